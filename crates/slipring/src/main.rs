@@ -1,0 +1,2 @@
+//! The slipring binary.
+fn main() {}
