@@ -1,4 +1,42 @@
-//! L0/L2 crate: see Cargo.toml.
+//! Parts that several engines share, each written once: seeded random
+//! [`Stream`]s, the exact [`Pacer`], and the [`DelayLine`].
+//!
+//! Everything here is a pure function of its arguments. Time is a `u64` of
+//! nanoseconds on whatever clock the caller chose (monotonic, virtual, the
+//! capture file's) and is always passed in; randomness comes from a seed and
+//! is the same on every machine. Payload never enters: the delay line carries
+//! opaque handles.
+//!
+//! Not for: reading clocks, sleeping, or cryptographic randomness.
+//!
+//! ```
+//! use slipring_model::{DelayLine, Pacer, Rate, Stream};
+//!
+//! let mut jitter = Stream::new(42, "example/jitter");
+//! let mut pacer = Pacer::new(Rate::PacketsPerSec(1_000_000), 0);
+//! let mut line = DelayLine::new();
+//! for packet in 0..3 {
+//!     let sent_ns = pacer.next(0, 0);
+//!     line.push(sent_ns + 500 + jitter.below(10), packet);
+//! }
+//! let arrived: Vec<u32> = core::iter::from_fn(|| line.pop_due(5_000)).collect();
+//! assert_eq!(arrived, [0, 1, 2]);
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod delay;
+mod pace;
+mod stream;
+
+pub use delay::DelayLine;
+pub use pace::{Pacer, Rate};
+pub use stream::{Chance, Stream};
+
+/// Nanoseconds in a second.
+pub const NANOS_PER_SEC: u64 = 1_000_000_000;

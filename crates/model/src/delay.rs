@@ -1,0 +1,234 @@
+//! A delay line: what goes in comes out at its release time.
+//!
+//! Two queues hide behind one face. Handles pushed in release order (constant
+//! delay, or any delay that never overtakes) go through a FIFO at constant
+//! cost; those that overtake go to a heap. Which is which is decided per push,
+//! so a line with rare reordering stays as cheap as one without.
+//!
+//! # Invariants
+//! 1. The FIFO is sorted by (release time, order of pushing).
+//! 2. Handles leave in that order over both queues; equal times keep push order.
+//!
+//! Not for: reading the clock or owning packets. Handles are opaque.
+
+use alloc::collections::{BinaryHeap, VecDeque};
+use core::cmp::Ordering;
+
+/// Handles waiting for their release times, in nanoseconds.
+///
+/// ```
+/// let mut line = slipring_model::DelayLine::new();
+/// line.push(200, "late");
+/// line.push(100, "early");
+/// assert_eq!(line.next_release_ns(), Some(100));
+/// assert_eq!(line.pop_due(99), None);
+/// assert_eq!(line.pop_due(150), Some("early"));
+/// assert_eq!(line.len(), 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct DelayLine<H> {
+    in_order: VecDeque<Entry<H>>,
+    overtaking: BinaryHeap<Entry<H>>,
+    pushed: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Entry<H> {
+    release_ns: u64,
+    order: u64,
+    handle: H,
+}
+
+impl<H> DelayLine<H> {
+    /// Makes an empty line.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            in_order: VecDeque::new(),
+            overtaking: BinaryHeap::new(),
+            pushed: 0,
+        }
+    }
+
+    /// Makes an empty line with room for `capacity` handles in release order
+    /// before it allocates again.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self {
+            in_order: VecDeque::with_capacity(capacity),
+            ..Self::new()
+        }
+    }
+
+    /// Puts `handle` in, to come out at `release_ns`.
+    ///
+    /// Constant time when no handle already in is due later; otherwise
+    /// logarithmic in the number of handles that overtook.
+    #[inline]
+    pub fn push(&mut self, release_ns: u64, handle: H) {
+        let order = self.pushed;
+        self.pushed += 1;
+        let entry = Entry {
+            release_ns,
+            order,
+            handle,
+        };
+        match self.in_order.back() {
+            Some(last) if last.release_ns > release_ns => self.overtaking.push(entry),
+            _ => self.in_order.push_back(entry),
+        }
+    }
+
+    /// Takes out the first handle if its release time is `now_ns` or before.
+    #[inline]
+    pub fn pop_due(&mut self, now_ns: u64) -> Option<H> {
+        if self.next_release_ns()? > now_ns {
+            return None;
+        }
+        self.pop().map(|(_, handle)| handle)
+    }
+
+    /// Takes out the first handle, due or not, with its release time.
+    pub fn pop(&mut self) -> Option<(u64, H)> {
+        let entry = if self.first_overtakes() {
+            self.overtaking.pop()?
+        } else {
+            self.in_order.pop_front()?
+        };
+        Some((entry.release_ns, entry.handle))
+    }
+
+    /// When the first handle is due: the time to sleep until.
+    #[must_use]
+    #[inline]
+    pub fn next_release_ns(&self) -> Option<u64> {
+        let first = if self.first_overtakes() {
+            self.overtaking.peek()
+        } else {
+            self.in_order.front()
+        };
+        first.map(|entry| entry.release_ns)
+    }
+
+    /// How many handles are in the line.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.in_order.len() + self.overtaking.len()
+    }
+
+    /// Whether the line is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.in_order.is_empty() && self.overtaking.is_empty()
+    }
+
+    /// Whether the next handle to leave is one that overtook.
+    fn first_overtakes(&self) -> bool {
+        match (self.overtaking.peek(), self.in_order.front()) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(over), Some(front)) => over.key() < front.key(),
+        }
+    }
+}
+
+impl<H> Default for DelayLine<H> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<H> Entry<H> {
+    const fn key(&self) -> (u64, u64) {
+        (self.release_ns, self.order)
+    }
+}
+
+/// Reversed, because [`BinaryHeap`] gives its greatest first and we want the earliest.
+impl<H> Ord for Entry<H> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+impl<H> PartialOrd for Entry<H> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<H> PartialEq for Entry<H> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<H> Eq for Entry<H> {}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A list kept sorted by a stable sort: obviously right, slow.
+    #[derive(Default)]
+    struct SortedList(Vec<(u64, usize)>);
+
+    impl SortedList {
+        fn push(&mut self, release_ns: u64, handle: usize) {
+            self.0.push((release_ns, handle));
+            self.0.sort_by_key(|&(release_ns, _)| release_ns);
+        }
+
+        fn pop_due(&mut self, now_ns: u64) -> Option<usize> {
+            let &(release_ns, handle) = self.0.first()?;
+            (release_ns <= now_ns).then(|| {
+                self.0.remove(0);
+                handle
+            })
+        }
+    }
+
+    #[test]
+    fn constant_delay_never_touches_the_heap() {
+        let mut line = DelayLine::new();
+        for now_ns in 0..1000 {
+            line.push(now_ns / 3 + 50, now_ns);
+            line.pop_due(now_ns / 3);
+            assert!(line.overtaking.is_empty());
+        }
+    }
+
+    #[test]
+    fn equal_release_times_keep_the_order_of_pushing() {
+        let mut line = DelayLine::new();
+        for (release_ns, handle) in [(20, 'c'), (10, 'a'), (10, 'b'), (20, 'd')] {
+            line.push(release_ns, handle);
+        }
+        let out: Vec<char> = core::iter::from_fn(|| line.pop_due(20)).collect();
+        assert_eq!(out, ['a', 'b', 'c', 'd']);
+    }
+
+    proptest! {
+        #[test]
+        fn line_behaves_as_a_stably_sorted_list(
+            steps in prop::collection::vec((any::<bool>(), 0u64..40), 0..200)
+        ) {
+            let mut line = DelayLine::new();
+            let mut list = SortedList::default();
+            for (handle, (push, time_ns)) in steps.into_iter().enumerate() {
+                if push {
+                    line.push(time_ns, handle);
+                    list.push(time_ns, handle);
+                } else {
+                    prop_assert_eq!(line.pop_due(time_ns), list.pop_due(time_ns));
+                }
+                prop_assert_eq!(line.len(), list.0.len());
+                prop_assert_eq!(line.next_release_ns(), list.0.first().map(|&(at, _)| at));
+            }
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Seeded random streams.
+//!
+//! Every random decision of an engine draws from a stream of its own, named by
+//! a seed and a label. Adding a new decision, with a new label, then leaves
+//! all the others exactly as they were, and a run is repeated by its seed.
+//!
+//! The generator is xoshiro256++: fast, well tested statistically, and not a
+//! secret of any kind.
+
+use core::num::NonZeroU64;
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A reproducible sequence of random numbers.
+///
+/// ```
+/// use slipring_model::Stream;
+///
+/// let mut loss = Stream::new(7, "link/loss");
+/// let mut same = Stream::new(7, "link/loss");
+/// let mut other = Stream::new(7, "link/jitter");
+/// let first = loss.next_u64();
+/// assert_eq!(first, same.next_u64());
+/// assert_ne!(first, other.next_u64());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    rng: Xoshiro256PlusPlus,
+}
+
+impl Stream {
+    /// Opens the stream that `label` names under `seed`.
+    #[must_use]
+    pub fn new(seed: u64, label: &str) -> Self {
+        Self::from_key(absorb(seed, label))
+    }
+
+    /// Opens the `number`th of many streams with one label, such as one per
+    /// thread or per link.
+    #[must_use]
+    pub fn numbered(seed: u64, label: &str, number: u64) -> Self {
+        Self::from_key(mix(absorb(seed, label) ^ mix(number)))
+    }
+
+    fn from_key(key: u64) -> Self {
+        Self {
+            rng: Xoshiro256PlusPlus::seed_from_u64(key),
+        }
+    }
+
+    /// Draws 64 random bits.
+    #[inline]
+    pub fn next_u64(&mut self) -> u64 {
+        self.rng.next_u64()
+    }
+
+    /// Draws a number in `[0, 1)` with 53 random bits.
+    #[inline]
+    pub fn next_f64(&mut self) -> f64 {
+        const STEP: f64 = 1.0 / (1u64 << 53) as f64;
+        (self.next_u64() >> 11) as f64 * STEP
+    }
+
+    /// Tells whether an event of probability `chance` happens this time.
+    ///
+    /// Draws exactly once whatever the probability, so changing it does not
+    /// shift later decisions of the same stream.
+    #[inline]
+    pub fn chance(&mut self, chance: Chance) -> bool {
+        self.next_u64() >> 1 < chance.threshold
+    }
+
+    /// Draws from `0..bound`, every value equally likely.
+    ///
+    /// # Panics
+    /// If `bound` is zero.
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        let bound = NonZeroU64::new(bound).expect("the range must not be empty");
+        // Lemire's multiplication: the high word is the result. The low words
+        // that would make some results likelier than others are drawn again.
+        let mut wide = u128::from(self.next_u64()) * u128::from(bound.get());
+        if (wide as u64) < bound.get() {
+            let unfair_below = bound.get().wrapping_neg() % bound;
+            while (wide as u64) < unfair_below {
+                wide = u128::from(self.next_u64()) * u128::from(bound.get());
+            }
+        }
+        (wide >> 64) as u64
+    }
+
+    /// Draws from `low..=high`, every value equally likely.
+    ///
+    /// # Panics
+    /// If `low > high`.
+    #[inline]
+    pub fn between(&mut self, low: u64, high: u64) -> u64 {
+        assert!(low <= high, "the range must not be empty");
+        match (high - low).checked_add(1) {
+            Some(bound) => low + self.below(bound),
+            None => self.next_u64(),
+        }
+    }
+}
+
+/// A probability, exact to 2⁻⁶³.
+///
+/// Kept as an integer threshold so that a decision is one comparison and never
+/// depends on how a machine rounds floating point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Chance {
+    /// Of 2⁶³ equally likely draws, how many are a yes.
+    threshold: u64,
+}
+
+impl Chance {
+    const DRAWS: u64 = 1 << 63;
+
+    /// Never happens.
+    pub const NEVER: Self = Self { threshold: 0 };
+    /// Always happens.
+    pub const ALWAYS: Self = Self {
+        threshold: Self::DRAWS,
+    };
+
+    /// The probability `yes / of`, rounded to the nearest representable one;
+    /// `None` when that is no probability (`of` zero or `yes` beyond it).
+    ///
+    /// ```
+    /// use slipring_model::Chance;
+    /// assert_eq!(Chance::from_ratio(1, 1), Some(Chance::ALWAYS));
+    /// assert_eq!(Chance::from_ratio(3, 2), None);
+    /// ```
+    #[must_use]
+    pub fn from_ratio(yes: u64, of: u64) -> Option<Self> {
+        if of == 0 || yes > of {
+            return None;
+        }
+        let scaled = u128::from(yes) * u128::from(Self::DRAWS) + u128::from(of / 2);
+        let threshold = (scaled / u128::from(of)) as u64;
+        Some(Self { threshold })
+    }
+
+    /// The probability `p`; `None` unless `0 <= p <= 1`.
+    #[must_use]
+    pub fn from_f64(p: f64) -> Option<Self> {
+        // Multiplying by a power of two is exact, so this rounds only below 2⁻⁶³.
+        (0.0..=1.0).contains(&p).then_some(Self {
+            threshold: (p * Self::DRAWS as f64) as u64,
+        })
+    }
+}
+
+/// Folds a label into a seed, eight bytes at a time; the length goes last so
+/// that padding cannot make two labels equal.
+fn absorb(seed: u64, label: &str) -> u64 {
+    let words = label.as_bytes().chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from_le_bytes(word)
+    });
+    let folded = words.fold(mix(seed), |key, word| mix(key ^ word));
+    mix(folded ^ label.len() as u64)
+}
+
+/// One step of SplitMix64: a bijection that spreads every bit over all others.
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn stream_is_the_same_on_every_machine() {
+        let mut stream = Stream::new(1, "golden");
+        let drawn = [stream.next_u64(), stream.next_u64(), stream.next_u64()];
+        // Computed apart from this code, from the published definitions.
+        let golden = [
+            1_587_428_169_547_992_930,
+            6_494_835_090_851_581_069,
+            16_339_539_959_331_733_289,
+        ];
+        assert_eq!(drawn, golden);
+    }
+
+    #[test]
+    fn streams_of_different_names_differ() {
+        let mut firsts = BTreeSet::new();
+        for seed in 0..20 {
+            for label in [
+                "",
+                "a",
+                "a\0",
+                "b",
+                "longer than eight bytes",
+                "longer than eight byteS",
+            ] {
+                assert!(firsts.insert(Stream::new(seed, label).next_u64()));
+            }
+            for number in 0..20 {
+                assert!(firsts.insert(Stream::numbered(seed, "a", number).next_u64()));
+            }
+        }
+    }
+
+    #[test]
+    fn below_gives_each_value_equally_often() {
+        let mut stream = Stream::new(3, "fair");
+        let mut seen = [0u32; 6];
+        for _ in 0..60_000 {
+            seen[stream.below(6) as usize] += 1;
+        }
+        // Six standard deviations of a binomial(60 000, 1/6) are 548.
+        assert!(seen.iter().all(|&n| n.abs_diff(10_000) < 548), "{seen:?}");
+    }
+
+    #[test]
+    fn below_draws_again_instead_of_favouring_low_values() {
+        // With this bound a third of all 64-bit draws must be thrown away; a
+        // plain multiplication would hit the lower half of each pair twice.
+        let bound = (1u64 << 63) + (1 << 62);
+        let mut stream = Stream::new(5, "reject");
+        let low = (0..30_000)
+            .filter(|_| stream.below(bound) < bound / 3)
+            .count();
+        assert!(low.abs_diff(10_000) < 500, "{low}");
+    }
+
+    #[test]
+    fn f64_covers_the_unit_interval_without_reaching_one() {
+        let mut stream = Stream::new(9, "unit");
+        let drawn: Vec<f64> = (0..10_000).map(|_| stream.next_f64()).collect();
+        assert!(drawn.iter().all(|x| (0.0..1.0).contains(x)));
+        let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
+        assert!((mean - 0.5).abs() < 0.02, "{mean}");
+    }
+
+    #[test]
+    fn chance_extremes_are_certain() {
+        let mut stream = Stream::new(11, "certain");
+        assert!((0..1000).all(|_| stream.chance(Chance::ALWAYS)));
+        assert!(!(0..1000).any(|_| stream.chance(Chance::NEVER)));
+    }
+
+    #[test]
+    fn chance_happens_as_often_as_it_says() {
+        let mut stream = Stream::new(13, "often");
+        let chance = Chance::from_ratio(1, 100).unwrap();
+        let hits = (0..1_000_000).filter(|_| stream.chance(chance)).count();
+        assert!(hits.abs_diff(10_000) < 600, "{hits}");
+    }
+
+    #[test]
+    fn chance_refuses_what_is_no_probability() {
+        assert_eq!(Chance::from_ratio(0, 0), None);
+        assert_eq!(Chance::from_ratio(2, 1), None);
+        assert_eq!(Chance::from_f64(f64::NAN), None);
+        assert_eq!(Chance::from_f64(-0.1), None);
+        assert_eq!(Chance::from_f64(1.5), None);
+    }
+
+    proptest! {
+        #[test]
+        fn between_stays_inside_its_range(seed: u64, a: u64, b: u64) {
+            let (low, high) = (a.min(b), a.max(b));
+            let drawn = Stream::new(seed, "range").between(low, high);
+            prop_assert!((low..=high).contains(&drawn));
+        }
+
+        #[test]
+        fn chance_from_ratio_is_the_nearest_threshold(of in 1u64.., yes: u64) {
+            let yes = yes % of;
+            let threshold = Chance::from_ratio(yes, of).unwrap().threshold;
+            let error = (u128::from(threshold) * u128::from(of)).abs_diff(u128::from(yes) << 63);
+            prop_assert!(error <= u128::from(of / 2 + 1));
+        }
+
+        #[test]
+        fn chance_draws_once_whatever_the_probability(seed: u64, yes in 0u64..=100) {
+            let mut drawn = Stream::new(seed, "step");
+            let mut plain = drawn.clone();
+            drawn.chance(Chance::from_ratio(yes, 100).unwrap());
+            plain.next_u64();
+            prop_assert_eq!(drawn, plain);
+        }
+    }
+}
