@@ -1,4 +1,35 @@
-//! L0/L2 crate: see Cargo.toml.
+//! netmap's structures, numbers and port-name grammar, bit for bit.
+//!
+//! What two programs must agree on before they can share a ring stands here and nowhere
+//! else: which byte of a slot is what ([`NetmapSlot`], [`NetmapRing`], [`NetmapIf`]), what an
+//! ioctl carries ([`NmreqHeader`] and the bodies after it), which number means what, and
+//! what a port is called (`name::PortName`).
+//!
+//! # Invariants
+//! 1. Every structure is `repr(C)` with its padding spelled out, and the place of every
+//!    field is asserted when the crate is compiled.
+//! 2. No structure has an invalid bit pattern: bytes of a stranger always read as
+//!    *something* ([`Plain::read_from`]); whether it makes sense is for the reader to check.
+//!
+//! # Not for
+//! Opening, binding or mapping anything: there is no I/O, no clock and no `unsafe` here.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 extern crate alloc;
+
+mod csb;
+pub mod ioctl;
+mod layout;
+mod legacy;
+mod option;
+mod request;
+mod ring;
+
+pub use csb::*;
+pub use ioctl::{NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC};
+pub use layout::Plain;
+pub use legacy::*;
+pub use option::*;
+pub use request::*;
+pub use ring::*;

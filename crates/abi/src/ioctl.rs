@@ -1,0 +1,59 @@
+//! The numbers of the ioctls, computed as the C macros do.
+
+use crate::legacy::{NmIfreq, Nmreq};
+use crate::request::NmreqHeader;
+
+/// Which way an ioctl's argument travels, seen from the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dir {
+    /// No argument, or a bare number.
+    None,
+    /// The argument is written by the program.
+    Write,
+    /// The argument is read by the program.
+    Read,
+    /// Both.
+    ReadWrite,
+}
+
+/// Number of a Linux ioctl: direction in bits 30–31, size in 16–29, type in 8–15, number in 0–7.
+///
+/// # Panics
+/// If `size` does not fit its 14 bits.
+#[must_use]
+pub const fn ioc(dir: Dir, kind: u8, nr: u8, size: usize) -> u32 {
+    assert!(
+        size < 1 << 14,
+        "an ioctl's argument is at most 16,383 bytes"
+    );
+    let dir = match dir {
+        Dir::None => 0,
+        Dir::Write => 1,
+        Dir::Read => 2,
+        Dir::ReadWrite => 3,
+    };
+    dir << 30 | (size as u32) << 16 | (kind as u32) << 8 | nr as u32
+}
+
+/// Figures of a port, or of switches: [`Nmreq`].
+pub const NIOCGINFO: u32 = ioc(Dir::ReadWrite, b'i', 145, size_of::<Nmreq>());
+/// Bind the old way: [`Nmreq`].
+pub const NIOCREGIF: u32 = ioc(Dir::ReadWrite, b'i', 146, size_of::<Nmreq>());
+/// Send what is in the bound transmit rings; no argument.
+pub const NIOCTXSYNC: u32 = ioc(Dir::None, b'i', 148, 0);
+/// Receive into the bound receive rings; no argument.
+pub const NIOCRXSYNC: u32 = ioc(Dir::None, b'i', 149, 0);
+/// Message to the module of a switch: [`NmIfreq`].
+pub const NIOCCONFIG: u32 = ioc(Dir::ReadWrite, b'i', 150, size_of::<NmIfreq>());
+/// Any request of the new kind: [`NmreqHeader`].
+pub const NIOCCTRL: u32 = ioc(Dir::ReadWrite, b'i', 151, size_of::<NmreqHeader>());
+
+// Measured with the C headers.
+const _: () = {
+    assert!(NIOCGINFO == 0xc03c_6991);
+    assert!(NIOCREGIF == 0xc03c_6992);
+    assert!(NIOCTXSYNC == 0x6994);
+    assert!(NIOCRXSYNC == 0x6995);
+    assert!(NIOCCONFIG == 0xc110_6996);
+    assert!(NIOCCTRL == 0xc058_6997);
+};

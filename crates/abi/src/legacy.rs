@@ -1,0 +1,88 @@
+//! The requests of before `NIOCCTRL`: one structure for everything.
+//!
+//! Old programs still speak it, so it must be answered; new ones use [`crate::NmreqHeader`].
+
+use crate::layout::abi_structs;
+use crate::ring::IFNAMSIZ;
+
+/// `nr_ringid`: the ring in the low bits is a NIC ring.
+pub const NETMAP_HW_RING: u16 = 0x4000;
+/// `nr_ringid`: the host rings.
+pub const NETMAP_SW_RING: u16 = 0x2000;
+/// `nr_ringid`: poll transmits only when asked for `POLLOUT`.
+pub const NETMAP_NO_TX_POLL: u16 = 0x1000;
+/// `nr_ringid`: poll receives even when asked for `POLLOUT` only.
+pub const NETMAP_DO_RX_POLL: u16 = 0x8000;
+/// `nr_ringid`: number of the ring.
+pub const NETMAP_RING_MASK: u16 = 0x0fff;
+
+/// `nr_cmd`: attach the interface to a switch.
+pub const NETMAP_BDG_ATTACH: u16 = 1;
+/// `nr_cmd`: detach the interface from its switch.
+pub const NETMAP_BDG_DETACH: u16 = 2;
+/// `nr_cmd`: replace the switch's lookup function (in the kernel only).
+pub const NETMAP_BDG_REGOPS: u16 = 3;
+/// `nr_cmd`: list switches and their ports.
+pub const NETMAP_BDG_LIST: u16 = 4;
+/// `nr_cmd`: set the length of the port's virtio-net header.
+pub const NETMAP_BDG_VNET_HDR: u16 = 5;
+/// `nr_cmd`: create a persistent switch port.
+pub const NETMAP_BDG_NEWIF: u16 = 6;
+/// `nr_cmd`: destroy a persistent switch port.
+pub const NETMAP_BDG_DELIF: u16 = 7;
+/// `nr_cmd`: dead.
+pub const NETMAP_PT_HOST_CREATE: u16 = 8;
+/// `nr_cmd`: dead.
+pub const NETMAP_PT_HOST_DELETE: u16 = 9;
+/// `nr_cmd`: poll an attached interface from threads of its own.
+pub const NETMAP_BDG_POLLING_ON: u16 = 10;
+/// `nr_cmd`: stop that.
+pub const NETMAP_BDG_POLLING_OFF: u16 = 11;
+/// `nr_cmd`: get the length of the port's virtio-net header.
+pub const NETMAP_VNET_HDR_GET: u16 = 12;
+/// `nr_arg1` of [`NETMAP_BDG_ATTACH`]: attach the host rings too.
+pub const NETMAP_BDG_HOST: u16 = 1;
+
+abi_structs! {
+    /// Argument of [`crate::NIOCREGIF`] and [`crate::NIOCGINFO`].
+    struct Nmreq: 60 {
+        /// Name of the port, NUL-terminated.
+        0: nr_name: [u8; IFNAMSIZ],
+        /// Version that the program was built for; 14 or more.
+        16: nr_version: u32,
+        /// Place of the [`crate::NetmapIf`] in the mapping, in bytes.
+        20: nr_offset: u32,
+        /// Size of the mapping, in bytes.
+        24: nr_memsize: u32,
+        /// Slots of a transmit ring.
+        28: nr_tx_slots: u32,
+        /// Slots of a receive ring.
+        32: nr_rx_slots: u32,
+        /// Transmit rings.
+        36: nr_tx_rings: u16,
+        /// Receive rings.
+        38: nr_rx_rings: u16,
+        /// Ring number and the bits above [`NETMAP_RING_MASK`].
+        40: nr_ringid: u16,
+        /// `NETMAP_BDG_*` and the like; 0 for a plain bind.
+        42: nr_cmd: u16,
+        /// Argument of the command.
+        44: nr_arg1: u16,
+        /// Id of the memory region.
+        46: nr_arg2: u16,
+        /// Extra buffers, wished and granted.
+        48: nr_arg3: u32,
+        /// Mode in [`crate::NR_REG_MASK`], and `NR_*` flags.
+        52: nr_flags: u32,
+        /// Reserved.
+        56: spare2: [u32; 1],
+    }
+
+    /// Argument of [`crate::NIOCCONFIG`].
+    struct NmIfreq: 272 {
+        /// Name of the port, NUL-terminated.
+        0: nifr_name: [u8; IFNAMSIZ],
+        /// Meaning agreed between the program and the switch's module.
+        16: data: [u8; 256],
+    }
+}

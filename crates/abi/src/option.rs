@@ -1,0 +1,95 @@
+//! Options that hang on a request: a list linked by user addresses, each element starting
+//! with an [`NmreqOption`].
+
+use crate::layout::abi_structs;
+use crate::request::NmreqPoolsInfo;
+
+/// `nro_reqtype` of [`NmreqOptExtmem`].
+pub const NETMAP_REQ_OPT_EXTMEM: u32 = 1;
+/// `nro_reqtype` of [`NmreqOptSyncKloopEventfds`].
+pub const NETMAP_REQ_OPT_SYNC_KLOOP_EVENTFDS: u32 = 2;
+/// `nro_reqtype` of [`NmreqOptCsb`].
+pub const NETMAP_REQ_OPT_CSB: u32 = 3;
+/// `nro_reqtype` of [`NmreqOptSyncKloopMode`].
+pub const NETMAP_REQ_OPT_SYNC_KLOOP_MODE: u32 = 4;
+/// `nro_reqtype` of [`NmreqOptOffsets`].
+pub const NETMAP_REQ_OPT_OFFSETS: u32 = 5;
+
+/// [`NmreqOptSyncKloopMode::mode`]: transmit in the context of the kick.
+pub const NM_OPT_SYNC_KLOOP_DIRECT_TX: u32 = 1;
+/// [`NmreqOptSyncKloopMode::mode`]: receive in the context of the kick.
+pub const NM_OPT_SYNC_KLOOP_DIRECT_RX: u32 = 2;
+
+abi_structs! {
+    /// Head of every option.
+    struct NmreqOption: 24 {
+        /// Address of the next option; 0 ends the list.
+        0: nro_next: u64,
+        /// `NETMAP_REQ_OPT_*`.
+        8: nro_reqtype: u32,
+        /// Written back: 0, or why the option was refused (an errno).
+        12: nro_status: u32,
+        /// Size of the option with its body, in bytes; 0 where the type implies it.
+        16: nro_size: u64,
+    }
+
+    /// Take the region from memory of the program.
+    struct NmreqOptExtmem: 96 {
+        /// Head.
+        0: nro_opt: NmreqOption,
+        /// Address of the memory.
+        24: nro_usrptr: u64,
+        /// How to split it; 0 stands for a default.
+        32: nro_info: NmreqPoolsInfo,
+    }
+
+    /// Sync through shared control blocks; needs an exclusive bind.
+    struct NmreqOptCsb: 40 {
+        /// Head.
+        0: nro_opt: NmreqOption,
+        /// Address of the [`crate::NmCsbAtok`] array, tx rings first.
+        24: csb_atok: u64,
+        /// Address of the [`crate::NmCsbKtoa`] array, tx rings first.
+        32: csb_ktoa: u64,
+    }
+
+    /// Let the payload start inside the buffer.
+    struct NmreqOptOffsets: 56 {
+        /// Head.
+        0: nro_opt: NmreqOption,
+        /// Largest offset that will be used, in bytes.
+        24: nro_max_offset: u64,
+        /// Offset that every slot starts with, in bytes.
+        32: nro_initial_offset: u64,
+        /// Bits of a slot's `ptr` to use; 0 for as many as there are.
+        40: nro_offset_bits: u32,
+        /// Alignment of transmitted payloads, in bytes; 0 for any.
+        44: nro_tx_align: u32,
+        /// Least space between the largest offset and the buffer's end, in bytes.
+        48: nro_min_gap: u64,
+    }
+
+    /// How the sync loop works.
+    struct NmreqOptSyncKloopMode: 32 {
+        /// Head.
+        0: nro_opt: NmreqOption,
+        /// `NM_OPT_SYNC_KLOOP_*` bits.
+        24: mode: u32,
+        /// Padding.
+        28: pad1: u32,
+    }
+
+    /// How the sync loop is woken and wakes; one [`KloopEventfds`] per ring follows.
+    struct NmreqOptSyncKloopEventfds: 24 {
+        /// Head.
+        0: nro_opt: NmreqOption,
+    }
+
+    /// The event descriptors of one ring; -1 for none.
+    struct KloopEventfds: 8 {
+        /// The application signals it, the loop waits for it.
+        0: ioeventfd: i32,
+        /// The loop signals it, the application waits for it.
+        4: irqfd: i32,
+    }
+}

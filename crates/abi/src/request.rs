@@ -1,0 +1,243 @@
+//! The requests of `NIOCCTRL`: a header that names the port and the type, and a body per type.
+
+use crate::layout::abi_structs;
+
+/// Bytes reserved for a port's name in a request, the final NUL included.
+pub const NETMAP_REQ_IFNAMSIZ: usize = 64;
+/// The most bytes that a request's body and options may take together.
+pub const NETMAP_REQ_MAXSIZE: usize = 4096;
+
+/// `nr_reqtype`: bind; body [`NmreqRegister`].
+pub const NETMAP_REQ_REGISTER: u16 = 1;
+/// `nr_reqtype`: figures of a port without binding it; body [`NmreqPortInfoGet`].
+pub const NETMAP_REQ_PORT_INFO_GET: u16 = 2;
+/// `nr_reqtype`: plug an interface into a switch; body [`NmreqValeAttach`].
+pub const NETMAP_REQ_VALE_ATTACH: u16 = 3;
+/// `nr_reqtype`: unplug it; body [`NmreqValeDetach`].
+pub const NETMAP_REQ_VALE_DETACH: u16 = 4;
+/// `nr_reqtype`: list switches and ports; body [`NmreqValeList`].
+pub const NETMAP_REQ_VALE_LIST: u16 = 5;
+/// `nr_reqtype`: set the length of the virtio-net header; body [`NmreqPortHdr`].
+pub const NETMAP_REQ_PORT_HDR_SET: u16 = 6;
+/// `nr_reqtype`: get that length; body [`NmreqPortHdr`].
+pub const NETMAP_REQ_PORT_HDR_GET: u16 = 7;
+/// `nr_reqtype`: create a persistent switch port; body [`NmreqValeNewif`].
+pub const NETMAP_REQ_VALE_NEWIF: u16 = 8;
+/// `nr_reqtype`: destroy it; no body.
+pub const NETMAP_REQ_VALE_DELIF: u16 = 9;
+/// `nr_reqtype`: poll an attached NIC by threads; body [`NmreqValePolling`].
+pub const NETMAP_REQ_VALE_POLLING_ENABLE: u16 = 10;
+/// `nr_reqtype`: stop that; body [`NmreqValePolling`].
+pub const NETMAP_REQ_VALE_POLLING_DISABLE: u16 = 11;
+/// `nr_reqtype`: layout of a memory region; body [`NmreqPoolsInfo`].
+pub const NETMAP_REQ_POOLS_INFO_GET: u16 = 12;
+/// `nr_reqtype`: run the sync loop in this call; body [`crate::NmreqSyncKloopStart`].
+pub const NETMAP_REQ_SYNC_KLOOP_START: u16 = 13;
+/// `nr_reqtype`: stop that loop; no body.
+pub const NETMAP_REQ_SYNC_KLOOP_STOP: u16 = 14;
+/// `nr_reqtype`: attach control blocks after the bind; no body.
+pub const NETMAP_REQ_CSB_ENABLE: u16 = 15;
+
+/// `nr_mode` of old requests: take the mode from `nr_ringid`. Invalid in `NIOCCTRL`.
+pub const NR_REG_DEFAULT: u32 = 0;
+/// `nr_mode`: all NIC rings.
+pub const NR_REG_ALL_NIC: u32 = 1;
+/// `nr_mode`: all host rings.
+pub const NR_REG_SW: u32 = 2;
+/// `nr_mode`: all NIC rings and all host rings.
+pub const NR_REG_NIC_SW: u32 = 3;
+/// `nr_mode`: the NIC ring pair of `nr_ringid`.
+pub const NR_REG_ONE_NIC: u32 = 4;
+/// `nr_mode` of old requests: master end of a pipe. Invalid in `NIOCCTRL`.
+pub const NR_REG_PIPE_MASTER: u32 = 5;
+/// `nr_mode` of old requests: slave end of a pipe. Invalid in `NIOCCTRL`.
+pub const NR_REG_PIPE_SLAVE: u32 = 6;
+/// `nr_mode`: no rings at all, only memory.
+pub const NR_REG_NULL: u32 = 7;
+/// `nr_mode`: the host ring pair of `nr_ringid`.
+pub const NR_REG_ONE_SW: u32 = 8;
+/// Where the mode stands in the `nr_flags` of [`crate::Nmreq`].
+pub const NR_REG_MASK: u32 = 0xf;
+
+/// `nr_flags`: see what is transmitted on the port.
+pub const NR_MONITOR_TX: u64 = 0x100;
+/// `nr_flags`: see what is received on the port.
+pub const NR_MONITOR_RX: u64 = 0x200;
+/// `nr_flags`: monitor by swapping buffers, not by copying.
+pub const NR_ZCOPY_MON: u64 = 0x400;
+/// `nr_flags`: nobody else may bind these rings.
+pub const NR_EXCLUSIVE: u64 = 0x800;
+/// `nr_flags`: bind receive rings only.
+pub const NR_RX_RINGS_ONLY: u64 = 0x2000;
+/// `nr_flags`: bind transmit rings only.
+pub const NR_TX_RINGS_ONLY: u64 = 0x4000;
+/// `nr_flags`: the program can handle a virtio-net header.
+pub const NR_ACCEPT_VNET_HDR: u64 = 0x8000;
+/// `nr_flags`: poll receives even when asked for `POLLOUT` only.
+pub const NR_DO_RX_POLL: u64 = 0x10000;
+/// `nr_flags`: poll transmits only when asked for `POLLOUT`.
+pub const NR_NO_TX_POLL: u64 = 0x20000;
+
+abi_structs! {
+    /// Argument of [`crate::NIOCCTRL`].
+    struct NmreqHeader: 88 {
+        /// Version that the program was built for.
+        0: nr_version: u16,
+        /// `NETMAP_REQ_*`.
+        2: nr_reqtype: u16,
+        /// Must be 0.
+        4: nr_reserved: u32,
+        /// Name of the port, NUL-terminated.
+        8: nr_name: [u8; NETMAP_REQ_IFNAMSIZ],
+        /// Address of the first [`crate::NmreqOption`]; 0 for none.
+        72: nr_options: u64,
+        /// Address of the body; 0 for none.
+        80: nr_body: u64,
+    }
+
+    /// Bind a descriptor to a port. Zeros ask for defaults; the answer is written back.
+    struct NmreqRegister: 56 {
+        /// Place of the [`crate::NetmapIf`] in the mapping, in bytes.
+        0: nr_offset: u64,
+        /// Size of the mapping, in bytes.
+        8: nr_memsize: u64,
+        /// Slots of a transmit ring.
+        16: nr_tx_slots: u32,
+        /// Slots of a receive ring.
+        20: nr_rx_slots: u32,
+        /// Transmit rings of the NIC.
+        24: nr_tx_rings: u16,
+        /// Receive rings of the NIC.
+        26: nr_rx_rings: u16,
+        /// Transmit rings towards the host.
+        28: nr_host_tx_rings: u16,
+        /// Receive rings from the host.
+        30: nr_host_rx_rings: u16,
+        /// Id of the memory region.
+        32: nr_mem_id: u16,
+        /// Ring number, for the modes that bind one.
+        34: nr_ringid: u16,
+        /// `NR_REG_*`.
+        36: nr_mode: u32,
+        /// Extra buffers, wished and granted.
+        40: nr_extra_bufs: u32,
+        /// Padding.
+        44: pad1: u32,
+        /// `NR_*` flags.
+        48: nr_flags: u64,
+    }
+
+    /// Figures of a port.
+    struct NmreqPortInfoGet: 32 {
+        /// Size of its memory, in bytes.
+        0: nr_memsize: u64,
+        /// Slots of a transmit ring.
+        8: nr_tx_slots: u32,
+        /// Slots of a receive ring.
+        12: nr_rx_slots: u32,
+        /// Transmit rings of the NIC.
+        16: nr_tx_rings: u16,
+        /// Receive rings of the NIC.
+        18: nr_rx_rings: u16,
+        /// Transmit rings towards the host.
+        20: nr_host_tx_rings: u16,
+        /// Receive rings from the host.
+        22: nr_host_rx_rings: u16,
+        /// Id of the memory region.
+        24: nr_mem_id: u16,
+        /// Padding.
+        26: pad: [u16; 3],
+    }
+
+    /// Plug an interface into a switch.
+    struct NmreqValeAttach: 64 {
+        /// How to bind it: [`NR_REG_ALL_NIC`] or [`NR_REG_NIC_SW`].
+        0: reg: NmreqRegister,
+        /// Written back: its index in the switch.
+        56: port_index: u32,
+        /// Padding.
+        60: pad1: u32,
+    }
+
+    /// Unplug an interface from its switch.
+    struct NmreqValeDetach: 8 {
+        /// Written back: the index it had.
+        0: port_index: u32,
+        /// Padding.
+        4: pad1: u32,
+    }
+
+    /// A place in the list of switches and ports.
+    struct NmreqValeList: 8 {
+        /// Index of the switch.
+        0: nr_bridge_idx: u16,
+        /// Padding.
+        2: pad1: u16,
+        /// Index of the port in it.
+        4: nr_port_idx: u32,
+    }
+
+    /// Length of a port's virtio-net header.
+    struct NmreqPortHdr: 8 {
+        /// 0, 10 or 12 bytes.
+        0: nr_hdr_len: u32,
+        /// Padding.
+        4: pad1: u32,
+    }
+
+    /// Create a persistent switch port.
+    struct NmreqValeNewif: 16 {
+        /// Slots of a transmit ring.
+        0: nr_tx_slots: u32,
+        /// Slots of a receive ring.
+        4: nr_rx_slots: u32,
+        /// Transmit rings.
+        8: nr_tx_rings: u16,
+        /// Receive rings.
+        10: nr_rx_rings: u16,
+        /// Id of the memory region.
+        12: nr_mem_id: u16,
+        /// Padding.
+        14: pad1: u16,
+    }
+
+    /// Which threads poll an attached NIC.
+    struct NmreqValePolling: 16 {
+        /// One thread for all rings, or one per ring.
+        0: nr_mode: u32,
+        /// First processor to use.
+        4: nr_first_cpu_id: u32,
+        /// How many processors to use.
+        8: nr_num_polling_cpus: u32,
+        /// Padding.
+        12: pad1: u32,
+    }
+
+    /// Layout of a memory region: three pools of objects. Offsets and sizes in bytes.
+    struct NmreqPoolsInfo: 64 {
+        /// Size of the region.
+        0: nr_memsize: u64,
+        /// Id of the region.
+        8: nr_mem_id: u16,
+        /// Padding.
+        10: pad1: [u16; 3],
+        /// Where interfaces start.
+        16: nr_if_pool_offset: u64,
+        /// How many interfaces there can be.
+        24: nr_if_pool_objtotal: u32,
+        /// Size of one.
+        28: nr_if_pool_objsize: u32,
+        /// Where rings start.
+        32: nr_ring_pool_offset: u64,
+        /// How many rings there can be.
+        40: nr_ring_pool_objtotal: u32,
+        /// Size of one.
+        44: nr_ring_pool_objsize: u32,
+        /// Where buffers start.
+        48: nr_buf_pool_offset: u64,
+        /// How many buffers there are.
+        56: nr_buf_pool_objtotal: u32,
+        /// Size of one.
+        60: nr_buf_pool_objsize: u32,
+    }
+}

@@ -1,0 +1,149 @@
+//! What lies in the shared memory of a port: interface, rings, slots.
+//!
+//! ```text
+//! NetmapIf ─ ring_ofs[i] ─▶ NetmapRing │ slot[0] slot[1] … slot[num_slots-1]
+//!                           └─ buf_ofs + slot.buf_idx * nr_buf_size ─▶ buffer
+//! ```
+//! The trailing arrays (`ring_ofs` after [`NetmapIf`], `slot` after [`NetmapRing`]) are not
+//! part of the structures here: their lengths are known at run time only. Ring offsets come
+//! in the order tx, host tx, rx, host rx; an offset of 0 means "not bound by this opener".
+
+use crate::layout::abi_structs;
+
+/// Structures and requests have this version.
+pub const NETMAP_API: u16 = 14;
+/// The lowest version that a request may carry.
+pub const NETMAP_MIN_API: u16 = 14;
+/// The highest version that a request may carry.
+pub const NETMAP_MAX_API: u16 = 15;
+
+/// Bytes reserved for an interface name, the final NUL included.
+pub const IFNAMSIZ: usize = 16;
+
+/// Offset of slot 0 from the start of its ring, in bytes.
+pub const NETMAP_RING_SLOTS_OFS: usize = size_of::<NetmapRing>();
+/// Offset of `ring_ofs[0]` (each an `i64`) from the start of its interface, in bytes.
+pub const NETMAP_IF_RING_OFS: usize = size_of::<NetmapIf>();
+
+/// [`NetmapRing::dir`] of a transmit ring.
+pub const NETMAP_RING_TX: u16 = 0;
+/// [`NetmapRing::dir`] of a receive ring.
+pub const NETMAP_RING_RX: u16 = 1;
+
+/// [`NetmapSlot::flags`]: `buf_idx` was changed; must be set after every swap.
+pub const NS_BUF_CHANGED: u16 = 0x0001;
+/// [`NetmapSlot::flags`]: ask for prompt completion of this slot.
+pub const NS_REPORT: u16 = 0x0002;
+/// [`NetmapSlot::flags`]: pass this frame on between NIC and host.
+pub const NS_FORWARD: u16 = 0x0004;
+/// [`NetmapSlot::flags`]: the switch shall not learn this frame's source.
+pub const NS_NO_LEARN: u16 = 0x0008;
+/// [`NetmapSlot::flags`]: `ptr` is the address of the payload (switch transmission only).
+pub const NS_INDIRECT: u16 = 0x0010;
+/// [`NetmapSlot::flags`]: the frame goes on in the next slot.
+pub const NS_MOREFRAG: u16 = 0x0020;
+/// [`NetmapSlot::flags`]: on a monitor's ring, the frame was transmitted, not received.
+pub const NS_TXMON: u16 = 0x0040;
+/// Place of the number of fragments (rx) or the output port (tx) in [`NetmapSlot::flags`].
+pub const NS_PORT_SHIFT: u32 = 8;
+/// The bits of [`NetmapSlot::flags`] above [`NS_PORT_SHIFT`].
+pub const NS_PORT_MASK: u16 = 0xff << NS_PORT_SHIFT;
+/// The most slots that one frame may take.
+pub const NETMAP_MAX_FRAGS: u16 = 64;
+
+/// [`NetmapRing::flags`]: write `ts` at every rx sync.
+pub const NR_TIMESTAMP: u32 = 0x0002;
+/// [`NetmapRing::flags`]: honour [`NS_FORWARD`] on this ring.
+pub const NR_FORWARD: u32 = 0x0004;
+
+/// [`NetmapIf::ni_flags`]: the port has a memory region of its own.
+pub const NI_PRIV_MEM: u32 = 0x1;
+
+/// Fragments of a received frame, from the [`NetmapSlot::flags`] of any of its slots.
+#[must_use]
+pub const fn slot_rfrags(flags: u16) -> u16 {
+    flags >> NS_PORT_SHIFT
+}
+
+abi_structs! {
+    /// One place of a ring: which buffer, how many bytes.
+    struct NetmapSlot: 16 {
+        /// Index of the buffer, counted in buffers from the start of the region's pool.
+        0: buf_idx: u32,
+        /// Bytes of the frame (or of this fragment).
+        4: len: u16,
+        /// `NS_*` bits.
+        6: flags: u16,
+        /// Address of the payload with [`NS_INDIRECT`], else the payload's offset in the
+        /// buffer under the ring's `offset_mask`.
+        8: ptr: u64,
+    }
+
+    /// `struct timeval` of 64-bit platforms.
+    struct Timeval: 16 {
+        /// Seconds.
+        0: tv_sec: i64,
+        /// Microseconds, 0 to 999,999.
+        8: tv_usec: i64,
+    }
+
+    /// The head of a ring; its slots follow at [`NETMAP_RING_SLOTS_OFS`].
+    ///
+    /// The program owns `head`, `cur` and the slots in the cyclic range `head..tail`; the
+    /// other side owns `tail` and the rest.
+    #[repr(align(128))]
+    struct NetmapRing: 256 {
+        /// Distance from this ring to buffer 0, in bytes.
+        0: buf_ofs: i64,
+        /// Slots of the ring.
+        8: num_slots: u32,
+        /// Bytes of a buffer.
+        12: nr_buf_size: u32,
+        /// Number of the ring within its direction.
+        16: ringid: u16,
+        /// [`NETMAP_RING_TX`] or [`NETMAP_RING_RX`].
+        18: dir: u16,
+        /// First slot that the program owns.
+        20: head: u32,
+        /// Wake-up point: wait until there are slots beyond this one.
+        24: cur: u32,
+        /// First slot that the other side owns.
+        28: tail: u32,
+        /// `NR_TIMESTAMP`, `NR_FORWARD`.
+        32: flags: u32,
+        /// Padding.
+        36: pad1: u32,
+        /// When the last rx sync ran.
+        40: ts: Timeval,
+        /// Bits of a slot's `ptr` that hold the payload's offset; 0 without offsets.
+        56: offset_mask: u64,
+        /// Alignment that the offset must leave the payload with, in bytes.
+        64: buf_align: u64,
+        /// Padding up to the next cache line pair.
+        72: pad2: [u64; 7],
+        /// Space that the other side uses as it likes.
+        128: sem: [u8; 128],
+    }
+
+    /// A bound port; its ring offsets follow at [`NETMAP_IF_RING_OFS`].
+    struct NetmapIf: 56 {
+        /// Name of the interface, NUL-terminated.
+        0: ni_name: [u8; IFNAMSIZ],
+        /// [`NETMAP_API`].
+        16: ni_version: u32,
+        /// [`NI_PRIV_MEM`].
+        20: ni_flags: u32,
+        /// Transmit rings of the NIC.
+        24: ni_tx_rings: u32,
+        /// Receive rings of the NIC.
+        28: ni_rx_rings: u32,
+        /// First of the extra buffers, linked by their first four bytes; 0 ends the list.
+        32: ni_bufs_head: u32,
+        /// Host rings for frames towards the host.
+        36: ni_host_tx_rings: u32,
+        /// Host rings for frames from the host.
+        40: ni_host_rx_rings: u32,
+        /// Reserved.
+        44: ni_spare1: [u32; 3],
+    }
+}
