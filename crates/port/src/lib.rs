@@ -1,1 +1,39 @@
-//! See Cargo.toml.
+//! Ports of every kind behind netmap rings.
+//!
+//! A [`Port`] is what one name opens: one or more [`Queue`]s, each a tx and an rx ring with the
+//! driver that moves frames between them and the outside. A program fills and reads rings;
+//! nothing happens until it calls [`Queue::tx_sync`] or [`Queue::rx_sync`], once per batch.
+//!
+//! | module | port |
+//! |---|---|
+//! | [`xdp`] | AF_XDP socket of an interface queue |
+//! | [`packet`] | AF_PACKET ring, works on every interface |
+//! | [`tap`] | TAP device |
+//! | [`pipe`] | one end of a pipe |
+//! | [`pcap`] | capture file |
+//! | [`null`] | sink and source of known cost |
+//!
+//! [`middleware`] wraps any queue: capture, faults, trace. This crate knows no registry of
+//! ports: opening by name and sharing a region are the business of `slipring-core`.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod clock;
+mod error;
+mod info;
+mod options;
+mod port;
+mod queue;
+mod stats;
+mod wait;
+
+pub mod null;
+pub mod pipe;
+
+pub use clock::{Nanos, now, sleep_until};
+pub use error::{Class, OpenCause, OpenError, RunCause, RunError};
+pub use info::{Caps, Mode, PortInfo};
+pub use options::{Needs, OpenOptions, XdpMode};
+pub use port::{Port, forward};
+pub use queue::{Interest, Queue, Rings, WaitFds};
+pub use stats::{Counters, DropCause, Snapshot, Traffic};
+pub use wait::{Patience, Waiter, Woken};

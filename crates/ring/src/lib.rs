@@ -1,1 +1,55 @@
-//! See Cargo.toml.
+//! Shared memory regions, buffers, netmap rings and the index protocol between two parties.
+//!
+//! ```text
+//!            region (one memfd)
+//!   +--------+-----------+-------------------------+------------------------------+
+//!   | header | netmap_if | netmap_ring + slots ... | buffer 0 | 1 | 2 | ...   N-1 |
+//!   +--------+-----------+-------------------------+------------------------------+
+//!                              |  slot.buf_idx ------------------------^
+//!
+//!   application half (app.rs)                       port driver half (kern.rs)
+//!   TxRing / RxRing: owns slots head..tail  <---->  KernRing: owns tail..head
+//! ```
+//!
+//! A frame lives in one buffer of one [`Region`]. Rings hold *slots*, and a slot names a buffer
+//! by index, so moving a frame between two rings of one region exchanges two integers
+//! ([`forward()`]); between regions the bytes are copied.
+//!
+//! # Invariants
+//! 1. Every buffer has one owner: a slot of one ring, a driver, an extra list, or the free list.
+//! 2. Of a ring, the slots `head..tail` belong to the application and all others to the driver.
+//! 3. Whatever the other party can write is read once into a local, checked, then used.
+//!
+//! # Trust
+//! Rings lend `&mut [u8]` of their buffers, which is right only among parties that trust each
+//! other: one process, or processes of one user by choice. An untrusting party keeps to
+//! [`Region::copy_out`] and [`Region::copy_in`].
+//!
+//! This crate is not for I/O: what a ring is connected to is the business of `slipring-port`.
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+#[cfg(not(target_endian = "little"))]
+compile_error!("slots are moved as little-endian words: x86-64, aarch64 and riscv64 only");
+
+mod app;
+mod arena;
+mod bell;
+mod forward;
+mod index;
+mod kern;
+mod mem;
+mod pipe;
+mod protocol;
+#[doc(hidden)]
+pub mod raw;
+mod region;
+
+pub use app::{AppRing, FrameMut, Rx, RxBatch, RxRing, Tx, TxRing};
+pub use bell::Doorbell;
+pub use forward::{copy, forward};
+pub use index::{BufIdx, SlotIdx};
+pub use kern::{KernRing, KernSlots, Pair, Reinit};
+pub use mem::{Slot, SlotFlags, ring_bytes};
+pub use pipe::{PipeEnd, PipePair, SyncFault};
+pub use protocol::{Peer, PeerFault, Receiver, Sender, Word};
+pub use region::{Geometry, HugePages, Region, RegionError};

@@ -1,0 +1,40 @@
+//! The clock of everything that runs in real time: CLOCK_MONOTONIC in nanoseconds.
+
+use rustix::thread::ClockId;
+use rustix::time::Timespec;
+
+/// Nanoseconds of CLOCK_MONOTONIC, or a span of them.
+pub type Nanos = u64;
+
+/// A plain sleep ends this much too late at worst on an idle machine; the rest is spun.
+const WAKE_MARGIN: Nanos = 60_000;
+
+/// The time now. Costs some 20 ns: once per batch is right, once per packet is not.
+#[must_use]
+#[inline]
+pub fn now() -> Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Sleeps until shortly before `when`, then spins up to it: tens of nanoseconds late instead of
+/// tens of microseconds. Returns the time at the end, early if a signal arrives.
+pub fn sleep_until(when: Nanos) -> Nanos {
+    let before = when.saturating_sub(WAKE_MARGIN);
+    if now() < before {
+        let request = Timespec {
+            tv_sec: (before / 1_000_000_000) as i64,
+            tv_nsec: (before % 1_000_000_000) as _,
+        };
+        if rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request).is_err() {
+            return now();
+        }
+    }
+    loop {
+        let time = now();
+        if time >= when {
+            return time;
+        }
+        std::hint::spin_loop();
+    }
+}

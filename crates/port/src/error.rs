@@ -1,0 +1,236 @@
+//! Why a port could not be opened, or stopped working: each with what to try next.
+
+use std::fmt;
+use std::io;
+
+use slipring_ring::{RegionError, SyncFault};
+
+/// What kind of failure it is; programs turn it into their exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The command is wrong: name, value, file.
+    Usage,
+    /// The machine cannot: privilege, kernel, interface.
+    Machine,
+    /// The port was lost while in use.
+    Peer,
+}
+
+/// A port could not be opened.
+#[derive(Debug)]
+pub struct OpenError {
+    /// The name as the user wrote it.
+    pub port: String,
+    /// Why.
+    pub cause: Box<OpenCause>,
+}
+
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what each field is")]
+pub enum OpenCause {
+    #[error("{reason}")]
+    Name { reason: String, help: Option<String> },
+    #[error("{reason}")]
+    Setting { reason: String },
+    #[error("there is no interface `{ifname}` in this network namespace")]
+    NoInterface { ifname: String },
+    #[error("interface `{ifname}` is down")]
+    Down { ifname: String },
+    #[error("{what}: {source}")]
+    Privilege { what: &'static str, capabilities: &'static str, source: io::Error },
+    #[error("queue {queue} is out of range: `{ifname}` has {queues} (0 to {})", queues.saturating_sub(1))]
+    QueueRange { ifname: String, queue: u32, queues: u32 },
+    #[error("MTU {mtu} of `{ifname}` is above the {limit} bytes that {kind} carries in this mode")]
+    Mtu { ifname: String, mtu: u32, limit: u32, kind: &'static str },
+    #[error("queue {queue} of `{ifname}` is in use{}", by.as_deref().map(|by| format!(" by {by}")).unwrap_or_default())]
+    Busy { ifname: String, queue: u32, by: Option<String> },
+    #[error("`{ifname}` has no {wanted}: {source}")]
+    ModeRefused { ifname: String, wanted: &'static str, source: io::Error },
+    #[error("`{ifname}` carries the default route: taking it cuts this machine off")]
+    DefaultRoute { ifname: String },
+    #[error("{0}")]
+    Region(#[from] RegionError),
+    #[error("the kernel may not lock {bytes} bytes of memory for this process")]
+    LockedMemory { bytes: u64 },
+    #[error("{what} is not available here: {needs}")]
+    Unsupported { what: String, needs: &'static str },
+    #[error("the {end} end of pipe `{pipe}` is open already")]
+    PipeTaken { pipe: String, end: &'static str },
+    #[error("cannot open `{path}`: {source}")]
+    File { path: String, source: io::Error },
+    #[error("`{path}` is not a capture that can be read: {reason}")]
+    NotACapture { path: String, reason: String },
+    #[error("`{path}` is cut short: {reason}")]
+    Truncated { path: String, reason: String },
+    #[error("{what}: {source}")]
+    System { what: &'static str, source: io::Error },
+}
+
+impl OpenError {
+    /// An error of the port `port`.
+    pub fn new(port: impl fmt::Display, cause: impl Into<OpenCause>) -> Self {
+        Self { port: port.to_string(), cause: Box::new(cause.into()) }
+    }
+
+    /// The stable code, for `slipring explain`.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match *self.cause {
+            OpenCause::Name { .. } | OpenCause::Setting { .. } => "SR0101",
+            OpenCause::NoInterface { .. } => "SR0102",
+            OpenCause::Down { .. } => "SR0103",
+            OpenCause::Privilege { .. } => "SR0104",
+            OpenCause::QueueRange { .. } => "SR0105",
+            OpenCause::Mtu { .. } => "SR0106",
+            OpenCause::Busy { .. } => "SR0107",
+            OpenCause::ModeRefused { .. } => "SR0108",
+            OpenCause::DefaultRoute { .. } => "SR0109",
+            OpenCause::Region(_) | OpenCause::LockedMemory { .. } => "SR0110",
+            OpenCause::Unsupported { .. } => "SR0111",
+            OpenCause::PipeTaken { .. } => "SR0112",
+            OpenCause::File { .. } => "SR0201",
+            OpenCause::NotACapture { .. } => "SR0202",
+            OpenCause::Truncated { .. } => "SR0203",
+            OpenCause::System { .. } => "SR0199",
+        }
+    }
+
+    /// What to try next.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        Some(match &*self.cause {
+            OpenCause::Name { help, .. } => return help.clone(),
+            OpenCause::NoInterface { .. } => "list the interfaces there are: slipring ports".into(),
+            OpenCause::Down { ifname } => format!("bring it up: ip link set {ifname} up"),
+            OpenCause::Privilege { capabilities, .. } => format!(
+                "run as root, or grant it once: setcap {capabilities}+ep $(command -v slipring)"
+            ),
+            OpenCause::QueueRange { queues: 1, .. } => "open it without a queue number".into(),
+            OpenCause::QueueRange { queues, .. } => format!("take a queue from 0 to {}", queues - 1),
+            OpenCause::Mtu { ifname, limit, .. } => format!("lower it: ip link set {ifname} mtu {limit}"),
+            OpenCause::Busy { .. } => "stop the program that holds it, or take another queue; `slipring ports` shows owners".into(),
+            OpenCause::ModeRefused { .. } => "leave the mode out to take the best one there is".into(),
+            OpenCause::DefaultRoute { .. } => "add --take-over if you mean it, or --shared to leave the host its traffic".into(),
+            OpenCause::Region(_) => "ask for fewer slots (@conf:slots=N) or fewer queues".into(),
+            OpenCause::LockedMemory { .. } => "raise the limit (ulimit -l unlimited) or add cap_ipc_lock".into(),
+            OpenCause::PipeTaken { .. } => "open the other end, or choose another pipe name".into(),
+            OpenCause::NotACapture { .. } => "pcap and pcapng files are read; check it with: file FILE".into(),
+            OpenCause::Truncated { .. } => "capture it again, or cut the damaged end off with: editcap".into(),
+            OpenCause::Setting { .. } | OpenCause::Unsupported { .. } | OpenCause::File { .. } | OpenCause::System { .. } => return None,
+        })
+    }
+
+    /// Something worth knowing beside the help.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        match &*self.cause {
+            OpenCause::Privilege { .. } => Some("`slipring doctor` lists what is missing".into()),
+            OpenCause::Unsupported { .. } => {
+                Some("`slipring doctor` shows what this kernel can do".into())
+            }
+            _ => None,
+        }
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match *self.cause {
+            OpenCause::Name { .. }
+            | OpenCause::Setting { .. }
+            | OpenCause::PipeTaken { .. }
+            | OpenCause::File { .. }
+            | OpenCause::NotACapture { .. }
+            | OpenCause::Truncated { .. } => Class::Usage,
+            _ => Class::Machine,
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot open {}: {}", self.port, self.cause)
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+/// A port stopped working.
+#[derive(Debug)]
+pub struct RunError {
+    /// The port's name.
+    pub port: String,
+    /// Why.
+    pub cause: RunCause,
+}
+
+/// Why a port stopped working.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say what each field is")]
+pub enum RunCause {
+    #[error("the interface is gone")]
+    Vanished,
+    #[error("the interface went down")]
+    WentDown,
+    #[error("the other end of the pipe is gone")]
+    PeerGone,
+    #[error("{0}")]
+    Ring(#[from] SyncFault),
+    #[error("`{path}`: {reason}")]
+    Capture { path: String, reason: String },
+    #[error("cannot {what}: {source}")]
+    System { what: &'static str, source: io::Error },
+}
+
+impl RunError {
+    /// An error of the port `port`.
+    pub fn new(port: impl fmt::Display, cause: impl Into<RunCause>) -> Self {
+        Self { port: port.to_string(), cause: cause.into() }
+    }
+
+    /// A system call failed.
+    pub fn system(port: impl fmt::Display, what: &'static str, source: io::Error) -> Self {
+        Self::new(port, RunCause::System { what, source })
+    }
+
+    /// The stable code, for `slipring explain`.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self.cause {
+            RunCause::Vanished | RunCause::WentDown | RunCause::PeerGone => "SR0401",
+            RunCause::Ring(_) => "SR0402",
+            RunCause::Capture { .. } => "SR0203",
+            RunCause::System { .. } => "SR0499",
+        }
+    }
+
+    /// What to try next.
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        match self.cause {
+            RunCause::Vanished => Some("list the interfaces there are: slipring ports".into()),
+            RunCause::WentDown => Some("bring it up and start again".into()),
+            _ => None,
+        }
+    }
+
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self.cause {
+            RunCause::Capture { .. } => Class::Usage,
+            _ => Class::Peer,
+        }
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} failed: {}", self.port, self.cause)
+    }
+}
+
+impl std::error::Error for RunError {}

@@ -1,0 +1,76 @@
+//! What a port says of itself: the mode really in use, and what it can carry.
+
+use std::fmt;
+
+/// Facts about an open port.
+#[derive(Debug, Clone)]
+pub struct PortInfo {
+    /// The name it was opened by.
+    pub name: String,
+    /// `xdp`, `packet`, `tap`, `pipe`, `pcap`, `null`.
+    pub kind: &'static str,
+    /// The mode in use: what the first line of every program's output shows.
+    pub mode: Mode,
+    /// What it can do.
+    pub caps: Caps,
+    /// Hardware address, where there is one.
+    pub mac: Option<[u8; 6]>,
+    /// MTU of the interface, where there is one.
+    pub mtu: Option<u32>,
+}
+
+impl fmt::Display for PortInfo {
+    /// `xdp:veth0 kind=xdp mode=native …`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} kind={}{}", self.name, self.kind, self.mode)
+    }
+}
+
+/// Mode as `key=value` words, in the order they were said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mode(Vec<(&'static str, String)>);
+
+impl Mode {
+    /// Nothing to say yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a word.
+    #[must_use]
+    pub fn with(mut self, key: &'static str, value: impl fmt::Display) -> Self {
+        self.0.push((key, value.to_string()));
+        self
+    }
+
+    /// The value of a word.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(k, _)| *k == key).map(|(_, value)| value.as_str())
+    }
+
+    /// All words.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(key, value)| (*key, value.as_str()))
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|(key, value)| write!(f, " {key}={value}"))
+    }
+}
+
+/// What a port can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Caps {
+    /// It receives.
+    pub rx: bool,
+    /// It sends.
+    pub tx: bool,
+    /// Longest packet, in bytes without CRC, over all slots of a chain.
+    pub max_packet: u32,
+    /// Longest part of a packet that one tx slot should carry, in bytes.
+    pub max_slot: u32,
+}

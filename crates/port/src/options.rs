@@ -1,0 +1,87 @@
+//! How a port is to be opened, beyond its name.
+
+use slipring_ring::HugePages;
+
+/// Which way into an interface an `xdp:` port may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum XdpMode {
+    /// Zero-copy, else native copy, else generic; the mode line says which.
+    #[default]
+    Best,
+    /// Zero-copy or nothing.
+    ZeroCopy,
+    /// In the driver, copied or not.
+    Native,
+    /// In the stack, on any interface.
+    Generic,
+}
+
+/// Options common to all kinds; a kind ignores what it has no use for.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Slots per ring. The name's `@conf:` wins.
+    pub slots: u32,
+    /// Bytes per buffer of a region made for this port: 2048 or 4096.
+    pub buf_size: u32,
+    /// Buffers to keep free in such a region for the program's own use.
+    pub extra_bufs: u32,
+    /// Pages of such a region.
+    pub huge: HugePages,
+    /// The way into an interface.
+    pub xdp: XdpMode,
+    /// Leave the interface to the host's stack as well.
+    pub shared: bool,
+    /// Allow the interface that carries the default route.
+    pub take_over: bool,
+    /// Receive frames for other hosts.
+    pub promiscuous: bool,
+    /// Busy-poll the device for this many microseconds per system call; 0 for not at all.
+    pub busy_poll_us: u32,
+    /// Rings carry a virtio-net header of this many bytes before each frame: 0, 10 or 12.
+    pub vnet_hdr: u32,
+    /// Send a frame as soon as it is queued rather than by the kernel's queueing discipline.
+    pub qdisc_bypass: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            slots: 1024,
+            buf_size: 2048,
+            extra_bufs: 0,
+            huge: HugePages::Try,
+            xdp: XdpMode::Best,
+            shared: false,
+            take_over: false,
+            promiscuous: true,
+            busy_poll_us: 0,
+            vnet_hdr: 0,
+            qdisc_bypass: true,
+        }
+    }
+}
+
+/// What a port will take from a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Needs {
+    /// Bytes of ring area.
+    pub ring_bytes: u64,
+    /// Buffers.
+    pub bufs: u32,
+}
+
+impl Needs {
+    /// Needs of `queues` ring pairs of `slots` slots, each slot with a buffer.
+    #[must_use]
+    pub fn pairs(queues: u32, slots: u32) -> Self {
+        let ring = slipring_ring::ring_bytes(slots).next_multiple_of(128);
+        Self { ring_bytes: 2 * ring * u64::from(queues), bufs: 2 * slots * queues }
+    }
+}
+
+impl std::ops::AddAssign for Needs {
+    fn add_assign(&mut self, other: Self) {
+        self.ring_bytes += other.ring_bytes;
+        self.bufs += other.bufs;
+    }
+}

@@ -1,0 +1,99 @@
+//! The trait every kind of port implements.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use slipring_ring::{RxRing, TxRing};
+
+use crate::error::RunError;
+use crate::stats::Counters;
+
+/// The program's halves of a queue's rings.
+#[derive(Debug)]
+pub struct Rings<'q> {
+    /// To send on. Without slots where the port cannot send.
+    pub tx: &'q mut TxRing,
+    /// To receive from. Without slots where the port cannot receive.
+    pub rx: &'q mut RxRing,
+}
+
+/// What a program waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interest {
+    /// Frames to read.
+    pub rx: bool,
+    /// Free slots to send on.
+    pub tx: bool,
+}
+
+impl Interest {
+    /// Frames to read.
+    pub const RX: Self = Self { rx: true, tx: false };
+    /// Free slots to send on.
+    pub const TX: Self = Self { rx: false, tx: true };
+    /// Either.
+    pub const BOTH: Self = Self { rx: true, tx: true };
+    /// Neither.
+    pub const NONE: Self = Self { rx: false, tx: false };
+}
+
+/// Descriptors that become readable when a sync is worth while.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WaitFds<'q> {
+    /// Readable when frames may have arrived.
+    pub rx: Option<BorrowedFd<'q>>,
+    /// Ready when slots may have become free.
+    pub tx: Option<TxWait<'q>>,
+}
+
+/// How a queue tells of free tx slots.
+#[derive(Debug, Clone, Copy)]
+pub enum TxWait<'q> {
+    /// Its descriptor becomes readable (a doorbell).
+    Readable(BorrowedFd<'q>),
+    /// Its descriptor becomes writable, once per change (edge-triggered).
+    WritableEdge(BorrowedFd<'q>),
+    /// Its descriptor is writable as long as there is room.
+    Writable(BorrowedFd<'q>),
+}
+
+/// One ring pair of a port and the driver behind it.
+///
+/// # Contract
+/// - Both syncs never block and do a bounded amount of work, at most one ring's worth.
+/// - After `tx_sync`, all slots that the program released are submitted or counted as dropped,
+///   and completed ones are free again. After `rx_sync`, slots that the program released can
+///   receive again and what has arrived is readable. Only whole packets are published.
+/// - Counters are up to date after each sync; [`Self::update_stats`] fetches what only the
+///   kernel knows.
+pub trait Queue: Send {
+    /// The program's halves of the rings.
+    fn rings(&mut self) -> Rings<'_>;
+
+    /// Sends what was queued; frees what was sent.
+    ///
+    /// # Errors
+    /// [`RunError`] when the port is gone or its rings were damaged.
+    fn tx_sync(&mut self) -> Result<(), RunError>;
+
+    /// Returns what was read; takes what has arrived.
+    ///
+    /// # Errors
+    /// As [`Self::tx_sync`].
+    fn rx_sync(&mut self) -> Result<(), RunError>;
+
+    /// What to sleep on. With no descriptors the queue is always worth a sync.
+    fn wait_fds(&self) -> WaitFds<'_>;
+
+    /// Called before a sleep; the caller syncs and looks once more afterwards.
+    fn before_sleep(&mut self, _interest: Interest) {}
+
+    /// Called after a sleep, or when it was not needed.
+    fn after_sleep(&mut self) {}
+
+    /// The counters, shared with whoever reports them.
+    fn counters(&self) -> &Arc<Counters>;
+
+    /// Fetches drop counts that the kernel keeps. A system call or two: once per report.
+    fn update_stats(&mut self) {}
+}

@@ -1,0 +1,180 @@
+//! Counters of a queue: written by the one thread that syncs it, read by anyone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Why a frame was not passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DropCause {
+    /// The rx ring was full when the frame arrived.
+    RxRingFull,
+    /// The kernel had no buffer of ours to receive into.
+    RxNoBuffer,
+    /// The frame was longer than buffers and chains can carry.
+    RxTooLong,
+    /// The kernel lost it before our socket saw it.
+    RxKernel,
+    /// The received bytes were no frame (a bad record, a runt).
+    RxMalformed,
+    /// A tx slot named no usable buffer, or had length 0.
+    TxBadSlot,
+    /// The frame was longer than the port can send.
+    TxTooLong,
+    /// The kernel or device refused the frame.
+    TxRefused,
+    /// A chain of slots without its end.
+    TxIncomplete,
+    /// The port cannot send at all.
+    TxUnsupported,
+    /// Dropped on purpose by fault injection.
+    Fault,
+}
+
+impl DropCause {
+    /// All causes, in the order of [`Counters`].
+    pub const ALL: [Self; 11] = [
+        Self::RxRingFull,
+        Self::RxNoBuffer,
+        Self::RxTooLong,
+        Self::RxKernel,
+        Self::RxMalformed,
+        Self::TxBadSlot,
+        Self::TxTooLong,
+        Self::TxRefused,
+        Self::TxIncomplete,
+        Self::TxUnsupported,
+        Self::Fault,
+    ];
+
+    /// The name in reports; part of their contract.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RxRingFull => "rx_ring_full",
+            Self::RxNoBuffer => "rx_no_buffer",
+            Self::RxTooLong => "rx_too_long",
+            Self::RxKernel => "rx_kernel",
+            Self::RxMalformed => "rx_malformed",
+            Self::TxBadSlot => "tx_bad_slot",
+            Self::TxTooLong => "tx_too_long",
+            Self::TxRefused => "tx_refused",
+            Self::TxIncomplete => "tx_incomplete",
+            Self::TxUnsupported => "tx_unsupported",
+            Self::Fault => "fault",
+        }
+    }
+}
+
+/// Packets and their bytes, without CRC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Whole packets.
+    pub packets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A queue's counters. One thread writes, so an addition is a load and a store.
+#[derive(Debug, Default)]
+pub struct Counters {
+    rx: [AtomicU64; 2],
+    tx: [AtomicU64; 2],
+    in_flight: AtomicU64,
+    drops: [AtomicU64; DropCause::ALL.len()],
+}
+
+impl Counters {
+    /// Counts packets that the program can now read.
+    #[inline(always)]
+    pub fn received(&self, traffic: Traffic) {
+        add(&self.rx[0], traffic.packets);
+        add(&self.rx[1], traffic.bytes);
+    }
+
+    /// Counts packets that have left for good: completed, not submitted.
+    #[inline(always)]
+    pub fn sent(&self, traffic: Traffic) {
+        add(&self.tx[0], traffic.packets);
+        add(&self.tx[1], traffic.bytes);
+    }
+
+    /// Counts packets lost for a reason.
+    #[inline(always)]
+    pub fn dropped(&self, cause: DropCause, packets: u64) {
+        add(&self.drops[cause as usize], packets);
+    }
+
+    /// Sets a cause's total, where the kernel keeps the count.
+    pub fn set_dropped(&self, cause: DropCause, packets: u64) {
+        self.drops[cause as usize].store(packets, Ordering::Relaxed);
+    }
+
+    /// Sets how many packets are submitted and not completed.
+    #[inline(always)]
+    pub fn set_in_flight(&self, packets: u64) {
+        self.in_flight.store(packets, Ordering::Relaxed);
+    }
+
+    /// A copy of all counters.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let traffic = |side: &[AtomicU64; 2]| Traffic {
+            packets: side[0].load(Ordering::Relaxed),
+            bytes: side[1].load(Ordering::Relaxed),
+        };
+        Snapshot {
+            rx: traffic(&self.rx),
+            tx: traffic(&self.tx),
+            in_flight: self.in_flight.load(Ordering::Relaxed),
+            drops: std::array::from_fn(|i| self.drops[i].load(Ordering::Relaxed)),
+        }
+    }
+}
+
+#[inline(always)]
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+}
+
+/// What [`Counters`] held at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Snapshot {
+    /// Packets given to the program.
+    pub rx: Traffic,
+    /// Packets that left.
+    pub tx: Traffic,
+    /// Packets submitted and not completed.
+    pub in_flight: u64,
+    drops: [u64; DropCause::ALL.len()],
+}
+
+impl Snapshot {
+    /// Packets lost for this reason.
+    #[must_use]
+    pub fn dropped(&self, cause: DropCause) -> u64 {
+        self.drops[cause as usize]
+    }
+
+    /// Causes that lost something, with how many.
+    pub fn drops(&self) -> impl Iterator<Item = (DropCause, u64)> + '_ {
+        DropCause::ALL.into_iter().zip(self.drops).filter(|&(_, count)| count > 0)
+    }
+}
+
+impl std::ops::AddAssign for Snapshot {
+    fn add_assign(&mut self, other: Self) {
+        self.rx += other.rx;
+        self.tx += other.tx;
+        self.in_flight += other.in_flight;
+        for (sum, count) in self.drops.iter_mut().zip(other.drops) {
+            *sum += count;
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Waiting on many queues: spin a little, then sleep.
+//!
+//! Waiting syncs, as netmap's `poll` does: on return the rings are as fresh as they can be.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::time::Timespec;
+
+use crate::clock::{Nanos, now};
+use crate::error::RunError;
+use crate::queue::{Interest, Queue, TxWait};
+
+/// How long to look before sleeping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Never sleep: the lowest latency for a whole core.
+    Spin,
+    /// Sleep at once.
+    Sleep,
+    /// Spin at most this long, and only while recent waits were that short.
+    Adaptive(Nanos),
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::Adaptive(20_000)
+    }
+}
+
+/// Why a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// At least one queue has what was asked for.
+    Ready,
+    /// Time is up.
+    Timeout,
+    /// The descriptor given to [`Waiter::also`] became readable, or a signal arrived.
+    Interrupted,
+}
+
+/// Waits for a fixed set of queues.
+#[derive(Debug)]
+pub struct Waiter {
+    epoll: OwnedFd,
+    patience: Patience,
+    /// Interests registered last, so that an unchanged one costs no system call.
+    registered: Vec<Interest>,
+    /// Queues without descriptors, of which nothing can be waited for.
+    always: Vec<bool>,
+    /// How long recent waits took, smoothed.
+    usual_wait: Nanos,
+}
+
+/// Event data of [`Waiter::also`]; queues have their index.
+const OTHER: u64 = u64::MAX;
+
+impl Waiter {
+    /// A waiter for `queues`, which later calls must name in the same order.
+    ///
+    /// # Errors
+    /// The kernel's, mostly for want of descriptors.
+    pub fn new<'q>(
+        queues: impl IntoIterator<Item = &'q dyn Queue>,
+        patience: Patience,
+    ) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let mut waiter =
+            Self { epoll, patience, registered: Vec::new(), always: Vec::new(), usual_wait: 0 };
+        for (i, queue) in queues.into_iter().enumerate() {
+            waiter.add(i as u64, queue)?;
+        }
+        Ok(waiter)
+    }
+
+    /// A waiter for all queues of some ports, in order.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn for_ports<'q>(
+        ports: impl IntoIterator<Item = &'q crate::Port>,
+        patience: Patience,
+    ) -> io::Result<Self> {
+        Self::new(
+            ports.into_iter().flat_map(|port| port.queues.iter().map(AsRef::as_ref)),
+            patience,
+        )
+    }
+
+    fn add(&mut self, index: u64, queue: &dyn Queue) -> io::Result<()> {
+        let fds = queue.wait_fds();
+        self.always.push(fds.rx.is_none() && fds.tx.is_none());
+        self.registered.push(Interest::NONE);
+        let mut seen: Option<i32> = None;
+        for fd in [fds.rx, fds.tx.map(tx_fd)].into_iter().flatten() {
+            use std::os::fd::AsRawFd;
+            if seen.replace(fd.as_raw_fd()) != Some(fd.as_raw_fd()) {
+                epoll::add(&self.epoll, fd, EventData::new_u64(index), EventFlags::empty())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Also wakes when `fd` becomes readable; the caller reads it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn also(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(OTHER), EventFlags::IN)?)
+    }
+
+    /// Waits until a queue has what its interest asks for. `queues` are those of [`Self::new`].
+    ///
+    /// # Errors
+    /// [`RunError`] of a queue's sync.
+    pub fn wait(
+        &mut self,
+        queues: &mut [(&mut dyn Queue, Interest)],
+        timeout: Option<Duration>,
+    ) -> Result<Woken, RunError> {
+        let start = now();
+        let deadline = timeout.map(|timeout| start.saturating_add(timeout.as_nanos() as u64));
+        let woken = match self.spin(queues, start, deadline)? {
+            Some(woken) => woken,
+            None => self.sleep(queues, deadline)?,
+        };
+        if woken == Woken::Ready {
+            let took = now().saturating_sub(start);
+            self.usual_wait = (self.usual_wait * 7 + took) / 8;
+        }
+        Ok(woken)
+    }
+
+    /// Looks at the queues for as long as patience lasts.
+    fn spin(
+        &mut self,
+        queues: &mut [(&mut dyn Queue, Interest)],
+        start: Nanos,
+        deadline: Option<Nanos>,
+    ) -> Result<Option<Woken>, RunError> {
+        let budget = match self.patience {
+            Patience::Spin => Nanos::MAX,
+            Patience::Adaptive(most) if self.usual_wait <= most => most,
+            Patience::Sleep | Patience::Adaptive(_) => 0,
+        };
+        let mut looks = 0u32;
+        loop {
+            if look(queues)? {
+                return Ok(Some(Woken::Ready));
+            }
+            let time = now();
+            if deadline.is_some_and(|deadline| time >= deadline) {
+                return Ok(Some(Woken::Timeout));
+            }
+            if time - start >= budget {
+                return Ok(None);
+            }
+            looks += 1;
+            // Other descriptors are only seen by the kernel: ask now and then.
+            if looks.is_multiple_of(1024) && self.poll(Some(Duration::ZERO))? == Polled::Other {
+                return Ok(Some(Woken::Interrupted));
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn sleep(
+        &mut self,
+        queues: &mut [(&mut dyn Queue, Interest)],
+        deadline: Option<Nanos>,
+    ) -> Result<Woken, RunError> {
+        self.register(queues)?;
+        loop {
+            for (queue, interest) in queues.iter_mut() {
+                queue.before_sleep(*interest);
+            }
+            let ready = look(queues)?;
+            let polled =
+                if ready { Ok(Polled::Queue) } else { self.poll(self.rest(queues, deadline)) };
+            for (queue, _) in queues.iter_mut() {
+                queue.after_sleep();
+            }
+            if ready || look(queues)? {
+                return Ok(Woken::Ready);
+            }
+            if polled? == Polled::Other {
+                return Ok(Woken::Interrupted);
+            }
+            if deadline.is_some_and(|deadline| now() >= deadline) {
+                return Ok(Woken::Timeout);
+            }
+        }
+    }
+
+    /// How long the kernel may let us sleep.
+    fn rest(
+        &self,
+        queues: &[(&mut dyn Queue, Interest)],
+        deadline: Option<Nanos>,
+    ) -> Option<Duration> {
+        let wanted =
+            |i: usize| queues.get(i).is_some_and(|(_, interest)| *interest != Interest::NONE);
+        // Nothing wakes us for such a queue: look again after a short while.
+        let blind = self.always.iter().enumerate().any(|(i, &always)| always && wanted(i));
+        let limit = blind.then_some(Duration::from_micros(100));
+        let left = deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
+        match (limit, left) {
+            (Some(limit), Some(left)) => Some(limit.min(left)),
+            (limit, left) => limit.or(left),
+        }
+    }
+
+    fn poll(&self, timeout: Option<Duration>) -> Result<Polled, RunError> {
+        let timeout = timeout.map(|time| Timespec {
+            tv_sec: time.as_secs() as i64,
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        let mut events: [std::mem::MaybeUninit<epoll::Event>; 16] =
+            [std::mem::MaybeUninit::uninit(); 16];
+        match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
+            Ok((seen, _)) if seen.iter().any(|event| event.data.u64() == OTHER) => {
+                Ok(Polled::Other)
+            }
+            Ok((seen, _)) if seen.is_empty() => Ok(Polled::Nothing),
+            Ok(_) => Ok(Polled::Queue),
+            Err(rustix::io::Errno::INTR) => Ok(Polled::Other),
+            Err(error) => Err(RunError::system("epoll", "wait for descriptors", error.into())),
+        }
+    }
+
+    fn register(&mut self, queues: &[(&mut dyn Queue, Interest)]) -> Result<(), RunError> {
+        for (i, (queue, interest)) in queues.iter().enumerate() {
+            if self.registered.get(i).is_none_or(|last| last == interest) {
+                continue;
+            }
+            self.modify(i as u64, &**queue, *interest)
+                .map_err(|error| RunError::system("epoll", "change what is waited for", error))?;
+            self.registered[i] = *interest;
+        }
+        Ok(())
+    }
+
+    fn modify(&self, index: u64, queue: &dyn Queue, interest: Interest) -> io::Result<()> {
+        let fds = queue.wait_fds();
+        let data = EventData::new_u64(index);
+        let rx = if interest.rx { EventFlags::IN } else { EventFlags::empty() };
+        let tx = |fd: &TxWait<'_>| match fd {
+            _ if !interest.tx => EventFlags::empty(),
+            TxWait::Readable(_) => EventFlags::IN,
+            TxWait::Writable(_) => EventFlags::OUT,
+            TxWait::WritableEdge(_) => EventFlags::OUT | EventFlags::ET,
+        };
+        match (fds.rx, fds.tx) {
+            (Some(one), Some(other)) if same(one, tx_fd(other)) => {
+                epoll::modify(&self.epoll, one, data, rx | tx(&other))?
+            }
+            (one, other) => {
+                if let Some(fd) = one {
+                    epoll::modify(&self.epoll, fd, data, rx)?;
+                }
+                if let Some(fd) = other {
+                    epoll::modify(&self.epoll, tx_fd(fd), data, tx(&fd))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Waiter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Polled {
+    Queue,
+    Other,
+    Nothing,
+}
+
+fn same(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> bool {
+    use std::os::fd::AsRawFd;
+    a.as_raw_fd() == b.as_raw_fd()
+}
+
+fn tx_fd(wait: TxWait<'_>) -> BorrowedFd<'_> {
+    match wait {
+        TxWait::Readable(fd) | TxWait::Writable(fd) | TxWait::WritableEdge(fd) => fd,
+    }
+}
+
+/// Syncs as the interests ask; whether any is satisfied.
+fn look(queues: &mut [(&mut dyn Queue, Interest)]) -> Result<bool, RunError> {
+    let mut ready = false;
+    for (queue, interest) in queues.iter_mut() {
+        if interest.rx && queue.rings().rx.avail() == 0 {
+            queue.rx_sync()?;
+        }
+        if interest.tx && queue.rings().tx.avail() == 0 {
+            queue.tx_sync()?;
+        }
+        let rings = queue.rings();
+        ready |= interest.rx && rings.rx.avail() > 0 || interest.tx && rings.tx.avail() > 0;
+    }
+    Ok(ready)
+}

@@ -1,0 +1,91 @@
+//! Hands out byte ranges of a region's ring area, lowest first, and takes them back.
+
+use std::collections::BTreeMap;
+
+/// Rings and pipe words are aligned so that parties never share a cache line pair.
+pub(crate) const ALIGN: u64 = 128;
+
+/// Free ranges by offset; neighbours are merged, so a freed arena is one range again.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    free: BTreeMap<u64, u64>,
+}
+
+impl Arena {
+    /// An arena over `start..end`; both are multiples of [`ALIGN`].
+    pub(crate) fn new(start: u64, end: u64) -> Self {
+        let mut free = BTreeMap::new();
+        if end > start {
+            free.insert(start, end - start);
+        }
+        Self { free }
+    }
+
+    /// Takes the lowest range of at least `len` bytes; its offset.
+    pub(crate) fn take(&mut self, len: u64) -> Option<u64> {
+        let len = len.next_multiple_of(ALIGN);
+        let (&at, &room) = self.free.iter().find(|&(_, &room)| room >= len)?;
+        self.free.remove(&at);
+        if room > len {
+            self.free.insert(at + len, room - len);
+        }
+        Some(at)
+    }
+
+    /// Gives back what [`Self::take`] handed out for the same `len`.
+    pub(crate) fn give(&mut self, mut at: u64, len: u64) {
+        let mut len = len.next_multiple_of(ALIGN);
+        if let Some(after) = self.free.remove(&(at + len)) {
+            len += after;
+        }
+        if let Some((&before, &room)) = self.free.range(..at).next_back()
+            && before + room == at
+        {
+            at = before;
+            len += room;
+        }
+        self.free.insert(at, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_lowest_hole_is_reused_first() {
+        let mut arena = Arena::new(0, 1024);
+        let [a, b, _] = [(); 3].map(|()| arena.take(100).unwrap());
+        arena.give(b, 100);
+        arena.give(a, 100);
+        assert_eq!(arena.take(256), Some(0));
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_never_overlap_and_all_come_back(ops in prop::collection::vec((any::<bool>(), 1u64..600), 1..80)) {
+            let mut arena = Arena::new(128, 128 + 4096);
+            let mut held: Vec<(u64, u64)> = Vec::new();
+            for (take, len) in ops {
+                if take {
+                    if let Some(at) = arena.take(len) {
+                        let end = at + len.next_multiple_of(ALIGN);
+                        for &(other, other_len) in &held {
+                            let other_end = other + other_len.next_multiple_of(ALIGN);
+                            prop_assert!(end <= other || other_end <= at);
+                        }
+                        prop_assert!(end <= 128 + 4096);
+                        held.push((at, len));
+                    }
+                } else if let Some((at, len)) = held.pop() {
+                    arena.give(at, len);
+                }
+            }
+            for (at, len) in held {
+                arena.give(at, len);
+            }
+            prop_assert_eq!(arena.take(4096), Some(128));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Waking a party that sleeps: an eventfd, and a shared word that says whether it is worth it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::protocol::Word;
+
+/// A waker tells whether to ring: call after publishing. At most one `true` per announcement.
+///
+/// The fence makes it impossible that the waker misses the announcement while the sleeper
+/// misses what was published.
+#[inline(always)]
+pub(crate) fn must_ring<W: Word>(sleeping: &W) -> bool {
+    W::full_fence();
+    sleeping.acquire() != 0 && sleeping.take() != 0
+}
+
+/// A sleeper announces itself. It must look for work once more afterwards, and only then sleep.
+pub(crate) fn announce<W: Word>(sleeping: &W) {
+    sleeping.release(1);
+    W::full_fence();
+}
+
+/// An eventfd that wakes one party, readable while it rings.
+#[derive(Debug)]
+pub struct Doorbell(OwnedFd);
+
+impl Doorbell {
+    /// A silent bell.
+    ///
+    /// # Errors
+    /// The kernel's, mostly for want of descriptors.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
+    }
+
+    /// A bell that another process made and passed on.
+    #[must_use]
+    pub fn from_fd(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+
+    /// A second handle on the same bell.
+    ///
+    /// # Errors
+    /// The kernel's, mostly for want of descriptors.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// Rings. A bell that rings already stays so: that is what the error would say.
+    pub fn ring(&self) {
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Silences it. Reading a silent one fails, which is fine.
+    pub fn silence(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

@@ -1,0 +1,69 @@
+//! Moving frames from an rx ring to a tx ring: the inner loop of every forwarding program.
+
+use crate::app::{AppRing, Rx, RxRing, Tx, TxRing};
+use crate::index::next;
+use crate::mem::{Slot, SlotFlags};
+
+/// Moves up to `max` slots' worth of whole packets from `rx` to `tx`, by exchanging buffers when
+/// both rings lie in one region and by copying otherwise. Returns how many slots were moved.
+///
+/// The frames leave at `tx`'s next sync, and the freed slots return at `rx`'s.
+#[inline]
+pub fn forward(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
+    let count = ready(rx, tx, max);
+    if rx.same_region(tx) {
+        exchange(rx, tx, count);
+    } else {
+        copy_slots(rx, tx, count);
+    }
+    rx.advance(count);
+    tx.advance(count);
+    count
+}
+
+/// As [`forward`], but copies even within one region; the frames in `rx` keep their buffers.
+pub fn copy(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
+    let count = ready(rx, tx, max);
+    copy_slots(rx, tx, count);
+    rx.advance(count);
+    tx.advance(count);
+    count
+}
+
+#[inline(always)]
+fn ready(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
+    let count = rx.avail().min(tx.avail()).min(max);
+    rx.whole_packets(count)
+}
+
+#[inline(always)]
+fn exchange(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
+    let (mut i, mut j) = (rx.head_index(), tx.head_index());
+    let (n, m) = (rx.mem().num_slots(), tx.mem().num_slots());
+    for _ in 0..count {
+        let (from, to) = (rx.mem().slot(i), tx.mem().slot(j));
+        let (frame, free) = (from.get(), to.get());
+        to.set(Slot { flags: kept(frame.flags) | SlotFlags::BUF_CHANGED, ..frame });
+        from.set(Slot { buf: free.buf, len: 0, flags: SlotFlags::BUF_CHANGED });
+        i = next(i, n);
+        j = next(j, m);
+    }
+}
+
+fn copy_slots(rx: &mut RxRing, tx: &mut TxRing, count: u32) {
+    for i in 0..count {
+        let (Some(frame), Some(room)) = (rx.frame(i), tx.buffer(i)) else {
+            return;
+        };
+        let len = frame.bytes.len().min(room.len());
+        room[..len].copy_from_slice(&frame.bytes[..len]);
+        let flags = kept(frame.flags);
+        tx.set(i, len, flags);
+    }
+}
+
+/// Of the flags, those that travel with a frame.
+#[inline(always)]
+fn kept(flags: SlotFlags) -> SlotFlags {
+    SlotFlags(flags.0 & (SlotFlags::MOREFRAG.0 | SlotFlags::REPORT.0))
+}

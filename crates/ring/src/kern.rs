@@ -1,0 +1,286 @@
+//! The port driver's half of a ring: the role that netmap's kernel module has.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::app::{AppRing, Direction};
+use crate::index::{SlotIdx, add, distance, next, prev, spans};
+use crate::mem::{RingMem, Slot};
+use crate::region::{Region, RegionError};
+
+/// The application wrote indices that no correct program writes; the ring was set back to its
+/// last good state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("ring reinitialised: head {head}, cur {cur} are not within {hwcur}..={hwtail}")]
+pub struct Reinit {
+    /// What the application wrote.
+    pub head: u32,
+    /// What the application wrote.
+    pub cur: u32,
+    /// First slot that the driver had not seen.
+    pub hwcur: u32,
+    /// The tail that the driver had published.
+    pub hwtail: u32,
+}
+
+/// Both halves of a new ring.
+#[derive(Debug)]
+pub struct Pair<D> {
+    /// For the program.
+    pub app: AppRing<D>,
+    /// For the driver.
+    pub kern: KernRing,
+}
+
+impl<D: Direction> Pair<D> {
+    /// Lays out a ring whose every slot has a buffer; a tx ring starts empty (all slots the
+    /// application's but one), an rx ring too (all slots the driver's).
+    ///
+    /// # Errors
+    /// [`RegionError`] when the region has not enough left.
+    pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
+        let bufs = region.take_bufs(num_slots)?;
+        let mem = RingMem::create(region, D::DIR, ringid, num_slots, &bufs);
+        // On failure the buffers go back; on success the ring owns them.
+        let mem = mem.inspect_err(|_| region.give_bufs(bufs.iter().copied()))?;
+        Ok(Self::over(mem))
+    }
+
+    /// Lays out a ring of one slot without a buffer: for a direction that a port does not have.
+    ///
+    /// # Errors
+    /// [`RegionError`] when the region has not enough left.
+    pub fn absent(region: &Arc<Region>, ringid: u16) -> Result<Self, RegionError> {
+        Ok(Self::over(RingMem::create(region, D::DIR, ringid, 1, &[])?))
+    }
+
+    pub(crate) fn over(mem: RingMem) -> Self {
+        let kern = KernRing::start(mem.clone(), D::first_tail(mem.num_slots()));
+        Self { app: AppRing::start(mem), kern }
+    }
+}
+
+/// The driver's half: reads `head`, owns the slots `tail..head`, publishes `tail`.
+#[derive(Debug)]
+pub struct KernRing {
+    mem: RingMem,
+    hwcur: u32,
+    hwtail: u32,
+}
+
+impl KernRing {
+    fn start(mem: RingMem, hwtail: u32) -> Self {
+        mem.head().store(0, Ordering::Relaxed);
+        mem.cur().store(0, Ordering::Relaxed);
+        // Release: pairs with the acquire in `AppRing::refresh`.
+        mem.tail().store(hwtail, Ordering::Release);
+        Self { mem, hwcur: 0, hwtail }
+    }
+
+    /// Reads what the application has released: the slots `hwcur..head` are the driver's now.
+    /// The caller processes them and calls [`Self::done_to`].
+    ///
+    /// # Errors
+    /// [`Reinit`] on impossible indices; the ring stands where it last was right, so the call
+    /// may be repeated.
+    #[inline]
+    pub fn released(&mut self) -> Result<SlotIdx, Reinit> {
+        // Acquire: pairs with the release in `AppRing::advance`.
+        let head = self.mem.head().load(Ordering::Acquire);
+        let cur = self.mem.cur().load(Ordering::Relaxed);
+        let n = self.mem.num_slots();
+        let held = distance(self.hwcur, self.hwtail, n);
+        let right = head < n
+            && cur < n
+            && distance(self.hwcur, head, n) <= held
+            && distance(self.hwcur, head, n) <= distance(self.hwcur, cur, n)
+            && distance(self.hwcur, cur, n) <= held;
+        if right { Ok(head) } else { Err(self.reinit(head, cur)) }
+    }
+
+    #[cold]
+    fn reinit(&mut self, head: u32, cur: u32) -> Reinit {
+        for i in 0..self.mem.num_slots() {
+            let cell = self.mem.slot(i);
+            let slot = cell.get();
+            let buf_ok = self.mem.region().is_usable(slot.buf);
+            let len_ok = u32::from(slot.len) <= self.mem.buf_size();
+            if !buf_ok {
+                cell.set(Slot { buf: crate::BufIdx(0), len: 0, ..slot });
+            } else if !len_ok {
+                cell.set(Slot { len: 0, ..slot });
+            }
+        }
+        self.mem.head().store(self.hwcur, Ordering::Relaxed);
+        self.mem.cur().store(self.hwcur, Ordering::Relaxed);
+        self.mem.tail().store(self.hwtail, Ordering::Release);
+        Reinit { head, cur, hwcur: self.hwcur, hwtail: self.hwtail }
+    }
+
+    /// First slot the driver has not processed.
+    #[must_use]
+    #[inline(always)]
+    pub fn hwcur(&self) -> SlotIdx {
+        self.hwcur
+    }
+
+    /// The tail last published.
+    #[must_use]
+    #[inline(always)]
+    pub fn hwtail(&self) -> SlotIdx {
+        self.hwtail
+    }
+
+    /// Marks the slots up to `head` processed.
+    #[inline(always)]
+    pub fn done_to(&mut self, head: SlotIdx) {
+        debug_assert!(head < self.mem.num_slots());
+        self.hwcur = head;
+    }
+
+    /// Publishes a tail: everything before it is the application's. Also undoes what the
+    /// application may have written over it.
+    #[inline(always)]
+    pub fn set_tail(&mut self, tail: SlotIdx) {
+        debug_assert!(tail < self.mem.num_slots());
+        self.hwtail = tail;
+        // Release: pairs with the acquire in `AppRing::refresh`.
+        self.mem.tail().store(tail, Ordering::Release);
+    }
+
+    /// Slots that a driver may still fill on an rx ring before it is full.
+    #[must_use]
+    #[inline(always)]
+    pub fn room(&self) -> u32 {
+        let n = self.mem.num_slots();
+        n - 1 - distance(self.hwcur, self.hwtail, n)
+    }
+
+    /// Slots between `hwcur` and `head`.
+    #[must_use]
+    #[inline(always)]
+    pub fn pending(&self, head: SlotIdx) -> u32 {
+        distance(self.hwcur, head, self.mem.num_slots())
+    }
+
+    /// Slots in the ring.
+    #[must_use]
+    #[inline(always)]
+    pub fn num_slots(&self) -> u32 {
+        self.mem.num_slots()
+    }
+
+    /// The slot after `i`.
+    #[must_use]
+    #[inline(always)]
+    pub fn next(&self, i: SlotIdx) -> SlotIdx {
+        next(i, self.mem.num_slots())
+    }
+
+    /// The slot before `i`.
+    #[must_use]
+    #[inline(always)]
+    pub fn prev(&self, i: SlotIdx) -> SlotIdx {
+        prev(i, self.mem.num_slots())
+    }
+
+    /// The slot `count` after `i`; `count` is at most the number of slots.
+    #[must_use]
+    #[inline(always)]
+    pub fn add(&self, i: SlotIdx, count: u32) -> SlotIdx {
+        add(i, count, self.mem.num_slots())
+    }
+
+    /// A copy of slot `i`, unchecked as to its content.
+    ///
+    /// # Panics
+    /// If `i` is not a slot of this ring.
+    #[must_use]
+    #[inline(always)]
+    pub fn slot(&self, i: SlotIdx) -> Slot {
+        self.mem.slot(i).get()
+    }
+
+    /// Writes slot `i`.
+    ///
+    /// # Panics
+    /// If `i` is not a slot of this ring.
+    #[inline(always)]
+    pub fn set_slot(&mut self, i: SlotIdx, slot: Slot) {
+        self.mem.slot(i).set(slot);
+    }
+
+    /// Copies of the slots `from..to`, in order.
+    #[must_use]
+    #[inline(always)]
+    pub fn slots(&self, from: SlotIdx, to: SlotIdx) -> KernSlots<'_> {
+        let [(at, end), second] = spans(from, to, self.mem.num_slots());
+        KernSlots { ring: self, at, end, second }
+    }
+
+    /// The bytes of a slot's buffer, up to `slot.len`, for a driver that copies. Empty when the
+    /// slot names no usable buffer.
+    ///
+    /// The reference is right only while the slot is the driver's and peers are trusted.
+    #[must_use]
+    #[inline(always)]
+    pub fn bytes(&mut self, slot: Slot) -> &mut [u8] {
+        let len = if self.mem.region().is_usable(slot.buf) {
+            u32::from(slot.len).min(self.mem.buf_size())
+        } else {
+            0
+        };
+        let data = self.mem.data(slot.buf);
+        // SAFETY:
+        // - In bounds: `data` has `buf_size` bytes behind it and `len` is at most that.
+        // - Exclusive: the slot is the driver's, each buffer is in one slot (crate invariant 1),
+        //   and the result borrows this half mutably.
+        // - Initialised: memfd pages are zeroed; any byte is a valid `u8`.
+        unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), len as usize) }
+    }
+
+    /// The whole buffer of slot `i`, for a driver that receives by copying.
+    #[must_use]
+    #[inline(always)]
+    pub fn buffer(&mut self, i: SlotIdx) -> &mut [u8] {
+        let slot = self.slot(i);
+        self.bytes(Slot { len: self.mem.buf_size() as u16, ..slot })
+    }
+
+    /// The region that the ring lies in.
+    #[must_use]
+    pub fn region(&self) -> &Arc<Region> {
+        self.mem.region()
+    }
+
+    /// Writes `ring->ts`, the time of the last rx sync.
+    pub fn set_timestamp(&self, seconds: i64, microseconds: i64) {
+        self.mem.set_timestamp(seconds, microseconds);
+    }
+}
+
+/// Iterator over slot copies; see [`KernRing::slots`].
+#[derive(Debug)]
+pub struct KernSlots<'r> {
+    ring: &'r KernRing,
+    at: SlotIdx,
+    end: SlotIdx,
+    second: (SlotIdx, SlotIdx),
+}
+
+impl Iterator for KernSlots<'_> {
+    type Item = (SlotIdx, Slot);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at == self.end {
+            (self.at, self.end) = std::mem::take(&mut self.second);
+            if self.at == self.end {
+                return None;
+            }
+        }
+        let i = self.at;
+        self.at += 1;
+        Some((i, self.ring.slot(i)))
+    }
+}

@@ -1,0 +1,312 @@
+//! One ring in shared memory: its header words and slots, as atomic words.
+//!
+//! Slots are read and written as two 64-bit relaxed atomics. That compiles to plain moves, and a
+//! peer that writes a slot while we read it can only give us a wrong value, never a torn program.
+
+use std::mem::offset_of;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+use slipring_abi::{NetmapRing, NetmapSlot};
+
+use crate::index::{BufIdx, SlotIdx};
+use crate::region::{HEADROOM, Region, RegionError};
+
+/// Flags of a slot (`NS_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SlotFlags(pub u16);
+
+impl SlotFlags {
+    /// `NS_BUF_CHANGED`: the slot names another buffer than before.
+    pub const BUF_CHANGED: Self = Self(slipring_abi::NS_BUF_CHANGED);
+    /// `NS_REPORT`: ask for prompt completion.
+    pub const REPORT: Self = Self(slipring_abi::NS_REPORT);
+    /// `NS_MOREFRAG`: the packet goes on in the next slot.
+    pub const MOREFRAG: Self = Self(slipring_abi::NS_MOREFRAG);
+
+    /// Whether any flag of `other` is set.
+    #[must_use]
+    #[inline(always)]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl std::ops::BitOr for SlotFlags {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// A copy of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slot {
+    /// The buffer, not yet checked against its region.
+    pub buf: BufIdx,
+    /// Bytes in this buffer.
+    pub len: u16,
+    /// `NS_*` flags.
+    pub flags: SlotFlags,
+}
+
+impl Slot {
+    #[inline(always)]
+    const fn from_word(word: u64) -> Self {
+        Self {
+            buf: BufIdx(word as u32),
+            len: (word >> 32) as u16,
+            flags: SlotFlags((word >> 48) as u16),
+        }
+    }
+
+    #[inline(always)]
+    const fn to_word(self) -> u64 {
+        self.buf.0 as u64 | (self.len as u64) << 32 | (self.flags.0 as u64) << 48
+    }
+}
+
+/// A slot in memory: word 0 is index, length and flags; word 1 is netmap's `ptr`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct SlotCell([AtomicU64; 2]);
+
+const _: () = assert!(size_of::<SlotCell>() == size_of::<NetmapSlot>());
+const _: () = assert!(offset_of!(NetmapSlot, len) == 4 && offset_of!(NetmapSlot, flags) == 6);
+
+impl SlotCell {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Slot {
+        Slot::from_word(self.0[0].load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&self, slot: Slot) {
+        self.0[0].store(slot.to_word(), Ordering::Relaxed);
+    }
+
+    /// Copies the whole slot, `ptr` included.
+    #[inline(always)]
+    pub(crate) fn copy_from(&self, from: &Self) {
+        self.0[0].store(from.0[0].load(Ordering::Relaxed), Ordering::Relaxed);
+        self.0[1].store(from.0[1].load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// A ring's bytes, and the buffers in its slots: given back when its last half is dropped.
+#[derive(Debug)]
+struct Block {
+    region: Arc<Region>,
+    slots: NonNull<SlotCell>,
+    offset: u64,
+    num_slots: u32,
+    owned: Owned,
+}
+
+/// What dropping a ring gives back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owned {
+    /// Nothing: another process made the ring.
+    Nothing,
+    /// Its bytes: its slots only ever name buffers of another ring.
+    Bytes,
+    /// Its bytes and the buffers in its slots.
+    BytesAndBufs,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.owned == Owned::Nothing {
+            return;
+        }
+        if self.owned == Owned::BytesAndBufs {
+            let bufs = (0..self.num_slots).map(|i| cell(self.slots, i).get().buf);
+            self.region.give_bufs(bufs);
+        }
+        self.region.give_ring_bytes(self.offset, ring_bytes(self.num_slots));
+    }
+}
+
+/// A ring of a region. Cheap to clone: both halves of a ring hold one.
+#[derive(Debug, Clone)]
+pub(crate) struct RingMem {
+    header: NonNull<u8>,
+    slots: NonNull<SlotCell>,
+    num_slots: u32,
+    buf_size: u32,
+    num_bufs: u32,
+    /// First data byte of buffer 0.
+    bufs: NonNull<u8>,
+    block: Arc<Block>,
+}
+
+// SAFETY: the pointers lead into the region that `block` keeps alive; slots and words are only
+// accessed as atomics, and buffers by whoever owns them (`app.rs`).
+unsafe impl Send for RingMem {}
+// SAFETY: as for Send.
+unsafe impl Sync for RingMem {}
+// SAFETY: `slots` leads into `region`, which the block keeps alive, and is accessed as atomics.
+unsafe impl Send for Block {}
+// SAFETY: as for Send.
+unsafe impl Sync for Block {}
+
+/// Bytes that a ring of `num_slots` takes in the ring area.
+#[must_use]
+pub const fn ring_bytes(num_slots: u32) -> u64 {
+    (size_of::<NetmapRing>() + num_slots as usize * size_of::<NetmapSlot>()) as u64
+}
+
+/// `NetmapRing::dir`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[doc(hidden)]
+#[allow(unreachable_pub, missing_docs)]
+pub enum Dir {
+    Tx = 0,
+    Rx = 1,
+}
+
+/// The cell `i` of a ring that has more than `i` slots.
+#[inline(always)]
+fn cell<'a>(slots: NonNull<SlotCell>, i: SlotIdx) -> &'a SlotCell {
+    // SAFETY:
+    // - In bounds: both callers stay below `num_slots`.
+    let cell = unsafe { slots.add(i as usize) };
+    // SAFETY:
+    // - Aligned: a ring header is 128-aligned and 256 bytes long, a slot has 16.
+    // - Shared: `SlotCell` is made of atomics, so a reference may coexist with a peer.
+    // - Alive: both callers hold the region for as long as they use the reference.
+    unsafe { cell.as_ref() }
+}
+
+impl RingMem {
+    /// Lays out a ring; its slots get `bufs` in order, and none where those end.
+    pub(crate) fn create(
+        region: &Arc<Region>,
+        dir: Dir,
+        ringid: u16,
+        num_slots: u32,
+        bufs: &[BufIdx],
+    ) -> Result<Self, RegionError> {
+        let offset = region.take_ring_bytes(ring_bytes(num_slots))?;
+        let owned = if bufs.is_empty() { Owned::Bytes } else { Owned::BytesAndBufs };
+        let ring = Self::at(region, offset, num_slots, owned);
+        let header = NetmapRing {
+            buf_ofs: (region.buf_start() + HEADROOM) as i64 - offset as i64,
+            num_slots,
+            nr_buf_size: region.buf_size(),
+            ringid,
+            dir: dir as u16,
+            ..NetmapRing::default()
+        };
+        // SAFETY:
+        // - In bounds and aligned: `take_ring_bytes` gave `ring_bytes` bytes, 128-aligned.
+        // - Exclusive: nobody else knows the offset yet.
+        unsafe { ring.header.cast::<NetmapRing>().write(header) };
+        let len = region.buf_size() as u16;
+        for (i, &buf) in (0..num_slots).zip(bufs) {
+            ring.slot(i).set(Slot { buf, len, flags: SlotFlags::default() });
+        }
+        Ok(ring)
+    }
+
+    /// A ring that another process laid out at `offset`; `None` if none can lie there.
+    pub(crate) fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
+        let possible = num_slots > 0 && num_slots <= 1 << 20;
+        let inside = possible && region.in_ring_area(offset, ring_bytes(num_slots));
+        inside.then(|| Self::at(region, offset, num_slots, Owned::Nothing))
+    }
+
+    /// `offset` must have `ring_bytes(num_slots)` bytes of the ring area behind it.
+    fn at(region: &Arc<Region>, offset: u64, num_slots: u32, owned: Owned) -> Self {
+        // SAFETY:
+        // - In bounds: promised by the caller; both callers took or checked the range.
+        let header = unsafe { region.base().add(offset as usize) };
+        // SAFETY: as above; slots follow the header.
+        let slots: NonNull<SlotCell> = unsafe { header.add(size_of::<NetmapRing>()) }.cast();
+        let bufs = region.data(BufIdx(0)).expect("every region has the reserved buffers");
+        let block = Block { region: region.clone(), slots, offset, num_slots, owned };
+        Self {
+            header,
+            slots,
+            num_slots,
+            buf_size: region.buf_size(),
+            num_bufs: region.num_bufs(),
+            bufs,
+            block: Arc::new(block),
+        }
+    }
+
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        &self.block.region
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.block.offset
+    }
+
+    #[inline(always)]
+    pub(crate) fn num_slots(&self) -> u32 {
+        self.num_slots
+    }
+
+    #[inline(always)]
+    pub(crate) fn buf_size(&self) -> u32 {
+        self.buf_size
+    }
+
+    /// # Panics
+    /// If `i` is not below `num_slots`; never with indices from `index.rs`.
+    #[inline(always)]
+    pub(crate) fn slot(&self, i: SlotIdx) -> &SlotCell {
+        assert!(i < self.num_slots, "slot index out of range");
+        cell(self.slots, i)
+    }
+
+    /// First data byte of a buffer; of the reserved buffer 0 for an index out of range, so that
+    /// a wrong index can never lead outside the region.
+    #[inline(always)]
+    pub(crate) fn data(&self, BufIdx(idx): BufIdx) -> NonNull<u8> {
+        let idx = if idx < self.num_bufs { idx } else { 0 };
+        // SAFETY:
+        // - In bounds: `idx < num_bufs`, and each buffer has `buf_size` bytes from its data on,
+        //   the last one thanks to the slack at the region's end.
+        unsafe { self.bufs.add(idx as usize * self.buf_size as usize) }
+    }
+
+    #[inline(always)]
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY:
+        // - In bounds: callers pass field offsets of `NetmapRing`.
+        let word = unsafe { self.header.add(offset) };
+        // SAFETY: aligned as the field is; atomic, so it may be shared with a peer.
+        unsafe { word.cast::<AtomicU32>().as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self) -> &AtomicU32 {
+        self.word(offset_of!(NetmapRing, head))
+    }
+
+    #[inline(always)]
+    pub(crate) fn cur(&self) -> &AtomicU32 {
+        self.word(offset_of!(NetmapRing, cur))
+    }
+
+    #[inline(always)]
+    pub(crate) fn tail(&self) -> &AtomicU32 {
+        self.word(offset_of!(NetmapRing, tail))
+    }
+
+    /// Writes `ring->ts`.
+    pub(crate) fn set_timestamp(&self, sec: i64, usec: i64) {
+        let at = offset_of!(NetmapRing, ts);
+        for (i, value) in [sec, usec].into_iter().enumerate() {
+            // SAFETY:
+            // - In bounds: `ts` is two 64-bit words.
+            let word = unsafe { self.header.add(at + 8 * i) };
+            // SAFETY: aligned as the field is; atomic, so it may be shared with a peer.
+            unsafe { word.cast::<AtomicI64>().as_ref() }.store(value, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! A pipe: two rings each way in one region, and the words through which the ends meet.
+//!
+//! ```text
+//!      end a                                    end b
+//!   tx ring --- slots copied by a's tx sync ---> rx ring      `Words` of direction a to b
+//!           <-- slots back by b's rx sync ------
+//!   rx ring <--------------------------------- tx ring        `Words` of direction b to a
+//! ```
+//!
+//! Buffers belong to the tx rings: a sent slot is copied to the same index of the peer's rx ring,
+//! with whatever buffer it names, and copied back when the peer is done. The frame itself never
+//! moves. Both ends may be in one thread, two threads or two processes.
+
+use std::io;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::app::{RxRing, TxRing};
+use crate::bell::{self, Doorbell};
+use crate::index::{SlotIdx, spans};
+use crate::kern::{KernRing, Pair, Reinit};
+use crate::mem::{Dir, RingMem};
+use crate::protocol::{Peer, PeerFault, Receiver, Sender};
+use crate::region::{Region, RegionError};
+
+/// What the parties of one direction share; a cache line pair per writer.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+struct Words {
+    /// Written by the sender.
+    sent: AtomicU32,
+    /// Set by the sender when it sleeps for free slots.
+    sender_sleeps: AtomicU32,
+    _other_line: [u32; 30],
+    /// Written by the receiver.
+    freed: AtomicU32,
+    /// Set by the receiver when it sleeps for frames.
+    receiver_sleeps: AtomicU32,
+    _pad: [u32; 30],
+}
+const _: () = assert!(offset_of!(Words, freed) == 128 && size_of::<Words>() == 256);
+
+/// A pipe's record in the ring area: how another process finds it.
+#[repr(C)]
+#[derive(Debug)]
+struct Record {
+    words: [Words; 2],
+    num_slots: AtomicU32,
+    /// Ring offsets in units of 128 bytes: tx and rx of the direction a to b, then b to a.
+    rings: [AtomicU32; 4],
+}
+
+/// One direction as the protocol wants it.
+#[derive(Debug, Clone)]
+struct Shared {
+    tx: RingMem,
+    rx: RingMem,
+    words: NonNull<Words>,
+    _record: Arc<RecordBytes>,
+}
+
+// SAFETY: `words` leads into a region that `_record` keeps alive, and is made of atomics.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    #[inline(always)]
+    fn words(&self) -> &Words {
+        // SAFETY:
+        // - Alive, in bounds and aligned: `_record` holds the 128-aligned bytes.
+        // - Shared: every field that is used is an atomic.
+        unsafe { self.words.as_ref() }
+    }
+}
+
+impl Peer for Shared {
+    type W = AtomicU32;
+
+    #[inline(always)]
+    fn num_slots(&self) -> u32 {
+        self.tx.num_slots()
+    }
+
+    #[inline(always)]
+    fn sent(&self) -> &AtomicU32 {
+        &self.words().sent
+    }
+
+    #[inline(always)]
+    fn freed(&self) -> &AtomicU32 {
+        &self.words().freed
+    }
+
+    #[inline(always)]
+    fn hand_over(&self, from: SlotIdx, to: SlotIdx) {
+        copy_slots(&self.tx, &self.rx, from, to);
+    }
+
+    #[inline(always)]
+    fn hand_back(&self, from: SlotIdx, to: SlotIdx) {
+        copy_slots(&self.rx, &self.tx, from, to);
+    }
+}
+
+#[inline(always)]
+fn copy_slots(source: &RingMem, target: &RingMem, from: SlotIdx, to: SlotIdx) {
+    for (start, end) in spans(from, to, source.num_slots()) {
+        for i in start..end {
+            target.slot(i).copy_from(source.slot(i));
+        }
+    }
+}
+
+/// The record's bytes, given back with the last end in the process that made them.
+#[derive(Debug)]
+struct RecordBytes {
+    region: Arc<Region>,
+    offset: u64,
+    made_here: bool,
+}
+
+const RECORD_LEN: u64 = size_of::<Record>() as u64;
+
+impl RecordBytes {
+    fn record(&self) -> &Record {
+        // SAFETY:
+        // - In bounds: `offset` has RECORD_LEN bytes of the ring area, taken or checked.
+        let at = unsafe { self.region.base().add(self.offset as usize) };
+        // SAFETY: 128-aligned by the arena or `in_ring_area`; all fields in use are atomics.
+        unsafe { at.cast::<Record>().as_ref() }
+    }
+}
+
+impl Drop for RecordBytes {
+    fn drop(&mut self) {
+        if self.made_here {
+            self.region.give_ring_bytes(self.offset, RECORD_LEN);
+        }
+    }
+}
+
+/// Both ends of a new pipe.
+#[derive(Debug)]
+pub struct PipePair {
+    /// The master end (`{`).
+    pub a: PipeEnd,
+    /// The slave end (`}`).
+    pub b: PipeEnd,
+}
+
+impl PipePair {
+    /// Lays out a pipe of `num_slots` slots each way, every tx slot with a buffer.
+    ///
+    /// # Errors
+    /// [`RegionError`] when the region has not enough left, [`io::Error`] in
+    /// [`RegionError::Memory`] when descriptors are short.
+    pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
+        let offset = region.take_ring_bytes(RECORD_LEN)?;
+        let bytes = Arc::new(RecordBytes { region: region.clone(), offset, made_here: true });
+        let a_to_b = direction(region, ringid, num_slots, &bytes, 0)?;
+        let b_to_a = direction(region, ringid, num_slots, &bytes, 1)?;
+        let record = bytes.record();
+        let rings = [&a_to_b.tx, &a_to_b.rx, &b_to_a.tx, &b_to_a.rx];
+        for (word, ring) in record.rings.iter().zip(rings) {
+            word.store((ring.offset() / crate::arena::ALIGN) as u32, Ordering::Relaxed);
+        }
+        record.num_slots.store(num_slots, Ordering::Release);
+        let [bell_a, bell_b] = [bell()?, bell()?];
+        let bell_b2 = bell_b.try_clone().map_err(no_bell)?;
+        let bell_a2 = bell_a.try_clone().map_err(no_bell)?;
+        let fresh = "the words of a new pipe are zero";
+        Ok(Self {
+            a: PipeEnd::over(a_to_b.clone(), b_to_a.clone(), bell_a, bell_b2).expect(fresh),
+            b: PipeEnd::over(b_to_a, a_to_b, bell_b, bell_a2).expect(fresh),
+        })
+    }
+}
+
+fn direction(
+    region: &Arc<Region>,
+    ringid: u16,
+    num_slots: u32,
+    bytes: &Arc<RecordBytes>,
+    which: usize,
+) -> Result<Shared, RegionError> {
+    let bufs = region.take_bufs(num_slots)?;
+    let tx = RingMem::create(region, Dir::Tx, ringid, num_slots, &bufs)
+        .inspect_err(|_| region.give_bufs(bufs.iter().copied()))?;
+    let rx = RingMem::create(region, Dir::Rx, ringid, num_slots, &[])?;
+    let words = NonNull::from(&bytes.record().words[which]);
+    Ok(Shared { tx, rx, words, _record: bytes.clone() })
+}
+
+fn bell() -> Result<Doorbell, RegionError> {
+    Doorbell::new().map_err(no_bell)
+}
+
+fn no_bell(source: io::Error) -> RegionError {
+    RegionError::Memory { step: "create an eventfd beside", bytes: 0, source }
+}
+
+/// One end of a pipe.
+#[derive(Debug)]
+pub struct PipeEnd {
+    /// Frames to send.
+    pub tx: TxRing,
+    /// Frames received.
+    pub rx: RxRing,
+    tx_kern: KernRing,
+    rx_kern: KernRing,
+    sender: Sender<Shared>,
+    receiver: Receiver<Shared>,
+    mine: Doorbell,
+    peers: Doorbell,
+}
+
+impl PipeEnd {
+    fn over(out: Shared, back: Shared, mine: Doorbell, peers: Doorbell) -> Result<Self, PeerFault> {
+        let Pair { app: tx, kern: tx_kern } = Pair::over(out.tx.clone());
+        let Pair { app: rx, kern: rx_kern } = Pair::over(back.rx.clone());
+        let (sender, receiver) = (Sender::new(out)?, Receiver::new(back)?);
+        Ok(Self { tx, rx, tx_kern, rx_kern, sender, receiver, mine, peers })
+    }
+
+    /// Where the pipe's record lies: with the region's descriptor and the two bells, all that
+    /// another process needs for [`Self::attach`].
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.sender.shared()._record.offset
+    }
+
+    /// The bell that wakes this end, and the one that wakes the other.
+    #[must_use]
+    pub fn bells(&self) -> (&Doorbell, &Doorbell) {
+        (&self.mine, &self.peers)
+    }
+
+    /// Takes up the slave end of a pipe that another process made, before its first frame.
+    ///
+    /// # Errors
+    /// [`RegionError::NotARegion`] if no pipe can lie at `offset`.
+    pub fn attach(
+        region: &Arc<Region>,
+        offset: u64,
+        mine: Doorbell,
+        peers: Doorbell,
+    ) -> Result<Self, RegionError> {
+        let no_pipe = || RegionError::NotARegion("no pipe lies at this offset");
+        if !region.in_ring_area(offset, RECORD_LEN) {
+            return Err(no_pipe());
+        }
+        let bytes = Arc::new(RecordBytes { region: region.clone(), offset, made_here: false });
+        let num_slots = bytes.record().num_slots.load(Ordering::Acquire);
+        let ring = |i: usize| {
+            let at =
+                u64::from(bytes.record().rings[i].load(Ordering::Relaxed)) * crate::arena::ALIGN;
+            RingMem::attach(region, at, num_slots).ok_or_else(no_pipe)
+        };
+        let words = |i: usize| NonNull::from(&bytes.record().words[i]);
+        let a_to_b = Shared { tx: ring(0)?, rx: ring(1)?, words: words(0), _record: bytes.clone() };
+        let b_to_a = Shared { tx: ring(2)?, rx: ring(3)?, words: words(1), _record: bytes.clone() };
+        Self::over(b_to_a, a_to_b, mine, peers).map_err(|_| no_pipe())
+    }
+
+    /// Sends what the program queued and takes back the slots that the peer is done with.
+    /// Returns how many slots were sent.
+    ///
+    /// # Errors
+    /// [`SyncFault`]: the program's indices or the peer's are impossible.
+    #[inline]
+    pub fn tx_sync(&mut self) -> Result<u32, SyncFault> {
+        let head = self.tx_kern.released()?;
+        let sent = self.tx_kern.pending(head);
+        let tail = self.sender.sync(head)?;
+        self.tx_kern.done_to(head);
+        self.tx_kern.set_tail(tail);
+        if sent > 0 && bell::must_ring(&self.sender.shared().words().receiver_sleeps) {
+            self.peers.ring();
+        }
+        Ok(sent)
+    }
+
+    /// Gives the slots that the program is done with back to the peer and takes over new
+    /// frames. Returns how many slots are new.
+    ///
+    /// # Errors
+    /// As [`Self::tx_sync`].
+    #[inline]
+    pub fn rx_sync(&mut self) -> Result<u32, SyncFault> {
+        let head = self.rx_kern.released()?;
+        let freed = self.rx_kern.pending(head);
+        let before = self.rx_kern.hwtail();
+        let tail = self.receiver.sync(head)?;
+        self.rx_kern.done_to(head);
+        self.rx_kern.set_tail(tail);
+        if freed > 0 && bell::must_ring(&self.receiver.shared().words().sender_sleeps) {
+            self.peers.ring();
+        }
+        Ok(crate::index::distance(before, tail, self.rx_kern.num_slots()))
+    }
+
+    /// Where the next [`Self::tx_sync`] will send up to, if the program's indices are right.
+    #[must_use]
+    pub fn pending_tx(&mut self) -> Option<SlotIdx> {
+        self.tx_kern.released().ok()
+    }
+
+    /// The driver's view of the frames received last, for counting.
+    #[must_use]
+    pub fn rx_kern(&self) -> &KernRing {
+        &self.rx_kern
+    }
+
+    /// The driver's view of the frames to send, for counting.
+    #[must_use]
+    pub fn tx_kern(&self) -> &KernRing {
+        &self.tx_kern
+    }
+
+    /// Frames (slots) sent that the peer has not given back.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        self.sender.in_flight()
+    }
+
+    /// Says that this end is about to sleep for frames, free slots, or both. The caller must
+    /// sync and look once more before it sleeps on [`Self::bells`]`.0`.
+    pub fn announce_sleep(&self, for_frames: bool, for_slots: bool) {
+        if for_frames {
+            bell::announce(&self.receiver.shared().words().receiver_sleeps);
+        }
+        if for_slots {
+            bell::announce(&self.sender.shared().words().sender_sleeps);
+        }
+    }
+
+    /// Says that this end is awake, and silences its bell.
+    pub fn wake(&self) {
+        self.receiver.shared().words().receiver_sleeps.store(0, Ordering::Relaxed);
+        self.sender.shared().words().sender_sleeps.store(0, Ordering::Relaxed);
+        self.mine.silence();
+    }
+}
+
+/// Why a sync did nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SyncFault {
+    /// The program's own indices.
+    #[error(transparent)]
+    Reinit(#[from] Reinit),
+    /// The other end's indices.
+    #[error(transparent)]
+    Peer(#[from] PeerFault),
+}

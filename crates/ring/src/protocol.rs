@@ -1,0 +1,218 @@
+//! The index protocol of a pipe, over any storage: what `loom` proves is what runs.
+//!
+//! ```text
+//!   sender                                             receiver
+//!   writes slots, then `sent` (Release)  ----------->  reads `sent` (Acquire), then slots
+//!   reads `freed` (Acquire), then slots  <-----------  writes slots back, then `freed` (Release)
+//! ```
+//!
+//! A slot belongs to the receiver from `freed` up to `sent`, to the sender otherwise; one slot
+//! always stays with the sender, so that full and empty differ. Each word has one writer.
+
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use crate::index::{SlotIdx, distance, prev};
+
+/// A shared word with one writer.
+pub trait Word {
+    /// Reads it; what its writer wrote before is visible afterwards.
+    fn acquire(&self) -> u32;
+    /// Writes it after everything written so far.
+    fn release(&self, value: u32);
+    /// Sets it to 0 and returns what it was. The only write by another party than its writer.
+    fn take(&self) -> u32;
+    /// Orders all that came before, in every thread's view, before all that follows.
+    fn full_fence();
+}
+
+impl Word for AtomicU32 {
+    #[inline(always)]
+    fn acquire(&self) -> u32 {
+        self.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn release(&self, value: u32) {
+        self.store(value, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn take(&self) -> u32 {
+        self.swap(0, Ordering::AcqRel)
+    }
+
+    #[inline(always)]
+    fn full_fence() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// Storage of one direction of a pipe: two rings of equal length and two words.
+pub trait Peer {
+    /// The words' type.
+    type W: Word;
+    /// Slots in each ring.
+    fn num_slots(&self) -> u32;
+    /// First slot not yet sent. Written by the sender.
+    fn sent(&self) -> &Self::W;
+    /// First slot not yet given back. Written by the receiver.
+    fn freed(&self) -> &Self::W;
+    /// Copies slots `from..to` of the tx ring to the rx ring.
+    fn hand_over(&self, from: SlotIdx, to: SlotIdx);
+    /// Copies slots `from..to` of the rx ring back to the tx ring.
+    fn hand_back(&self, from: SlotIdx, to: SlotIdx);
+}
+
+/// The other party broke a rule of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PeerFault {
+    /// A shared index points outside the ring.
+    #[error("peer wrote index {index} into a ring of {num_slots} slots")]
+    OutOfRange {
+        /// What it wrote.
+        index: u32,
+        /// Slots of the ring.
+        num_slots: u32,
+    },
+    /// A shared index moved over slots that the peer does not own.
+    #[error("peer moved its index from {from} to {to}, beyond the {owned} slots it owned")]
+    NotItsSlots {
+        /// Where it was.
+        from: u32,
+        /// Where it is.
+        to: u32,
+        /// How far it could have gone.
+        owned: u32,
+    },
+}
+
+/// Checks that a peer's index advanced from `last` by no more than `owned` slots.
+#[inline(always)]
+fn advanced(last: u32, now: u32, owned: u32, num_slots: u32) -> Result<u32, PeerFault> {
+    if now >= num_slots {
+        return Err(PeerFault::OutOfRange { index: now, num_slots });
+    }
+    if distance(last, now, num_slots) > owned {
+        return Err(PeerFault::NotItsSlots { from: last, to: now, owned });
+    }
+    Ok(now)
+}
+
+/// The sending party's state; all of it can be read back from the shared words.
+#[derive(Debug)]
+pub struct Sender<S> {
+    shared: S,
+    sent: u32,
+    freed: u32,
+}
+
+impl<S: Peer> Sender<S> {
+    /// Takes up the sender's role where the words stand.
+    ///
+    /// # Errors
+    /// [`PeerFault`] when the words are no state that the protocol reaches.
+    pub fn new(shared: S) -> Result<Self, PeerFault> {
+        let (sent, freed) = (shared.sent().acquire(), shared.freed().acquire());
+        let n = shared.num_slots();
+        advanced(0, sent, n, n)?;
+        advanced(0, freed, n, n)?;
+        Ok(Self { shared, sent, freed })
+    }
+
+    /// Sends slots up to `head`, which the caller has checked, and takes back those that the
+    /// receiver has freed. Returns the tx ring's tail.
+    ///
+    /// # Errors
+    /// [`PeerFault`] if the receiver's word is impossible; nothing is taken back then.
+    #[inline]
+    pub fn sync(&mut self, head: SlotIdx) -> Result<SlotIdx, PeerFault> {
+        let n = self.shared.num_slots();
+        if head != self.sent {
+            self.shared.hand_over(self.sent, head);
+            self.sent = head;
+            // Release: pairs with the acquire of `sent` in `Receiver::sync`.
+            self.shared.sent().release(head);
+        }
+        // Acquire: pairs with the release of `freed` in `Receiver::sync`.
+        let freed = self.shared.freed().acquire();
+        let owned = distance(self.freed, self.sent, n);
+        self.freed = advanced(self.freed, freed, owned, n)?;
+        Ok(prev(self.freed, n))
+    }
+
+    /// Slots that the receiver holds.
+    #[must_use]
+    pub fn in_flight(&self) -> u32 {
+        distance(self.freed, self.sent, self.shared.num_slots())
+    }
+
+    /// First slot not yet sent.
+    #[must_use]
+    pub fn sent(&self) -> SlotIdx {
+        self.sent
+    }
+
+    pub(crate) fn shared(&self) -> &S {
+        &self.shared
+    }
+}
+
+/// The receiving party's state; see [`Sender`].
+#[derive(Debug)]
+pub struct Receiver<S> {
+    shared: S,
+    freed: u32,
+    sent: u32,
+}
+
+impl<S: Peer> Receiver<S> {
+    /// Takes up the receiver's role where the words stand.
+    ///
+    /// # Errors
+    /// [`PeerFault`] when the words are no state that the protocol reaches.
+    pub fn new(shared: S) -> Result<Self, PeerFault> {
+        let (sent, freed) = (shared.sent().acquire(), shared.freed().acquire());
+        let n = shared.num_slots();
+        advanced(0, sent, n, n)?;
+        advanced(0, freed, n, n)?;
+        Ok(Self { shared, freed, sent: freed })
+    }
+
+    /// Gives slots up to `head`, which the caller has checked, back to the sender and takes
+    /// over those that it has sent. Returns the rx ring's tail.
+    ///
+    /// # Errors
+    /// [`PeerFault`] if the sender's word is impossible; nothing is taken over then.
+    #[inline]
+    pub fn sync(&mut self, head: SlotIdx) -> Result<SlotIdx, PeerFault> {
+        let n = self.shared.num_slots();
+        if head != self.freed {
+            self.shared.hand_back(self.freed, head);
+            self.freed = head;
+            // Release: pairs with the acquire of `freed` in `Sender::sync`.
+            self.shared.freed().release(head);
+        }
+        // Acquire: pairs with the release of `sent` in `Sender::sync`.
+        let sent = self.shared.sent().acquire();
+        let owned = n - 1 - distance(self.freed, self.sent, n);
+        self.sent = advanced(self.sent, sent, owned, n)?;
+        Ok(self.sent)
+    }
+
+    /// First slot not yet given back.
+    #[must_use]
+    pub fn freed(&self) -> SlotIdx {
+        self.freed
+    }
+
+    /// First slot not yet taken over.
+    #[must_use]
+    pub fn sent(&self) -> SlotIdx {
+        self.sent
+    }
+
+    pub(crate) fn shared(&self) -> &S {
+        &self.shared
+    }
+}

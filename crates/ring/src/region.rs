@@ -1,0 +1,528 @@
+//! A region: one sealed memfd that holds netmap's interface records, rings and buffers.
+//!
+//! Buffer `k` is chunk `k` of the buffer area, and its data begins `HEADROOM` bytes into the
+//! chunk and reaches as far into the next one, so data areas never overlap and AF_XDP, which
+//! puts 256 bytes before each frame, receives where netmap expects the frame.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::arena::Arena;
+use crate::index::BufIdx;
+
+/// Bytes in a chunk before a frame's first byte: AF_XDP's own headroom.
+pub(crate) const HEADROOM: u64 = 256;
+const MAGIC: u64 = u64::from_le_bytes(*b"slipring");
+const VERSION: u64 = 1;
+const PAGE: u64 = 4096;
+const HUGE_PAGE: u64 = 2 << 20;
+/// Buffers 0 and 1 are never handed out, as netmap's clients expect.
+const RESERVED_BUFS: u32 = 2;
+
+/// Whether a region asks for 2 MiB pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HugePages {
+    /// Take ordinary pages.
+    Never,
+    /// Take huge pages when the kernel has some to give, ordinary ones otherwise.
+    #[default]
+    Try,
+    /// Fail when there are none.
+    Require,
+}
+
+/// How much a region holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Bytes for rings, slots and pipe words, page-rounded.
+    pub ring_bytes: u64,
+    /// Buffers, the two reserved ones included.
+    pub bufs: u32,
+    /// Bytes per buffer and distance between buffers: 2048 or 4096.
+    pub buf_size: u32,
+}
+
+impl Default for Geometry {
+    /// Room for a dozen default ports: 1 MiB of rings and 16,384 buffers of 2 KiB.
+    fn default() -> Self {
+        Self { ring_bytes: 1 << 20, bufs: 16_384, buf_size: 2048 }
+    }
+}
+
+/// Why a region could not be made, attached, or asked for more.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// Buffers of this size cannot serve as AF_XDP chunks.
+    #[error("buffer size {0} is neither 2048 nor 4096")]
+    BufSize(u32),
+    /// The numbers do not describe a region.
+    #[error("a region of {bufs} buffers and {ring_bytes} bytes of rings is out of range")]
+    Geometry {
+        /// Buffers asked for.
+        bufs: u32,
+        /// Ring bytes asked for.
+        ring_bytes: u64,
+    },
+    /// The kernel refused the memory.
+    #[error("cannot {step} {bytes} bytes of shared memory")]
+    Memory {
+        /// What was tried.
+        step: &'static str,
+        /// How much.
+        bytes: u64,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The descriptor is not one of our regions, or of another version.
+    #[error("not a slipring region: {0}")]
+    NotARegion(&'static str),
+    /// No buffers are left.
+    #[error("the region has {free} free buffers of {total}, {wanted} are needed")]
+    OutOfBuffers {
+        /// Buffers wanted.
+        wanted: u32,
+        /// Buffers free.
+        free: u32,
+        /// Buffers in all.
+        total: u32,
+    },
+    /// No room for another ring is left.
+    #[error("the region has no {wanted} contiguous bytes left for rings")]
+    OutOfRingSpace {
+        /// Bytes wanted.
+        wanted: u64,
+    },
+}
+
+/// What the first bytes of the memfd say, so that another process can attach.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    magic: u64,
+    version: u64,
+    ring_start: u64,
+    buf_start: u64,
+    total: u64,
+    bufs: u32,
+    buf_size: u32,
+}
+
+/// Shared memory for rings and buffers; see the module for its layout.
+#[derive(Debug)]
+pub struct Region {
+    fd: OwnedFd,
+    base: NonNull<u8>,
+    header: Header,
+    huge: bool,
+    /// `None` in a process that attached: only the maker hands out memory.
+    free: Option<Mutex<Free>>,
+}
+
+#[derive(Debug)]
+struct Free {
+    bufs: Vec<u32>,
+    rings: Arena,
+}
+
+// SAFETY:
+// - `base` is the only field that is not Send and Sync by itself. The mapping it points to lives
+//   as long as the value and is never moved.
+// - Everything reached through it is an atomic word or a raw copy; whoever lends references into
+//   buffers (`app.rs`) upholds that each buffer has one owner.
+unsafe impl Send for Region {}
+// SAFETY: as for Send.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Makes a region.
+    ///
+    /// # Errors
+    /// [`RegionError`] when the geometry is out of range or the kernel gives no memory.
+    pub fn create(geometry: Geometry, huge: HugePages) -> Result<Arc<Self>, RegionError> {
+        let header = plan(geometry)?;
+        let huge_region = match huge {
+            HugePages::Never => None,
+            HugePages::Try => allocate(header, true).ok(),
+            HugePages::Require => Some(allocate(header, true)?),
+        };
+        let (fd, base, header, huge) = match huge_region {
+            Some((fd, base, header)) => (fd, base, header, true),
+            None => {
+                let (fd, base, header) = allocate(header, false)?;
+                (fd, base, header, false)
+            }
+        };
+        // SAFETY:
+        // - In bounds: `plan` puts `ring_start` at one page, so the header's 48 bytes fit.
+        // - Aligned: a mapping starts at a page.
+        // - Exclusive: nobody else has the memfd yet.
+        unsafe { base.cast::<Header>().write(header) };
+        let free = Free {
+            // Reversed, so that low indices go first and the last one freed goes next.
+            bufs: (RESERVED_BUFS..header.bufs).rev().collect(),
+            rings: Arena::new(header.ring_start, header.buf_start),
+        };
+        Ok(Arc::new(Self { fd, base, header, huge, free: Some(Mutex::new(free)) }))
+    }
+
+    /// Maps a region that another process made and passed on.
+    ///
+    /// # Errors
+    /// [`RegionError::NotARegion`] when the descriptor holds something else.
+    pub fn attach(fd: OwnedFd) -> Result<Arc<Self>, RegionError> {
+        let file_size = rustix::fs::fstat(&fd).map_err(|e| memory("stat", 0, e))?.st_size;
+        let file_size = u64::try_from(file_size)
+            .ok()
+            .filter(|&size| size >= PAGE)
+            .ok_or(RegionError::NotARegion("the file is shorter than a page"))?;
+        let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|e| memory("read seals of", 0, e))?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(RegionError::NotARegion("the file may still shrink"));
+        }
+        let base = map(&fd, file_size)?;
+        // SAFETY:
+        // - In bounds: the file has at least one page, and sealing keeps it that long.
+        // - Aligned: a mapping starts at a page. Any bit pattern is a valid `Header`.
+        // - Racing peer: volatile, read once; `check` judges the copy.
+        let header = unsafe { base.cast::<Header>().read_volatile() };
+        // Built before the check, so that a refusal unmaps.
+        let region = Self {
+            fd,
+            base,
+            header: Header { total: file_size, ..header },
+            huge: false,
+            free: None,
+        };
+        check(&header, file_size)?;
+        Ok(Arc::new(region))
+    }
+
+    /// The memfd, to be passed on or registered elsewhere.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Whether huge pages back it; false in a process that attached, which cannot tell.
+    #[must_use]
+    pub fn is_huge(&self) -> bool {
+        self.huge
+    }
+
+    /// Bytes in the memfd.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.header.total
+    }
+
+    /// Bytes per buffer.
+    #[must_use]
+    pub fn buf_size(&self) -> u32 {
+        self.header.buf_size
+    }
+
+    /// Buffers in all, the two reserved ones included.
+    #[must_use]
+    pub fn num_bufs(&self) -> u32 {
+        self.header.bufs
+    }
+
+    /// Where the buffer area begins, in bytes from the start; page-aligned.
+    #[must_use]
+    pub fn buf_start(&self) -> u64 {
+        self.header.buf_start
+    }
+
+    /// Bytes of the buffer area that chunks cover (without the slack after the last one).
+    #[must_use]
+    pub fn buf_area_len(&self) -> u64 {
+        u64::from(self.header.bufs) * u64::from(self.header.buf_size)
+    }
+
+    /// Address of the mapping in this process; valid as long as the region.
+    #[must_use]
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Buffers nobody owns; 0 in a process that attached.
+    #[must_use]
+    pub fn free_bufs(&self) -> u32 {
+        self.free().map_or(0, |free| free.bufs.len() as u32)
+    }
+
+    /// Takes `count` buffers out of the free list. All or none.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfBuffers`].
+    pub fn take_bufs(&self, count: u32) -> Result<Vec<BufIdx>, RegionError> {
+        let total = self.header.bufs;
+        let none = RegionError::OutOfBuffers { wanted: count, free: 0, total };
+        let mut free = self.free().ok_or(none)?;
+        let have = free.bufs.len();
+        let Some(keep) = have.checked_sub(count as usize) else {
+            return Err(RegionError::OutOfBuffers { wanted: count, free: have as u32, total });
+        };
+        Ok(free.bufs.drain(keep..).rev().map(BufIdx).collect())
+    }
+
+    /// Gives buffers back. Indices that are reserved, out of range or free already are ignored:
+    /// the list may come from memory that a client wrote.
+    pub fn give_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
+        let Some(mut free) = self.free() else { return };
+        let mut known: Vec<bool> = vec![false; self.header.bufs as usize];
+        for &idx in &free.bufs {
+            known[idx as usize] = true;
+        }
+        for BufIdx(idx) in bufs {
+            if (RESERVED_BUFS..self.header.bufs).contains(&idx) && !known[idx as usize] {
+                known[idx as usize] = true;
+                free.bufs.push(idx);
+            }
+        }
+    }
+
+    /// Whether an index names a buffer that may carry a frame.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_usable(&self, BufIdx(idx): BufIdx) -> bool {
+        (RESERVED_BUFS..self.header.bufs).contains(&idx)
+    }
+
+    /// Copies from the start of a buffer's data, as many bytes as both sides hold; `None` for an
+    /// index out of range. Makes no reference into the buffer: for parties that do not trust
+    /// each other.
+    #[inline]
+    pub fn copy_out(&self, buf: BufIdx, out: &mut [u8]) -> Option<usize> {
+        let data = self.data(buf)?;
+        let len = out.len().min(self.header.buf_size as usize);
+        // SAFETY:
+        // - In bounds: `data` found `buf_size` bytes behind the pointer; `len` is at most that.
+        // - No overlap: `out` is a Rust reference, and no reference into the region is lent to
+        //   callers of this function.
+        // - Racing peer: bytes may be torn; callers treat them as untrusted.
+        unsafe { data.as_ptr().copy_to_nonoverlapping(out.as_mut_ptr(), len) };
+        Some(len)
+    }
+
+    /// Copies to the start of a buffer's data; otherwise as [`Self::copy_out`].
+    #[inline]
+    pub fn copy_in(&self, buf: BufIdx, bytes: &[u8]) -> Option<usize> {
+        let data = self.data(buf)?;
+        let len = bytes.len().min(self.header.buf_size as usize);
+        // SAFETY: as in `copy_out`, with the roles of the two sides exchanged.
+        unsafe { data.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), len) };
+        Some(len)
+    }
+
+    /// First byte of a buffer's data, `buf_size` bytes long; `None` out of range.
+    #[inline(always)]
+    pub(crate) fn data(&self, BufIdx(idx): BufIdx) -> Option<NonNull<u8>> {
+        if idx >= self.header.bufs {
+            return None;
+        }
+        let at =
+            self.header.buf_start + HEADROOM + u64::from(idx) * u64::from(self.header.buf_size);
+        // SAFETY:
+        // - In bounds: `idx < bufs`, and `plan` (or `check`) made the mapping reach HEADROOM
+        //   bytes beyond the last chunk.
+        Some(unsafe { self.base.add(at as usize) })
+    }
+
+    /// Takes `len` bytes, zeroed, from the ring area; their offset.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRingSpace`].
+    pub(crate) fn take_ring_bytes(&self, len: u64) -> Result<u64, RegionError> {
+        let full = RegionError::OutOfRingSpace { wanted: len };
+        let at = self.free().and_then(|mut free| free.rings.take(len)).ok_or(full)?;
+        // SAFETY:
+        // - In bounds: the arena covers `ring_start..buf_start` only.
+        let start = unsafe { self.base.add(at as usize) };
+        // SAFETY:
+        // - In bounds as above. Exclusive: the arena hands out each byte once.
+        unsafe { start.write_bytes(0, len as usize) };
+        Ok(at)
+    }
+
+    /// Gives ring bytes back; nothing refers to them any more.
+    pub(crate) fn give_ring_bytes(&self, at: u64, len: u64) {
+        if let Some(mut free) = self.free() {
+            free.rings.give(at, len);
+        }
+    }
+
+    /// Whether `len` bytes at `at` lie in the ring area.
+    pub(crate) fn in_ring_area(&self, at: u64, len: u64) -> bool {
+        at >= self.header.ring_start
+            && at.is_multiple_of(crate::arena::ALIGN)
+            && at.checked_add(len).is_some_and(|end| end <= self.header.buf_start)
+    }
+
+    fn free(&self) -> Option<MutexGuard<'_, Free>> {
+        // A panic between two list operations leaves both lists valid.
+        self.free.as_ref().map(|free| free.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY:
+        // - `base` and `total` are what `map` was given; this is the only unmap.
+        // - Rings hold an `Arc` of the region, so nothing points into it any more.
+        let unmapped =
+            unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.header.total as usize) };
+        debug_assert!(unmapped.is_ok(), "munmap of our own mapping");
+    }
+}
+
+fn plan(geometry: Geometry) -> Result<Header, RegionError> {
+    let Geometry { ring_bytes, bufs, buf_size } = geometry;
+    if buf_size != 2048 && buf_size != 4096 {
+        return Err(RegionError::BufSize(buf_size));
+    }
+    if bufs < RESERVED_BUFS || ring_bytes > 1 << 40 {
+        return Err(RegionError::Geometry { bufs, ring_bytes });
+    }
+    let buf_start = (PAGE + ring_bytes).next_multiple_of(PAGE);
+    let end = buf_start + u64::from(bufs) * u64::from(buf_size) + HEADROOM;
+    let total = end.next_multiple_of(PAGE);
+    Ok(Header {
+        magic: MAGIC,
+        version: VERSION,
+        ring_start: PAGE,
+        buf_start,
+        total,
+        bufs,
+        buf_size,
+    })
+}
+
+fn check(header: &Header, file_size: u64) -> Result<(), RegionError> {
+    let geometry = Geometry {
+        ring_bytes: header.buf_start.saturating_sub(PAGE),
+        bufs: header.bufs,
+        buf_size: header.buf_size,
+    };
+    if header.magic != MAGIC || header.version != VERSION {
+        return Err(RegionError::NotARegion("its first bytes are not ours"));
+    }
+    let planned =
+        plan(geometry).map_err(|_| RegionError::NotARegion("its layout is impossible"))?;
+    let same = planned.buf_start == header.buf_start && planned.ring_start == header.ring_start;
+    if !same || planned.total > file_size {
+        return Err(RegionError::NotARegion("its layout does not fit the file"));
+    }
+    Ok(())
+}
+
+fn allocate(mut header: Header, huge: bool) -> Result<(OwnedFd, NonNull<u8>, Header), RegionError> {
+    let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    if huge {
+        flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        header.total = header.total.next_multiple_of(HUGE_PAGE);
+    }
+    let bytes = header.total;
+    let fd = rustix::fs::memfd_create("slipring", flags).map_err(|e| memory("create", bytes, e))?;
+    rustix::fs::ftruncate(&fd, bytes).map_err(|e| memory("reserve", bytes, e))?;
+    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+        .map_err(|e| memory("seal", bytes, e))?;
+    let base = map(&fd, bytes)?;
+    Ok((fd, base, header))
+}
+
+fn map(fd: &OwnedFd, bytes: u64) -> Result<NonNull<u8>, RegionError> {
+    // Populated at once: a page fault belongs to opening, not to the first frames.
+    let flags = MapFlags::SHARED | MapFlags::POPULATE;
+    // SAFETY:
+    // - A null hint lets the kernel choose, so no other mapping is replaced.
+    // - The file has `bytes` bytes and is sealed against shrinking, so no access faults.
+    let base = unsafe {
+        rustix::mm::mmap(
+            std::ptr::null_mut(),
+            bytes as usize,
+            ProtFlags::READ | ProtFlags::WRITE,
+            flags,
+            fd,
+            0,
+        )
+    };
+    let base = base.map_err(|e| memory("map", bytes, e))?;
+    NonNull::new(base.cast()).ok_or(RegionError::NotARegion("mapped at address zero"))
+}
+
+fn memory(step: &'static str, bytes: u64, source: rustix::io::Errno) -> RegionError {
+    RegionError::Memory { step, bytes, source: source.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Arc<Region> {
+        let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
+        Region::create(geometry, HugePages::Never).unwrap()
+    }
+
+    #[test]
+    fn buffers_zero_and_one_are_never_handed_out() {
+        let region = small();
+        let all = region.take_bufs(62).unwrap();
+        assert!(all.iter().all(|buf| buf.0 >= 2));
+        let refused = region.take_bufs(1).unwrap_err();
+        assert_eq!(refused.to_string(), "the region has 0 free buffers of 64, 1 are needed");
+    }
+
+    #[test]
+    fn a_freed_buffer_is_the_next_one_taken() {
+        let region = small();
+        let bufs = region.take_bufs(10).unwrap();
+        region.give_bufs([bufs[4]]);
+        assert_eq!(region.take_bufs(1).unwrap(), vec![bufs[4]]);
+    }
+
+    #[test]
+    fn freeing_nonsense_changes_nothing() {
+        let region = small();
+        let bufs = region.take_bufs(3).unwrap();
+        region.give_bufs([BufIdx(0), BufIdx(1), BufIdx(64), BufIdx(u32::MAX), bufs[0], bufs[0]]);
+        assert_eq!(region.free_bufs(), 60);
+    }
+
+    #[test]
+    fn an_attached_process_sees_the_same_bytes() {
+        let region = small();
+        let other = Region::attach(region.fd().try_clone_to_owned().unwrap()).unwrap();
+        region.copy_in(BufIdx(63), &[7; 2048]).unwrap();
+        let mut seen = [0; 2048];
+        assert_eq!(other.copy_out(BufIdx(63), &mut seen), Some(2048));
+        assert_eq!(seen, [7; 2048]);
+        assert_eq!(other.copy_out(BufIdx(64), &mut seen), None);
+    }
+
+    #[test]
+    fn a_file_that_is_no_region_is_refused() {
+        let fd = rustix::fs::memfd_create("x", MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&fd, 8192).unwrap();
+        let unsealed = Region::attach(fd.try_clone().unwrap()).unwrap_err();
+        assert_eq!(unsealed.to_string(), "not a slipring region: the file may still shrink");
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
+        let foreign = Region::attach(fd).unwrap_err();
+        assert_eq!(foreign.to_string(), "not a slipring region: its first bytes are not ours");
+    }
+
+    #[test]
+    fn a_header_that_promises_more_than_the_file_holds_is_refused() {
+        let header = plan(Geometry { ring_bytes: 4096, bufs: 1000, buf_size: 2048 }).unwrap();
+        assert!(check(&header, header.total).is_ok());
+        assert!(check(&header, header.total - 4096).is_err());
+        assert!(check(&Header { buf_start: u64::MAX, ..header }, header.total).is_err());
+    }
+}
