@@ -1,0 +1,231 @@
+//! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
+//!
+//! [`Sum`] adds slices of any length and alignment and keeps count of odd positions, so a sum can
+//! be chained over header, payload and pseudo header in pieces. Inside it adds 64-bit words in host
+//! byte order: the one's complement sum commutes with a swap of bytes, which is done once at the end.
+//!
+//! Not for: CRCs (Ethernet, SCTP).
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::assigned::IpProto;
+
+/// A one's complement sum under way.
+///
+/// ```
+/// use slipring_wire::checksum::{self, Sum};
+/// let (head, tail) = (&[0x45, 0x00, 0x01][..], &[0x02, 0x03][..]);
+/// assert_eq!(
+///     Sum::new().bytes(head).bytes(tail).checksum(),
+///     checksum::of(&[0x45, 0x00, 0x01, 0x02, 0x03]),
+/// );
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum {
+    /// Congruent, modulo 0xffff, to the sum of all 16-bit words read in host order.
+    words: u64,
+    /// An odd number of bytes has been added so far.
+    odd: bool,
+}
+
+impl Sum {
+    /// The sum of nothing.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { words: 0, odd: false }
+    }
+
+    /// Adds the IPv4 pseudo header; `len` counts the bytes of transport header and payload.
+    #[inline]
+    #[must_use]
+    pub fn pseudo_v4(src: Ipv4Addr, dst: Ipv4Addr, proto: IpProto, len: u32) -> Self {
+        Self::new().u32(src.to_bits()).u32(dst.to_bits()).proto_and_len(proto, len)
+    }
+
+    /// Adds the IPv6 pseudo header; `len` counts the bytes of transport header and payload.
+    #[inline]
+    #[must_use]
+    pub fn pseudo_v6(src: Ipv6Addr, dst: Ipv6Addr, proto: IpProto, len: u32) -> Self {
+        Self::new().bytes(&src.octets()).bytes(&dst.octets()).proto_and_len(proto, len)
+    }
+
+    /// Adds a pseudo header whose addresses are already at hand as they lie in the IP header.
+    #[inline]
+    pub(crate) fn pseudo<const N: usize>(addresses: [u8; N], proto: IpProto, len: u32) -> Self {
+        let mut sum = Self::new();
+        let (words, _) = addresses.as_chunks::<4>();
+        for word in words {
+            sum = sum.native(u64::from(u32::from_ne_bytes(*word)));
+        }
+        sum.proto_and_len(proto, len)
+    }
+
+    #[inline]
+    fn proto_and_len(self, proto: IpProto, len: u32) -> Self {
+        self.u16(u16::from(proto.0)).u32(len)
+    }
+
+    /// Adds the bytes that follow in the message.
+    #[inline]
+    #[must_use]
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        let part = fold(sum_words(bytes));
+        // At an odd position every byte changes place within its word.
+        let part = if self.odd { part.swap_bytes() } else { part };
+        let mut next = self.native(u64::from(part));
+        next.odd ^= bytes.len() % 2 == 1;
+        next
+    }
+
+    /// Adds a 16-bit field.
+    #[inline]
+    #[must_use]
+    pub fn u16(self, value: u16) -> Self {
+        let word = value.to_be();
+        self.native(u64::from(if self.odd { word.swap_bytes() } else { word }))
+    }
+
+    /// Adds a 32-bit field.
+    #[inline]
+    #[must_use]
+    pub fn u32(self, value: u32) -> Self {
+        self.u16((value >> 16) as u16).u16(value as u16)
+    }
+
+    #[inline]
+    fn native(mut self, words: u64) -> Self {
+        self.words = add(self.words, words);
+        self
+    }
+
+    /// The sum folded to 16 bits, *not* complemented: what Linux leaves in the field of a frame
+    /// whose checksum it did not finish.
+    #[inline]
+    #[must_use]
+    pub fn folded(self) -> u16 {
+        u16::from_be(fold(self.words))
+    }
+
+    /// The checksum, to be stored in a header (UDP stores 0xffff for 0: see [`nonzero`]).
+    #[inline]
+    #[must_use]
+    pub fn checksum(self) -> u16 {
+        !self.folded()
+    }
+}
+
+/// The checksum of one slice; 0 for a slice that contains its own valid checksum.
+#[inline]
+#[must_use]
+pub fn of(bytes: &[u8]) -> u16 {
+    Sum::new().bytes(bytes).checksum()
+}
+
+/// Replaces 0 by the other zero of one's complement arithmetic, as UDP demands: there 0 means
+/// "no checksum".
+#[inline]
+#[must_use]
+pub const fn nonzero(checksum: u16) -> u16 {
+    if checksum == 0 { 0xffff } else { checksum }
+}
+
+/// The change that edits of fields bring to a checksum (RFC 1624, equation 3).
+///
+/// ```
+/// use slipring_wire::checksum::{self, Delta};
+/// let mut header = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+/// let before = checksum::of(&header);
+/// header[8] = 63;
+/// assert_eq!(Delta::new().u16(0x4011, 0x3f11).apply(before), checksum::of(&header));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delta(Sum);
+
+impl Delta {
+    /// No change.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Sum::new())
+    }
+
+    /// A 16-bit field changes. It lies at an even offset of what the checksum covers.
+    #[inline]
+    #[must_use]
+    pub fn u16(self, old: u16, new: u16) -> Self {
+        Self(self.0.u16(!old).u16(new))
+    }
+
+    /// A 32-bit field changes. It lies at an even offset of what the checksum covers.
+    #[inline]
+    #[must_use]
+    pub fn u32(self, old: u32, new: u32) -> Self {
+        Self(self.0.u32(!old).u32(new))
+    }
+
+    /// Bytes change. The first lies at an even offset of what the checksum covers.
+    #[inline]
+    #[must_use]
+    pub fn bytes(self, old: &[u8], new: &[u8]) -> Self {
+        let removed = Sum::new().bytes(old).checksum();
+        let added = Sum::new().bytes(new).folded();
+        Self(self.0.u16(removed).u16(added))
+    }
+
+    /// The checksum after the change: bit for bit what a fresh computation gives, for every
+    /// message that is not all zeros.
+    #[inline]
+    #[must_use]
+    pub fn apply(self, checksum: u16) -> u16 {
+        self.0.u16(!checksum).checksum()
+    }
+}
+
+/// Adds with the carry brought round to the low end.
+#[inline]
+fn add(a: u64, b: u64) -> u64 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + u64::from(carry)
+}
+
+/// Adds all 16-bit words in host order; an odd last byte is followed by a zero.
+#[inline]
+fn sum_words(bytes: &[u8]) -> u64 {
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    // Four independent chains: one chain would wait for its own carry at each step.
+    let mut lanes = [0u64; 4];
+    for block in blocks {
+        let (words, _) = block.as_chunks::<8>();
+        for (lane, word) in lanes.iter_mut().zip(words) {
+            *lane = add(*lane, u64::from_ne_bytes(*word));
+        }
+    }
+    let sum = add(add(lanes[0], lanes[1]), add(lanes[2], lanes[3]));
+    add(sum, sum_tail(rest))
+}
+
+/// [`sum_words`] for fewer than 32 bytes.
+#[inline]
+fn sum_tail(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let sum = words.iter().fold(0, |sum, word| add(sum, u64::from_ne_bytes(*word)));
+    let mut last = [0; 8];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    add(sum, u64::from_ne_bytes(last))
+}
+
+/// Folds to 16 bits; 0 only where every word added was 0.
+#[inline]
+fn fold(sum: u64) -> u16 {
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 32) + (sum & 0xffff_ffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    let sum = (sum >> 16) + (sum & 0xffff);
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Where the fields of a built frame are, and how to change them.
+//!
+//! Every setter works on a *copy* of the template's bytes, keeps both checksums valid and costs a
+//! few nanoseconds. A setter for a field that the frame does not have, or on a slice too short to
+//! be a copy, changes nothing and returns `None`.
+
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::assigned::IpProto;
+use crate::checksum::{Delta, Sum, nonzero};
+use crate::field::{array, be16, put, put_be16};
+use crate::mac::MacAddr;
+use crate::view::IpVersion;
+
+/// A frame to copy from, and the places to change in the copies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameTemplate {
+    /// The frame, without CRC, checksums valid.
+    pub bytes: Vec<u8>,
+    /// Where its fields are.
+    pub layout: Layout,
+}
+
+/// Offsets of a frame's fields in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Version of the IP header.
+    pub version: IpVersion,
+    /// Protocol above IP.
+    pub proto: IpProto,
+    /// The IP header.
+    pub l3: usize,
+    /// The transport header.
+    pub l4: usize,
+    /// The checksum of the transport header.
+    pub l4_check: usize,
+    /// The payload.
+    pub payload: usize,
+}
+
+impl Layout {
+    /// Offset of the destination MAC.
+    pub const DST_MAC: usize = 0;
+    /// Offset of the source MAC.
+    pub const SRC_MAC: usize = 6;
+
+    /// Offset of the source address in the IP header.
+    #[must_use]
+    pub const fn ip_src(&self) -> usize {
+        match self.version {
+            IpVersion::V4 => self.l3 + 12,
+            IpVersion::V6 => self.l3 + 8,
+        }
+    }
+
+    /// Offset of the destination address in the IP header.
+    #[must_use]
+    pub const fn ip_dst(&self) -> usize {
+        match self.version {
+            IpVersion::V4 => self.l3 + 16,
+            IpVersion::V6 => self.l3 + 24,
+        }
+    }
+
+    /// Offset of the checksum of the IPv4 header.
+    #[must_use]
+    pub const fn ip_check(&self) -> Option<usize> {
+        match self.version {
+            IpVersion::V4 => Some(self.l3 + 10),
+            IpVersion::V6 => None,
+        }
+    }
+
+    /// Offset of the source port, for UDP and TCP.
+    #[must_use]
+    pub const fn src_port(&self) -> Option<usize> {
+        match self.proto {
+            IpProto::UDP | IpProto::TCP => Some(self.l4),
+            _ => None,
+        }
+    }
+
+    /// Offset of the destination port, for UDP and TCP.
+    #[must_use]
+    pub const fn dst_port(&self) -> Option<usize> {
+        match self.proto {
+            IpProto::UDP | IpProto::TCP => Some(self.l4 + 2),
+            _ => None,
+        }
+    }
+
+    /// Offset of the identifier of an ICMP echo message; its sequence number is 2 further.
+    #[must_use]
+    pub const fn echo_id(&self) -> Option<usize> {
+        match self.proto {
+            IpProto::ICMP | IpProto::ICMPV6 => Some(self.l4 + 4),
+            _ => None,
+        }
+    }
+
+    /// Sets the destination MAC.
+    #[inline]
+    pub fn set_dst_mac(&self, frame: &mut [u8], mac: MacAddr) -> Option<()> {
+        put(frame, Self::DST_MAC, mac.0)
+    }
+
+    /// Sets the source MAC.
+    #[inline]
+    pub fn set_src_mac(&self, frame: &mut [u8], mac: MacAddr) -> Option<()> {
+        put(frame, Self::SRC_MAC, mac.0)
+    }
+
+    /// Sets the source address of an IPv4 frame.
+    #[inline]
+    pub fn set_src_v4(&self, frame: &mut [u8], address: Ipv4Addr) -> Option<()> {
+        self.set_v4(frame, self.ip_src(), address)
+    }
+
+    /// Sets the destination address of an IPv4 frame.
+    #[inline]
+    pub fn set_dst_v4(&self, frame: &mut [u8], address: Ipv4Addr) -> Option<()> {
+        self.set_v4(frame, self.ip_dst(), address)
+    }
+
+    /// Sets the source address of an IPv6 frame.
+    #[inline]
+    pub fn set_src_v6(&self, frame: &mut [u8], address: Ipv6Addr) -> Option<()> {
+        self.set_v6(frame, self.ip_src(), address)
+    }
+
+    /// Sets the destination address of an IPv6 frame.
+    #[inline]
+    pub fn set_dst_v6(&self, frame: &mut [u8], address: Ipv6Addr) -> Option<()> {
+        self.set_v6(frame, self.ip_dst(), address)
+    }
+
+    /// Sets the source port.
+    #[inline]
+    pub fn set_src_port(&self, frame: &mut [u8], port: u16) -> Option<()> {
+        self.set_l4(frame, self.src_port()?, port.to_be_bytes())
+    }
+
+    /// Sets the destination port.
+    #[inline]
+    pub fn set_dst_port(&self, frame: &mut [u8], port: u16) -> Option<()> {
+        self.set_l4(frame, self.dst_port()?, port.to_be_bytes())
+    }
+
+    /// Sets identifier and sequence number of an echo message.
+    #[inline]
+    pub fn set_echo(&self, frame: &mut [u8], id: u16, seq: u16) -> Option<()> {
+        let value = u32::from(id) << 16 | u32::from(seq);
+        self.set_l4(frame, self.echo_id()?, value.to_be_bytes())
+    }
+
+    /// Sets the sequence number of a TCP segment.
+    #[inline]
+    pub fn set_tcp_seq(&self, frame: &mut [u8], seq: u32) -> Option<()> {
+        if self.proto != IpProto::TCP {
+            return None;
+        }
+        self.set_l4(frame, self.l4 + 4, seq.to_be_bytes())
+    }
+
+    /// Overwrites payload, `at` bytes into it. `at` must be even: checksums count in pairs.
+    #[inline]
+    pub fn set_payload<const N: usize>(
+        &self,
+        frame: &mut [u8],
+        at: usize,
+        bytes: [u8; N],
+    ) -> Option<()> {
+        if !at.is_multiple_of(2) {
+            return None;
+        }
+        self.set_l4(frame, self.payload.checked_add(at)?, bytes)
+    }
+
+    /// Makes the first `len` bytes of `frame` a valid frame of their own: lengths and checksums
+    /// change, the bytes beyond `len` are for the caller to drop. Reads what is cut off, so build
+    /// the template at the longest length and cut copies of it.
+    ///
+    /// # Examples
+    /// ```
+    /// use slipring_wire::FrameSpec;
+    /// let spec = FrameSpec::default();
+    /// let template = spec.build(1514)?;
+    /// let mut frame = template.bytes.clone();
+    /// template.layout.shorten(&mut frame, 60);
+    /// assert_eq!(frame[..60], spec.build(60)?.bytes);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn shorten(&self, frame: &mut [u8], len: usize) -> Option<()> {
+        let end = self.end(frame)?;
+        let cut = frame.get(len..end)?;
+        if len < self.payload {
+            return None;
+        }
+        // A tail that starts at an odd place counts with its bytes in the other half.
+        let lead: &[u8] = if (len - self.l4) % 2 == 1 { &[0] } else { &[] };
+        let removed = Sum::new().bytes(lead).bytes(cut).folded();
+        let (old, new) = ((end - self.l4) as u16, (len - self.l4) as u16);
+        let mut delta = Delta::new().u16(removed, 0);
+        if self.proto != IpProto::ICMP {
+            delta = delta.u16(old, new);
+        }
+        if self.proto == IpProto::UDP {
+            put_be16(frame, self.l4 + 4, new)?;
+            delta = delta.u16(old, new);
+        }
+        self.fix_l4(frame, delta)?;
+        self.set_ip_len(frame, len)
+    }
+
+    /// The end of the IP packet.
+    fn end(&self, frame: &[u8]) -> Option<usize> {
+        Some(match self.version {
+            IpVersion::V4 => self.l3 + usize::from(be16(frame, self.l3 + 2)?),
+            IpVersion::V6 => self.l4 + usize::from(be16(frame, self.l3 + 4)?),
+        })
+    }
+
+    fn set_ip_len(&self, frame: &mut [u8], len: usize) -> Option<()> {
+        let Some(check) = self.ip_check() else {
+            return put_be16(frame, self.l3 + 4, (len - self.l4) as u16);
+        };
+        let (old, new) = (be16(frame, self.l3 + 2)?, (len - self.l3) as u16);
+        put_be16(frame, self.l3 + 2, new)?;
+        fix(frame, check, Delta::new().u16(old, new))
+    }
+
+    #[inline]
+    fn set_v4(&self, frame: &mut [u8], at: usize, address: Ipv4Addr) -> Option<()> {
+        let check = self.ip_check()?;
+        frame.get(..self.payload)?;
+        let old = u32::from_be_bytes(array(frame, at)?);
+        let delta = Delta::new().u32(old, address.to_bits());
+        put(frame, at, address.octets())?;
+        fix(frame, check, delta)?;
+        // ICMP alone does not cover the addresses.
+        if self.proto == IpProto::ICMP { Some(()) } else { self.fix_l4(frame, delta) }
+    }
+
+    #[inline]
+    fn set_v6(&self, frame: &mut [u8], at: usize, address: Ipv6Addr) -> Option<()> {
+        if self.version != IpVersion::V6 {
+            return None;
+        }
+        self.set_l4(frame, at, address.octets())
+    }
+
+    /// Changes bytes that only the transport checksum covers.
+    #[inline]
+    fn set_l4<const N: usize>(&self, frame: &mut [u8], at: usize, new: [u8; N]) -> Option<()> {
+        frame.get(..self.payload)?;
+        let old: [u8; N] = array(frame, at)?;
+        put(frame, at, new)?;
+        self.fix_l4(frame, Delta::new().bytes(&old, &new))
+    }
+
+    #[inline]
+    fn fix_l4(&self, frame: &mut [u8], delta: Delta) -> Option<()> {
+        let checksum = delta.apply(be16(frame, self.l4_check)?);
+        let is_udp = self.proto == IpProto::UDP;
+        put_be16(frame, self.l4_check, if is_udp { nonzero(checksum) } else { checksum })
+    }
+}
+
+#[inline]
+fn fix(frame: &mut [u8], check: usize, delta: Delta) -> Option<()> {
+    let checksum = delta.apply(be16(frame, check)?);
+    put_be16(frame, check, checksum)
+}
+
+#[cfg(test)]
+mod tests;

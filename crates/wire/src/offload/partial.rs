@@ -1,0 +1,104 @@
+//! Completes a checksum that the kernel left unfinished (CHECKSUM_PARTIAL).
+//!
+//! In such a frame the TCP or UDP checksum field holds the folded, uncomplemented sum of the pseudo
+//! header. So a frame is recognised by its headers alone: the field equals that sum. The chance
+//! that a finished frame looks so is 1 in 65,535, and then finishing it again is harmless: the
+//! field's value does not enter the result.
+
+use crate::assigned::IpProto;
+use crate::checksum::{Sum, nonzero};
+use crate::field::{array, be16, put_be16};
+use crate::view::{Fragment, Headers, Ip, IpVersion};
+
+/// Completes the TCP or UDP checksum of `frame` if it holds the sum of the pseudo header only;
+/// says whether it did.
+///
+/// Leaves alone, at the cost of a look at the headers: every other frame, fragments, frames that
+/// end before their IP packet does, IPv6 packets with routing stops left, frames that cannot be
+/// parsed. Looks through two VLAN tags and IPv6 extension headers.
+#[inline]
+pub fn complete_partial(frame: &mut [u8]) -> bool {
+    match unfinished(frame) {
+        Some(field) => complete(frame, field),
+        None => false,
+    }
+}
+
+/// Where an unfinished checksum is and what it covers.
+struct Unfinished {
+    l4: usize,
+    end: usize,
+    field: usize,
+}
+
+#[inline]
+fn unfinished(frame: &[u8]) -> Option<Unfinished> {
+    let headers = Headers::parse(frame).ok()?;
+    let ip = headers.ip?;
+    let field = usize::from(ip.l4) + checksum_offset(ip.proto)?;
+    let end = ip.end as usize;
+    let summable = ip.fragment == Fragment::Whole && !ip.rerouted;
+    if !summable || end > frame.len() || end < field + 2 {
+        return None;
+    }
+    let pseudo = pseudo_sum(frame, usize::from(headers.l3), ip)?.folded();
+    (be16(frame, field)? == pseudo).then_some(Unfinished { l4: usize::from(ip.l4), end, field })
+}
+
+/// Offset of the checksum within the transport header.
+#[inline]
+pub(super) fn checksum_offset(proto: IpProto) -> Option<usize> {
+    match proto {
+        IpProto::TCP => Some(16),
+        IpProto::UDP => Some(6),
+        _ => None,
+    }
+}
+
+#[inline]
+fn pseudo_sum(frame: &[u8], l3: usize, ip: Ip) -> Option<Sum> {
+    let len = ip.l4_len();
+    Some(match ip.version {
+        IpVersion::V4 => Sum::pseudo::<8>(array(frame, l3 + 12)?, ip.proto, len),
+        IpVersion::V6 => Sum::pseudo::<32>(array(frame, l3 + 8)?, ip.proto, len),
+    })
+}
+
+/// The field holds the pseudo header's sum, so the sum over header and payload as they lie there
+/// is the whole one.
+fn complete(frame: &mut [u8], what: Unfinished) -> bool {
+    let Some(covered) = frame.get(what.l4..what.end) else {
+        return false;
+    };
+    // 0 is written as 0xffff for TCP too, as Linux does: both verify, and a finished frame that
+    // happened to be taken for an unfinished one (whose field cannot be 0) stays as it was.
+    let checksum = nonzero(Sum::new().bytes(covered).checksum());
+    put_be16(frame, what.field, checksum).is_some()
+}
+
+/// The request for a checksum does not fit the frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("checksum at byte {start} + {offset} asked of a frame of {len} bytes")]
+pub struct CompleteError {
+    /// Where the sum was to start.
+    pub start: u16,
+    /// Where in the summed bytes the result was to go.
+    pub offset: u16,
+    /// Length of the frame in bytes.
+    pub len: usize,
+}
+
+/// Completes the checksum that a virtio header asks for: the sum from `start` to the end of the
+/// frame goes to `start + offset`, where the sum of the pseudo header already is.
+///
+/// # Errors
+/// [`CompleteError`] if the field lies outside the frame, which is left alone then.
+pub fn complete_at(frame: &mut [u8], start: u16, offset: u16) -> Result<(), CompleteError> {
+    let error = CompleteError { start, offset, len: frame.len() };
+    let covered = frame.get(usize::from(start)..).ok_or(error)?;
+    let checksum = nonzero(Sum::new().bytes(covered).checksum());
+    put_be16(frame, usize::from(start) + usize::from(offset), checksum).ok_or(error)
+}
+
+#[cfg(test)]
+mod tests;

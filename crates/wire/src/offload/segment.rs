@@ -1,0 +1,302 @@
+//! Software segmentation: one super-frame becomes frames of the size that the wire takes.
+//!
+//! Each segment is given as header bytes (made here, checksums included) and a slice of the
+//! super-frame's payload, so the caller's copy into its buffer is the only one.
+//!
+//! What differs between segments: IP length, IPv4 id (+1 each) and checksum; TCP sequence number,
+//! FIN and PSH (last segment only), CWR (first only); UDP length; the transport checksum.
+
+use super::partial::checksum_offset;
+use crate::assigned::IpProto;
+use crate::checksum::{Sum, nonzero, of};
+use crate::field::{array, be16, be32, put, put_be16};
+use crate::view::{Fragment, Headers, IpVersion, ViewError};
+
+/// Longest Ethernet, IP and transport headers together that are segmented, in bytes: two tags, an
+/// IPv4 header with options and a TCP header with options take 142.
+const MAX_HEADER_LEN: usize = 192;
+const UDP_LEN: usize = 8;
+const TCP_MIN_LEN: usize = 20;
+const TCP_FIN: u8 = 0x01;
+const TCP_PSH: u8 = 0x08;
+const TCP_CWR: u8 = 0x80;
+/// Offset of the flags in a TCP header.
+const TCP_FLAGS: usize = 13;
+
+/// How a super-frame is to be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gso {
+    /// What the frame carries.
+    pub kind: GsoKind,
+    /// Payload bytes per segment, transport header not counted.
+    pub size: u16,
+}
+
+/// Protocols that are segmented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum GsoKind {
+    /// TCP over IPv4.
+    Tcp4,
+    /// TCP over IPv6.
+    Tcp6,
+    /// UDP over IPv4 or IPv6, one datagram per segment (USO).
+    Udp,
+}
+
+impl GsoKind {
+    fn fits(self, version: IpVersion, proto: IpProto) -> bool {
+        match self {
+            Self::Tcp4 => version == IpVersion::V4 && proto == IpProto::TCP,
+            Self::Tcp6 => version == IpVersion::V6 && proto == IpProto::TCP,
+            Self::Udp => proto == IpProto::UDP,
+        }
+    }
+}
+
+/// Why a super-frame cannot be segmented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// Its link or IP headers are broken.
+    #[error(transparent)]
+    View(#[from] ViewError),
+    /// It does not carry what the request says.
+    #[error("segmentation asks for {expected:?}, the frame carries something else")]
+    Kind {
+        /// What was asked for.
+        expected: GsoKind,
+    },
+    /// A segment size of zero.
+    #[error("segment size 0")]
+    ZeroSize,
+    /// It is a fragment already.
+    #[error("a fragment cannot be segmented")]
+    Fragment,
+    /// An IPv6 routing header has stops left; the address that checksums cover is in there.
+    #[error("an IPv6 packet with routing stops left cannot be segmented")]
+    Rerouted,
+    /// The frame ends before its IP packet, or that before its transport header.
+    #[error("the frame ends at byte {have}, what it claims to hold at byte {need}")]
+    Truncated {
+        /// Least length in bytes.
+        need: u32,
+        /// Length found in bytes.
+        have: u32,
+    },
+    /// A TCP header length below 20 bytes.
+    #[error("a TCP header of {found} bytes is shorter than 20")]
+    TcpHeaderLength {
+        /// The length found in bytes.
+        found: u8,
+    },
+    /// More header bytes than are kept.
+    #[error("{found} bytes of headers are more than {MAX_HEADER_LEN}")]
+    HeaderTooLong {
+        /// The length found in bytes.
+        found: u32,
+    },
+}
+
+/// Cuts one super-frame; hands out the segments one by one, so that a caller whose ring is full
+/// can go on later.
+///
+/// ```
+/// use slipring_wire::offload::{Gso, GsoKind, Segmenter};
+/// # use slipring_wire::frame::{FrameSpec, L4Spec, TcpSpec};
+/// let spec = FrameSpec { l4: L4Spec::Tcp(TcpSpec::default()), ..FrameSpec::default() };
+/// let super_frame = spec.build(54 + 3000)?.bytes;
+/// let mut segments = Segmenter::new(&super_frame, Gso { kind: GsoKind::Tcp4, size: 1460 })?;
+/// assert_eq!(segments.remaining(), 3);
+/// while let Some((header, payload)) = segments.next_segment() {
+///     assert!(header.len() == 54 && payload.len() <= 1460);
+/// }
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Segmenter<'f> {
+    /// Headers of the segment handed out last, of the super-frame before the first.
+    header: [u8; MAX_HEADER_LEN],
+    layout: Layout,
+    /// Payload not handed out yet.
+    payload: &'f [u8],
+    size: usize,
+    /// FIN and PSH of the super-frame, kept for the last segment.
+    last_flags: u8,
+    started: bool,
+    finished: bool,
+}
+
+/// Where things are in the header.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    version: IpVersion,
+    proto: IpProto,
+    l3: usize,
+    l4: usize,
+    len: usize,
+    /// A UDP datagram over IPv4 that was sent without checksum.
+    unchecked: bool,
+}
+
+impl<'f> Segmenter<'f> {
+    /// Checks that `frame` is what `gso` says and prepares to cut it.
+    ///
+    /// # Errors
+    /// [`SegmentError`] if the headers are broken, cut short or of another protocol.
+    pub fn new(frame: &'f [u8], gso: Gso) -> Result<Self, SegmentError> {
+        if gso.size == 0 {
+            return Err(SegmentError::ZeroSize);
+        }
+        let (layout, payload) = split(frame, gso.kind)?;
+        let mut header = [0; MAX_HEADER_LEN];
+        let kept = header.get_mut(..layout.len).zip(frame.get(..layout.len));
+        let (to, from) = kept.ok_or(SegmentError::HeaderTooLong { found: layout.len as u32 })?;
+        to.copy_from_slice(from);
+        let last_flags = match layout.proto {
+            IpProto::TCP => header[layout.l4 + TCP_FLAGS] & (TCP_FIN | TCP_PSH),
+            _ => 0,
+        };
+        let size = usize::from(gso.size);
+        Ok(Self { header, layout, payload, size, last_flags, started: false, finished: false })
+    }
+
+    /// How many segments are still to come. A frame without payload is one segment.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        if self.finished { 0 } else { self.payload.len().div_ceil(self.size).max(1) }
+    }
+
+    /// The headers and the payload of the next segment; together they are the frame.
+    pub fn next_segment(&mut self) -> Option<(&[u8], &'f [u8])> {
+        if self.finished {
+            return None;
+        }
+        let (chunk, rest) = self.payload.split_at(self.size.min(self.payload.len()));
+        self.payload = rest;
+        self.finished = rest.is_empty();
+        let written = self.rewrite(chunk);
+        debug_assert!(written.is_some(), "split() checked that the header holds its fields");
+        self.started = true;
+        Some((&self.header[..self.layout.len], chunk))
+    }
+
+    /// Turns the headers of the segment before into those of `chunk`.
+    ///
+    /// `None` if a field lies outside the header, which [`split`] has ruled out.
+    fn rewrite(&mut self, chunk: &[u8]) -> Option<()> {
+        let layout = self.layout;
+        if layout.proto == IpProto::TCP {
+            self.advance_tcp(layout.l4)?;
+        }
+        let header = &mut self.header[..layout.len];
+        let l4_len = layout.len - layout.l4 + chunk.len();
+        let pseudo = rewrite_ip(header, layout, l4_len, self.started)?;
+        let field = layout.l4 + checksum_offset(layout.proto)?;
+        put_be16(header, field, 0)?;
+        if layout.proto == IpProto::UDP {
+            put_be16(header, layout.l4 + 4, l4_len as u16)?;
+        }
+        if !layout.unchecked {
+            let sum = pseudo.bytes(&header[layout.l4..]).bytes(chunk).checksum();
+            let is_udp = layout.proto == IpProto::UDP;
+            put_be16(header, field, if is_udp { nonzero(sum) } else { sum })?;
+        }
+        Some(())
+    }
+
+    /// Sequence number and flags. Called for each segment, before the payload moves on.
+    fn advance_tcp(&mut self, l4: usize) -> Option<()> {
+        let flags = &mut self.header[l4 + TCP_FLAGS];
+        *flags &= !(TCP_FIN | TCP_PSH);
+        if self.finished {
+            *flags |= self.last_flags;
+        }
+        if self.started {
+            // All segments but the last are full.
+            *flags &= !TCP_CWR;
+            let sequence = be32(&self.header, l4 + 4)?.wrapping_add(self.size as u32);
+            put(&mut self.header, l4 + 4, sequence.to_be_bytes())?;
+        }
+        Some(())
+    }
+}
+
+/// Cuts `frame` and hands each segment's headers and payload to `emit`; returns their number.
+///
+/// # Errors
+/// As [`Segmenter::new`]; nothing has been emitted then.
+pub fn segment(
+    frame: &[u8],
+    gso: Gso,
+    mut emit: impl FnMut(&[u8], &[u8]),
+) -> Result<usize, SegmentError> {
+    let mut segmenter = Segmenter::new(frame, gso)?;
+    let count = segmenter.remaining();
+    while let Some((header, payload)) = segmenter.next_segment() {
+        emit(header, payload);
+    }
+    Ok(count)
+}
+
+/// Finds headers and payload, and checks all that the rewriting relies on.
+fn split(frame: &[u8], kind: GsoKind) -> Result<(Layout, &[u8]), SegmentError> {
+    let headers = Headers::parse(frame)?;
+    let ip = headers.ip.ok_or(SegmentError::Kind { expected: kind })?;
+    if !kind.fits(ip.version, ip.proto) {
+        return Err(SegmentError::Kind { expected: kind });
+    }
+    if ip.fragment != Fragment::Whole {
+        return Err(SegmentError::Fragment);
+    }
+    if ip.rerouted {
+        return Err(SegmentError::Rerouted);
+    }
+    let l4 = usize::from(ip.l4);
+    let cut =
+        |need: usize, have: usize| SegmentError::Truncated { need: need as u32, have: have as u32 };
+    let packet = frame.get(..ip.end as usize).ok_or(cut(ip.end as usize, frame.len()))?;
+    let len = l4 + transport_len(packet, l4, ip.proto)?;
+    let payload = packet.get(len..).ok_or(cut(len, packet.len()))?;
+    let unchecked =
+        ip.proto == IpProto::UDP && ip.version == IpVersion::V4 && be16(packet, l4 + 6) == Some(0);
+    let l3 = usize::from(headers.l3);
+    Ok((Layout { version: ip.version, proto: ip.proto, l3, l4, len, unchecked }, payload))
+}
+
+fn transport_len(packet: &[u8], l4: usize, proto: IpProto) -> Result<usize, SegmentError> {
+    if proto == IpProto::UDP {
+        return Ok(UDP_LEN);
+    }
+    let [offset] = array(packet, l4 + 12).ok_or(SegmentError::Truncated {
+        need: (l4 + TCP_MIN_LEN) as u32,
+        have: packet.len() as u32,
+    })?;
+    let len = usize::from(offset >> 4) * 4;
+    if len < TCP_MIN_LEN {
+        return Err(SegmentError::TcpHeaderLength { found: len as u8 });
+    }
+    Ok(len)
+}
+
+/// Writes lengths, id and checksum of the IP header; returns the sum of the pseudo header.
+fn rewrite_ip(header: &mut [u8], layout: Layout, l4_len: usize, started: bool) -> Option<Sum> {
+    let Layout { l3, l4, proto, .. } = layout;
+    match layout.version {
+        IpVersion::V4 => {
+            put_be16(header, l3 + 2, (l4 - l3 + l4_len) as u16)?;
+            let id = be16(header, l3 + 4)?.wrapping_add(u16::from(started));
+            put_be16(header, l3 + 4, id)?;
+            put_be16(header, l3 + 10, 0)?;
+            let checksum = of(header.get(l3..l4)?);
+            put_be16(header, l3 + 10, checksum)?;
+            Some(Sum::pseudo::<8>(array(header, l3 + 12)?, proto, l4_len as u32))
+        }
+        IpVersion::V6 => {
+            put_be16(header, l3 + 4, (l4 - l3 - 40 + l4_len) as u16)?;
+            Some(Sum::pseudo::<32>(array(header, l3 + 8)?, proto, l4_len as u32))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! The header that TAP devices and AF_PACKET sockets put before a frame to tell of offloads
+//! (`struct virtio_net_hdr` and its form with a buffer count).
+//!
+//! ```text
+//!   byte  0      1         2        4         6           8            10
+//!       | flags | gso_type | hdr_len | gso_size | csum_start | csum_offset | num_buffers |
+//! ```
+//!
+//! Fields are in host byte order, as both use unless told otherwise.
+
+use super::segment::{Gso, GsoKind};
+use crate::field::array;
+
+/// Which of the two lengths the header has on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VnetForm {
+    /// 10 bytes, the default of TAP and of AF_PACKET.
+    Short,
+    /// 12 bytes, with a buffer count at the end (mergeable receive buffers).
+    Mergeable,
+}
+
+impl VnetForm {
+    /// Length in bytes.
+    #[must_use]
+    pub const fn byte_len(self) -> usize {
+        match self {
+            Self::Short => 10,
+            Self::Mergeable => 12,
+        }
+    }
+
+    /// The form of that length in bytes.
+    #[must_use]
+    pub const fn from_len(len: usize) -> Option<Self> {
+        match len {
+            10 => Some(Self::Short),
+            12 => Some(Self::Mergeable),
+            _ => None,
+        }
+    }
+}
+
+/// Offloads asked for one frame; the default asks for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VnetHeader {
+    /// Bits [`Self::NEEDS_CSUM`] and [`Self::DATA_VALID`].
+    pub flags: u8,
+    /// One of the `GSO_` values, maybe with [`Self::GSO_ECN`].
+    pub gso_type: u8,
+    /// Length of all headers in bytes; a hint only.
+    pub hdr_len: u16,
+    /// Payload bytes per segment.
+    pub gso_size: u16,
+    /// Offset in the frame from which to sum.
+    pub csum_start: u16,
+    /// Offset from `csum_start` at which to store the checksum.
+    pub csum_offset: u16,
+    /// How many buffers the frame takes; 0 in the short form.
+    pub num_buffers: u16,
+}
+
+/// Why a virtio header cannot be honoured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VnetError {
+    /// Fewer bytes than the form has.
+    #[error("{have} bytes do not hold a virtio header of {need}")]
+    Truncated {
+        /// Bytes there are.
+        have: usize,
+        /// Bytes of the form.
+        need: usize,
+    },
+    /// A kind of segmentation that is not done here (UFO among them).
+    #[error("virtio segmentation type {found} is not supported")]
+    GsoType {
+        /// The type, without the ECN bit.
+        found: u8,
+    },
+}
+
+impl VnetHeader {
+    /// Flag: the checksum at `csum_start + csum_offset` is unfinished.
+    pub const NEEDS_CSUM: u8 = 1;
+    /// Flag: the checksum has been found right.
+    pub const DATA_VALID: u8 = 2;
+    /// `gso_type`: the frame is to stay one.
+    pub const GSO_NONE: u8 = 0;
+    /// `gso_type`: TCP over IPv4.
+    pub const GSO_TCPV4: u8 = 1;
+    /// `gso_type`: IP fragmentation of UDP (UFO).
+    pub const GSO_UDP: u8 = 3;
+    /// `gso_type`: TCP over IPv6.
+    pub const GSO_TCPV6: u8 = 4;
+    /// `gso_type`: one UDP datagram per segment (USO).
+    pub const GSO_UDP_L4: u8 = 5;
+    /// Bit of `gso_type`: the TCP header has CWR set.
+    pub const GSO_ECN: u8 = 0x80;
+
+    /// Reads the header at the start of `bytes`.
+    ///
+    /// # Errors
+    /// [`VnetError::Truncated`] if `bytes` is shorter than the form.
+    #[inline]
+    pub fn parse(bytes: &[u8], form: VnetForm) -> Result<Self, VnetError> {
+        let truncated = VnetError::Truncated { have: bytes.len(), need: form.byte_len() };
+        let raw: [u8; 10] = array(bytes, 0).ok_or(truncated)?;
+        let word = |at: usize| u16::from_ne_bytes([raw[at], raw[at + 1]]);
+        let num_buffers = match form {
+            VnetForm::Short => 0,
+            VnetForm::Mergeable => u16::from_ne_bytes(array(bytes, 10).ok_or(truncated)?),
+        };
+        Ok(Self {
+            flags: raw[0],
+            gso_type: raw[1],
+            hdr_len: word(2),
+            gso_size: word(4),
+            csum_start: word(6),
+            csum_offset: word(8),
+            num_buffers,
+        })
+    }
+
+    /// The header as bytes; the first [`VnetForm::byte_len`] of them are the form asked for.
+    #[inline]
+    #[must_use]
+    pub fn encode(&self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes[0] = self.flags;
+        bytes[1] = self.gso_type;
+        let words =
+            [self.hdr_len, self.gso_size, self.csum_start, self.csum_offset, self.num_buffers];
+        let (slots, _) = bytes[2..].as_chunks_mut::<2>();
+        for (slot, word) in slots.iter_mut().zip(words) {
+            *slot = word.to_ne_bytes();
+        }
+        bytes
+    }
+
+    /// Says whether the frame's checksum is unfinished.
+    #[inline]
+    #[must_use]
+    pub const fn needs_checksum(&self) -> bool {
+        self.flags & Self::NEEDS_CSUM != 0
+    }
+
+    /// The segmentation that the frame needs, if any.
+    ///
+    /// # Errors
+    /// [`VnetError::GsoType`] for one that is not done here.
+    #[inline]
+    pub fn gso(&self) -> Result<Option<Gso>, VnetError> {
+        let kind = match self.gso_type & !Self::GSO_ECN {
+            Self::GSO_NONE => return Ok(None),
+            Self::GSO_TCPV4 => GsoKind::Tcp4,
+            Self::GSO_TCPV6 => GsoKind::Tcp6,
+            Self::GSO_UDP_L4 => GsoKind::Udp,
+            found => return Err(VnetError::GsoType { found }),
+        };
+        Ok(Some(Gso { kind, size: self.gso_size }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bytes_round_trip(raw: [u8; 12]) {
+            let header = VnetHeader::parse(&raw, VnetForm::Mergeable).unwrap();
+            prop_assert_eq!(header.encode(), raw);
+            let short = VnetHeader::parse(&raw, VnetForm::Short).unwrap();
+            prop_assert_eq!(&short.encode()[..10], &raw[..10]);
+            prop_assert_eq!(short, VnetHeader { num_buffers: 0, ..header });
+        }
+    }
+
+    #[test]
+    fn short_input_is_named() {
+        let parse = |len: usize, form| VnetHeader::parse(&[0; 12][..len], form);
+        assert_eq!(parse(9, VnetForm::Short), Err(VnetError::Truncated { have: 9, need: 10 }));
+        assert_eq!(
+            parse(11, VnetForm::Mergeable),
+            Err(VnetError::Truncated { have: 11, need: 12 })
+        );
+        assert_eq!(parse(10, VnetForm::Short), Ok(VnetHeader::default()));
+    }
+
+    #[test]
+    fn forms_and_lengths_agree() {
+        for form in [VnetForm::Short, VnetForm::Mergeable] {
+            assert_eq!(VnetForm::from_len(form.byte_len()), Some(form));
+        }
+        assert_eq!(VnetForm::from_len(0), None);
+    }
+
+    #[test]
+    fn segmentation_types_map_and_ufo_is_refused() {
+        let gso = |gso_type| VnetHeader { gso_type, gso_size: 1448, ..Default::default() }.gso();
+        let some = |kind| Ok(Some(Gso { kind, size: 1448 }));
+        assert_eq!(gso(0), Ok(None));
+        assert_eq!(gso(VnetHeader::GSO_TCPV4 | VnetHeader::GSO_ECN), some(GsoKind::Tcp4));
+        assert_eq!(gso(VnetHeader::GSO_TCPV6), some(GsoKind::Tcp6));
+        assert_eq!(gso(VnetHeader::GSO_UDP_L4), some(GsoKind::Udp));
+        assert_eq!(gso(VnetHeader::GSO_UDP), Err(VnetError::GsoType { found: 3 }));
+    }
+}

@@ -1,0 +1,90 @@
+//! One line of text about a frame, in the words of tcpdump, and a hex dump.
+//!
+//! `{}` gives `IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18`; `{:#}` puts addresses, type and
+//! length of the link layer before it. Sequence numbers are absolute. A header that the frame cuts
+//! short reads `[|tcp]`, one that contradicts itself gives the reason in brackets.
+//!
+//! Not for fast paths: it is as slow as text is.
+
+mod arp;
+mod dump;
+mod icmp;
+mod ip;
+mod tcp;
+
+use core::fmt;
+
+pub use dump::HexDump;
+
+use crate::assigned::EtherType;
+use crate::field::array;
+use crate::mac::MacAddr;
+use crate::view::Headers;
+
+/// A frame that prints as one line.
+///
+/// ```
+/// use slipring_wire::{FrameSpec, summary::Summary};
+/// let frame = FrameSpec::default().build(60)?.bytes;
+/// let line = Summary::new(&frame).to_string();
+/// assert_eq!(line, "IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Summary<'f> {
+    frame: &'f [u8],
+    wire_len: usize,
+}
+
+impl<'f> Summary<'f> {
+    /// The summary of a whole frame.
+    #[must_use]
+    pub fn new(frame: &'f [u8]) -> Self {
+        Self { frame, wire_len: frame.len() }
+    }
+
+    /// Says how long the frame was, in bytes, before a capture cut it.
+    #[must_use]
+    pub fn with_wire_len(self, wire_len: usize) -> Self {
+        Self { wire_len, ..self }
+    }
+}
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ok(link) = Headers::link(self.frame) else {
+            return f.write_str("[|ether]");
+        };
+        if f.alternate() {
+            self.addresses(f, &link)?;
+        }
+        for tag in link.tags_found() {
+            write!(f, "vlan {}, p {}, ", tag.vid(), tag.priority())?;
+            if tag.drop_eligible() {
+                f.write_str("DEI, ")?;
+            }
+        }
+        let l3 = usize::from(link.l3);
+        match link.ethertype {
+            EtherType::IPV4 | EtherType::IPV6 => ip::line(f, self.frame),
+            EtherType::ARP => arp::line(f, &self.frame[l3..]),
+            EtherType(len) if len < 0x600 => write!(f, "802.3, length {len}"),
+            other => {
+                let payload_len = self.wire_len.saturating_sub(l3);
+                write!(f, "ethertype {other}, length {payload_len}")
+            }
+        }
+    }
+}
+
+impl Summary<'_> {
+    fn addresses(&self, f: &mut fmt::Formatter<'_>, link: &Headers) -> fmt::Result {
+        let mac = |at| MacAddr(array(self.frame, at).unwrap_or_default());
+        let (src, dst) = (mac(6), mac(0));
+        let (ethertype, len) = (link.ethertype, self.wire_len);
+        write!(f, "{src} > {dst}, {ethertype}, length {len}: ")
+    }
+}
+
+#[cfg(test)]
+mod tests;

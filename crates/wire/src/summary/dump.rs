@@ -1,0 +1,43 @@
+//! Bytes as hex and text, sixteen to a line.
+
+use core::fmt;
+
+const PER_LINE: usize = 16;
+
+/// Prints lines like `0x0010:  0a00 0001 0a01 0001 04d2 04d2 001a f1c2  ................`, each
+/// indented by a tab and ended by a newline.
+#[derive(Clone, Copy, Debug)]
+pub struct HexDump<'b>(pub &'b [u8]);
+
+impl fmt::Display for HexDump<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.0.chunks(PER_LINE).enumerate() {
+            write!(f, "\t0x{:04x}: ", index * PER_LINE)?;
+            write_hex(f, line)?;
+            write_text(f, line)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_hex(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
+    for at in 0..PER_LINE {
+        if at % 2 == 0 {
+            f.write_str(" ")?;
+        }
+        match line.get(at) {
+            Some(byte) => write!(f, "{byte:02x}")?,
+            None => f.write_str("  ")?,
+        }
+    }
+    f.write_str("  ")
+}
+
+/// Bytes from a stranger never reach the terminal as control characters.
+fn write_text(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
+    for byte in line {
+        let shown = if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' };
+        write!(f, "{shown}")?;
+    }
+    writeln!(f)
+}

@@ -1,0 +1,128 @@
+//! IPv4 and IPv6: addresses, fragments, and who speaks above.
+
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use super::{icmp, tcp};
+use crate::assigned::IpProto;
+use crate::field::{array, be16};
+use crate::view::{Fragment, Headers, Ip, IpVersion, Layer, ViewError};
+
+/// What the lines about transport headers need.
+pub(super) struct Packet<'f> {
+    /// Transport header and payload, as far as the frame holds them.
+    pub(super) bytes: &'f [u8],
+    /// Their length as the IP header claims.
+    pub(super) len: usize,
+}
+
+pub(super) fn line(f: &mut fmt::Formatter<'_>, frame: &[u8]) -> fmt::Result {
+    let headers = match Headers::parse(frame) {
+        Ok(headers) => headers,
+        Err(error) => return broken(f, error),
+    };
+    let Some(ip) = headers.ip else {
+        return Ok(());
+    };
+    write_endpoints(f, frame, &headers, ip)?;
+    let l4 = usize::from(ip.l4);
+    let end = frame.len().min(ip.end as usize);
+    let packet =
+        Packet { bytes: frame.get(l4..end).unwrap_or_default(), len: ip.l4_len() as usize };
+    if ip.fragment != Fragment::Whole {
+        return write_fragment(f, frame, usize::from(headers.l3), ip, &packet);
+    }
+    match ip.proto {
+        IpProto::TCP => tcp::line(f, &packet),
+        IpProto::UDP => udp(f, &packet),
+        IpProto::ICMP => icmp::line_v4(f, &packet),
+        IpProto::ICMPV6 => icmp::line_v6(f, &packet),
+        other => write!(f, "{other}, length {}", packet.len),
+    }
+}
+
+fn broken(f: &mut fmt::Formatter<'_>, error: ViewError) -> fmt::Result {
+    match error {
+        ViewError::Truncated { layer: Layer::Ipv4, .. } => f.write_str("[|ip]"),
+        ViewError::Truncated { .. } => f.write_str("[|ip6]"),
+        other => write!(f, "[{other}]"),
+    }
+}
+
+/// `IP 10.0.0.1.1234 > 10.0.0.2.80: `, without ports where there are none.
+fn write_endpoints(
+    f: &mut fmt::Formatter<'_>,
+    frame: &[u8],
+    headers: &Headers,
+    ip: Ip,
+) -> fmt::Result {
+    let l3 = usize::from(headers.l3);
+    let ports = headers.ports(frame).filter(|_| ip.fragment == Fragment::Whole);
+    let (src_port, dst_port) = (Port(ports.map(|p| p.0)), Port(ports.map(|p| p.1)));
+    match ip.version {
+        IpVersion::V4 => {
+            let at = |at| Ipv4Addr::from(array::<4>(frame, l3 + at).unwrap_or_default());
+            write!(f, "IP {}{src_port} > {}{dst_port}: ", at(12), at(16))
+        }
+        IpVersion::V6 => {
+            let at = |at| Ipv6Addr::from(array::<16>(frame, l3 + at).unwrap_or_default());
+            write!(f, "IP6 {}{src_port} > {}{dst_port}: ", at(8), at(24))
+        }
+    }
+}
+
+/// `.80`, or nothing.
+struct Port(Option<u16>);
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |port| write!(f, ".{port}"))
+    }
+}
+
+/// `frag (id 7, offset 1480+, length 1480) UDP`; a plus says that more follow.
+fn write_fragment(
+    f: &mut fmt::Formatter<'_>,
+    frame: &[u8],
+    l3: usize,
+    ip: Ip,
+    packet: &Packet<'_>,
+) -> fmt::Result {
+    let (id, offset, more) = match ip.version {
+        IpVersion::V4 => {
+            let bits = be16(frame, l3 + 6).unwrap_or(0);
+            let id = be16(frame, l3 + 4).unwrap_or(0);
+            (u32::from(id), (bits & 0x1fff) * 8, bits & 0x2000 != 0)
+        }
+        IpVersion::V6 => v6_fragment(frame, l3).unwrap_or_default(),
+    };
+    let more = if more { "+" } else { "" };
+    let (len, proto) = (packet.len, ip.proto);
+    write!(f, "frag (id {id}, offset {offset}{more}, length {len}) {proto}")
+}
+
+/// Walks to the fragment header: [`Headers::parse`] has checked the chain, and that there is one.
+fn v6_fragment(frame: &[u8], l3: usize) -> Option<(u32, u16, bool)> {
+    let (mut next, mut at) = (*frame.get(l3 + 6)?, l3 + 40);
+    loop {
+        let [following, units, a, b, id @ ..] = array::<8>(frame, at)?;
+        match IpProto(next) {
+            IpProto::FRAGMENT => {
+                let bits = u16::from_be_bytes([a, b]);
+                return Some((u32::from_be_bytes(id), bits & 0xfff8, bits & 1 != 0));
+            }
+            IpProto::AUTHENTICATION => at += (usize::from(units) + 2) * 4,
+            _ => at += (usize::from(units) + 1) * 8,
+        }
+        next = following;
+    }
+}
+
+/// `UDP, length 18`, counting payload as the UDP header claims.
+fn udp(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::Result {
+    match be16(packet.bytes, 4) {
+        Some(len) if len >= 8 => write!(f, "UDP, length {}", len - 8),
+        Some(len) => write!(f, "UDP, bad length {len} < 8"),
+        None => f.write_str("[|udp]"),
+    }
+}

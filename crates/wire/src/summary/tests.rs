@@ -1,0 +1,222 @@
+use super::*;
+use crate::assigned::{IpProto, VlanTag};
+use crate::frame::{EchoKind, EchoSpec, FrameSpec, IpSpec, Ipv6Spec, L4Spec, TcpSpec};
+use proptest::prelude::*;
+use std::format;
+use std::string::{String, ToString};
+use std::vec;
+use std::vec::Vec;
+
+fn line(frame: &[u8]) -> String {
+    Summary::new(frame).to_string()
+}
+
+fn v6(l4: L4Spec) -> FrameSpec {
+    FrameSpec { ip: IpSpec::V6(Ipv6Spec::default()), l4, ..FrameSpec::default() }
+}
+
+fn built(spec: &FrameSpec, payload_len: usize) -> Vec<u8> {
+    spec.build(spec.header_len() + payload_len).unwrap().bytes
+}
+
+fn tcp(flags: u8) -> L4Spec {
+    L4Spec::Tcp(TcpSpec { seq: 100, ack: 7, flags, window: 502, ..TcpSpec::default() })
+}
+
+#[test]
+fn udp_of_both_versions() {
+    assert_eq!(
+        line(&built(&FrameSpec::default(), 18)),
+        "IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18"
+    );
+    assert_eq!(
+        line(&built(&v6(FrameSpec::default().l4), 0)),
+        "IP6 fd00::1.1234 > fd00:0:0:1::1.1234: UDP, length 0"
+    );
+}
+
+#[test]
+fn tcp_flags_and_numbers() {
+    let of = |flags, len| {
+        let text = line(&built(&FrameSpec { l4: tcp(flags), ..FrameSpec::default() }, len));
+        text.split_once(": ").unwrap().1.to_string()
+    };
+    assert_eq!(of(0x02, 0), "Flags [S], seq 100, win 502, length 0");
+    assert_eq!(of(0x12, 0), "Flags [S.], seq 100, ack 7, win 502, length 0");
+    assert_eq!(of(0x18, 10), "Flags [P.], seq 100:110, ack 7, win 502, length 10");
+    assert_eq!(of(0x10, 0), "Flags [.], ack 7, win 502, length 0");
+    assert_eq!(of(0xc2, 0), "Flags [SEW], seq 100, win 502, length 0");
+    assert_eq!(of(0x20, 0), "Flags [U], win 502, urg 0, length 0");
+    assert_eq!(of(0, 0), "Flags [none], win 502, length 0");
+}
+
+fn with_tcp_options(options: &[u8]) -> String {
+    let mut frame = built(&FrameSpec { l4: tcp(0x02), ..FrameSpec::default() }, 0);
+    frame.extend(options);
+    frame[16..18].copy_from_slice(&(40 + options.len() as u16).to_be_bytes());
+    frame[46] = ((20 + options.len()) as u8 / 4) << 4;
+    line(&frame).split_once("win 502, ").unwrap().1.to_string()
+}
+
+#[test]
+fn tcp_options() {
+    let options = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 3, 1, 3, 3, 7];
+    assert_eq!(
+        with_tcp_options(&options),
+        "options [mss 1460,sackOK,TS val 9 ecr 3,nop,wscale 7], length 0"
+    );
+    assert_eq!(
+        with_tcp_options(&[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2]),
+        "options [nop,nop,sack 1 {1:2}], length 0"
+    );
+    assert_eq!(with_tcp_options(&[0, 0, 0, 0]), "options [eol], length 0");
+    assert_eq!(with_tcp_options(&[9, 0, 0, 0]), "options [bad opt], length 0");
+    assert_eq!(with_tcp_options(&[9, 9, 0, 0]), "options [bad opt], length 0");
+}
+
+#[test]
+fn echo_of_both_versions() {
+    let echo = |kind| L4Spec::Echo(EchoSpec { kind, id: 3, seq: 9 });
+    let request = FrameSpec { l4: echo(EchoKind::Request), ..FrameSpec::default() };
+    assert_eq!(
+        line(&built(&request, 56)),
+        "IP 10.0.0.1 > 10.1.0.1: ICMP echo request, id 3, seq 9, length 64"
+    );
+    assert_eq!(
+        line(&built(&v6(echo(EchoKind::Reply)), 56)),
+        "IP6 fd00::1 > fd00:0:0:1::1: ICMP6, echo reply, id 3, seq 9, length 64"
+    );
+}
+
+fn icmp(v6_proto: bool, message: &[u8]) -> String {
+    let echo = L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 0, seq: 0 });
+    let spec = if v6_proto { v6(echo) } else { FrameSpec { l4: echo, ..FrameSpec::default() } };
+    let mut frame = built(&spec, message.len() - 8);
+    let start = frame.len() - message.len();
+    frame[start..].copy_from_slice(message);
+    line(&frame).split_once(": ").unwrap().1.to_string()
+}
+
+#[test]
+fn icmp_errors_name_what_they_are_about() {
+    let original = &built(&FrameSpec::default(), 0)[14..42];
+    let message = |head: [u8; 8]| icmp(false, &[&head[..], original].concat());
+    assert_eq!(message([3, 3, 0, 0, 0, 0, 0, 0]), "ICMP 10.1.0.1 port 1234 unreachable, length 36");
+    assert_eq!(message([3, 1, 0, 0, 0, 0, 0, 0]), "ICMP host 10.1.0.1 unreachable, length 36");
+    assert_eq!(
+        message([3, 4, 0, 0, 0, 0, 5, 0xdc]),
+        "ICMP 10.1.0.1 unreachable - need to frag (mtu 1500), length 36"
+    );
+    assert_eq!(message([11, 0, 0, 0, 0, 0, 0, 0]), "ICMP time exceeded in-transit, length 36");
+    assert_eq!(message([5, 1, 0, 0, 10, 0, 0, 9]), "ICMP redirect to 10.0.0.9, length 36");
+    assert_eq!(icmp(false, &[3, 3, 0, 0, 0, 0, 0, 0]), "ICMP [|] port unreachable, length 8");
+    assert_eq!(icmp(false, &[42, 1, 0, 0, 0, 0, 0, 0]), "ICMP type 42, code 1, length 8");
+}
+
+#[test]
+fn discovery_messages() {
+    let mut message = vec![135, 0, 0, 0, 0, 0, 0, 0];
+    message.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    let with = |kind: u8| {
+        let mut message = message.clone();
+        message[0] = kind;
+        icmp(true, &message)
+    };
+    assert_eq!(with(135), "ICMP6, neighbor solicitation, who has fe80::2, length 24");
+    assert_eq!(with(136), "ICMP6, neighbor advertisement, tgt is fe80::2, length 24");
+    assert_eq!(with(133), "ICMP6, router solicitation, length 24");
+    assert_eq!(with(134), "ICMP6, router advertisement, length 24");
+    assert_eq!(with(143), "ICMP6, multicast listener report v2, length 24");
+    assert_eq!(with(99), "ICMP6, type 99, code 0, length 24");
+    assert_eq!(icmp(true, &[2, 0, 0, 0, 0, 0, 5, 0]), "ICMP6, packet too big, mtu 1280, length 8");
+}
+
+fn arp(operation: u8) -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend([2, 0, 0, 0, 0, 1, 8, 6]);
+    frame.extend([0, 1, 8, 0, 6, 4, 0, operation]);
+    frame.extend([2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
+    frame.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 2]);
+    frame
+}
+
+#[test]
+fn arp_questions_and_answers() {
+    assert_eq!(line(&arp(1)), "ARP, Request who-has 10.0.0.2 tell 10.0.0.1, length 28");
+    assert_eq!(line(&arp(2)), "ARP, Reply 10.0.0.1 is-at 02:00:00:00:00:01, length 28");
+    assert_eq!(line(&arp(8)), "ARP, operation 8, length 28");
+    assert_eq!(line(&arp(1)[..41]), "[|arp]");
+}
+
+#[test]
+fn link_layer_and_tags() {
+    let spec = FrameSpec { tags: vec![VlanTag::new(5, 3).into()], ..FrameSpec::default() };
+    let frame = built(&spec, 18);
+    assert_eq!(line(&frame), "vlan 5, p 3, IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18");
+    assert_eq!(
+        format!("{:#}", Summary::new(&arp(1))),
+        "02:00:00:00:00:01 > ff:ff:ff:ff:ff:ff, ARP, length 42: \
+         ARP, Request who-has 10.0.0.2 tell 10.0.0.1, length 28"
+    );
+    let mut other = frame.clone();
+    other[12..14].copy_from_slice(&[0x88, 0xcc]);
+    assert_eq!(Summary::new(&other).with_wire_len(100).to_string(), "ethertype 0x88cc, length 86");
+    other[12..14].copy_from_slice(&[0, 38]);
+    assert_eq!(line(&other), "802.3, length 38");
+}
+
+#[test]
+fn fragments_show_where_they_belong() {
+    let mut frame = built(&FrameSpec::default(), 18);
+    frame[18..22].copy_from_slice(&[0, 7, 0x20, 0]);
+    assert_eq!(line(&frame), "IP 10.0.0.1 > 10.1.0.1: frag (id 7, offset 0+, length 26) UDP");
+    frame[20..22].copy_from_slice(&[0, 185]);
+    assert!(line(&frame).ends_with("frag (id 7, offset 1480, length 26) UDP"));
+    let mut frame = built(&v6(FrameSpec::default().l4), 0);
+    frame.splice(54..54, [IpProto::UDP.0, 0, 5, 0xc9, 0, 0, 0, 9]);
+    frame[18..21].copy_from_slice(&[0, 16, IpProto::FRAGMENT.0]);
+    assert!(line(&frame).ends_with("frag (id 9, offset 1480+, length 8) UDP"));
+}
+
+#[test]
+fn frames_cut_short_say_where() {
+    let frame = built(&FrameSpec { l4: tcp(2), ..FrameSpec::default() }, 20);
+    assert_eq!(line(&frame[..13]), "[|ether]");
+    assert_eq!(line(&frame[..33]), "[|ip]");
+    assert_eq!(line(&frame[..50]), "IP 10.0.0.1.1234 > 10.1.0.1.1234: [|tcp]");
+    assert_eq!(line(&frame[..60]), line(&frame));
+    let mut bad = frame;
+    bad[14] = 0x42;
+    assert_eq!(line(&bad), "[an IPv4 header of 8 bytes is shorter than 20]");
+}
+
+#[test]
+fn hex_dump_hides_control_characters() {
+    let text = HexDump(b"GET / HTTP/1.1\r\n\x1b[2J!").to_string();
+    assert_eq!(
+        text,
+        "\t0x0000:  4745 5420 2f20 4854 5450 2f31 2e31 0d0a  GET / HTTP/1.1..\n\
+         \t0x0010:  1b5b 324a 21                             .[2J!\n"
+    );
+    assert_eq!(HexDump(&[]).to_string(), "");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_print_as_one_line(
+        mut frame in prop::collection::vec(any::<u8>(), 0..120),
+        kind in prop::sample::select(vec![[8u8, 0], [8, 6], [0x86, 0xdd], [0x81, 0]]),
+        first in prop::sample::select(vec![0x45u8, 0x60]),
+        next in prop::sample::select(vec![1u8, 6, 17, 44, 58]),
+    ) {
+        for (at, byte) in
+            [(12, kind[0]), (13, kind[1]), (14, first), (16, 0), (20, next), (23, next)]
+        {
+            if let Some(slot) = frame.get_mut(at) {
+                *slot = byte;
+            }
+        }
+        let text = format!("{:#}", Summary::new(&frame));
+        prop_assert!(!text.is_empty() && !text.contains('\n'));
+    }
+}

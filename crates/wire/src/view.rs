@@ -1,0 +1,364 @@
+//! Where the headers of a frame are: one pass over link and IP headers, for fast paths.
+//!
+//! ```text
+//!   dst src | tag tag | type | IPv4 or IPv6 | extensions | UDP, TCP, … | padding
+//!                            ^ l3                        ^ l4          ^ end (as the header claims)
+//! ```
+//!
+//! # Invariants of a [`Headers`] for the frame it was parsed from
+//! 1. `l3 <= frame.len()`, and `l4 <= frame.len()` where there is an IP header.
+//! 2. `l3 < l4 <= end`. `end` is what the header claims: a frame cut short by a capture has less.
+//!
+//! Not for: the contents of transport headers ([`Headers::ports`] apart) or tunnels.
+
+use core::fmt;
+
+use crate::assigned::{EtherType, IpProto, VlanTag};
+use crate::field::{array, be16};
+
+/// Most VLAN tags that are looked through.
+pub const MAX_TAGS: usize = 2;
+/// Most IPv6 extension headers that are looked through. More is an attack on the parser's time.
+const MAX_EXTENSIONS: u32 = 8;
+/// Bytes of destination MAC, source MAC and type.
+const ETHERNET_LEN: usize = 14;
+const TAG_LEN: usize = 4;
+const IPV4_MIN_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
+
+/// Offsets and numbers that forwarding and classification ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Headers {
+    /// Type of the payload, behind any tags that were looked through.
+    pub ethertype: EtherType,
+    /// Offset of the first byte after the Ethernet header and its tags.
+    pub l3: u16,
+    tag_count: u8,
+    tags: [VlanTag; MAX_TAGS],
+    /// The IP headers, if the frame carries IPv4 or IPv6.
+    pub ip: Option<Ip>,
+}
+
+/// What the IP headers of a frame say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ip {
+    /// Version 4 or 6.
+    pub version: IpVersion,
+    /// What follows at `l4`. In a later fragment the bytes there are the middle of that.
+    pub proto: IpProto,
+    /// Whether the packet is a fragment.
+    pub fragment: Fragment,
+    /// Offset of the first byte after the IP header with its options and extension headers.
+    pub l4: u16,
+    /// Offset of the end of the IP packet as its header claims; Ethernet padding begins here.
+    pub end: u32,
+    /// An IPv6 routing header has stops left, so the destination in the IPv6 header is not the
+    /// one that transport checksums cover.
+    pub rerouted: bool,
+}
+
+/// The version of an IP header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IpVersion {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Which part of a fragmented packet a frame holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fragment {
+    /// All of it: not fragmented.
+    Whole,
+    /// The first fragment, which has the transport header.
+    First,
+    /// A later fragment: no transport header.
+    Later,
+}
+
+/// The header in which parsing stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layer {
+    /// Ethernet addresses and type.
+    Ethernet,
+    /// A VLAN tag.
+    Vlan,
+    /// The IPv4 header with its options.
+    Ipv4,
+    /// The IPv6 header.
+    Ipv6,
+    /// An IPv6 extension header.
+    Ipv6Extension,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ethernet => "Ethernet",
+            Self::Vlan => "VLAN",
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
+            Self::Ipv6Extension => "IPv6 extension",
+        })
+    }
+}
+
+/// Why the headers of a frame cannot be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ViewError {
+    /// The frame ends within a header.
+    #[error("the frame ends at byte {have}, its {layer} header at byte {need}")]
+    Truncated {
+        /// Which header.
+        layer: Layer,
+        /// Least frame length, in bytes, that holds this header.
+        need: u32,
+        /// Length of the frame in bytes.
+        have: u32,
+    },
+    /// The version in the IP header is not the one of the EtherType.
+    #[error("the {layer} header says version {found}")]
+    Version {
+        /// Which header.
+        layer: Layer,
+        /// The version found.
+        found: u8,
+    },
+    /// An IPv4 header length below 20 bytes.
+    #[error("an IPv4 header of {found} bytes is shorter than 20")]
+    HeaderLength {
+        /// The length found, in bytes.
+        found: u8,
+    },
+    /// The length of the whole packet is less than that of its headers.
+    #[error("an {layer} packet of {found} bytes ends inside its {headers} bytes of headers")]
+    TotalLength {
+        /// Which header.
+        layer: Layer,
+        /// Length of the packet as the header claims, in bytes.
+        found: u32,
+        /// Length of its headers, in bytes.
+        headers: u32,
+    },
+    /// More IPv6 extension headers than anyone sends in earnest.
+    #[error("more than {MAX_EXTENSIONS} IPv6 extension headers")]
+    TooManyExtensions,
+}
+
+impl Headers {
+    /// Finds the headers of `frame`.
+    ///
+    /// # Errors
+    /// [`ViewError`] if the frame ends within a link or IP header, or such a header contradicts
+    /// itself. A frame that carries neither IPv4 nor IPv6 is no error: `ip` is `None`.
+    #[inline]
+    pub fn parse(frame: &[u8]) -> Result<Self, ViewError> {
+        let mut headers = Self::link(frame)?;
+        let l3 = usize::from(headers.l3);
+        headers.ip = match headers.ethertype {
+            EtherType::IPV4 => Some(ipv4(frame, l3)?),
+            EtherType::IPV6 => Some(ipv6(frame, l3)?),
+            _ => None,
+        };
+        Ok(headers)
+    }
+
+    /// Finds the Ethernet header and its tags only; `ip` stays `None`.
+    ///
+    /// # Errors
+    /// [`ViewError::Truncated`] if the frame ends within them.
+    #[inline]
+    pub fn link(frame: &[u8]) -> Result<Self, ViewError> {
+        let ethertype = be16(frame, ETHERNET_LEN - 2)
+            .ok_or_else(|| truncated(frame, Layer::Ethernet, ETHERNET_LEN))?;
+        let mut headers = Self {
+            ethertype: EtherType(ethertype),
+            l3: ETHERNET_LEN as u16,
+            tag_count: 0,
+            tags: [VlanTag(0); MAX_TAGS],
+            ip: None,
+        };
+        if headers.ethertype.is_vlan() {
+            headers.tags(frame)?;
+        }
+        Ok(headers)
+    }
+
+    fn tags(&mut self, frame: &[u8]) -> Result<(), ViewError> {
+        while self.ethertype.is_vlan() && usize::from(self.tag_count) < MAX_TAGS {
+            let at = usize::from(self.l3);
+            let [a, b, c, d] =
+                array(frame, at).ok_or_else(|| truncated(frame, Layer::Vlan, at + TAG_LEN))?;
+            self.tags[usize::from(self.tag_count)] = VlanTag(u16::from_be_bytes([a, b]));
+            self.tag_count += 1;
+            self.ethertype = EtherType(u16::from_be_bytes([c, d]));
+            self.l3 += TAG_LEN as u16;
+        }
+        Ok(())
+    }
+
+    /// The VLAN tags, outermost first; at most [`MAX_TAGS`].
+    #[inline]
+    #[must_use]
+    pub fn tags_found(&self) -> &[VlanTag] {
+        &self.tags[..usize::from(self.tag_count)]
+    }
+
+    /// Source and destination port of a UDP, TCP or SCTP packet that holds them.
+    #[inline]
+    #[must_use]
+    pub fn ports(&self, frame: &[u8]) -> Option<(u16, u16)> {
+        let ip = self.ip?;
+        let has_ports = matches!(ip.proto, IpProto::UDP | IpProto::TCP | IpProto::SCTP);
+        if !has_ports || ip.fragment == Fragment::Later || ip.end < u32::from(ip.l4) + 4 {
+            return None;
+        }
+        let [a, b, c, d] = array(frame, usize::from(ip.l4))?;
+        Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    }
+}
+
+impl Ip {
+    /// Bytes from `l4` to the end of the packet, as the IP header claims.
+    #[inline]
+    #[must_use]
+    pub fn l4_len(&self) -> u32 {
+        self.end - u32::from(self.l4)
+    }
+
+    /// The transport header and payload, without Ethernet padding, if the frame holds all of it.
+    #[inline]
+    #[must_use]
+    pub fn l4_bytes<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
+        frame.get(usize::from(self.l4)..self.end as usize)
+    }
+}
+
+#[inline]
+fn ipv4(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
+    let cut = |need| truncated(frame, Layer::Ipv4, need);
+    let header: [u8; IPV4_MIN_LEN] = array(frame, l3).ok_or_else(|| cut(l3 + IPV4_MIN_LEN))?;
+    if header[0] >> 4 != 4 {
+        return Err(ViewError::Version { layer: Layer::Ipv4, found: header[0] >> 4 });
+    }
+    let header_len = usize::from(header[0] & 0xf) * 4;
+    if header_len < IPV4_MIN_LEN {
+        return Err(ViewError::HeaderLength { found: header_len as u8 });
+    }
+    if frame.len() < l3 + header_len {
+        return Err(cut(l3 + header_len));
+    }
+    let total_len = u16::from_be_bytes([header[2], header[3]]);
+    if usize::from(total_len) < header_len {
+        let (found, headers) = (u32::from(total_len), header_len as u32);
+        return Err(ViewError::TotalLength { layer: Layer::Ipv4, found, headers });
+    }
+    // Bits: reserved, don't fragment, more fragments, 13 of offset.
+    let fragment = match u16::from_be_bytes([header[6], header[7]]) & 0x3fff {
+        0 => Fragment::Whole,
+        0x2000 => Fragment::First,
+        _ => Fragment::Later,
+    };
+    Ok(Ip {
+        version: IpVersion::V4,
+        proto: IpProto(header[9]),
+        fragment,
+        l4: (l3 + header_len) as u16,
+        end: l3 as u32 + u32::from(total_len),
+        rerouted: false,
+    })
+}
+
+#[inline]
+fn ipv6(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
+    let header: [u8; 8] = match array(frame, l3) {
+        Some(header) if frame.len() >= l3 + IPV6_LEN => header,
+        _ => return Err(truncated(frame, Layer::Ipv6, l3 + IPV6_LEN)),
+    };
+    if header[0] >> 4 != 6 {
+        return Err(ViewError::Version { layer: Layer::Ipv6, found: header[0] >> 4 });
+    }
+    let payload_len = u16::from_be_bytes([header[4], header[5]]);
+    let mut ip = Ip {
+        version: IpVersion::V6,
+        proto: IpProto(header[6]),
+        fragment: Fragment::Whole,
+        l4: (l3 + IPV6_LEN) as u16,
+        end: (l3 + IPV6_LEN) as u32 + u32::from(payload_len),
+        rerouted: false,
+    };
+    if is_extension(ip.proto) {
+        extensions(frame, l3, &mut ip)?;
+    }
+    Ok(ip)
+}
+
+/// Moves `ip` past the extension headers. Apart from the other bounds each is at most 2,048 bytes
+/// long, so [`MAX_EXTENSIONS`] of them leave `l4` within 16 bits.
+fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
+    for _ in 0..MAX_EXTENSIONS {
+        let at = usize::from(ip.l4);
+        let cut = |need| truncated(frame, Layer::Ipv6Extension, need);
+        let header: [u8; 8] = array(frame, at).ok_or_else(|| cut(at + 8))?;
+        let len = match ip.proto {
+            IpProto::FRAGMENT => 8,
+            // RFC 4302: in words of four bytes, less two.
+            IpProto::AUTHENTICATION => (usize::from(header[1]) + 2) * 4,
+            _ => (usize::from(header[1]) + 1) * 8,
+        };
+        if frame.len() < at + len {
+            return Err(cut(at + len));
+        }
+        if ip.end < (at + len) as u32 {
+            let (found, headers) = (ip.end - l3 as u32, (at + len - l3) as u32);
+            return Err(ViewError::TotalLength { layer: Layer::Ipv6, found, headers });
+        }
+        match ip.proto {
+            IpProto::FRAGMENT => {
+                ip.fragment = ipv6_fragment(u16::from_be_bytes([header[2], header[3]]));
+            }
+            // Byte 3 counts the stops left.
+            IpProto::ROUTING => ip.rerouted |= header[3] != 0,
+            _ => {}
+        }
+        ip.l4 = (at + len) as u16;
+        ip.proto = IpProto(header[0]);
+        // What follows a later fragment's header is no header.
+        if !is_extension(ip.proto) || ip.fragment == Fragment::Later {
+            return Ok(());
+        }
+    }
+    Err(ViewError::TooManyExtensions)
+}
+
+/// Bits: 13 of offset, 2 reserved, more fragments. A lone ("atomic") fragment is whole.
+fn ipv6_fragment(bits: u16) -> Fragment {
+    match bits & 0xfff9 {
+        0 => Fragment::Whole,
+        1 => Fragment::First,
+        _ => Fragment::Later,
+    }
+}
+
+#[inline]
+fn is_extension(proto: IpProto) -> bool {
+    matches!(
+        proto,
+        IpProto::HOP_BY_HOP
+            | IpProto::ROUTING
+            | IpProto::FRAGMENT
+            | IpProto::AUTHENTICATION
+            | IpProto::DESTINATION
+            | IpProto::MOBILITY
+    )
+}
+
+#[cold]
+fn truncated(frame: &[u8], layer: Layer, need: usize) -> ViewError {
+    ViewError::Truncated { layer, need: need as u32, have: frame.len() as u32 }
+}
+
+#[cfg(test)]
+mod tests;
