@@ -26,6 +26,7 @@ mod queue;
 mod stats;
 mod wait;
 
+pub mod middleware;
 pub mod null;
 pub mod pipe;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use slipring_ring::{RxRing, TxRing};
 
+use crate::clock::Nanos;
 use crate::error::RunError;
 use crate::stats::Counters;
 
@@ -84,6 +85,11 @@ pub trait Queue: Send {
 
     /// What to sleep on. With no descriptors the queue is always worth a sync.
     fn wait_fds(&self) -> WaitFds<'_>;
+
+    /// When a sync will be worth while although no descriptor tells, as of [`crate::now`].
+    fn deadline(&self) -> Option<Nanos> {
+        None
+    }
 
     /// Called before a sleep; the caller syncs and looks once more afterwards.
     fn before_sleep(&mut self, _interest: Interest) {}

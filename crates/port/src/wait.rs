@@ -54,6 +54,9 @@ pub struct Waiter {
     usual_wait: Nanos,
 }
 
+/// How long to sleep for a queue that nothing tells of.
+const BLIND_WAIT: Nanos = 100_000;
+
 /// Event data of [`Waiter::also`]; queues have their index.
 const OTHER: u64 = u64::MAX;
 
@@ -200,16 +203,14 @@ impl Waiter {
         queues: &[(&mut dyn Queue, Interest)],
         deadline: Option<Nanos>,
     ) -> Option<Duration> {
+        let time = now();
         let wanted =
             |i: usize| queues.get(i).is_some_and(|(_, interest)| *interest != Interest::NONE);
         // Nothing wakes us for such a queue: look again after a short while.
         let blind = self.always.iter().enumerate().any(|(i, &always)| always && wanted(i));
-        let limit = blind.then_some(Duration::from_micros(100));
-        let left = deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
-        match (limit, left) {
-            (Some(limit), Some(left)) => Some(limit.min(left)),
-            (limit, left) => limit.or(left),
-        }
+        let own = queues.iter().filter_map(|(queue, _)| queue.deadline());
+        let until = own.chain(deadline).chain(blind.then_some(time + BLIND_WAIT)).min()?;
+        Some(Duration::from_nanos(until.saturating_sub(time)))
     }
 
     fn poll(&self, timeout: Option<Duration>) -> Result<Polled, RunError> {
@@ -297,10 +298,11 @@ fn tx_fd(wait: TxWait<'_>) -> BorrowedFd<'_> {
 fn look(queues: &mut [(&mut dyn Queue, Interest)]) -> Result<bool, RunError> {
     let mut ready = false;
     for (queue, interest) in queues.iter_mut() {
-        if interest.rx && queue.rings().rx.avail() == 0 {
+        let due = queue.deadline().is_some_and(|deadline| deadline <= now());
+        if due || interest.rx && queue.rings().rx.avail() == 0 {
             queue.rx_sync()?;
         }
-        if interest.tx && queue.rings().tx.avail() == 0 {
+        if due || interest.tx && queue.rings().tx.avail() == 0 {
             queue.tx_sync()?;
         }
         let rings = queue.rings();

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::index::{SlotIdx, add, distance, next};
+use crate::index::{SlotIdx, add, distance, next, spans};
 use crate::mem::{Dir, RingMem, Slot, SlotFlags};
 use crate::protocol::PeerFault;
 use crate::region::Region;
@@ -227,6 +227,33 @@ impl<D> AppRing<D> {
         Some(slot.buf)
     }
 
+    /// Index of our first slot.
+    #[must_use]
+    #[inline(always)]
+    pub fn head(&self) -> SlotIdx {
+        self.head
+    }
+
+    /// Index of the first slot that is not ours, as last refreshed.
+    #[must_use]
+    #[inline(always)]
+    pub fn tail(&self) -> SlotIdx {
+        self.tail
+    }
+
+    /// Shows the frames in slots `from..to`, whoever owns them, to `look`: for an observer that
+    /// stands between program and driver while neither runs. Nothing if an index is no slot.
+    pub fn show(&mut self, from: SlotIdx, to: SlotIdx, mut look: impl FnMut(&[u8], SlotFlags)) {
+        let n = self.mem.num_slots();
+        if from >= n || to >= n {
+            return;
+        }
+        for i in spans(from, to, n).into_iter().flat_map(|(start, end)| start..end) {
+            let slot = self.mem.slot(i).get();
+            look(bytes_of(&self.mem, slot), slot.flags);
+        }
+    }
+
     /// Whether buffers can be exchanged with `other`.
     #[must_use]
     #[inline(always)]
@@ -250,9 +277,6 @@ impl<D> AppRing<D> {
         &self.mem
     }
 
-    pub(crate) fn head_index(&self) -> SlotIdx {
-        self.head
-    }
 }
 
 /// The bytes that a slot of the program's names.

@@ -38,7 +38,7 @@ fn ready(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
 
 #[inline(always)]
 fn exchange(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
-    let (mut i, mut j) = (rx.head_index(), tx.head_index());
+    let (mut i, mut j) = (rx.head(), tx.head());
     let (n, m) = (rx.mem().num_slots(), tx.mem().num_slots());
     for _ in 0..count {
         let (from, to) = (rx.mem().slot(i), tx.mem().slot(j));

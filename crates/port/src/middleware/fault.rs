@@ -1,0 +1,320 @@
+//! Faults on purpose: loss, corruption and delay, repeatable by seed.
+//!
+//! ```text
+//!   program  <- front rx <- judge, delay line <- inner rx  <- driver
+//!            -> front tx -> judge, delay line -> inner tx  ->
+//! ```
+//! Frames keep their buffers: they are exchanged between front and inner rings, and a delayed
+//! one waits in a spare buffer.
+
+use std::sync::Arc;
+
+use slipring_model::{Chance, DelayLine, Stream};
+use slipring_ring::{BufIdx, KernRing, Pair, Region, RxRing, Slot, SlotFlags, SyncFault, TxRing};
+
+use crate::clock::{Nanos, now};
+use crate::error::{OpenError, RunError};
+use crate::queue::{Interest, Queue, Rings, WaitFds};
+use crate::stats::{Counters, DropCause};
+
+/// What goes wrong, in each direction independently.
+#[derive(Debug, Clone, Copy)]
+pub struct Faults {
+    /// Packets lost.
+    pub loss: Chance,
+    /// Packets with one bit flipped.
+    pub corruption: Chance,
+    /// Every packet is held for this long.
+    pub delay: Nanos,
+    /// The seed of all decisions.
+    pub seed: u64,
+}
+
+/// Wraps queue number `index` of port `name` so that `faults` happen to its frames.
+///
+/// # Errors
+/// [`OpenError`] when the region has no room for the front rings and, with a delay, for two
+/// rings' worth of spare buffers.
+pub fn inject(
+    name: &str,
+    index: u64,
+    mut inner: Box<dyn Queue>,
+    faults: &Faults,
+) -> Result<Box<dyn Queue>, OpenError> {
+    let rings = inner.rings();
+    let region = rings.rx.region().clone();
+    let (tx_slots, rx_slots) = (rings.tx.num_slots(), rings.rx.num_slots());
+    let refused = |error| OpenError::new(name, error);
+    let tx = Pair::create(&region, index as u16, tx_slots.max(2)).map_err(refused)?;
+    let rx = Pair::create(&region, index as u16, rx_slots.max(2)).map_err(refused)?;
+    let lane = |label: &str, slots| Lane::new(faults, label, index, &region, slots);
+    Ok(Box::new(Faulty {
+        outgoing: lane("fault/tx", tx_slots).map_err(refused)?,
+        incoming: lane("fault/rx", rx_slots).map_err(refused)?,
+        name: name.to_owned(),
+        counters: inner.counters().clone(),
+        inner,
+        tx: tx.app,
+        tx_kern: tx.kern,
+        rx: rx.app,
+        rx_kern: rx.kern,
+    }))
+}
+
+/// A slot's content while it waits.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    buf: BufIdx,
+    len: u16,
+    flags: SlotFlags,
+}
+
+/// One direction: the decisions, and the frames that wait.
+struct Lane {
+    loss: Chance,
+    corruption: Chance,
+    delay: Nanos,
+    losses: Stream,
+    corruptions: Stream,
+    line: DelayLine<Held>,
+    spare: Vec<BufIdx>,
+    region: Arc<Region>,
+}
+
+impl Lane {
+    fn new(
+        faults: &Faults,
+        label: &str,
+        index: u64,
+        region: &Arc<Region>,
+        slots: u32,
+    ) -> Result<Self, slipring_ring::RegionError> {
+        let spare = if faults.delay > 0 { region.take_bufs(slots * 2)? } else { Vec::new() };
+        Ok(Self {
+            loss: faults.loss,
+            corruption: faults.corruption,
+            delay: faults.delay,
+            losses: Stream::numbered(faults.seed, &format!("{label}/loss"), index),
+            corruptions: Stream::numbered(faults.seed, &format!("{label}/corruption"), index),
+            line: DelayLine::with_capacity(spare.len()),
+            spare,
+            region: region.clone(),
+        })
+    }
+
+    /// Whether a packet is lost.
+    fn loses(&mut self) -> bool {
+        self.losses.chance(self.loss)
+    }
+
+    /// Flips one bit, or none.
+    fn corrupt(&mut self, bytes: &mut [u8]) {
+        if self.corruptions.chance(self.corruption) && !bytes.is_empty() {
+            let bit = self.corruptions.below(bytes.len() as u64 * 8);
+            bytes[bit as usize / 8] ^= 1 << (bit % 8);
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.region.give_bufs(self.spare.drain(..));
+        while let Some((_, held)) = self.line.pop() {
+            self.region.give_bufs([held.buf]);
+        }
+    }
+}
+
+struct Faulty {
+    name: String,
+    inner: Box<dyn Queue>,
+    counters: Arc<Counters>,
+    tx: TxRing,
+    tx_kern: KernRing,
+    rx: RxRing,
+    rx_kern: KernRing,
+    outgoing: Lane,
+    incoming: Lane,
+}
+
+impl Faulty {
+    /// Moves what the program queued on towards the driver.
+    fn pass_out(&mut self, time: Nanos) -> Result<(), RunError> {
+        let head = self.tx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
+        let inner = self.inner.rings().tx;
+        let lane = &mut self.outgoing;
+        emit_due(lane, inner, time);
+        let mut at = self.tx_kern.hwcur();
+        while at != head {
+            let end = packet_end(&self.tx_kern, at, head);
+            let slots = self.tx_kern.pending(end) - self.tx_kern.pending(at);
+            let room = if lane.delay > 0 { lane.spare.len() as u32 } else { inner.avail() };
+            if room < slots {
+                break;
+            }
+            if lane.loses() {
+                self.counters.dropped(DropCause::Fault, 1);
+                at = end;
+                continue;
+            }
+            let first = self.tx_kern.slot(at);
+            lane.corrupt(self.tx_kern.bytes(first));
+            while at != end {
+                let slot = self.tx_kern.slot(at);
+                let buf = take_over(lane, slot, time, |held| queue(inner, held));
+                self.tx_kern.set_slot(at, Slot { buf, flags: SlotFlags::BUF_CHANGED, ..slot });
+                at = self.tx_kern.next(at);
+            }
+        }
+        self.tx_kern.done_to(at);
+        self.tx_kern.set_tail(self.tx_kern.prev(at));
+        Ok(())
+    }
+
+    /// Moves what the driver received on towards the program.
+    fn pass_in(&mut self, time: Nanos) -> Result<(), RunError> {
+        let head = self.rx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
+        self.rx_kern.done_to(head);
+        let lane = &mut self.incoming;
+        deliver_due(lane, &mut self.rx_kern, time);
+        let inner = self.inner.rings().rx;
+        let mut waiting = inner.avail();
+        loop {
+            waiting = inner.whole_packets(waiting);
+            let Some(slots) = packet_slots(inner, waiting) else { break };
+            let room = if lane.delay > 0 { lane.spare.len() as u32 } else { self.rx_kern.room() };
+            if room < slots {
+                break;
+            }
+            if lane.loses() {
+                self.counters.dropped(DropCause::Fault, 1);
+            } else {
+                if let Some(frame) = inner.frame(0) {
+                    lane.corrupt(frame.bytes);
+                }
+                for i in 0..slots {
+                    let Some(slot) = inner.slot(i) else { break };
+                    let buf = take_over(lane, slot, time, |held| deliver(&mut self.rx_kern, held));
+                    inner.replace(i, buf);
+                }
+            }
+            inner.advance(slots);
+            waiting -= slots;
+        }
+        Ok(())
+    }
+}
+
+/// The slot after the packet that begins at `at`; `head` if its end is not there.
+fn packet_end(ring: &KernRing, at: u32, head: u32) -> u32 {
+    let last = ring.slots(at, head).find(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
+    last.map_or(head, |(i, _)| ring.next(i))
+}
+
+/// Slots of the first packet among `waiting` slots that hold whole packets only.
+fn packet_slots(ring: &RxRing, waiting: u32) -> Option<u32> {
+    let last = (0..waiting)
+        .find(|&i| ring.slot(i).is_some_and(|slot| !slot.flags.has(SlotFlags::MOREFRAG)));
+    last.map(|i| i + 1)
+}
+
+/// Puts a slot's frame into the delay line, or passes it on at once; returns the buffer that
+/// the slot gets instead.
+fn take_over(
+    lane: &mut Lane,
+    slot: Slot,
+    time: Nanos,
+    pass: impl FnOnce(Held) -> BufIdx,
+) -> BufIdx {
+    let held = Held {
+        buf: slot.buf,
+        len: slot.len,
+        flags: SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0),
+    };
+    if lane.delay == 0 {
+        return pass(held);
+    }
+    lane.line.push(time + lane.delay, held);
+    lane.spare.pop().expect("the caller saw a spare buffer for every slot of the packet")
+}
+
+/// Queues a frame on a tx ring that has room; returns the buffer it displaced.
+fn queue(ring: &mut TxRing, held: Held) -> BufIdx {
+    let buf = ring.replace(0, held.buf).expect("the caller saw room");
+    ring.set(0, held.len.into(), held.flags | SlotFlags::BUF_CHANGED);
+    ring.advance(1);
+    buf
+}
+
+/// Puts a frame into an rx ring that has room; returns the buffer it displaced.
+fn deliver(ring: &mut KernRing, held: Held) -> BufIdx {
+    let at = ring.hwtail();
+    let free = ring.slot(at).buf;
+    ring.set_slot(
+        at,
+        Slot { buf: held.buf, len: held.len, flags: held.flags | SlotFlags::BUF_CHANGED },
+    );
+    ring.set_tail(ring.next(at));
+    free
+}
+
+fn emit_due(lane: &mut Lane, ring: &mut TxRing, time: Nanos) {
+    while ring.avail() > 0 {
+        let Some(held) = lane.line.pop_due(time) else { return };
+        lane.spare.push(queue(ring, held));
+    }
+}
+
+fn deliver_due(lane: &mut Lane, ring: &mut KernRing, time: Nanos) {
+    while ring.room() > 0 {
+        let Some(held) = lane.line.pop_due(time) else { return };
+        lane.spare.push(deliver(ring, held));
+    }
+}
+
+fn ring_fault(name: &str, fault: impl Into<SyncFault>) -> RunError {
+    RunError::new(name, fault.into())
+}
+
+impl Queue for Faulty {
+    fn rings(&mut self) -> Rings<'_> {
+        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        self.pass_out(now())?;
+        self.inner.tx_sync()
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        self.inner.rx_sync()?;
+        self.pass_in(now())
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        self.inner.wait_fds()
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        let own = [&self.outgoing, &self.incoming]
+            .into_iter()
+            .filter_map(|lane| lane.line.next_release_ns());
+        own.chain(self.inner.deadline()).min()
+    }
+
+    fn before_sleep(&mut self, interest: Interest) {
+        self.inner.before_sleep(interest);
+    }
+
+    fn after_sleep(&mut self) {
+        self.inner.after_sleep();
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn update_stats(&mut self) {
+        self.inner.update_stats();
+    }
+}

@@ -1,0 +1,129 @@
+//! Shows every frame that passes a queue to an observer, in both directions.
+
+use std::sync::Arc;
+
+use slipring_ring::{SlotFlags, SlotIdx};
+
+use crate::clock::{Nanos, now};
+use crate::error::RunError;
+use crate::queue::{Interest, Queue, Rings, WaitFds};
+use crate::stats::Counters;
+
+/// Which way a frame goes, from the program's side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Received.
+    Rx,
+    /// Sent.
+    Tx,
+}
+
+/// Sees frames pass.
+pub trait Observer: Send {
+    /// One slot's part of a frame, just received or about to be sent; `more` when the packet
+    /// goes on in the next call.
+    ///
+    /// # Errors
+    /// Ends the sync with this error; the frames are not lost.
+    fn frame(
+        &mut self,
+        time: Nanos,
+        direction: Direction,
+        bytes: &[u8],
+        more: bool,
+    ) -> Result<(), RunError>;
+}
+
+/// Wraps `inner` so that `observer` sees its frames.
+#[must_use]
+pub fn observe(mut inner: Box<dyn Queue>, observer: Box<dyn Observer>) -> Box<dyn Queue> {
+    let rings = inner.rings();
+    let (tx_seen, rx_seen) = (rings.tx.head(), rings.rx.tail());
+    Box::new(Observed { inner, observer, tx_seen, rx_seen })
+}
+
+struct Observed {
+    inner: Box<dyn Queue>,
+    observer: Box<dyn Observer>,
+    /// Frames queued before this slot were shown.
+    tx_seen: SlotIdx,
+    /// Frames received before this slot were shown.
+    rx_seen: SlotIdx,
+}
+
+impl Queue for Observed {
+    fn rings(&mut self) -> Rings<'_> {
+        self.inner.rings()
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        let ring = self.inner.rings().tx;
+        let (from, to) = (self.tx_seen, ring.head());
+        self.tx_seen = to;
+        if from != to {
+            let mut show = Show::new(&mut *self.observer, Direction::Tx);
+            ring.show(from, to, |bytes, flags| show.slot(bytes, flags));
+            show.result?;
+        }
+        self.inner.tx_sync()
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        self.inner.rx_sync()?;
+        let ring = self.inner.rings().rx;
+        ring.avail();
+        let (from, to) = (self.rx_seen, ring.tail());
+        self.rx_seen = to;
+        if from != to {
+            let mut show = Show::new(&mut *self.observer, Direction::Rx);
+            ring.show(from, to, |bytes, flags| show.slot(bytes, flags));
+            show.result?;
+        }
+        Ok(())
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        self.inner.wait_fds()
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.inner.deadline()
+    }
+
+    fn before_sleep(&mut self, interest: Interest) {
+        self.inner.before_sleep(interest);
+    }
+
+    fn after_sleep(&mut self) {
+        self.inner.after_sleep();
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        self.inner.counters()
+    }
+
+    fn update_stats(&mut self) {
+        self.inner.update_stats();
+    }
+}
+
+/// Shows one sync's frames, all with one time, up to the first error.
+struct Show<'o> {
+    observer: &'o mut dyn Observer,
+    direction: Direction,
+    time: Nanos,
+    result: Result<(), RunError>,
+}
+
+impl<'o> Show<'o> {
+    fn new(observer: &'o mut dyn Observer, direction: Direction) -> Self {
+        Self { observer, direction, time: now(), result: Ok(()) }
+    }
+
+    fn slot(&mut self, bytes: &[u8], flags: SlotFlags) {
+        if self.result.is_ok() {
+            let more = flags.has(SlotFlags::MOREFRAG);
+            self.result = self.observer.frame(self.time, self.direction, bytes, more);
+        }
+    }
+}
