@@ -210,11 +210,25 @@ fn sum_words(bytes: &[u8]) -> u64 {
 fn sum_tail(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let sum = words.iter().fold(0, |sum, word| add(sum, u64::from_ne_bytes(*word)));
-    let mut last = [0; 8];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
+    add(sum, sum_end(rest))
+}
+
+/// [`sum_words`] for fewer than 8 bytes: at most a word of each smaller size, so no carry.
+#[inline]
+fn sum_end(mut bytes: &[u8]) -> u64 {
+    let mut sum = 0;
+    if let Some((word, rest)) = bytes.split_first_chunk::<4>() {
+        sum += u64::from(u32::from_ne_bytes(*word));
+        bytes = rest;
     }
-    add(sum, u64::from_ne_bytes(last))
+    if let Some((word, rest)) = bytes.split_first_chunk::<2>() {
+        sum += u64::from(u16::from_ne_bytes(*word));
+        bytes = rest;
+    }
+    if let [last] = bytes {
+        sum += u64::from(u16::from_ne_bytes([*last, 0]));
+    }
+    sum
 }
 
 /// Folds to 16 bits; 0 only where every word added was 0.

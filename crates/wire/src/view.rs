@@ -155,6 +155,36 @@ impl Headers {
     /// itself. A frame that carries neither IPv4 nor IPv6 is no error: `ip` is `None`.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Self, ViewError> {
+        match Self::plain_ipv4(frame) {
+            Some(headers) => Ok(headers),
+            None => Self::parse_any(frame),
+        }
+    }
+
+    /// The commonest frame by far: IPv4 without tags and options, 34 bytes of headers at fixed
+    /// places. `None` is no verdict: [`Self::parse_any`] gives that.
+    #[inline(always)]
+    pub(crate) fn plain_ipv4(frame: &[u8]) -> Option<Self> {
+        let head = frame.first_chunk::<{ ETHERNET_LEN + IPV4_MIN_LEN }>()?;
+        let total_len = u16::from_be_bytes([head[16], head[17]]);
+        if head[12..15] != [0x08, 0x00, 0x45] || usize::from(total_len) < IPV4_MIN_LEN {
+            return None;
+        }
+        Some(Self {
+            ip: Some(Ip {
+                version: IpVersion::V4,
+                proto: IpProto(head[23]),
+                fragment: ipv4_fragment(u16::from_be_bytes([head[20], head[21]])),
+                l4: (ETHERNET_LEN + IPV4_MIN_LEN) as u16,
+                end: ETHERNET_LEN as u32 + u32::from(total_len),
+                rerouted: false,
+            }),
+            ..Self::untagged(EtherType::IPV4)
+        })
+    }
+
+    #[inline(never)]
+    fn parse_any(frame: &[u8]) -> Result<Self, ViewError> {
         let mut headers = Self::link(frame)?;
         let l3 = usize::from(headers.l3);
         headers.ip = match headers.ethertype {
@@ -173,17 +203,22 @@ impl Headers {
     pub fn link(frame: &[u8]) -> Result<Self, ViewError> {
         let ethertype = be16(frame, ETHERNET_LEN - 2)
             .ok_or_else(|| truncated(frame, Layer::Ethernet, ETHERNET_LEN))?;
-        let mut headers = Self {
-            ethertype: EtherType(ethertype),
-            l3: ETHERNET_LEN as u16,
-            tag_count: 0,
-            tags: [VlanTag(0); MAX_TAGS],
-            ip: None,
-        };
+        let mut headers = Self::untagged(EtherType(ethertype));
         if headers.ethertype.is_vlan() {
             headers.tags(frame)?;
         }
         Ok(headers)
+    }
+
+    #[inline(always)]
+    const fn untagged(ethertype: EtherType) -> Self {
+        Self {
+            ethertype,
+            l3: ETHERNET_LEN as u16,
+            tag_count: 0,
+            tags: [VlanTag(0); MAX_TAGS],
+            ip: None,
+        }
     }
 
     fn tags(&mut self, frame: &[u8]) -> Result<(), ViewError> {
@@ -255,20 +290,24 @@ fn ipv4(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
         let (found, headers) = (u32::from(total_len), header_len as u32);
         return Err(ViewError::TotalLength { layer: Layer::Ipv4, found, headers });
     }
-    // Bits: reserved, don't fragment, more fragments, 13 of offset.
-    let fragment = match u16::from_be_bytes([header[6], header[7]]) & 0x3fff {
-        0 => Fragment::Whole,
-        0x2000 => Fragment::First,
-        _ => Fragment::Later,
-    };
     Ok(Ip {
         version: IpVersion::V4,
         proto: IpProto(header[9]),
-        fragment,
+        fragment: ipv4_fragment(u16::from_be_bytes([header[6], header[7]])),
         l4: (l3 + header_len) as u16,
         end: l3 as u32 + u32::from(total_len),
         rerouted: false,
     })
+}
+
+/// Bits: reserved, don't fragment, more fragments, 13 of offset.
+#[inline(always)]
+fn ipv4_fragment(bits: u16) -> Fragment {
+    match bits & 0x3fff {
+        0 => Fragment::Whole,
+        0x2000 => Fragment::First,
+        _ => Fragment::Later,
+    }
 }
 
 #[inline]

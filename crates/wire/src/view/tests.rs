@@ -239,6 +239,9 @@ proptest! {
                 *slot = byte;
             }
         }
+        if let Some(headers) = Headers::plain_ipv4(&frame) {
+            prop_assert_eq!(Headers::parse_any(&frame), Ok(headers));
+        }
         if let Ok(headers) = Headers::parse(&frame) {
             let l3 = usize::from(headers.l3);
             prop_assert!(l3 <= frame.len());
