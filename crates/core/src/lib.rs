@@ -1,1 +1,134 @@
-//! See Cargo.toml.
+//! Opens ports by name and hosts what they share: one region for ports that are opened
+//! together, and the pipes that only this process knows.
+//!
+//! A program that forwards between two ports, whole:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/forward.rs")]
+//! ```
+//!
+//! Ports opened by one [`Host::open_all`] lie in one region, so frames pass between them by
+//! exchanging buffers.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod kinds;
+mod pipes;
+
+use std::sync::{Arc, LazyLock};
+
+use slipring_abi::name::PortName;
+use slipring_port::{Needs, OpenCause, OpenError, OpenOptions, Port};
+use slipring_ring::{Geometry, Region};
+
+use crate::pipes::Pipes;
+
+/// Opens one port, in a region of its own unless it is the second end of a pipe.
+///
+/// # Errors
+/// [`OpenError`], with what to try next.
+pub fn open(name: &str) -> Result<Port, OpenError> {
+    let [port] = open_all([name], &OpenOptions::default())?;
+    Ok(port)
+}
+
+/// Opens ports that share one region.
+///
+/// # Errors
+/// [`OpenError`] of the first port that cannot be opened; those before it are closed again.
+pub fn open_all<const N: usize>(
+    names: [&str; N],
+    options: &OpenOptions,
+) -> Result<[Port; N], OpenError> {
+    let mut parsed = Vec::with_capacity(N);
+    for name in names {
+        parsed.push(parse(name)?);
+    }
+    let ports = Host::global().open_all(&parsed, options)?;
+    Ok(<[Port; N]>::try_from(ports).expect("one port per name"))
+}
+
+/// Parses a name as [`open`] does.
+///
+/// # Errors
+/// [`OpenError`] that says at which column the name goes wrong.
+pub fn parse(name: &str) -> Result<PortName, OpenError> {
+    PortName::parse(name).map_err(|error| {
+        let cause = OpenCause::Name { reason: error.to_string(), help: error.help() };
+        OpenError::new(name, cause)
+    })
+}
+
+/// What ports of one process share: the role that netmap's kernel module has.
+#[derive(Debug, Default)]
+pub struct Host {
+    pipes: Pipes,
+}
+
+impl Host {
+    /// A host of its own, whose pipes nobody else sees.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The process's host, which [`open`] uses.
+    #[must_use]
+    pub fn global() -> &'static Self {
+        static GLOBAL: LazyLock<Host> = LazyLock::new(Host::new);
+        &GLOBAL
+    }
+
+    /// Opens ports that share one region, made to measure.
+    ///
+    /// # Errors
+    /// [`OpenError`] of the first port that cannot be opened; those before it are closed again.
+    pub fn open_all(
+        &self,
+        names: &[PortName],
+        options: &OpenOptions,
+    ) -> Result<Vec<Port>, OpenError> {
+        let mut needs = Needs { ring_bytes: 0, bufs: options.extra_bufs };
+        for name in names {
+            needs += kinds::needs(self, name, &with_conf(name, options))?;
+        }
+        let region = make_region(names, needs, options)?;
+        names.iter().map(|name| self.open_in(name, &region, options)).collect()
+    }
+
+    /// Opens a port in a region that exists. The second end of a pipe lies where the first does.
+    ///
+    /// # Errors
+    /// [`OpenError`], with what to try next.
+    pub fn open_in(
+        &self,
+        name: &PortName,
+        region: &Arc<Region>,
+        options: &OpenOptions,
+    ) -> Result<Port, OpenError> {
+        kinds::open(self, name, region, &with_conf(name, options))
+    }
+}
+
+/// The options with what the name's `@conf:` says.
+fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
+    // Both rings of a pair have the same length: the longer wish.
+    let wish = name.conf.tx_slots.max(name.conf.rx_slots);
+    OpenOptions { slots: wish.map_or(options.slots, std::num::NonZero::get), ..options.clone() }
+}
+
+/// A region that holds what the ports need, and a few pages.
+fn make_region(
+    names: &[PortName],
+    needs: Needs,
+    options: &OpenOptions,
+) -> Result<Arc<Region>, OpenError> {
+    let geometry = Geometry {
+        ring_bytes: needs.ring_bytes + 4096,
+        // Buffers 0 and 1 are reserved.
+        bufs: needs.bufs + 2,
+        buf_size: options.buf_size,
+    };
+    let first = names.first().map(ToString::to_string).unwrap_or_default();
+    Region::create(geometry, options.huge).map_err(|error| OpenError::new(first, error))
+}

@@ -35,6 +35,6 @@ pub use error::{Class, OpenCause, OpenError, RunCause, RunError};
 pub use info::{Caps, Mode, PortInfo};
 pub use options::{Needs, OpenOptions, XdpMode};
 pub use port::{Port, forward};
-pub use queue::{Interest, Queue, Rings, WaitFds};
+pub use queue::{Interest, Queue, Rings, TxWait, WaitFds};
 pub use stats::{Counters, DropCause, Snapshot, Traffic};
-pub use wait::{Patience, Waiter, Woken};
+pub use wait::{Patience, Visit, WaitSet, Waiter, Woken};

@@ -2,6 +2,8 @@
 
 use slipring_ring::HugePages;
 
+use crate::queue::Interest;
+
 /// Which way into an interface an `xdp:` port may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum XdpMode {
@@ -27,6 +29,9 @@ pub struct OpenOptions {
     pub extra_bufs: u32,
     /// Pages of such a region.
     pub huge: HugePages,
+    /// Ways to use the port: a capture is read for rx only, written for tx only, and for both
+    /// read if the file exists.
+    pub direction: Interest,
     /// The way into an interface.
     pub xdp: XdpMode,
     /// Leave the interface to the host's stack as well.
@@ -50,6 +55,7 @@ impl Default for OpenOptions {
             buf_size: 2048,
             extra_bufs: 0,
             huge: HugePages::Try,
+            direction: Interest::BOTH,
             xdp: XdpMode::Best,
             shared: false,
             take_over: false,

@@ -11,6 +11,7 @@ use rustix::time::Timespec;
 
 use crate::clock::{Nanos, now};
 use crate::error::RunError;
+use crate::port::Port;
 use crate::queue::{Interest, Queue, TxWait};
 
 /// How long to look before sleeping.
@@ -83,7 +84,7 @@ impl Waiter {
     /// # Errors
     /// As [`Self::new`].
     pub fn for_ports<'q>(
-        ports: impl IntoIterator<Item = &'q crate::Port>,
+        ports: impl IntoIterator<Item = &'q Port>,
         patience: Patience,
     ) -> io::Result<Self> {
         Self::new(
@@ -120,7 +121,7 @@ impl Waiter {
     /// [`RunError`] of a queue's sync.
     pub fn wait(
         &mut self,
-        queues: &mut [(&mut dyn Queue, Interest)],
+        queues: &mut (impl WaitSet + ?Sized),
         timeout: Option<Duration>,
     ) -> Result<Woken, RunError> {
         let start = now();
@@ -136,10 +137,23 @@ impl Waiter {
         Ok(woken)
     }
 
+    /// As [`Self::wait`], for all queues of the ports of [`Self::for_ports`].
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_ports(
+        &mut self,
+        ports: &mut [&mut Port],
+        interest: Interest,
+        timeout: Option<Duration>,
+    ) -> Result<Woken, RunError> {
+        self.wait(&mut Ports(ports, interest), timeout)
+    }
+
     /// Looks at the queues for as long as patience lasts.
     fn spin(
         &mut self,
-        queues: &mut [(&mut dyn Queue, Interest)],
+        queues: &mut (impl WaitSet + ?Sized),
         start: Nanos,
         deadline: Option<Nanos>,
     ) -> Result<Option<Woken>, RunError> {
@@ -171,20 +185,22 @@ impl Waiter {
 
     fn sleep(
         &mut self,
-        queues: &mut [(&mut dyn Queue, Interest)],
+        queues: &mut (impl WaitSet + ?Sized),
         deadline: Option<Nanos>,
     ) -> Result<Woken, RunError> {
         self.register(queues)?;
         loop {
-            for (queue, interest) in queues.iter_mut() {
-                queue.before_sleep(*interest);
-            }
+            queues.each(&mut |queue, interest| {
+                queue.before_sleep(interest);
+                Ok(())
+            })?;
             let ready = look(queues)?;
             let polled =
                 if ready { Ok(Polled::Queue) } else { self.poll(self.rest(queues, deadline)) };
-            for (queue, _) in queues.iter_mut() {
+            queues.each(&mut |queue, _| {
                 queue.after_sleep();
-            }
+                Ok(())
+            })?;
             if ready || look(queues)? {
                 return Ok(Woken::Ready);
             }
@@ -200,17 +216,22 @@ impl Waiter {
     /// How long the kernel may let us sleep.
     fn rest(
         &self,
-        queues: &[(&mut dyn Queue, Interest)],
+        queues: &mut (impl WaitSet + ?Sized),
         deadline: Option<Nanos>,
     ) -> Option<Duration> {
         let time = now();
-        let wanted =
-            |i: usize| queues.get(i).is_some_and(|(_, interest)| *interest != Interest::NONE);
-        // Nothing wakes us for such a queue: look again after a short while.
-        let blind = self.always.iter().enumerate().any(|(i, &always)| always && wanted(i));
-        let own = queues.iter().filter_map(|(queue, _)| queue.deadline());
-        let until = own.chain(deadline).chain(blind.then_some(time + BLIND_WAIT)).min()?;
-        Some(Duration::from_nanos(until.saturating_sub(time)))
+        let mut until = deadline;
+        let mut i = 0;
+        let visited = queues.each(&mut |queue, interest| {
+            // Nothing wakes us for a queue without descriptors: look again after a short while.
+            let blind = interest != Interest::NONE && self.always.get(i) == Some(&true);
+            let own = [queue.deadline(), blind.then_some(time + BLIND_WAIT), until];
+            until = own.into_iter().flatten().min();
+            i += 1;
+            Ok(())
+        });
+        debug_assert!(visited.is_ok(), "the visit cannot fail");
+        Some(Duration::from_nanos(until?.saturating_sub(time)))
     }
 
     fn poll(&self, timeout: Option<Duration>) -> Result<Polled, RunError> {
@@ -231,16 +252,19 @@ impl Waiter {
         }
     }
 
-    fn register(&mut self, queues: &[(&mut dyn Queue, Interest)]) -> Result<(), RunError> {
-        for (i, (queue, interest)) in queues.iter().enumerate() {
-            if self.registered.get(i).is_none_or(|last| last == interest) {
-                continue;
+    fn register(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<(), RunError> {
+        let mut i = 0;
+        queues.each(&mut |queue, interest| {
+            if self.registered.get(i).is_some_and(|last| *last != interest) {
+                self.registered[i] = interest;
+                let modified = self.modify(i as u64, queue, interest);
+                modified.map_err(|error| {
+                    RunError::system("epoll", "change what is waited for", error)
+                })?;
             }
-            self.modify(i as u64, &**queue, *interest)
-                .map_err(|error| RunError::system("epoll", "change what is waited for", error))?;
-            self.registered[i] = *interest;
-        }
-        Ok(())
+            i += 1;
+            Ok(())
+        })
     }
 
     fn modify(&self, index: u64, queue: &dyn Queue, interest: Interest) -> io::Result<()> {
@@ -295,18 +319,51 @@ fn tx_fd(wait: TxWait<'_>) -> BorrowedFd<'_> {
 }
 
 /// Syncs as the interests ask; whether any is satisfied.
-fn look(queues: &mut [(&mut dyn Queue, Interest)]) -> Result<bool, RunError> {
+fn look(queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
     let mut ready = false;
-    for (queue, interest) in queues.iter_mut() {
-        let due = queue.deadline().is_some_and(|deadline| deadline <= now());
-        if due || interest.rx && queue.rings().rx.avail() == 0 {
-            queue.rx_sync()?;
-        }
-        if due || interest.tx && queue.rings().tx.avail() == 0 {
-            queue.tx_sync()?;
-        }
-        let rings = queue.rings();
-        ready |= interest.rx && rings.rx.avail() > 0 || interest.tx && rings.tx.avail() > 0;
-    }
+    queues.each(&mut |queue, interest| {
+        ready |= look_at(queue, interest)?;
+        Ok(())
+    })?;
     Ok(ready)
+}
+
+fn look_at(queue: &mut dyn Queue, interest: Interest) -> Result<bool, RunError> {
+    let due = queue.deadline().is_some_and(|deadline| deadline <= now());
+    if due || interest.rx && queue.rings().rx.avail() == 0 {
+        queue.rx_sync()?;
+    }
+    if due || interest.tx && queue.rings().tx.avail() == 0 {
+        queue.tx_sync()?;
+    }
+    let rings = queue.rings();
+    Ok(interest.rx && rings.rx.avail() > 0 || interest.tx && rings.tx.avail() > 0)
+}
+
+/// The queues of a wait, always in the same order, and what is wanted of each.
+pub trait WaitSet {
+    /// Calls `visit` for each, up to its first error.
+    ///
+    /// # Errors
+    /// Those of `visit`.
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError>;
+}
+
+/// What a [`WaitSet`] calls for each queue.
+pub type Visit<'v> = &'v mut dyn FnMut(&mut dyn Queue, Interest) -> Result<(), RunError>;
+
+impl WaitSet for [(&mut dyn Queue, Interest)] {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        self.iter_mut().try_for_each(|(queue, interest)| visit(*queue, *interest))
+    }
+}
+
+/// All queues of some ports, with one wish.
+struct Ports<'w, 'p>(&'w mut [&'p mut Port], Interest);
+
+impl WaitSet for Ports<'_, '_> {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        let mut queues = self.0.iter_mut().flat_map(|port| &mut port.queues);
+        queues.try_for_each(|queue| visit(&mut **queue, self.1))
+    }
 }

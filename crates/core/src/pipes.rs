@@ -1,0 +1,64 @@
+//! The pipes of this process: opening one end makes both, and keeps the other for its opener.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use slipring_abi::name::{PipeEnd, PortName, Role};
+use slipring_port::{OpenCause, OpenError, OpenOptions, Port, pipe};
+use slipring_ring::Region;
+
+/// Ends that wait for their opener, by the name that opens them.
+#[derive(Debug, Default)]
+pub(crate) struct Pipes {
+    waiting: Mutex<HashMap<String, Port>>,
+}
+
+impl Pipes {
+    /// Opens one end.
+    pub(crate) fn open(
+        &self,
+        name: &PortName,
+        region: &Arc<Region>,
+        options: &OpenOptions,
+    ) -> Result<Port, OpenError> {
+        let Some((mine, other)) = ends(name) else {
+            return Err(OpenError::new(name, OpenCause::Setting { reason: "not a pipe".into() }));
+        };
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(port) = waiting.remove(&mine) {
+            return Ok(port);
+        }
+        if waiting.contains_key(&other) {
+            let end = if is_master(name) { "master" } else { "slave" };
+            return Err(OpenError::new(name, OpenCause::PipeTaken { pipe: mine, end }));
+        }
+        let queues =
+            name.conf.tx_rings.max(name.conf.rx_rings).map_or(1, |rings| rings.get().into());
+        let (first, second) = if is_master(name) { (&mine, &other) } else { (&other, &mine) };
+        let [master, slave] = pipe::open([first, second], queues, region, options)?;
+        let (port, rest) = if is_master(name) { (master, slave) } else { (slave, master) };
+        waiting.insert(other, rest);
+        Ok(port)
+    }
+
+    /// Whether opening `name` finds an end that waits, and so needs no memory.
+    pub(crate) fn is_waiting(&self, name: &PortName) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        ends(name).is_some_and(|(mine, _)| waiting.contains_key(&mine))
+    }
+}
+
+fn is_master(name: &PortName) -> bool {
+    name.pipe.as_ref().is_some_and(|end| end.role == Role::Master)
+}
+
+/// The names of this end and of the other one, without what only this opener wants.
+fn ends(name: &PortName) -> Option<(String, String)> {
+    let PipeEnd { id, .. } = name.pipe.as_ref()?;
+    let parent = match &name.kind {
+        slipring_abi::name::Kind::Vale { switch } => format!("vale{switch}:{}", name.name),
+        _ => name.name.clone(),
+    };
+    let (master, slave) = (format!("{parent}{{{id}"), format!("{parent}}}{id}"));
+    Some(if is_master(name) { (master, slave) } else { (slave, master) })
+}
