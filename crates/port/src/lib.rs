@@ -27,6 +27,9 @@ mod stats;
 mod wait;
 
 pub mod middleware;
+pub mod netlink;
+pub mod bpf;
+pub mod iface;
 pub mod null;
 pub mod pipe;
 

@@ -1,0 +1,119 @@
+//! Takes an interface away from the host's stack, or leads the host's traffic elsewhere.
+//!
+//! ```text
+//!                    taps (packet:)                       AF_XDP, PACKET_QDISC_BYPASS
+//!   wire --> XDP --> see frame --> tcx ingress --> host --> tcx egress --> queue --> taps --> wire
+//!                                  ^ drops                  ^ drops
+//! ```
+//!
+//! Ports therefore go on receiving and sending while the host neither sees nor sends anything.
+//! Programs hang on links: they go when the process does, however it ends.
+
+use super::insn::{Helper, Insn, Reg, Width, call, exit, jeq32_imm, load, mov_imm, store_imm};
+use super::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind, refused};
+use crate::error::OpenCause;
+
+/// `skb->mark` of frames that a detached interface lets through to the host. The mark is taken
+/// off on the way.
+pub const TO_HOST_MARK: u32 = u32::from_le_bytes(*b"slip");
+/// `skb->mark` of frames that a detached interface lets out, for sockets that send through the
+/// stack. The mark is taken off on the way.
+pub const TO_WIRE_MARK: u32 = u32::from_le_bytes(*b"ring");
+
+/// Offset of `mark` in `struct __sk_buff`.
+const SKB_MARK: i16 = 8;
+const TCX_NEXT: i32 = -1;
+const TCX_DROP: i32 = 2;
+const F_INGRESS: i32 = 1;
+
+/// Drops every frame whose mark is not `mark`.
+const fn drop_unmarked(mark: u32) -> [Insn; 7] {
+    [
+        load(Width::Word, Reg::R2, Reg::R1, SKB_MARK),
+        jeq32_imm(Reg::R2, mark as i32, 2),
+        mov_imm(Reg::R0, TCX_DROP),
+        exit(),
+        store_imm_mark(0),
+        mov_imm(Reg::R0, TCX_NEXT),
+        exit(),
+    ]
+}
+
+const fn store_imm_mark(mark: u32) -> Insn {
+    store_imm(Width::Word, Reg::R1, SKB_MARK, mark as i32)
+}
+
+/// Sends every frame out of `ifindex`.
+const fn redirect_out(ifindex: u32) -> [Insn; 4] {
+    [mov_imm(Reg::R1, ifindex as i32), mov_imm(Reg::R2, 0), call(Helper::Redirect), exit()]
+}
+
+/// Lets every frame arrive on `ifindex`, marked so that a detached one lets it through.
+const fn redirect_in(ifindex: u32) -> [Insn; 5] {
+    [
+        store_imm_mark(TO_HOST_MARK),
+        mov_imm(Reg::R1, ifindex as i32),
+        mov_imm(Reg::R2, F_INGRESS),
+        call(Helper::Redirect),
+        exit(),
+    ]
+}
+
+fn attach(
+    name: &str,
+    insns: &[Insn],
+    ifindex: u32,
+    at: Attach,
+    order: LinkFlags,
+) -> Result<Link, OpenCause> {
+    let program = Program::load(ProgramKind::Classifier, name, insns, ProgramFlags::default())?;
+    program.attach(ifindex, at, order).map_err(|source| match source.raw_os_error() {
+        // Before tcx, the attach type is unknown.
+        Some(libc::EINVAL) => OpenCause::Unsupported {
+            what: "taking an interface from the host".into(),
+            needs: "tcx, Linux 6.6",
+        },
+        _ => refused("attach a BPF program", source),
+    })
+}
+
+/// An interface that the host neither receives from nor sends on, until this is dropped.
+#[derive(Debug)]
+pub struct HostDetached {
+    _links: [Link; 2],
+}
+
+/// Detaches the host from an interface. Frames marked [`TO_HOST_MARK`] still reach it, frames
+/// marked [`TO_WIRE_MARK`] still leave.
+///
+/// # Errors
+/// [`OpenCause::Privilege`], [`OpenCause::Unsupported`] before Linux 6.6, [`OpenCause::System`].
+pub fn detach(ifindex: u32) -> Result<HostDetached, OpenCause> {
+    // Last, so that a redirect to a host ring takes its frames first.
+    let order = LinkFlags::Last;
+    let (ingress, egress) = (drop_unmarked(TO_HOST_MARK), drop_unmarked(TO_WIRE_MARK));
+    let ingress = attach("slipring_drop_i", &ingress, ifindex, Attach::TcxIngress, order)?;
+    let egress = attach("slipring_drop_o", &egress, ifindex, Attach::TcxEgress, order)?;
+    Ok(HostDetached { _links: [ingress, egress] })
+}
+
+/// The host's side of an interface, led to another one, until this is dropped.
+#[derive(Debug)]
+pub struct HostRedirected {
+    _links: [Link; 2],
+}
+
+/// Makes `to` the way to the host of `ifindex`: what the host sends on `ifindex` leaves through
+/// `to` instead, and what arrives on `to` arrives at the host as if on `ifindex`.
+///
+/// With a veth pair whose one end is `to`, the other end is the host's side as an interface.
+///
+/// # Errors
+/// As [`detach`].
+pub fn redirect(ifindex: u32, to: u32) -> Result<HostRedirected, OpenCause> {
+    let order = LinkFlags::First;
+    let (out, back) = (redirect_out(to), redirect_in(ifindex));
+    let egress = attach("slipring_redir_o", &out, ifindex, Attach::TcxEgress, order)?;
+    let ingress = attach("slipring_redir_i", &back, to, Attach::TcxIngress, order)?;
+    Ok(HostRedirected { _links: [egress, ingress] })
+}

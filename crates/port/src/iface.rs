@@ -1,0 +1,175 @@
+//! Network interfaces: what the kernel knows of one, and settings that are put back.
+//!
+//! All is asked through sockets, which belong to this thread's network namespace. sysfs would
+//! show the namespace it was mounted in.
+
+mod features;
+mod route;
+mod sys;
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use crate::error::OpenCause;
+
+pub use features::{Feature, FeatureGuard};
+
+/// Longest name of an interface, in bytes.
+const MAX_NAME: usize = 15;
+
+/// An interface as it was when it was looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Iface {
+    /// Its name.
+    pub name: String,
+    /// Its index, which stays when it is renamed.
+    pub index: u32,
+    /// Most bytes of a frame after the Ethernet header.
+    pub mtu: u32,
+    /// Hardware address; zeros where there is none.
+    pub mac: [u8; 6],
+    /// Whether it has Ethernet frames.
+    pub ethernet: bool,
+    /// Whether it is up.
+    pub up: bool,
+    /// Whether it is a loopback interface.
+    pub loopback: bool,
+    /// Name of its driver; empty where it does not say.
+    pub driver: String,
+    /// Queues that receive; 1 where the driver does not say.
+    pub rx_queues: u32,
+    /// Queues that send; 1 where the driver does not say.
+    pub tx_queues: u32,
+}
+
+impl Iface {
+    /// Looks an interface up in this thread's network namespace.
+    ///
+    /// # Errors
+    /// [`OpenCause::NoInterface`], or [`OpenCause::System`] when the kernel does not answer.
+    pub fn find(name: &str) -> Result<Self, OpenCause> {
+        let none = || OpenCause::NoInterface { ifname: name.to_owned() };
+        if name.is_empty() || name.len() > MAX_NAME || name.contains('\0') {
+            return Err(none());
+        }
+        let socket = sys::control_socket().map_err(asking)?;
+        let index = match rustix::net::netdevice::name_to_index(&socket, name) {
+            Ok(index) => index,
+            Err(rustix::io::Errno::NODEV) => return Err(none()),
+            Err(error) => return Err(asking(error.into())),
+        };
+        Self::read(&socket, name, index).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENODEV) => none(),
+            _ => asking(error),
+        })
+    }
+
+    fn read(socket: &OwnedFd, name: &str, index: u32) -> io::Result<Self> {
+        let flags = sys::flags(socket, name)?;
+        let (kind, mac) = sys::hardware_address(socket, name)?;
+        let (rx_queues, tx_queues) = sys::channels(socket, name).unwrap_or((1, 1));
+        Ok(Self {
+            name: name.to_owned(),
+            index,
+            mtu: sys::mtu(socket, name)?,
+            mac,
+            ethernet: kind == libc::ARPHRD_ETHER || kind == libc::ARPHRD_LOOPBACK,
+            up: flags & libc::IFF_UP != 0,
+            loopback: flags & libc::IFF_LOOPBACK != 0,
+            driver: sys::driver(socket, name).unwrap_or_default(),
+            rx_queues: rx_queues.max(1),
+            tx_queues: tx_queues.max(1),
+        })
+    }
+
+    /// Refuses an interface that is down.
+    ///
+    /// # Errors
+    /// [`OpenCause::Down`].
+    pub fn require_up(&self) -> Result<(), OpenCause> {
+        if self.up { Ok(()) } else { Err(OpenCause::Down { ifname: self.name.clone() }) }
+    }
+
+    /// Whether a default route of this network namespace leads out of it: who takes such an
+    /// interface away from the host may cut the machine off.
+    #[must_use]
+    pub fn default_route(&self) -> bool {
+        route::has_default(&self.name)
+    }
+
+    /// Whether the "hardware" is the kernel itself, which leaves checksums and segmentation of
+    /// its own packets undone as nothing can damage them on the way.
+    #[must_use]
+    pub fn is_software(&self) -> bool {
+        const SOFTWARE: [&str; 12] = [
+            "veth",
+            "tun",
+            "dummy",
+            "bridge",
+            "netkit",
+            "macvlan",
+            "ipvlan",
+            "802.1Q VLAN Support",
+            "ifb",
+            "team",
+            "bonding",
+            "virtio_net",
+        ];
+        self.loopback || SOFTWARE.contains(&self.driver.as_str())
+    }
+
+    /// Whether the interface is up now; `None` when it is gone.
+    #[must_use]
+    pub fn is_up_now(&self) -> Option<bool> {
+        let socket = sys::control_socket().ok()?;
+        let name = rustix::net::netdevice::index_to_name(&socket, self.index).ok()?;
+        Some(sys::flags(&socket, &name).ok()? & libc::IFF_UP != 0)
+    }
+}
+
+fn asking(source: io::Error) -> OpenCause {
+    OpenCause::System { what: "ask for the interface", source }
+}
+
+/// Keeps an interface promiscuous while it lives. The kernel ends it with the socket, so a killed
+/// process leaves nothing behind.
+#[derive(Debug)]
+pub struct Promisc {
+    _socket: OwnedFd,
+}
+
+/// Makes an interface receive frames for other hosts.
+///
+/// # Errors
+/// [`OpenCause::Privilege`] without CAP_NET_RAW, else [`OpenCause::System`].
+pub fn promiscuous(index: u32) -> Result<Promisc, OpenCause> {
+    sys::promiscuous_socket(index).map(|socket| Promisc { _socket: socket }).map_err(|source| {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => OpenCause::Privilege {
+                what: "make the interface promiscuous",
+                capabilities: "cap_net_raw",
+                source,
+            },
+            _ => OpenCause::System { what: "make the interface promiscuous", source },
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_found_and_is_software() {
+        let lo = Iface::find("lo").unwrap();
+        assert!(lo.loopback && lo.is_software() && !lo.default_route());
+        assert_eq!((lo.index, lo.mac, lo.rx_queues), (1, [0; 6], 1));
+    }
+
+    #[test]
+    fn impossible_and_missing_names_are_no_interfaces() {
+        for name in ["", "a-name-that-is-too-long", "nul\0", "no-such-if"] {
+            assert!(matches!(Iface::find(name), Err(OpenCause::NoInterface { .. })), "{name:?}");
+        }
+    }
+}

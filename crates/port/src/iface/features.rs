@@ -1,0 +1,128 @@
+//! Offloads of an interface (`ethtool -K`), put back when their guard is dropped.
+
+use std::io;
+
+use super::sys;
+
+/// An offload that can be read and switched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feature {
+    /// Receive checksumming.
+    RxChecksum,
+    /// Transmit checksumming.
+    TxChecksum,
+    /// TCP segmentation.
+    Tso,
+    /// Generic segmentation.
+    Gso,
+    /// Generic receive coalescing.
+    Gro,
+    /// Large receive coalescing in hardware.
+    Lro,
+    /// Tags are taken out of received frames.
+    RxVlan,
+    /// Tags of sent frames are put in by the device.
+    TxVlan,
+}
+
+/// How the ioctl names a feature.
+enum Way {
+    /// Commands to get and to set it.
+    Commands(u32, u32),
+    /// A bit of `ETHTOOL_GFLAGS`.
+    Flag(u32),
+}
+
+const GET_FLAGS: u32 = 0x25;
+const SET_FLAGS: u32 = 0x26;
+
+impl Feature {
+    fn way(self) -> Way {
+        match self {
+            Self::RxChecksum => Way::Commands(0x14, 0x15),
+            Self::TxChecksum => Way::Commands(0x16, 0x17),
+            Self::Tso => Way::Commands(0x1e, 0x1f),
+            Self::Gso => Way::Commands(0x23, 0x24),
+            Self::Gro => Way::Commands(0x2b, 0x2c),
+            Self::Lro => Way::Flag(1 << 15),
+            Self::RxVlan => Way::Flag(1 << 8),
+            Self::TxVlan => Way::Flag(1 << 7),
+        }
+    }
+}
+
+fn command(ifname: &str, command: u32, data: u32) -> io::Result<u32> {
+    let mut value = sys::Value { command, data };
+    sys::ethtool(&sys::control_socket()?, ifname, &mut value)?;
+    Ok(value.data)
+}
+
+impl super::Iface {
+    /// Whether an offload is on.
+    ///
+    /// # Errors
+    /// The kernel's; mostly EOPNOTSUPP.
+    pub fn feature(&self, feature: Feature) -> io::Result<bool> {
+        Ok(match feature.way() {
+            Way::Commands(get, _) => command(&self.name, get, 0)? != 0,
+            Way::Flag(bit) => command(&self.name, GET_FLAGS, 0)? & bit != 0,
+        })
+    }
+
+    fn set_feature(&self, feature: Feature, on: bool) -> io::Result<()> {
+        match feature.way() {
+            Way::Commands(_, set) => command(&self.name, set, on.into())?,
+            Way::Flag(bit) => {
+                let flags = command(&self.name, GET_FLAGS, 0)?;
+                command(&self.name, SET_FLAGS, if on { flags | bit } else { flags & !bit })?
+            }
+        };
+        Ok(())
+    }
+
+    /// Switches offloads until the guard is dropped. Those that stand so already, or cannot be
+    /// switched, are left alone; [`FeatureGuard::refused`] names the latter. A killed process
+    /// does not put them back.
+    #[must_use]
+    pub fn with_features(&self, wanted: &[(Feature, bool)]) -> FeatureGuard {
+        let mut guard =
+            FeatureGuard { iface: self.clone(), changed: Vec::new(), refused: Vec::new() };
+        for &(feature, on) in wanted {
+            match self.feature(feature) {
+                Ok(is) if is == on => {}
+                Ok(is) if self.set_feature(feature, on).is_ok() => {
+                    guard.changed.push((feature, is));
+                }
+                // What is not there is off.
+                Err(_) if !on => {}
+                _ => guard.refused.push(feature),
+            }
+        }
+        guard
+    }
+}
+
+/// Puts offloads back when dropped.
+#[derive(Debug)]
+pub struct FeatureGuard {
+    iface: super::Iface,
+    changed: Vec<(Feature, bool)>,
+    refused: Vec<Feature>,
+}
+
+impl FeatureGuard {
+    /// Offloads that could not be switched.
+    #[must_use]
+    pub fn refused(&self) -> &[Feature] {
+        &self.refused
+    }
+}
+
+impl Drop for FeatureGuard {
+    fn drop(&mut self) {
+        for &(feature, was) in self.changed.iter().rev() {
+            // An interface that is gone has nothing to be put back.
+            let _ = self.iface.set_feature(feature, was);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The ioctls and socket options behind [`super::Iface`].
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// `struct ifreq`: a name and a union of 24 bytes.
+#[repr(C)]
+struct IfReq {
+    name: [u8; libc::IFNAMSIZ],
+    data: IfData,
+}
+
+#[repr(C)]
+union IfData {
+    bytes: [u8; 24],
+    pointer: *mut c_void,
+}
+
+const _: () = assert!(size_of::<IfReq>() == size_of::<libc::ifreq>());
+
+/// A socket to put questions to.
+pub(super) fn control_socket() -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    // An AF_UNIX socket answers interface ioctls too, and exists on every kernel.
+    Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
+}
+
+/// A name that [`super::Iface::find`] has checked, padded with zeros.
+fn padded(name: &str) -> [u8; libc::IFNAMSIZ] {
+    let mut bytes = [0; libc::IFNAMSIZ];
+    for (to, from) in bytes[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
+        *to = from;
+    }
+    bytes
+}
+
+/// Requests that answer in the 24 bytes of the union and take nothing from it.
+#[derive(Clone, Copy)]
+enum Query {
+    Flags = 0x8913,
+    Mtu = 0x8921,
+    HardwareAddress = 0x8927,
+}
+
+fn query(socket: &OwnedFd, name: &str, query: Query) -> io::Result<[u8; 24]> {
+    let mut request = IfReq { name: padded(name), data: IfData { bytes: [0; 24] } };
+    // SAFETY:
+    // - `request` is a live, exclusive `struct ifreq` of the size that these requests write.
+    // - None of the three requests follows a pointer in it.
+    let rc = unsafe { libc::ioctl(socket.as_raw_fd(), query as libc::Ioctl, &raw mut request) };
+    if rc < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: all 24 bytes were initialised above, and any byte is a valid `u8`.
+    Ok(unsafe { request.data.bytes })
+}
+
+fn word<const N: usize>(bytes: &[u8; 24]) -> [u8; N] {
+    std::array::from_fn(|i| bytes[i])
+}
+
+/// `IFF_*` flags.
+pub(super) fn flags(socket: &OwnedFd, name: &str) -> io::Result<c_int> {
+    let answer = query(socket, name, Query::Flags)?;
+    Ok(u16::from_ne_bytes(word(&answer)).into())
+}
+
+pub(super) fn mtu(socket: &OwnedFd, name: &str) -> io::Result<u32> {
+    Ok(u32::from_ne_bytes(word(&query(socket, name, Query::Mtu)?)))
+}
+
+/// `ARPHRD_*` and the address.
+pub(super) fn hardware_address(socket: &OwnedFd, name: &str) -> io::Result<(u16, [u8; 6])> {
+    let answer = query(socket, name, Query::HardwareAddress)?;
+    let [_, _, mac @ ..] = word::<8>(&answer);
+    Ok((u16::from_ne_bytes(word(&answer)), mac))
+}
+
+/// A structure of `linux/ethtool.h`, beginning with its command.
+///
+/// # Safety
+/// The type is `repr(C)`, valid for every bit pattern, and has the layout and size that the kernel
+/// reads and writes for every command that is put into it.
+pub(super) unsafe trait EthtoolCommand {}
+
+/// `struct ethtool_value`.
+#[repr(C)]
+pub(super) struct Value {
+    pub(super) command: u32,
+    pub(super) data: u32,
+}
+
+/// `struct ethtool_channels`.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    command: u32,
+    most: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196);
+
+// SAFETY: `repr(C)`, plain integers, used for the GET/SET commands of `ethtool_value` only.
+unsafe impl EthtoolCommand for Value {}
+// SAFETY: `repr(C)`, plain integers, 36 bytes as in the kernel, used for ETHTOOL_GCHANNELS only.
+unsafe impl EthtoolCommand for Channels {}
+// SAFETY: `repr(C)`, plain bytes, 196 bytes as in the kernel, used for ETHTOOL_GDRVINFO only.
+unsafe impl EthtoolCommand for DriverInfo {}
+
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+pub(super) fn ethtool<T: EthtoolCommand>(
+    socket: &OwnedFd,
+    name: &str,
+    command: &mut T,
+) -> io::Result<()> {
+    let pointer = std::ptr::from_mut(command).cast();
+    let mut request = IfReq { name: padded(name), data: IfData { pointer } };
+    // SAFETY:
+    // - `request` is a live `struct ifreq`, its pointer leads to a live, exclusive `T`.
+    // - The kernel writes no more than `T` and only valid values: contract of `EthtoolCommand`.
+    let rc = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Queues that receive and that send.
+pub(super) fn channels(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32)> {
+    let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
+    ethtool(socket, name, &mut channels)?;
+    let Channels { rx, tx, combined, .. } = channels;
+    Ok((rx.saturating_add(combined), tx.saturating_add(combined)))
+}
+
+pub(super) fn driver(socket: &OwnedFd, name: &str) -> io::Result<String> {
+    let mut info = DriverInfo { command: ETHTOOL_GDRVINFO, driver: [0; 32], rest: [0; 160] };
+    ethtool(socket, name, &mut info)?;
+    let end = info.driver.iter().position(|&byte| byte == 0).unwrap_or(info.driver.len());
+    Ok(String::from_utf8_lossy(&info.driver[..end]).into_owned())
+}
+
+/// A packet socket that receives nothing and makes the interface promiscuous.
+pub(super) fn promiscuous_socket(index: u32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor just made, owned by nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let request = libc::packet_mreq {
+        mr_ifindex: index as c_int,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_option(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)?;
+    Ok(socket)
+}
+
+fn set_option<T>(socket: &OwnedFd, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+    let pointer = std::ptr::from_ref(value).cast();
+    // SAFETY: `pointer` leads to `size_of::<T>()` live bytes, which the kernel only reads.
+    let rc = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, pointer, size_of::<T>() as u32)
+    };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
