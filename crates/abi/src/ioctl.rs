@@ -22,10 +22,7 @@ pub enum Dir {
 /// If `size` does not fit its 14 bits.
 #[must_use]
 pub const fn ioc(dir: Dir, kind: u8, nr: u8, size: usize) -> u32 {
-    assert!(
-        size < 1 << 14,
-        "an ioctl's argument is at most 16,383 bytes"
-    );
+    assert!(size < 1 << 14, "an ioctl's argument is at most 16,383 bytes");
     let dir = match dir {
         Dir::None => 0,
         Dir::Write => 1,

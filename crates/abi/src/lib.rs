@@ -3,7 +3,7 @@
 //! What two programs must agree on before they can share a ring stands here and nowhere
 //! else: which byte of a slot is what ([`NetmapSlot`], [`NetmapRing`], [`NetmapIf`]), what an
 //! ioctl carries ([`NmreqHeader`] and the bodies after it), which number means what, and
-//! what a port is called (`name::PortName`).
+//! what a port is called ([`name::PortName`]).
 //!
 //! # Invariants
 //! 1. Every structure is `repr(C)` with its padding spelled out, and the place of every
@@ -22,6 +22,7 @@ mod csb;
 pub mod ioctl;
 mod layout;
 mod legacy;
+pub mod name;
 mod option;
 mod request;
 mod ring;

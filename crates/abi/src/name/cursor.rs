@@ -1,0 +1,119 @@
+//! A place in a name, which knows its column.
+
+use alloc::borrow::ToOwned;
+use core::num::NonZeroU64;
+
+use super::error::{NameError, Reason};
+
+/// What is left of `input` to parse.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    input: &'a str,
+    /// Bytes consumed; on a character boundary.
+    pos: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(input: &'a str) -> Self {
+        Self { input, pos: 0 }
+    }
+
+    pub(super) fn rest(&self) -> &'a str {
+        &self.input[self.pos..]
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.rest().is_empty()
+    }
+
+    /// Column of the next character, counted in characters from 1.
+    pub(super) fn column(&self) -> usize {
+        self.input[..self.pos].chars().count() + 1
+    }
+
+    pub(super) fn bump(&mut self) {
+        self.pos += self.peek().map_or(0, char::len_utf8);
+    }
+
+    pub(super) fn eat(&mut self, wanted: char) -> bool {
+        let found = self.peek() == Some(wanted);
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    pub(super) fn take_while(&mut self, accepts: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c| !accepts(c)).unwrap_or(rest.len());
+        self.pos += end;
+        &rest[..end]
+    }
+
+    /// Takes an identifier; may be empty.
+    pub(super) fn identifier(&mut self) -> &'a str {
+        self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
+    }
+
+    /// Takes one character of a text that ends before one of `ends`; one of `ends` written
+    /// twice is one character of the text.
+    pub(super) fn literal(&mut self, ends: &str) -> Option<char> {
+        let c = self.peek()?;
+        let mut next = *self;
+        next.bump();
+        if ends.contains(c) && !next.eat(c) {
+            return None;
+        }
+        *self = next;
+        Some(c)
+    }
+
+    /// The error that the next character is.
+    pub(super) fn fail<T>(&self, reason: Reason) -> Result<T, NameError> {
+        self.fail_at(self.column(), reason)
+    }
+
+    pub(super) fn fail_at<T>(&self, column: usize, reason: Reason) -> Result<T, NameError> {
+        Err(NameError { input: self.input.to_owned(), column, reason })
+    }
+
+    /// The error that `what` should stand here.
+    pub(super) fn expected<T>(&self, what: &'static str) -> Result<T, NameError> {
+        let found = self.peek();
+        self.fail(Reason::Expected { what, found })
+    }
+
+    /// Takes a decimal number of at most `max`.
+    pub(super) fn number<N>(&mut self, what: &'static str, max: N) -> Result<N, NameError>
+    where
+        N: TryFrom<u64> + Into<u64>,
+    {
+        let start = *self;
+        let digits = self.take_while(|c| c.is_ascii_digit());
+        if digits.is_empty() {
+            return self.expected(what);
+        }
+        let max = max.into();
+        let number = digits.parse().ok().filter(|number| *number <= max);
+        number
+            .and_then(|number| N::try_from(number).ok())
+            .map_or_else(|| start.fail(Reason::NumberTooLarge { max }), Ok)
+    }
+
+    /// Takes a decimal number from 1 to `max`.
+    pub(super) fn positive<N>(&mut self, what: &'static str, max: N) -> Result<N, NameError>
+    where
+        N: TryFrom<NonZeroU64> + Into<NonZeroU64>,
+    {
+        let start = *self;
+        let max = max.into().get();
+        let Some(number) = NonZeroU64::new(self.number(what, max)?) else {
+            return start.fail(Reason::Zero);
+        };
+        N::try_from(number).or_else(|_| start.fail(Reason::NumberTooLarge { max }))
+    }
+}

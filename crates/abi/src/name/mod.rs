@@ -1,0 +1,319 @@
+//! What ports are called: netmap's grammar, with every kind of port nameable outright.
+//!
+//! ```text
+//! PORT   = "netmap:" NAME SUFFIX        the best there is for that interface, or a pipe
+//!        | "vale" [ID] ":" NAME SUFFIX  port NAME of the switch vale[ID]
+//!        | "xdp:" NAME SUFFIX           … and so "packet:", "tap:", "kernel:"
+//!        | "vfio:" PCI SUFFIX           PCI is 0000:03:00.0 or 03:00.0
+//!        | "null:" SUFFIX
+//!        | "pcap:" FILE                 the rest of the string, whatever it contains
+//!        | NAME PIPE SUFFIX             short for "netmap:" NAME PIPE SUFFIX
+//! SUFFIX = [ PIPE ] [ RINGS ] { FLAGS | OPTION }
+//! PIPE   = "{" ID | "}" ID              master, slave; after netmap: and vale: only
+//! RINGS  = "-" N | "*" | "^" | "^" N    pair N, NIC and host, host, host pair N
+//! FLAGS  = "/" one or more of x z t r T R
+//! OPTION = "@" N                                     memory region N
+//!        | "@share:port=" P                          memory region of port P
+//!        | "@extmem:file=" F ["," KEY "=" N …]       if-num if-size ring-num ring-size
+//!                                                    buf-num buf-size
+//!        | "@conf:" KEY "=" N ["," …]                rings host-rings slots tx-rings
+//!                                                    rx-rings host-tx-rings
+//!                                                    host-rx-rings tx-slots rx-slots
+//!        | "@offset:initial=" N ["," "bits=" N]
+//! ID     = letters, digits, "_"
+//! ```
+//! `@share=P`, `@extmem=F` and `@offset=N` are the short forms. What netmap accepts means
+//! the same here, with these exceptions: 0, netmap's word for "not given", is refused as a
+//! number of rings, slots or bits, as a size and as a region; options are not repeated; one
+//! region is not asked for in two ways.
+//!
+//! # A `-` in the name of an interface
+//! netmap has no way to write one, since `-` starts a suffix. Here a suffix character that
+//! belongs to a name is **written twice**: `--`, `**`, `^^`, `{{`, `}}`, `@@`. So
+//! `netmap:br--lan-2` is ring pair 2 of `br-lan`. No name that netmap accepts contains such
+//! a pair, and no shell needs it quoted. Likewise `,,` and `@@` in the values of
+//! options. A single `-` is never taken for a part of the name: `netmap:br-lan` is an error
+//! whose help says what to write.
+//!
+//! # Limits
+//! The name of a Linux interface has at most 15 bytes, no blank, control character, `/` or
+//! `:`; a name as a request carries it ([`PortName::request_name`]) has at most 63 bytes.
+//!
+//! # Not for
+//! Judging whether the port exists or the kind can do what the suffix asks.
+
+mod cursor;
+mod error;
+mod options;
+mod parse;
+mod print;
+mod request;
+
+use alloc::string::String;
+use core::num::NonZeroU16;
+use core::str::FromStr;
+
+pub use error::{NameError, Reason};
+pub use options::{Conf, Extmem, Memory, Offsets, Pool};
+pub use request::RequestError;
+
+use crate::request as abi;
+
+/// A port as the user names it.
+///
+/// ```
+/// use slipring_abi::name::{Kind, PortName, Rings};
+///
+/// let port = PortName::parse("netmap:br--lan-2/x")?;
+/// assert_eq!(port.kind, Kind::Netmap);
+/// assert_eq!(port.name, "br-lan");
+/// assert_eq!(port.rings, Rings::One(2));
+/// assert_eq!(port.to_string(), "netmap:br--lan-2/x");
+/// # Ok::<(), slipring_abi::name::NameError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct PortName {
+    /// What kind of port, and which switch.
+    pub kind: Kind,
+    /// Interface, switch port, parent of the pipe, PCI address or file; empty for `null:`.
+    pub name: String,
+    /// The end of a pipe, if it is one. `None` for all kinds but netmap and vale.
+    pub pipe: Option<PipeEnd>,
+    /// Which rings.
+    pub rings: Rings,
+    /// How to bind them.
+    pub flags: Flags,
+    /// Where the memory comes from, if not from where it always does.
+    pub memory: Option<Memory>,
+    /// How many rings and slots are wished.
+    pub conf: Conf,
+    /// Where payloads start in their buffers.
+    pub offsets: Option<Offsets>,
+}
+
+impl PortName {
+    /// Parses a name that says its kind, or a pipe.
+    ///
+    /// # Errors
+    /// [`NameError`] with the column of the first character that is wrong.
+    pub fn parse(input: &str) -> Result<Self, NameError> {
+        parse::port(input, parse::Dialect::Outright)
+    }
+
+    /// Parses a name as the classic programs do: without a kind, it is `netmap:`; `tapX` is
+    /// the TAP device `tapX`, and `null` is `null:`.
+    ///
+    /// # Errors
+    /// [`NameError`] with the column of the first character that is wrong.
+    pub fn parse_classic(input: &str) -> Result<Self, NameError> {
+        parse::port(input, parse::Dialect::Classic)
+    }
+
+    fn new(kind: Kind, name: String) -> Self {
+        Self {
+            kind,
+            name,
+            pipe: None,
+            rings: Rings::All,
+            flags: Flags::NONE,
+            memory: None,
+            conf: Conf::default(),
+            offsets: None,
+        }
+    }
+}
+
+impl FromStr for PortName {
+    type Err = NameError;
+
+    fn from_str(input: &str) -> Result<Self, NameError> {
+        Self::parse(input)
+    }
+}
+
+/// The kind of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `netmap:` the best there is for an interface; pipes outside of switches too.
+    Netmap,
+    /// `vale[ID]:` a switch port.
+    Vale {
+        /// What follows `vale`; may be empty.
+        switch: String,
+    },
+    /// `xdp:` AF_XDP.
+    Xdp,
+    /// `packet:` AF_PACKET.
+    Packet,
+    /// `tap:` a TAP device.
+    Tap,
+    /// `kernel:` the kernel's own side of an interface.
+    Kernel,
+    /// `vfio:` a PCI device driven from user space.
+    Vfio,
+    /// `pcap:` a capture file.
+    Pcap,
+    /// `null:` sink and source of known cost.
+    Null,
+}
+
+impl Kind {
+    /// The kind whose prefix, without the colon, is `word`.
+    fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "netmap" => Some(Self::Netmap),
+            "xdp" => Some(Self::Xdp),
+            "packet" => Some(Self::Packet),
+            "tap" => Some(Self::Tap),
+            "kernel" => Some(Self::Kernel),
+            "vfio" => Some(Self::Vfio),
+            "pcap" => Some(Self::Pcap),
+            "null" => Some(Self::Null),
+            _ => word.strip_prefix("vale").map(|switch| Self::Vale { switch: switch.into() }),
+        }
+    }
+
+    /// Whether ports of this kind can be pipes.
+    #[must_use]
+    pub fn has_pipes(&self) -> bool {
+        matches!(self, Self::Netmap | Self::Vale { .. })
+    }
+
+    /// Whether the name of such a port, if it is no pipe, is that of a Linux interface.
+    #[must_use]
+    pub fn names_interface(&self) -> bool {
+        matches!(self, Self::Netmap | Self::Xdp | Self::Packet | Self::Tap | Self::Kernel)
+    }
+}
+
+/// Which rings of a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rings {
+    /// All of the NIC.
+    #[default]
+    All,
+    /// `-N`: one pair of the NIC.
+    One(u16),
+    /// `*`: all of the NIC and of the host.
+    NicAndHost,
+    /// `^`: all of the host.
+    Host,
+    /// `^N`: one pair of the host.
+    OneHost(u16),
+}
+
+/// One end of a pipe.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PipeEnd {
+    /// Which end.
+    pub role: Role,
+    /// Which pipe of its parent: letters, digits, `_`.
+    pub id: String,
+}
+
+/// The two ends of a pipe. They differ in name only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// `{`
+    Master,
+    /// `}`
+    Slave,
+}
+
+impl Role {
+    /// The character that stands for this end.
+    #[must_use]
+    pub const fn sign(self) -> char {
+        match self {
+            Self::Master => '{',
+            Self::Slave => '}',
+        }
+    }
+
+    const fn from_sign(sign: char) -> Option<Self> {
+        match sign {
+            '{' => Some(Self::Master),
+            '}' => Some(Self::Slave),
+            _ => None,
+        }
+    }
+}
+
+/// A set of those `NR_*` flags that a name can carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(u64);
+
+impl Flags {
+    /// The empty set.
+    pub const NONE: Self = Self(0);
+    /// `x`: nobody else may bind these rings.
+    pub const EXCLUSIVE: Self = Self(abi::NR_EXCLUSIVE);
+    /// `z`: monitor by swapping buffers.
+    pub const ZCOPY_MON: Self = Self(abi::NR_ZCOPY_MON);
+    /// `t`: monitor what is transmitted.
+    pub const MONITOR_TX: Self = Self(abi::NR_MONITOR_TX);
+    /// `r`: monitor what is received.
+    pub const MONITOR_RX: Self = Self(abi::NR_MONITOR_RX);
+    /// `T`: bind transmit rings only.
+    pub const TX_RINGS_ONLY: Self = Self(abi::NR_TX_RINGS_ONLY);
+    /// `R`: bind receive rings only.
+    pub const RX_RINGS_ONLY: Self = Self(abi::NR_RX_RINGS_ONLY);
+
+    /// The letters, in the order in which they are printed.
+    const LETTERS: [(char, Self); 6] = [
+        ('x', Self::EXCLUSIVE),
+        ('z', Self::ZCOPY_MON),
+        ('t', Self::MONITOR_TX),
+        ('r', Self::MONITOR_RX),
+        ('T', Self::TX_RINGS_ONLY),
+        ('R', Self::RX_RINGS_ONLY),
+    ];
+
+    /// The flags of `nr_flags` that a name can carry; the others are left out.
+    #[must_use]
+    pub fn from_nr_flags(nr_flags: u64) -> Self {
+        let all = Self::LETTERS.into_iter().fold(Self::NONE, |all, (_, flag)| all.with(flag));
+        Self(nr_flags & all.0)
+    }
+
+    /// The value for `nr_flags`.
+    #[must_use]
+    pub const fn nr_flags(self) -> u64 {
+        self.0
+    }
+
+    /// This set and `other` together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in this set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether a monitor is asked for.
+    #[must_use]
+    pub const fn is_monitor(self) -> bool {
+        self.contains(Self::MONITOR_TX) || self.contains(Self::MONITOR_RX)
+    }
+
+    fn from_letter(letter: char) -> Option<Self> {
+        let (_, flag) = Self::LETTERS.into_iter().find(|(l, _)| *l == letter)?;
+        Some(flag)
+    }
+
+    fn letters(self) -> impl Iterator<Item = char> {
+        Self::LETTERS
+            .into_iter()
+            .filter(move |(_, flag)| self.contains(*flag))
+            .map(|(letter, _)| letter)
+    }
+}
+
+/// Number of a memory region; never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MemId(pub NonZeroU16);

@@ -1,0 +1,266 @@
+//! The options after `@`: where memory comes from, how many rings, where payloads start.
+
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::num::{NonZeroU8, NonZeroU16, NonZeroU32};
+
+use super::cursor::Cursor;
+use super::error::{NameError, Reason};
+use super::{MemId, PortName};
+
+/// Where the memory of a port comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Memory {
+    /// `@N`: the region of this number.
+    Region(MemId),
+    /// `@share:port=P`: the region of the port named P.
+    SharedWith(String),
+    /// `@extmem:…`: memory that the program brings along.
+    External(Extmem),
+}
+
+/// Memory from a file, and how to split it. What is `None` is left to netmap's defaults.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Extmem {
+    /// Path of the file.
+    pub file: String,
+    /// Interfaces.
+    pub interfaces: Pool,
+    /// Rings.
+    pub rings: Pool,
+    /// Buffers.
+    pub buffers: Pool,
+}
+
+/// A wish for objects of one sort.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pool {
+    /// How many.
+    pub num: Option<NonZeroU32>,
+    /// How large each is, in bytes.
+    pub size: Option<NonZeroU32>,
+}
+
+/// `@conf:…`: wishes for rings and slots. `None` leaves them as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Conf {
+    /// Transmit rings.
+    pub tx_rings: Option<NonZeroU16>,
+    /// Receive rings.
+    pub rx_rings: Option<NonZeroU16>,
+    /// Transmit rings towards the host.
+    pub host_tx_rings: Option<NonZeroU16>,
+    /// Receive rings from the host.
+    pub host_rx_rings: Option<NonZeroU16>,
+    /// Slots of a transmit ring.
+    pub tx_slots: Option<NonZeroU32>,
+    /// Slots of a receive ring.
+    pub rx_slots: Option<NonZeroU32>,
+}
+
+/// `@offset:…`: where payloads start in their buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Offsets {
+    /// Offset that every slot starts with, in bytes.
+    pub initial: u64,
+    /// Bits of a slot's `ptr` to use, at most 64; `None` for as many as there are.
+    pub bits: Option<NonZeroU8>,
+}
+
+/// Characters that end the value of a key.
+pub(super) const VALUE_ENDS: &str = ",@";
+
+// The first key of a list may go without saying, where the option has a short form.
+const SHARE_KEYS: &[&str] = &["port"];
+const EXTMEM_KEYS: &[&str] =
+    &["file", "if-num", "if-size", "ring-num", "ring-size", "buf-num", "buf-size"];
+const CONF_KEYS: &[&str] = &[
+    "rings",
+    "host-rings",
+    "tx-rings",
+    "rx-rings",
+    "host-tx-rings",
+    "host-rx-rings",
+    "slots",
+    "tx-slots",
+    "rx-slots",
+];
+/// How many of [`CONF_KEYS`], from the first, count rings.
+const CONF_RING_KEYS: usize = 6;
+const OFFSET_KEYS: &[&str] = &["initial", "bits"];
+const MAX_OFFSET_BITS: NonZeroU8 = NonZeroU8::new(64).expect("64 is not 0");
+
+/// Parses one option, its `@` included, into `port`.
+pub(super) fn option(at: &mut Cursor<'_>, port: &mut PortName) -> Result<(), NameError> {
+    let start = *at;
+    at.bump();
+    if at.peek().is_some_and(|c| c.is_ascii_digit()) {
+        let id = MemId(at.positive("the number of a region", NonZeroU16::MAX)?);
+        return set_memory(start, port, Memory::Region(id));
+    }
+    let word_at = *at;
+    match at.take_while(is_key_char) {
+        "share" => set_memory(start, port, Memory::SharedWith(share(at)?))?,
+        "extmem" => set_memory(start, port, Memory::External(extmem(at)?))?,
+        "conf" if port.conf == Conf::default() => port.conf = conf(at)?,
+        "offset" if port.offsets.is_none() => port.offsets = Some(offsets(at)?),
+        word @ ("conf" | "offset") => return word_at.fail(Reason::Repeated(word.to_owned())),
+        "" => return at.expected("the number of a memory region or an option"),
+        word => return word_at.fail(Reason::UnknownOption(word.to_owned())),
+    }
+    Ok(())
+}
+
+fn is_key_char(c: char) -> bool {
+    c.is_ascii_lowercase() || c == '-'
+}
+
+fn set_memory(start: Cursor<'_>, port: &mut PortName, memory: Memory) -> Result<(), NameError> {
+    match &port.memory {
+        Some(other) if *other != memory => start.fail(Reason::SecondMemory),
+        _ => {
+            port.memory = Some(memory);
+            Ok(())
+        }
+    }
+}
+
+fn share(at: &mut Cursor<'_>) -> Result<String, NameError> {
+    let mut port = String::new();
+    pairs(at, SHARE_KEYS, ShortForm::Yes, |at, _| {
+        port = text(at, "the name of a port")?;
+        Ok(())
+    })?;
+    Ok(port)
+}
+
+fn extmem(at: &mut Cursor<'_>) -> Result<Extmem, NameError> {
+    let mut file = None;
+    let mut sizes = [None; EXTMEM_KEYS.len()];
+    pairs(at, EXTMEM_KEYS, ShortForm::Yes, |at, key| {
+        if key == 0 {
+            file = Some(text(at, "the name of a file")?);
+        } else {
+            sizes[key] = Some(at.positive("a number", NonZeroU32::MAX)?);
+        }
+        Ok(())
+    })?;
+    let Some(file) = file else {
+        return at.expected("`,file=`");
+    };
+    let [_, if_num, if_size, ring_num, ring_size, buf_num, buf_size] = sizes;
+    let pool = |num, size| Pool { num, size };
+    Ok(Extmem {
+        file,
+        interfaces: pool(if_num, if_size),
+        rings: pool(ring_num, ring_size),
+        buffers: pool(buf_num, buf_size),
+    })
+}
+
+fn conf(at: &mut Cursor<'_>) -> Result<Conf, NameError> {
+    let mut rings = [None; CONF_RING_KEYS];
+    let mut slots = [None; CONF_KEYS.len() - CONF_RING_KEYS];
+    pairs(at, CONF_KEYS, ShortForm::No, |at, key| {
+        match key.checked_sub(CONF_RING_KEYS) {
+            None => rings[key] = Some(at.positive("a number", NonZeroU16::MAX)?),
+            Some(key) => slots[key] = Some(at.positive("a number", NonZeroU32::MAX)?),
+        }
+        Ok(())
+    })?;
+    let [rings, host_rings, tx, rx, host_tx, host_rx] = rings;
+    let [slots, tx_slots, rx_slots] = slots;
+    // The particular key wins over the general one, whichever comes first.
+    Ok(Conf {
+        tx_rings: tx.or(rings),
+        rx_rings: rx.or(rings),
+        host_tx_rings: host_tx.or(host_rings),
+        host_rx_rings: host_rx.or(host_rings),
+        tx_slots: tx_slots.or(slots),
+        rx_slots: rx_slots.or(slots),
+    })
+}
+
+fn offsets(at: &mut Cursor<'_>) -> Result<Offsets, NameError> {
+    let (mut initial, mut bits) = (None, None);
+    pairs(at, OFFSET_KEYS, ShortForm::Yes, |at, key| {
+        if key == 0 {
+            initial = Some(at.number("a number of bytes", u64::MAX)?);
+        } else {
+            bits = Some(at.positive("a number of bits", MAX_OFFSET_BITS)?);
+        }
+        Ok(())
+    })?;
+    match initial {
+        Some(initial) => Ok(Offsets { initial, bits }),
+        None => at.expected("`,initial=`"),
+    }
+}
+
+/// Whether `=` may stand for `:` and the first key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ShortForm {
+    Yes,
+    No,
+}
+
+/// Parses `:key=value,…`; `value` parses a value, given the index of its key.
+fn pairs<'a>(
+    at: &mut Cursor<'a>,
+    keys: &'static [&'static str],
+    short_form: ShortForm,
+    mut value: impl FnMut(&mut Cursor<'a>, usize) -> Result<(), NameError>,
+) -> Result<(), NameError> {
+    let mut seen = 0_u32;
+    if short_form == ShortForm::Yes && at.eat('=') {
+        seen = 1;
+        value(at, 0)?;
+    } else if at.eat(':') {
+        let key = key(at, keys, &mut seen)?;
+        value(at, key)?;
+    } else {
+        return at.expected("`:`");
+    }
+    while at.eat(',') {
+        let key = key(at, keys, &mut seen)?;
+        value(at, key)?;
+    }
+    Ok(())
+}
+
+/// Parses `key=` and returns the key's index; `seen` has a bit for each key that was there.
+fn key(
+    at: &mut Cursor<'_>,
+    keys: &'static [&'static str],
+    seen: &mut u32,
+) -> Result<usize, NameError> {
+    let start = *at;
+    let key = at.take_while(is_key_char);
+    if key.is_empty() {
+        return at.expected("a key");
+    }
+    let Some(index) = keys.iter().position(|known| *known == key) else {
+        let key = key.to_owned();
+        return start.fail(Reason::UnknownKey { key, known: keys });
+    };
+    if *seen & 1 << index != 0 {
+        return start.fail(Reason::Repeated(key.to_owned()));
+    }
+    *seen |= 1 << index;
+    if !at.eat('=') {
+        return at.expected("`=`");
+    }
+    Ok(index)
+}
+
+fn text(at: &mut Cursor<'_>, what: &'static str) -> Result<String, NameError> {
+    let start = *at;
+    let mut text = String::new();
+    while let Some(c) = at.literal(VALUE_ENDS) {
+        text.push(c);
+    }
+    if text.is_empty() {
+        return start.expected(what);
+    }
+    Ok(text)
+}

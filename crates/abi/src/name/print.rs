@@ -1,0 +1,168 @@
+//! From a [`PortName`] to the string that parses to it.
+
+use core::fmt::{self, Display, Formatter, Write};
+
+use super::options::VALUE_ENDS;
+use super::parse::NAME_ENDS;
+use super::{Conf, Extmem, Flags, Kind, MemId, Memory, Offsets, PipeEnd, PortName, Rings};
+
+impl Display for PortName {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        match self.kind {
+            Kind::Pcap => return f.write_str(&self.name),
+            Kind::Vfio => f.write_str(&self.name)?,
+            _ => doubled(f, &self.name, NAME_ENDS)?,
+        }
+        if let Some(pipe) = &self.pipe {
+            write!(f, "{pipe}")?;
+        }
+        write!(f, "{}{}", self.rings, self.flags)?;
+        if let Some(memory) = &self.memory {
+            write!(f, "{memory}")?;
+        }
+        write!(f, "{}", self.conf)?;
+        match &self.offsets {
+            Some(offsets) => write!(f, "{offsets}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Writes `text` with each of `ends` in it twice.
+fn doubled(f: &mut Formatter<'_>, text: &str, ends: &str) -> fmt::Result {
+    for c in text.chars() {
+        if ends.contains(c) {
+            f.write_char(c)?;
+        }
+        f.write_char(c)?;
+    }
+    Ok(())
+}
+
+/// The prefix, with its colon.
+impl Display for Kind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Vale { switch } => write!(f, "vale{switch}:"),
+            Self::Netmap => f.write_str("netmap:"),
+            Self::Xdp => f.write_str("xdp:"),
+            Self::Packet => f.write_str("packet:"),
+            Self::Tap => f.write_str("tap:"),
+            Self::Kernel => f.write_str("kernel:"),
+            Self::Vfio => f.write_str("vfio:"),
+            Self::Pcap => f.write_str("pcap:"),
+            Self::Null => f.write_str("null:"),
+        }
+    }
+}
+
+impl Display for PipeEnd {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.role.sign(), self.id)
+    }
+}
+
+impl Display for Rings {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => Ok(()),
+            Self::One(ring) => write!(f, "-{ring}"),
+            Self::NicAndHost => f.write_str("*"),
+            Self::Host => f.write_str("^"),
+            Self::OneHost(ring) => write!(f, "^{ring}"),
+        }
+    }
+}
+
+impl Display for Flags {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if *self != Self::NONE {
+            f.write_char('/')?;
+        }
+        self.letters().try_for_each(|letter| f.write_char(letter))
+    }
+}
+
+impl Display for MemId {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl Display for Memory {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Region(id) => write!(f, "@{id}"),
+            Self::SharedWith(port) => {
+                f.write_str("@share:port=")?;
+                doubled(f, port, VALUE_ENDS)
+            }
+            Self::External(extmem) => write!(f, "{extmem}"),
+        }
+    }
+}
+
+impl Display for Extmem {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("@extmem:file=")?;
+        doubled(f, &self.file, VALUE_ENDS)?;
+        let pools = [("if", self.interfaces), ("ring", self.rings), ("buf", self.buffers)];
+        for (word, pool) in pools {
+            for (what, number) in [("num", pool.num), ("size", pool.size)] {
+                if let Some(number) = number {
+                    write!(f, ",{word}-{what}={number}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for Conf {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut list = List { f, sign: "@conf:" };
+        list.pair("", "rings", self.tx_rings, self.rx_rings)?;
+        list.pair("host-", "rings", self.host_tx_rings, self.host_rx_rings)?;
+        list.pair("", "slots", self.tx_slots, self.rx_slots)
+    }
+}
+
+/// A list of `key=number`, whose first element is preceded by another sign than the rest.
+struct List<'a, 'f> {
+    f: &'a mut Formatter<'f>,
+    sign: &'static str,
+}
+
+impl List<'_, '_> {
+    /// Writes one key for both directions where they agree.
+    fn pair<N: Display + PartialEq>(
+        &mut self,
+        side: &str,
+        what: &str,
+        tx: Option<N>,
+        rx: Option<N>,
+    ) -> fmt::Result {
+        if tx == rx {
+            return self.one(side, "", what, tx);
+        }
+        self.one(side, "tx-", what, tx)?;
+        self.one(side, "rx-", what, rx)
+    }
+
+    fn one<N: Display>(&mut self, side: &str, dir: &str, what: &str, n: Option<N>) -> fmt::Result {
+        let Some(n) = n else { return Ok(()) };
+        let sign = core::mem::replace(&mut self.sign, ",");
+        write!(self.f, "{sign}{side}{dir}{what}={n}")
+    }
+}
+
+impl Display for Offsets {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "@offset:initial={}", self.initial)?;
+        match self.bits {
+            Some(bits) => write!(f, ",bits={bits}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Between a [`PortName`] and the request that binds it.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::num::{NonZeroU16, NonZeroU32};
+
+use super::{Conf, Flags, Kind, MemId, Memory, PipeEnd, PortName, Rings, Role};
+use crate::request::{
+    NETMAP_REQ_IFNAMSIZ, NETMAP_REQ_REGISTER, NR_REG_ALL_NIC, NR_REG_NIC_SW, NR_REG_ONE_NIC,
+    NR_REG_ONE_SW, NR_REG_SW, NmreqHeader, NmreqRegister,
+};
+use crate::ring::NETMAP_API;
+
+/// Why a request names no port.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// `nr_name` is not UTF-8 up to its NUL, or is empty.
+    #[error("the request has no readable name")]
+    Unreadable,
+    /// `nr_name` is no name that a port can have.
+    #[error("the request names no port: {0:?}")]
+    NoPort(String),
+    /// `nr_mode` asks for no set of rings that a name can express.
+    #[error("mode {0} has no name")]
+    Mode(u32),
+}
+
+impl Rings {
+    /// The values for `nr_mode` and `nr_ringid`.
+    #[must_use]
+    pub const fn mode(self) -> (u32, u16) {
+        match self {
+            Self::All => (NR_REG_ALL_NIC, 0),
+            Self::One(ring) => (NR_REG_ONE_NIC, ring),
+            Self::NicAndHost => (NR_REG_NIC_SW, 0),
+            Self::Host => (NR_REG_SW, 0),
+            Self::OneHost(ring) => (NR_REG_ONE_SW, ring),
+        }
+    }
+
+    /// The rings that these values of `nr_mode` and `nr_ringid` stand for; `None` for the
+    /// modes that no name has (the default, the null and the old pipe modes).
+    #[must_use]
+    pub const fn from_mode(nr_mode: u32, nr_ringid: u16) -> Option<Self> {
+        match nr_mode {
+            NR_REG_ALL_NIC => Some(Self::All),
+            NR_REG_ONE_NIC => Some(Self::One(nr_ringid)),
+            NR_REG_NIC_SW => Some(Self::NicAndHost),
+            NR_REG_SW => Some(Self::Host),
+            NR_REG_ONE_SW => Some(Self::OneHost(nr_ringid)),
+            _ => None,
+        }
+    }
+}
+
+impl Kind {
+    /// Bytes of the switch and its colon in a request's name.
+    pub(super) fn request_prefix_len(&self) -> usize {
+        match self {
+            Self::Vale { switch } => "vale:".len() + switch.len(),
+            _ => 0,
+        }
+    }
+}
+
+impl PortName {
+    /// The name as `nr_name` carries it, `eth0{1` or `vale0:a`; `None` for the kinds that
+    /// netmap does not know.
+    #[must_use]
+    pub fn request_name(&self) -> Option<String> {
+        let pipe = self.pipe.as_ref().map(PipeEnd::to_string).unwrap_or_default();
+        match &self.kind {
+            Kind::Netmap => Some(format!("{}{pipe}", self.name)),
+            kind @ Kind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
+            _ => None,
+        }
+    }
+
+    /// The header of the request that binds this port, without addresses; `None` for the
+    /// kinds that netmap does not know.
+    #[must_use]
+    pub fn to_header(&self) -> Option<NmreqHeader> {
+        let name = self.request_name()?;
+        let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
+        // A name longer than that comes from no parser; the final NUL stays in any case.
+        let len = name.len().min(NETMAP_REQ_IFNAMSIZ - 1);
+        nr_name[..len].copy_from_slice(&name.as_bytes()[..len]);
+        Some(NmreqHeader {
+            nr_version: NETMAP_API,
+            nr_reqtype: NETMAP_REQ_REGISTER,
+            nr_name,
+            ..NmreqHeader::default()
+        })
+    }
+
+    /// The body of that request.
+    ///
+    /// External memory and offsets travel as options beside it, and the region of another
+    /// port has to be asked for by that port's name first: these stay 0 here.
+    #[must_use]
+    pub fn to_register(&self) -> NmreqRegister {
+        let (nr_mode, nr_ringid) = self.rings.mode();
+        let rings = |wish: Option<NonZeroU16>| wish.map_or(0, NonZeroU16::get);
+        let slots = |wish: Option<NonZeroU32>| wish.map_or(0, NonZeroU32::get);
+        NmreqRegister {
+            nr_tx_slots: slots(self.conf.tx_slots),
+            nr_rx_slots: slots(self.conf.rx_slots),
+            nr_tx_rings: rings(self.conf.tx_rings),
+            nr_rx_rings: rings(self.conf.rx_rings),
+            nr_host_tx_rings: rings(self.conf.host_tx_rings),
+            nr_host_rx_rings: rings(self.conf.host_rx_rings),
+            nr_mem_id: match self.memory {
+                Some(Memory::Region(MemId(id))) => id.get(),
+                _ => 0,
+            },
+            nr_ringid,
+            nr_mode,
+            nr_flags: self.flags.nr_flags(),
+            ..NmreqRegister::default()
+        }
+    }
+
+    /// The name that a request to bind amounts to.
+    ///
+    /// The name of a request is taken as it is: a `-` in it belongs to the name. Flags that
+    /// no name carries are left out.
+    ///
+    /// # Errors
+    /// [`RequestError`] if the request names no port, or rings that no name has.
+    pub fn from_request(nr_name: &[u8], register: &NmreqRegister) -> Result<Self, RequestError> {
+        let mut port = Self::from_request_name(nr_name)?;
+        port.rings = Rings::from_mode(register.nr_mode, register.nr_ringid)
+            .ok_or(RequestError::Mode(register.nr_mode))?;
+        port.flags = Flags::from_nr_flags(register.nr_flags);
+        port.memory = NonZeroU16::new(register.nr_mem_id).map(|id| Memory::Region(MemId(id)));
+        port.conf = Conf {
+            tx_rings: NonZeroU16::new(register.nr_tx_rings),
+            rx_rings: NonZeroU16::new(register.nr_rx_rings),
+            host_tx_rings: NonZeroU16::new(register.nr_host_tx_rings),
+            host_rx_rings: NonZeroU16::new(register.nr_host_rx_rings),
+            tx_slots: NonZeroU32::new(register.nr_tx_slots),
+            rx_slots: NonZeroU32::new(register.nr_rx_slots),
+        };
+        Ok(port)
+    }
+
+    /// The port that a request's name stands for, with all its rings and no wishes.
+    ///
+    /// # Errors
+    /// [`RequestError`] if there is no such name.
+    pub fn from_request_name(nr_name: &[u8]) -> Result<Self, RequestError> {
+        let name = nr_name.split(|b| *b == 0).next().unwrap_or_default();
+        let name = core::str::from_utf8(name).map_err(|_| RequestError::Unreadable)?;
+        if name.is_empty() {
+            return Err(RequestError::Unreadable);
+        }
+        let port = split_request_name(name);
+        // A stranger wrote the name: only what prints as a name and parses back is one.
+        match Self::parse(&port.to_string()) {
+            Ok(parsed) if parsed == port => Ok(port),
+            _ => Err(RequestError::NoPort(name.to_string())),
+        }
+    }
+}
+
+/// Takes a request's name apart without judging the parts.
+fn split_request_name(name: &str) -> PortName {
+    let (kind, name) = match name.strip_prefix("vale").and_then(|rest| rest.split_once(':')) {
+        Some((switch, name)) => (Kind::Vale { switch: switch.to_string() }, name),
+        None => (Kind::Netmap, name),
+    };
+    let Some(sign) = name.rfind(|c| Role::from_sign(c).is_some()) else {
+        return PortName::new(kind, name.to_string());
+    };
+    let (parent, end) = name.split_at(sign);
+    let mut chars = end.chars();
+    let role = chars.next().and_then(Role::from_sign);
+    let id = chars.as_str().to_string();
+    let mut port = PortName::new(kind, parent.to_string());
+    port.pipe = role.map(|role| PipeEnd { role, id });
+    port
+}
