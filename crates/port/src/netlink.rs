@@ -1,0 +1,218 @@
+//! Links and addresses by rtnetlink: what the hidden host link and the demo need. Each call is
+//! one request and its acknowledgement, in the network namespace of the calling thread.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+/// A connection to rtnetlink.
+#[derive(Debug)]
+pub struct Netlink {
+    socket: Socket,
+}
+
+/// A link as the kernel lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// Interface index.
+    pub index: u32,
+    /// Interface name.
+    pub name: String,
+    /// Whether it is set up.
+    pub up: bool,
+    /// MTU in bytes.
+    pub mtu: u32,
+    /// `veth`, `tun`, …; empty for hardware.
+    pub kind: String,
+}
+
+impl Netlink {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self { socket })
+    }
+
+    /// Makes a pair of veth links; `peer` goes to the namespace `peer_netns`, if given. Both are
+    /// down, and neither gives itself IPv6 addresses.
+    ///
+    /// # Errors
+    /// The kernel's: `AlreadyExists`, `PermissionDenied`, …
+    pub fn add_veth(&self, name: &str, peer: &str, peer_netns: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let mut other = named(peer);
+        other.attributes.push(no_addresses());
+        if let Some(netns) = peer_netns {
+            other.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
+        }
+        let mut link = named(name);
+        link.attributes.push(no_addresses());
+        link.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
+        ]));
+        self.ask(RouteNetlinkMessage::NewLink(link), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Removes a link.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn delete(&self, index: u32) -> io::Result<()> {
+        self.ask(RouteNetlinkMessage::DelLink(by_index(index)), 0)
+    }
+
+    /// Sets a link up.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_up(&self, index: u32) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.header.flags = LinkFlags::Up;
+        link.header.change_mask = LinkFlags::Up;
+        self.ask(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Sets a link's MTU, in bytes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_mtu(&self, index: u32, mtu: u32) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.attributes.push(LinkAttribute::Mtu(mtu));
+        self.ask(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Moves a link to another network namespace.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_netns(&self, index: u32, netns: BorrowedFd<'_>) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
+        self.ask(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Gives a link an address with a prefix of this length.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn add_address(&self, index: u32, address: IpAddr, prefix_len: u8) -> io::Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.index = index;
+        message.header.prefix_len = prefix_len;
+        message.header.family = match address {
+            IpAddr::V4(_) => AddressFamily::Inet,
+            IpAddr::V6(_) => AddressFamily::Inet6,
+        };
+        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// All links of this namespace.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn links(&self) -> io::Result<Vec<Link>> {
+        self.send(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP)?;
+        let mut links = Vec::new();
+        self.answers(|message| {
+            if let RouteNetlinkMessage::NewLink(link) = message {
+                links.push(listed(&link));
+            }
+        })?;
+        Ok(links)
+    }
+
+    fn ask(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.send(message, flags | NLM_F_ACK)?;
+        self.answers(|_| ())
+    }
+
+    fn send(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        let mut packet = NetlinkMessage::from(message);
+        packet.header.flags = NLM_F_REQUEST | flags;
+        packet.finalize();
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.serialize(&mut bytes);
+        self.socket.send(&bytes, 0).map(drop)
+    }
+
+    /// Reads answers up to the acknowledgement or the end of the list.
+    fn answers(&self, mut each: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
+        loop {
+            let (datagram, _) = self.socket.recv_from_full()?;
+            let mut rest = &datagram[..];
+            while !rest.is_empty() {
+                let packet = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
+                match packet.payload {
+                    NetlinkPayload::Done(_) => return Ok(()),
+                    NetlinkPayload::Error(answer) if answer.code.is_some() => return Err(answer.to_io()),
+                    NetlinkPayload::Error(_) => return Ok(()),
+                    NetlinkPayload::InnerMessage(message) => each(message),
+                    _ => {}
+                }
+                // Messages are aligned to four bytes.
+                let len = (packet.header.length as usize).next_multiple_of(4).max(16);
+                rest = rest.get(len..).unwrap_or_default();
+            }
+        }
+    }
+}
+
+fn named(name: &str) -> LinkMessage {
+    let mut link = LinkMessage::default();
+    link.attributes.push(LinkAttribute::IfName(name.to_owned()));
+    link
+}
+
+fn by_index(index: u32) -> LinkMessage {
+    let mut link = LinkMessage::default();
+    link.header.index = index;
+    link
+}
+
+/// Keeps the kernel from sending router solicitations and the like by itself.
+fn no_addresses() -> LinkAttribute {
+    let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
+    LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])])
+}
+
+fn listed(message: &LinkMessage) -> Link {
+    let mut link = Link {
+        index: message.header.index,
+        name: String::new(),
+        up: message.header.flags.contains(LinkFlags::Up),
+        mtu: 0,
+        kind: String::new(),
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::LinkInfo(infos) => {
+                for info in infos {
+                    if let LinkInfo::Kind(kind) = info {
+                        link.kind = kind.to_string();
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    link
+}
