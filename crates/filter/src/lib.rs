@@ -1,4 +1,72 @@
-//! L0/L2 crate: see Cargo.toml.
+//! pcap filter expressions, compiled to a classic BPF program that has been checked.
+//!
+//! A text such as `tcp port 80 and not host 10.0.0.1` goes through these steps, one file each:
+//!
+//! ```text
+//! text -> lex -> parse -> ast (Filter) -> layers (tests on fields) -> codegen -> assembly -> check -> Program
+//! ```
+//!
+//! The language is that of pcap-filter(7) for Ethernet frames, as libpcap 1.10 understands it.
+//! What this crate leaves out on purpose (host names, header chains, other link types, ...) is
+//! refused by name with the reason, never misread.
+//!
+//! VLAN tags are expected inside the frame, where they were on the wire.
+//!
+//! # Invariants
+//! 1. A [`Program`] exists only after its check: it ends, jumps only forward, and stays inside
+//!    its own code and memory. So [`Program::run`] needs no error path.
+//! 2. The parser accepts only what can be compiled; what remains to fail afterwards is size.
+//!
+//! # Example
+//!
+//! ```
+//! let program = slipring_filter::compile("ip proto \\udp or arp")?;
+//! let mut frame = [0u8; 60];
+//! frame[12..14].copy_from_slice(&[0x08, 0x06]);
+//! assert_ne!(program.run(&frame, 60), 0);
+//!
+//! let error = slipring_filter::compile("tcp prt 80").unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "column 5: expected `and`, `or` or the end of the filter, found `prt`",
+//! );
+//! # Ok::<(), slipring_filter::FilterError>(())
+//! ```
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod assembly;
+mod ast;
+mod check;
+mod codegen;
+mod error;
+mod id;
+mod insn;
+mod layers;
+mod lex;
+mod names;
+mod parse;
+mod program;
+#[cfg(test)]
+mod tests;
+
+pub use ast::Filter;
+pub use check::ProgramError;
+pub use error::FilterError;
+pub use insn::Insn;
+pub use program::Program;
+
+/// The accept length of [`compile`], in bytes: the largest frame that capture programs keep.
+pub const DEFAULT_SNAP_LEN: u32 = 262_144;
+
+/// Compiles a filter expression; an empty one accepts every frame.
+///
+/// # Errors
+/// As [`Filter::parse`] and [`Filter::compile`].
+pub fn compile(text: &str) -> Result<Program, FilterError> {
+    Filter::parse(text)?.compile(DEFAULT_SNAP_LEN)
+}

@@ -1,0 +1,212 @@
+//! Turns instructions with labels into a program: places the labels and lengthens the jumps that
+//! do not fit into a byte.
+//!
+//! Jumps only lead forward, so code is written front to back, and whenever a label is placed all
+//! jumps to it are known. That also tells what the registers hold there; a load of what is
+//! already in the register is left out.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::insn::{self, Insn};
+
+/// A place in the program, perhaps not known yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Label(usize);
+
+#[derive(Debug, Clone, Copy)]
+enum Op {
+    Plain(Insn),
+    Branch { code: u16, k: u32, on_true: Label, on_false: Label },
+}
+
+/// What a register is known to hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// The result of this load from the frame.
+    Field { code: u16, at: u32 },
+    /// The result of this load behind the IPv4 header at `header`.
+    FieldAfter { header: u32, code: u16, at: u32 },
+    /// The length of the IPv4 header at this offset.
+    HeaderLen(u32),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Registers {
+    a: Option<Content>,
+    x: Option<Content>,
+}
+
+impl Registers {
+    /// What is certain when either may be the case.
+    fn or(self, other: Self) -> Self {
+        Self { a: self.a.filter(|_| self.a == other.a), x: self.x.filter(|_| self.x == other.x) }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// Index into the operations, once placed.
+    op: usize,
+    /// What the registers hold on every jump to here so far; `None` if there was no jump.
+    arriving: Option<Registers>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Assembly {
+    ops: Vec<Op>,
+    labels: Vec<Place>,
+    registers: Registers,
+}
+
+impl Assembly {
+    pub(crate) fn label(&mut self) -> Label {
+        self.labels.push(Place::default());
+        Label(self.labels.len() - 1)
+    }
+
+    /// Places a label here. What stands before it ends in a jump or return.
+    pub(crate) fn place(&mut self, label: Label) {
+        let op = self.ops.len();
+        let place = &mut self.labels[label.0];
+        place.op = op;
+        self.registers = place.arriving.unwrap_or_default();
+    }
+
+    /// Loads the field at a fixed place into A, unless it is there.
+    pub(crate) fn load(&mut self, code: u16, at: u32) {
+        let field = Some(Content::Field { code, at });
+        if self.registers.a != field {
+            self.ops.push(Op::Plain(Insn::new(code, at)));
+            self.registers.a = field;
+        }
+    }
+
+    /// Loads the field at `at` plus the length of the IPv4 header at `header`, unless it is in A.
+    pub(crate) fn load_after(&mut self, header: u32, code: u16, at: u32) {
+        let field = Some(Content::FieldAfter { header, code, at });
+        if self.registers.a != field {
+            self.load_header_len(header);
+            self.ops.push(Op::Plain(Insn::new(code, at)));
+            self.registers.a = field;
+        }
+    }
+
+    /// Loads the length of the IPv4 header at `header` into X, unless it is there.
+    pub(crate) fn load_header_len(&mut self, header: u32) {
+        let len = Some(Content::HeaderLen(header));
+        if self.registers.x != len {
+            self.ops.push(Op::Plain(Insn::new(insn::LDX_MSH, header)));
+            self.registers.x = len;
+        }
+    }
+
+    /// Any other instruction that is no jump.
+    pub(crate) fn emit(&mut self, code: u16, k: u32) {
+        self.ops.push(Op::Plain(Insn::new(code, k)));
+        match code {
+            insn::ST | insn::RET_K => {}
+            insn::TAX => self.registers.x = None,
+            _ => self.registers.a = None,
+        }
+    }
+
+    pub(crate) fn branch(&mut self, code: u16, k: u32, on_true: Label, on_false: Label) {
+        self.ops.push(Op::Branch { code, k, on_true, on_false });
+        for label in [on_true, on_false] {
+            let arriving = &mut self.labels[label.0].arriving;
+            let merged = arriving.map_or(self.registers, |before| before.or(self.registers));
+            *arriving = Some(merged);
+        }
+    }
+
+    /// The finished instructions. Every label jumped to has been placed.
+    pub(crate) fn finish(self) -> Vec<Insn> {
+        let mut layout = Layout::new(&self);
+        while layout.lengthen() {}
+        layout.insns()
+    }
+}
+
+/// The places of all operations while jumps are being lengthened.
+///
+/// A far target gets an unconditional jump of its own right behind the branch:
+/// `branch -> [ja true] [ja false]`.
+struct Layout<'a> {
+    assembly: &'a Assembly,
+    /// Which targets of each operation are far: true, false.
+    far: Vec<(bool, bool)>,
+    /// Where each operation begins; one more at the end.
+    starts: Vec<usize>,
+}
+
+impl<'a> Layout<'a> {
+    fn new(assembly: &'a Assembly) -> Self {
+        let count = assembly.ops.len();
+        Self { assembly, far: vec![(false, false); count], starts: (0..=count).collect() }
+    }
+
+    /// Marks targets that are too far as such and moves everything; false once all are in reach.
+    fn lengthen(&mut self) -> bool {
+        let mut changed = false;
+        for (i, op) in self.assembly.ops.iter().enumerate() {
+            let Op::Branch { on_true, on_false, .. } = op else {
+                continue;
+            };
+            let reach = |label: &Label| self.distance(i, *label) <= usize::from(u8::MAX);
+            let far = (self.far[i].0 || !reach(on_true), self.far[i].1 || !reach(on_false));
+            changed |= far != self.far[i];
+            self.far[i] = far;
+        }
+        let mut start = 0;
+        for (i, &(true_far, false_far)) in self.far.iter().enumerate() {
+            self.starts[i] = start;
+            start += 1 + usize::from(true_far) + usize::from(false_far);
+        }
+        self.starts[self.far.len()] = start;
+        changed
+    }
+
+    /// Instructions between operation `i` and a label behind it.
+    fn distance(&self, i: usize, label: Label) -> usize {
+        self.starts[self.assembly.labels[label.0].op] - self.starts[i] - 1
+    }
+
+    fn insns(&self) -> Vec<Insn> {
+        let mut insns = Vec::with_capacity(self.starts[self.far.len()]);
+        for (i, op) in self.assembly.ops.iter().enumerate() {
+            match *op {
+                Op::Plain(insn) => insns.push(insn),
+                Op::Branch { code, k, on_true, on_false } => {
+                    self.branch(i, Insn::new(code, k), on_true, on_false, &mut insns)
+                }
+            }
+        }
+        insns
+    }
+
+    fn branch(
+        &self,
+        i: usize,
+        branch: Insn,
+        on_true: Label,
+        on_false: Label,
+        insns: &mut Vec<Insn>,
+    ) {
+        let (true_far, false_far) = self.far[i];
+        let mut jumps = Vec::new();
+        let mut skip = |label: Label, far: bool| {
+            let distance = self.distance(i, label);
+            if !far {
+                return distance as u8;
+            }
+            let slot = jumps.len();
+            jumps.push(Insn::new(insn::JA, (distance - slot - 1) as u32));
+            slot as u8
+        };
+        let jt = skip(on_true, true_far);
+        let jf = skip(on_false, false_far);
+        insns.push(Insn { jt, jf, ..branch });
+        insns.append(&mut jumps);
+    }
+}

@@ -1,0 +1,323 @@
+//! The syntax tree of a filter, and how it prints.
+//!
+//! A tree is normal: abbreviated lists are written out, keywords such as `tcp` are the tests
+//! they stand for, and a chain of one operator is one node. It prints as an expression that
+//! parses back to the same tree.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use alloc::{format, vec};
+use core::fmt::{self, Display, Formatter};
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::names::{self, Layer, Protocol};
+
+/// A parsed filter expression. It prints in a normal form that parses back to the same filter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// `None` is the empty expression, which accepts every frame.
+    pub(crate) expr: Option<Expr>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expr {
+    Test(Primitive),
+    Not(Box<Expr>),
+    /// Two or more, none of them an `And`.
+    And(Vec<Expr>),
+    /// Two or more, none of them an `Or`.
+    Or(Vec<Expr>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Join {
+    And,
+    Or,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Primitive {
+    /// An Ethernet type, or up to 1500 the service access point of an LLC frame.
+    EtherProto(u32),
+    IpProto {
+        layer: Layer,
+        number: u32,
+    },
+    Mac {
+        direction: Direction,
+        address: [u8; 6],
+    },
+    Net4 {
+        carrier: Carrier,
+        direction: Direction,
+        address: u32,
+        mask: u32,
+    },
+    Net6 {
+        direction: Direction,
+        address: Ipv6Addr,
+        prefix_len: u8,
+    },
+    Ports {
+        transport: Transport,
+        direction: Direction,
+        low: u16,
+        high: u16,
+    },
+    EtherBroadcast,
+    EtherMulticast,
+    IpMulticast,
+    Ip6Multicast,
+    Vlan(Option<u16>),
+    Mpls(Option<u32>),
+    Pppoes(Option<u16>),
+    Relation(Relation),
+}
+
+/// Which end of a conversation an address or port is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Either,
+    Both,
+    Src,
+    Dst,
+}
+
+/// The protocols whose header an IPv4 address is looked for in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Any,
+    Ip,
+    Arp,
+    Rarp,
+}
+
+/// The protocols whose header a port is looked for in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Any,
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Relation {
+    pub(crate) op: RelationOp,
+    pub(crate) left: Arith,
+    pub(crate) right: Arith,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RelationOp {
+    Eq,
+    Ne,
+    Gt,
+    Ge,
+    Lt,
+    Le,
+}
+
+/// An arithmetic expression on unsigned 32-bit numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Arith {
+    Number(u32),
+    /// The frame's length on the wire, in bytes.
+    Len,
+    Load {
+        /// One that [`is_indexable`].
+        base: Protocol,
+        index: Box<Arith>,
+        size: Size,
+    },
+    Neg(Box<Arith>),
+    Binary(BinaryOp, Box<Arith>, Box<Arith>),
+}
+
+/// The size of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    Byte,
+    Half,
+    Word,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+}
+
+/// Whether `protocol[...]` has a meaning: its header has a known place.
+pub(crate) fn is_indexable(protocol: Protocol) -> bool {
+    match protocol {
+        Protocol::Link => true,
+        // LLC protocols have no header of their own that could be indexed.
+        Protocol::Ether(kind) => kind > 1500,
+        Protocol::Transport { number, .. } => !matches!(number, 50 | 51),
+    }
+}
+
+impl Expr {
+    /// Joins two expressions, flattening chains of one operator; order stays, for it matters
+    /// once a `vlan` shifts what follows.
+    pub(crate) fn join(join: Join, left: Self, right: Self) -> Self {
+        let mut parts = left.into_parts(join);
+        parts.extend(right.into_parts(join));
+        match join {
+            Join::And => Self::And(parts),
+            Join::Or => Self::Or(parts),
+        }
+    }
+
+    fn into_parts(self, join: Join) -> Vec<Self> {
+        match (join, self) {
+            (Join::And, Self::And(parts)) | (Join::Or, Self::Or(parts)) => parts,
+            (_, other) => vec![other],
+        }
+    }
+}
+
+impl Display for Filter {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.expr.as_ref().map_or(Ok(()), |expr| expr.fmt(f))
+    }
+}
+
+impl Display for Expr {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Test(primitive) => primitive.fmt(f),
+            Self::Not(inner) => {
+                f.write_str("not ")?;
+                inner.fmt_part(f)
+            }
+            Self::And(parts) => fmt_chain(f, parts, " and "),
+            Self::Or(parts) => fmt_chain(f, parts, " or "),
+        }
+    }
+}
+
+impl Expr {
+    fn fmt_part(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Test(_) | Self::Not(_) => self.fmt(f),
+            Self::And(_) | Self::Or(_) => write!(f, "({self})"),
+        }
+    }
+}
+
+fn fmt_chain(f: &mut Formatter<'_>, parts: &[Expr], separator: &str) -> fmt::Result {
+    for (i, part) in parts.iter().enumerate() {
+        if i > 0 {
+            f.write_str(separator)?;
+        }
+        part.fmt_part(f)?;
+    }
+    Ok(())
+}
+
+impl Display for Primitive {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::EtherProto(number) => write!(f, "ether proto {number:#x}"),
+            Self::IpProto { layer, number } => write!(f, "{layer}proto {number}"),
+            Self::Mac { direction, address } => {
+                let [a, b, c, d, e, g] = address;
+                write!(f, "ether {direction}host {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+            }
+            Self::Net4 { carrier, direction, address, mask } => {
+                let address = Ipv4Addr::from(*address);
+                write!(f, "{carrier}{direction}")?;
+                match *mask {
+                    u32::MAX => write!(f, "host {address}"),
+                    mask => write!(f, "net {address} mask {}", Ipv4Addr::from(mask)),
+                }
+            }
+            Self::Net6 { direction, address, prefix_len } => {
+                write!(f, "{direction}net {address}/{prefix_len}")
+            }
+            Self::Ports { transport, direction, low, high } => {
+                write!(f, "{transport}{direction}portrange {low}-{high}")
+            }
+            Self::EtherBroadcast => f.write_str("ether broadcast"),
+            Self::EtherMulticast => f.write_str("ether multicast"),
+            Self::IpMulticast => f.write_str("ip multicast"),
+            Self::Ip6Multicast => f.write_str("ip6 multicast"),
+            Self::Vlan(id) => fmt_tag(f, "vlan", *id),
+            Self::Mpls(label) => fmt_tag(f, "mpls", *label),
+            Self::Pppoes(session) => fmt_tag(f, "pppoes", *session),
+            Self::Relation(Relation { op, left, right }) => write!(f, "{left} {op} {right}"),
+        }
+    }
+}
+
+fn fmt_tag<N: Display>(f: &mut Formatter<'_>, keyword: &str, number: Option<N>) -> fmt::Result {
+    match number {
+        Some(number) => write!(f, "{keyword} {number}"),
+        None => f.write_str(keyword),
+    }
+}
+
+impl Display for Arith {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Len => f.write_str("len"),
+            Self::Load { base, index, size } => {
+                let bytes = size.bytes();
+                write!(f, "{base}[{index}:{bytes}]")
+            }
+            Self::Neg(inner) => write!(f, "-{inner}"),
+            Self::Binary(op, left, right) => write!(f, "({left} {op} {right})"),
+        }
+    }
+}
+
+impl Display for Protocol {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (names::keyword(*self), self) {
+            (Some(name), _) => f.write_str(name),
+            (None, other) => f.write_str(&format!("{other:?}")),
+        }
+    }
+}
+
+impl Size {
+    pub(crate) const fn bytes(self) -> u32 {
+        match self {
+            Self::Byte => 1,
+            Self::Half => 2,
+            Self::Word => 4,
+        }
+    }
+}
+
+/// Qualifiers print with the space that separates them, so that the default prints nothing.
+macro_rules! prints_as {
+    ($type:ty { $($variant:ident => $text:literal),* $(,)? }) => {
+        impl Display for $type {
+            fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $text),* })
+            }
+        }
+    };
+}
+
+prints_as!(Layer { Any => "", Ip => "ip ", Ip6 => "ip6 " });
+prints_as!(Direction { Either => "", Both => "src and dst ", Src => "src ", Dst => "dst " });
+prints_as!(Carrier { Any => "", Ip => "ip ", Arp => "arp ", Rarp => "rarp " });
+prints_as!(Transport { Any => "", Tcp => "tcp ", Udp => "udp ", Sctp => "sctp " });
+prints_as!(RelationOp { Eq => "=", Ne => "!=", Gt => ">", Ge => ">=", Lt => "<", Le => "<=" });
+prints_as!(BinaryOp {
+    Add => "+", Sub => "-", Mul => "*", Div => "/", Mod => "%",
+    And => "&", Or => "|", Xor => "^", Shl => "<<", Shr => ">>",
+});

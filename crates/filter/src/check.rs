@@ -1,0 +1,179 @@
+//! The check that every program passes before it may run: the rules of the kernel's validator,
+//! so that what passes here can also be attached to a socket.
+
+use alloc::vec;
+
+use crate::insn::{self, Insn, MAX_INSNS};
+
+/// Why a program may not run. `at` is the index of the instruction at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// There is no instruction.
+    #[error("the program is empty")]
+    Empty,
+    /// There are more instructions than a kernel takes.
+    #[error("the program has {insns} instructions, more than {limit}")]
+    TooLong {
+        /// Instructions found.
+        insns: usize,
+        /// Instructions allowed.
+        limit: usize,
+    },
+    /// The operation code is unknown.
+    #[error("instruction {at}: unknown operation code {code:#06x}")]
+    UnknownCode {
+        /// Index of the instruction.
+        at: usize,
+        /// Its operation code.
+        code: u16,
+    },
+    /// A jump leaves the program.
+    #[error("instruction {at}: jump beyond the end of the program")]
+    JumpOutOfRange {
+        /// Index of the instruction.
+        at: usize,
+    },
+    /// A memory slot that does not exist.
+    #[error("instruction {at}: there is no memory slot {slot}")]
+    NoSuchSlot {
+        /// Index of the instruction.
+        at: usize,
+        /// The slot.
+        slot: u32,
+    },
+    /// A memory slot that some way through the program has not written yet.
+    #[error("instruction {at}: memory slot {slot} may be read before it is written")]
+    SlotNotWritten {
+        /// Index of the instruction.
+        at: usize,
+        /// The slot.
+        slot: u32,
+    },
+    /// Division or remainder by the constant 0.
+    #[error("instruction {at}: division by zero")]
+    DivisionByZero {
+        /// Index of the instruction.
+        at: usize,
+    },
+    /// A shift by a constant above 31.
+    #[error("instruction {at}: shift by {bits} bits, more than 31")]
+    ShiftTooFar {
+        /// Index of the instruction.
+        at: usize,
+        /// Bits to shift by.
+        bits: u32,
+    },
+    /// An offset that the kernel would take as negative, which means ancillary data there.
+    #[error("instruction {at}: offset {offset:#010x} is not inside a frame")]
+    NegativeOffset {
+        /// Index of the instruction.
+        at: usize,
+        /// The offset.
+        offset: u32,
+    },
+    /// The last instruction is no return, so the program could run off its end.
+    #[error("the last instruction does not return")]
+    NoReturn,
+}
+
+/// Checks a whole program.
+pub(crate) fn check(insns: &[Insn]) -> Result<(), ProgramError> {
+    let Some(last) = insns.last() else {
+        return Err(ProgramError::Empty);
+    };
+    if insns.len() > MAX_INSNS {
+        return Err(ProgramError::TooLong { insns: insns.len(), limit: MAX_INSNS });
+    }
+    for (at, insn) in insns.iter().enumerate() {
+        check_code(at, insn)?;
+        check_operand(at, insn)?;
+        check_jumps(at, insn, insns.len())?;
+    }
+    if !matches!(last.code, insn::RET_K | insn::RET_A) {
+        return Err(ProgramError::NoReturn);
+    }
+    check_slots_written(insns)
+}
+
+/// Whether an instruction is a conditional jump.
+pub(crate) fn is_branch(code: u16) -> bool {
+    matches!(code & !insn::X, insn::JEQ | insn::JGT | insn::JGE | insn::JSET)
+}
+
+fn check_code(at: usize, insn: &Insn) -> Result<(), ProgramError> {
+    use crate::insn::*;
+    let known = match insn.code {
+        LD_IMM | LD_MEM | LD_LEN | LDX_IMM | LDX_MEM | LDX_LEN | LDX_MSH | ST | STX => true,
+        LD_W_ABS | LD_H_ABS | LD_B_ABS | LD_W_IND | LD_H_IND | LD_B_IND => true,
+        NEG | JA | RET_K | RET_A | TAX | TXA => true,
+        code => matches!(
+            code & !X,
+            ADD | SUB | MUL | DIV | OR | AND | LSH | RSH | MOD | XOR | JEQ | JGT | JGE | JSET
+        ),
+    };
+    if known {
+        return Ok(());
+    }
+    Err(ProgramError::UnknownCode { at, code: insn.code })
+}
+
+fn check_operand(at: usize, insn: &Insn) -> Result<(), ProgramError> {
+    use crate::insn::*;
+    let k = insn.k;
+    match insn.code {
+        DIV | MOD if k == 0 => Err(ProgramError::DivisionByZero { at }),
+        LSH | RSH if k > 31 => Err(ProgramError::ShiftTooFar { at, bits: k }),
+        LD_MEM | LDX_MEM | ST | STX if k as usize >= MEM_SLOTS => {
+            Err(ProgramError::NoSuchSlot { at, slot: k })
+        }
+        LD_W_ABS | LD_H_ABS | LD_B_ABS | LDX_MSH if k >= FIRST_NEGATIVE_OFFSET => {
+            Err(ProgramError::NegativeOffset { at, offset: k })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_jumps(at: usize, insn: &Insn, len: usize) -> Result<(), ProgramError> {
+    let farthest = if insn.code == insn::JA {
+        insn.k as usize
+    } else if is_branch(insn.code) {
+        usize::from(insn.jt.max(insn.jf))
+    } else {
+        return Ok(());
+    };
+    // Distances count from the next instruction, so none can lead backwards.
+    if farthest >= len - at - 1 {
+        return Err(ProgramError::JumpOutOfRange { at });
+    }
+    Ok(())
+}
+
+/// Walks the program once, front to back, with the set of slots written on *every* way to each
+/// instruction; one pass is enough because jumps only lead forward.
+fn check_slots_written(insns: &[Insn]) -> Result<(), ProgramError> {
+    const UNREACHED: u16 = u16::MAX;
+    let mut arriving = vec![UNREACHED; insns.len()];
+    let mut written = 0u16;
+    for (at, insn) in insns.iter().enumerate() {
+        written &= arriving[at];
+        match insn.code {
+            insn::ST | insn::STX => written |= 1 << insn.k,
+            insn::LD_MEM | insn::LDX_MEM if written & (1 << insn.k) == 0 => {
+                return Err(ProgramError::SlotNotWritten { at, slot: insn.k });
+            }
+            insn::JA => {
+                arriving[at + 1 + insn.k as usize] &= written;
+                written = UNREACHED;
+            }
+            insn::RET_K | insn::RET_A => written = UNREACHED,
+            code if is_branch(code) => {
+                arriving[at + 1 + usize::from(insn.jt)] &= written;
+                arriving[at + 1 + usize::from(insn.jf)] &= written;
+                written = UNREACHED;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

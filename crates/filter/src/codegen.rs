@@ -1,0 +1,281 @@
+//! Turns conditions and arithmetic into instructions.
+//!
+//! Conditions become short-circuit jumps. Arithmetic leaves its value in A; the left operand
+//! waits in scratch memory while the right one is computed.
+
+use crate::assembly::{Assembly, Label};
+use crate::ast::{Arith, BinaryOp, Filter, Relation, RelationOp, Size};
+use crate::check::ProgramError;
+use crate::error::FilterError;
+use crate::insn::{self, FIRST_NEGATIVE_OFFSET, MAX_INSNS, MEM_SLOTS};
+use crate::layers::{self, Compare, Cond, FieldTest, Offsets, Place};
+use crate::names::Protocol;
+use crate::program::{self, Program};
+
+type Generated = Result<(), FilterError>;
+
+impl Filter {
+    /// Compiles the filter to a program that keeps `snap_len` bytes of the frames it accepts.
+    ///
+    /// # Errors
+    /// [`FilterError::TooManyValues`] or [`FilterError::TooLong`].
+    pub fn compile(&self, snap_len: u32) -> Result<Program, FilterError> {
+        let mut assembly = Assembly::default();
+        if let Some(expr) = &self.expr {
+            let (accept, refuse) = (assembly.label(), assembly.label());
+            Generator { assembly: &mut assembly }.cond(&layers::lower(expr), accept, refuse)?;
+            assembly.place(refuse);
+            assembly.emit(insn::RET_K, 0);
+            assembly.place(accept);
+        }
+        assembly.emit(insn::RET_K, snap_len);
+        let insns = assembly.finish();
+        let count = insns.len();
+        Program::from_raw(insns).map_err(|error| too_long(error, count))
+    }
+}
+
+/// Length is the only rule of the check that generated code can break.
+fn too_long(error: ProgramError, insns: usize) -> FilterError {
+    debug_assert!(matches!(error, ProgramError::TooLong { .. }), "{error}");
+    FilterError::TooLong { insns, limit: MAX_INSNS }
+}
+
+struct Generator<'a> {
+    assembly: &'a mut Assembly,
+}
+
+impl Generator<'_> {
+    fn cond(&mut self, cond: &Cond<'_>, on_true: Label, on_false: Label) -> Generated {
+        match cond {
+            Cond::Field(test) => {
+                self.field(*test, on_true, on_false);
+                Ok(())
+            }
+            Cond::Relation(relation, offsets) => {
+                self.relation(relation, *offsets, on_true, on_false)
+            }
+            Cond::Not(inner) => self.cond(inner, on_false, on_true),
+            Cond::All(parts) => self.chain(parts, |next| (next, on_false), (on_true, on_false)),
+            Cond::Any(parts) => self.chain(parts, |next| (on_true, next), (on_true, on_false)),
+        }
+    }
+
+    /// All parts but the last lead to the next one or out; the last leads out either way.
+    fn chain(
+        &mut self,
+        parts: &[Cond<'_>],
+        to_next: impl Fn(Label) -> (Label, Label),
+        (on_true, on_false): (Label, Label),
+    ) -> Generated {
+        let Some((last, before)) = parts.split_last() else {
+            return Ok(());
+        };
+        for part in before {
+            let next = self.assembly.label();
+            let (on_true, on_false) = to_next(next);
+            self.cond(part, on_true, on_false)?;
+            self.assembly.place(next);
+        }
+        self.cond(last, on_true, on_false)
+    }
+
+    fn field(&mut self, test: FieldTest, on_true: Label, on_false: Label) {
+        match test.place {
+            Place::Frame(at) => self.assembly.load(load_abs(test.size), at),
+            Place::AfterIpv4 { header, offset } => {
+                self.assembly.load_after(header, load_ind(test.size), header + offset);
+            }
+        }
+        let jump = match test.compare {
+            Compare::Eq => insn::JEQ,
+            Compare::Gt => insn::JGT,
+            Compare::Ge => insn::JGE,
+        };
+        let is_bit_test = test.compare == Compare::Eq && test.mask != u32::MAX;
+        if is_bit_test && test.value == 0 {
+            self.assembly.branch(insn::JSET, test.mask, on_false, on_true);
+        } else if is_bit_test && test.value == test.mask && test.mask.is_power_of_two() {
+            self.assembly.branch(insn::JSET, test.mask, on_true, on_false);
+        } else {
+            if test.mask != u32::MAX {
+                self.assembly.emit(insn::AND, test.mask);
+            }
+            self.assembly.branch(jump, test.value, on_true, on_false);
+        }
+    }
+
+    fn relation(
+        &mut self,
+        relation: &Relation,
+        offsets: Offsets,
+        on_true: Label,
+        on_false: Label,
+    ) -> Generated {
+        let Relation { op, left, right } = relation;
+        let (jump, negated) = match op {
+            RelationOp::Eq => (insn::JEQ, false),
+            RelationOp::Ne => (insn::JEQ, true),
+            RelationOp::Gt => (insn::JGT, false),
+            RelationOp::Le => (insn::JGT, true),
+            RelationOp::Ge => (insn::JGE, false),
+            RelationOp::Lt => (insn::JGE, true),
+        };
+        let (on_true, on_false) = if negated { (on_false, on_true) } else { (on_true, on_false) };
+        if let (insn::JEQ, Some(0), Some((field, mask))) = (jump, fold(right), bit_test(left)) {
+            self.value(field, offsets, 0)?;
+            self.assembly.branch(insn::JSET, mask, on_false, on_true);
+        } else if let Some(k) = fold(right) {
+            self.value(left, offsets, 0)?;
+            self.assembly.branch(jump, k, on_true, on_false);
+        } else {
+            self.pair(left, right, offsets, 0)?;
+            self.assembly.branch(jump | insn::X, 0, on_true, on_false);
+        }
+        Ok(())
+    }
+
+    /// Leaves a value in A; memory from `slot` on is free.
+    fn value(&mut self, arith: &Arith, offsets: Offsets, slot: usize) -> Generated {
+        if let Some(number) = fold(arith) {
+            self.assembly.emit(insn::LD_IMM, number);
+            return Ok(());
+        }
+        match arith {
+            Arith::Number(number) => self.assembly.emit(insn::LD_IMM, *number),
+            Arith::Len => self.assembly.emit(insn::LD_LEN, 0),
+            Arith::Load { base, index, size } => {
+                return self.load(*base, index, *size, offsets, slot);
+            }
+            Arith::Neg(inner) => {
+                self.value(inner, offsets, slot)?;
+                self.assembly.emit(insn::NEG, 0);
+            }
+            Arith::Binary(op, left, right) => {
+                if let Some(k) = fold(right).filter(|&k| is_valid_constant(*op, k)) {
+                    self.value(left, offsets, slot)?;
+                    self.assembly.emit(alu_code(*op), k);
+                } else {
+                    self.pair(left, right, offsets, slot)?;
+                    self.assembly.emit(alu_code(*op) | insn::X, 0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves `left` in A and `right` in X.
+    fn pair(&mut self, left: &Arith, right: &Arith, offsets: Offsets, slot: usize) -> Generated {
+        if let Some(number) = fold(left) {
+            self.value(right, offsets, slot)?;
+            self.assembly.emit(insn::TAX, 0);
+            self.assembly.emit(insn::LD_IMM, number);
+            return Ok(());
+        }
+        if slot >= MEM_SLOTS {
+            return Err(FilterError::TooManyValues { limit: MEM_SLOTS });
+        }
+        self.value(left, offsets, slot)?;
+        self.assembly.emit(insn::ST, slot as u32);
+        self.value(right, offsets, slot + 1)?;
+        self.assembly.emit(insn::TAX, 0);
+        self.assembly.emit(insn::LD_MEM, slot as u32);
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        base: Protocol,
+        index: &Arith,
+        size: Size,
+        offsets: Offsets,
+        slot: usize,
+    ) -> Generated {
+        let place = offsets.header(base);
+        let start = match place {
+            Place::Frame(start) => start,
+            Place::AfterIpv4 { header, .. } => header,
+        };
+        let fixed = fold(index)
+            .and_then(|index| index.checked_add(start))
+            .filter(|at| *at < FIRST_NEGATIVE_OFFSET);
+        match (place, fixed) {
+            (Place::Frame(_), Some(at)) => self.assembly.load(load_abs(size), at),
+            (Place::Frame(_), None) => {
+                self.value(index, offsets, slot)?;
+                self.assembly.emit(insn::TAX, 0);
+                self.assembly.emit(load_ind(size), start);
+            }
+            (Place::AfterIpv4 { header, .. }, Some(at)) => {
+                self.assembly.load_after(header, load_ind(size), at);
+            }
+            (Place::AfterIpv4 { header, .. }, None) => {
+                self.value(index, offsets, slot)?;
+                self.assembly.load_header_len(header);
+                self.assembly.emit(insn::ADD | insn::X, 0);
+                self.assembly.emit(insn::TAX, 0);
+                self.assembly.emit(load_ind(size), start);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value of an expression that does not depend on the frame; `None` also if it divides by
+/// zero, which is left for the program to find.
+fn fold(arith: &Arith) -> Option<u32> {
+    match arith {
+        Arith::Number(number) => Some(*number),
+        Arith::Len | Arith::Load { .. } => None,
+        Arith::Neg(inner) => fold(inner).map(u32::wrapping_neg),
+        Arith::Binary(op, left, right) => program::alu(alu_code(*op), fold(left)?, fold(right)?),
+    }
+}
+
+/// `field & mask` with a constant mask.
+fn bit_test(arith: &Arith) -> Option<(&Arith, u32)> {
+    let Arith::Binary(BinaryOp::And, field, mask) = arith else {
+        return None;
+    };
+    Some((field, fold(mask)?))
+}
+
+/// Whether an instruction may have this constant as second operand.
+fn is_valid_constant(op: BinaryOp, k: u32) -> bool {
+    match op {
+        BinaryOp::Div | BinaryOp::Mod => k != 0,
+        BinaryOp::Shl | BinaryOp::Shr => k < 32,
+        _ => true,
+    }
+}
+
+fn alu_code(op: BinaryOp) -> u16 {
+    match op {
+        BinaryOp::Add => insn::ADD,
+        BinaryOp::Sub => insn::SUB,
+        BinaryOp::Mul => insn::MUL,
+        BinaryOp::Div => insn::DIV,
+        BinaryOp::Mod => insn::MOD,
+        BinaryOp::And => insn::AND,
+        BinaryOp::Or => insn::OR,
+        BinaryOp::Xor => insn::XOR,
+        BinaryOp::Shl => insn::LSH,
+        BinaryOp::Shr => insn::RSH,
+    }
+}
+
+fn load_abs(size: Size) -> u16 {
+    match size {
+        Size::Byte => insn::LD_B_ABS,
+        Size::Half => insn::LD_H_ABS,
+        Size::Word => insn::LD_W_ABS,
+    }
+}
+
+fn load_ind(size: Size) -> u16 {
+    match size {
+        Size::Byte => insn::LD_B_IND,
+        Size::Half => insn::LD_H_IND,
+        Size::Word => insn::LD_W_IND,
+    }
+}

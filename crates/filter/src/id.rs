@@ -1,0 +1,329 @@
+//! Ids: the address, network, port or protocol that a list of qualifiers is about.
+
+use alloc::boxed::Box;
+use core::net::Ipv6Addr;
+
+use crate::ast::{Carrier, Direction, Expr, Primitive, Transport};
+use crate::error::FilterError;
+use crate::lex::{Keyword, Lexeme, Token};
+use crate::names::{self, Layer, Protocol, Registered};
+use crate::parse::{Parser, refused};
+
+/// The words before an id.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Qualifiers {
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) direction: Direction,
+    pub(crate) kind: Kind,
+}
+
+/// What an id is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Host,
+    Net,
+    Port,
+    PortRange,
+    Proto,
+}
+
+const NO_NAMES: &str = "names of hosts and networks are not looked up; give the address";
+const NOT_A_CARRIER: &str = "only `ip`, `arp` and `rarp` carry IPv4 addresses";
+
+type Parsed<T> = Result<T, FilterError>;
+
+impl<'t> Parser<'t> {
+    /// An id, its negation, or a list of ids in parentheses.
+    pub(crate) fn id(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
+        match self.peek() {
+            Token::Not => {
+                self.bump();
+                self.enter()?;
+                let expr = self.id(qualifiers)?;
+                self.leave();
+                Ok(Expr::Not(Box::new(expr)))
+            }
+            Token::OpenParen => self.parenthesised(|parser| parser.id_list(qualifiers)),
+            _ => self.single_id(qualifiers).map(Expr::Test),
+        }
+    }
+
+    fn id_list(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
+        let mut expr = self.id(qualifiers)?;
+        let mut entered = 0;
+        let mut previous = None;
+        while let Some(join) = self.eat_join() {
+            if previous.replace(join) != Some(join) {
+                self.enter()?;
+                entered += 1;
+            }
+            expr = Expr::join(join, expr, self.id(qualifiers)?);
+        }
+        for _ in 0..entered {
+            self.leave();
+        }
+        Ok(expr)
+    }
+
+    fn single_id(&mut self, qualifiers: Qualifiers) -> Parsed<Primitive> {
+        let id = self.here();
+        let expected = match qualifiers.kind {
+            Kind::Host => "an address",
+            Kind::Net => "a network such as `10.0.0.0/8`",
+            Kind::Port => "a port",
+            Kind::PortRange => "a range of ports such as `6000-6008`",
+            Kind::Proto => "a protocol number, or a name with `\\` before a keyword",
+        };
+        match (id.token, qualifiers.kind) {
+            (Token::Number(number), kind) => {
+                self.bump();
+                self.number(qualifiers, kind, number, id)
+            }
+            (Token::Name(name), kind) => {
+                self.bump();
+                self.name(qualifiers, kind, name, id)
+            }
+            (Token::Ipv4 { leading, bits }, Kind::Host | Kind::Net) => {
+                self.bump();
+                let (address, mask) = self.ipv4(qualifiers.kind, leading, bits, id)?;
+                self.net4(qualifiers, address, mask, id)
+            }
+            (Token::Ipv6(address), Kind::Host | Kind::Net) => {
+                self.bump();
+                self.net6(qualifiers, address, id)
+            }
+            (Token::Mac(address), Kind::Host) => {
+                self.bump();
+                self.mac(qualifiers, address, id)
+            }
+            _ => Err(self.unexpected(expected)),
+        }
+    }
+
+    fn number(
+        &self,
+        qualifiers: Qualifiers,
+        kind: Kind,
+        number: u32,
+        id: Lexeme<'t>,
+    ) -> Parsed<Primitive> {
+        match kind {
+            Kind::Host => self.net4(qualifiers, number, u32::MAX, id),
+            Kind::Net => {
+                // `net 10` names the leading bytes of the network; `net 0` is one address.
+                let unused = if number == 0 { 0 } else { number.leading_zeros() / 8 * 8 };
+                self.net4(qualifiers, number << unused, u32::MAX << unused, id)
+            }
+            Kind::Port | Kind::PortRange => match u16::try_from(number) {
+                Ok(port) => ports(qualifiers, port, port, id),
+                Err(_) => Err(refused(id, "is above 65535, the highest port")),
+            },
+            Kind::Proto => self.proto(qualifiers, number, id),
+        }
+    }
+
+    fn name(
+        &self,
+        qualifiers: Qualifiers,
+        kind: Kind,
+        name: &str,
+        id: Lexeme<'t>,
+    ) -> Parsed<Primitive> {
+        match kind {
+            Kind::Host | Kind::Net => Err(refused(id, NO_NAMES)),
+            Kind::Port => named_port(qualifiers, name, id),
+            Kind::PortRange => named_range(qualifiers, name, id),
+            Kind::Proto => {
+                let table = match qualifiers.protocol {
+                    Some(Protocol::Link) => names::ETHER_TYPES,
+                    _ => names::IP_PROTOCOLS,
+                };
+                match names::find(table, name) {
+                    Some(number) => self.proto(qualifiers, number, id),
+                    None => Err(refused(id, "unknown protocol; give its number")),
+                }
+            }
+        }
+    }
+
+    /// `A.B.C.D`, with `/LEN` or `mask M` in a network, as address and mask.
+    fn ipv4(&mut self, kind: Kind, leading: u32, bits: u32, id: Lexeme<'t>) -> Parsed<(u32, u32)> {
+        let address = leading << (32 - bits);
+        let mask = match self.peek() {
+            Token::Binary(crate::ast::BinaryOp::Div) => self.prefix_mask()?,
+            Token::Keyword(Keyword::Mask) => self.mask()?,
+            _ => return Ok((address, u32::MAX << (32 - bits))),
+        };
+        if address & !mask != 0 {
+            return Err(refused(id, "has bits set outside its mask"));
+        }
+        if kind != Kind::Net {
+            return Err(refused(id, "only `net` takes a mask"));
+        }
+        Ok((address, mask))
+    }
+
+    fn prefix_mask(&mut self) -> Parsed<u32> {
+        let len = self.prefix_len(32, "is above 32, the length of an IPv4 address in bits")?;
+        Ok(u32::MAX.checked_shl(32 - len).unwrap_or(0))
+    }
+
+    fn prefix_len(&mut self, max: u32, reason: &'static str) -> Parsed<u32> {
+        self.bump();
+        let Token::Number(len) = self.peek() else {
+            return Err(self.unexpected("a prefix length in bits"));
+        };
+        if len > max {
+            return Err(refused(self.here(), reason));
+        }
+        self.bump();
+        Ok(len)
+    }
+
+    fn mask(&mut self) -> Parsed<u32> {
+        self.bump();
+        let Token::Ipv4 { leading, bits } = self.peek() else {
+            return Err(self.unexpected("a mask such as `255.255.0.0`"));
+        };
+        self.bump();
+        Ok(leading << (32 - bits))
+    }
+
+    fn net4(
+        &self,
+        qualifiers: Qualifiers,
+        address: u32,
+        mask: u32,
+        id: Lexeme<'t>,
+    ) -> Parsed<Primitive> {
+        let carrier = match qualifiers.protocol {
+            None => Carrier::Any,
+            Some(Protocol::Ether(names::IP)) => Carrier::Ip,
+            Some(Protocol::Ether(names::ARP)) => Carrier::Arp,
+            Some(Protocol::Ether(names::RARP)) => Carrier::Rarp,
+            Some(_) => return Err(refused(id, NOT_A_CARRIER)),
+        };
+        if self.inside_mpls() && matches!(carrier, Carrier::Arp | Carrier::Rarp) {
+            return Err(refused(id, "MPLS labels say nothing but `ip` and `ip6`"));
+        }
+        Ok(Primitive::Net4 { carrier, direction: qualifiers.direction, address, mask })
+    }
+
+    fn net6(
+        &mut self,
+        qualifiers: Qualifiers,
+        address: Ipv6Addr,
+        id: Lexeme<'t>,
+    ) -> Parsed<Primitive> {
+        let prefix_len = match self.peek() {
+            Token::Binary(crate::ast::BinaryOp::Div) => {
+                self.prefix_len(128, "is above 128, the length of an IPv6 address in bits")?
+            }
+            _ => 128,
+        };
+        let mask = u128::MAX.checked_shl(128 - prefix_len).unwrap_or(0);
+        if address.to_bits() & !mask != 0 {
+            return Err(refused(id, "has bits set outside its mask"));
+        }
+        if prefix_len != 128 && qualifiers.kind != Kind::Net {
+            return Err(refused(id, "only `net` takes a mask"));
+        }
+        if !matches!(qualifiers.protocol, None | Some(Protocol::Ether(names::IP6))) {
+            return Err(refused(id, "only `ip6` carries IPv6 addresses"));
+        }
+        Ok(Primitive::Net6 {
+            direction: qualifiers.direction,
+            address,
+            prefix_len: prefix_len as u8,
+        })
+    }
+
+    fn mac(&self, qualifiers: Qualifiers, address: [u8; 6], id: Lexeme<'t>) -> Parsed<Primitive> {
+        if qualifiers.protocol != Some(Protocol::Link) {
+            return Err(refused(id, "write `ether` before an Ethernet address"));
+        }
+        self.ethernet_only(id)?;
+        Ok(Primitive::Mac { direction: qualifiers.direction, address })
+    }
+
+    fn proto(&self, qualifiers: Qualifiers, number: u32, id: Lexeme<'t>) -> Parsed<Primitive> {
+        let layer = match qualifiers.protocol {
+            None => Layer::Any,
+            Some(Protocol::Ether(names::IP)) => Layer::Ip,
+            Some(Protocol::Ether(names::IP6)) => Layer::Ip6,
+            Some(Protocol::Link) => return self.ether_proto(number, id),
+            Some(_) => {
+                return Err(refused(
+                    id,
+                    "only `ether proto`, `ip proto` and `ip6 proto` carry protocols",
+                ));
+            }
+        };
+        Ok(Primitive::IpProto { layer, number })
+    }
+}
+
+fn transport(qualifiers: Qualifiers, id: Lexeme<'_>) -> Parsed<Transport> {
+    match qualifiers.protocol {
+        None => Ok(Transport::Any),
+        Some(Protocol::Transport { number, .. }) if number == names::TCP => Ok(Transport::Tcp),
+        Some(Protocol::Transport { number, .. }) if number == names::UDP => Ok(Transport::Udp),
+        Some(Protocol::Transport { number, .. }) if number == names::SCTP => Ok(Transport::Sctp),
+        Some(_) => Err(refused(id, "only `tcp`, `udp` and `sctp` have ports")),
+    }
+}
+
+fn ports(qualifiers: Qualifiers, low: u16, high: u16, id: Lexeme<'_>) -> Parsed<Primitive> {
+    Ok(Primitive::Ports {
+        transport: transport(qualifiers, id)?,
+        direction: qualifiers.direction,
+        low: low.min(high),
+        high: low.max(high),
+    })
+}
+
+/// A port by name, which also says its transport unless the name has both.
+fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> Parsed<Primitive> {
+    let Some((port, registered)) = names::service(name) else {
+        return Err(refused(id, "unknown port name; give its number"));
+    };
+    restrict(&mut qualifiers, registered, id)?;
+    ports(qualifiers, port, port, id)
+}
+
+/// `LOW-HIGH`, each a number or a name. Names with a dash in them cannot be told apart.
+fn named_range(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> Parsed<Primitive> {
+    let Some((low, high)) = name.split_once('-') else {
+        return Err(refused(id, "is no range; write `LOW-HIGH`"));
+    };
+    let (low, low_at) = range_end(low, id)?;
+    let (high, high_at) = range_end(high, id)?;
+    if low_at == high_at {
+        restrict(&mut qualifiers, low_at, id)?;
+    }
+    ports(qualifiers, low, high, id)
+}
+
+fn range_end(end: &str, id: Lexeme<'_>) -> Parsed<(u16, Registered)> {
+    match end.parse() {
+        Ok(port) => Ok((port, Registered::Both)),
+        Err(_) => names::service(end)
+            .ok_or_else(|| refused(id, "is no range of two ports from 0 to 65535 or their names")),
+    }
+}
+
+/// Restricts a test to the transport under which a port name is registered.
+fn restrict(qualifiers: &mut Qualifiers, registered: Registered, id: Lexeme<'_>) -> Parsed<()> {
+    let (wanted, reason) = match registered {
+        Registered::Both => return Ok(()),
+        Registered::Tcp => (names::TCP, "is a TCP port"),
+        Registered::Udp => (names::UDP, "is a UDP port"),
+    };
+    let wanted = Protocol::Transport { layer: Layer::Any, number: wanted };
+    match qualifiers.protocol {
+        None => qualifiers.protocol = Some(wanted),
+        Some(protocol) if protocol == wanted => {}
+        Some(_) => return Err(refused(id, reason)),
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Classic BPF instructions and their operation codes.
+
+/// One classic BPF instruction, laid out as the kernel's `struct sock_filter`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(C)]
+pub struct Insn {
+    /// Operation code.
+    pub code: u16,
+    /// Instructions to skip when a conditional jump's test holds.
+    pub jt: u8,
+    /// Instructions to skip when it does not.
+    pub jf: u8,
+    /// Constant, offset in bytes, memory slot, or jump distance in instructions.
+    pub k: u32,
+}
+
+// The caller of SO_ATTACH_FILTER passes a pointer to these.
+const _: () = assert!(size_of::<Insn>() == 8 && align_of::<Insn>() == 4);
+
+impl Insn {
+    /// An instruction that is no conditional jump.
+    pub(crate) const fn new(code: u16, k: u32) -> Self {
+        Self { code, jt: 0, jf: 0, k }
+    }
+}
+
+/// The most instructions a program may have (`BPF_MAXINSNS`).
+pub(crate) const MAX_INSNS: usize = 4096;
+
+/// Scratch memory slots of a program.
+pub(crate) const MEM_SLOTS: usize = 16;
+
+/// From here on the kernel takes a packet offset as negative: ancillary data, not frame bytes.
+pub(crate) const FIRST_NEGATIVE_OFFSET: u32 = 0x8000_0000;
+
+/// `code | X` takes the second operand from the index register instead of `k`.
+pub(crate) const X: u16 = 0x08;
+
+pub(crate) const LD_IMM: u16 = 0x00;
+pub(crate) const LD_W_ABS: u16 = 0x20;
+pub(crate) const LD_H_ABS: u16 = 0x28;
+pub(crate) const LD_B_ABS: u16 = 0x30;
+pub(crate) const LD_W_IND: u16 = 0x40;
+pub(crate) const LD_H_IND: u16 = 0x48;
+pub(crate) const LD_B_IND: u16 = 0x50;
+pub(crate) const LD_MEM: u16 = 0x60;
+pub(crate) const LD_LEN: u16 = 0x80;
+pub(crate) const LDX_IMM: u16 = 0x01;
+pub(crate) const LDX_MEM: u16 = 0x61;
+pub(crate) const LDX_LEN: u16 = 0x81;
+/// X = 4 * (byte at k & 15): the length of the IPv4 header that starts at k.
+pub(crate) const LDX_MSH: u16 = 0xb1;
+pub(crate) const ST: u16 = 0x02;
+pub(crate) const STX: u16 = 0x03;
+pub(crate) const ADD: u16 = 0x04;
+pub(crate) const SUB: u16 = 0x14;
+pub(crate) const MUL: u16 = 0x24;
+pub(crate) const DIV: u16 = 0x34;
+pub(crate) const OR: u16 = 0x44;
+pub(crate) const AND: u16 = 0x54;
+pub(crate) const LSH: u16 = 0x64;
+pub(crate) const RSH: u16 = 0x74;
+pub(crate) const NEG: u16 = 0x84;
+pub(crate) const MOD: u16 = 0x94;
+pub(crate) const XOR: u16 = 0xa4;
+pub(crate) const JA: u16 = 0x05;
+pub(crate) const JEQ: u16 = 0x15;
+pub(crate) const JGT: u16 = 0x25;
+pub(crate) const JGE: u16 = 0x35;
+pub(crate) const JSET: u16 = 0x45;
+pub(crate) const RET_K: u16 = 0x06;
+pub(crate) const RET_A: u16 = 0x16;
+pub(crate) const TAX: u16 = 0x07;
+pub(crate) const TXA: u16 = 0x87;
+
+// Patterns must be constants of their own.
+pub(crate) const JEQ_X: u16 = JEQ | X;
+pub(crate) const JGT_X: u16 = JGT | X;
+pub(crate) const JGE_X: u16 = JGE | X;
+pub(crate) const JSET_X: u16 = JSET | X;

@@ -1,0 +1,499 @@
+//! Where the fields of each protocol lie in an Ethernet frame, and which of them a primitive tests.
+//!
+//! A primitive becomes a [`Cond`]: comparisons of fields with constants, joined in the order in
+//! which they are to be made. The order is part of the meaning, because a comparison that would
+//! read past the end of a short frame refuses the frame.
+//!
+//! ```text
+//!   link        kind   network (after `vlan`, `mpls`, `pppoes`: further right)
+//!   | dst | src | type | IPv4, IPv6, ARP, ... | transport
+//!   0     6     12     14
+//! ```
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use crate::ast::{Arith, Carrier, Direction, Expr, Primitive, Relation, Size, Transport};
+use crate::names::{ARP, FRAGMENT, ICMP6, IP, IP6, Layer, Protocol, RARP, SCTP, TCP, UDP};
+
+/// A test of a frame, ready to be turned into instructions.
+#[derive(Debug)]
+pub(crate) enum Cond<'f> {
+    Field(FieldTest),
+    Relation(&'f Relation, Offsets),
+    Not(Box<Cond<'f>>),
+    /// All hold, tried in this order. Not empty.
+    All(Vec<Cond<'f>>),
+    /// At least one holds, tried in this order. Not empty.
+    Any(Vec<Cond<'f>>),
+}
+
+/// `field & mask` compared with a constant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldTest {
+    pub(crate) place: Place,
+    pub(crate) size: Size,
+    pub(crate) mask: u32,
+    pub(crate) compare: Compare,
+    pub(crate) value: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compare {
+    Eq,
+    Gt,
+    Ge,
+}
+
+/// Where a field lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// At this offset in the frame, in bytes.
+    Frame(u32),
+    /// `offset` bytes after the IPv4 header that begins at `header`.
+    AfterIpv4 { header: u32, offset: u32 },
+}
+
+/// Where the headers lie that the current place of the expression looks at, in bytes from the
+/// start of the frame.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offsets {
+    /// The link header that `ether[...]` indexes.
+    link: u32,
+    /// The field that says which protocol comes next.
+    kind: u32,
+    /// The header of that protocol.
+    network: u32,
+    naming: Naming,
+}
+
+/// How the next protocol is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Naming {
+    Ethernet,
+    Ppp,
+    /// Not at all: by the bottom-of-stack bit and the IP version.
+    Mpls,
+}
+
+const VLAN_TYPES: [u32; 3] = [0x8100, 0x88a8, 0x9100];
+const MPLS_TYPE: u32 = 0x8847;
+const PPPOE_SESSION_TYPE: u32 = 0x8864;
+const PPP_MPLS: u32 = 0x0281;
+/// The largest value of the type field that is a length, so that an LLC header follows.
+const MAX_LLC_LEN: u32 = 1500;
+const ATALK: u32 = 0x809b;
+const AARP: u32 = 0x80f3;
+const IPX_TYPE: u32 = 0x8137;
+const IPX_SAP: u32 = 0xe0;
+/// Service access points that both ends of an LLC frame share.
+const PAIRED_SAPS: [u32; 3] = [0x06, 0xf0, 0xfe];
+
+impl FieldTest {
+    fn eq(size: Size, at: u32, value: u32) -> Self {
+        Self::masked(size, at, u32::MAX, value)
+    }
+
+    fn masked(size: Size, at: u32, mask: u32, value: u32) -> Self {
+        Self { place: Place::Frame(at), size, mask, compare: Compare::Eq, value }
+    }
+
+    fn compare(self, compare: Compare) -> Self {
+        Self { compare, ..self }
+    }
+}
+
+fn byte(at: u32, value: u32) -> Cond<'static> {
+    Cond::Field(FieldTest::eq(Size::Byte, at, value))
+}
+
+fn half(at: u32, value: u32) -> Cond<'static> {
+    Cond::Field(FieldTest::eq(Size::Half, at, value))
+}
+
+fn word(at: u32, value: u32) -> Cond<'static> {
+    Cond::Field(FieldTest::eq(Size::Word, at, value))
+}
+
+fn not(cond: Cond<'_>) -> Cond<'_> {
+    Cond::Not(Box::new(cond))
+}
+
+/// The condition that a filter stands for.
+pub(crate) fn lower(expr: &Expr) -> Cond<'_> {
+    let mut offsets = Offsets::ETHERNET;
+    offsets.expr(expr)
+}
+
+impl Offsets {
+    const ETHERNET: Self = Self { link: 0, kind: 12, network: 14, naming: Naming::Ethernet };
+
+    /// Goes through an expression from left to right, for each `vlan` moves what follows it.
+    fn expr<'f>(&mut self, expr: &'f Expr) -> Cond<'f> {
+        match expr {
+            Expr::Test(primitive) => self.primitive(primitive),
+            Expr::Not(inner) => not(self.expr(inner)),
+            Expr::And(parts) => Cond::All(parts.iter().map(|part| self.expr(part)).collect()),
+            Expr::Or(parts) => Cond::Any(parts.iter().map(|part| self.expr(part)).collect()),
+        }
+    }
+
+    fn primitive<'f>(&mut self, primitive: &'f Primitive) -> Cond<'f> {
+        match primitive {
+            Primitive::EtherProto(kind) => self.next_is(*kind),
+            Primitive::IpProto { layer, number } => self.carries(*layer, *number),
+            Primitive::Mac { direction, address } => {
+                in_direction(*direction, |src| mac(if src { 6 } else { 0 }, *address))
+            }
+            Primitive::Net4 { carrier, direction, address, mask } => {
+                self.net4(*carrier, *direction, *address, *mask)
+            }
+            Primitive::Net6 { direction, address, prefix_len } => {
+                self.net6(*direction, *address, *prefix_len)
+            }
+            Primitive::Ports { transport, direction, low, high } => {
+                self.ports(*transport, *direction, (*low).into(), (*high).into())
+            }
+            Primitive::EtherBroadcast => mac(0, [0xff; 6]),
+            Primitive::EtherMulticast => Cond::Field(FieldTest::masked(Size::Byte, 0, 1, 1)),
+            Primitive::IpMulticast => {
+                let group = FieldTest::eq(Size::Byte, self.network + 16, 224);
+                let group = Cond::Field(group.compare(Compare::Ge));
+                Cond::All(vec![self.next_is(IP.into()), group])
+            }
+            Primitive::Ip6Multicast => {
+                Cond::All(vec![self.next_is(IP6.into()), byte(self.network + 24, 255)])
+            }
+            Primitive::Vlan(id) => self.vlan(*id),
+            Primitive::Mpls(label) => self.mpls(*label),
+            Primitive::Pppoes(session) => self.pppoes(*session),
+            Primitive::Relation(relation) => self.relation(relation),
+        }
+    }
+
+    /// The protocol of this Ethernet type, or LLC service access point, comes next.
+    fn next_is(&self, kind: u32) -> Cond<'static> {
+        match self.naming {
+            Naming::Ethernet => self.ethernet_next_is(kind),
+            Naming::Ppp => half(self.kind, ppp_type(kind)),
+            Naming::Mpls => {
+                let version = if kind == IP.into() { 0x40 } else { 0x60 };
+                let version = FieldTest::masked(Size::Byte, self.network, 0xf0, version);
+                Cond::All(vec![self.is_last_label(true), Cond::Field(version)])
+            }
+        }
+    }
+
+    fn ethernet_next_is(&self, kind: u32) -> Cond<'static> {
+        let llc = self.network;
+        match kind {
+            ATALK => Cond::Any(vec![half(self.kind, ATALK), self.snap(0x08_0007, ATALK)]),
+            AARP => Cond::Any(vec![half(self.kind, AARP), self.snap(0, AARP)]),
+            // IPX in its four encapsulations: a type, SNAP, LLC, or no header at all.
+            IPX_SAP => Cond::Any(vec![
+                half(self.kind, IPX_TYPE),
+                Cond::All(vec![
+                    self.is_llc(),
+                    Cond::Any(vec![
+                        self.snap_header(0, IPX_TYPE),
+                        byte(llc, IPX_SAP),
+                        half(llc, 0xffff),
+                    ]),
+                ]),
+            ]),
+            sap if PAIRED_SAPS.contains(&sap) => {
+                Cond::All(vec![self.is_llc(), half(llc, sap << 8 | sap)])
+            }
+            sap if sap <= MAX_LLC_LEN => Cond::All(vec![self.is_llc(), byte(llc, sap)]),
+            kind => half(self.kind, kind),
+        }
+    }
+
+    fn is_llc(&self) -> Cond<'static> {
+        let len = FieldTest::eq(Size::Half, self.kind, MAX_LLC_LEN);
+        not(Cond::Field(len.compare(Compare::Gt)))
+    }
+
+    fn snap(&self, organisation: u32, kind: u32) -> Cond<'static> {
+        Cond::All(vec![self.is_llc(), self.snap_header(organisation, kind)])
+    }
+
+    fn snap_header(&self, organisation: u32, kind: u32) -> Cond<'static> {
+        Cond::All(vec![
+            word(self.network + 4, organisation << 16 | kind),
+            word(self.network, 0xaaaa_0300 | organisation >> 16),
+        ])
+    }
+
+    fn carries(&self, layer: Layer, number: u32) -> Cond<'static> {
+        let in_ip = || Cond::All(vec![self.next_is(IP.into()), byte(self.network + 9, number)]);
+        // A fragment header is looked through; other IPv6 extension headers are not.
+        let in_ip6 = || {
+            Cond::All(vec![
+                self.next_is(IP6.into()),
+                Cond::Any(vec![
+                    byte(self.network + 6, number),
+                    Cond::All(vec![
+                        byte(self.network + 6, FRAGMENT.into()),
+                        byte(self.network + 40, number),
+                    ]),
+                ]),
+            ])
+        };
+        match layer {
+            Layer::Ip => in_ip(),
+            Layer::Ip6 => in_ip6(),
+            Layer::Any => Cond::Any(vec![in_ip(), in_ip6()]),
+        }
+    }
+
+    fn net4(
+        &self,
+        carrier: Carrier,
+        direction: Direction,
+        address: u32,
+        mask: u32,
+    ) -> Cond<'static> {
+        let within = |kind: u16, src_at: u32, dst_at: u32| {
+            let ends = in_direction(direction, |src| {
+                let at = self.network + if src { src_at } else { dst_at };
+                Cond::Field(FieldTest::masked(Size::Word, at, mask, address))
+            });
+            Cond::All(vec![self.next_is(kind.into()), ends])
+        };
+        match carrier {
+            Carrier::Ip => within(IP, 12, 16),
+            Carrier::Arp => within(ARP, 14, 24),
+            Carrier::Rarp => within(RARP, 14, 24),
+            Carrier::Any if self.naming == Naming::Mpls => within(IP, 12, 16),
+            Carrier::Any => {
+                Cond::Any(vec![within(IP, 12, 16), within(ARP, 14, 24), within(RARP, 14, 24)])
+            }
+        }
+    }
+
+    fn net6(&self, direction: Direction, address: Ipv6Addr, prefix_len: u8) -> Cond<'static> {
+        let mut parts = vec![self.next_is(IP6.into())];
+        if prefix_len > 0 {
+            parts.push(in_direction(direction, |src| {
+                let at = self.network + if src { 8 } else { 24 };
+                address_words(at, address, prefix_len)
+            }));
+        }
+        Cond::All(parts)
+    }
+
+    fn ports(
+        &self,
+        transport: Transport,
+        direction: Direction,
+        low: u32,
+        high: u32,
+    ) -> Cond<'static> {
+        let carried = |at: u32| {
+            let is = |number: u8| byte(at, number.into());
+            match transport {
+                Transport::Any => Cond::Any(vec![is(SCTP), is(TCP), is(UDP)]),
+                Transport::Tcp => is(TCP),
+                Transport::Udp => is(UDP),
+                Transport::Sctp => is(SCTP),
+            }
+        };
+        let port = |base: Place| in_direction(direction, |src| port_in(base, src, low, high));
+        let in_ip6 = Cond::All(vec![
+            self.next_is(IP6.into()),
+            carried(self.network + 6),
+            port(Place::Frame(self.network + 40)),
+        ]);
+        let in_ip = Cond::All(vec![
+            self.next_is(IP.into()),
+            carried(self.network + 9),
+            self.is_first_fragment(),
+            port(self.after_ipv4()),
+        ]);
+        Cond::Any(vec![in_ip6, in_ip])
+    }
+
+    /// The transport header is in this fragment.
+    fn is_first_fragment(&self) -> Cond<'static> {
+        Cond::Field(FieldTest::masked(Size::Half, self.network + 6, 0x1fff, 0))
+    }
+
+    fn after_ipv4(&self) -> Place {
+        Place::AfterIpv4 { header: self.network, offset: 0 }
+    }
+
+    fn vlan(&mut self, id: Option<u16>) -> Cond<'static> {
+        let tagged = Cond::Any(VLAN_TYPES.map(|kind| self.next_is(kind)).into());
+        let tag_at = self.network;
+        self.kind += 4;
+        self.network += 4;
+        match id {
+            Some(id) => {
+                let id = FieldTest::masked(Size::Half, tag_at, 0x0fff, id.into());
+                Cond::All(vec![tagged, Cond::Field(id)])
+            }
+            None => tagged,
+        }
+    }
+
+    fn mpls(&mut self, label: Option<u32>) -> Cond<'static> {
+        let labelled = match self.naming {
+            Naming::Ethernet => half(self.kind, MPLS_TYPE),
+            Naming::Ppp => half(self.kind, PPP_MPLS),
+            Naming::Mpls => self.is_last_label(false),
+        };
+        let label_at = self.network;
+        self.network += 4;
+        self.naming = Naming::Mpls;
+        match label {
+            Some(label) => {
+                let label = FieldTest::masked(Size::Word, label_at, 0xffff_f000, label << 12);
+                Cond::All(vec![labelled, Cond::Field(label)])
+            }
+            None => labelled,
+        }
+    }
+
+    /// Whether the label before the current place is the last of its stack.
+    fn is_last_label(&self, last: bool) -> Cond<'static> {
+        let at = self.network - 2;
+        Cond::Field(FieldTest::masked(Size::Byte, at, 1, last.into()))
+    }
+
+    fn pppoes(&mut self, session: Option<u16>) -> Cond<'static> {
+        let in_session = self.next_is(PPPOE_SESSION_TYPE);
+        let header_at = self.network;
+        // Six bytes of PPPoE, then two that name the protocol.
+        self.link = header_at + 6;
+        self.kind = header_at + 6;
+        self.network = header_at + 8;
+        self.naming = Naming::Ppp;
+        match session {
+            Some(session) => Cond::All(vec![in_session, half(header_at + 2, session.into())]),
+            None => in_session,
+        }
+    }
+
+    /// A relation holds only in frames that have all the headers it indexes.
+    fn relation<'f>(&self, relation: &'f Relation) -> Cond<'f> {
+        let mut parts = Vec::new();
+        self.require_headers(&relation.left, &mut parts);
+        self.require_headers(&relation.right, &mut parts);
+        parts.push(Cond::Relation(relation, *self));
+        Cond::All(parts)
+    }
+
+    fn require_headers<'f>(&self, arith: &Arith, parts: &mut Vec<Cond<'f>>) {
+        match arith {
+            Arith::Number(_) | Arith::Len => {}
+            Arith::Neg(inner) => self.require_headers(inner, parts),
+            Arith::Binary(_, left, right) => {
+                self.require_headers(left, parts);
+                self.require_headers(right, parts);
+            }
+            Arith::Load { base, index, .. } => {
+                if let Protocol::Transport { number, .. } = base
+                    && *number != ICMP6
+                {
+                    parts.push(self.next_is(IP.into()));
+                }
+                self.require_headers(index, parts);
+                self.require_header(*base, parts);
+            }
+        }
+    }
+
+    fn require_header(&self, base: Protocol, parts: &mut Vec<Cond<'_>>) {
+        match base {
+            Protocol::Link => {}
+            Protocol::Ether(kind) => parts.push(self.next_is(kind.into())),
+            Protocol::Transport { number: ICMP6, .. } => {
+                parts.push(self.next_is(IP6.into()));
+                parts.push(byte(self.network + 6, ICMP6.into()));
+            }
+            Protocol::Transport { number, .. } => {
+                parts.push(byte(self.network + 9, number.into()));
+                parts.push(self.is_first_fragment());
+            }
+        }
+    }
+
+    /// Where the header of an indexable protocol begins.
+    pub(crate) fn header(&self, base: Protocol) -> Place {
+        match base {
+            Protocol::Link => Place::Frame(self.link),
+            Protocol::Ether(_) => Place::Frame(self.network),
+            Protocol::Transport { number: ICMP6, .. } => Place::Frame(self.network + 40),
+            Protocol::Transport { .. } => self.after_ipv4(),
+        }
+    }
+}
+
+/// A test of the source, the destination, or both; `test` is told whether it is the source.
+fn in_direction<'f>(direction: Direction, test: impl Fn(bool) -> Cond<'f>) -> Cond<'f> {
+    match direction {
+        Direction::Src => test(true),
+        Direction::Dst => test(false),
+        Direction::Both => Cond::All(vec![test(true), test(false)]),
+        Direction::Either => Cond::Any(vec![test(true), test(false)]),
+    }
+}
+
+fn mac(at: u32, [a, b, c, d, e, f]: [u8; 6]) -> Cond<'static> {
+    Cond::All(vec![
+        word(at + 2, u32::from_be_bytes([c, d, e, f])),
+        half(at, u16::from_be_bytes([a, b]).into()),
+    ])
+}
+
+fn address_words(at: u32, address: Ipv6Addr, prefix_len: u8) -> Cond<'static> {
+    let words = address.octets();
+    let words = words.chunks_exact(4).zip((0u32..).step_by(4));
+    let mut bits_left = u32::from(prefix_len);
+    let mut parts = Vec::new();
+    for (chunk, offset) in words {
+        if bits_left == 0 {
+            break;
+        }
+        let bits = bits_left.min(32);
+        bits_left -= bits;
+        let value = chunk.iter().fold(0, |word, &octet| word << 8 | u32::from(octet));
+        let mask = u32::MAX << (32 - bits);
+        let test = FieldTest::masked(Size::Word, at + offset, mask, value);
+        parts.push(Cond::Field(test));
+    }
+    Cond::All(parts)
+}
+
+fn port_in(header: Place, src: bool, low: u32, high: u32) -> Cond<'static> {
+    let at = if src { 0 } else { 2 };
+    let place = match header {
+        Place::Frame(base) => Place::Frame(base + at),
+        Place::AfterIpv4 { header, offset } => Place::AfterIpv4 { header, offset: offset + at },
+    };
+    let test = |compare, value| {
+        let field = FieldTest::eq(Size::Half, 0, value).compare(compare);
+        Cond::Field(FieldTest { place, ..field })
+    };
+    if low == high {
+        return test(Compare::Eq, low);
+    }
+    Cond::All(vec![test(Compare::Ge, low), not(test(Compare::Gt, high))])
+}
+
+/// The PPP protocol number of an Ethernet type; those without one stay as they are.
+fn ppp_type(kind: u32) -> u32 {
+    match kind {
+        0x0800 => 0x0021,
+        0x86dd => 0x0057,
+        0x6003 => 0x0027,
+        0x809b => 0x0029,
+        0xfe => 0x0023,
+        0x42 => 0x0031,
+        0xe0 => 0x002b,
+        other => other,
+    }
+}

@@ -1,0 +1,299 @@
+//! Cuts a filter expression into words, numbers, addresses and signs.
+//!
+//! The longest reading wins, so `len-4` is one word (a name) and `6000-6008` a range of ports.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use crate::ast::{BinaryOp, RelationOp};
+use crate::error::FilterError;
+use crate::names::{self, Protocol};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Token<'t> {
+    Protocol(Protocol),
+    Keyword(Keyword),
+    /// A keyword of the language that this compiler refuses, with the reason.
+    Refused(&'static str),
+    Number(u32),
+    /// Two to four decimal numbers with dots between them: the leading `bits` of an address.
+    Ipv4 {
+        leading: u32,
+        bits: u32,
+    },
+    Ipv6(Ipv6Addr),
+    Mac([u8; 6]),
+    Name(&'t str),
+    Not,
+    And,
+    Or,
+    OpenParen,
+    CloseParen,
+    OpenBracket,
+    CloseBracket,
+    Colon,
+    Binary(BinaryOp),
+    Relation(RelationOp),
+    End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Keyword {
+    Src,
+    Dst,
+    Host,
+    Net,
+    Mask,
+    Port,
+    PortRange,
+    Proto,
+    Less,
+    Greater,
+    Broadcast,
+    Multicast,
+    Len,
+    Vlan,
+    Mpls,
+    Pppoed,
+    Pppoes,
+}
+
+const KEYWORDS: &[(&str, Keyword)] = &[
+    ("src", Keyword::Src),
+    ("dst", Keyword::Dst),
+    ("host", Keyword::Host),
+    ("net", Keyword::Net),
+    ("mask", Keyword::Mask),
+    ("port", Keyword::Port),
+    ("portrange", Keyword::PortRange),
+    ("proto", Keyword::Proto),
+    ("less", Keyword::Less),
+    ("greater", Keyword::Greater),
+    ("broadcast", Keyword::Broadcast),
+    ("multicast", Keyword::Multicast),
+    ("len", Keyword::Len),
+    ("length", Keyword::Len),
+    ("vlan", Keyword::Vlan),
+    ("mpls", Keyword::Mpls),
+    ("pppoed", Keyword::Pppoed),
+    ("pppoes", Keyword::Pppoes),
+];
+
+/// Signs; of two that begin alike, the longer stands first.
+const SIGNS: &[(&str, Token<'static>)] = &[
+    ("&&", Token::And),
+    ("||", Token::Or),
+    ("!=", Token::Relation(RelationOp::Ne)),
+    ("==", Token::Relation(RelationOp::Eq)),
+    (">=", Token::Relation(RelationOp::Ge)),
+    ("<=", Token::Relation(RelationOp::Le)),
+    ("<<", Token::Binary(BinaryOp::Shl)),
+    (">>", Token::Binary(BinaryOp::Shr)),
+    ("!", Token::Not),
+    ("=", Token::Relation(RelationOp::Eq)),
+    (">", Token::Relation(RelationOp::Gt)),
+    ("<", Token::Relation(RelationOp::Lt)),
+    ("+", Token::Binary(BinaryOp::Add)),
+    ("-", Token::Binary(BinaryOp::Sub)),
+    ("*", Token::Binary(BinaryOp::Mul)),
+    ("/", Token::Binary(BinaryOp::Div)),
+    ("%", Token::Binary(BinaryOp::Mod)),
+    ("&", Token::Binary(BinaryOp::And)),
+    ("|", Token::Binary(BinaryOp::Or)),
+    ("^", Token::Binary(BinaryOp::Xor)),
+    ("(", Token::OpenParen),
+    (")", Token::CloseParen),
+    ("[", Token::OpenBracket),
+    ("]", Token::CloseBracket),
+    (":", Token::Colon),
+];
+
+/// A token and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lexeme<'t> {
+    pub(crate) token: Token<'t>,
+    pub(crate) text: &'t str,
+    /// In characters from 1.
+    pub(crate) column: usize,
+}
+
+/// Cuts the whole text; the last lexeme is [`Token::End`].
+pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme<'_>>, FilterError> {
+    let mut lexemes = Vec::new();
+    let (mut rest, mut column) = (text, 1);
+    loop {
+        let trimmed = rest.trim_start_matches([' ', '\t', '\r', '\n']);
+        column += rest.len() - trimmed.len();
+        let (token, len) = next(trimmed, column)?;
+        let (text, after) = trimmed.split_at(len);
+        lexemes.push(Lexeme { token, text, column });
+        if token == Token::End {
+            return Ok(lexemes);
+        }
+        column += text.chars().count();
+        rest = after;
+    }
+}
+
+/// The first token of `rest` and its length in bytes.
+fn next(rest: &str, column: usize) -> Result<(Token<'_>, usize), FilterError> {
+    let Some(first) = rest.chars().next() else {
+        return Ok((Token::End, 0));
+    };
+    if let Some(address) = colon_address(rest, column)? {
+        return Ok(address);
+    }
+    if first.is_ascii_alphanumeric() {
+        let text = leading_word(rest);
+        return Ok((word(text, column)?, text.len()));
+    }
+    if first == '\\' {
+        return escaped_name(rest, column);
+    }
+    let sign = SIGNS.iter().find(|(sign, _)| rest.starts_with(sign));
+    sign.map(|(sign, token)| (*token, sign.len())).ok_or_else(|| FilterError::Syntax {
+        column,
+        expected: "a word, a number or a sign of the filter language",
+        found: format!("`{first}`"),
+    })
+}
+
+/// Letters, digits, `-`, `_` and `.`, not ending in `-` or `_`.
+fn leading_word(rest: &str) -> &str {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+    rest[..end].trim_end_matches(['-', '_'])
+}
+
+/// A backslash makes a plain name of a keyword.
+fn escaped_name(rest: &str, column: usize) -> Result<(Token<'_>, usize), FilterError> {
+    let end = rest.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(rest.len());
+    match &rest[1..end] {
+        "" => Err(FilterError::Syntax {
+            column,
+            expected: "a name after the backslash",
+            found: "`\\`".to_owned(),
+        }),
+        name => Ok((Token::Name(name), end)),
+    }
+}
+
+/// An IPv6 or Ethernet address written with colons. One colon alone is that of `ip[0:2]`.
+fn colon_address(rest: &str, column: usize) -> Result<Option<(Token<'_>, usize)>, FilterError> {
+    let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.');
+    let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+    let text = &rest[..end];
+    if text.matches(':').count() < 2 {
+        return Ok(None);
+    }
+    let token = match (mac(text), text.parse()) {
+        (Some(address), _) => Token::Mac(address),
+        (None, Ok(address)) => Token::Ipv6(address),
+        (None, Err(_)) => return Err(bad(text, column, "is no IPv6 or Ethernet address")),
+    };
+    Ok(Some((token, end)))
+}
+
+fn word(text: &str, column: usize) -> Result<Token<'_>, FilterError> {
+    if let Some(address) = mac(text) {
+        return Ok(Token::Mac(address));
+    }
+    if text.as_bytes()[0].is_ascii_digit() {
+        if let Some(number) = number(text, column)? {
+            return Ok(Token::Number(number));
+        }
+        if let Some((leading, bits)) = ipv4(text, column)? {
+            return Ok(Token::Ipv4 { leading, bits });
+        }
+    }
+    Ok(match text {
+        "and" => Token::And,
+        "or" => Token::Or,
+        "not" => Token::Not,
+        _ => keyword(text),
+    })
+}
+
+fn keyword(text: &str) -> Token<'_> {
+    names::find(KEYWORDS, text)
+        .map(Token::Keyword)
+        .or_else(|| names::find(names::PROTOCOLS, text).map(Token::Protocol))
+        .or_else(|| names::find(names::CONSTANTS, text).map(Token::Number))
+        .or_else(|| names::find(names::REFUSED, text).map(Token::Refused))
+        .unwrap_or(Token::Name(text))
+}
+
+/// A number as C writes it: `0x` for hexadecimal, a leading 0 for octal, else decimal.
+/// `None` if the text is not a number at all.
+fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
+    let (digits, radix) = if let Some(hex) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+        (hex, 16)
+    } else if text.starts_with('0') && text.len() > 1 {
+        (&text[1..], 8)
+    } else {
+        (text, 10)
+    };
+    // A decimal digit that is not octal makes the number bad, not a name.
+    if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix.max(10))) {
+        return Ok(None);
+    }
+    if !digits.chars().all(|c| c.is_digit(radix)) {
+        return Err(bad(text, column, "has a leading 0, so it must be octal"));
+    }
+    match u32::from_str_radix(digits, radix) {
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err(bad(text, column, "does not fit into 32 bits")),
+    }
+}
+
+/// Two to four numbers with dots between them, as the leading bits of an address.
+fn ipv4(text: &str, column: usize) -> Result<Option<(u32, u32)>, FilterError> {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let count = text.split('.').count();
+    if !(2..=4).contains(&count) || !text.split('.').all(is_number) {
+        return Ok(None);
+    }
+    let mut leading = 0;
+    for part in text.split('.') {
+        let Ok(octet) = part.parse::<u8>() else {
+            return Err(bad(text, column, "has a number above 255"));
+        };
+        leading = leading << 8 | u32::from(octet);
+    }
+    Ok(Some((leading, 8 * count as u32)))
+}
+
+/// An Ethernet address in any of its usual spellings.
+fn mac(text: &str) -> Option<[u8; 6]> {
+    let Some(separator) = text.chars().find(|c| matches!(c, ':' | '-' | '.')) else {
+        return mac_of_groups(text, None, 12);
+    };
+    if separator == '.' && text.split('.').count() == 3 {
+        return mac_of_groups(text, Some('.'), 4);
+    }
+    mac_of_groups(text, Some(separator), 2)
+}
+
+/// Reads groups of hexadecimal digits; groups of two may leave a leading 0 out.
+fn mac_of_groups(text: &str, separator: Option<char>, digits: usize) -> Option<[u8; 6]> {
+    let (mut address, mut bits_read) = (0u64, 0);
+    for group in text.split(|c| Some(c) == separator) {
+        let exact = digits > 2 && group.len() != digits;
+        if exact || group.len() > digits || !group.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return None;
+        }
+        bits_read += 4 * digits;
+        if bits_read > 48 {
+            return None;
+        }
+        address = address << (4 * digits) | u64::from_str_radix(group, 16).ok()?;
+    }
+    let [_, _, mac @ ..] = address.to_be_bytes();
+    (bits_read == 48).then_some(mac)
+}
+
+fn bad(text: &str, column: usize, reason: &'static str) -> FilterError {
+    FilterError::Refused { column, text: text.to_owned(), reason }
+}
