@@ -276,7 +276,6 @@ impl<D> AppRing<D> {
     pub(crate) fn mem(&self) -> &RingMem {
         &self.mem
     }
-
 }
 
 /// The bytes that a slot of the program's names.
@@ -319,31 +318,25 @@ impl AppRing<Tx> {
     }
 
     /// Queues a copy of one frame, over several slots where it is longer than a buffer. False
-    /// when there is no room for all of it.
+    /// when there is no room for all of it. An empty frame takes no slot.
     pub fn push(&mut self, frame: &[u8]) -> bool {
         let size = self.mem.buf_size() as usize;
-        let slots = frame.len().div_ceil(size).max(1) as u32;
-        if self.avail() < slots {
+        let slots = frame.len().div_ceil(size);
+        if slots > self.avail() as usize {
             return false;
         }
-        let mut parts = frame.chunks(size).peekable();
-        self.fill(slots, |buf| {
-            let part = parts.next().unwrap_or_default();
-            buf[..part.len()].copy_from_slice(part);
-            part.len()
-        });
-        self.chain(slots);
-        true
-    }
-
-    /// Marks all but the last of the `slots` slots just queued as continued.
-    fn chain(&mut self, slots: u32) {
-        let n = self.mem.num_slots();
-        for back in 2..=slots {
-            let cell = self.mem.slot(add(self.head, n - back, n));
-            let slot = cell.get();
-            cell.set(Slot { flags: slot.flags | SlotFlags::MOREFRAG, ..slot });
+        let mut at = self.head;
+        for (i, part) in frame.chunks(size).enumerate() {
+            let flags = if i + 1 < slots { SlotFlags::MOREFRAG } else { SlotFlags::default() };
+            let cell = self.mem.slot(at);
+            let slot = Slot { buf: cell.get().buf, len: part.len() as u16, flags };
+            bytes_of(&self.mem, slot).copy_from_slice(part);
+            cell.set(slot);
+            at = next(at, self.mem.num_slots());
         }
+        self.head = at;
+        self.publish();
+        true
     }
 }
 
@@ -377,35 +370,41 @@ impl AppRing<Rx> {
         scratch: &mut Vec<u8>,
         read: impl FnOnce(&mut [u8]) -> R,
     ) -> Option<R> {
-        self.refresh().ok();
+        self.avail();
         let first = self.slot(0)?;
         if !first.flags.has(SlotFlags::MOREFRAG) {
             let result = read(bytes_of(&self.mem, first));
             self.advance(1);
             return Some(result);
         }
-        let slots = self.gather(scratch)?;
+        let slots = self.gather(scratch, self.held())?;
         let result = read(scratch);
         self.advance(slots);
         Some(result)
     }
 
-    /// Copies the first packet into `scratch`; `None` while its end is not there.
-    fn gather(&self, scratch: &mut Vec<u8>) -> Option<u32> {
-        scratch.clear();
-        let mut i = 0;
-        loop {
+    /// Copies the first packet into `packet` and returns how many slots it has; `None` while it
+    /// is not whole within the first `max` slots.
+    pub(crate) fn peek_packet(&mut self, packet: &mut Vec<u8>, max: u32) -> Option<u32> {
+        let count = self.avail().min(max);
+        self.gather(packet, count)
+    }
+
+    fn gather(&self, packet: &mut Vec<u8>, max: u32) -> Option<u32> {
+        packet.clear();
+        for i in 0..max {
             let slot = self.slot(i)?;
-            scratch.extend_from_slice(bytes_of(&self.mem, slot));
-            i += 1;
+            packet.extend_from_slice(bytes_of(&self.mem, slot));
             if !slot.flags.has(SlotFlags::MOREFRAG) {
-                return Some(i);
+                return Some(i + 1);
             }
         }
+        None
     }
 }
 
-/// Received slots on loan; see [`RxRing::batch`].
+/// Received slots on loan; see [`RxRing::batch`]. Its frames may be kept as long as the ring's
+/// borrow, also when the batch is gone.
 #[derive(Debug)]
 pub struct RxBatch<'a> {
     ring: &'a mut AppRing<Rx>,

@@ -10,19 +10,22 @@ use crate::mem::{Slot, SlotFlags};
 /// The frames leave at `tx`'s next sync, and the freed slots return at `rx`'s.
 #[inline]
 pub fn forward(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
-    let count = ready(rx, tx, max);
-    if rx.same_region(tx) {
-        exchange(rx, tx, count);
-    } else {
-        copy_slots(rx, tx, count);
+    if !rx.same_region(tx) {
+        return copy(rx, tx, max);
     }
+    let count = ready(rx, tx, max);
+    exchange(rx, tx, count);
     rx.advance(count);
     tx.advance(count);
     count
 }
 
 /// As [`forward`], but copies even within one region; the frames in `rx` keep their buffers.
+/// Frames that are longer than a buffer of `tx` go on in more slots there.
 pub fn copy(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
+    if rx.buf_size() > tx.buf_size() {
+        return refragment(rx, tx, max);
+    }
     let count = ready(rx, tx, max);
     copy_slots(rx, tx, count);
     rx.advance(count);
@@ -50,16 +53,29 @@ fn exchange(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
     }
 }
 
+/// Every rx buffer fits a tx buffer here, and both rings have `count` slots.
 fn copy_slots(rx: &mut RxRing, tx: &mut TxRing, count: u32) {
     for i in 0..count {
         let (Some(frame), Some(room)) = (rx.frame(i), tx.buffer(i)) else {
             return;
         };
-        let len = frame.bytes.len().min(room.len());
-        room[..len].copy_from_slice(&frame.bytes[..len]);
-        let flags = kept(frame.flags);
+        let (len, flags) = (frame.bytes.len(), kept(frame.flags));
+        room[..len].copy_from_slice(frame.bytes);
         tx.set(i, len, flags);
     }
+}
+
+/// Packet by packet, cut anew for the smaller buffers of `tx`.
+fn refragment(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
+    let (mut packet, mut moved) = (Vec::new(), 0);
+    while let Some(slots) = rx.peek_packet(&mut packet, max - moved) {
+        if !tx.push(&packet) {
+            break;
+        }
+        rx.advance(slots);
+        moved += slots;
+    }
+    moved
 }
 
 /// Of the flags, those that travel with a frame.

@@ -8,8 +8,9 @@ use crate::index::{SlotIdx, add, distance, next, prev, spans};
 use crate::mem::{RingMem, Slot};
 use crate::region::{Region, RegionError};
 
-/// The application wrote indices that no correct program writes; the ring was set back to its
-/// last good state.
+/// The application wrote indices that no correct program writes. Slots that name no buffer now
+/// name none with no bytes, and indices outside the ring are back where they last were right; as
+/// in netmap, wrong indices within the ring stay until the application corrects them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("ring reinitialised: head {head}, cur {cur} are not within {hwcur}..={hwtail}")]
 pub struct Reinit {
@@ -24,6 +25,10 @@ pub struct Reinit {
 }
 
 /// Both halves of a new ring.
+///
+/// A driver works on the slots that [`KernRing::released`] gave it only while it borrows `app`
+/// mutably (one value holds both halves, and sync takes it by `&mut self`): frames that a batch
+/// has lent live as long as the borrow of `app`, longer than the batch that released them.
 #[derive(Debug)]
 pub struct Pair<D> {
     /// For the program.
@@ -81,8 +86,8 @@ impl KernRing {
     /// The caller processes them and calls [`Self::done_to`].
     ///
     /// # Errors
-    /// [`Reinit`] on impossible indices; the ring stands where it last was right, so the call
-    /// may be repeated.
+    /// [`Reinit`] on impossible indices; nothing is the driver's then that was not before, and
+    /// the call may be repeated.
     #[inline]
     pub fn released(&mut self) -> Result<SlotIdx, Reinit> {
         // Acquire: pairs with the release in `AppRing::advance`.
@@ -103,17 +108,18 @@ impl KernRing {
         for i in 0..self.mem.num_slots() {
             let cell = self.mem.slot(i);
             let slot = cell.get();
-            let buf_ok = self.mem.region().is_usable(slot.buf);
-            let len_ok = u32::from(slot.len) <= self.mem.buf_size();
-            if !buf_ok {
+            if !self.mem.region().is_usable(slot.buf) {
                 cell.set(Slot { buf: crate::BufIdx(0), len: 0, ..slot });
-            } else if !len_ok {
+            } else if u32::from(slot.len) > self.mem.buf_size() {
                 cell.set(Slot { len: 0, ..slot });
             }
         }
-        self.mem.head().store(self.hwcur, Ordering::Relaxed);
-        self.mem.cur().store(self.hwcur, Ordering::Relaxed);
-        self.mem.tail().store(self.hwtail, Ordering::Release);
+        let tail = self.mem.tail().load(Ordering::Relaxed);
+        if head.max(cur).max(tail) >= self.mem.num_slots() {
+            self.mem.head().store(self.hwcur, Ordering::Relaxed);
+            self.mem.cur().store(self.hwcur, Ordering::Relaxed);
+            self.mem.tail().store(self.hwtail, Ordering::Release);
+        }
         Reinit { head, cur, hwcur: self.hwcur, hwtail: self.hwtail }
     }
 

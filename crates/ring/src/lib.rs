@@ -25,6 +25,12 @@
 //! other: one process, or processes of one user by choice. An untrusting party keeps to
 //! [`Region::copy_out`] and [`Region::copy_in`].
 //!
+//! A party that breaks the rules cannot make another one panic or leave the region: indices are
+//! clamped, and an impossible one fails the sync. It can make two slots name one buffer. So can
+//! code of this process that passes a wrong [`BufIdx`] to [`AppRing::replace`],
+//! [`KernRing::set_slot`] or [`Region::give_bufs`], or that reads slots of the other half
+//! ([`KernRing::bytes`], [`AppRing::show`]): invariant 1 is theirs to keep.
+//!
 //! This crate is not for I/O: what a ring is connected to is the business of `slipring-port`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

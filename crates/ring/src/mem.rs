@@ -3,6 +3,7 @@
 //! Slots are read and written as two 64-bit relaxed atomics. That compiles to plain moves, and a
 //! peer that writes a slot while we read it can only give us a wrong value, never a torn program.
 
+use std::any::Any;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -104,7 +105,7 @@ struct Block {
     owned: Owned,
 }
 
-/// What dropping a ring gives back.
+/// What dropping a ring gives back to its region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owned {
     /// Nothing: another process made the ring.
@@ -139,6 +140,8 @@ pub(crate) struct RingMem {
     /// First data byte of buffer 0.
     bufs: NonNull<u8>,
     block: Arc<Block>,
+    /// What else must outlive this ring; `None` for most.
+    _keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 // SAFETY: the pointers lead into the region that `block` keeps alive; slots and words are only
@@ -150,6 +153,9 @@ unsafe impl Sync for RingMem {}
 unsafe impl Send for Block {}
 // SAFETY: as for Send.
 unsafe impl Sync for Block {}
+
+/// The most slots that a ring may have; twice that is far from overflowing an index.
+pub(crate) const MAX_SLOTS: u32 = 1 << 20;
 
 /// Bytes that a ring of `num_slots` takes in the ring area.
 #[must_use]
@@ -188,6 +194,9 @@ impl RingMem {
         num_slots: u32,
         bufs: &[BufIdx],
     ) -> Result<Self, RegionError> {
+        if !(1..=MAX_SLOTS).contains(&num_slots) {
+            return Err(RegionError::Slots(num_slots));
+        }
         let offset = region.take_ring_bytes(ring_bytes(num_slots))?;
         let owned = if bufs.is_empty() { Owned::Bytes } else { Owned::BytesAndBufs };
         let ring = Self::at(region, offset, num_slots, owned);
@@ -212,7 +221,7 @@ impl RingMem {
 
     /// A ring that another process laid out at `offset`; `None` if none can lie there.
     pub(crate) fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
-        let possible = num_slots > 0 && num_slots <= 1 << 20;
+        let possible = (1..=MAX_SLOTS).contains(&num_slots);
         let inside = possible && region.in_ring_area(offset, ring_bytes(num_slots));
         inside.then(|| Self::at(region, offset, num_slots, Owned::Nothing))
     }
@@ -234,7 +243,13 @@ impl RingMem {
             num_bufs: region.num_bufs(),
             bufs,
             block: Arc::new(block),
+            _keeps: None,
         }
+    }
+
+    /// The same ring, which keeps `what` alive beside itself.
+    pub(crate) fn keeping(&self, what: Arc<dyn Any + Send + Sync>) -> Self {
+        Self { _keeps: Some(what), ..self.clone() }
     }
 
     pub(crate) fn region(&self) -> &Arc<Region> {

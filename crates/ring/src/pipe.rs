@@ -22,7 +22,7 @@ use crate::bell::{self, Doorbell};
 use crate::index::{SlotIdx, spans};
 use crate::kern::{KernRing, Pair, Reinit};
 use crate::mem::{Dir, RingMem};
-use crate::protocol::{Peer, PeerFault, Receiver, Sender};
+use crate::protocol::{Peer, PeerFault, Receiver, Sender, Word};
 use crate::region::{Region, RegionError};
 
 /// What the parties of one direction share; a cache line pair per writer.
@@ -33,12 +33,12 @@ struct Words {
     sent: AtomicU32,
     /// Set by the sender when it sleeps for free slots.
     sender_sleeps: AtomicU32,
-    _other_line: [u32; 30],
+    _other_line: [AtomicU32; 30],
     /// Written by the receiver.
     freed: AtomicU32,
     /// Set by the receiver when it sleeps for frames.
     receiver_sleeps: AtomicU32,
-    _pad: [u32; 30],
+    _pad: [AtomicU32; 30],
 }
 const _: () = assert!(offset_of!(Words, freed) == 128 && size_of::<Words>() == 256);
 
@@ -58,19 +58,57 @@ struct Shared {
     tx: RingMem,
     rx: RingMem,
     words: NonNull<Words>,
-    _record: Arc<RecordBytes>,
+    link: Arc<Link>,
 }
 
-// SAFETY: `words` leads into a region that `_record` keeps alive, and is made of atomics.
+// SAFETY: `words` leads into a region that `link` keeps alive, and is made of atomics.
 unsafe impl Send for Shared {}
 
 impl Shared {
+    fn over(link: Link) -> Self {
+        let link = Arc::new(link);
+        let words = NonNull::from(link.words());
+        Self { tx: link.tx.keeping(link.clone()), rx: link.rx.keeping(link.clone()), words, link }
+    }
+
     #[inline(always)]
     fn words(&self) -> &Words {
         // SAFETY:
-        // - Alive, in bounds and aligned: `_record` holds the 128-aligned bytes.
-        // - Shared: every field that is used is an atomic.
+        // - Alive, in bounds and aligned: `link` holds the 128-aligned bytes.
+        // - Shared: every field is an atomic.
         unsafe { self.words.as_ref() }
+    }
+
+    /// Whether neither party has done anything.
+    fn is_fresh(&self) -> bool {
+        self.sent().acquire() == 0 && self.freed().acquire() == 0
+    }
+}
+
+/// What one direction consists of; goes when both halves of both its rings are gone.
+#[derive(Debug)]
+struct Link {
+    tx: RingMem,
+    rx: RingMem,
+    record: Arc<RecordBytes>,
+    which: usize,
+}
+
+impl Link {
+    fn words(&self) -> &Words {
+        &self.record.record().words[self.which]
+    }
+}
+
+impl Drop for Link {
+    /// Hands the slots under way back: the receiver may have exchanged their buffers, and what
+    /// the tx slots name is given back to the region next.
+    fn drop(&mut self) {
+        let n = self.tx.num_slots();
+        let (freed, sent) = (self.words().freed.acquire(), self.words().sent.acquire());
+        if self.record.made_here && freed < n && sent < n {
+            copy_slots(&self.rx, &self.tx, freed, sent);
+        }
     }
 }
 
@@ -169,10 +207,9 @@ impl PipePair {
         let [bell_a, bell_b] = [bell()?, bell()?];
         let bell_b2 = bell_b.try_clone().map_err(no_bell)?;
         let bell_a2 = bell_a.try_clone().map_err(no_bell)?;
-        let fresh = "the words of a new pipe are zero";
         Ok(Self {
-            a: PipeEnd::over(a_to_b.clone(), b_to_a.clone(), bell_a, bell_b2).expect(fresh),
-            b: PipeEnd::over(b_to_a, a_to_b, bell_b, bell_a2).expect(fresh),
+            a: PipeEnd::over(a_to_b.clone(), b_to_a.clone(), bell_a, bell_b2)?,
+            b: PipeEnd::over(b_to_a, a_to_b, bell_b, bell_a2)?,
         })
     }
 }
@@ -188,8 +225,7 @@ fn direction(
     let tx = RingMem::create(region, Dir::Tx, ringid, num_slots, &bufs)
         .inspect_err(|_| region.give_bufs(bufs.iter().copied()))?;
     let rx = RingMem::create(region, Dir::Rx, ringid, num_slots, &[])?;
-    let words = NonNull::from(&bytes.record().words[which]);
-    Ok(Shared { tx, rx, words, _record: bytes.clone() })
+    Ok(Shared::over(Link { tx, rx, record: bytes.clone(), which }))
 }
 
 fn bell() -> Result<Doorbell, RegionError> {
@@ -200,7 +236,11 @@ fn no_bell(source: io::Error) -> RegionError {
     RegionError::Memory { step: "create an eventfd beside", bytes: 0, source }
 }
 
-/// One end of a pipe.
+fn no_pipe() -> RegionError {
+    RegionError::NotARegion("no pipe lies at this offset")
+}
+
+/// One end of a pipe. Its rings belong to it: `tx` and `rx` are not to be exchanged for others.
 #[derive(Debug)]
 pub struct PipeEnd {
     /// Frames to send.
@@ -216,10 +256,16 @@ pub struct PipeEnd {
 }
 
 impl PipeEnd {
-    fn over(out: Shared, back: Shared, mine: Doorbell, peers: Doorbell) -> Result<Self, PeerFault> {
+    fn over(
+        out: Shared,
+        back: Shared,
+        mine: Doorbell,
+        peers: Doorbell,
+    ) -> Result<Self, RegionError> {
         let Pair { app: tx, kern: tx_kern } = Pair::over(out.tx.clone());
         let Pair { app: rx, kern: rx_kern } = Pair::over(back.rx.clone());
-        let (sender, receiver) = (Sender::new(out)?, Receiver::new(back)?);
+        let sender = Sender::new(out).map_err(|_| no_pipe())?;
+        let receiver = Receiver::new(back).map_err(|_| no_pipe())?;
         Ok(Self { tx, rx, tx_kern, rx_kern, sender, receiver, mine, peers })
     }
 
@@ -227,7 +273,7 @@ impl PipeEnd {
     /// another process needs for [`Self::attach`].
     #[must_use]
     pub fn offset(&self) -> u64 {
-        self.sender.shared()._record.offset
+        self.sender.shared().link.record.offset
     }
 
     /// The bell that wakes this end, and the one that wakes the other.
@@ -246,7 +292,6 @@ impl PipeEnd {
         mine: Doorbell,
         peers: Doorbell,
     ) -> Result<Self, RegionError> {
-        let no_pipe = || RegionError::NotARegion("no pipe lies at this offset");
         if !region.in_ring_area(offset, RECORD_LEN) {
             return Err(no_pipe());
         }
@@ -257,10 +302,15 @@ impl PipeEnd {
                 u64::from(bytes.record().rings[i].load(Ordering::Relaxed)) * crate::arena::ALIGN;
             RingMem::attach(region, at, num_slots).ok_or_else(no_pipe)
         };
-        let words = |i: usize| NonNull::from(&bytes.record().words[i]);
-        let a_to_b = Shared { tx: ring(0)?, rx: ring(1)?, words: words(0), _record: bytes.clone() };
-        let b_to_a = Shared { tx: ring(2)?, rx: ring(3)?, words: words(1), _record: bytes.clone() };
-        Self::over(b_to_a, a_to_b, mine, peers).map_err(|_| no_pipe())
+        let link = |which: usize| {
+            let (tx, rx) = (ring(2 * which)?, ring(2 * which + 1)?);
+            Ok(Shared::over(Link { tx, rx, record: bytes.clone(), which }))
+        };
+        let (a_to_b, b_to_a) = (link(0)?, link(1)?);
+        if !b_to_a.is_fresh() || a_to_b.freed().acquire() != 0 {
+            return Err(RegionError::NotARegion("the slave end of this pipe is in use"));
+        }
+        Self::over(b_to_a, a_to_b, mine, peers)
     }
 
     /// Sends what the program queued and takes back the slots that the peer is done with.

@@ -124,20 +124,20 @@ impl<S: Peer> Sender<S> {
     /// receiver has freed. Returns the tx ring's tail.
     ///
     /// # Errors
-    /// [`PeerFault`] if the receiver's word is impossible; nothing is taken back then.
+    /// [`PeerFault`] if the receiver's word is impossible; nothing is sent or taken back then.
     #[inline]
     pub fn sync(&mut self, head: SlotIdx) -> Result<SlotIdx, PeerFault> {
         let n = self.shared.num_slots();
+        // Acquire: pairs with the release of `freed` in `Receiver::sync`.
+        let freed = self.shared.freed().acquire();
+        let owned = distance(self.freed, self.sent, n);
+        self.freed = advanced(self.freed, freed, owned, n)?;
         if head != self.sent {
             self.shared.hand_over(self.sent, head);
             self.sent = head;
             // Release: pairs with the acquire of `sent` in `Receiver::sync`.
             self.shared.sent().release(head);
         }
-        // Acquire: pairs with the release of `freed` in `Receiver::sync`.
-        let freed = self.shared.freed().acquire();
-        let owned = distance(self.freed, self.sent, n);
-        self.freed = advanced(self.freed, freed, owned, n)?;
         Ok(prev(self.freed, n))
     }
 
@@ -183,20 +183,20 @@ impl<S: Peer> Receiver<S> {
     /// over those that it has sent. Returns the rx ring's tail.
     ///
     /// # Errors
-    /// [`PeerFault`] if the sender's word is impossible; nothing is taken over then.
+    /// [`PeerFault`] if the sender's word is impossible; nothing is given back or taken over then.
     #[inline]
     pub fn sync(&mut self, head: SlotIdx) -> Result<SlotIdx, PeerFault> {
         let n = self.shared.num_slots();
+        // Acquire: pairs with the release of `sent` in `Sender::sync`.
+        let sent = self.shared.sent().acquire();
+        let owned = n - 1 - distance(self.freed, self.sent, n);
+        self.sent = advanced(self.sent, sent, owned, n)?;
         if head != self.freed {
             self.shared.hand_back(self.freed, head);
             self.freed = head;
             // Release: pairs with the acquire of `freed` in `Sender::sync`.
             self.shared.freed().release(head);
         }
-        // Acquire: pairs with the release of `sent` in `Sender::sync`.
-        let sent = self.shared.sent().acquire();
-        let owned = n - 1 - distance(self.freed, self.sent, n);
-        self.sent = advanced(self.sent, sent, owned, n)?;
         Ok(self.sent)
     }
 

@@ -13,6 +13,33 @@ pub struct RawRing {
     ring: *mut NetmapRing,
 }
 
+/// What a loop over a ring needs to know, read once.
+#[derive(Clone, Copy)]
+struct Span {
+    slots: *mut NetmapSlot,
+    bufs: *mut u8,
+    buf_size: usize,
+    num_slots: u32,
+    head: u32,
+    held: u32,
+}
+
+impl Span {
+    /// The slot `at`, and the first byte of its buffer.
+    #[inline(always)]
+    fn slot(&self, at: u32) -> (*mut NetmapSlot, *mut u8) {
+        let slot = self.slots.wrapping_add(at as usize);
+        // SAFETY: `at` is below `num_slots`, and the ring is alive (`RawRing::span`).
+        let buf_idx = unsafe { (*slot).buf_idx } as usize;
+        (slot, self.bufs.wrapping_add(buf_idx * self.buf_size))
+    }
+
+    #[inline(always)]
+    fn next(&self, at: u32) -> u32 {
+        if at + 1 == self.num_slots { 0 } else { at + 1 }
+    }
+}
+
 impl RawRing {
     /// A view of a ring's memory.
     #[must_use]
@@ -21,28 +48,28 @@ impl RawRing {
         Self { ring: at.cast() }
     }
 
-    /// Slots between head and tail, and head.
+    /// The slots between head and tail.
     ///
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
     #[inline(always)]
-    unsafe fn avail(self) -> (u32, u32) {
+    unsafe fn span(self) -> Span {
         // SAFETY: alive, by the caller.
         let ring = unsafe { &*self.ring };
-        let tail = ring.tail;
         fence(Ordering::Acquire);
-        let held =
-            if tail >= ring.head { tail - ring.head } else { tail + ring.num_slots - ring.head };
-        (held, ring.head)
-    }
-
-    #[inline(always)]
-    fn slots(self) -> *mut NetmapSlot {
-        self.ring.wrapping_add(1).cast()
+        let (head, tail, num_slots) = (ring.head, ring.tail, ring.num_slots);
+        Span {
+            slots: self.ring.wrapping_add(1).cast(),
+            bufs: self.ring.cast::<u8>().wrapping_offset(ring.buf_ofs as isize),
+            buf_size: ring.nr_buf_size as usize,
+            num_slots,
+            head,
+            held: if tail >= head { tail - head } else { tail + num_slots - head },
+        }
     }
 
     /// # Safety
-    /// As [`Self::avail`].
+    /// As [`Self::span`].
     #[inline(always)]
     unsafe fn publish(self, head: u32) {
         fence(Ordering::Release);
@@ -58,20 +85,17 @@ impl RawRing {
     /// The ring must be alive, and its safe half unused meanwhile.
     #[inline(always)]
     pub unsafe fn fill(self, max: u32, mut write: impl FnMut(*mut u8) -> u16) -> u32 {
-        // SAFETY: by the caller, here and for the two calls below.
-        let (held, mut at) = unsafe { self.avail() };
-        // SAFETY: alive, by the caller.
-        let (n, size, ofs) =
-            unsafe { ((*self.ring).num_slots, (*self.ring).nr_buf_size, (*self.ring).buf_ofs) };
-        let count = held.min(max);
+        // SAFETY: by the caller.
+        let span = unsafe { self.span() };
+        let count = span.held.min(max);
+        let mut at = span.head;
         for _ in 0..count {
-            let slot = self.slots().wrapping_add(at as usize);
+            let (slot, buf) = span.slot(at);
             // SAFETY: `at` is below `num_slots`.
             let slot = unsafe { &mut *slot };
-            let at_buf = ofs as usize + slot.buf_idx as usize * size as usize;
-            slot.len = write(self.ring.cast::<u8>().wrapping_add(at_buf));
+            slot.len = write(buf);
             slot.flags = 0;
-            at = if at + 1 == n { 0 } else { at + 1 };
+            at = span.next(at);
         }
         // SAFETY: by the caller.
         unsafe { self.publish(at) };
@@ -84,22 +108,49 @@ impl RawRing {
     /// The ring must be alive, and its safe half unused meanwhile.
     #[inline(always)]
     pub unsafe fn drain(self, max: u32, mut read: impl FnMut(*const u8, u16)) -> u32 {
-        // SAFETY: by the caller, here and for the two calls below.
-        let (held, mut at) = unsafe { self.avail() };
-        // SAFETY: alive, by the caller.
-        let (n, size, ofs) =
-            unsafe { ((*self.ring).num_slots, (*self.ring).nr_buf_size, (*self.ring).buf_ofs) };
-        let count = held.min(max);
+        // SAFETY: by the caller.
+        let span = unsafe { self.span() };
+        let count = span.held.min(max);
+        let mut at = span.head;
         for _ in 0..count {
-            let slot = self.slots().wrapping_add(at as usize);
+            let (slot, buf) = span.slot(at);
             // SAFETY: `at` is below `num_slots`.
-            let slot = unsafe { &*slot };
-            let at_buf = ofs as usize + slot.buf_idx as usize * size as usize;
-            read(self.ring.cast::<u8>().wrapping_add(at_buf), slot.len);
-            at = if at + 1 == n { 0 } else { at + 1 };
+            let len = unsafe { (*slot).len };
+            read(buf, len);
+            at = span.next(at);
         }
         // SAFETY: by the caller.
         unsafe { self.publish(at) };
+        count
+    }
+
+    /// Exchanges buffers between this rx ring and `tx`; as `forward`.
+    ///
+    /// # Safety
+    /// Both rings must be alive and in one region, and their safe halves unused meanwhile.
+    #[inline(always)]
+    pub unsafe fn swap_to(self, tx: Self, max: u32) -> u32 {
+        // SAFETY: by the caller.
+        let from = unsafe { self.span() };
+        // SAFETY: by the caller.
+        let to = unsafe { tx.span() };
+        let count = from.held.min(to.held).min(max);
+        let (mut i, mut j) = (from.head, to.head);
+        for _ in 0..count {
+            // SAFETY: `i` is below `num_slots`.
+            let frame = unsafe { &mut *from.slots.wrapping_add(i as usize) };
+            // SAFETY: `j` is below `num_slots`, and the rings do not overlap.
+            let free = unsafe { &mut *to.slots.wrapping_add(j as usize) };
+            std::mem::swap(&mut frame.buf_idx, &mut free.buf_idx);
+            free.len = frame.len;
+            free.flags = frame.flags | slipring_abi::NS_BUF_CHANGED;
+            frame.flags = slipring_abi::NS_BUF_CHANGED;
+            (i, j) = (from.next(i), to.next(j));
+        }
+        // SAFETY: by the caller.
+        unsafe { self.publish(i) };
+        // SAFETY: by the caller.
+        unsafe { tx.publish(j) };
         count
     }
 }

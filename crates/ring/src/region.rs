@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -21,6 +22,8 @@ const MAGIC: u64 = u64::from_le_bytes(*b"slipring");
 const VERSION: u64 = 1;
 const PAGE: u64 = 4096;
 const HUGE_PAGE: u64 = 2 << 20;
+/// Far beyond any use; keeps all sums of sizes far from overflow.
+const MAX_RING_BYTES: u64 = 1 << 38;
 /// Buffers 0 and 1 are never handed out, as netmap's clients expect.
 const RESERVED_BUFS: u32 = 2;
 
@@ -93,6 +96,9 @@ pub enum RegionError {
         /// Buffers in all.
         total: u32,
     },
+    /// No ring has that many slots.
+    #[error("a ring of {0} slots is out of range (1 to {max})", max = crate::mem::MAX_SLOTS)]
+    Slots(u32),
     /// No room for another ring is left.
     #[error("the region has no {wanted} contiguous bytes left for rings")]
     OutOfRingSpace {
@@ -103,7 +109,7 @@ pub enum RegionError {
 
 /// What the first bytes of the memfd say, so that another process can attach.
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Header {
     magic: u64,
     version: u64,
@@ -112,6 +118,28 @@ struct Header {
     total: u64,
     bufs: u32,
     buf_size: u32,
+}
+
+impl Header {
+    /// Reads it from a file that need not be a region.
+    fn read(fd: &OwnedFd) -> Result<Self, RegionError> {
+        let mut bytes = [0; size_of::<Self>()];
+        let got = rustix::io::pread(fd, &mut bytes, 0).map_err(|e| memory("read", 0, e))?;
+        if got < bytes.len() {
+            return Err(RegionError::NotARegion("the file ends within its first bytes"));
+        }
+        let (words, _) = bytes.as_chunks::<8>();
+        let word = |i: usize| u64::from_ne_bytes(words[i]);
+        Ok(Self {
+            magic: word(0),
+            version: word(1),
+            ring_start: word(2),
+            buf_start: word(3),
+            total: word(4),
+            bufs: word(5) as u32,
+            buf_size: (word(5) >> 32) as u32,
+        })
+    }
 }
 
 /// Shared memory for rings and buffers; see the module for its layout.
@@ -125,10 +153,26 @@ pub struct Region {
     free: Option<Mutex<Free>>,
 }
 
+/// What nobody owns.
 #[derive(Debug)]
 struct Free {
+    /// A stack: the buffer freed last is the likeliest to be in a cache, and goes next.
     bufs: Vec<u32>,
+    /// By index, whether a buffer is in `bufs`.
+    is_free: Vec<bool>,
     rings: Arena,
+}
+
+impl Free {
+    fn all(header: &Header) -> Self {
+        let is_free = (0..header.bufs).map(|idx| idx >= RESERVED_BUFS).collect();
+        Self {
+            // Reversed, so that low indices go first.
+            bufs: (RESERVED_BUFS..header.bufs).rev().collect(),
+            is_free,
+            rings: Arena::new(header.ring_start, header.buf_start),
+        }
+    }
 }
 
 // SAFETY:
@@ -164,12 +208,8 @@ impl Region {
         // - Aligned: a mapping starts at a page.
         // - Exclusive: nobody else has the memfd yet.
         unsafe { base.cast::<Header>().write(header) };
-        let free = Free {
-            // Reversed, so that low indices go first and the last one freed goes next.
-            bufs: (RESERVED_BUFS..header.bufs).rev().collect(),
-            rings: Arena::new(header.ring_start, header.buf_start),
-        };
-        Ok(Arc::new(Self { fd, base, header, huge, free: Some(Mutex::new(free)) }))
+        let free = Some(Mutex::new(Free::all(&header)));
+        Ok(Arc::new(Self { fd, base, header, huge, free }))
     }
 
     /// Maps a region that another process made and passed on.
@@ -186,22 +226,11 @@ impl Region {
         if !seals.contains(SealFlags::SHRINK) {
             return Err(RegionError::NotARegion("the file may still shrink"));
         }
-        let base = map(&fd, file_size)?;
-        // SAFETY:
-        // - In bounds: the file has at least one page, and sealing keeps it that long.
-        // - Aligned: a mapping starts at a page. Any bit pattern is a valid `Header`.
-        // - Racing peer: volatile, read once; `check` judges the copy.
-        let header = unsafe { base.cast::<Header>().read_volatile() };
-        // Built before the check, so that a refusal unmaps.
-        let region = Self {
-            fd,
-            base,
-            header: Header { total: file_size, ..header },
-            huge: false,
-            free: None,
-        };
+        // Read and judged before anything is mapped; a peer that writes to it later changes nothing.
+        let header = Header::read(&fd)?;
         check(&header, file_size)?;
-        Ok(Arc::new(region))
+        let base = map(&fd, file_size)?;
+        Ok(Arc::new(Self { fd, base, header, huge: false, free: None }))
     }
 
     /// The memfd, to be passed on or registered elsewhere.
@@ -270,21 +299,22 @@ impl Region {
         let Some(keep) = have.checked_sub(count as usize) else {
             return Err(RegionError::OutOfBuffers { wanted: count, free: have as u32, total });
         };
-        Ok(free.bufs.drain(keep..).rev().map(BufIdx).collect())
+        let taken: Vec<u32> = free.bufs.drain(keep..).rev().collect();
+        for &idx in &taken {
+            free.is_free[idx as usize] = false;
+        }
+        Ok(taken.into_iter().map(BufIdx).collect())
     }
 
     /// Gives buffers back. Indices that are reserved, out of range or free already are ignored:
     /// the list may come from memory that a client wrote.
     pub fn give_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         let Some(mut free) = self.free() else { return };
-        let mut known: Vec<bool> = vec![false; self.header.bufs as usize];
-        for &idx in &free.bufs {
-            known[idx as usize] = true;
-        }
-        for BufIdx(idx) in bufs {
-            if (RESERVED_BUFS..self.header.bufs).contains(&idx) && !known[idx as usize] {
-                known[idx as usize] = true;
-                free.bufs.push(idx);
+        for buf in bufs {
+            let at = buf.0 as usize;
+            if self.is_usable(buf) && !free.is_free[at] {
+                free.is_free[at] = true;
+                free.bufs.push(buf.0);
             }
         }
     }
@@ -298,17 +328,19 @@ impl Region {
 
     /// Copies from the start of a buffer's data, as many bytes as both sides hold; `None` for an
     /// index out of range. Makes no reference into the buffer: for parties that do not trust
-    /// each other.
+    /// each other. Bytes that the other one writes meanwhile may arrive mixed.
     #[inline]
     pub fn copy_out(&self, buf: BufIdx, out: &mut [u8]) -> Option<usize> {
         let data = self.data(buf)?;
         let len = out.len().min(self.header.buf_size as usize);
-        // SAFETY:
-        // - In bounds: `data` found `buf_size` bytes behind the pointer; `len` is at most that.
-        // - No overlap: `out` is a Rust reference, and no reference into the region is lent to
-        //   callers of this function.
-        // - Racing peer: bytes may be torn; callers treat them as untrusted.
-        unsafe { data.as_ptr().copy_to_nonoverlapping(out.as_mut_ptr(), len) };
+        let (words, rest) = out[..len].as_chunks_mut::<8>();
+        let done = 8 * words.len();
+        for (i, word) in words.iter_mut().enumerate() {
+            *word = word_at(data, i).load(Ordering::Relaxed).to_ne_bytes();
+        }
+        for (i, byte) in rest.iter_mut().enumerate() {
+            *byte = byte_at(data, done + i).load(Ordering::Relaxed);
+        }
         Some(len)
     }
 
@@ -317,8 +349,14 @@ impl Region {
     pub fn copy_in(&self, buf: BufIdx, bytes: &[u8]) -> Option<usize> {
         let data = self.data(buf)?;
         let len = bytes.len().min(self.header.buf_size as usize);
-        // SAFETY: as in `copy_out`, with the roles of the two sides exchanged.
-        unsafe { data.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), len) };
+        let (words, rest) = bytes[..len].as_chunks::<8>();
+        let done = 8 * words.len();
+        for (i, word) in words.iter().enumerate() {
+            word_at(data, i).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        for (i, &byte) in rest.iter().enumerate() {
+            byte_at(data, done + i).store(byte, Ordering::Relaxed);
+        }
         Some(len)
     }
 
@@ -383,12 +421,30 @@ impl Drop for Region {
     }
 }
 
+/// The `i`-th 64-bit word of a buffer's data; below `buf_size / 8`. Atomic, since a plain copy
+/// might be made twice by the compiler, and a peer could change the bytes between the two.
+#[inline(always)]
+fn word_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU64 {
+    // SAFETY:
+    // - In bounds: both callers stay below the `buf_size` bytes that `Region::data` vouches for.
+    // - Aligned: data starts at a multiple of 256 bytes from a page.
+    // - Alive: both callers borrow the region meanwhile. Shared: it is an atomic.
+    unsafe { AtomicU64::from_ptr(data.as_ptr().wrapping_add(8 * i).cast()) }
+}
+
+/// The `i`-th byte of a buffer's data; below `buf_size`. See [`word_at`].
+#[inline(always)]
+fn byte_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU8 {
+    // SAFETY: as in `word_at`; a byte is always aligned.
+    unsafe { AtomicU8::from_ptr(data.as_ptr().wrapping_add(i)) }
+}
+
 fn plan(geometry: Geometry) -> Result<Header, RegionError> {
     let Geometry { ring_bytes, bufs, buf_size } = geometry;
     if buf_size != 2048 && buf_size != 4096 {
         return Err(RegionError::BufSize(buf_size));
     }
-    if bufs < RESERVED_BUFS || ring_bytes > 1 << 40 {
+    if bufs < RESERVED_BUFS || ring_bytes > MAX_RING_BYTES {
         return Err(RegionError::Geometry { bufs, ring_bytes });
     }
     let buf_start = (PAGE + ring_bytes).next_multiple_of(PAGE);
@@ -417,7 +473,8 @@ fn check(header: &Header, file_size: u64) -> Result<(), RegionError> {
     let planned =
         plan(geometry).map_err(|_| RegionError::NotARegion("its layout is impossible"))?;
     let same = planned.buf_start == header.buf_start && planned.ring_start == header.ring_start;
-    if !same || planned.total > file_size {
+    // With huge pages it is more than planned.
+    if !same || planned.total > header.total || header.total != file_size {
         return Err(RegionError::NotARegion("its layout does not fit the file"));
     }
     Ok(())
