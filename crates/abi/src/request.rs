@@ -78,6 +78,11 @@ pub const NR_DO_RX_POLL: u64 = 0x10000;
 /// `nr_flags`: poll transmits only when asked for `POLLOUT`.
 pub const NR_NO_TX_POLL: u64 = 0x20000;
 
+/// [`NmreqValePolling::nr_mode`]: one thread for all rings.
+pub const NETMAP_POLLING_MODE_SINGLE_CPU: u32 = 1;
+/// [`NmreqValePolling::nr_mode`]: one thread per ring.
+pub const NETMAP_POLLING_MODE_MULTI_CPU: u32 = 2;
+
 abi_structs! {
     /// Argument of [`crate::NIOCCTRL`].
     struct NmreqHeader: 88 {
@@ -203,7 +208,7 @@ abi_structs! {
 
     /// Which threads poll an attached NIC.
     struct NmreqValePolling: 16 {
-        /// One thread for all rings, or one per ring.
+        /// `NETMAP_POLLING_MODE_*`.
         0: nr_mode: u32,
         /// First processor to use.
         4: nr_first_cpu_id: u32,

@@ -116,9 +116,6 @@ fn a_suffix_character_written_twice_belongs_to_the_name() {
         assert_eq!((port.name.as_str(), port.rings), (rest, rings), "{name}");
         assert_eq!(port.to_string(), name);
     }
-    let braces = parse("a{{b}}{1");
-    assert_eq!(braces.name, "a{b}");
-    assert_eq!(braces.pipe, pipe(Role::Master, "1"));
 }
 
 #[test]
@@ -181,10 +178,20 @@ fn external_memory_names_its_file_and_sizes() {
     let port = parse(name);
     assert_eq!(port.memory, Some(Memory::External(expected)));
     assert_eq!(port.to_string(), name);
+}
+
+#[test]
+fn a_short_form_takes_all_of_its_option() {
     assert_eq!(
-        parse("netmap:eth0@extmem=f,buf-size=2048").to_string(),
-        "netmap:eth0@extmem:file=f,buf-size=2048"
+        parse("netmap:eth0@extmem=f,buf-num=3@conf:rings=2").to_string(),
+        "netmap:eth0@extmem:file=f,,buf-num=3@conf:rings=2"
     );
+}
+
+#[test]
+fn underscores_in_keys_are_dashes() {
+    let underscores = parse("netmap:eth0@conf:host_tx_rings=1,rx_slots=9");
+    assert_eq!(underscores, parse("netmap:eth0@conf:host-tx-rings=1,rx-slots=9"));
 }
 
 #[test]

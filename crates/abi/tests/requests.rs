@@ -82,7 +82,7 @@ fn names_survive_the_way_through_a_request() {
         "netmap:br--lan-2/xT@9",
         "netmap:eth0*@conf:rings=2,host-rings=1,slots=64",
         "netmap:eth0^1",
-        "netmap:a{{b{1/R",
+        "netmap:a--b{1/R",
         "vale0:a",
         "vale:a}7-1",
     ];
@@ -107,7 +107,9 @@ fn requests_that_no_name_amounts_to_are_refused() {
     assert_eq!(from(b""), RequestError::Unreadable);
     assert_eq!(from(b"\0eth0"), RequestError::Unreadable);
     assert_eq!(from(b"\xff\xfe\0"), RequestError::Unreadable);
-    for name in ["a b", "a/b", "{1", "x{", "x{a-b", "vale-:a", "vale0:", "sixteenbytesname"] {
+    for name in
+        ["a b", "a/b", "{1", "x{", "x{a-b", "a{b{1", "vale-:a", "vale0:", "sixteenbytesname"]
+    {
         assert_eq!(from(name.as_bytes()), RequestError::NoPort(name.into()));
     }
     for nr_mode in [0, NR_REG_PIPE_MASTER, NR_REG_NULL, 99] {

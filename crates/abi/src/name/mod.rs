@@ -22,22 +22,23 @@
 //!        | "@offset:initial=" N ["," "bits=" N]
 //! ID     = letters, digits, "_"
 //! ```
-//! `@share=P`, `@extmem=F` and `@offset=N` are the short forms. What netmap accepts means
-//! the same here, with these exceptions: 0, netmap's word for "not given", is refused as a
-//! number of rings, slots or bits, as a size and as a region; options are not repeated; one
-//! region is not asked for in two ways.
+//! `@share=P`, `@extmem=F` and `@offset=N` are short forms, whose value goes to the end or the
+//! next `@`. A `_` in a key is a `-`. What netmap accepts means the same here, but a few
+//! things are refused that netmap lets pass: empty values, 0 as a number of rings, slots, bits or
+//! objects, a `/` without a letter, one option twice, and one port's memory asked for in two ways.
 //!
 //! # A `-` in the name of an interface
 //! netmap has no way to write one, since `-` starts a suffix. Here a suffix character that
-//! belongs to a name is **written twice**: `--`, `**`, `^^`, `{{`, `}}`, `@@`. So
-//! `netmap:br--lan-2` is ring pair 2 of `br-lan`. No name that netmap accepts contains such
-//! a pair, and no shell needs it quoted. Likewise `,,` and `@@` in the values of
-//! options. A single `-` is never taken for a part of the name: `netmap:br-lan` is an error
-//! whose help says what to write.
+//! belongs to a name is **written twice**: `--`, `**`, `^^`, `@@`. So `netmap:br--lan-2` is
+//! ring pair 2 of `br-lan`. No name that netmap accepts contains such a pair, and no shell
+//! needs a `--` quoted. Likewise `,,` and `@@` in the values of options. A single `-` is never
+//! taken for a part of the name: `netmap:br-12` is ring pair 12 of `br`, and `netmap:br-lan` an
+//! error whose help says what to write.
 //!
 //! # Limits
-//! The name of a Linux interface has at most 15 bytes, no blank, control character, `/` or
-//! `:`; a name as a request carries it ([`PortName::request_name`]) has at most 63 bytes.
+//! No name has a blank, a control character, `:`, `/`, `{` or `}`: Linux refuses most of them
+//! for an interface, and in a request a brace can only mean a pipe. The name of an interface
+//! has at most 15 bytes, a name as a request carries it ([`PortName::request_name`]) at most 63.
 //!
 //! # Not for
 //! Judging whether the port exists or the kind can do what the suffix asks.
@@ -48,6 +49,8 @@ mod options;
 mod parse;
 mod print;
 mod request;
+#[cfg(test)]
+mod tests;
 
 use alloc::string::String;
 use core::num::NonZeroU16;

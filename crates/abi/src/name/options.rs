@@ -67,10 +67,12 @@ pub struct Offsets {
     pub bits: Option<NonZeroU8>,
 }
 
-/// Characters that end the value of a key.
+/// Characters that end the value of a key; twice, they are part of it.
 pub(super) const VALUE_ENDS: &str = ",@";
+/// The same for the value of a short form, which takes all of the option.
+const SHORT_ENDS: &str = "@";
 
-// The first key of a list may go without saying, where the option has a short form.
+// A short form leaves out the first key.
 const SHARE_KEYS: &[&str] = &["port"];
 const EXTMEM_KEYS: &[&str] =
     &["file", "if-num", "if-size", "ring-num", "ring-size", "buf-num", "buf-size"];
@@ -111,8 +113,9 @@ pub(super) fn option(at: &mut Cursor<'_>, port: &mut PortName) -> Result<(), Nam
     Ok(())
 }
 
+/// netmap takes `_` for `-` in a key.
 fn is_key_char(c: char) -> bool {
-    c.is_ascii_lowercase() || c == '-'
+    c.is_ascii_lowercase() || matches!(c, '-' | '_')
 }
 
 fn set_memory(start: Cursor<'_>, port: &mut PortName, memory: Memory) -> Result<(), NameError> {
@@ -127,8 +130,8 @@ fn set_memory(start: Cursor<'_>, port: &mut PortName, memory: Memory) -> Result<
 
 fn share(at: &mut Cursor<'_>) -> Result<String, NameError> {
     let mut port = String::new();
-    pairs(at, SHARE_KEYS, ShortForm::Yes, |at, _| {
-        port = text(at, "the name of a port")?;
+    pairs(at, SHARE_KEYS, ShortForm::Yes, |at, _, ends| {
+        port = text(at, "the name of a port", ends)?;
         Ok(())
     })?;
     Ok(port)
@@ -137,9 +140,9 @@ fn share(at: &mut Cursor<'_>) -> Result<String, NameError> {
 fn extmem(at: &mut Cursor<'_>) -> Result<Extmem, NameError> {
     let mut file = None;
     let mut sizes = [None; EXTMEM_KEYS.len()];
-    pairs(at, EXTMEM_KEYS, ShortForm::Yes, |at, key| {
+    pairs(at, EXTMEM_KEYS, ShortForm::Yes, |at, key, ends| {
         if key == 0 {
-            file = Some(text(at, "the name of a file")?);
+            file = Some(text(at, "the name of a file", ends)?);
         } else {
             sizes[key] = Some(at.positive("a number", NonZeroU32::MAX)?);
         }
@@ -161,7 +164,7 @@ fn extmem(at: &mut Cursor<'_>) -> Result<Extmem, NameError> {
 fn conf(at: &mut Cursor<'_>) -> Result<Conf, NameError> {
     let mut rings = [None; CONF_RING_KEYS];
     let mut slots = [None; CONF_KEYS.len() - CONF_RING_KEYS];
-    pairs(at, CONF_KEYS, ShortForm::No, |at, key| {
+    pairs(at, CONF_KEYS, ShortForm::No, |at, key, _| {
         match key.checked_sub(CONF_RING_KEYS) {
             None => rings[key] = Some(at.positive("a number", NonZeroU16::MAX)?),
             Some(key) => slots[key] = Some(at.positive("a number", NonZeroU32::MAX)?),
@@ -183,7 +186,7 @@ fn conf(at: &mut Cursor<'_>) -> Result<Conf, NameError> {
 
 fn offsets(at: &mut Cursor<'_>) -> Result<Offsets, NameError> {
     let (mut initial, mut bits) = (None, None);
-    pairs(at, OFFSET_KEYS, ShortForm::Yes, |at, key| {
+    pairs(at, OFFSET_KEYS, ShortForm::Yes, |at, key, _| {
         if key == 0 {
             initial = Some(at.number("a number of bytes", u64::MAX)?);
         } else {
@@ -204,28 +207,28 @@ enum ShortForm {
     No,
 }
 
-/// Parses `:key=value,…`; `value` parses a value, given the index of its key.
+/// Parses `:key=value,…` or the short form; `value` parses a value, given the index of its
+/// key and what ends it.
 fn pairs<'a>(
     at: &mut Cursor<'a>,
     keys: &'static [&'static str],
     short_form: ShortForm,
-    mut value: impl FnMut(&mut Cursor<'a>, usize) -> Result<(), NameError>,
+    mut value: impl FnMut(&mut Cursor<'a>, usize, &'static str) -> Result<(), NameError>,
 ) -> Result<(), NameError> {
-    let mut seen = 0_u32;
     if short_form == ShortForm::Yes && at.eat('=') {
-        seen = 1;
-        value(at, 0)?;
-    } else if at.eat(':') {
-        let key = key(at, keys, &mut seen)?;
-        value(at, key)?;
-    } else {
+        return value(at, 0, SHORT_ENDS);
+    }
+    if !at.eat(':') {
         return at.expected("`:`");
     }
-    while at.eat(',') {
+    let mut seen = 0_u32;
+    loop {
         let key = key(at, keys, &mut seen)?;
-        value(at, key)?;
+        value(at, key, VALUE_ENDS)?;
+        if !at.eat(',') {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Parses `key=` and returns the key's index; `seen` has a bit for each key that was there.
@@ -239,12 +242,12 @@ fn key(
     if key.is_empty() {
         return at.expected("a key");
     }
-    let Some(index) = keys.iter().position(|known| *known == key) else {
+    let Some(index) = keys.iter().position(|known| *known == key.replace('_', "-")) else {
         let key = key.to_owned();
         return start.fail(Reason::UnknownKey { key, known: keys });
     };
     if *seen & 1 << index != 0 {
-        return start.fail(Reason::Repeated(key.to_owned()));
+        return start.fail(Reason::Repeated(keys[index].to_owned()));
     }
     *seen |= 1 << index;
     if !at.eat('=') {
@@ -253,10 +256,10 @@ fn key(
     Ok(index)
 }
 
-fn text(at: &mut Cursor<'_>, what: &'static str) -> Result<String, NameError> {
+fn text(at: &mut Cursor<'_>, what: &'static str, ends: &str) -> Result<String, NameError> {
     let start = *at;
     let mut text = String::new();
-    while let Some(c) = at.literal(VALUE_ENDS) {
+    while let Some(c) = at.literal(ends) {
         text.push(c);
     }
     if text.is_empty() {

@@ -9,7 +9,7 @@ use super::{Flags, Kind, PipeEnd, PortName, Rings, Role, options};
 use crate::request::NETMAP_REQ_IFNAMSIZ;
 use crate::ring::IFNAMSIZ;
 
-/// Characters that start a suffix and so end a name; twice, they are part of the name.
+/// Characters that start a suffix and so end a name; written twice, they do not.
 pub(super) const NAME_ENDS: &str = "-*^{}@/";
 
 /// Bytes that the name of an interface can have.
@@ -106,7 +106,7 @@ fn name(at: &mut Cursor<'_>, kind: &Kind) -> Result<String, NameError> {
     loop {
         let here = *at;
         let Some(c) = at.literal(NAME_ENDS) else { break };
-        if matches!(c, ':' | '/') || c.is_whitespace() || c.is_control() {
+        if is_never_in_a_name(c) {
             return here.fail(Reason::BadChar { found: c });
         }
         name.push(c);
@@ -124,6 +124,10 @@ fn name(at: &mut Cursor<'_>, kind: &Kind) -> Result<String, NameError> {
         check_interface(start, &name, beyond_interface)?;
     }
     Ok(name)
+}
+
+fn is_never_in_a_name(c: char) -> bool {
+    matches!(c, ':' | '/' | '{' | '}') || c.is_whitespace() || c.is_control()
 }
 
 /// How many bytes of a request's name are left beside the switch.
