@@ -1,0 +1,89 @@
+//! Sends a million frames over an imaginary wire that loses 1 in 1000, doubles
+//! 1 in 2000 and delays up to 40 us, in virtual time, and prints what the wire
+//! did beside what the receiver found out.
+
+use slipring_model::{Chance, DelayLine, Pacer, Rate, Stream};
+use slipring_traffic::{Expectations, Generator, Lane, Outcome, Pattern, Tracker, Verify};
+
+const FRAMES: u64 = 1_000_000;
+const SEED: u64 = 2026;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut generator = Generator::new(&Pattern::default(), SEED, Lane::ONLY)?;
+    let mut pacer = Pacer::new(Rate::PacketsPerSec(1_000_000), 0);
+    let mut tracker = Tracker::new(Verify::Checksum);
+    let mut wire = Wire::new();
+    for _ in 0..FRAMES {
+        let now_ns = pacer.next(0, 0);
+        let mut frame = [0; 60];
+        generator.write(now_ns, &mut frame).ok_or("60 bytes hold the frame")?;
+        wire.carry(now_ns, frame);
+        while let Some((arrival_ns, frame)) = wire.arrival(now_ns) {
+            tracker.observe(&frame, arrival_ns);
+        }
+    }
+    while let Some((arrival_ns, frame)) = wire.arrival(u64::MAX) {
+        tracker.observe(&frame, arrival_ns);
+    }
+    let lost = tracker.streams().map(|stream| stream.lost_of(FRAMES)).sum();
+    println!("the wire lost {} and doubled {}", wire.lost, wire.doubled);
+    println!("{:#?}", tracker.tally());
+    judge(lost)
+}
+
+fn judge(lost: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let expectations = Expectations { max_loss: Some("0.05%".parse()?), ..Expectations::default() };
+    let outcome = Outcome { sent: FRAMES, lost, ..Outcome::default() };
+    for unmet in expectations.unmet(&outcome) {
+        println!("not good enough: {unmet}");
+    }
+    Ok(())
+}
+
+struct Wire {
+    line: DelayLine<[u8; 60]>,
+    chance: Stream,
+    jitter: Stream,
+    lost: u64,
+    doubled: u64,
+}
+
+impl Wire {
+    const LOSS: (u64, u64) = (1, 1000);
+    const DOUBLING: (u64, u64) = (1, 2000);
+
+    fn new() -> Self {
+        Self {
+            line: DelayLine::new(),
+            chance: Stream::new(SEED, "wire/chance"),
+            jitter: Stream::new(SEED, "wire/jitter"),
+            lost: 0,
+            doubled: 0,
+        }
+    }
+
+    fn happens(&mut self, (yes, of): (u64, u64)) -> bool {
+        Chance::from_ratio(yes, of).is_some_and(|chance| self.chance.chance(chance))
+    }
+
+    fn carry(&mut self, now_ns: u64, frame: [u8; 60]) {
+        if self.happens(Self::LOSS) {
+            self.lost += 1;
+            return;
+        }
+        if self.happens(Self::DOUBLING) {
+            self.doubled += 1;
+            self.put(now_ns, frame);
+        }
+        self.put(now_ns, frame);
+    }
+
+    fn put(&mut self, now_ns: u64, frame: [u8; 60]) {
+        self.line.push(now_ns + self.jitter.below(40_000), frame);
+    }
+
+    fn arrival(&mut self, now_ns: u64) -> Option<(u64, [u8; 60])> {
+        let arrival_ns = self.line.next_release_ns()?;
+        Some((arrival_ns, self.line.pop_due(now_ns)?))
+    }
+}

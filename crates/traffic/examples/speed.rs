@@ -1,0 +1,79 @@
+//! Measures how many frames one core writes, patches and tracks per second,
+//! over as many buffers as a large ring has. The median of nine rounds counts.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use slipring_traffic::{Generator, Lane, Order, Pattern, Tracker, Verify};
+
+const BUFFERS: usize = 1024;
+const BUFFER_LEN: usize = 2048;
+const FRAMES: u32 = 4_000_000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let sweep = || -> Result<Pattern, Box<dyn std::error::Error>> {
+        Ok(Pattern { src: "10.0.0.1:1000-10.0.0.9:2000".parse()?, ..Pattern::default() })
+    };
+    let random = Pattern {
+        src: "10.0.0.0/8:0-65535".parse()?,
+        src_order: Order::Random,
+        ..Pattern::default()
+    };
+    let ipv6 = Pattern {
+        src: "fd00::1".parse()?,
+        dst: "fd00::2".parse()?,
+        sizes: "80".parse()?,
+        ..Pattern::default()
+    };
+    for (name, pattern, sizes) in [
+        ("one flow, 60", Pattern::default(), "60"),
+        ("one flow, 1514", Pattern::default(), "1514"),
+        ("one flow, imix", Pattern::default(), "imix"),
+        ("one flow, 60-1514", Pattern::default(), "60-1514"),
+        ("sweep, 60", sweep()?, "60"),
+        ("random source, 60", random, "60"),
+        ("IPv6, 80", ipv6, "80"),
+    ] {
+        let pattern = Pattern { sizes: sizes.parse()?, ..pattern };
+        report(name, &pattern)?;
+    }
+    Ok(())
+}
+
+fn report(name: &str, pattern: &Pattern) -> Result<(), Box<dyn std::error::Error>> {
+    let mut buffers = vec![0; BUFFERS * BUFFER_LEN];
+    let mut generator = Generator::new(pattern, 1, Lane::ONLY)?;
+    let write = mpps(&mut buffers, |buffer, now_ns| {
+        black_box(generator.write(now_ns, buffer));
+    });
+    buffers.chunks_exact_mut(BUFFER_LEN).for_each(|buffer| generator.prepare(buffer));
+    let patch = mpps(&mut buffers, |buffer, now_ns| {
+        black_box(generator.patch(now_ns, buffer));
+    });
+    let len = generator.next_len();
+    let mut trackers = [Verify::Mark, Verify::Checksum].map(Tracker::new);
+    let [mark, checksum] = trackers.each_mut().map(|tracker| {
+        mpps(&mut buffers, |buffer, now_ns| {
+            black_box(tracker.observe(&buffer[..len], now_ns));
+        })
+    });
+    println!(
+        "{name:<18} write {write:>6.1}  patch {patch:>6.1}  \
+         track {mark:>6.1}  track and verify {checksum:>6.1}  Mpps"
+    );
+    Ok(())
+}
+
+fn mpps(buffers: &mut [u8], mut work: impl FnMut(&mut [u8], u64)) -> f64 {
+    let mut rounds = [0.0; 9];
+    for round in &mut rounds {
+        let start = Instant::now();
+        for n in 0..FRAMES {
+            let at = n as usize % BUFFERS * BUFFER_LEN;
+            work(&mut buffers[at..at + BUFFER_LEN], u64::from(n));
+        }
+        *round = f64::from(FRAMES) / start.elapsed().as_secs_f64() / 1e6;
+    }
+    rounds.sort_by(f64::total_cmp);
+    rounds[rounds.len() / 2]
+}

@@ -1,0 +1,118 @@
+//! Sets of (address, port) pairs, and the classic ways to write them.
+//!
+//! ```text
+//!   10.0.0.1                        one address, port 1234
+//!   10.0.0.1:1000-10.0.0.9:2000     addresses times ports
+//!   10.0.0.0/24:80                  all addresses of a prefix
+//!   [fd00::/120]:80-99              the same for IPv6, times ports
+//!   [fd00::1]:1000-[fd00::ff]:2000  IPv6
+//!   3@[2001:db8::1]-[2001:db8:0:9::1]   only the 16-bit group 3 counts up
+//!   10.0.0.1:80,10.0.7.7:443        a list of any of these
+//! ```
+//!
+//! # Invariants
+//! 1. There is at least one block, and all blocks are of one family.
+//! 2. In a block `first + last_index * step` does not pass the end of the
+//!    address space, and `first_port <= last_port`.
+
+mod parse;
+mod walk;
+
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use slipring_wire::view::IpVersion;
+
+pub use parse::{EndpointError, EndpointFault};
+pub(crate) use walk::{Endpoint, Walk};
+
+/// A set of (address, port) pairs in a fixed order: ports count up first, then
+/// addresses, then the items of the list.
+///
+/// ```
+/// let web: slipring_traffic::Endpoints = "10.0.0.0/24:80,10.1.0.1:8000-8009".parse()?;
+/// assert_eq!(web.count(), 256 + 10);
+/// # Ok::<(), slipring_traffic::EndpointError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    blocks: Vec<Block>,
+    family: IpVersion,
+}
+
+/// Evenly spaced addresses times consecutive ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Block {
+    first: u128,
+    step: u128,
+    last_index: u128,
+    first_port: u16,
+    last_port: u16,
+}
+
+impl Endpoints {
+    /// The port that is meant where none is written.
+    pub const DEFAULT_PORT: u16 = 1234;
+
+    /// One address and port.
+    #[must_use]
+    pub fn one(address: IpAddr, port: u16) -> Self {
+        let (family, first) = match address {
+            IpAddr::V4(v4) => (IpVersion::V4, u128::from(v4.to_bits())),
+            IpAddr::V6(v6) => (IpVersion::V6, v6.to_bits()),
+        };
+        let block = Block { first, step: 1, last_index: 0, first_port: port, last_port: port };
+        Self { blocks: Vec::from([block]), family }
+    }
+
+    /// Version of all the addresses.
+    #[must_use]
+    pub fn family(&self) -> IpVersion {
+        self.family
+    }
+
+    /// How many pairs there are; `u128::MAX` stands for that many or more.
+    #[must_use]
+    pub fn count(&self) -> u128 {
+        let counts = self.blocks.iter().map(Block::count);
+        counts.fold(0, u128::saturating_add)
+    }
+
+    /// What "random addresses" means for this set: a set of more than one
+    /// pair stays as it is, to be drawn from; a single pair becomes every port
+    /// of every IPv4 address, or of all IPv6 addresses with its first 64 bits.
+    #[must_use]
+    pub fn widened(self) -> Self {
+        if self.count() > 1 {
+            return self;
+        }
+        let host_bits: u128 = match self.family {
+            IpVersion::V4 => u128::from(u32::MAX),
+            IpVersion::V6 => u128::from(u64::MAX),
+        };
+        let block = Block {
+            first: self.blocks[0].first & !host_bits,
+            step: 1,
+            last_index: host_bits,
+            first_port: 0,
+            last_port: u16::MAX,
+        };
+        Self { blocks: Vec::from([block]), ..self }
+    }
+}
+
+impl Block {
+    fn count(&self) -> u128 {
+        let addresses = self.last_index.saturating_add(1);
+        addresses.saturating_mul(self.ports())
+    }
+
+    fn ports(&self) -> u128 {
+        u128::from(self.last_port - self.first_port) + 1
+    }
+
+    #[inline]
+    fn address(&self, index: u128) -> u128 {
+        self.first + index * self.step
+    }
+}

@@ -1,0 +1,279 @@
+//! Reading endpoint lists. Every fault names its column, counted from 1.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+
+use slipring_wire::view::IpVersion;
+
+use super::{Block, Endpoints};
+
+/// What is wrong with a list of endpoints, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{fault} at column {column}")]
+pub struct EndpointError {
+    /// Column of the faulty part, from 1.
+    pub column: usize,
+    /// The fault.
+    pub fault: EndpointFault,
+}
+
+/// Why a text is not a list of endpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointFault {
+    /// Neither an IPv4 nor an IPv6 address.
+    #[error("not an IP address")]
+    Address,
+    /// `[` without `]`.
+    #[error("this bracket is never closed")]
+    Bracket,
+    /// Something else than `:PORT` after `]`.
+    #[error("only `:PORT` may follow the bracket")]
+    AfterBracket,
+    /// Not a number from 0 to 65535.
+    #[error("a port is a number from 0 to 65535")]
+    Port,
+    /// A prefix length beyond the address, or no number.
+    #[error("a prefix length is a number from 0 to 32 (IPv4) or 128 (IPv6)")]
+    Prefix,
+    /// A prefix together with `-ADDRESS`.
+    #[error("a prefix is a range already")]
+    PrefixInRange,
+    /// A group that is not 0 to 7, or on an IPv4 address.
+    #[error("a group is a number from 0 to 7, before an IPv6 address")]
+    Group,
+    /// IPv4 and IPv6 in one list.
+    #[error("IPv4 and IPv6 addresses cannot be mixed")]
+    MixedFamilies,
+}
+
+impl FromStr for Endpoints {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let mut blocks = Vec::new();
+        let mut family = None;
+        for item in Span::whole(text).split(',') {
+            let (version, block) = block(item)?;
+            if *family.get_or_insert(version) != version {
+                return Err(item.fault(EndpointFault::MixedFamilies));
+            }
+            blocks.push(block);
+        }
+        // Splitting gives at least one item, so there is a family.
+        let family = family.unwrap_or(IpVersion::V4);
+        Ok(Self { blocks, family })
+    }
+}
+
+/// A piece of the text that knows where it stands.
+#[derive(Clone, Copy)]
+struct Span<'t> {
+    text: &'t str,
+    column: usize,
+}
+
+impl<'t> Span<'t> {
+    fn whole(text: &'t str) -> Self {
+        Self { text, column: 1 }
+    }
+
+    fn fault(self, fault: EndpointFault) -> EndpointError {
+        let column = self.column;
+        EndpointError { column, fault }
+    }
+
+    /// The two pieces around byte `at`, without the `skip` bytes there.
+    fn around(self, at: usize, skip: usize) -> (Self, Self) {
+        let left = Self { text: &self.text[..at], ..self };
+        let right = Self { text: &self.text[at + skip..], column: self.column + at + skip };
+        (left, right)
+    }
+
+    fn split_once(self, separator: char) -> Option<(Self, Self)> {
+        let at = self.text.find(separator)?;
+        Some(self.around(at, separator.len_utf8()))
+    }
+
+    fn split(self, separator: char) -> impl Iterator<Item = Self> {
+        let mut rest = Some(self);
+        core::iter::from_fn(move || {
+            let span = rest.take()?;
+            let Some((item, tail)) = span.split_once(separator) else {
+                return Some(span);
+            };
+            rest = Some(tail);
+            Some(item)
+        })
+    }
+
+    fn number<N: FromStr>(self, fault: EndpointFault) -> Result<N, EndpointError> {
+        // Digits only: `parse` alone would take a sign.
+        let digits = self.text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = self.text.parse().ok().filter(|_| digits);
+        number.ok_or_else(|| self.fault(fault))
+    }
+}
+
+/// One end of a range, as written.
+struct Point {
+    address: IpAddr,
+    group: Option<u32>,
+    prefix: Option<u32>,
+    port: Option<u16>,
+}
+
+fn block(item: Span<'_>) -> Result<(IpVersion, Block), EndpointError> {
+    let Some((left, right)) = item.split_once('-') else {
+        return Ok(point(item)?.alone());
+    };
+    let from = point(left)?;
+    if is_port(right) && from.port.is_some() {
+        let last_port = right.number(EndpointFault::Port)?;
+        let (version, block) = from.alone();
+        return Ok((version, block.with_last_port(last_port)));
+    }
+    let to = point(right)?;
+    if from.prefix.is_some() || to.prefix.is_some() {
+        return Err(right.fault(EndpointFault::PrefixInRange));
+    }
+    let last_port = to.port.unwrap_or(from.first_port());
+    match (from.address, to.address) {
+        (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => {
+            let (version, block) = from.to(to.address);
+            Ok((version, block.with_last_port(last_port)))
+        }
+        _ => Err(right.fault(EndpointFault::MixedFamilies)),
+    }
+}
+
+fn is_port(span: Span<'_>) -> bool {
+    !span.text.is_empty() && span.text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `[GROUP@]ADDRESS[/PREFIX][:PORT]`, an IPv6 address with a port in brackets.
+fn point(span: Span<'_>) -> Result<Point, EndpointError> {
+    let (group, span) = match span.split_once('@') {
+        Some((group, rest)) => (Some(group), rest),
+        None => (None, span),
+    };
+    let (address, port) = address_and_port(span)?;
+    let port = port.map(|port| port.number(EndpointFault::Port));
+    let (address, prefix) = address_and_prefix(address)?;
+    let group = group.map(|group| group_number(group, address));
+    Ok(Point { address, group: group.transpose()?, prefix, port: port.transpose()? })
+}
+
+fn address_and_port(span: Span<'_>) -> Result<(Span<'_>, Option<Span<'_>>), EndpointError> {
+    if !span.text.starts_with('[') {
+        // Two colons: an IPv6 address without brackets, hence without port.
+        return Ok(match span.split_once(':') {
+            Some((address, port)) if !port.text.contains(':') => (address, Some(port)),
+            _ => (span, None),
+        });
+    }
+    let (_, inside) = span.around(0, 1);
+    let Some((address, after)) = inside.split_once(']') else {
+        return Err(span.fault(EndpointFault::Bracket));
+    };
+    if after.text.is_empty() {
+        return Ok((address, None));
+    }
+    if !after.text.starts_with(':') {
+        return Err(after.fault(EndpointFault::AfterBracket));
+    }
+    Ok((address, Some(after.around(0, 1).1)))
+}
+
+fn address_and_prefix(span: Span<'_>) -> Result<(IpAddr, Option<u32>), EndpointError> {
+    let (address, prefix) = match span.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (span, None),
+    };
+    let address: IpAddr =
+        address.text.parse().map_err(|_| address.fault(EndpointFault::Address))?;
+    let Some(prefix) = prefix else {
+        return Ok((address, None));
+    };
+    let length = prefix.number(EndpointFault::Prefix)?;
+    if length > address_bits(address) {
+        return Err(prefix.fault(EndpointFault::Prefix));
+    }
+    Ok((address, Some(length)))
+}
+
+fn group_number(span: Span<'_>, address: IpAddr) -> Result<u32, EndpointError> {
+    let group = span.number(EndpointFault::Group)?;
+    if group > 7 || address.is_ipv4() {
+        return Err(span.fault(EndpointFault::Group));
+    }
+    Ok(group)
+}
+
+const fn address_bits(address: IpAddr) -> u32 {
+    match address {
+        IpAddr::V4(_) => Ipv4Addr::BITS,
+        IpAddr::V6(_) => Ipv6Addr::BITS,
+    }
+}
+
+fn number(address: IpAddr) -> (IpVersion, u128) {
+    match address {
+        IpAddr::V4(v4) => (IpVersion::V4, u128::from(v4.to_bits())),
+        IpAddr::V6(v6) => (IpVersion::V6, v6.to_bits()),
+    }
+}
+
+impl Point {
+    fn first_port(&self) -> u16 {
+        self.port.unwrap_or(Endpoints::DEFAULT_PORT)
+    }
+
+    fn block(&self, first: u128, last_index: u128, step: u128) -> Block {
+        Block {
+            first,
+            step,
+            last_index,
+            first_port: self.first_port(),
+            last_port: self.first_port(),
+        }
+    }
+
+    /// The point on its own: one address, or all those of its prefix.
+    fn alone(&self) -> (IpVersion, Block) {
+        let (version, address) = number(self.address);
+        let width = address_bits(self.address);
+        let host_bits = match width - self.prefix.unwrap_or(width) {
+            u128::BITS => u128::MAX,
+            bits => (1 << bits) - 1,
+        };
+        (version, self.block(address & !host_bits, host_bits, 1))
+    }
+
+    /// All addresses from this point to `end`, in either direction. With a
+    /// group only that part of the address counts.
+    fn to(&self, end: IpAddr) -> (IpVersion, Block) {
+        let (version, from) = number(self.address);
+        let (_, to) = number(end);
+        let Some(group) = self.group else {
+            return (version, self.block(from.min(to), from.abs_diff(to), 1));
+        };
+        let shift = 16 * (7 - group);
+        let part = |address: u128| (address >> shift) & 0xffff;
+        let low = part(from).min(part(to));
+        let first = from & !(0xffff << shift) | low << shift;
+        let count = part(from).abs_diff(part(to));
+        (version, self.block(first, count, 1 << shift))
+    }
+}
+
+impl Block {
+    /// Extends the ports to `port`, in either direction.
+    fn with_last_port(self, port: u16) -> Self {
+        Self { first_port: self.first_port.min(port), last_port: self.first_port.max(port), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Whether a run was good enough: stated limits against counted figures, in
+//! whole numbers, so that exactly the limit always passes.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use slipring_model::{NANOS_PER_SEC, Rate};
+
+use crate::fraction::Fraction;
+
+/// What a run must achieve. Nothing is expected by default.
+///
+/// ```
+/// use slipring_traffic::{Expectations, Outcome};
+///
+/// let expected = Expectations {
+///     max_loss: Some("0.1%".parse()?),
+///     ..Expectations::default()
+/// };
+/// let outcome = Outcome { sent: 1_000_000, lost: 1_001, ..Outcome::default() };
+/// let unmet = expected.unmet(&outcome);
+/// assert_eq!(unmet[0].to_string(), "lost 1001 of 1000000 frames (0.1001%), allowed 0.1%");
+/// # Ok::<(), slipring_traffic::FractionError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expectations {
+    /// Greatest part of the frames that may be lost.
+    pub max_loss: Option<Fraction>,
+    /// Least average rate.
+    pub min_rate: Option<Rate>,
+}
+
+/// What a run achieved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Frames sent (or expected, where only the receiver is known).
+    pub sent: u64,
+    /// Of those, lost.
+    pub lost: u64,
+    /// Frames that count for the rate.
+    pub packets: u64,
+    /// Their bits.
+    pub bits: u64,
+    /// How long the run took, in ns.
+    pub elapsed_ns: u64,
+}
+
+/// An expectation that was not met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmet {
+    /// A limit on loss, but there was nothing that could be lost.
+    NothingSent,
+    /// More was lost than allowed.
+    Loss {
+        /// Frames lost.
+        lost: u64,
+        /// Frames sent.
+        sent: u64,
+        /// The limit.
+        allowed: Fraction,
+    },
+    /// It was too slow.
+    Rate {
+        /// Packets or bits per second, rounded down.
+        reached: u64,
+        /// The limit.
+        expected: Rate,
+    },
+}
+
+impl Expectations {
+    /// Which expectations `outcome` does not meet; none is a success.
+    #[must_use]
+    pub fn unmet(&self, outcome: &Outcome) -> Vec<Unmet> {
+        let loss = self.max_loss.and_then(|allowed| outcome.excess_loss(allowed));
+        let rate = self.min_rate.and_then(|expected| outcome.short_rate(expected));
+        loss.into_iter().chain(rate).collect()
+    }
+}
+
+impl Outcome {
+    fn excess_loss(&self, allowed: Fraction) -> Option<Unmet> {
+        let Self { sent, lost, .. } = *self;
+        if sent == 0 {
+            return Some(Unmet::NothingSent);
+        }
+        (!allowed.is_at_least(lost, sent)).then_some(Unmet::Loss { lost, sent, allowed })
+    }
+
+    fn short_rate(&self, expected: Rate) -> Option<Unmet> {
+        let (amount, per_sec) = match expected {
+            Rate::PacketsPerSec(per_sec) => (self.packets, per_sec),
+            Rate::BitsPerSec(per_sec) => (self.bits, per_sec),
+        };
+        let scaled = u128::from(amount) * u128::from(NANOS_PER_SEC);
+        let needed = u128::from(per_sec) * u128::from(self.elapsed_ns);
+        if scaled >= needed && (self.elapsed_ns > 0 || per_sec == 0) {
+            return None;
+        }
+        let reached = scaled.checked_div(u128::from(self.elapsed_ns)).unwrap_or(0);
+        let reached = u64::try_from(reached).unwrap_or(u64::MAX);
+        Some(Unmet::Rate { reached, expected })
+    }
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NothingSent => f.write_str("a limit on loss, but nothing was sent"),
+            Self::Loss { lost, sent, allowed } => {
+                write!(f, "lost {lost} of {sent} frames")?;
+                if let Some(part) = Fraction::new(lost, sent) {
+                    write!(f, " ({part})")?;
+                }
+                write!(f, ", allowed {allowed}")
+            }
+            Self::Rate { reached, expected } => {
+                let (unit, least) = match expected {
+                    Rate::PacketsPerSec(least) => ("packets/s", least),
+                    Rate::BitsPerSec(least) => ("bit/s", least),
+                };
+                write!(f, "{reached} {unit}, expected at least {least}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn loss(allowed: &str, lost: u64, sent: u64) -> Vec<Unmet> {
+        let expectations =
+            Expectations { max_loss: Some(allowed.parse().unwrap()), ..Expectations::default() };
+        expectations.unmet(&Outcome { sent, lost, ..Outcome::default() })
+    }
+
+    fn rate(expected: Rate, packets: u64, bits: u64, elapsed_ns: u64) -> Vec<Unmet> {
+        let expectations = Expectations { min_rate: Some(expected), ..Expectations::default() };
+        expectations.unmet(&Outcome { packets, bits, elapsed_ns, ..Outcome::default() })
+    }
+
+    #[test]
+    fn loss_of_exactly_the_limit_passes_and_one_more_fails() {
+        assert_eq!(loss("0.1%", 1000, 1_000_000), []);
+        assert_eq!(loss("0.1%", 1001, 1_000_000).len(), 1);
+        assert_eq!(loss("0", 0, 1), []);
+        assert_eq!(loss("0", 1, u64::MAX).len(), 1);
+    }
+
+    #[test]
+    fn run_that_sent_nothing_does_not_pass_for_lossless() {
+        assert_eq!(loss("100%", 0, 0), [Unmet::NothingSent]);
+    }
+
+    #[test]
+    fn rate_of_exactly_the_limit_passes_and_one_less_fails() {
+        let limit = Rate::PacketsPerSec(1_000_000);
+        assert_eq!(rate(limit, 10_000_000, 0, 10_000_000_000), []);
+        let unmet = rate(limit, 9_999_999, 0, 10_000_000_000);
+        assert_eq!(unmet[0].to_string(), "999999 packets/s, expected at least 1000000");
+        assert_eq!(rate(Rate::BitsPerSec(8), 0, 8, 1_000_000_000), []);
+        assert_eq!(rate(Rate::BitsPerSec(8), 0, 8, 1_000_000_001).len(), 1);
+    }
+
+    #[test]
+    fn run_without_duration_reaches_no_rate() {
+        assert_eq!(rate(Rate::PacketsPerSec(1), 5, 0, 0).len(), 1);
+        assert_eq!(rate(Rate::PacketsPerSec(0), 0, 0, 0), []);
+    }
+
+    #[test]
+    fn nothing_expected_is_always_met() {
+        assert_eq!(Expectations::default().unmet(&Outcome::default()), []);
+    }
+
+    proptest! {
+        #[test]
+        fn loss_is_judged_as_in_exact_arithmetic(num: u32, den in 1u32.., lost: u32, sent in 1u32..) {
+            let expectations = Expectations {
+                max_loss: Fraction::new(num.into(), den.into()),
+                min_rate: None,
+            };
+            let outcome = Outcome { sent: sent.into(), lost: lost.into(), ..Outcome::default() };
+            let passes = u64::from(lost) * u64::from(den) <= u64::from(num) * u64::from(sent);
+            prop_assert_eq!(expectations.unmet(&outcome).is_empty(), passes);
+        }
+    }
+}

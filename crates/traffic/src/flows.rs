@@ -1,0 +1,272 @@
+//! In which order a generator goes through its sources and destinations.
+//!
+//! Swept, the pair counts up like an odometer: source port first, then source
+//! address, destination port, destination address. A random side is drawn for
+//! every frame and takes no part in the counting.
+//!
+//! Several lanes (threads, queues) divide the flows among them: each lane has
+//! a contiguous share, so a flow belongs to one lane and keeps its order. Only
+//! when there are fewer flows than lanes do lanes share flows.
+
+use slipring_model::Stream;
+
+use crate::endpoints::{Endpoint, Endpoints, Walk};
+
+/// How the endpoints of one side are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// One after another, then again.
+    #[default]
+    Sweep,
+    /// Each frame at random.
+    Random,
+}
+
+/// Which of several generators that share one pattern this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    index: u16,
+    of: u16,
+}
+
+impl Lane {
+    /// The only generator of its pattern.
+    pub const ONLY: Self = Self { index: 0, of: 1 };
+
+    /// Lane number `index`, from 0, of `of` lanes; `None` if there is no such lane.
+    #[must_use]
+    pub const fn new(index: u16, of: u16) -> Option<Self> {
+        if index < of { Some(Self { index, of }) } else { None }
+    }
+
+    /// Its number, from 0.
+    #[must_use]
+    pub const fn index(self) -> u16 {
+        self.index
+    }
+
+    /// How many lanes there are.
+    #[must_use]
+    pub const fn of(self) -> u16 {
+        self.of
+    }
+
+    /// First and number of this lane's share of `total` things (at least 1).
+    fn share(self, total: u128) -> (u128, u128) {
+        let (index, of) = (u128::from(self.index), u128::from(self.of));
+        if total < of {
+            return (index % total, 1);
+        }
+        let (each, extra) = (total / of, total % of);
+        (index * each + index.min(extra), each + u128::from(index < extra))
+    }
+}
+
+/// The pairs of endpoints that one lane goes through.
+#[derive(Clone, Debug)]
+pub(crate) struct Flows {
+    src: Side,
+    dst: Side,
+    /// First swept position of this lane's share, and their number.
+    first: u128,
+    count: u128,
+    /// How many of the share were visited in this round.
+    done: u128,
+    stream: Stream,
+}
+
+#[derive(Clone, Debug)]
+struct Side {
+    endpoints: Endpoints,
+    order: Order,
+    walk: Walk,
+}
+
+impl Flows {
+    pub(crate) fn new(
+        src: (Endpoints, Order),
+        dst: (Endpoints, Order),
+        lane: Lane,
+        stream: Stream,
+    ) -> Self {
+        let (src, dst) = (Side::new(src), Side::new(dst));
+        let total = src.swept().saturating_mul(dst.swept());
+        let (first, count) = lane.share(total);
+        let mut flows = Self { src, dst, first, count, done: 0, stream };
+        flows.rewind();
+        flows
+    }
+
+    /// Whether every frame of this lane has the same endpoints.
+    pub(crate) fn is_single(&self) -> bool {
+        self.count == 1 && self.src.is_constant() && self.dst.is_constant()
+    }
+
+    /// Source and destination of the next frame.
+    #[inline]
+    pub(crate) fn current(&self) -> (Endpoint, Endpoint) {
+        (self.src.endpoint(), self.dst.endpoint())
+    }
+
+    /// Moves on to the following frame's endpoints.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.done += 1;
+        if self.done == self.count {
+            self.done = 0;
+            return self.rewind();
+        }
+        let carry = self.src.advance(&mut self.stream);
+        if carry || self.dst.order == Order::Random {
+            self.dst.advance(&mut self.stream);
+        }
+    }
+
+    fn rewind(&mut self) {
+        let sources = self.src.swept();
+        self.src.jump(self.first % sources, &mut self.stream);
+        self.dst.jump(self.first / sources, &mut self.stream);
+    }
+}
+
+impl Side {
+    fn new((endpoints, order): (Endpoints, Order)) -> Self {
+        Self { endpoints, order, walk: Walk::default() }
+    }
+
+    /// How many positions this side has in the counting.
+    fn swept(&self) -> u128 {
+        match self.order {
+            Order::Sweep => self.endpoints.count(),
+            Order::Random => 1,
+        }
+    }
+
+    fn is_constant(&self) -> bool {
+        self.order == Order::Sweep || self.endpoints.count() == 1
+    }
+
+    #[inline]
+    fn endpoint(&self) -> Endpoint {
+        self.walk.endpoint(&self.endpoints)
+    }
+
+    fn jump(&mut self, position: u128, stream: &mut Stream) {
+        self.walk = match self.order {
+            Order::Sweep => Walk::at(&self.endpoints, position),
+            Order::Random => Walk::random(&self.endpoints, stream),
+        };
+    }
+
+    /// Takes the next endpoint and says whether the other side moves too.
+    #[inline]
+    fn advance(&mut self, stream: &mut Stream) -> bool {
+        match self.order {
+            Order::Sweep => self.walk.step(&self.endpoints),
+            Order::Random => {
+                self.walk = Walk::random(&self.endpoints, stream);
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Pair = ((u128, u16), (u128, u16));
+
+    fn flows(src: (&str, Order), dst: (&str, Order), lane: Lane) -> Flows {
+        let side = |(text, order): (&str, Order)| (text.parse().unwrap(), order);
+        Flows::new(side(src), side(dst), lane, Stream::new(1, "flows"))
+    }
+
+    fn take(flows: &mut Flows, count: usize) -> Vec<Pair> {
+        let pairs = (0..count).map(|_| {
+            let (src, dst) = flows.current();
+            flows.advance();
+            ((src.address, src.port), (dst.address, dst.port))
+        });
+        pairs.collect()
+    }
+
+    const SWEPT: Order = Order::Sweep;
+    const RANDOM: Order = Order::Random;
+
+    #[test]
+    fn source_port_counts_up_first_and_destination_address_last() {
+        let src = "0.0.0.1:1-0.0.0.2:2";
+        let dst = "0.0.0.3:1-0.0.0.4:2";
+        let mut flows = flows((src, SWEPT), (dst, SWEPT), Lane::ONLY);
+        let mut expected = Vec::new();
+        for dst in [(3, 1), (3, 2), (4, 1), (4, 2)] {
+            for src in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+                expected.push((src, dst));
+            }
+        }
+        expected.push(expected[0]);
+        assert_eq!(take(&mut flows, 17), expected);
+    }
+
+    #[test]
+    fn random_source_leaves_the_destination_counting() {
+        let mut flows = flows(("10.0.0.0/8", RANDOM), ("0.0.0.0/29", SWEPT), Lane::ONLY);
+        let pairs = take(&mut flows, 16);
+        let destinations: Vec<u128> = pairs.iter().map(|pair| pair.1.0).collect();
+        let expected: Vec<u128> = (0..8).chain(0..8).collect();
+        assert_eq!(destinations, expected);
+        let sources: BTreeSet<u128> = pairs.iter().map(|pair| pair.0.0).collect();
+        assert!(sources.len() > 8);
+    }
+
+    #[test]
+    fn random_destination_is_drawn_for_every_frame() {
+        let mut flows = flows(("0.0.0.0/24", SWEPT), ("10.0.0.0/8", RANDOM), Lane::ONLY);
+        let drawn: BTreeSet<u128> = take(&mut flows, 64).iter().map(|pair| pair.1.0).collect();
+        assert!(drawn.len() > 60);
+    }
+
+    #[test]
+    fn only_constant_endpoints_are_a_single_flow() {
+        let one = ("10.0.0.1", SWEPT);
+        assert!(flows(one, one, Lane::ONLY).is_single());
+        assert!(!flows(("10.0.0.0/31", SWEPT), one, Lane::ONLY).is_single());
+        assert!(!flows(one, ("10.0.0.0/31", RANDOM), Lane::ONLY).is_single());
+    }
+
+    #[test]
+    fn lanes_beyond_the_flows_share_them() {
+        let lane = Lane::new(5, 8).unwrap();
+        let mut flows = flows(("0.0.0.0/30", SWEPT), ("10.0.0.1", SWEPT), lane);
+        assert!(take(&mut flows, 3).iter().all(|pair| pair.0.0 == 1));
+        assert_eq!(Lane::new(8, 8), None);
+    }
+
+    proptest! {
+        #[test]
+        fn lanes_together_visit_every_flow_once_a_round(of in 1u16..9, extra in 0u16..30) {
+            let src = std::format!("0.0.0.0:0-0.0.0.2:{extra}");
+            let dst = "1.0.0.0:0-1.0.0.1:2";
+            let total = 3 * (usize::from(extra) + 1) * 6;
+            let mut visits: BTreeMap<Pair, (u32, u16)> = BTreeMap::new();
+            for index in 0..of {
+                let mut flows = flows((&src, SWEPT), (dst, SWEPT), Lane::new(index, of).unwrap());
+                // Two rounds, to see the wrap too.
+                let rounds = 2 * usize::try_from(flows.count).unwrap();
+                for pair in take(&mut flows, rounds) {
+                    let seen = visits.entry(pair).or_insert((0, index));
+                    prop_assert_eq!(seen.1, index);
+                    seen.0 += 1;
+                }
+            }
+            prop_assert_eq!(visits.len(), total);
+            prop_assert!(visits.values().all(|seen| seen.0 == 2));
+        }
+    }
+}

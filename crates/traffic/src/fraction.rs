@@ -1,0 +1,181 @@
+//! Exact fractions as people write them.
+
+use core::fmt;
+use core::num::NonZeroU64;
+use core::str::FromStr;
+
+/// A fraction of two whole numbers, not negative.
+///
+/// ```
+/// use slipring_traffic::Fraction;
+///
+/// let loss: Fraction = "0.1%".parse()?;
+/// assert_eq!(loss, "1/1000".parse()?);
+/// assert!(loss.is_at_least(1, 1000) && !loss.is_at_least(2, 1000));
+/// # Ok::<(), slipring_traffic::FractionError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Fraction {
+    num: u64,
+    den: NonZeroU64,
+}
+
+/// Why a text is not a fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FractionError {
+    /// Not of the form `0.1%`, `0.001` or `1/1000`.
+    #[error("not a number like 0.1%, 0.001 or 1/1000")]
+    Form,
+    /// Too many digits to be kept exactly.
+    #[error("too many digits to be kept exactly")]
+    Digits,
+    /// `1/0`.
+    #[error("nothing can be divided by zero")]
+    Zero,
+}
+
+impl Fraction {
+    /// One.
+    pub const ONE: Self = Self { num: 1, den: NonZeroU64::MIN };
+
+    /// `num / den`; `None` if `den` is zero.
+    #[must_use]
+    pub const fn new(num: u64, den: u64) -> Option<Self> {
+        match NonZeroU64::new(den) {
+            Some(den) => Some(Self { num, den }),
+            None => None,
+        }
+    }
+
+    /// The upper part.
+    #[must_use]
+    pub const fn num(self) -> u64 {
+        self.num
+    }
+
+    /// The lower part.
+    #[must_use]
+    pub const fn den(self) -> u64 {
+        self.den.get()
+    }
+
+    /// Whether this is `num / den` or more. Anything is more than nothing of
+    /// nothing.
+    #[must_use]
+    pub fn is_at_least(self, num: u64, den: u64) -> bool {
+        u128::from(self.num) * u128::from(den) >= u128::from(num) * u128::from(self.den.get())
+    }
+}
+
+impl PartialEq for Fraction {
+    fn eq(&self, other: &Self) -> bool {
+        let cross = |a: &Self, b: &Self| u128::from(a.num) * u128::from(b.den.get());
+        cross(self, other) == cross(other, self)
+    }
+}
+
+impl Eq for Fraction {}
+
+impl FromStr for Fraction {
+    type Err = FractionError;
+
+    /// Reads `0.1%`, `0.001`, `3` or `1/1000`.
+    fn from_str(text: &str) -> Result<Self, FractionError> {
+        if let Some((num, den)) = text.split_once('/') {
+            return Self::new(digits(num)?, digits(den)?).ok_or(FractionError::Zero);
+        }
+        let (number, hundred) = match text.strip_suffix('%') {
+            Some(number) => (number.trim_end(), 100),
+            None => (text, 1),
+        };
+        let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+        let (whole, decimals) = (digits(whole)?, decimals.trim_end_matches('0'));
+        let tail = if decimals.is_empty() { 0 } else { digits(decimals)? };
+        let scale = u32::try_from(decimals.len())
+            .ok()
+            .and_then(|places| 10u64.checked_pow(places))
+            .ok_or(FractionError::Digits)?;
+        let num = whole.checked_mul(scale).and_then(|whole| whole.checked_add(tail));
+        let den = scale.checked_mul(hundred);
+        let exact = num.zip(den).and_then(|(num, den)| Self::new(num, den));
+        exact.ok_or(FractionError::Digits)
+    }
+}
+
+fn digits(text: &str) -> Result<u64, FractionError> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(FractionError::Form);
+    }
+    text.parse().map_err(|_| FractionError::Digits)
+}
+
+/// As a percentage, with the decimals it needs, at most six, rounded down.
+impl fmt::Display for Fraction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const PLACES: usize = 6;
+        let millionths = u128::from(self.num) * 100_000_000 / u128::from(self.den.get());
+        let (whole, mut tail) = (millionths / 1_000_000, millionths % 1_000_000);
+        let mut places = PLACES;
+        while places > 0 && tail % 10 == 0 {
+            tail /= 10;
+            places -= 1;
+        }
+        match places {
+            0 => write!(f, "{whole}%"),
+            _ => write!(f, "{whole}.{tail:0places$}%"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::string::ToString;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Fraction, FractionError> {
+        text.parse()
+    }
+
+    #[test]
+    fn ways_to_write_a_thousandth_are_equal() {
+        let thousandth = Fraction::new(1, 1000).unwrap();
+        for text in ["0.1%", "0.10 %", "0.001", "1/1000", "0.00100", "2/2000"] {
+            assert_eq!(read(text), Ok(thousandth), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_fraction_says_why() {
+        for text in ["", "%", ".5", "-1", "+1", "1e-3", "1.-5", "x", "1/", "1//2"] {
+            assert_eq!(read(text), Err(FractionError::Form), "{text}");
+        }
+        assert_eq!(read("1/0"), Err(FractionError::Zero));
+        assert_eq!(read("0.00000000000000000001"), Err(FractionError::Digits));
+        assert_eq!(read("99999999999999999999"), Err(FractionError::Digits));
+    }
+
+    #[test]
+    fn percentage_shows_the_decimals_it_needs() {
+        assert_eq!(Fraction::new(1, 1000).unwrap().to_string(), "0.1%");
+        assert_eq!(Fraction::new(1, 3).unwrap().to_string(), "33.333333%");
+        assert_eq!(Fraction::ONE.to_string(), "100%");
+        assert_eq!(Fraction::new(1, 100_000).unwrap().to_string(), "0.001%");
+    }
+
+    proptest! {
+        #[test]
+        fn decimals_are_read_exactly(whole in 0u64..1000, tail in 0u32..100_000) {
+            let fraction = read(&std::format!("{whole}.{tail:05}")).unwrap();
+            let expected = Fraction::new(whole * 100_000 + u64::from(tail), 100_000).unwrap();
+            prop_assert_eq!(fraction, expected);
+        }
+
+        #[test]
+        fn no_text_makes_the_parser_panic(text in "[0-9.%/ ]{0,30}|.{0,10}") {
+            let _ = read(&text);
+        }
+    }
+}

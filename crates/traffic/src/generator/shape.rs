@@ -1,0 +1,140 @@
+//! The lengths of successive frames, with all that follows from a length.
+
+use alloc::vec::Vec;
+
+use slipring_model::Stream;
+use slipring_wire::assigned::IpProto;
+use slipring_wire::frame::Layout;
+use slipring_wire::view::IpVersion;
+
+use super::sum::PartSum;
+use crate::sizes::{Kind, Sizes};
+
+/// A length, and the sums over all that frames of this length have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    pub(super) len: u16,
+    /// The IPv4 header with its length, but for the addresses.
+    pub(super) ip_sum: PartSum,
+    /// Transport header, payload and pseudo header with their lengths, but for
+    /// addresses, ports and stamp.
+    pub(super) l4_sum: PartSum,
+}
+
+/// The shapes of a size distribution, in the order of the frames.
+#[derive(Clone, Debug)]
+pub(super) struct Shapes {
+    shapes: Vec<Shape>,
+    choice: Choice,
+}
+
+#[derive(Clone, Debug)]
+enum Choice {
+    InTurn { next: usize },
+    Random(Stream),
+}
+
+/// Clears in a template all that differs from frame to frame.
+pub(super) fn blank(frame: &mut [u8], layout: &Layout, head_len: usize) {
+    let Layout { l3, l4, .. } = *layout;
+    let (ip_len, addresses) = match layout.version {
+        IpVersion::V4 => (l3 + 2, 8),
+        IpVersion::V6 => (l3 + 4, 32),
+    };
+    frame[ip_len..][..2].fill(0);
+    if let Some(check) = layout.ip_check() {
+        frame[check..][..2].fill(0);
+    }
+    frame[layout.ip_src()..][..addresses].fill(0);
+    frame[layout.echo_id().unwrap_or(l4)..][..4].fill(0);
+    if layout.proto == IpProto::UDP {
+        frame[l4 + 4..][..2].fill(0);
+    }
+    frame[layout.l4_check..][..2].fill(0);
+    frame[layout.payload..head_len].fill(0);
+}
+
+impl Shapes {
+    /// Sums up the blanked `template`, which is as long as the longest frame.
+    pub(super) fn new(sizes: &Sizes, template: &[u8], layout: &Layout, stream: Stream) -> Self {
+        let sums = Sums::new(template, layout);
+        match &sizes.0 {
+            Kind::Cycle(round) => Self {
+                shapes: round.iter().map(|&len| sums.shape(len)).collect(),
+                choice: Choice::InTurn { next: 0 },
+            },
+            Kind::Random { min, max } => Self {
+                shapes: (*min..=*max).map(|len| sums.shape(len)).collect(),
+                choice: Choice::Random(stream),
+            },
+        }
+    }
+
+    pub(super) fn is_one(&self) -> bool {
+        self.shapes.len() == 1
+    }
+
+    /// The shape of the next frame.
+    #[inline]
+    pub(super) fn next(&mut self) -> Shape {
+        match &mut self.choice {
+            Choice::InTurn { next } => {
+                let shape = self.shapes[*next];
+                *next = (*next + 1) % self.shapes.len();
+                shape
+            }
+            Choice::Random(stream) => self.shapes[stream.below(self.shapes.len() as u64) as usize],
+        }
+    }
+}
+
+/// Sums over a template, from which those of each length follow.
+struct Sums<'l> {
+    layout: &'l Layout,
+    ip: PartSum,
+    /// Of the first 0, 1, 2, ... pairs of bytes from the transport header on.
+    pairs: Vec<PartSum>,
+    /// The bytes from the transport header on.
+    l4_bytes: Vec<u8>,
+}
+
+impl<'l> Sums<'l> {
+    fn new(template: &[u8], layout: &'l Layout) -> Self {
+        let (header, l4_bytes) = template.split_at(layout.l4);
+        let mut pairs = Vec::from([PartSum::default()]);
+        let mut sum = PartSum::default();
+        for pair in l4_bytes.chunks_exact(2) {
+            sum = sum.plus_u32(u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+            pairs.push(sum);
+        }
+        let words = header[layout.l3..].chunks_exact(2);
+        let ip = words.fold(PartSum::default(), |sum, pair| {
+            sum.plus_u32(u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        });
+        Self { layout, ip, pairs, l4_bytes: l4_bytes.to_vec() }
+    }
+
+    fn shape(&self, len: u16) -> Shape {
+        let Layout { l3, l4, proto, .. } = *self.layout;
+        let l4_len = usize::from(len) - l4;
+        let ip_len = (usize::from(len) - l3) as u32;
+        let pseudo = u32::from(proto.0) + l4_len as u32;
+        let body = self.body(l4_len);
+        let l4_sum = match proto {
+            IpProto::ICMP => body,
+            // The length is in the header as well as in the pseudo header.
+            IpProto::UDP => body.plus_u32(pseudo).plus_u32(l4_len as u32),
+            _ => body.plus_u32(pseudo),
+        };
+        Shape { len, ip_sum: self.ip.plus_u32(ip_len), l4_sum }
+    }
+
+    /// The sum of the first `len` bytes; an odd last one is followed by a zero.
+    fn body(&self, len: usize) -> PartSum {
+        let whole = self.pairs[len / 2];
+        match len % 2 {
+            0 => whole,
+            _ => whole.plus_u32(u32::from(self.l4_bytes[len - 1]) << 8),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What a generator sends: one description for all frames.
+
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr};
+
+use slipring_wire::MacAddr;
+use slipring_wire::frame::{
+    BuildError, EchoKind, EchoSpec, Fill, FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports,
+    TagSpec, TcpSpec,
+};
+use slipring_wire::view::IpVersion;
+
+use crate::endpoints::Endpoints;
+use crate::flows::Order;
+use crate::sizes::Sizes;
+
+/// The frames to send. The default is the classic one: 60 bytes of UDP from
+/// 10.0.0.1 to 10.1.0.1, both port 1234, to all stations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// Source address of the link.
+    pub src_mac: MacAddr,
+    /// Destination address of the link.
+    pub dst_mac: MacAddr,
+    /// VLAN tags, outermost first; at most two.
+    pub tags: Vec<TagSpec>,
+    /// Where the packets come from.
+    pub src: Endpoints,
+    /// How sources follow each other.
+    pub src_order: Order,
+    /// Where the packets go. Of the same family as `src`.
+    pub dst: Endpoints,
+    /// How destinations follow each other.
+    pub dst_order: Order,
+    /// The header above IP.
+    pub protocol: Protocol,
+    /// Lengths of the frames, without CRC.
+    pub sizes: Sizes,
+    /// Time to live (hop limit).
+    pub ttl: u8,
+    /// Type of service (traffic class).
+    pub tos: u8,
+    /// What follows the stamp in the payload.
+    pub fill: Fill,
+}
+
+/// The header above IP, and what ports mean in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// UDP datagrams.
+    Udp,
+    /// TCP segments without connection.
+    Tcp {
+        /// Flag bits as on the wire: FIN 0x01, SYN 0x02, RST 0x04, PSH 0x08, ACK 0x10.
+        flags: u8,
+    },
+    /// ICMP echo requests. The source port is the identifier, the destination
+    /// port the sequence number.
+    Echo,
+}
+
+/// Why a pattern cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatternError {
+    /// Source and destination are of different families.
+    #[error("source and destination must both be IPv4 or both IPv6")]
+    MixedFamilies,
+    /// The shortest or longest length, or the tags, do not make a frame.
+    #[error(transparent)]
+    Frame(#[from] BuildError),
+}
+
+impl Default for Pattern {
+    fn default() -> Self {
+        let endpoint = |a, b, c, d| {
+            let address = IpAddr::V4(Ipv4Addr::new(a, b, c, d));
+            Endpoints::one(address, Endpoints::DEFAULT_PORT)
+        };
+        Self {
+            src_mac: MacAddr::ZERO,
+            dst_mac: MacAddr::BROADCAST,
+            tags: Vec::new(),
+            src: endpoint(10, 0, 0, 1),
+            src_order: Order::Sweep,
+            dst: endpoint(10, 1, 0, 1),
+            dst_order: Order::Sweep,
+            protocol: Protocol::Udp,
+            sizes: Sizes::smallest(),
+            ttl: 64,
+            tos: 0,
+            fill: Fill::Byte(0),
+        }
+    }
+}
+
+impl Pattern {
+    /// Checks what [`Generator::new`](crate::Generator::new) would refuse.
+    ///
+    /// # Errors
+    /// [`PatternError`] names the contradiction.
+    pub fn check(&self) -> Result<(), PatternError> {
+        if self.src.family() != self.dst.family() {
+            return Err(PatternError::MixedFamilies);
+        }
+        let spec = self.frame_spec();
+        for len in [self.sizes.min(), self.sizes.max()] {
+            spec.build(usize::from(len))?;
+        }
+        Ok(())
+    }
+
+    /// Length of all headers in bytes: the shortest frame that can be sent.
+    #[must_use]
+    pub fn header_len(&self) -> usize {
+        self.frame_spec().header_len()
+    }
+
+    /// The frames without addresses and ports, which differ from frame to frame.
+    pub(crate) fn frame_spec(&self) -> FrameSpec {
+        FrameSpec {
+            src_mac: self.src_mac,
+            dst_mac: self.dst_mac,
+            tags: self.tags.clone(),
+            ip: self.ip_spec(),
+            l4: self.l4_spec(),
+            fill: self.fill.clone(),
+        }
+    }
+
+    fn ip_spec(&self) -> IpSpec {
+        match self.src.family() {
+            IpVersion::V4 => {
+                IpSpec::V4(Ipv4Spec { ttl: self.ttl, tos: self.tos, ..Ipv4Spec::default() })
+            }
+            IpVersion::V6 => IpSpec::V6(Ipv6Spec {
+                hop_limit: self.ttl,
+                traffic_class: self.tos,
+                ..Ipv6Spec::default()
+            }),
+        }
+    }
+
+    fn l4_spec(&self) -> L4Spec {
+        match self.protocol {
+            Protocol::Udp => L4Spec::Udp(Ports::default()),
+            Protocol::Tcp { flags } => L4Spec::Tcp(TcpSpec { flags, ..TcpSpec::default() }),
+            Protocol::Echo => L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 0, seq: 0 }),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The far end of a ping: sends a frame back where it came from.
+
+use slipring_wire::Headers;
+use slipring_wire::MacAddr;
+use slipring_wire::assigned::IpProto;
+use slipring_wire::checksum::Delta;
+use slipring_wire::view::{Fragment, Ip, IpVersion};
+
+/// Turns a frame round: MAC addresses, IP addresses and ports change places,
+/// and an ICMP echo request becomes its reply. Checksums stay as right or wrong
+/// as they were; all sums but the echo's are the same in either direction.
+///
+/// A frame for many stations is answered from `own`, since no frame may come
+/// from a group address. What is not recognised stays: at least the MAC
+/// addresses of every frame are swapped. `false`, and nothing changes, if there
+/// are none.
+///
+/// ```
+/// use slipring_traffic::turn_around;
+/// use slipring_wire::{FrameSpec, Headers, MacAddr};
+///
+/// let mut frame = FrameSpec::default().build(60)?.bytes;
+/// assert!(turn_around(&mut frame, MacAddr([2, 0, 0, 0, 0, 9])));
+/// assert_eq!(frame[6..12], [2, 0, 0, 0, 0, 9]);
+/// assert_eq!(frame[26..34], [10, 1, 0, 1, 10, 0, 0, 1]);
+/// # Ok::<(), slipring_wire::frame::BuildError>(())
+/// ```
+pub fn turn_around(frame: &mut [u8], own: MacAddr) -> bool {
+    if frame.len() < 14 {
+        return false;
+    }
+    swap(frame, 0, 6, 6);
+    let from = frame.first_chunk::<12>().map(|macs| macs[6] & 1);
+    if from == Some(1) {
+        frame[6..12].copy_from_slice(&own.0);
+    }
+    let headers = Headers::parse(frame).ok();
+    if let Some((l3, ip)) = headers.and_then(|headers| Some((headers.l3, headers.ip?))) {
+        turn_packet(frame, usize::from(l3), &ip);
+    }
+    true
+}
+
+fn turn_packet(frame: &mut [u8], l3: usize, ip: &Ip) {
+    match ip.version {
+        IpVersion::V4 => swap(frame, l3 + 12, l3 + 16, 4),
+        IpVersion::V6 => swap(frame, l3 + 8, l3 + 24, 16),
+    }
+    if ip.fragment == Fragment::Later || ip.l4_len() < 4 {
+        return;
+    }
+    let l4 = usize::from(ip.l4);
+    match ip.proto {
+        IpProto::UDP | IpProto::TCP | IpProto::SCTP => swap(frame, l4, l4 + 2, 2),
+        IpProto::ICMP => answer_echo(frame, l4, 8, 0),
+        IpProto::ICMPV6 => answer_echo(frame, l4, 128, 129),
+        _ => {}
+    }
+}
+
+/// Exchanges the `len` bytes at `a` with those at `b`, if the frame has them.
+/// `b` is not before `a + len`.
+fn swap(frame: &mut [u8], a: usize, b: usize, len: usize) {
+    if let Some((left, right)) = frame.split_at_mut_checked(b)
+        && let (Some(left), Some(right)) = (left.get_mut(a..a + len), right.get_mut(..len))
+    {
+        left.swap_with_slice(right);
+    }
+}
+
+fn answer_echo(frame: &mut [u8], l4: usize, request: u8, reply: u8) {
+    let Some(header) = frame.get_mut(l4..).and_then(<[u8]>::first_chunk_mut::<4>) else {
+        return;
+    };
+    if header[0] != request {
+        return;
+    }
+    let word = |kind| u16::from_be_bytes([kind, header[1]]);
+    let delta = Delta::new().u16(word(request), word(reply));
+    let checksum = delta.apply(u16::from_be_bytes([header[2], header[3]]));
+    let [c0, c1] = checksum.to_be_bytes();
+    *header = [reply, header[1], c0, c1];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+    use slipring_wire::assigned::{EtherType, VlanTag};
+    use slipring_wire::frame::{EchoKind, EchoSpec, FrameSpec, IpSpec, Ipv6Spec, L4Spec, TcpSpec};
+
+    use super::*;
+    use crate::{Generator, Lane, Pattern, Protocol, Stamp, Verify};
+
+    const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    fn frames() -> Vec<FrameSpec> {
+        let echo = |kind| L4Spec::Echo(EchoSpec { kind, id: 7, seq: 8 });
+        let mut specs = Vec::new();
+        for ip in [IpSpec::V4(Default::default()), IpSpec::V6(Ipv6Spec::default())] {
+            for l4 in [
+                L4Spec::Udp(Default::default()),
+                L4Spec::Tcp(TcpSpec::default()),
+                echo(EchoKind::Reply),
+            ] {
+                for tags in [0, 1, 2] {
+                    specs.push(FrameSpec {
+                        src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
+                        dst_mac: MacAddr([2, 0, 0, 0, 0, 2]),
+                        tags: std::vec![VlanTag::new(5, 1).into(); tags],
+                        ip,
+                        l4,
+                        ..FrameSpec::default()
+                    });
+                }
+            }
+        }
+        specs
+    }
+
+    #[test]
+    fn turning_twice_gives_the_frame_back() {
+        for spec in frames() {
+            let frame = spec.build(120).unwrap().bytes;
+            let mut turned = frame.clone();
+            assert!(turn_around(&mut turned, OWN));
+            assert_ne!(turned, frame);
+            assert!(turn_around(&mut turned, OWN));
+            assert_eq!(turned, frame);
+        }
+    }
+
+    #[test]
+    fn pong_has_the_stamp_of_its_ping_and_valid_checksums() {
+        for protocol in [Protocol::Udp, Protocol::Tcp { flags: 2 }, Protocol::Echo] {
+            for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
+                let pattern = Pattern {
+                    src: src.parse().unwrap(),
+                    dst: dst.parse().unwrap(),
+                    protocol,
+                    sizes: "100".parse().unwrap(),
+                    ..Pattern::default()
+                };
+                let mut ping = [0; 100];
+                let mut generator = Generator::new(&pattern, 0, Lane::ONLY).unwrap();
+                generator.write(77, &mut ping).unwrap();
+                let stamp = Stamp::read(&ping, Verify::Checksum).unwrap();
+                turn_around(&mut ping, OWN);
+                assert_eq!(Stamp::read(&ping, Verify::Checksum), Ok(stamp));
+            }
+        }
+    }
+
+    #[test]
+    fn echo_request_becomes_the_reply() {
+        let request = FrameSpec {
+            l4: L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 3, seq: 4 }),
+            dst_mac: OWN,
+            ..FrameSpec::default()
+        };
+        let mut frame = request.build(98).unwrap().bytes;
+        turn_around(&mut frame, OWN);
+        assert_eq!(frame[34], 0);
+        assert_eq!(slipring_wire::checksum::of(&frame[34..]), 0);
+    }
+
+    #[test]
+    fn answer_to_a_broadcast_comes_from_the_own_address() {
+        let mut frame = FrameSpec::default().build(60).unwrap().bytes;
+        turn_around(&mut frame, OWN);
+        assert_eq!(frame[..6], MacAddr::ZERO.0);
+        assert_eq!(frame[6..12], OWN.0);
+    }
+
+    #[test]
+    fn frame_of_another_kind_has_only_its_addresses_swapped() {
+        let mut frame = [7u8; 60];
+        frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 4, 0, 0, 0, 0, 2]);
+        frame[12..14].copy_from_slice(&EtherType::ARP.0.to_be_bytes());
+        let mut expected = frame;
+        expected[..12].copy_from_slice(&[4, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
+        assert!(turn_around(&mut frame, OWN));
+        assert_eq!(frame, expected);
+        assert!(!turn_around(&mut [0; 13], OWN));
+    }
+
+    proptest! {
+        #[test]
+        fn no_frame_makes_it_panic(which in 0usize..18, cut in 0usize..120, edits in prop::collection::vec((0usize..120, any::<u8>()), 0..9)) {
+            let mut frame = frames()[which].build(120).unwrap().bytes;
+            for (at, byte) in edits {
+                frame[at] = byte;
+            }
+            frame.truncate(cut);
+            turn_around(&mut frame, OWN);
+        }
+    }
+}

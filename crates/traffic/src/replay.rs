@@ -1,0 +1,223 @@
+//! When the packets of a capture go out again.
+//!
+//! A [`Timeline`] turns the time stamps of a capture, packet by packet, into
+//! release times that start at zero: scaled by a speed, with long pauses cut
+//! short, for one pass over the capture or many. Time is summed up unscaled and
+//! scaled once for each packet, so no error grows.
+//!
+//! Not for: reading captures or holding packets.
+
+use crate::fraction::Fraction;
+
+/// Release times for the packets of a capture.
+///
+/// ```
+/// use slipring_traffic::Timeline;
+///
+/// let mut line = Timeline::new().with_speed("2".parse()?).with_passes(Some(2));
+/// let mut times = Vec::new();
+/// while line.next_pass() {
+///     times.extend([700, 800, 1000].map(|captured_ns| line.release_ns(captured_ns)));
+/// }
+/// // Twice as fast; between the passes, the average gap of 150 ns.
+/// assert_eq!(times, [0, 50, 150, 225, 275, 375]);
+/// # Ok::<(), slipring_traffic::FractionError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    speed: Fraction,
+    max_gap_ns: u64,
+    pass_gap_ns: Option<u64>,
+    /// `None`: for ever.
+    passes_left: Option<u64>,
+    /// Time in the capture's own measure since the first packet of all.
+    elapsed_ns: u64,
+    pass: Pass,
+    out_of_order: u64,
+}
+
+/// The pass over the capture that is under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pass {
+    latest_ns: Option<u64>,
+    packets: u64,
+    began_ns: u64,
+}
+
+impl Timeline {
+    /// One pass at the speed of the capture, all pauses kept.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            speed: Fraction::ONE,
+            max_gap_ns: u64::MAX,
+            pass_gap_ns: None,
+            passes_left: Some(1),
+            elapsed_ns: 0,
+            pass: Pass::default(),
+            out_of_order: 0,
+        }
+    }
+
+    /// Sets how many times faster than captured the packets go; 0 is for
+    /// packets that never follow the first.
+    #[must_use]
+    pub fn with_speed(self, speed: Fraction) -> Self {
+        Self { speed, ..self }
+    }
+
+    /// Cuts pauses of the capture, before scaling, to `max_gap_ns`.
+    #[must_use]
+    pub fn with_max_gap(self, max_gap_ns: u64) -> Self {
+        Self { max_gap_ns, ..self }
+    }
+
+    /// Sets the pause, before scaling, from the last packet of a pass to the
+    /// first of the next. Otherwise it is the average gap of the pass.
+    #[must_use]
+    pub fn with_pass_gap(self, pass_gap_ns: u64) -> Self {
+        Self { pass_gap_ns: Some(pass_gap_ns), ..self }
+    }
+
+    /// Sets how often the capture is gone through; `None` is for ever.
+    #[must_use]
+    pub fn with_passes(self, passes: Option<u64>) -> Self {
+        Self { passes_left: passes, ..self }
+    }
+
+    /// Begins the first or next pass; `false` when all are done.
+    pub fn next_pass(&mut self) -> bool {
+        match &mut self.passes_left {
+            Some(0) => return false,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        if self.pass.packets > 0 {
+            let gap_ns = self.pass_gap_ns.unwrap_or(self.average_gap_ns());
+            self.elapsed_ns = self.elapsed_ns.saturating_add(gap_ns);
+        }
+        self.pass = Pass { began_ns: self.elapsed_ns, ..Pass::default() };
+        true
+    }
+
+    /// When the next packet of the pass, captured at `captured_ns`, goes out,
+    /// in ns after the first packet of all. Times never go back: a packet
+    /// stamped before its predecessor goes out together with it.
+    pub fn release_ns(&mut self, captured_ns: u64) -> u64 {
+        let latest_ns = self.pass.latest_ns.unwrap_or(captured_ns);
+        self.out_of_order += u64::from(captured_ns < latest_ns);
+        let gap_ns = captured_ns.saturating_sub(latest_ns).min(self.max_gap_ns);
+        self.elapsed_ns = self.elapsed_ns.saturating_add(gap_ns);
+        self.pass.latest_ns = Some(latest_ns.max(captured_ns));
+        self.pass.packets += 1;
+        self.scaled(self.elapsed_ns)
+    }
+
+    /// How many packets so far were stamped before their predecessors.
+    #[must_use]
+    pub fn out_of_order(&self) -> u64 {
+        self.out_of_order
+    }
+
+    fn average_gap_ns(&self) -> u64 {
+        let gaps = self.pass.packets.saturating_sub(1);
+        let length_ns = self.elapsed_ns - self.pass.began_ns;
+        length_ns.checked_div(gaps).unwrap_or(0)
+    }
+
+    /// Rounded up: no packet goes early.
+    fn scaled(&self, elapsed_ns: u64) -> u64 {
+        let scaled = u128::from(elapsed_ns) * u128::from(self.speed.den());
+        match self.speed.num() {
+            0 if elapsed_ns == 0 => 0,
+            0 => u64::MAX,
+            num => u64::try_from(scaled.div_ceil(u128::from(num))).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn one_pass(mut line: Timeline, captured_ns: &[u64]) -> Vec<u64> {
+        assert!(line.next_pass());
+        captured_ns.iter().map(|&at| line.release_ns(at)).collect()
+    }
+
+    #[test]
+    fn first_packet_goes_at_once_and_the_rest_at_their_distance() {
+        let times = one_pass(Timeline::new(), &[1_000_000, 1_000_007, 1_000_009]);
+        assert_eq!(times, [0, 7, 9]);
+    }
+
+    #[test]
+    fn packet_stamped_before_its_predecessor_goes_with_it() {
+        let mut line = Timeline::new();
+        line.next_pass();
+        let times = [100, 150, 120, 160].map(|at| line.release_ns(at));
+        assert_eq!(times, [0, 50, 50, 60]);
+        assert_eq!(line.out_of_order(), 1);
+    }
+
+    #[test]
+    fn long_pause_is_cut_to_the_limit() {
+        let line = Timeline::new().with_max_gap(1000);
+        assert_eq!(one_pass(line, &[0, 10, 50_000, 50_005]), [0, 10, 1010, 1015]);
+    }
+
+    #[test]
+    fn passes_are_counted_and_kept_apart_by_the_pass_gap() {
+        let mut line = Timeline::new().with_passes(Some(2)).with_pass_gap(1000);
+        assert!(line.next_pass());
+        assert_eq!([5, 9].map(|at| line.release_ns(at)), [0, 4]);
+        assert!(line.next_pass());
+        assert_eq!([5, 9].map(|at| line.release_ns(at)), [1004, 1008]);
+        assert!(!line.next_pass());
+    }
+
+    #[test]
+    fn capture_of_one_packet_repeats_without_pause() {
+        let mut line = Timeline::new().with_passes(None);
+        for _ in 0..3 {
+            assert!(line.next_pass());
+            assert_eq!(line.release_ns(77), 0);
+        }
+    }
+
+    #[test]
+    fn extreme_times_saturate() {
+        let line = Timeline::new().with_speed(Fraction::new(1, u64::MAX).unwrap());
+        assert_eq!(one_pass(line, &[0, u64::MAX]), [0, u64::MAX]);
+        let never = Timeline::new().with_speed(Fraction::new(0, 1).unwrap());
+        assert_eq!(one_pass(never, &[3, 4]), [0, u64::MAX]);
+    }
+
+    proptest! {
+        #[test]
+        fn release_times_are_exact_over_any_length(
+            gaps in prop::collection::vec(0u64..1_000_000, 1..200),
+            num in 1u64..1000,
+            den in 1u64..1000,
+        ) {
+            let mut line = Timeline::new().with_speed(Fraction::new(num, den).unwrap());
+            line.next_pass();
+            line.release_ns(0);
+            let mut at = 0;
+            for gap in gaps {
+                at += gap;
+                prop_assert_eq!(line.release_ns(at), (at * den).div_ceil(num));
+            }
+        }
+    }
+}

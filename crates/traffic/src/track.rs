@@ -1,0 +1,204 @@
+//! The receiving side: what was lost, doubled, overtaken, and how long it took.
+//!
+//! # Definitions
+//! Per stream, by the numbers in the [`Stamp`]s (RFC 4737 for reordering):
+//!
+//! - *new*: a number seen for the first time. It is *reordered* if a greater
+//!   one arrived before it, and *displaced* by the difference to the greatest.
+//! - *duplicate*: a number seen before.
+//! - *late*: a number [`Tracker::WINDOW`] or more below the greatest. So far
+//!   back nobody remembers whether it is new or a duplicate; it counts as
+//!   neither, and its number stays lost.
+//! - *expected*: all numbers from the smallest to the greatest of the new ones.
+//!   What was sent before the first or after the last arrival is not known
+//!   here; who knows how many were sent asks [`StreamTally::lost_of`].
+//! - *lost*: expected, but not (yet) arrived.
+//!
+//! # Invariants
+//! ```text
+//!   frames   = received + foreign + corrupt + untracked
+//!   received = new + duplicates + late
+//!   expected = new + lost   = received + lost - duplicates - late
+//! ```
+//! A frame costs constant time, and a stream constant memory.
+//!
+//! Not for: histograms, or deciding what loss is acceptable.
+
+mod window;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::stamp::{Stamp, Unstamped, Verify};
+use window::{Arrival, Window};
+
+/// Follows all streams that arrive at one place.
+///
+/// ```
+/// use slipring_traffic::{Generator, Lane, Pattern, Tracker, Verify};
+///
+/// let mut generator = Generator::new(&Pattern::default(), 1, Lane::ONLY)?;
+/// let mut tracker = Tracker::new(Verify::Checksum);
+/// let mut frame = [0; 60];
+/// for n in 0..10 {
+///     generator.write(n * 100, &mut frame);
+///     if n != 4 {
+///         assert_eq!(tracker.observe(&frame, n * 100 + 30), Some(30));
+///     }
+/// }
+/// let tally = tracker.tally();
+/// assert_eq!((tally.received, tally.lost), (9, 1));
+/// # Ok::<(), slipring_traffic::PatternError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tracker {
+    verify: Verify,
+    /// Sorted by stream id.
+    streams: Vec<(u16, Box<Window>)>,
+    tally: Tally,
+}
+
+/// Counts of frames, as the module defines them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// All frames observed.
+    pub frames: u64,
+    /// Frames without a stamp.
+    pub foreign: u64,
+    /// Stamped frames whose checksum is wrong, or of which a part is missing.
+    pub corrupt: u64,
+    /// Stamped frames of streams beyond [`Tracker::MAX_STREAMS`].
+    pub untracked: u64,
+    /// Stamped frames that were followed.
+    pub received: u64,
+    /// Numbers seen for the first time.
+    pub new: u64,
+    /// Numbers seen again.
+    pub duplicates: u64,
+    /// Numbers too far back to tell.
+    pub late: u64,
+    /// New numbers overtaken by a greater one.
+    pub reordered: u64,
+    /// Greatest displacement of a reordered frame, in numbers.
+    pub max_displacement: u64,
+    /// Numbers between the smallest and the greatest.
+    pub expected: u64,
+    /// Expected numbers that did not arrive.
+    pub lost: u64,
+    /// Frames that claim to be sent after they arrived: the clocks differ.
+    pub ahead_of_clock: u64,
+}
+
+/// Counts of one stream; `frames`, `foreign`, `corrupt`, `untracked` and
+/// `ahead_of_clock` are kept for all streams together and zero here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamTally {
+    /// The stream.
+    pub stream: u16,
+    /// Smallest of the new numbers.
+    pub first: u64,
+    /// One more than the greatest number.
+    pub next: u64,
+    /// The counts.
+    pub tally: Tally,
+}
+
+impl StreamTally {
+    /// How many were lost when the sender says it sent the numbers `0..sent`:
+    /// those before the first and after the last arrival too.
+    #[must_use]
+    pub const fn lost_of(&self, sent: u64) -> u64 {
+        sent.saturating_sub(self.tally.new)
+    }
+}
+
+impl Tracker {
+    /// How far behind the greatest number of a stream arrivals are remembered.
+    pub const WINDOW: u64 = window::BITS;
+    /// Most streams that are followed, about 1 KiB each.
+    pub const MAX_STREAMS: usize = 256;
+
+    /// Follows nothing yet. `verify` says how closely frames are looked at.
+    #[must_use]
+    pub fn new(verify: Verify) -> Self {
+        Self { verify, streams: Vec::new(), tally: Tally::default() }
+    }
+
+    /// Takes a frame that arrived at `now_ns` into account. Returns its age in
+    /// ns if it is a new one, says when it was sent, and that is not after now.
+    #[inline]
+    pub fn observe(&mut self, frame: &[u8], now_ns: u64) -> Option<u64> {
+        match Stamp::read(frame, self.verify) {
+            Ok(stamp) => return self.observe_stamp(stamp, now_ns),
+            Err(Unstamped::Foreign) => self.tally.foreign += 1,
+            Err(Unstamped::Corrupt) => self.tally.corrupt += 1,
+        }
+        self.tally.frames += 1;
+        None
+    }
+
+    /// As [`Self::observe`], for a frame whose stamp was read before.
+    #[inline]
+    pub fn observe_stamp(&mut self, stamp: Stamp, now_ns: u64) -> Option<u64> {
+        self.tally.frames += 1;
+        let Some(window) = self.window(stamp.stream) else {
+            self.tally.untracked += 1;
+            return None;
+        };
+        if window.note(stamp.number) != Arrival::New {
+            return None;
+        }
+        let age_ns = now_ns.checked_sub(stamp.sent_ns?);
+        self.tally.ahead_of_clock += u64::from(age_ns.is_none());
+        age_ns
+    }
+
+    /// All counts so far. Lost ones may still arrive and leave the count.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.streams().fold(self.tally, |sum, stream| sum.plus(&stream.tally))
+    }
+
+    /// The counts of each stream, by ascending id.
+    pub fn streams(&self) -> impl Iterator<Item = StreamTally> {
+        self.streams.iter().map(|(stream, window)| StreamTally {
+            stream: *stream,
+            first: window.lowest(),
+            next: window.highest() + 1,
+            tally: window.tally(),
+        })
+    }
+
+    #[inline]
+    fn window(&mut self, stream: u16) -> Option<&mut Window> {
+        let found = self.streams.binary_search_by_key(&stream, |&(id, _)| id);
+        let at = match found {
+            Ok(at) => at,
+            Err(_) if self.streams.len() == Self::MAX_STREAMS => return None,
+            Err(at) => {
+                self.streams.insert(at, (stream, Box::default()));
+                at
+            }
+        };
+        Some(&mut self.streams[at].1)
+    }
+}
+
+impl Tally {
+    fn plus(self, stream: &Self) -> Self {
+        Self {
+            received: self.received + stream.received,
+            new: self.new + stream.new,
+            duplicates: self.duplicates + stream.duplicates,
+            late: self.late + stream.late,
+            reordered: self.reordered + stream.reordered,
+            max_displacement: self.max_displacement.max(stream.max_displacement),
+            expected: self.expected + stream.expected,
+            lost: self.lost + stream.lost,
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+use std::collections::HashMap;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Generator, Lane, Pattern};
+
+fn stamp(stream: u16, number: u64) -> Stamp {
+    Stamp { stream, number, sent_ns: None }
+}
+
+fn tally(numbers: &[u64]) -> Tally {
+    let mut tracker = Tracker::new(Verify::Mark);
+    for &number in numbers {
+        tracker.observe_stamp(stamp(0, number), 0);
+    }
+    tracker.tally()
+}
+
+/// Remembers everything: obviously right, and grows for ever.
+#[derive(Default)]
+struct Naive {
+    seen: HashMap<u64, u64>,
+    greatest: Option<u64>,
+    tally: Tally,
+}
+
+impl Naive {
+    fn note(&mut self, number: u64) {
+        self.tally.frames += 1;
+        self.tally.received += 1;
+        let behind = self.greatest.map_or(0, |greatest| greatest.saturating_sub(number));
+        if behind >= Tracker::WINDOW {
+            self.tally.late += 1;
+            return;
+        }
+        if self.seen.insert(number, 1).is_some() {
+            self.tally.duplicates += 1;
+            return;
+        }
+        self.tally.new += 1;
+        if behind > 0 {
+            self.tally.reordered += 1;
+            self.tally.max_displacement = self.tally.max_displacement.max(behind);
+        }
+        self.greatest = self.greatest.max(Some(number));
+    }
+
+    fn tally(&self) -> Tally {
+        let lowest = self.seen.keys().min();
+        let expected = self.greatest.zip(lowest).map_or(0, |(high, low)| high - low + 1);
+        Tally { expected, lost: expected - self.seen.len() as u64, ..self.tally }
+    }
+}
+
+#[test]
+fn gap_is_lost_until_it_is_filled() {
+    assert_eq!(tally(&[0, 1, 4]).lost, 2);
+    let filled = tally(&[0, 1, 4, 2, 3]);
+    assert_eq!((filled.lost, filled.reordered, filled.max_displacement), (0, 2, 2));
+}
+
+#[test]
+fn number_seen_again_is_a_duplicate_and_no_reordering() {
+    let tally = tally(&[5, 6, 5, 6, 6]);
+    assert_eq!((tally.duplicates, tally.reordered, tally.lost), (3, 0, 0));
+}
+
+#[test]
+fn frame_overtaken_at_the_start_is_expected_after_all() {
+    let tally = tally(&[1, 0, 2]);
+    assert_eq!((tally.expected, tally.lost, tally.reordered), (3, 0, 1));
+}
+
+#[test]
+fn number_beyond_the_window_is_late_and_stays_lost() {
+    let within = tally(&[0, 1, Tracker::WINDOW + 1, 2]);
+    assert_eq!((within.late, within.reordered), (0, 1));
+    let beyond = tally(&[0, 1, Tracker::WINDOW + 2, 2]);
+    assert_eq!((beyond.late, beyond.reordered), (1, 0));
+    assert_eq!(beyond.lost, Tracker::WINDOW);
+}
+
+#[test]
+fn numbers_wrap_at_48_bits_without_loss() {
+    let top = 1 << 48;
+    let tally = tally(&[top - 2, 0, top - 1, 1]);
+    assert_eq!((tally.lost, tally.reordered, tally.late), (0, 1, 0));
+}
+
+#[test]
+fn streams_are_counted_apart_and_summed_up() {
+    let mut tracker = Tracker::new(Verify::Mark);
+    for (stream, number) in [(9, 0), (3, 7), (9, 2), (3, 8)] {
+        tracker.observe_stamp(stamp(stream, number), 0);
+    }
+    let streams: Vec<StreamTally> = tracker.streams().collect();
+    assert_eq!((streams[0].stream, streams[1].stream), (3, 9));
+    assert_eq!((streams[0].first, streams[0].next), (7, 9));
+    assert_eq!((streams[0].tally.lost, streams[1].tally.lost), (0, 1));
+    assert_eq!(streams[0].lost_of(10), 8);
+    assert_eq!((tracker.tally().received, tracker.tally().lost), (4, 1));
+}
+
+#[test]
+fn streams_beyond_the_limit_cost_no_memory() {
+    let mut tracker = Tracker::new(Verify::Mark);
+    for stream in 0..300 {
+        tracker.observe_stamp(stamp(stream, 0), 0);
+    }
+    assert_eq!(tracker.streams().count(), Tracker::MAX_STREAMS);
+    assert_eq!((tracker.tally().untracked, tracker.tally().received), (44, 256));
+}
+
+#[test]
+fn frames_of_others_are_foreign_and_damaged_ones_corrupt() {
+    let mut generator = Generator::new(&Pattern::default(), 0, Lane::ONLY).unwrap();
+    let mut frame = [0; 60];
+    let mut tracker = Tracker::new(Verify::Checksum);
+    tracker.observe(&frame, 0);
+    tracker.observe(&[], 0);
+    generator.write(0, &mut frame).unwrap();
+    frame[59] ^= 1;
+    tracker.observe(&frame, 0);
+    frame[59] ^= 1;
+    tracker.observe(&frame[..50], 0);
+    tracker.observe(&frame, 0);
+    let tally = tracker.tally();
+    assert_eq!((tally.frames, tally.received), (5, 1));
+    assert_eq!((tally.foreign, tally.corrupt), (2, 2));
+}
+
+#[test]
+fn age_is_given_for_new_frames_only_and_never_negative() {
+    let mut tracker = Tracker::new(Verify::Mark);
+    let timed = |number, sent_ns| Stamp { sent_ns: Some(sent_ns), ..stamp(0, number) };
+    assert_eq!(tracker.observe_stamp(timed(0, 100), 130), Some(30));
+    assert_eq!(tracker.observe_stamp(timed(0, 100), 140), None);
+    assert_eq!(tracker.observe_stamp(timed(1, 200), 199), None);
+    assert_eq!(tracker.observe_stamp(stamp(0, 2), 300), None);
+    assert_eq!(tracker.tally().ahead_of_clock, 1);
+}
+
+/// Arrivals near a moving front, with jumps of about a window's length.
+fn arrivals() -> impl Strategy<Value = Vec<u64>> {
+    let step = prop_oneof![
+        8 => -5i64..8,
+        2 => -200i64..300,
+        1 => -9000i64..9000,
+    ];
+    let start = 0u64..20_000;
+    (start, prop::collection::vec(step, 0..400)).prop_map(|(start, steps)| {
+        let walk = steps.into_iter().scan(start, |at, step| {
+            *at = at.saturating_add_signed(step);
+            Some(*at)
+        });
+        walk.collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn tracker_agrees_with_one_that_remembers_everything(numbers in arrivals()) {
+        let mut naive = Naive::default();
+        let mut tracker = Tracker::new(Verify::Mark);
+        for number in numbers {
+            naive.note(number);
+            tracker.observe_stamp(stamp(0, number), 0);
+            prop_assert_eq!(tracker.tally(), naive.tally());
+        }
+    }
+
+    #[test]
+    fn counts_balance_whatever_arrives(
+        stamps in prop::collection::vec((0u16..400, any::<u64>()), 0..600)
+    ) {
+        let mut tracker = Tracker::new(Verify::Mark);
+        for (stream, number) in stamps {
+            tracker.observe_stamp(stamp(stream, number & 0xffff_ffff_ffff), 0);
+        }
+        let t = tracker.tally();
+        prop_assert_eq!(t.frames, t.received + t.foreign + t.corrupt + t.untracked);
+        prop_assert_eq!(t.received, t.new + t.duplicates + t.late);
+        prop_assert_eq!(t.expected, t.received + t.lost - t.duplicates - t.late);
+    }
+
+    #[test]
+    fn any_bytes_can_be_observed(frame in prop::collection::vec(any::<u8>(), 0..120)) {
+        let mut tracker = Tracker::new(Verify::Checksum);
+        tracker.observe(&frame, 0);
+        prop_assert_eq!(tracker.tally().frames, 1);
+    }
+}

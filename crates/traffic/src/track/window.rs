@@ -1,0 +1,172 @@
+//! What one stream remembers: the greatest number, and which of the numbers
+//! shortly before it have arrived.
+//!
+//! ```text
+//!      late | remembered: one bit for each number   | future
+//!   --------|---------------------------------------|-------->
+//!           ^ greatest - BITS + 1                   ^ greatest
+//! ```
+//!
+//! # Invariants
+//! 1. Bit `n % BITS` stands for the one number of that residue in the
+//!    remembered range, and is set if and only if that number has arrived.
+//! 2. Every remembered number below `lowest` has a clear bit.
+
+use super::Tally;
+use crate::stamp::Stamp;
+
+/// How many numbers are remembered. A power of two.
+pub(super) const BITS: u64 = 8192;
+const WORDS: usize = (BITS / 64) as usize;
+
+/// What an arriving number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    New,
+    Duplicate,
+    Late,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    bits: [u64; WORDS],
+    lowest: u64,
+    highest: u64,
+    new: u64,
+    duplicates: u64,
+    late: u64,
+    reordered: u64,
+    max_displacement: u64,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self {
+            bits: [0; WORDS],
+            lowest: 0,
+            highest: 0,
+            new: 0,
+            duplicates: 0,
+            late: 0,
+            reordered: 0,
+            max_displacement: 0,
+        }
+    }
+}
+
+impl Window {
+    /// Takes an arrival into account. `number` is modulo 2⁴⁸ and is taken for
+    /// the nearest one to the greatest so far.
+    #[inline]
+    pub(super) fn note(&mut self, number: u64) -> Arrival {
+        let arrival = self.classify(number);
+        match arrival {
+            Arrival::New => self.new += 1,
+            Arrival::Duplicate => self.duplicates += 1,
+            Arrival::Late => self.late += 1,
+        }
+        arrival
+    }
+
+    #[inline]
+    fn classify(&mut self, number: u64) -> Arrival {
+        if self.new == 0 {
+            return self.start(number);
+        }
+        const UNUSED: u32 = u64::BITS - Stamp::NUMBER_BITS;
+        // The shifts carry the sign of a 48-bit difference to 64 bits.
+        let ahead = (number.wrapping_sub(self.highest) << UNUSED) as i64 >> UNUSED;
+        match u64::try_from(ahead) {
+            Ok(ahead) if ahead > 0 => self.advance(ahead),
+            _ => self.look_back(ahead.unsigned_abs()),
+        }
+    }
+
+    fn start(&mut self, number: u64) -> Arrival {
+        self.lowest = number;
+        self.highest = number;
+        self.set(number);
+        Arrival::New
+    }
+
+    #[inline]
+    fn advance(&mut self, ahead: u64) -> Arrival {
+        if ahead > 1 {
+            self.forget(ahead - 1);
+        }
+        self.highest += ahead;
+        self.set(self.highest);
+        Arrival::New
+    }
+
+    fn look_back(&mut self, behind: u64) -> Arrival {
+        let number = match self.highest.checked_sub(behind) {
+            Some(number) if behind < BITS => number,
+            _ => return Arrival::Late,
+        };
+        let (word, bit) = place(number);
+        if self.bits[word] & bit != 0 {
+            return Arrival::Duplicate;
+        }
+        self.bits[word] |= bit;
+        self.lowest = self.lowest.min(number);
+        self.reordered += 1;
+        self.max_displacement = self.max_displacement.max(behind);
+        Arrival::New
+    }
+
+    /// Clears the bits of the `count` numbers after the greatest: until now
+    /// they stood for numbers that are no longer remembered.
+    #[cold]
+    fn forget(&mut self, count: u64) {
+        if count >= BITS {
+            self.bits = [0; WORDS];
+            return;
+        }
+        let (mut number, end) = (self.highest + 1, self.highest + 1 + count);
+        while number < end {
+            let (word, bit) = place(number);
+            if bit == 1 && end - number >= 64 {
+                self.bits[word] = 0;
+                number += 64;
+            } else {
+                self.bits[word] &= !bit;
+                number += 1;
+            }
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, number: u64) {
+        let (word, bit) = place(number);
+        self.bits[word] |= bit;
+    }
+
+    pub(super) fn lowest(&self) -> u64 {
+        self.lowest
+    }
+
+    pub(super) fn highest(&self) -> u64 {
+        self.highest
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        let expected = self.highest - self.lowest + 1;
+        Tally {
+            received: self.new + self.duplicates + self.late,
+            new: self.new,
+            duplicates: self.duplicates,
+            late: self.late,
+            reordered: self.reordered,
+            max_displacement: self.max_displacement,
+            expected,
+            lost: expected - self.new,
+            ..Tally::default()
+        }
+    }
+}
+
+#[inline]
+const fn place(number: u64) -> (usize, u64) {
+    ((number % BITS / 64) as usize, 1 << (number % 64))
+}
