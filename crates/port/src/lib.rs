@@ -26,11 +26,13 @@ mod queue;
 mod stats;
 mod wait;
 
+pub mod bpf;
+pub mod capture;
+pub mod iface;
 pub mod middleware;
 pub mod netlink;
-pub mod bpf;
-pub mod iface;
 pub mod null;
+pub mod pcap;
 pub mod pipe;
 
 pub use clock::{Nanos, now, sleep_until};

@@ -91,6 +91,11 @@ pub trait Queue: Send {
         None
     }
 
+    /// Whether no frame will ever arrive again: the end of a file.
+    fn ended(&self) -> bool {
+        false
+    }
+
     /// Called before a sleep; the caller syncs and looks once more afterwards.
     fn before_sleep(&mut self, _interest: Interest) {}
 

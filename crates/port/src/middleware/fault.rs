@@ -302,6 +302,10 @@ impl Queue for Faulty {
         own.chain(self.inner.deadline()).min()
     }
 
+    fn ended(&self) -> bool {
+        self.inner.ended() && self.incoming.line.is_empty()
+    }
+
     fn before_sleep(&mut self, interest: Interest) {
         self.inner.before_sleep(interest);
     }

@@ -90,6 +90,10 @@ impl Queue for Observed {
         self.inner.deadline()
     }
 
+    fn ended(&self) -> bool {
+        self.inner.ended()
+    }
+
     fn before_sleep(&mut self, interest: Interest) {
         self.inner.before_sleep(interest);
     }

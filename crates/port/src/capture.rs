@@ -1,0 +1,319 @@
+//! Capture files on disk: [`slipring_pcap`] with a file under it.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use slipring_pcap::{
+    Decoder, Direction, InterfaceId, InterfaceInfo, LinkType, PacketRecord, PcapError, PcapWriter,
+    PcapngWriter, SectionInfo, Step,
+};
+
+use crate::error::{OpenCause, RunCause};
+
+/// Bytes read or written at a time.
+const CHUNK: usize = 1 << 18;
+
+/// One packet of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct FilePacket<'f> {
+    /// Time in nanoseconds since 1970.
+    pub ts_ns: u64,
+    /// Length on the wire, in bytes without CRC.
+    pub orig_len: u32,
+    /// The bytes captured.
+    pub data: &'f [u8],
+}
+
+/// Reads packets of Ethernet captures, one after the other.
+#[derive(Debug)]
+pub struct FileReader {
+    path: String,
+    file: File,
+    decoder: Decoder,
+    buffer: Vec<u8>,
+    /// Bytes at the start of `buffer` that were decoded.
+    used: usize,
+    ended: bool,
+}
+
+/// Where in the buffer a packet lies.
+struct Place {
+    ts_ns: u64,
+    orig_len: u32,
+    start: usize,
+    len: usize,
+}
+
+/// Why the next packet cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file is broken.
+    #[error(transparent)]
+    Format(#[from] PcapError),
+    /// Its packets are no Ethernet frames.
+    #[error("its packets have link type {0}, not Ethernet (1)")]
+    LinkType(u16),
+    /// The system's error.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl ReadError {
+    /// As the cause of a failed open of `path`.
+    #[must_use]
+    pub fn at_open(self, path: &str) -> OpenCause {
+        let path = path.to_owned();
+        match self {
+            Self::Io(source) => OpenCause::File { path, source },
+            Self::Format(PcapError::Truncated { .. }) => {
+                OpenCause::Truncated { path, reason: self.to_string() }
+            }
+            _ => OpenCause::NotACapture { path, reason: self.to_string() },
+        }
+    }
+
+    /// As the cause of a failure while `path` is in use.
+    #[must_use]
+    pub fn at_run(&self, path: &str) -> RunCause {
+        RunCause::Capture { path: path.to_owned(), reason: self.to_string() }
+    }
+}
+
+impl FileReader {
+    /// Opens a file and reads it through once, so that a broken one is refused before anything
+    /// starts; pipes and devices cannot be read twice and are trusted until they break.
+    ///
+    /// # Errors
+    /// [`OpenCause::File`], [`OpenCause::NotACapture`] or [`OpenCause::Truncated`].
+    pub fn open(path: &str) -> Result<Self, OpenCause> {
+        let failed = |source| OpenCause::File { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_file() {
+            let mut check = Self::over(path, file);
+            while check.next().map_err(|error| error.at_open(path))?.is_some() {}
+            return Ok(Self::over(path, File::open(path).map_err(failed)?));
+        }
+        Ok(Self::over(path, file))
+    }
+
+    fn over(path: &str, file: File) -> Self {
+        let (path, buffer) = (path.to_owned(), Vec::with_capacity(CHUNK));
+        Self { path, file, decoder: Decoder::new(), buffer, used: 0, ended: false }
+    }
+
+    /// The path it was opened by.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The next packet; `None` at the end.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    #[allow(clippy::should_implement_trait, reason = "packets borrow from the reader")]
+    pub fn next(&mut self) -> Result<Option<FilePacket<'_>>, ReadError> {
+        let place = loop {
+            match self.decode()? {
+                Ok(place) => break place,
+                Err(need) if !self.read_more(need)? => {
+                    self.decoder.finish(&self.buffer[self.used..])?;
+                    return Ok(None);
+                }
+                Err(_) => {}
+            }
+        };
+        let Place { ts_ns, orig_len, start, len } = place;
+        Ok(Some(FilePacket { ts_ns, orig_len, data: &self.buffer[start..start + len] }))
+    }
+
+    /// The next packet's place in the buffer, or how many bytes it takes to see more.
+    fn decode(&mut self) -> Result<Result<Place, usize>, ReadError> {
+        let rest = &self.buffer[self.used..];
+        let decoded = self.decoder.decode(rest)?;
+        let base = self.used;
+        self.used += decoded.consumed;
+        match decoded.step {
+            Step::NeedMore(need) => Ok(Err(need)),
+            Step::Packet(packet) if packet.link_type != LinkType::ETHERNET => {
+                Err(ReadError::LinkType(packet.link_type.0))
+            }
+            Step::Packet(packet) => {
+                let start = base + (packet.data.as_ptr().addr() - rest.as_ptr().addr());
+                Ok(Ok(Place {
+                    ts_ns: packet.ts_ns,
+                    orig_len: packet.orig_len,
+                    start,
+                    len: packet.data.len(),
+                }))
+            }
+        }
+    }
+
+    /// Reads until `need` bytes are buffered, or more; false at the end of the file.
+    fn read_more(&mut self, need: usize) -> io::Result<bool> {
+        self.buffer.drain(..self.used);
+        self.used = 0;
+        let have = self.buffer.len();
+        if !self.ended {
+            let want = need.saturating_sub(have).max(CHUNK) as u64;
+            let read = Read::take(&self.file, want).read_to_end(&mut self.buffer)?;
+            self.ended = read == 0;
+        }
+        Ok(self.buffer.len() > have)
+    }
+}
+
+/// Writes packets: pcapng where the name ends so, pcap with nanoseconds otherwise.
+#[derive(Debug)]
+pub struct FileWriter {
+    path: String,
+    file: File,
+    buffer: Vec<u8>,
+    format: Format,
+}
+
+#[derive(Debug)]
+enum Format {
+    Pcap(PcapWriter),
+    Pcapng(PcapngWriter, InterfaceId),
+}
+
+impl FileWriter {
+    /// Creates a file, or empties the one there; `interface` is the name that pcapng gives the
+    /// packets' origin.
+    ///
+    /// # Errors
+    /// [`OpenCause::File`].
+    pub fn create(path: &str, interface: &str) -> Result<Self, OpenCause> {
+        let failed = |source| OpenCause::File { path: path.to_owned(), source };
+        let file = File::create(path).map_err(failed)?;
+        let mut buffer = Vec::with_capacity(2 * CHUNK);
+        let format = if path.ends_with(".pcapng") || path.ends_with(".ntar") {
+            begin_ng(&mut buffer, interface).map_err(|error| failed(io::Error::other(error)))?
+        } else {
+            Format::Pcap(PcapWriter::begin(&mut buffer, LinkType::ETHERNET, 0))
+        };
+        Ok(Self { path: path.to_owned(), file, buffer, format })
+    }
+
+    /// The path it was created by.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Appends a packet. pcap has no place for a direction.
+    ///
+    /// # Errors
+    /// The system's, such as a full disk.
+    pub fn packet(
+        &mut self,
+        ts_ns: u64,
+        data: &[u8],
+        direction: Option<Direction>,
+    ) -> io::Result<()> {
+        let orig_len = data.len() as u32;
+        let written = match &self.format {
+            Format::Pcap(writer) => writer.packet(&mut self.buffer, ts_ns, orig_len, data),
+            Format::Pcapng(writer, interface) => {
+                let record = PacketRecord {
+                    interface: *interface,
+                    ts_ns,
+                    orig_len,
+                    data,
+                    direction,
+                    ..PacketRecord::default()
+                };
+                writer.packet(&mut self.buffer, &record)
+            }
+        };
+        written.map_err(io::Error::other)?;
+        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    /// Hands what is buffered to the system.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Drop for FileWriter {
+    fn drop(&mut self) {
+        // An error was told by the last flush that a caller made; here nobody listens.
+        let _ = self.flush();
+    }
+}
+
+fn begin_ng(buffer: &mut Vec<u8>, interface: &str) -> Result<Format, slipring_pcap::WriteError> {
+    let application = concat!("slipring ", env!("CARGO_PKG_VERSION"));
+    let section = SectionInfo { os: "Linux", application, ..SectionInfo::default() };
+    let mut writer = PcapngWriter::begin(buffer, &section)?;
+    let described = InterfaceInfo {
+        name: interface,
+        link_type: LinkType::ETHERNET,
+        ..InterfaceInfo::default()
+    };
+    let interface = writer.interface(buffer, &described)?;
+    Ok(Format::Pcapng(writer, interface))
+}
+
+/// The wall clock in nanoseconds since 1970: what captures are stamped with.
+#[must_use]
+pub fn wall_clock() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(name: &str, frames: u64) -> (tempfile::TempDir, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name).to_str().unwrap().to_owned();
+        let mut writer = FileWriter::create(&path, "netmap:x").unwrap();
+        for i in 0..frames {
+            let frame = vec![i as u8; 60 + (i as usize % 1400)];
+            writer.packet(1_700_000_000_000_000_000 + i, &frame, Some(Direction::Inbound)).unwrap();
+        }
+        drop(writer);
+        (dir, path)
+    }
+
+    #[test]
+    fn both_formats_read_back_what_was_written_across_chunks() {
+        for name in ["a.pcap", "a.pcapng"] {
+            let (_dir, path) = written(name, 2000);
+            let mut reader = FileReader::open(&path).unwrap();
+            for i in 0..2000u64 {
+                let packet = reader.next().unwrap().unwrap();
+                assert_eq!(packet.ts_ns, 1_700_000_000_000_000_000 + i);
+                assert!(packet.data.iter().all(|&byte| byte == i as u8));
+                assert_eq!(packet.data.len(), 60 + (i as usize % 1400));
+            }
+            assert!(reader.next().unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn a_file_cut_short_is_refused_at_open() {
+        let (_dir, path) = written("a.pcap", 100);
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        let refused = FileReader::open(&path).unwrap_err();
+        assert!(matches!(refused, OpenCause::Truncated { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_text_file_is_no_capture() {
+        let (_dir, path) = written("a.pcap", 0);
+        std::fs::write(&path, "hello, world, this is no capture").unwrap();
+        assert!(matches!(FileReader::open(&path).unwrap_err(), OpenCause::NotACapture { .. }));
+    }
+}

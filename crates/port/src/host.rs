@@ -1,0 +1,200 @@
+//! Host rings (`netmap:IF^`): the host stack's side of an interface as a port.
+//!
+//! ```text
+//!   host stack -- tcx egress of IF --> veth K ==> veth U -- AF_XDP --> rx ring
+//!              <- ingress of IF <- tcx ingress of K <== U <- AF_XDP -- tx ring
+//! ```
+//! The interface stays a kernel interface, with its addresses and routes. The programs hang on
+//! links and the hidden veth pair belongs to the port, so dropping it restores the interface;
+//! after a kill, the next port of this kind removes the pair that was left.
+//!
+//! Needs AF_XDP in the driver on the NIC's side: a program in the stack would see what is meant
+//! for the host once more.
+
+use std::io;
+use std::sync::Arc;
+
+use slipring_ring::Region;
+
+use crate::bpf::host::{HostRedirected, redirect};
+use crate::clock::Nanos;
+use crate::error::{OpenCause, OpenError, RunError};
+use crate::iface::Iface;
+use crate::info::Mode;
+use crate::netlink::Netlink;
+use crate::options::{Needs, OpenOptions, XdpMode};
+use crate::port::Port;
+use crate::queue::{Interest, Queue, Rings, WaitFds};
+use crate::stats::Counters;
+use crate::xdp;
+
+/// What the port takes from a region: one ring pair, whatever the interface has.
+#[must_use]
+pub fn needs(options: &OpenOptions) -> Needs {
+    Needs::pairs(1, options.slots)
+}
+
+/// Opens the host's side of interface `ifname`.
+///
+/// # Errors
+/// [`OpenError`], mostly for want of privileges or of tcx (Linux 6.6).
+pub fn open(
+    shown: &str,
+    ifname: &str,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenError> {
+    let failed = |cause| OpenError::new(shown, cause);
+    let iface = Iface::find(ifname).map_err(failed)?;
+    let pair = HiddenPair::create(&iface).map_err(failed)?;
+    // Ours alone: nobody else uses the pair, so there is no host to keep away from it.
+    let inner = OpenOptions { xdp: XdpMode::Native, shared: true, ..options.clone() };
+    let mut port = xdp::open(shown, &pair.user, Some(0), region, &inner)?;
+    let redirected = redirect(iface.index, pair.kernel_index).map_err(failed)?;
+    let guard = Arc::new(Guard { _redirected: redirected, _pair: pair });
+    port.info.kind = "host";
+    port.info.mode = Mode::new().with("mode", "veth+tcx").with("slots", options.slots).with("host", "attached");
+    port.info.mac = Some(iface.mac);
+    port.info.mtu = Some(iface.mtu);
+    port.queues = port
+        .queues
+        .into_iter()
+        .map(|inner| Box::new(HostQueue { inner, _guard: guard.clone() }) as Box<dyn Queue>)
+        .collect();
+    Ok(port)
+}
+
+/// Restores the interface. Programs first, so that no frame of the host finds half a way.
+#[derive(Debug)]
+struct Guard {
+    _redirected: HostRedirected,
+    _pair: HiddenPair,
+}
+
+/// The veth pair between host stack and port.
+#[derive(Debug)]
+struct HiddenPair {
+    kernel_index: u32,
+    user: String,
+}
+
+impl HiddenPair {
+    fn create(iface: &Iface) -> Result<Self, OpenCause> {
+        Self::try_create(iface).map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied => OpenCause::Privilege {
+                what: "make the link to the host",
+                capabilities: "cap_net_admin,cap_bpf,cap_net_raw",
+                source,
+            },
+            _ => OpenCause::System { what: "make the link to the host", source },
+        })
+    }
+
+    fn try_create(iface: &Iface) -> io::Result<Self> {
+        let netlink = Netlink::open()?;
+        remove_stale(&netlink)?;
+        let stem = format!("sr{}h{}", std::process::id(), iface.index);
+        let (kernel, user) = (format!("{stem}k"), format!("{stem}u"));
+        netlink.add_veth(&kernel, &user, None)?;
+        let index_of = |name: &str| {
+            let found = netlink.links()?.into_iter().find(|link| link.name == name);
+            found.map(|link| link.index).ok_or_else(|| io::Error::other("the new link is gone"))
+        };
+        let pair = Self { kernel_index: index_of(&kernel)?, user };
+        for index in [pair.kernel_index, index_of(&pair.user)?] {
+            netlink.set_mtu(index, iface.mtu)?;
+            netlink.set_up(index)?;
+        }
+        Ok(pair)
+    }
+}
+
+impl Drop for HiddenPair {
+    fn drop(&mut self) {
+        // Gone already when the namespace or an administrator was faster.
+        let _ = Netlink::open().and_then(|netlink| netlink.delete(self.kernel_index));
+    }
+}
+
+/// Removes pairs whose process was killed.
+fn remove_stale(netlink: &Netlink) -> io::Result<()> {
+    for link in netlink.links()? {
+        if link.kind == "veth" && owner(&link.name).is_some_and(is_dead) {
+            netlink.delete(link.index)?;
+        }
+    }
+    Ok(())
+}
+
+/// The process that made the kernel's end of a hidden pair with this name.
+fn owner(name: &str) -> Option<u32> {
+    let (pid, index) = name.strip_prefix("sr")?.strip_suffix('k')?.split_once('h')?;
+    index.parse::<u32>().ok()?;
+    pid.parse().ok()
+}
+
+fn is_dead(pid: u32) -> bool {
+    !std::path::Path::new("/proc").join(pid.to_string()).exists()
+}
+
+/// The queue on the pair, which keeps the way to the host open.
+struct HostQueue {
+    inner: Box<dyn Queue>,
+    _guard: Arc<Guard>,
+}
+
+impl Queue for HostQueue {
+    fn rings(&mut self) -> Rings<'_> {
+        self.inner.rings()
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        self.inner.tx_sync()
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        self.inner.rx_sync()
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        self.inner.wait_fds()
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.inner.deadline()
+    }
+
+    fn before_sleep(&mut self, interest: Interest) {
+        self.inner.before_sleep(interest);
+    }
+
+    fn after_sleep(&mut self) {
+        self.inner.after_sleep();
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        self.inner.counters()
+    }
+
+    fn update_stats(&mut self) {
+        self.inner.update_stats();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_have_an_owner() {
+        assert_eq!(owner("sr4121h12k"), Some(4121));
+        for other in ["sr4121h12u", "sr4121hk", "srhk", "veth0", "sr12k", "eth0h1k"] {
+            assert_eq!(owner(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_living_process_keeps_its_pair() {
+        assert!(!is_dead(std::process::id()));
+    }
+}

@@ -1,0 +1,54 @@
+//! Writes what passes a queue to a capture file, both ways, with directions where it is pcapng.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::observe::{Direction, Observer};
+use crate::capture::{FileWriter, wall_clock};
+use crate::clock::{Nanos, now};
+use crate::error::RunError;
+
+/// An observer that writes to a file; clones write to the same one, for several queues.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    file: Arc<Mutex<FileWriter>>,
+    /// Wall clock minus monotonic clock.
+    epoch: u64,
+    packet: Vec<u8>,
+}
+
+impl Capture {
+    /// Captures into `file`.
+    #[must_use]
+    pub fn new(file: FileWriter) -> Self {
+        let epoch = wall_clock().saturating_sub(now());
+        Self { file: Arc::new(Mutex::new(file)), epoch, packet: Vec::new() }
+    }
+}
+
+impl Observer for Capture {
+    fn frame(
+        &mut self,
+        time: Nanos,
+        direction: Direction,
+        bytes: &[u8],
+        more: bool,
+    ) -> Result<(), RunError> {
+        if more || !self.packet.is_empty() {
+            self.packet.extend_from_slice(bytes);
+            if more {
+                return Ok(());
+            }
+        }
+        let direction = match direction {
+            Direction::Rx => slipring_pcap::Direction::Inbound,
+            Direction::Tx => slipring_pcap::Direction::Outbound,
+        };
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let packet = if self.packet.is_empty() { bytes } else { &self.packet };
+        let written = file.packet(self.epoch + time, packet, Some(direction));
+        self.packet.clear();
+        written.map_err(|error| {
+            RunError::system(format!("pcap:{}", file.path()), "write the capture", error)
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! `pcap:FILE`: a capture as a port. Read, every packet arrives as fast as the program takes it;
+//! written, every packet sent is stamped with the wall clock. `-` is standard input or output.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slipring_ring::{KernRing, Pair, Region, RxRing, Slot, SlotFlags, SyncFault, TxRing};
+
+use crate::capture::{FileReader, FileWriter, wall_clock};
+use crate::error::{OpenError, RunCause, RunError};
+use crate::info::{Caps, Mode, PortInfo};
+use crate::options::{Needs, OpenOptions};
+use crate::port::Port;
+use crate::queue::{Interest, Queue, Rings, WaitFds};
+use crate::stats::{Counters, DropCause, Traffic};
+
+/// What the port takes from a region.
+#[must_use]
+pub fn needs(options: &OpenOptions) -> Needs {
+    Needs::pairs(1, options.slots)
+}
+
+/// Opens a capture: to read if the program only receives, to write if it only sends, and else
+/// to read if the file exists.
+///
+/// # Errors
+/// [`OpenError`] for a file that is missing, unreadable, cut short or no Ethernet capture.
+pub fn open(
+    shown: &str,
+    path: &str,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenError> {
+    let failed = |cause| OpenError::new(shown, cause);
+    let reads = match options.direction {
+        Interest { rx, tx } if rx != tx => rx,
+        _ => Path::new(path).exists(),
+    };
+    let ring_failed = |error| OpenError::new(shown, error);
+    let path = match (path, reads) {
+        ("-", true) => "/dev/stdin",
+        ("-", false) => "/dev/stdout",
+        _ => path,
+    };
+    let (file, tx, rx) = if reads {
+        let reader = FileReader::open(path).map_err(failed)?;
+        (Side::Read(reader), Pair::absent(region, 0), Pair::create(region, 0, options.slots))
+    } else {
+        let writer = FileWriter::create(path, shown).map_err(failed)?;
+        (Side::Write(writer), Pair::create(region, 0, options.slots), Pair::absent(region, 0))
+    };
+    let (tx, rx) = (tx.map_err(ring_failed)?, rx.map_err(ring_failed)?);
+    let queue = PcapQueue {
+        name: shown.to_owned(),
+        file,
+        ended: false,
+        packet: Vec::new(),
+        tx: tx.app,
+        tx_kern: tx.kern,
+        rx: rx.app,
+        rx_kern: rx.kern,
+        counters: Arc::default(),
+    };
+    Ok(Port { info: info(shown, reads, region), queues: vec![Box::new(queue)] })
+}
+
+fn info(shown: &str, reads: bool, region: &Region) -> PortInfo {
+    PortInfo {
+        name: shown.to_owned(),
+        kind: "pcap",
+        mode: Mode::new().with("mode", if reads { "read" } else { "write" }),
+        caps: Caps { rx: reads, tx: !reads, max_packet: 65_535, max_slot: region.buf_size() },
+        mac: None,
+        mtu: None,
+    }
+}
+
+enum Side {
+    Read(FileReader),
+    Write(FileWriter),
+}
+
+struct PcapQueue {
+    name: String,
+    file: Side,
+    ended: bool,
+    /// A packet that is gathered from slots, or waits for room on the rx ring.
+    packet: Vec<u8>,
+    tx: TxRing,
+    tx_kern: KernRing,
+    rx: RxRing,
+    rx_kern: KernRing,
+    counters: Arc<Counters>,
+}
+
+impl PcapQueue {
+    fn failed(&self, cause: impl Into<RunCause>) -> RunError {
+        RunError::new(&self.name, cause)
+    }
+
+    /// Fetches the next packet into `self.packet`, unless one waits there; false at the end.
+    fn fetch(&mut self) -> Result<bool, RunError> {
+        let Side::Read(reader) = &mut self.file else { return Ok(false) };
+        if !self.packet.is_empty() {
+            return Ok(true);
+        }
+        while !self.ended {
+            match reader.next() {
+                Ok(Some(packet)) if packet.data.is_empty() => {
+                    self.counters.dropped(DropCause::RxMalformed, 1)
+                }
+                Ok(Some(packet)) => {
+                    self.packet.extend_from_slice(packet.data);
+                    return Ok(true);
+                }
+                Ok(None) => self.ended = true,
+                Err(error) => {
+                    let cause = error.at_run(reader.path());
+                    return Err(RunError::new(&self.name, cause));
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Puts the waiting packet on the rx ring, over several slots if need be; false for no room.
+    fn deliver(&mut self) -> bool {
+        let ring = &mut self.rx_kern;
+        let size = ring.region().buf_size() as usize;
+        let slots = self.packet.len().div_ceil(size) as u32;
+        if slots >= ring.num_slots() {
+            self.counters.dropped(DropCause::RxTooLong, 1);
+            self.packet.clear();
+            return true;
+        }
+        if ring.room() < slots {
+            return false;
+        }
+        let mut at = ring.hwtail();
+        let mut parts = self.packet.chunks(size).peekable();
+        while let Some(part) = parts.next() {
+            ring.buffer(at)[..part.len()].copy_from_slice(part);
+            let flags =
+                if parts.peek().is_some() { SlotFlags::MOREFRAG } else { SlotFlags::default() };
+            let slot = ring.slot(at);
+            ring.set_slot(at, Slot { len: part.len() as u16, flags, ..slot });
+            at = ring.next(at);
+        }
+        ring.set_tail(at);
+        self.counters.received(Traffic { packets: 1, bytes: self.packet.len() as u64 });
+        self.packet.clear();
+        true
+    }
+}
+
+impl Queue for PcapQueue {
+    fn rings(&mut self) -> Rings<'_> {
+        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        let released = self.tx_kern.released();
+        let head = released.map_err(|fault| self.failed(SyncFault::from(fault)))?;
+        let Side::Write(writer) = &mut self.file else { return Ok(()) };
+        let (time, ring) = (wall_clock(), &mut self.tx_kern);
+        let mut sum = Traffic::default();
+        let mut at = ring.hwcur();
+        while at != head {
+            let slot = ring.slot(at);
+            self.packet.extend_from_slice(ring.bytes(slot));
+            if !slot.flags.has(SlotFlags::MOREFRAG) {
+                sum += Traffic { packets: 1, bytes: self.packet.len() as u64 };
+                writer
+                    .packet(time, &self.packet, None)
+                    .map_err(|error| RunError::system(&self.name, "write the capture", error))?;
+                self.packet.clear();
+            }
+            at = ring.next(at);
+        }
+        ring.done_to(head);
+        ring.set_tail(ring.prev(head));
+        self.counters.sent(sum);
+        Ok(())
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        let released = self.rx_kern.released();
+        let head = released.map_err(|fault| self.failed(SyncFault::from(fault)))?;
+        self.rx_kern.done_to(head);
+        while self.fetch()? && self.deliver() {}
+        Ok(())
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        WaitFds::default()
+    }
+
+    fn ended(&self) -> bool {
+        self.ended && self.packet.is_empty()
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn update_stats(&mut self) {
+        if let Side::Write(writer) = &mut self.file {
+            // A failure shows at the next packet.
+            let _ = writer.flush();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_ring::{Geometry, HugePages};
+
+    use super::*;
+
+    #[test]
+    fn a_jumbo_frame_travels_to_a_file_and_back_over_several_slots() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.pcapng").to_str().unwrap().to_owned();
+        let region =
+            Region::create(Geometry { bufs: 600, ..Geometry::default() }, HugePages::Never)
+                .unwrap();
+        let options = OpenOptions { slots: 64, direction: Interest::TX, ..OpenOptions::default() };
+        let frames: Vec<Vec<u8>> =
+            [60, 2048, 2049, 9000].map(|len| (0..len).map(|i| i as u8).collect()).into();
+        let mut out = open("pcap:x", &path, &region, &options).unwrap();
+        for frame in &frames {
+            assert!(out.queues[0].rings().tx.push(frame));
+        }
+        out.tx_sync().unwrap();
+        assert_eq!(out.stats().tx, Traffic { packets: 4, bytes: 60 + 2048 + 2049 + 9000 });
+        drop(out);
+        let options = OpenOptions { direction: Interest::RX, ..options };
+        let mut back = open("pcap:x", &path, &region, &options).unwrap();
+        back.rx_sync().unwrap();
+        assert!(back.queues[0].ended());
+        for frame in &frames {
+            let same =
+                back.queues[0].rings().rx.packet(&mut Vec::new(), |bytes| bytes == &frame[..]);
+            assert_eq!(same, Some(true));
+        }
+    }
+}
