@@ -160,9 +160,10 @@ pub(crate) enum BinaryOp {
 pub(crate) fn is_indexable(protocol: Protocol) -> bool {
     match protocol {
         Protocol::Link => true,
-        // LLC protocols have no header of their own that could be indexed.
-        Protocol::Ether(kind) => kind > 1500,
-        Protocol::Transport { number, .. } => !matches!(number, 50 | 51),
+        // LLC protocols and AARP come in several encapsulations.
+        Protocol::Ether(kind) => kind > 1500 && kind != names::AARP,
+        // AH and ESP lie somewhere in a chain of headers.
+        Protocol::Transport { number, .. } => !matches!(number, names::AH | names::ESP),
     }
 }
 
@@ -276,7 +277,7 @@ impl Display for Arith {
                 let bytes = size.bytes();
                 write!(f, "{base}[{index}:{bytes}]")
             }
-            Self::Neg(inner) => write!(f, "-{inner}"),
+            Self::Neg(inner) => write!(f, "(-{inner})"),
             Self::Binary(op, left, right) => write!(f, "({left} {op} {right})"),
         }
     }

@@ -203,7 +203,7 @@ impl<'t> Parser<'t> {
             Some(Protocol::Ether(names::RARP)) => Carrier::Rarp,
             Some(_) => return Err(refused(id, NOT_A_CARRIER)),
         };
-        if self.inside_mpls() && matches!(carrier, Carrier::Arp | Carrier::Rarp) {
+        if self.inside_mpls && matches!(carrier, Carrier::Arp | Carrier::Rarp) {
             return Err(refused(id, "MPLS labels say nothing but `ip` and `ip6`"));
         }
         Ok(Primitive::Net4 { carrier, direction: qualifiers.direction, address, mask })

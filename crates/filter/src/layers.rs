@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 use crate::ast::{Arith, Carrier, Direction, Expr, Primitive, Relation, Size, Transport};
-use crate::names::{ARP, FRAGMENT, ICMP6, IP, IP6, Layer, Protocol, RARP, SCTP, TCP, UDP};
+use crate::names::{self, ARP, FRAGMENT, ICMP6, IP, IP6, Layer, Protocol, RARP, SCTP, TCP, UDP};
 
 /// A test of a frame, ready to be turned into instructions.
 #[derive(Debug)]
@@ -84,8 +84,8 @@ const PPPOE_SESSION_TYPE: u32 = 0x8864;
 const PPP_MPLS: u32 = 0x0281;
 /// The largest value of the type field that is a length, so that an LLC header follows.
 const MAX_LLC_LEN: u32 = 1500;
-const ATALK: u32 = 0x809b;
-const AARP: u32 = 0x80f3;
+const ATALK: u32 = names::ATALK as u32;
+const AARP: u32 = names::AARP as u32;
 const IPX_TYPE: u32 = 0x8137;
 const IPX_SAP: u32 = 0xe0;
 /// Service access points that both ends of an LLC frame share.

@@ -39,6 +39,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod arith;
 mod assembly;
 mod ast;
 mod check;

@@ -26,9 +26,13 @@ pub(crate) const IP: u16 = 0x0800;
 pub(crate) const ARP: u16 = 0x0806;
 pub(crate) const RARP: u16 = 0x8035;
 pub(crate) const IP6: u16 = 0x86dd;
+pub(crate) const ATALK: u16 = 0x809b;
+pub(crate) const AARP: u16 = 0x80f3;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const SCTP: u8 = 132;
+pub(crate) const ESP: u8 = 50;
+pub(crate) const AH: u8 = 51;
 pub(crate) const ICMP6: u8 = 58;
 /// The IPv6 fragment header.
 pub(crate) const FRAGMENT: u8 = 44;
@@ -56,8 +60,8 @@ pub(crate) const PROTOCOLS: &[(&str, Protocol)] = &[
     ("ip6", Protocol::Ether(IP6)),
     ("arp", Protocol::Ether(ARP)),
     ("rarp", Protocol::Ether(RARP)),
-    ("atalk", Protocol::Ether(0x809b)),
-    ("aarp", Protocol::Ether(0x80f3)),
+    ("atalk", Protocol::Ether(ATALK)),
+    ("aarp", Protocol::Ether(AARP)),
     ("decnet", Protocol::Ether(0x6003)),
     ("lat", Protocol::Ether(0x6004)),
     ("sca", Protocol::Ether(0x6007)),
@@ -76,8 +80,8 @@ pub(crate) const PROTOCOLS: &[(&str, Protocol)] = &[
     ("vrrp", ip(112)),
     ("carp", ip(112)),
     ("pim", any(103)),
-    ("ah", any(51)),
-    ("esp", any(50)),
+    ("ah", any(AH)),
+    ("esp", any(ESP)),
     ("icmp6", Protocol::Transport { layer: Layer::Ip6, number: ICMP6 }),
 ];
 

@@ -1,19 +1,14 @@
 //! The grammar: how primitives are joined, and primitives that do not name an id.
 //!
 //! `and` and `or` bind alike, from left to right. An id without qualifiers takes those of the
-//! primitive before it. In arithmetic, `%` and `^` take everything to their right as second
-//! operand, which is how libpcap's grammar reads them; the other operators bind as in C.
+//! primitive before it.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::ast::{
-    Arith, BinaryOp, Direction, Expr, Filter, Join, Primitive, Relation, RelationOp, Size,
-    is_indexable,
-};
+use crate::ast::{Arith, Direction, Expr, Filter, Join, Primitive, Relation, RelationOp};
 use crate::error::FilterError;
 use crate::id::{Kind, Qualifiers};
 use crate::lex::{Keyword, Lexeme, Token, lex};
@@ -22,7 +17,7 @@ use crate::names::{self, Protocol};
 /// Levels of nesting allowed; it bounds the stack that parsing and compiling need.
 const MAX_DEPTH: usize = 200;
 
-const UNARY_POWER: u8 = 11;
+const PRIMITIVE: &str = "a primitive such as `tcp`, `host` or `ip[0] = 1`";
 
 type Parsed<T> = Result<T, FilterError>;
 
@@ -43,24 +38,19 @@ impl Filter {
     }
 }
 
-/// What the headers are that the current place of the expression looks at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Link {
-    Ethernet,
-    Pppoe,
-    Mpls,
-}
-
 pub(crate) struct Parser<'t> {
     lexemes: Vec<Lexeme<'t>>,
     at: usize,
-    depth: usize,
-    link: Link,
+    pub(crate) depth: usize,
+    /// Whether a `pppoes` stands before this place of the expression.
+    inside_pppoe: bool,
+    /// Whether an `mpls` stands before this place of the expression.
+    pub(crate) inside_mpls: bool,
 }
 
 impl<'t> Parser<'t> {
     fn new(lexemes: Vec<Lexeme<'t>>) -> Self {
-        Self { lexemes, at: 0, depth: 0, link: Link::Ethernet }
+        Self { lexemes, at: 0, depth: 0, inside_pppoe: false, inside_mpls: false }
     }
 
     /// Operands joined by `and` and `or`, with the qualifiers that an id after them takes.
@@ -115,8 +105,8 @@ impl<'t> Parser<'t> {
             (_, Token::Keyword(Keyword::Broadcast)) => self.broadcast(protocol, start)?,
             (_, Token::Keyword(Keyword::Multicast)) => self.multicast(protocol, start)?,
             (Some(protocol), _) => self.protocol(protocol, start)?,
-            (None, Token::Keyword(keyword)) => self.keyword(keyword)?,
-            _ => return Err(self.unexpected("a primitive such as `tcp`, `host` or `ip[0] = 1`")),
+            (None, Token::Keyword(_)) => self.keyword()?,
+            _ => return Err(self.unexpected(PRIMITIVE)),
         };
         Ok((Expr::Test(primitive), None))
     }
@@ -202,26 +192,23 @@ impl<'t> Parser<'t> {
 
     /// An Ethernet type, where the headers at this place have one.
     pub(crate) fn ether_proto(&self, kind: u32, start: Lexeme<'t>) -> Parsed<Primitive> {
-        if self.link == Link::Mpls && kind != names::IP.into() && kind != names::IP6.into() {
+        if self.inside_mpls && kind != names::IP.into() && kind != names::IP6.into() {
             return Err(refused(start, "MPLS labels say nothing but `ip` and `ip6`"));
         }
         Ok(Primitive::EtherProto(kind))
     }
 
-    fn keyword(&mut self, keyword: Keyword) -> Parsed<Primitive> {
+    fn keyword(&mut self) -> Parsed<Primitive> {
+        let unexpected = self.unexpected(PRIMITIVE);
         let start = self.bump();
-        match keyword {
-            Keyword::Less => self.length(RelationOp::Le),
-            Keyword::Greater => self.length(RelationOp::Ge),
-            Keyword::Pppoed => self.ether_proto(0x8863, start),
-            Keyword::Vlan => self.vlan(start),
-            Keyword::Mpls => self.mpls(start),
-            Keyword::Pppoes => self.pppoes(start),
-            _ => Err(FilterError::Syntax {
-                column: start.column,
-                expected: "a primitive such as `tcp`, `host` or `ip[0] = 1`",
-                found: found(start),
-            }),
+        match start.token {
+            Token::Keyword(Keyword::Less) => self.length(RelationOp::Le),
+            Token::Keyword(Keyword::Greater) => self.length(RelationOp::Ge),
+            Token::Keyword(Keyword::Pppoed) => self.ether_proto(0x8863, start),
+            Token::Keyword(Keyword::Vlan) => self.vlan(start),
+            Token::Keyword(Keyword::Mpls) => self.mpls(),
+            Token::Keyword(Keyword::Pppoes) => self.pppoes(start),
+            _ => Err(unexpected),
         }
     }
 
@@ -234,27 +221,28 @@ impl<'t> Parser<'t> {
     }
 
     fn vlan(&mut self, start: Lexeme<'t>) -> Parsed<Primitive> {
-        match self.link {
-            Link::Ethernet => {}
-            Link::Pppoe => return Err(refused(start, "no VLAN tag follows a PPPoE header")),
-            Link::Mpls => return Err(refused(start, "no VLAN tag follows an MPLS label")),
+        if self.inside_mpls {
+            return Err(refused(start, "no VLAN tag follows an MPLS label"));
+        }
+        if self.inside_pppoe {
+            return Err(refused(start, "no VLAN tag follows a PPPoE header"));
         }
         let id = self.tag(4095, "is above 4095, the highest VLAN id")?;
         Ok(Primitive::Vlan(id.map(|id| id as u16)))
     }
 
-    fn mpls(&mut self, _start: Lexeme<'t>) -> Parsed<Primitive> {
+    fn mpls(&mut self) -> Parsed<Primitive> {
         let label = self.tag(0xf_ffff, "is above 1048575, the highest MPLS label")?;
-        self.link = Link::Mpls;
+        self.inside_mpls = true;
         Ok(Primitive::Mpls(label))
     }
 
     fn pppoes(&mut self, start: Lexeme<'t>) -> Parsed<Primitive> {
-        if self.link == Link::Mpls {
+        if self.inside_mpls {
             return Err(refused(start, "no PPPoE header follows an MPLS label"));
         }
         let session = self.tag(0xffff, "is above 65535, the highest PPPoE session")?;
-        self.link = Link::Pppoe;
+        self.inside_pppoe = true;
         Ok(Primitive::Pppoes(session.map(|session| session as u16)))
     }
 
@@ -275,89 +263,6 @@ impl<'t> Parser<'t> {
         Ok(Some(value))
     }
 
-    fn relation(&mut self) -> Parsed<Expr> {
-        let left = self.arith(0)?;
-        let Token::Relation(op) = self.peek() else {
-            return Err(self.unexpected("an operator or a comparison such as `=`"));
-        };
-        self.bump();
-        let right = self.arith(0)?;
-        let relation = Relation { op, left, right };
-        Ok(Expr::Test(Primitive::Relation(relation)))
-    }
-
-    /// Precedence climbing: takes operators that bind at least as tightly as `min_power`.
-    fn arith(&mut self, min_power: u8) -> Parsed<Arith> {
-        let depth = self.depth;
-        self.enter()?;
-        let mut left = self.arith_operand()?;
-        while let Token::Binary(op) = self.peek() {
-            let (power, right_power) = binding_power(op);
-            if power < min_power {
-                break;
-            }
-            self.bump();
-            self.enter()?;
-            let start = self.here();
-            let right = self.arith(right_power)?;
-            check_constant(op, &right, start)?;
-            left = Arith::Binary(op, Box::new(left), Box::new(right));
-        }
-        self.depth = depth;
-        Ok(left)
-    }
-
-    fn arith_operand(&mut self) -> Parsed<Arith> {
-        match self.peek() {
-            Token::Number(number) => {
-                self.bump();
-                Ok(Arith::Number(number))
-            }
-            Token::Keyword(Keyword::Len) => {
-                self.bump();
-                Ok(Arith::Len)
-            }
-            Token::Binary(BinaryOp::Sub) => {
-                self.bump();
-                Ok(Arith::Neg(Box::new(self.arith(UNARY_POWER)?)))
-            }
-            Token::OpenParen => self.parenthesised(|parser| parser.arith(0)),
-            Token::Protocol(protocol) => self.load(protocol),
-            _ => Err(self.unexpected("a number, `len` or a field such as `ip[0]`")),
-        }
-    }
-
-    /// `protocol[index]` or `protocol[index:size]`.
-    fn load(&mut self, base: Protocol) -> Parsed<Arith> {
-        let start = self.bump();
-        self.expect(Token::OpenBracket, "`[`")?;
-        if !is_indexable(base) {
-            return Err(refused(start, "has no fields that can be indexed"));
-        }
-        if let Protocol::Ether(kind) = base {
-            self.ether_proto(kind.into(), start)?;
-        }
-        let index = Box::new(self.arith(0)?);
-        let size = self.field_size()?;
-        self.expect(Token::CloseBracket, "an operator, `:` or `]`")?;
-        Ok(Arith::Load { base, index, size })
-    }
-
-    fn field_size(&mut self) -> Parsed<Size> {
-        if self.peek() != Token::Colon {
-            return Ok(Size::Byte);
-        }
-        self.bump();
-        let size = match self.peek() {
-            Token::Number(1) => Size::Byte,
-            Token::Number(2) => Size::Half,
-            Token::Number(4) => Size::Word,
-            _ => return Err(self.unexpected("a field size of 1, 2 or 4 bytes")),
-        };
-        self.bump();
-        Ok(size)
-    }
-
     pub(crate) fn parenthesised<T>(
         &mut self,
         inner: impl FnOnce(&mut Self) -> Parsed<T>,
@@ -370,50 +275,20 @@ impl<'t> Parser<'t> {
         Ok(value)
     }
 
-    /// Whether what follows is arithmetic; for a parenthesis, what stands after its end tells.
-    fn arithmetic_starts_here(&self) -> bool {
-        match self.peek() {
-            Token::Number(_) | Token::OpenParen => self.operator_follows(),
-            Token::Keyword(Keyword::Len) | Token::Binary(BinaryOp::Sub) => true,
-            Token::Protocol(_) => self.peek_at(1).token == Token::OpenBracket,
-            _ => false,
-        }
-    }
-
-    /// Whether an operator stands after the token here, or after the parenthesis that opens here.
-    fn operator_follows(&self) -> bool {
-        let mut open = 0usize;
-        for (i, lexeme) in self.lexemes[self.at..].iter().enumerate() {
-            match lexeme.token {
-                Token::OpenParen => open += 1,
-                Token::CloseParen => open = open.saturating_sub(1),
-                _ => {}
-            }
-            if open == 0 {
-                let next = self.peek_at(i + 1).token;
-                return matches!(next, Token::Binary(_) | Token::Relation(_));
-            }
-        }
-        false
-    }
-
     /// Whether an id, or a group or negation of ids, starts here.
     fn id_starts_here(&self) -> bool {
-        let mut skipped = 0;
-        while matches!(self.peek_at(skipped).token, Token::OpenParen | Token::Not) {
-            skipped += 1;
+        let mut ahead = 0;
+        while matches!(self.peek_at(ahead).token, Token::OpenParen | Token::Not) {
+            ahead += 1;
         }
-        match self.peek_at(skipped).token {
+        match self.peek_at(ahead).token {
             Token::Ipv4 { .. } | Token::Ipv6(_) | Token::Mac(_) | Token::Name(_) => true,
             Token::Number(_) => {
-                let mut after = skipped + 1;
-                while after < skipped + 1 + skipped
-                    && self.peek_at(after).token == Token::CloseParen
-                {
-                    after += 1;
+                ahead += 1;
+                while self.peek_at(ahead).token == Token::CloseParen {
+                    ahead += 1;
                 }
-                let next = self.peek_at(after).token;
-                !matches!(next, Token::Binary(_) | Token::Relation(_))
+                !self.operator_at(ahead)
             }
             _ => false,
         }
@@ -421,14 +296,10 @@ impl<'t> Parser<'t> {
 
     /// Refuses what needs Ethernet addresses once a PPPoE header has been passed.
     pub(crate) fn ethernet_only(&self, start: Lexeme<'t>) -> Parsed<()> {
-        if self.link == Link::Pppoe {
+        if self.inside_pppoe {
             return Err(refused(start, "a PPPoE session has no Ethernet addresses"));
         }
         Ok(())
-    }
-
-    pub(crate) fn inside_mpls(&self) -> bool {
-        self.link == Link::Mpls
     }
 
     pub(crate) fn here(&self) -> Lexeme<'t> {
@@ -440,7 +311,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The lexeme `ahead` places on; the end of the filter repeats for ever.
-    fn peek_at(&self, ahead: usize) -> Lexeme<'t> {
+    pub(crate) fn peek_at(&self, ahead: usize) -> Lexeme<'t> {
         let last = self.lexemes.len() - 1;
         self.lexemes[(self.at + ahead).min(last)]
     }
@@ -451,7 +322,9 @@ impl<'t> Parser<'t> {
 
     pub(crate) fn bump(&mut self) -> Lexeme<'t> {
         let lexeme = self.here();
-        self.at += 1;
+        if lexeme.token != Token::End {
+            self.at += 1;
+        }
         lexeme
     }
 
@@ -473,7 +346,7 @@ impl<'t> Parser<'t> {
         Some(protocol)
     }
 
-    fn expect(&mut self, token: Token<'t>, expected: &'static str) -> Parsed<()> {
+    pub(crate) fn expect(&mut self, token: Token<'t>, expected: &'static str) -> Parsed<()> {
         if self.peek() != token {
             return Err(self.unexpected(expected));
         }
@@ -499,42 +372,14 @@ impl<'t> Parser<'t> {
         if let Token::Refused(reason) = here.token {
             return refused(here, reason);
         }
-        FilterError::Syntax { column: here.column, expected, found: found(here) }
-    }
-}
-
-fn found(lexeme: Lexeme<'_>) -> String {
-    match lexeme.token {
-        Token::End => "the end of the filter".to_owned(),
-        _ => format!("`{}`", lexeme.text),
+        let found = match here.token {
+            Token::End => "the end of the filter".to_owned(),
+            _ => format!("`{}`", here.text),
+        };
+        FilterError::Syntax { column: here.column, expected, found }
     }
 }
 
 pub(crate) fn refused(lexeme: Lexeme<'_>, reason: &'static str) -> FilterError {
     FilterError::Refused { column: lexeme.column, text: lexeme.text.to_owned(), reason }
-}
-
-/// How tightly an operator binds to its left, and what its right operand may contain.
-fn binding_power(op: BinaryOp) -> (u8, u8) {
-    match op {
-        BinaryOp::Or => (1, 2),
-        BinaryOp::And => (3, 4),
-        BinaryOp::Shl | BinaryOp::Shr => (5, 6),
-        BinaryOp::Add | BinaryOp::Sub => (7, 8),
-        BinaryOp::Mul | BinaryOp::Div => (9, 10),
-        BinaryOp::Mod | BinaryOp::Xor => (UNARY_POWER + 1, 0),
-    }
-}
-
-/// Refuses constants that no kernel takes as a second operand.
-fn check_constant(op: BinaryOp, right: &Arith, start: Lexeme<'_>) -> Parsed<()> {
-    match (op, right) {
-        (BinaryOp::Div | BinaryOp::Mod, Arith::Number(0)) => {
-            Err(refused(start, "division by zero"))
-        }
-        (BinaryOp::Shl | BinaryOp::Shr, Arith::Number(32..)) => {
-            Err(refused(start, "shifts by more than 31 bits"))
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,1 +1,516 @@
+//! Properties that need the inside of the crate: print and parse, and checks against models.
 
+use std::collections::BTreeSet;
+use std::format;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+use proptest::collection;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::ast::{
+    Arith, BinaryOp, Carrier, Direction, Expr, Filter, Join, Primitive, Relation, RelationOp, Size,
+    Transport, is_indexable,
+};
+use crate::insn::{self, Insn};
+use crate::names::{Layer, PROTOCOLS};
+use crate::{FilterError, Program, ProgramError, compile};
+
+fn direction() -> impl Strategy<Value = Direction> {
+    select(vec![Direction::Either, Direction::Both, Direction::Src, Direction::Dst])
+}
+
+fn layer() -> impl Strategy<Value = Layer> {
+    select(vec![Layer::Any, Layer::Ip, Layer::Ip6])
+}
+
+fn net4() -> impl Strategy<Value = Primitive> {
+    let carrier = select(vec![Carrier::Any, Carrier::Ip, Carrier::Arp, Carrier::Rarp]);
+    let mask =
+        prop_oneof![Just(u32::MAX), (0u32..32).prop_map(|len| !(u32::MAX >> len)), any::<u32>()];
+    (carrier, direction(), any::<u32>(), mask).prop_map(|(carrier, direction, address, mask)| {
+        Primitive::Net4 { carrier, direction, address: address & mask, mask }
+    })
+}
+
+fn net6() -> impl Strategy<Value = Primitive> {
+    (direction(), any::<u128>(), 0u8..=128).prop_map(|(direction, address, prefix_len)| {
+        let mask = u128::MAX.checked_shl(128 - u32::from(prefix_len)).unwrap_or(0);
+        Primitive::Net6 { direction, address: (address & mask).into(), prefix_len }
+    })
+}
+
+fn ports() -> impl Strategy<Value = Primitive> {
+    let transport = select(vec![Transport::Any, Transport::Tcp, Transport::Udp, Transport::Sctp]);
+    (transport, direction(), any::<u16>(), any::<u16>()).prop_map(|(transport, direction, a, b)| {
+        Primitive::Ports { transport, direction, low: a.min(b), high: a.max(b) }
+    })
+}
+
+fn arith() -> impl Strategy<Value = Arith> {
+    let leaf = prop_oneof![any::<u32>().prop_map(Arith::Number), Just(Arith::Len)];
+    leaf.prop_recursive(4, 16, 2, |inner| {
+        let bases: Vec<_> =
+            PROTOCOLS.iter().map(|(_, protocol)| *protocol).filter(|p| is_indexable(*p)).collect();
+        let size = select(vec![Size::Byte, Size::Half, Size::Word]);
+        prop_oneof![
+            inner.clone().prop_map(|inner| Arith::Neg(inner.into())),
+            (select(bases), inner.clone(), size).prop_map(|(base, index, size)| Arith::Load {
+                base,
+                index: index.into(),
+                size
+            }),
+            (binary_op(), inner.clone(), inner).prop_map(|(op, left, right)| {
+                Arith::Binary(op, left.into(), valid_right(op, right).into())
+            }),
+        ]
+    })
+}
+
+fn binary_op() -> impl Strategy<Value = BinaryOp> {
+    use BinaryOp::{Add, And, Div, Mod, Mul, Or, Shl, Shr, Sub, Xor};
+    select(vec![Add, Sub, Mul, Div, Mod, And, Or, Xor, Shl, Shr])
+}
+
+/// Constants that the parser refuses on the right are made 1.
+fn valid_right(op: BinaryOp, right: Arith) -> Arith {
+    match (op, &right) {
+        (BinaryOp::Div | BinaryOp::Mod, Arith::Number(0))
+        | (BinaryOp::Shl | BinaryOp::Shr, Arith::Number(32..)) => Arith::Number(1),
+        _ => right,
+    }
+}
+
+fn relation() -> impl Strategy<Value = Primitive> {
+    use RelationOp::{Eq, Ge, Gt, Le, Lt, Ne};
+    (select(vec![Eq, Ne, Gt, Ge, Lt, Le]), arith(), arith())
+        .prop_map(|(op, left, right)| Primitive::Relation(Relation { op, left, right }))
+}
+
+fn primitive() -> impl Strategy<Value = Primitive> {
+    prop_oneof![
+        any::<u32>().prop_map(Primitive::EtherProto),
+        (layer(), any::<u32>()).prop_map(|(layer, number)| Primitive::IpProto { layer, number }),
+        (direction(), any::<[u8; 6]>())
+            .prop_map(|(direction, address)| Primitive::Mac { direction, address }),
+        net4(),
+        net6(),
+        ports(),
+        select(vec![
+            Primitive::EtherBroadcast,
+            Primitive::EtherMulticast,
+            Primitive::IpMulticast,
+            Primitive::Ip6Multicast,
+        ]),
+        proptest::option::of(0u16..4096).prop_map(Primitive::Vlan),
+        relation(),
+    ]
+}
+
+fn joined(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = Expr> {
+    leaf.prop_recursive(5, 20, 2, |inner| {
+        let join = select(vec![Join::And, Join::Or]);
+        prop_oneof![
+            inner.clone().prop_map(|inner| Expr::Not(inner.into())),
+            (join, inner.clone(), inner).prop_map(|(join, a, b)| Expr::join(join, a, b)),
+        ]
+    })
+}
+
+/// Expressions behind MPLS labels or a PPPoE header, where not every primitive is allowed.
+fn encapsulated() -> impl Strategy<Value = Expr> {
+    let shim = prop_oneof![
+        proptest::option::of(0u32..1 << 20).prop_map(Primitive::Mpls),
+        proptest::option::of(any::<u16>()).prop_map(Primitive::Pppoes),
+    ];
+    let inner = prop_oneof![
+        net6(),
+        ports(),
+        (layer(), 0u32..256).prop_map(|(layer, number)| { Primitive::IpProto { layer, number } })
+    ];
+    (shim, joined(inner.prop_map(Expr::Test)))
+        .prop_map(|(shim, inner)| Expr::join(Join::And, Expr::Test(shim), inner))
+}
+
+fn expr() -> impl Strategy<Value = Expr> {
+    prop_oneof![4 => joined(primitive().prop_map(Expr::Test)), 1 => encapsulated()]
+}
+
+/// Words of the language in any order, some of them glued together.
+fn word_salad() -> impl Strategy<Value = String> {
+    let words: Vec<&str> = "and or not ( ) [ ] : / \\ - + & | < = != >> % ^ ! src dst host net \
+        mask port portrange proto ip ip6 tcp udp icmp6 ether arp vlan mpls pppoes less greater \
+        broadcast multicast len 0 1 2 4 5 80 0x10 4294967295 99999999999 08 1.2.3.4 10.0 ::1 \
+        2001:db8::/32 :: 0:1:2:3:4:5 1:2: 80-90 http domain \\tcp icmptype tcp-syn llc é"
+        .split_whitespace()
+        .collect();
+    let glue = select(vec![" ", " ", " ", ""]);
+    collection::vec((select(words), glue), 0..24)
+        .prop_map(|words| words.into_iter().flat_map(|(word, glue)| [word, glue]).collect())
+}
+
+/// Instructions likely enough to pass the check.
+fn insns() -> impl Strategy<Value = Vec<Insn>> {
+    use crate::insn::*;
+    let codes = vec![
+        LD_IMM,
+        LD_W_ABS,
+        LD_H_ABS,
+        LD_B_ABS,
+        LD_W_IND,
+        LD_H_IND,
+        LD_B_IND,
+        LD_MEM,
+        LD_LEN,
+        LDX_IMM,
+        LDX_MEM,
+        LDX_LEN,
+        LDX_MSH,
+        ST,
+        STX,
+        ADD,
+        SUB | X,
+        MUL,
+        DIV | X,
+        OR,
+        AND | X,
+        LSH,
+        RSH | X,
+        NEG,
+        MOD | X,
+        XOR,
+        JA,
+        JEQ,
+        JGT_X,
+        JGE,
+        JSET,
+        RET_K,
+        RET_A,
+        TAX,
+        TXA,
+    ];
+    let code = prop_oneof![50 => select(codes), 1 => any::<u16>()];
+    let k = prop_oneof![9 => 0u32..4, 1 => any::<u32>()];
+    let insn = (code, 0u8..3, 0u8..3, k).prop_map(|(code, jt, jf, k)| Insn { code, jt, jf, k });
+    collection::vec(insn, 0..12).prop_map(|mut insns| {
+        insns.push(Insn::new(RET_A, 0));
+        insns
+    })
+}
+
+/// Whether some way through the program reads a slot that it has not written: every way is tried.
+fn reads_before_writing(insns: &[Insn]) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut ways = vec![(0usize, 0u16)];
+    while let Some((at, written)) = ways.pop() {
+        if !seen.insert((at, written)) {
+            continue;
+        }
+        let insn = insns[at];
+        match insn.code {
+            insn::RET_K | insn::RET_A => {}
+            insn::JA => ways.push((at + 1 + insn.k as usize, written)),
+            insn::LD_MEM | insn::LDX_MEM if written & 1 << insn.k == 0 => return true,
+            insn::ST | insn::STX => ways.push((at + 1, written | 1 << insn.k)),
+            code if crate::check::is_branch(code) => {
+                ways.push((at + 1 + usize::from(insn.jt), written));
+                ways.push((at + 1 + usize::from(insn.jf), written));
+            }
+            _ => ways.push((at + 1, written)),
+        }
+    }
+    false
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn a_printed_filter_parses_back_to_itself(expr in expr()) {
+        let filter = Filter { expr: Some(expr) };
+        let text = format!("{filter}");
+        prop_assert_eq!(Filter::parse(&text), Ok(filter), "{}", text);
+    }
+
+    #[test]
+    fn every_tree_compiles_and_runs(expr in expr(), frame in collection::vec(any::<u8>(), 0..200)) {
+        let program = Filter { expr: Some(expr) }.compile(7).unwrap();
+        let verdict = program.run(&frame, frame.len() as u32);
+        prop_assert!(verdict == 0 || verdict == 7);
+    }
+
+    #[test]
+    fn any_text_is_parsed_or_refused(text in prop_oneof![word_salad(), any::<String>()]) {
+        match Filter::parse(&text) {
+            Ok(filter) => {
+                prop_assert!(filter.compile(1).is_ok());
+                prop_assert_eq!(Filter::parse(&format!("{filter}")), Ok(filter));
+            }
+            Err(error) => {
+                let column = error.column().unwrap();
+                prop_assert!((1..=text.chars().count() + 1).contains(&column), "{}", error);
+            }
+        }
+    }
+
+    #[test]
+    fn any_program_is_refused_or_ends(insns in insns(), frame in collection::vec(any::<u8>(), 0..9)) {
+        if let Ok(program) = Program::from_raw(insns) {
+            let _ = program.run(&frame, 9);
+        }
+    }
+
+    #[test]
+    fn the_check_finds_slots_that_some_way_has_not_written(insns in insns()) {
+        match Program::from_raw(insns.clone()) {
+            Ok(_) => prop_assert!(!reads_before_writing(&insns)),
+            Err(ProgramError::SlotNotWritten { .. }) => prop_assert!(reads_before_writing(&insns)),
+            Err(_) => {}
+        }
+    }
+}
+
+/// An IPv4 frame between two addresses.
+fn ipv4_frame(src: [u8; 4], dst: [u8; 4]) -> [u8; 64] {
+    let mut frame = [0; 64];
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[14] = 0x45;
+    frame[26..30].copy_from_slice(&src);
+    frame[30..34].copy_from_slice(&dst);
+    frame
+}
+
+#[test]
+fn jumps_beyond_a_byte_reach_their_targets() {
+    for (join, matching) in [("or", true), ("and not", false)] {
+        let hosts: Vec<_> = (0..250).map(|i| format!("src host 10.0.0.{i}")).collect();
+        let text = hosts.join(&format!(" {join} "));
+        let text = if matching { text } else { format!("not {text}") };
+        let program = compile(&text).unwrap();
+        assert!(program.insns().iter().any(|insn| insn.code == insn::JA), "{join}");
+        for i in 0..=255u8 {
+            let accepted = program.run(&ipv4_frame([10, 0, 0, i], [9, 9, 9, 9]), 64) != 0;
+            assert_eq!(accepted, (i < 250) == matching, "{join} {i}");
+        }
+    }
+}
+
+#[test]
+fn a_filter_too_long_for_a_kernel_is_refused() {
+    let ports: Vec<_> = (0..2000).map(|port| format!("{port}")).collect();
+    let error = compile(&format!("port {}", ports.join(" or "))).unwrap_err();
+    assert!(matches!(error, FilterError::TooLong { limit: 4096, .. }), "{error}");
+}
+
+#[test]
+fn nesting_has_a_limit_everywhere() {
+    for (open, inner, close) in [
+        ("(", "tcp", ")"),
+        ("not ", "tcp", ""),
+        ("port (", "80", ")"),
+        ("tcp or udp and ", "tcp", ""),
+        ("-", "len = 5", ""),
+        ("len + ", "5 = 5", ""),
+        ("ip[", "0", "] = 5"),
+        ("(", "len", ") = 5"),
+    ] {
+        let text = format!("{}{inner}{}", open.repeat(5000), close.repeat(5000));
+        let error = Filter::parse(&text).unwrap_err();
+        let too_deep = matches!(error, FilterError::TooDeep { limit: 200, .. });
+        // `port (port (` is a mistake at its second word already.
+        assert!(too_deep || open == "port (", "{open}: {error}");
+        assert!(Filter::parse(&format!("{open}{inner}{}", &close)).is_ok(), "{open}");
+    }
+}
+
+#[test]
+fn a_deep_chain_compiles() {
+    let text = format!("tcp{}", " or udp and tcp".repeat(99));
+    assert!(compile(&text).is_ok());
+}
+
+#[test]
+fn arithmetic_that_needs_too_many_slots_is_refused() {
+    let nested =
+        |levels: usize| format!("{}ip[0]{} = 5", "(ip[0] + ".repeat(levels), ")".repeat(levels));
+    assert!(compile(&nested(16)).is_ok());
+    let error = compile(&nested(17)).unwrap_err();
+    assert_eq!(error, FilterError::TooManyValues { limit: 16 });
+}
+
+#[test]
+fn what_is_in_a_register_is_not_loaded_again() {
+    let program = compile("ip or arp or rarp or ip6").unwrap();
+    let loads = program.insns().iter().filter(|insn| insn.code == insn::LD_H_ABS).count();
+    assert_eq!(loads, 1);
+}
+
+#[test]
+fn a_field_behind_another_header_is_loaded_again() {
+    // Both read the half word at `x + 18`, but x is the length of another header each time.
+    let program = compile("tcp[4:2] = 7 or vlan and tcp[0:2] = 7").unwrap();
+    let mut frame = [0u8; 80];
+    frame[12..20].copy_from_slice(&[0x81, 0, 0, 5, 8, 0, 0x46, 0]);
+    frame[27] = 6;
+    frame[42..44].copy_from_slice(&[0, 7]);
+    assert_ne!(program.run(&frame, 80), 0);
+}
+
+#[test]
+fn the_interpreter_computes_modulo_two_to_the_32() {
+    use crate::insn::*;
+    let cases = [
+        (ADD, u32::MAX, 2, 1),
+        (SUB, 1, 2, u32::MAX),
+        (MUL, 0x8000_0001, 2, 2),
+        (DIV, 7, 2, 3),
+        (MOD, 7, 4, 3),
+        (OR, 5, 2, 7),
+        (AND, 6, 3, 2),
+        (XOR, 6, 3, 5),
+        (LSH, 3, 31, 0x8000_0000),
+        (RSH, 0x8000_0000, 31, 1),
+    ];
+    for (code, a, b, result) in cases {
+        let constant = [Insn::new(LD_IMM, a), Insn::new(code, b), Insn::new(RET_A, 0)];
+        let register = [
+            Insn::new(LDX_IMM, b),
+            Insn::new(LD_IMM, a),
+            Insn::new(code | X, 0),
+            Insn::new(RET_A, 0),
+        ];
+        for insns in [constant.to_vec(), register.to_vec()] {
+            assert_eq!(Program::from_raw(insns).unwrap().run(&[], 0), result, "{code:#x}");
+        }
+    }
+}
+
+#[test]
+fn reads_end_exactly_at_the_end_of_the_frame() {
+    use crate::insn::*;
+    let frame = [1, 2, 3, 4, 5];
+    for (abs, ind, last) in
+        [(LD_B_ABS, LD_B_IND, 4), (LD_H_ABS, LD_H_IND, 3), (LD_W_ABS, LD_W_IND, 1)]
+    {
+        for (at, inside) in [(last, true), (last + 1, false), (0x7fff_ffff, false)] {
+            let direct = vec![Insn::new(abs, at), Insn::new(RET_K, 9)];
+            let indexed = vec![Insn::new(LDX_IMM, at), Insn::new(ind, 0), Insn::new(RET_K, 9)];
+            for insns in [direct, indexed] {
+                let verdict = Program::from_raw(insns).unwrap().run(&frame, 5);
+                assert_eq!(verdict != 0, inside, "{abs:#x} at {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_are_laid_out_as_the_kernel_reads_them() {
+    let insns =
+        vec![Insn { code: insn::JEQ, jt: 0, jf: 0, k: 0x0102_0304 }, Insn::new(insn::RET_K, 1)];
+    let bytes = Program::from_raw(insns).unwrap().to_bytes();
+    let mut expected = Vec::new();
+    expected.extend(0x15u16.to_ne_bytes());
+    expected.extend([0, 0]);
+    expected.extend(0x0102_0304u32.to_ne_bytes());
+    assert_eq!(bytes[..8], expected);
+    assert_eq!(bytes.len(), 16);
+}
+
+#[test]
+fn the_check_names_the_broken_rule() {
+    use crate::insn::*;
+    let ret = Insn::new(RET_K, 1);
+    let jump = |code, jt, jf, k| Insn { code, jt, jf, k };
+    let cases: [(Vec<Insn>, &str); 11] = [
+        (vec![], "the program is empty"),
+        (vec![ret; 4097], "the program has 4097 instructions, more than 4096"),
+        (vec![Insn::new(0xff, 0), ret], "instruction 0: unknown operation code 0x00ff"),
+        (vec![ret, jump(JEQ, 0, 1, 0), ret], "instruction 1: jump beyond the end of the program"),
+        (vec![jump(JA, 0, 0, u32::MAX), ret], "instruction 0: jump beyond the end of the program"),
+        (vec![Insn::new(ST, 16), ret], "instruction 0: there is no memory slot 16"),
+        (
+            vec![jump(JEQ, 1, 0, 0), Insn::new(ST, 3), Insn::new(LD_MEM, 3), ret],
+            "instruction 2: memory slot 3 may be read before it is written",
+        ),
+        (vec![Insn::new(DIV, 0), ret], "instruction 0: division by zero"),
+        (vec![Insn::new(LSH, 32), ret], "instruction 0: shift by 32 bits, more than 31"),
+        (
+            vec![Insn::new(LD_W_ABS, 0xffff_f000), ret],
+            "instruction 0: offset 0xfffff000 is not inside a frame",
+        ),
+        (vec![ret, Insn::new(TAX, 0)], "the last instruction does not return"),
+    ];
+    for (insns, message) in cases {
+        assert_eq!(format!("{}", Program::from_raw(insns).unwrap_err()), message);
+    }
+}
+
+#[test]
+fn errors_say_where_and_what() {
+    let cases = [
+        ("tcp prt 80", "column 5: expected `and`, `or` or the end of the filter, found `prt`"),
+        (
+            "tcp and",
+            "column 8: expected a primitive such as `tcp`, `host` or `ip[0] = 1`, found the end of the filter",
+        ),
+        ("(tcp", "column 5: expected `and`, `or`, an operator or `)`, found the end of the filter"),
+        (
+            "tcp é",
+            "column 5: expected a word, a number or a sign of the filter language, found `é`",
+        ),
+        (
+            "1.2.3.4",
+            "column 1: expected a primitive such as `tcp`, `host` or `ip[0] = 1`, found `1.2.3.4`",
+        ),
+        (
+            "host example.org",
+            "column 6: `example.org`: names of hosts and networks are not looked up; give the address",
+        ),
+        (
+            "ip proto tcp",
+            "column 10: expected a protocol number, or a name with `\\` before a keyword, found `tcp`",
+        ),
+        ("port 70000", "column 6: `70000`: is above 65535, the highest port"),
+        ("port nosuch", "column 6: `nosuch`: unknown port name; give its number"),
+        ("udp port http", "column 10: `http`: is a TCP port"),
+        ("net 10.1.2.3/8", "column 5: `10.1.2.3`: has bits set outside its mask"),
+        ("dst 1:2:3:4:5:6", "column 5: `1:2:3:4:5:6`: write `ether` before an Ethernet address"),
+        (
+            "arp and ip protochain 6",
+            "column 12: `protochain`: header chains need loops, which a checked program has not; use `proto`",
+        ),
+        (
+            "gateway foo",
+            "column 1: `gateway`: needs name services; write `ether host MAC and not host ADDRESS`",
+        ),
+        (
+            "ip broadcast",
+            "column 1: `ip`: a broadcast address needs the netmask; write `dst host ADDRESS`",
+        ),
+        ("inbound", "column 1: `inbound`: a frame does not say which way it went"),
+        ("tcp[0:3] = 1", "column 7: expected a field size of 1, 2 or 4 bytes, found `3`"),
+        (
+            "tcp[0] + 1",
+            "column 11: expected an operator or a comparison such as `=`, found the end of the filter",
+        ),
+        ("len / 0 = 1", "column 7: `0`: division by zero"),
+        ("mpls and vlan", "column 10: `vlan`: no VLAN tag follows an MPLS label"),
+        ("vlan 4096", "column 6: `4096`: is above 4095, the highest VLAN id"),
+        (
+            "port 80 or tcp or 53",
+            "column 19: expected a primitive such as `tcp`, `host` or `ip[0] = 1`, found `53`",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(format!("{}", Filter::parse(text).unwrap_err()), message, "{text}");
+    }
+}
+
+#[test]
+fn the_empty_filter_accepts_everything() {
+    for text in ["", " \n\t"] {
+        assert_eq!(compile(text).unwrap().run(&[], 0), crate::DEFAULT_SNAP_LEN);
+    }
+}

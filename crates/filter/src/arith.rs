@@ -1,0 +1,157 @@
+//! Arithmetic: relations between expressions of numbers, `len` and fields such as `ip[0]`.
+//!
+//! Operators bind as in C, but for `%` and `^`: those take everything to their right as second
+//! operand, which is how libpcap's grammar reads them where the manual is silent.
+
+use alloc::boxed::Box;
+
+use crate::ast::{Arith, BinaryOp, Expr, Primitive, Relation, Size, is_indexable};
+use crate::error::FilterError;
+use crate::lex::{Keyword, Lexeme, Token};
+use crate::names::Protocol;
+use crate::parse::{Parser, refused};
+
+const UNARY_POWER: u8 = 11;
+
+type Parsed<T> = Result<T, FilterError>;
+
+impl Parser<'_> {
+    pub(crate) fn relation(&mut self) -> Parsed<Expr> {
+        let left = self.arith(0)?;
+        let Token::Relation(op) = self.peek() else {
+            return Err(self.unexpected("an operator or a comparison such as `=`"));
+        };
+        self.bump();
+        let right = self.arith(0)?;
+        let relation = Relation { op, left, right };
+        Ok(Expr::Test(Primitive::Relation(relation)))
+    }
+
+    /// Precedence climbing: takes operators that bind at least as tightly as `min_power`.
+    fn arith(&mut self, min_power: u8) -> Parsed<Arith> {
+        let depth = self.depth;
+        self.enter()?;
+        let mut left = self.arith_operand()?;
+        while let Token::Binary(op) = self.peek() {
+            let (power, right_power) = binding_power(op);
+            if power < min_power {
+                break;
+            }
+            self.bump();
+            self.enter()?;
+            let start = self.here();
+            let right = self.arith(right_power)?;
+            check_constant(op, &right, start)?;
+            left = Arith::Binary(op, Box::new(left), Box::new(right));
+        }
+        self.depth = depth;
+        Ok(left)
+    }
+
+    fn arith_operand(&mut self) -> Parsed<Arith> {
+        match self.peek() {
+            Token::Number(number) => {
+                self.bump();
+                Ok(Arith::Number(number))
+            }
+            Token::Keyword(Keyword::Len) => {
+                self.bump();
+                Ok(Arith::Len)
+            }
+            Token::Binary(BinaryOp::Sub) => {
+                self.bump();
+                Ok(Arith::Neg(Box::new(self.arith(UNARY_POWER)?)))
+            }
+            Token::OpenParen => self.parenthesised(|parser| parser.arith(0)),
+            Token::Protocol(protocol) => self.load(protocol),
+            _ => Err(self.unexpected("a number, `len` or a field such as `ip[0]`")),
+        }
+    }
+
+    /// `protocol[index]` or `protocol[index:size]`.
+    fn load(&mut self, base: Protocol) -> Parsed<Arith> {
+        let start = self.bump();
+        self.expect(Token::OpenBracket, "`[`")?;
+        if !is_indexable(base) {
+            return Err(refused(start, "has no fields that can be indexed"));
+        }
+        if let Protocol::Ether(kind) = base {
+            self.ether_proto(kind.into(), start)?;
+        }
+        let index = Box::new(self.arith(0)?);
+        let size = self.field_size()?;
+        self.expect(Token::CloseBracket, "an operator, `:` or `]`")?;
+        Ok(Arith::Load { base, index, size })
+    }
+
+    fn field_size(&mut self) -> Parsed<Size> {
+        if self.peek() != Token::Colon {
+            return Ok(Size::Byte);
+        }
+        self.bump();
+        let size = match self.peek() {
+            Token::Number(1) => Size::Byte,
+            Token::Number(2) => Size::Half,
+            Token::Number(4) => Size::Word,
+            _ => return Err(self.unexpected("a field size of 1, 2 or 4 bytes")),
+        };
+        self.bump();
+        Ok(size)
+    }
+
+    /// Whether what follows is arithmetic; for a parenthesis, what stands after its end tells.
+    pub(crate) fn arithmetic_starts_here(&self) -> bool {
+        match self.peek() {
+            Token::Number(_) | Token::OpenParen => self.operator_follows(),
+            Token::Keyword(Keyword::Len) | Token::Binary(BinaryOp::Sub) => true,
+            Token::Protocol(_) => self.peek_at(1).token == Token::OpenBracket,
+            _ => false,
+        }
+    }
+
+    /// Whether an operator stands after the token here, or after the parenthesis that opens here.
+    fn operator_follows(&self) -> bool {
+        let (mut ahead, mut open) = (0, 0usize);
+        loop {
+            match self.peek_at(ahead).token {
+                Token::OpenParen => open += 1,
+                Token::CloseParen => open = open.saturating_sub(1),
+                Token::End => return false,
+                _ => {}
+            }
+            ahead += 1;
+            if open == 0 {
+                return self.operator_at(ahead);
+            }
+        }
+    }
+
+    pub(crate) fn operator_at(&self, ahead: usize) -> bool {
+        matches!(self.peek_at(ahead).token, Token::Binary(_) | Token::Relation(_))
+    }
+}
+
+/// How tightly an operator binds to its left, and what its right operand may contain.
+fn binding_power(op: BinaryOp) -> (u8, u8) {
+    match op {
+        BinaryOp::Or => (1, 2),
+        BinaryOp::And => (3, 4),
+        BinaryOp::Shl | BinaryOp::Shr => (5, 6),
+        BinaryOp::Add | BinaryOp::Sub => (7, 8),
+        BinaryOp::Mul | BinaryOp::Div => (9, 10),
+        BinaryOp::Mod | BinaryOp::Xor => (UNARY_POWER + 1, 0),
+    }
+}
+
+/// Refuses constants that no kernel takes as a second operand.
+fn check_constant(op: BinaryOp, right: &Arith, start: Lexeme<'_>) -> Parsed<()> {
+    match (op, right) {
+        (BinaryOp::Div | BinaryOp::Mod, Arith::Number(0)) => {
+            Err(refused(start, "division by zero"))
+        }
+        (BinaryOp::Shl | BinaryOp::Shr, Arith::Number(32..)) => {
+            Err(refused(start, "shifts by more than 31 bits"))
+        }
+        _ => Ok(()),
+    }
+}
