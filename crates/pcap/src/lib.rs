@@ -1,4 +1,48 @@
-//! L0/L2 crate: see Cargo.toml.
+//! Capture files, pcap and pcapng, read and written without I/O: bytes in, packets out, and back.
+//!
+//! | type | what |
+//! |---|---|
+//! | [`Reader`] | iterates over the packets of a file that lies in memory |
+//! | [`Decoder`] | the same for a stream of any length, fed piece by piece |
+//! | [`PcapWriter`] | classic pcap with nanosecond times |
+//! | [`PcapngWriter`] | pcapng: interface names, direction, drop counts, comments, statistics |
+//!
+//! # Contract
+//! All times are nanoseconds since 1970-01-01 UTC, whatever the file's unit. Nothing is allocated
+//! by a length that a file claims: the decoder borrows packets from the caller's buffer and asks
+//! for at most [`MAX_BLOCK_LEN`] bytes at once. Absurd numbers give a [`PcapError`] that names the
+//! byte offset; no input makes a function here panic.
+//!
+//! Not for: the contents of packets, compressed files, or editing a file in place.
+
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod classic;
+mod decode;
+mod endian;
+mod error;
+mod interface;
+mod ng;
+mod options;
+mod packet;
+mod reader;
+mod time;
+mod write;
+mod write_ng;
+
+pub use decode::{Decoded, Decoder, MAX_BLOCK_LEN, MAX_PACKET_LEN, Step};
+pub use error::{PcapError, WriteError};
+pub use interface::{Interface, LinkType};
+pub use options::Options;
+pub use packet::{Direction, Packet};
+pub use reader::Reader;
+pub use write::PcapWriter;
+pub use write_ng::{
+    InterfaceId, InterfaceInfo, InterfaceStats, PacketRecord, PcapngWriter, SectionInfo,
+};

@@ -1,0 +1,113 @@
+//! Classic pcap: a header of 24 bytes, then records of 16 bytes and a packet.
+
+use alloc::string::String;
+
+use crate::decode::{Advance, MAX_PACKET_LEN, Missing};
+use crate::endian::Endian;
+use crate::error::PcapError;
+use crate::interface::{Interface, LinkType};
+use crate::options::Options;
+use crate::packet::Packet;
+use crate::time::Clock;
+
+/// Magic numbers by unit of time, as an integer in the file's byte order.
+pub(crate) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
+pub(crate) const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
+pub(crate) const VERSION: (u16, u16) = (2, 4);
+const RECORD_LEN: usize = 16;
+/// Bit of the link type word: the top four bits count 16-bit words of frame check sequence.
+const FCS_LEN_PRESENT: u32 = 0x0400_0000;
+
+/// What the file header says about the records.
+#[derive(Clone, Debug)]
+pub(crate) struct Classic {
+    unit: Unit,
+    link_type: LinkType,
+}
+
+/// What the magic number says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unit {
+    endian: Endian,
+    per_second: u32,
+}
+
+impl Classic {
+    pub(crate) const HEADER_LEN: usize = 24;
+
+    /// Byte order and unit of time, if the magic is one of classic pcap's four.
+    pub(crate) fn unit(magic: [u8; 4]) -> Option<Unit> {
+        [Endian::Little, Endian::Big].into_iter().find_map(|endian| {
+            let per_second = match endian.u32(magic) {
+                MAGIC_MICROS => 1_000_000,
+                MAGIC_NANOS => 1_000_000_000,
+                _ => return None,
+            };
+            Some(Unit { endian, per_second })
+        })
+    }
+
+    /// Reads the file header; `None` if `rest` does not hold it.
+    pub(crate) fn parse(rest: &[u8], unit: Unit) -> Result<Option<(Self, Interface)>, PcapError> {
+        let Unit { endian, .. } = unit;
+        let Some([_, _, _, _, snaplen, network]) = endian.words(rest) else {
+            return Ok(None);
+        };
+        let (major, minor) = endian.halves(&rest[4..]).unwrap_or_default();
+        if (major, minor) != VERSION {
+            return Err(PcapError::Version { offset: 0, major, minor, expected: "2.4" });
+        }
+        let link_type = LinkType(network as u16);
+        let fcs_len = (network & FCS_LEN_PRESENT != 0).then_some((network >> 28) as u8 * 2);
+        let (name, clock) = (String::new(), Clock::default());
+        let interface = Interface { name, link_type, snaplen, fcs_len, clock };
+        Ok(Some((Self { unit, link_type }, interface)))
+    }
+
+    /// Reads the record at the start of `rest`.
+    pub(crate) fn advance<'b>(
+        &self,
+        rest: &'b [u8],
+        offset: u64,
+    ) -> Result<Advance<'b>, PcapError> {
+        let Some([seconds, fraction, captured, original]) = self.unit.endian.words(rest) else {
+            return Ok(Missing::advance(RECORD_LEN, "packet record header"));
+        };
+        check_lengths(captured, original, offset)?;
+        let len = RECORD_LEN + captured as usize;
+        let Some(data) = rest.get(RECORD_LEN..len) else {
+            return Ok(Missing::advance(len, "packet record"));
+        };
+        let packet = Packet {
+            ts_ns: self.unit.to_ns(seconds, fraction, offset)?,
+            orig_len: original,
+            data,
+            interface: 0,
+            link_type: self.link_type,
+            options: Options::NONE,
+            offset,
+        };
+        Ok(Advance::Packet(len, packet))
+    }
+}
+
+impl Unit {
+    fn to_ns(self, seconds: u32, fraction: u32, offset: u64) -> Result<u64, PcapError> {
+        if fraction >= self.per_second {
+            return Err(PcapError::Fraction { offset, found: fraction, limit: self.per_second });
+        }
+        let ns_per_unit = 1_000_000_000 / self.per_second;
+        Ok(u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * u64::from(ns_per_unit))
+    }
+}
+
+/// Refuses lengths that no capture has, before anyone waits for that many bytes.
+pub(crate) fn check_lengths(captured: u32, original: u32, offset: u64) -> Result<(), PcapError> {
+    if captured > MAX_PACKET_LEN {
+        return Err(PcapError::PacketLength { offset, found: captured });
+    }
+    if captured > original {
+        return Err(PcapError::CapturedExceedsOriginal { offset, captured, original });
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! The incremental decoder: shown a buffer, it gives one packet or says how much more it must see.
+//!
+//! ```text
+//!   file  |--- decoded ---|------- caller's buffer -------|--- not read yet ---|
+//!                         ^ offset          ^ consumed: drop up to here
+//! ```
+//!
+//! # Invariants
+//! 1. `offset` is the place in the file of the first byte that has not been consumed.
+//! 2. What [`Step::NeedMore`] asks for is at most [`MAX_BLOCK_LEN`]; longer blocks that carry no
+//!    packet are skipped in pieces.
+
+use alloc::vec::Vec;
+
+use crate::classic::Classic;
+use crate::error::PcapError;
+use crate::interface::Interface;
+use crate::ng::Section;
+use crate::packet::Packet;
+
+/// Longest captured packet that is believed, in bytes: the limit of libpcap.
+pub const MAX_PACKET_LEN: u32 = 262_144;
+/// Longest block that is looked into, in bytes, and so the largest buffer a caller needs.
+pub const MAX_BLOCK_LEN: usize = 1 << 20;
+
+/// Decodes a capture file piece by piece; finds out itself which format it is.
+///
+/// The caller keeps a buffer, drops what was consumed and appends what it reads:
+///
+/// ```
+/// use slipring_pcap::{Decoder, LinkType, PcapWriter, Step};
+/// let mut file = Vec::new();
+/// PcapWriter::begin(&mut file, LinkType::ETHERNET, 0).packet(&mut file, 7, 60, &[0; 60])?;
+///
+/// let (mut decoder, mut buffer, mut unread) = (Decoder::new(), Vec::new(), &file[..]);
+/// let mut packets = 0;
+/// loop {
+///     let decoded = decoder.decode(&buffer)?;
+///     match decoded.step {
+///         Step::Packet(packet) => packets += usize::from(packet.ts_ns == 7),
+///         Step::NeedMore(_) if unread.is_empty() => break,
+///         Step::NeedMore(_) => {}
+///     }
+///     buffer.drain(..decoded.consumed);
+///     let (piece, rest) = unread.split_at(unread.len().min(10));
+///     buffer.extend_from_slice(piece);
+///     unread = rest;
+/// }
+/// decoder.finish(&buffer)?;
+/// assert_eq!(packets, 1);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    offset: u64,
+    format: Format,
+    pub(crate) interfaces: Vec<Interface>,
+}
+
+/// What the file has turned out to be.
+#[derive(Clone, Debug, Default)]
+enum Format {
+    #[default]
+    Unknown,
+    Classic(Classic),
+    Ng(Section),
+}
+
+/// What came of looking at a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoded<'b> {
+    /// Bytes at the start of the buffer that will not be asked for again.
+    pub consumed: usize,
+    /// A packet, or what is missing.
+    pub step: Step<'b>,
+}
+
+/// See [`Decoded`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'b> {
+    /// The next packet of the file.
+    Packet(Packet<'b>),
+    /// There is none yet: the buffer must hold this many bytes *after* the consumed ones are
+    /// dropped. If the file has ended, [`Decoder::finish`] tells whether that is a place to end.
+    NeedMore(usize),
+}
+
+/// What one record or block at the start of a buffer is.
+pub(crate) enum Advance<'b> {
+    /// A packet in a record of that many bytes.
+    Packet(usize, Packet<'b>),
+    /// So many bytes without a packet.
+    Skip(usize),
+    /// The record needs so many bytes in all.
+    NeedMore(Missing),
+}
+
+/// A record that the buffer does not hold in full.
+pub(crate) struct Missing {
+    pub(crate) need: usize,
+    pub(crate) what: &'static str,
+}
+
+impl Missing {
+    pub(crate) fn advance<'b>(need: usize, what: &'static str) -> Advance<'b> {
+        Advance::NeedMore(Self { need, what })
+    }
+}
+
+impl Decoder {
+    /// A decoder at the start of a file.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The interfaces described so far, by the index that packets carry. A pcapng file of several
+    /// sections starts a new list with each.
+    #[must_use]
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.interfaces
+    }
+
+    /// Place in the file of the first byte not consumed.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Looks for the next packet in `buffer`, whose first byte is the first not consumed.
+    ///
+    /// # Errors
+    /// [`PcapError`] if the file is broken at [`Self::offset`]; nothing behind it can be read.
+    pub fn decode<'b>(&mut self, buffer: &'b [u8]) -> Result<Decoded<'b>, PcapError> {
+        let mut consumed = 0;
+        loop {
+            let (len, step) = match self.advance(&buffer[consumed..])? {
+                Advance::Packet(len, packet) => (len, Some(Step::Packet(packet))),
+                Advance::Skip(len) => (len, None),
+                Advance::NeedMore(missing) => (0, Some(Step::NeedMore(missing.need))),
+            };
+            consumed += len;
+            self.offset += len as u64;
+            if let Some(step) = step {
+                return Ok(Decoded { consumed, step });
+            }
+        }
+    }
+
+    /// Says whether the file may end here. `rest` is what was left in the buffer when the decoder
+    /// asked for more and there was no more.
+    ///
+    /// # Errors
+    /// [`PcapError::Truncated`] if it ends inside a record, or is empty altogether.
+    pub fn finish(&mut self, rest: &[u8]) -> Result<(), PcapError> {
+        let Advance::NeedMore(missing) = self.advance(rest)? else {
+            return Ok(());
+        };
+        let between_records = match &self.format {
+            Format::Unknown => false,
+            Format::Classic(_) => rest.is_empty(),
+            Format::Ng(section) => rest.is_empty() && !section.is_skipping(),
+        };
+        if between_records {
+            return Ok(());
+        }
+        let (need, have) = (missing.need as u64, rest.len() as u64);
+        Err(PcapError::Truncated { offset: self.offset, what: missing.what, need, have })
+    }
+
+    /// Takes one step; whatever it skips has a length above zero.
+    fn advance<'b>(&mut self, rest: &'b [u8]) -> Result<Advance<'b>, PcapError> {
+        match &mut self.format {
+            Format::Unknown => self.begin(rest),
+            Format::Classic(classic) => classic.advance(rest, self.offset),
+            Format::Ng(section) => section.advance(rest, self.offset, &mut self.interfaces),
+        }
+    }
+
+    /// Tells the format by the first four bytes.
+    fn begin<'b>(&mut self, rest: &'b [u8]) -> Result<Advance<'b>, PcapError> {
+        let Some(magic) = rest.first_chunk::<4>() else {
+            return Ok(Missing::advance(4, "file header"));
+        };
+        if Section::starts_with(*magic) {
+            let mut section = Section::new();
+            let advance = section.advance(rest, 0, &mut self.interfaces)?;
+            if matches!(advance, Advance::Skip(_)) {
+                self.format = Format::Ng(section);
+            }
+            return Ok(advance);
+        }
+        let Some(unit) = Classic::unit(*magic) else {
+            return Err(PcapError::NotACapture { found: *magic });
+        };
+        let Some((classic, interface)) = Classic::parse(rest, unit)? else {
+            return Ok(Missing::advance(Classic::HEADER_LEN, "pcap file header"));
+        };
+        self.interfaces.push(interface);
+        self.format = Format::Classic(classic);
+        Ok(Advance::Skip(Classic::HEADER_LEN))
+    }
+}

@@ -1,0 +1,182 @@
+//! What can be wrong with a capture file, with the place where it is.
+
+use crate::decode::MAX_PACKET_LEN;
+
+/// Why a capture file cannot be read on. `offset` is that of the record or block in the file, in
+/// bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PcapError {
+    /// The file starts with no known magic number.
+    #[error("byte 0: {found:02x?} is the start of neither a pcap nor a pcapng file")]
+    NotACapture {
+        /// The first four bytes.
+        found: [u8; 4],
+    },
+    /// A version of the format that nobody writes.
+    #[error("byte {offset}: format version {major}.{minor}, expected {expected}")]
+    Version {
+        /// Where the header starts.
+        offset: u64,
+        /// Major number found.
+        major: u16,
+        /// Minor number found.
+        minor: u16,
+        /// What can be read.
+        expected: &'static str,
+    },
+    /// The file ends too early.
+    #[error("byte {offset}: the file ends inside a {what}: {need} bytes expected, {have} there")]
+    Truncated {
+        /// Where the record starts.
+        offset: u64,
+        /// What kind of record.
+        what: &'static str,
+        /// Bytes it has, as far as known.
+        need: u64,
+        /// Bytes that the file holds from `offset` on.
+        have: u64,
+    },
+    /// A packet longer than any capture program writes.
+    #[error("byte {offset}: a packet of {found} captured bytes, at most {MAX_PACKET_LEN} expected")]
+    PacketLength {
+        /// Where the record starts.
+        offset: u64,
+        /// The captured length claimed.
+        found: u32,
+    },
+    /// More bytes captured than the packet had.
+    #[error("byte {offset}: {captured} bytes captured of a packet of {original}")]
+    CapturedExceedsOriginal {
+        /// Where the record starts.
+        offset: u64,
+        /// The captured length claimed.
+        captured: u32,
+        /// The original length claimed.
+        original: u32,
+    },
+    /// A fraction of a second that is a second or more.
+    #[error("byte {offset}: sub-second time {found}, less than {limit} expected")]
+    Fraction {
+        /// Where the record starts.
+        offset: u64,
+        /// The fraction found, in the file's unit.
+        found: u32,
+        /// Units per second.
+        limit: u32,
+    },
+    /// A time before 1970 or after 2554.
+    #[error("byte {offset}: time of {ticks} ticks does not fit 64 bits of nanoseconds")]
+    Time {
+        /// Where the block starts.
+        offset: u64,
+        /// The time found, in the interface's unit.
+        ticks: u64,
+    },
+    /// A pcapng section that is neither little nor big endian.
+    #[error("byte {offset}: {found:02x?} is no pcapng byte-order mark")]
+    ByteOrder {
+        /// Where the section header starts.
+        offset: u64,
+        /// The four bytes found.
+        found: [u8; 4],
+    },
+    /// A pcapng block length that cannot be.
+    #[error("byte {offset}: block length {found}, expected {expected}")]
+    BlockLength {
+        /// Where the block starts.
+        offset: u64,
+        /// The length found.
+        found: u32,
+        /// What it should have been.
+        expected: &'static str,
+    },
+    /// The lengths before and after a pcapng block differ.
+    #[error("byte {offset}: block starts with length {start} and ends with length {end}")]
+    BlockTrailer {
+        /// Where the block starts.
+        offset: u64,
+        /// The length before it.
+        start: u32,
+        /// The length after it.
+        end: u32,
+    },
+    /// An option runs out of its block.
+    #[error("byte {offset}: option {code} of {len} bytes in a block with {room} left")]
+    Option {
+        /// Where the block starts.
+        offset: u64,
+        /// Number of the option.
+        code: u16,
+        /// Its length in bytes.
+        len: usize,
+        /// Bytes that the block has left for it.
+        room: usize,
+    },
+    /// An option that has another length than its kind.
+    #[error("byte {offset}: option {code} of {len} bytes, {expected} expected")]
+    OptionLength {
+        /// Where the block starts.
+        offset: u64,
+        /// Number of the option.
+        code: u16,
+        /// Its length in bytes.
+        len: usize,
+        /// The length that it must have.
+        expected: usize,
+    },
+    /// A packet of an interface that the section does not describe.
+    #[error("byte {offset}: packet of interface {found}, the section has {count}")]
+    UnknownInterface {
+        /// Where the block starts.
+        offset: u64,
+        /// The interface named.
+        found: u32,
+        /// Interfaces described so far.
+        count: usize,
+    },
+    /// More interfaces than any machine has.
+    #[error("byte {offset}: more than {limit} interfaces in one section")]
+    TooManyInterfaces {
+        /// Where the block starts.
+        offset: u64,
+        /// Most that are kept.
+        limit: usize,
+    },
+}
+
+/// Why a packet cannot be written; nothing was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// Classic pcap counts seconds in 32 bits.
+    #[error("time {ts_ns} ns is beyond the year 2106, where pcap ends")]
+    Time {
+        /// The time in nanoseconds since 1970.
+        ts_ns: u64,
+    },
+    /// More bytes than the packet is said to have had.
+    #[error("{captured} bytes captured of a packet of {original}")]
+    CapturedExceedsOriginal {
+        /// Captured bytes.
+        captured: usize,
+        /// Original length in bytes.
+        original: u32,
+    },
+    /// An interface that was not described to this writer.
+    #[error("interface {found} has not been described, {count} have")]
+    UnknownInterface {
+        /// The interface named.
+        found: u32,
+        /// Interfaces described so far.
+        count: u32,
+    },
+    /// Option lengths have 16 bits.
+    #[error("option {code} of {len} bytes, at most 65535 can be written")]
+    OptionTooLong {
+        /// Number of the option.
+        code: u16,
+        /// Its length in bytes.
+        len: usize,
+    },
+}

@@ -1,0 +1,310 @@
+//! pcapng: sections of blocks, each with its type, its length twice, and options.
+//!
+//! ```text
+//!   type | length | body … | options … | length
+//! ```
+//!
+//! Looked into are the section header, interface descriptions and the three kinds of packet block;
+//! all others are skipped by their length.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::classic::check_lengths;
+use crate::decode::{Advance, MAX_BLOCK_LEN, MAX_PACKET_LEN, Missing};
+use crate::endian::Endian;
+use crate::error::PcapError;
+use crate::interface::{Interface, LinkType};
+use crate::options::{IF_FCSLEN, IF_NAME, IF_TSOFFSET, IF_TSRESOL, Options};
+use crate::packet::Packet;
+use crate::time::Clock;
+
+/// The same read in either byte order.
+pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
+pub(crate) const INTERFACE: u32 = 1;
+/// Obsolete packet block.
+const PACKET: u32 = 2;
+const SIMPLE_PACKET: u32 = 3;
+pub(crate) const STATISTICS: u32 = 5;
+pub(crate) const ENHANCED_PACKET: u32 = 6;
+pub(crate) const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+/// Type and length.
+const HEAD_LEN: usize = 8;
+/// Head and trailing length.
+const MIN_LEN: usize = 12;
+const MAX_INTERFACES: usize = 4096;
+
+/// The section being read.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    endian: Endian,
+    skip: Option<Skip>,
+}
+
+/// A block without packets of which the head has been consumed.
+#[derive(Clone, Copy, Debug)]
+struct Skip {
+    /// Bytes of the body still to come.
+    body_left: usize,
+    total: u32,
+    offset: u64,
+}
+
+/// A block that the buffer holds in full.
+struct Block<'b> {
+    endian: Endian,
+    kind: u32,
+    body: &'b [u8],
+    total: u32,
+    offset: u64,
+}
+
+impl Section {
+    /// A section of which nothing has been read.
+    pub(crate) fn new() -> Self {
+        Self { endian: Endian::Little, skip: None }
+    }
+
+    pub(crate) fn starts_with(magic: [u8; 4]) -> bool {
+        u32::from_be_bytes(magic) == SECTION_HEADER
+    }
+
+    pub(crate) fn is_skipping(&self) -> bool {
+        self.skip.is_some()
+    }
+
+    /// Reads the block at the start of `rest`.
+    pub(crate) fn advance<'b>(
+        &mut self,
+        rest: &'b [u8],
+        offset: u64,
+        interfaces: &mut Vec<Interface>,
+    ) -> Result<Advance<'b>, PcapError> {
+        if let Some(skip) = self.skip {
+            return self.skip_on(skip, rest);
+        }
+        if let Some(missing) = self.begin_section(rest, offset)? {
+            return Ok(missing);
+        }
+        let Some([kind, total]) = self.endian.words(rest) else {
+            return Ok(Missing::advance(HEAD_LEN, "block header"));
+        };
+        check_total(total, offset)?;
+        if !is_looked_into(kind) {
+            self.skip = Some(Skip { body_left: total as usize - MIN_LEN, total, offset });
+            return Ok(Advance::Skip(HEAD_LEN));
+        }
+        let len = total as usize;
+        if len > MAX_BLOCK_LEN {
+            let expected = "at most 1048576 for this type";
+            return Err(PcapError::BlockLength { offset, found: total, expected });
+        }
+        let Some(block) = rest.get(..len) else {
+            return Ok(Missing::advance(len, "block"));
+        };
+        let (block, trailer) = block.split_at(len - 4);
+        check_trailer(self.endian, trailer, total, offset)?;
+        let body = &block[HEAD_LEN..];
+        Block { endian: self.endian, kind, body, total, offset }.read(interfaces)
+    }
+
+    /// Takes over the byte order if a section starts here; its length cannot be read before.
+    fn begin_section<'b>(
+        &mut self,
+        rest: &'b [u8],
+        offset: u64,
+    ) -> Result<Option<Advance<'b>>, PcapError> {
+        if !rest.first_chunk().is_some_and(|magic| Self::starts_with(*magic)) {
+            return Ok(None);
+        }
+        let Some([_, _, mark]) = rest.as_chunks::<4>().0.first_chunk::<3>() else {
+            return Ok(Some(Missing::advance(12, "section header")));
+        };
+        self.endian = [Endian::Little, Endian::Big]
+            .into_iter()
+            .find(|endian| endian.u32(*mark) == BYTE_ORDER)
+            .ok_or(PcapError::ByteOrder { offset, found: *mark })?;
+        Ok(None)
+    }
+
+    fn skip_on<'b>(&mut self, skip: Skip, rest: &'b [u8]) -> Result<Advance<'b>, PcapError> {
+        if skip.body_left > 0 && !rest.is_empty() {
+            let len = skip.body_left.min(rest.len());
+            self.skip = Some(Skip { body_left: skip.body_left - len, ..skip });
+            return Ok(Advance::Skip(len));
+        }
+        let trailer = rest.get(..4).filter(|_| skip.body_left == 0);
+        let Some(trailer) = trailer else {
+            // One byte is enough to go on with a body, however long it is.
+            let need = if skip.body_left > 0 { 1 } else { 4 };
+            return Ok(Missing::advance(need, "block"));
+        };
+        check_trailer(self.endian, trailer, skip.total, skip.offset)?;
+        self.skip = None;
+        Ok(Advance::Skip(4))
+    }
+}
+
+impl<'b> Block<'b> {
+    fn read(&self, interfaces: &mut Vec<Interface>) -> Result<Advance<'b>, PcapError> {
+        match self.kind {
+            SECTION_HEADER => {
+                self.check_version()?;
+                interfaces.clear();
+            }
+            INTERFACE => {
+                if interfaces.len() == MAX_INTERFACES {
+                    let (offset, limit) = (self.offset, MAX_INTERFACES);
+                    return Err(PcapError::TooManyInterfaces { offset, limit });
+                }
+                interfaces.push(self.interface()?);
+            }
+            ENHANCED_PACKET => return self.enhanced(interfaces),
+            PACKET => return self.obsolete(interfaces),
+            _ => return self.simple(interfaces),
+        }
+        Ok(Advance::Skip(self.total as usize))
+    }
+
+    fn check_version(&self) -> Result<(), PcapError> {
+        // Byte-order mark, versions, 64 bits of section length, which are not needed.
+        let version = self.body.get(4..16).and_then(|bytes| self.endian.halves(bytes));
+        let (major, minor) = version.ok_or(self.too_short("at least 28 for a section header"))?;
+        // Some writers called 1.0 "1.2".
+        if major != 1 || !matches!(minor, 0 | 2) {
+            let expected = "1.0";
+            return Err(PcapError::Version { offset: self.offset, major, minor, expected });
+        }
+        self.options(16).map(|_| ())
+    }
+
+    fn interface(&self) -> Result<Interface, PcapError> {
+        let too_short = self.too_short("at least 20 for an interface description");
+        let Some([_, snaplen]) = self.endian.words(self.body) else {
+            return Err(too_short);
+        };
+        let (link_type, _) = self.endian.halves(self.body).ok_or(too_short)?;
+        let options = self.options(8)?;
+        let mut clock = Clock::default();
+        if let Some([resolution]) = options.fixed(IF_TSRESOL, self.offset)? {
+            clock.set_resolution(resolution);
+        }
+        if let Some(offset_s) = options.fixed(IF_TSOFFSET, self.offset)? {
+            clock.set_offset(self.endian.u64(offset_s).cast_signed());
+        }
+        let fcs_len = options.fixed(IF_FCSLEN, self.offset)?.map(|[len]| len);
+        let name = options.get(IF_NAME).map(String::from_utf8_lossy).unwrap_or_default();
+        let link_type = LinkType(link_type);
+        Ok(Interface { name: name.into_owned(), link_type, snaplen, fcs_len, clock })
+    }
+
+    fn enhanced(&self, interfaces: &[Interface]) -> Result<Advance<'b>, PcapError> {
+        let Some([interface, high, low, captured, original]) = self.endian.words(self.body) else {
+            return Err(self.too_short("at least 32 for a packet"));
+        };
+        self.timed(interfaces, interface, [high, low, captured, original])
+    }
+
+    /// As the enhanced block, but for 16 bits of interface and 16 of drops in the first word.
+    fn obsolete(&self, interfaces: &[Interface]) -> Result<Advance<'b>, PcapError> {
+        let Some([_, high, low, captured, original]) = self.endian.words(self.body) else {
+            return Err(self.too_short("at least 32 for a packet"));
+        };
+        let (interface, _drops) = self.endian.halves(self.body).unwrap_or_default();
+        self.timed(interfaces, u32::from(interface), [high, low, captured, original])
+    }
+
+    fn timed(
+        &self,
+        interfaces: &[Interface],
+        interface: u32,
+        [high, low, captured, original]: [u32; 4],
+    ) -> Result<Advance<'b>, PcapError> {
+        let from = self.interface_of(interfaces, interface)?;
+        check_lengths(captured, original, self.offset)?;
+        let ticks = u64::from(high) << 32 | u64::from(low);
+        let time = PcapError::Time { offset: self.offset, ticks };
+        let data = self.data(20, captured)?;
+        let packet = Packet {
+            ts_ns: from.clock.to_ns(ticks).ok_or(time)?,
+            orig_len: original,
+            data,
+            interface,
+            link_type: from.link_type,
+            options: self.options(20 + data.len().next_multiple_of(4))?,
+            offset: self.offset,
+        };
+        Ok(Advance::Packet(self.total as usize, packet))
+    }
+
+    /// Neither time, nor interface, nor captured length: the snap length of interface 0 rules.
+    fn simple(&self, interfaces: &[Interface]) -> Result<Advance<'b>, PcapError> {
+        let Some([original]) = self.endian.words(self.body) else {
+            return Err(self.too_short("at least 16 for a simple packet"));
+        };
+        let from = self.interface_of(interfaces, 0)?;
+        let captured = match from.snaplen {
+            0 => original,
+            snaplen => original.min(snaplen),
+        };
+        check_lengths(captured, original, self.offset)?;
+        let packet = Packet {
+            ts_ns: 0,
+            orig_len: original,
+            data: self.data(4, captured)?,
+            interface: 0,
+            link_type: from.link_type,
+            options: Options::NONE,
+            offset: self.offset,
+        };
+        Ok(Advance::Packet(self.total as usize, packet))
+    }
+
+    fn interface_of<'i>(
+        &self,
+        interfaces: &'i [Interface],
+        found: u32,
+    ) -> Result<&'i Interface, PcapError> {
+        let unknown =
+            PcapError::UnknownInterface { offset: self.offset, found, count: interfaces.len() };
+        interfaces.get(found as usize).ok_or(unknown)
+    }
+
+    /// `captured` is at most [`MAX_PACKET_LEN`], so the sum cannot wrap.
+    fn data(&self, start: usize, captured: u32) -> Result<&'b [u8], PcapError> {
+        debug_assert!(captured <= MAX_PACKET_LEN);
+        let too_short = self.too_short("room for the packet's captured bytes");
+        self.body.get(start..start + captured as usize).ok_or(too_short)
+    }
+
+    fn options(&self, start: usize) -> Result<Options<'b>, PcapError> {
+        let bytes = self.body.get(start..).unwrap_or_default();
+        Options::check(self.endian, bytes, self.offset)
+    }
+
+    fn too_short(&self, expected: &'static str) -> PcapError {
+        PcapError::BlockLength { offset: self.offset, found: self.total, expected }
+    }
+}
+
+fn is_looked_into(kind: u32) -> bool {
+    matches!(kind, SECTION_HEADER | INTERFACE | ENHANCED_PACKET | PACKET | SIMPLE_PACKET)
+}
+
+fn check_total(total: u32, offset: u64) -> Result<(), PcapError> {
+    if (total as usize) < MIN_LEN || !total.is_multiple_of(4) {
+        let expected = "a multiple of 4, at least 12";
+        return Err(PcapError::BlockLength { offset, found: total, expected });
+    }
+    Ok(())
+}
+
+fn check_trailer(endian: Endian, trailer: &[u8], start: u32, offset: u64) -> Result<(), PcapError> {
+    match endian.words(trailer) {
+        Some([end]) if end == start => Ok(()),
+        other => {
+            let [end] = other.unwrap_or_default();
+            Err(PcapError::BlockTrailer { offset, start, end })
+        }
+    }
+}

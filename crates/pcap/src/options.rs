@@ -1,0 +1,86 @@
+//! Options of pcapng blocks: number, length, value, padded to four bytes.
+
+use crate::endian::Endian;
+use crate::error::PcapError;
+
+/// Ends a list of options.
+pub(crate) const END: u16 = 0;
+/// UTF-8 text, in any block.
+pub(crate) const COMMENT: u16 = 1;
+pub(crate) const IF_NAME: u16 = 2;
+pub(crate) const IF_DESCRIPTION: u16 = 3;
+pub(crate) const IF_TSRESOL: u16 = 9;
+pub(crate) const IF_FCSLEN: u16 = 13;
+pub(crate) const IF_TSOFFSET: u16 = 14;
+pub(crate) const IF_HARDWARE: u16 = 15;
+pub(crate) const EPB_FLAGS: u16 = 2;
+pub(crate) const EPB_DROPCOUNT: u16 = 4;
+pub(crate) const EPB_PACKETID: u16 = 5;
+pub(crate) const EPB_QUEUE: u16 = 6;
+
+/// The options of one block, checked; iterates over number and value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options<'b> {
+    pub(crate) endian: Endian,
+    bytes: &'b [u8],
+}
+
+impl<'b> Options<'b> {
+    /// No options, as in classic pcap.
+    pub(crate) const NONE: Self = Self { endian: Endian::Little, bytes: &[] };
+
+    /// Walks the list once, so that iteration can rely on it.
+    pub(crate) fn check(endian: Endian, bytes: &'b [u8], offset: u64) -> Result<Self, PcapError> {
+        let mut options = Self { endian, bytes };
+        while let Some((code, len)) = options.head() {
+            if options.advance(len).is_none() {
+                let room = options.bytes.len() - 4;
+                return Err(PcapError::Option { offset, code, len, room });
+            }
+        }
+        Ok(Self { endian, bytes })
+    }
+
+    /// The first value of the option `code`.
+    #[must_use]
+    pub fn get(mut self, code: u16) -> Option<&'b [u8]> {
+        self.find_map(|(found, value)| (found == code).then_some(value))
+    }
+
+    /// The value of an option that has `N` bytes.
+    pub(crate) fn fixed<const N: usize>(
+        self,
+        code: u16,
+        offset: u64,
+    ) -> Result<Option<[u8; N]>, PcapError> {
+        let Some(value) = self.get(code) else {
+            return Ok(None);
+        };
+        let wrong = PcapError::OptionLength { offset, code, len: value.len(), expected: N };
+        value.try_into().map(Some).map_err(|_| wrong)
+    }
+
+    /// Number and length of the next option, unless the list ends here.
+    fn head(&self) -> Option<(u16, usize)> {
+        let (code, len) = self.endian.halves(self.bytes)?;
+        (code != END).then_some((code, usize::from(len)))
+    }
+
+    /// Moves past an option of `len` bytes.
+    fn advance(&mut self, len: usize) -> Option<&'b [u8]> {
+        let value = self.bytes.get(4..4 + len)?;
+        // The last option of a list that has no end mark may lack its padding.
+        self.bytes = self.bytes.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
+        Some(value)
+    }
+}
+
+impl<'b> Iterator for Options<'b> {
+    type Item = (u16, &'b [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (code, len) = self.head()?;
+        let value = self.advance(len)?;
+        Some((code, value))
+    }
+}

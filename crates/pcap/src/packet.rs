@@ -1,0 +1,78 @@
+//! One packet of a file.
+
+use crate::interface::LinkType;
+use crate::options::{COMMENT, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, Options};
+
+/// A packet, its bytes borrowed from the buffer that was decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'b> {
+    /// When, in nanoseconds since 1970; 0 for a simple packet block, which has no time.
+    pub ts_ns: u64,
+    /// Length in bytes before the capture cut it.
+    pub orig_len: u32,
+    /// What was captured.
+    pub data: &'b [u8],
+    /// Index among the interfaces of the section.
+    pub interface: u32,
+    /// Kind of the packet.
+    pub link_type: LinkType,
+    /// What else the file says; nothing in classic pcap.
+    pub options: Options<'b>,
+    /// Where its record starts in the file, in bytes.
+    pub offset: u64,
+}
+
+/// Which way a packet went through the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Received.
+    Inbound,
+    /// Sent.
+    Outbound,
+}
+
+impl<'b> Packet<'b> {
+    /// Which way it went, if the file tells.
+    #[must_use]
+    pub fn direction(&self) -> Option<Direction> {
+        match self.u32(EPB_FLAGS)? & 3 {
+            1 => Some(Direction::Inbound),
+            2 => Some(Direction::Outbound),
+            _ => None,
+        }
+    }
+
+    /// Packets lost by the capture between the packet before and this one, if the file tells.
+    #[must_use]
+    pub fn drop_count(&self) -> Option<u64> {
+        self.u64(EPB_DROPCOUNT)
+    }
+
+    /// A number that links captures of the same packet at several interfaces.
+    #[must_use]
+    pub fn packet_id(&self) -> Option<u64> {
+        self.u64(EPB_PACKETID)
+    }
+
+    /// The queue of the interface that it came through.
+    #[must_use]
+    pub fn queue(&self) -> Option<u32> {
+        self.u32(EPB_QUEUE)
+    }
+
+    /// The first comment, if it is UTF-8.
+    #[must_use]
+    pub fn comment(&self) -> Option<&'b str> {
+        core::str::from_utf8(self.options.get(COMMENT)?).ok()
+    }
+
+    fn u32(&self, code: u16) -> Option<u32> {
+        let bytes = self.options.get(code)?.try_into().ok()?;
+        Some(self.options.endian.u32(bytes))
+    }
+
+    fn u64(&self, code: u16) -> Option<u64> {
+        let bytes = self.options.get(code)?.try_into().ok()?;
+        Some(self.options.endian.u64(bytes))
+    }
+}

@@ -1,0 +1,67 @@
+//! Writes classic pcap with nanosecond times, little endian on every machine.
+
+use alloc::vec::Vec;
+
+use crate::classic::{MAGIC_NANOS, VERSION};
+use crate::decode::MAX_PACKET_LEN;
+use crate::error::WriteError;
+use crate::interface::LinkType;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Appends to a buffer that the caller empties into a file when it likes.
+#[derive(Clone, Copy, Debug)]
+pub struct PcapWriter {
+    snaplen: u32,
+}
+
+impl PcapWriter {
+    /// Appends the file header. `snaplen` is the most bytes that are kept of a packet; 0 stands
+    /// for the most that readers take, [`MAX_PACKET_LEN`].
+    pub fn begin(out: &mut Vec<u8>, link_type: LinkType, snaplen: u32) -> Self {
+        let snaplen = effective_snaplen(snaplen);
+        out.extend(MAGIC_NANOS.to_le_bytes());
+        out.extend(VERSION.0.to_le_bytes());
+        out.extend(VERSION.1.to_le_bytes());
+        // Time zone and accuracy, which nobody sets.
+        out.extend([0; 8]);
+        out.extend(snaplen.to_le_bytes());
+        out.extend(u32::from(link_type.0).to_le_bytes());
+        Self { snaplen }
+    }
+
+    /// Appends a packet, cut to the snap length. `ts_ns` counts from 1970.
+    ///
+    /// # Errors
+    /// [`WriteError`] if the format cannot hold it; nothing is appended then.
+    pub fn packet(
+        &self,
+        out: &mut Vec<u8>,
+        ts_ns: u64,
+        orig_len: u32,
+        data: &[u8],
+    ) -> Result<(), WriteError> {
+        let data = cut(data, orig_len, self.snaplen)?;
+        let seconds = u32::try_from(ts_ns / NS_PER_S).map_err(|_| WriteError::Time { ts_ns })?;
+        let fraction = (ts_ns % NS_PER_S) as u32;
+        for word in [seconds, fraction, data.len() as u32, orig_len] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend_from_slice(data);
+        Ok(())
+    }
+}
+
+/// The snap length that is written for "all": readers do not know 0 in classic pcap.
+pub(crate) fn effective_snaplen(snaplen: u32) -> u32 {
+    if snaplen == 0 { MAX_PACKET_LEN } else { snaplen.min(MAX_PACKET_LEN) }
+}
+
+/// What of `data` is written.
+pub(crate) fn cut(data: &[u8], original: u32, snaplen: u32) -> Result<&[u8], WriteError> {
+    let captured = data.len();
+    if captured > original as usize {
+        return Err(WriteError::CapturedExceedsOriginal { captured, original });
+    }
+    Ok(data.get(..snaplen as usize).unwrap_or(data))
+}
