@@ -4,6 +4,7 @@ use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::ip::Packet;
+use crate::assigned::IpProto;
 use crate::field::{array, be16};
 
 const MIN_LEN: usize = 8;
@@ -33,11 +34,7 @@ fn unreachable_v4(f: &mut fmt::Formatter<'_>, code: u8, packet: &Packet<'_>) -> 
         0 => write!(f, "net {dst} unreachable"),
         1 => write!(f, "host {dst} unreachable"),
         2 => write!(f, "{dst} protocol unreachable"),
-        // The destination port behind an IP header of 20 bytes.
-        3 => match be16(packet.bytes, MIN_LEN + 22) {
-            Some(port) => write!(f, "{dst} port {port} unreachable"),
-            None => write!(f, "{dst} port unreachable"),
-        },
+        3 => write!(f, "{dst} {} unreachable", Port::quoted_v4(packet)),
         4 => {
             let mtu = be16(packet.bytes, 6).unwrap_or(0);
             write!(f, "{dst} unreachable - need to frag (mtu {mtu})")
@@ -52,7 +49,7 @@ pub(super) fn line_v6(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::R
     };
     f.write_str("ICMP6, ")?;
     match kind {
-        1 => write!(f, "destination unreachable, code {code}"),
+        1 => unreachable_v6(f, code, packet),
         2 => write!(f, "packet too big, mtu {}", mtu_v6(packet)),
         3 => f.write_str("time exceeded in-transit"),
         4 => f.write_str("parameter problem"),
@@ -67,6 +64,48 @@ pub(super) fn line_v6(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::R
         _ => write!(f, "type {kind}, code {code}"),
     }?;
     write!(f, ", length {}", packet.len)
+}
+
+/// The packet in question follows: its destination is 24 bytes in.
+fn unreachable_v6(f: &mut fmt::Formatter<'_>, code: u8, packet: &Packet<'_>) -> fmt::Result {
+    let dst = Address(array::<16>(packet.bytes, MIN_LEN + 24).map(Ipv6Addr::from));
+    f.write_str("destination unreachable, ")?;
+    match code {
+        0 => write!(f, "unreachable route {dst}"),
+        1 => write!(f, "unreachable prohibited {dst}"),
+        3 => write!(f, "unreachable address {dst}"),
+        4 => write!(f, "unreachable port, {dst} {}", Port::quoted_v6(packet)),
+        _ => write!(f, "{dst}, code {code}"),
+    }
+}
+
+/// The destination port in a packet that an error quotes, which has no options or extensions.
+struct Port {
+    proto: Option<[u8; 1]>,
+    number: Option<u16>,
+}
+
+impl Port {
+    fn quoted_v4(packet: &Packet<'_>) -> Self {
+        let bytes = packet.bytes;
+        Self { proto: array(bytes, MIN_LEN + 9), number: be16(bytes, MIN_LEN + 22) }
+    }
+
+    fn quoted_v6(packet: &Packet<'_>) -> Self {
+        let bytes = packet.bytes;
+        Self { proto: array(bytes, MIN_LEN + 6), number: be16(bytes, MIN_LEN + 42) }
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.proto.map(|[proto]| IpProto(proto)) {
+            Some(IpProto::UDP) => f.write_str("udp port")?,
+            Some(IpProto::TCP) => f.write_str("tcp port")?,
+            _ => f.write_str("port")?,
+        }
+        self.number.map_or(Ok(()), |number| write!(f, " {number}"))
+    }
 }
 
 /// Identifier and sequence number have the same place in both versions.

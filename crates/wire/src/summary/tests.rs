@@ -101,7 +101,10 @@ fn icmp(v6_proto: bool, message: &[u8]) -> String {
 fn icmp_errors_name_what_they_are_about() {
     let original = &built(&FrameSpec::default(), 0)[14..42];
     let message = |head: [u8; 8]| icmp(false, &[&head[..], original].concat());
-    assert_eq!(message([3, 3, 0, 0, 0, 0, 0, 0]), "ICMP 10.1.0.1 port 1234 unreachable, length 36");
+    assert_eq!(
+        message([3, 3, 0, 0, 0, 0, 0, 0]),
+        "ICMP 10.1.0.1 udp port 1234 unreachable, length 36"
+    );
     assert_eq!(message([3, 1, 0, 0, 0, 0, 0, 0]), "ICMP host 10.1.0.1 unreachable, length 36");
     assert_eq!(
         message([3, 4, 0, 0, 0, 0, 5, 0xdc]),
@@ -111,6 +114,24 @@ fn icmp_errors_name_what_they_are_about() {
     assert_eq!(message([5, 1, 0, 0, 10, 0, 0, 9]), "ICMP redirect to 10.0.0.9, length 36");
     assert_eq!(icmp(false, &[3, 3, 0, 0, 0, 0, 0, 0]), "ICMP [|] port unreachable, length 8");
     assert_eq!(icmp(false, &[42, 1, 0, 0, 0, 0, 0, 0]), "ICMP type 42, code 1, length 8");
+}
+
+#[test]
+fn icmpv6_errors_name_what_they_are_about() {
+    let original = &built(&v6(tcp(2)), 0)[14..];
+    let message = |code| icmp(true, &[&[1, code, 0, 0, 0, 0, 0, 0][..], original].concat());
+    assert_eq!(
+        message(4),
+        "ICMP6, destination unreachable, unreachable port, fd00:0:0:1::1 tcp port 1234, length 68"
+    );
+    assert_eq!(
+        message(0),
+        "ICMP6, destination unreachable, unreachable route fd00:0:0:1::1, length 68"
+    );
+    assert_eq!(
+        icmp(true, &[1, 3, 0, 0, 0, 0, 0, 0]),
+        "ICMP6, destination unreachable, unreachable address [|], length 8"
+    );
 }
 
 #[test]
