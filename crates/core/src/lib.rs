@@ -90,7 +90,7 @@ impl Host {
     ) -> Result<Vec<Port>, OpenError> {
         let mut needs = Needs { ring_bytes: 0, bufs: options.extra_bufs };
         for name in names {
-            needs += kinds::needs(self, name, &with_conf(name, options))?;
+            needs += kinds::needs(self, name, &with_conf(name, options))? * (1 + options.layers);
         }
         let region = make_region(names, needs, options)?;
         names.iter().map(|name| self.open_in(name, &region, options)).collect()

@@ -177,21 +177,21 @@ pub struct FileWriter {
 #[derive(Debug)]
 enum Format {
     Pcap(PcapWriter),
-    Pcapng(PcapngWriter, InterfaceId),
+    Pcapng(PcapngWriter, Vec<InterfaceId>),
 }
 
 impl FileWriter {
-    /// Creates a file, or empties the one there; `interface` is the name that pcapng gives the
-    /// packets' origin.
+    /// Creates a file, or empties the one there; `interfaces` are the names that pcapng gives
+    /// the packets' origins.
     ///
     /// # Errors
     /// [`OpenCause::File`].
-    pub fn create(path: &str, interface: &str) -> Result<Self, OpenCause> {
+    pub fn create(path: &str, interfaces: &[&str]) -> Result<Self, OpenCause> {
         let failed = |source| OpenCause::File { path: path.to_owned(), source };
         let file = File::create(path).map_err(failed)?;
         let mut buffer = Vec::with_capacity(2 * CHUNK);
         let format = if path.ends_with(".pcapng") || path.ends_with(".ntar") {
-            begin_ng(&mut buffer, interface).map_err(|error| failed(io::Error::other(error)))?
+            begin_ng(&mut buffer, interfaces).map_err(|error| failed(io::Error::other(error)))?
         } else {
             Format::Pcap(PcapWriter::begin(&mut buffer, LinkType::ETHERNET, 0))
         };
@@ -204,12 +204,14 @@ impl FileWriter {
         &self.path
     }
 
-    /// Appends a packet. pcap has no place for a direction.
+    /// Appends a packet of the `interface`-th of the interfaces. pcap has no place for that, nor
+    /// for a direction.
     ///
     /// # Errors
     /// The system's, such as a full disk.
     pub fn packet(
         &mut self,
+        interface: usize,
         ts_ns: u64,
         data: &[u8],
         direction: Option<Direction>,
@@ -217,9 +219,10 @@ impl FileWriter {
         let orig_len = data.len() as u32;
         let written = match &self.format {
             Format::Pcap(writer) => writer.packet(&mut self.buffer, ts_ns, orig_len, data),
-            Format::Pcapng(writer, interface) => {
+            Format::Pcapng(writer, ids) => {
+                let interface = ids.get(interface).copied().unwrap_or_default();
                 let record = PacketRecord {
-                    interface: *interface,
+                    interface,
                     ts_ns,
                     orig_len,
                     data,
@@ -251,17 +254,20 @@ impl Drop for FileWriter {
     }
 }
 
-fn begin_ng(buffer: &mut Vec<u8>, interface: &str) -> Result<Format, slipring_pcap::WriteError> {
+fn begin_ng(
+    buffer: &mut Vec<u8>,
+    interfaces: &[&str],
+) -> Result<Format, slipring_pcap::WriteError> {
     let application = concat!("slipring ", env!("CARGO_PKG_VERSION"));
     let section = SectionInfo { os: "Linux", application, ..SectionInfo::default() };
     let mut writer = PcapngWriter::begin(buffer, &section)?;
-    let described = InterfaceInfo {
-        name: interface,
-        link_type: LinkType::ETHERNET,
-        ..InterfaceInfo::default()
-    };
-    let interface = writer.interface(buffer, &described)?;
-    Ok(Format::Pcapng(writer, interface))
+    let mut ids = Vec::with_capacity(interfaces.len());
+    for &name in interfaces {
+        let described =
+            InterfaceInfo { name, link_type: LinkType::ETHERNET, ..InterfaceInfo::default() };
+        ids.push(writer.interface(buffer, &described)?);
+    }
+    Ok(Format::Pcapng(writer, ids))
 }
 
 /// The wall clock in nanoseconds since 1970: what captures are stamped with.
@@ -277,10 +283,12 @@ mod tests {
     fn written(name: &str, frames: u64) -> (tempfile::TempDir, String) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name).to_str().unwrap().to_owned();
-        let mut writer = FileWriter::create(&path, "netmap:x").unwrap();
+        let mut writer = FileWriter::create(&path, &["netmap:x"]).unwrap();
         for i in 0..frames {
             let frame = vec![i as u8; 60 + (i as usize % 1400)];
-            writer.packet(1_700_000_000_000_000_000 + i, &frame, Some(Direction::Inbound)).unwrap();
+            writer
+                .packet(0, 1_700_000_000_000_000_000 + i, &frame, Some(Direction::Inbound))
+                .unwrap();
         }
         drop(writer);
         (dir, path)

@@ -16,6 +16,13 @@ pub enum Class {
     Peer,
 }
 
+/// Every code that [`OpenError::code`] and [`RunError::code`] give.
+pub const CODES: &[&str] = &[
+    "SR0101", "SR0102", "SR0103", "SR0104", "SR0105", "SR0106", "SR0107", "SR0108", "SR0109",
+    "SR0110", "SR0111", "SR0112", "SR0199", "SR0201", "SR0202", "SR0203", "SR0401", "SR0402",
+    "SR0499",
+];
+
 /// A port could not be opened.
 #[derive(Debug)]
 pub struct OpenError {

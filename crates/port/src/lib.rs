@@ -19,6 +19,7 @@
 
 mod clock;
 mod error;
+mod gather;
 mod info;
 mod options;
 mod port;
@@ -32,11 +33,12 @@ pub mod iface;
 pub mod middleware;
 pub mod netlink;
 pub mod null;
+pub mod packet;
 pub mod pcap;
 pub mod pipe;
 
 pub use clock::{Nanos, now, sleep_until};
-pub use error::{Class, OpenCause, OpenError, RunCause, RunError};
+pub use error::{CODES, Class, OpenCause, OpenError, RunCause, RunError};
 pub use info::{Caps, Mode, PortInfo};
 pub use options::{Needs, OpenOptions, XdpMode};
 pub use port::{Port, forward};

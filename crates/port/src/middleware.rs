@@ -5,5 +5,5 @@ mod fault;
 mod observe;
 
 pub use capture::Capture;
-pub use fault::{Faults, inject};
+pub use fault::{Faults, LAYERS, inject};
 pub use observe::{Direction, Observer, observe};

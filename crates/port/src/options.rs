@@ -27,6 +27,8 @@ pub struct OpenOptions {
     pub buf_size: u32,
     /// Buffers to keep free in such a region for the program's own use.
     pub extra_bufs: u32,
+    /// How many times each port's own needs to keep free for what it will be wrapped in.
+    pub layers: u32,
     /// Pages of such a region.
     pub huge: HugePages,
     /// Ways to use the port: a capture is read for rx only, written for tx only, and for both
@@ -54,6 +56,7 @@ impl Default for OpenOptions {
             slots: 1024,
             buf_size: 2048,
             extra_bufs: 0,
+            layers: 0,
             huge: HugePages::Try,
             direction: Interest::BOTH,
             xdp: XdpMode::Best,
@@ -82,6 +85,17 @@ impl Needs {
     pub fn pairs(queues: u32, slots: u32) -> Self {
         let ring = slipring_ring::ring_bytes(slots).next_multiple_of(128);
         Self { ring_bytes: 2 * ring * u64::from(queues), bufs: 2 * slots * queues }
+    }
+}
+
+impl std::ops::Mul<u32> for Needs {
+    type Output = Self;
+
+    fn mul(self, times: u32) -> Self {
+        Self {
+            ring_bytes: self.ring_bytes * u64::from(times),
+            bufs: self.bufs.saturating_mul(times),
+        }
     }
 }
 

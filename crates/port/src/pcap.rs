@@ -46,7 +46,7 @@ pub fn open(
         let reader = FileReader::open(path).map_err(failed)?;
         (Side::Read(reader), Pair::absent(region, 0), Pair::create(region, 0, options.slots))
     } else {
-        let writer = FileWriter::create(path, shown).map_err(failed)?;
+        let writer = FileWriter::create(path, &[shown]).map_err(failed)?;
         (Side::Write(writer), Pair::create(region, 0, options.slots), Pair::absent(region, 0))
     };
     let (tx, rx) = (tx.map_err(ring_failed)?, rx.map_err(ring_failed)?);
@@ -171,7 +171,7 @@ impl Queue for PcapQueue {
             if !slot.flags.has(SlotFlags::MOREFRAG) {
                 sum += Traffic { packets: 1, bytes: self.packet.len() as u64 };
                 writer
-                    .packet(time, &self.packet, None)
+                    .packet(0, time, &self.packet, None)
                     .map_err(|error| RunError::system(&self.name, "write the capture", error))?;
                 self.packet.clear();
             }

@@ -13,15 +13,23 @@ pub struct Capture {
     file: Arc<Mutex<FileWriter>>,
     /// Wall clock minus monotonic clock.
     epoch: u64,
+    /// Which of the file's interfaces the frames are from.
+    interface: usize,
     packet: Vec<u8>,
 }
 
 impl Capture {
-    /// Captures into `file`.
+    /// Captures into `file`, as of its first interface.
     #[must_use]
     pub fn new(file: FileWriter) -> Self {
         let epoch = wall_clock().saturating_sub(now());
-        Self { file: Arc::new(Mutex::new(file)), epoch, packet: Vec::new() }
+        Self { file: Arc::new(Mutex::new(file)), epoch, interface: 0, packet: Vec::new() }
+    }
+
+    /// Captures into the same file, as of its `interface`-th interface.
+    #[must_use]
+    pub fn of_interface(&self, interface: usize) -> Self {
+        Self { interface, packet: Vec::new(), ..self.clone() }
     }
 }
 
@@ -45,7 +53,7 @@ impl Observer for Capture {
         };
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let packet = if self.packet.is_empty() { bytes } else { &self.packet };
-        let written = file.packet(self.epoch + time, packet, Some(direction));
+        let written = file.packet(self.interface, self.epoch + time, packet, Some(direction));
         self.packet.clear();
         written.map_err(|error| {
             RunError::system(format!("pcap:{}", file.path()), "write the capture", error)

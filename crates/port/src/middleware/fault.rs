@@ -30,6 +30,10 @@ pub struct Faults {
     pub seed: u64,
 }
 
+/// How many times a port's own needs its faults take: front rings, and spare buffers for two
+/// rings' worth of delayed frames each way. For [`crate::OpenOptions::layers`].
+pub const LAYERS: u32 = 3;
+
 /// Wraps queue number `index` of port `name` so that `faults` happen to its frames.
 ///
 /// # Errors
