@@ -65,6 +65,7 @@ impl Classic {
     }
 
     /// Reads the record at the start of `rest`.
+    #[inline]
     pub(crate) fn advance<'b>(
         &self,
         rest: &'b [u8],
@@ -92,6 +93,7 @@ impl Classic {
 }
 
 impl Unit {
+    #[inline]
     fn to_ns(self, seconds: u32, fraction: u32, offset: u64) -> Result<u64, PcapError> {
         if fraction >= self.per_second {
             return Err(PcapError::Fraction { offset, found: fraction, limit: self.per_second });
@@ -102,6 +104,7 @@ impl Unit {
 }
 
 /// Refuses lengths that no capture has, before anyone waits for that many bytes.
+#[inline]
 pub(crate) fn check_lengths(captured: u32, original: u32, offset: u64) -> Result<(), PcapError> {
     if captured > MAX_PACKET_LEN {
         return Err(PcapError::PacketLength { offset, found: captured });

@@ -131,6 +131,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`PcapError`] if the file is broken at [`Self::offset`]; nothing behind it can be read.
+    #[inline]
     pub fn decode<'b>(&mut self, buffer: &'b [u8]) -> Result<Decoded<'b>, PcapError> {
         let mut consumed = 0;
         loop {
@@ -169,6 +170,7 @@ impl Decoder {
     }
 
     /// Takes one step; whatever it skips has a length above zero.
+    #[inline]
     fn advance<'b>(&mut self, rest: &'b [u8]) -> Result<Advance<'b>, PcapError> {
         match &mut self.format {
             Format::Unknown => self.begin(rest),

@@ -198,6 +198,7 @@ impl<'b> Block<'b> {
         Ok(Interface { name: name.into_owned(), link_type, snaplen, fcs_len, clock })
     }
 
+    #[inline]
     fn enhanced(&self, interfaces: &[Interface]) -> Result<Advance<'b>, PcapError> {
         let Some([interface, high, low, captured, original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 32 for a packet"));
@@ -214,6 +215,7 @@ impl<'b> Block<'b> {
         self.timed(interfaces, u32::from(interface), [high, low, captured, original])
     }
 
+    #[inline]
     fn timed(
         &self,
         interfaces: &[Interface],
@@ -260,6 +262,7 @@ impl<'b> Block<'b> {
         Ok(Advance::Packet(self.total as usize, packet))
     }
 
+    #[inline]
     fn interface_of<'i>(
         &self,
         interfaces: &'i [Interface],
@@ -271,12 +274,14 @@ impl<'b> Block<'b> {
     }
 
     /// `captured` is at most [`MAX_PACKET_LEN`], so the sum cannot wrap.
+    #[inline]
     fn data(&self, start: usize, captured: u32) -> Result<&'b [u8], PcapError> {
         debug_assert!(captured <= MAX_PACKET_LEN);
         let too_short = self.too_short("room for the packet's captured bytes");
         self.body.get(start..start + captured as usize).ok_or(too_short)
     }
 
+    #[inline]
     fn options(&self, start: usize) -> Result<Options<'b>, PcapError> {
         let bytes = self.body.get(start..).unwrap_or_default();
         Options::check(self.endian, bytes, self.offset)
@@ -291,6 +296,7 @@ fn is_looked_into(kind: u32) -> bool {
     matches!(kind, SECTION_HEADER | INTERFACE | ENHANCED_PACKET | PACKET | SIMPLE_PACKET)
 }
 
+#[inline]
 fn check_total(total: u32, offset: u64) -> Result<(), PcapError> {
     if (total as usize) < MIN_LEN || !total.is_multiple_of(4) {
         let expected = "a multiple of 4, at least 12";
@@ -299,6 +305,7 @@ fn check_total(total: u32, offset: u64) -> Result<(), PcapError> {
     Ok(())
 }
 
+#[inline]
 fn check_trailer(endian: Endian, trailer: &[u8], start: u32, offset: u64) -> Result<(), PcapError> {
     match endian.words(trailer) {
         Some([end]) if end == start => Ok(()),

@@ -30,6 +30,7 @@ impl<'b> Options<'b> {
     pub(crate) const NONE: Self = Self { endian: Endian::Little, bytes: &[] };
 
     /// Walks the list once, so that iteration can rely on it.
+    #[inline]
     pub(crate) fn check(endian: Endian, bytes: &'b [u8], offset: u64) -> Result<Self, PcapError> {
         let mut options = Self { endian, bytes };
         while let Some((code, len)) = options.head() {
@@ -61,12 +62,14 @@ impl<'b> Options<'b> {
     }
 
     /// Number and length of the next option, unless the list ends here.
+    #[inline]
     fn head(&self) -> Option<(u16, usize)> {
         let (code, len) = self.endian.halves(self.bytes)?;
         (code != END).then_some((code, usize::from(len)))
     }
 
     /// Moves past an option of `len` bytes.
+    #[inline]
     fn advance(&mut self, len: usize) -> Option<&'b [u8]> {
         let value = self.bytes.get(4..4 + len)?;
         // The last option of a list that has no end mark may lack its padding.

@@ -38,6 +38,7 @@ impl<'b> Reader<'b> {
         self.decoder.interfaces()
     }
 
+    #[inline]
     fn step(&mut self) -> Result<Option<Packet<'b>>, PcapError> {
         let decoded = self.decoder.decode(self.rest)?;
         self.rest = &self.rest[decoded.consumed..];
@@ -51,6 +52,7 @@ impl<'b> Reader<'b> {
 impl<'b> Iterator for Reader<'b> {
     type Item = Result<Packet<'b>, PcapError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
             return None;

@@ -34,6 +34,7 @@ impl PcapWriter {
     ///
     /// # Errors
     /// [`WriteError`] if the format cannot hold it; nothing is appended then.
+    #[inline]
     pub fn packet(
         &self,
         out: &mut Vec<u8>,
@@ -58,6 +59,7 @@ pub(crate) fn effective_snaplen(snaplen: u32) -> u32 {
 }
 
 /// What of `data` is written.
+#[inline]
 pub(crate) fn cut(data: &[u8], original: u32, snaplen: u32) -> Result<&[u8], WriteError> {
     let captured = data.len();
     if captured > original as usize {

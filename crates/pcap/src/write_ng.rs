@@ -180,6 +180,7 @@ impl PcapngWriter {
     ///
     /// # Errors
     /// [`WriteError`] if the format cannot hold it; nothing is appended then.
+    #[inline]
     pub fn packet(&self, out: &mut Vec<u8>, record: &PacketRecord<'_>) -> Result<(), WriteError> {
         let snaplen = self.snaplen(record.interface)?;
         let data = cut(record.data, record.orig_len, snaplen)?;
@@ -220,6 +221,7 @@ impl PcapngWriter {
 }
 
 impl PacketRecord<'_> {
+    #[inline]
     fn options(&self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         let mut options = OptionList::new(out);
         if let Some(direction) = self.direction {
@@ -241,6 +243,7 @@ impl PacketRecord<'_> {
 }
 
 /// Appends a block around what `body` appends, or nothing if that fails.
+#[inline]
 fn block(
     out: &mut Vec<u8>,
     kind: u32,
@@ -258,6 +261,7 @@ fn block(
     Ok(())
 }
 
+#[inline]
 fn words<const N: usize>(out: &mut Vec<u8>, words: [u32; N]) {
     for word in words {
         out.extend(word.to_le_bytes());
@@ -285,6 +289,7 @@ impl<'o> OptionList<'o> {
         Self { out, is_empty: true }
     }
 
+    #[inline]
     fn value(&mut self, code: u16, value: &[u8]) -> Result<(), WriteError> {
         let too_long = WriteError::OptionTooLong { code, len: value.len() };
         let len = u16::try_from(value.len()).map_err(|_| too_long)?;
