@@ -3,14 +3,15 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo, LinkMessage,
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute,
+    LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
@@ -53,7 +54,12 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel's: `AlreadyExists`, `PermissionDenied`, …
-    pub fn add_veth(&self, name: &str, peer: &str, peer_netns: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    pub fn add_veth(
+        &self,
+        name: &str,
+        peer: &str,
+        peer_netns: Option<BorrowedFd<'_>>,
+    ) -> io::Result<()> {
         let mut other = named(peer);
         other.attributes.push(no_addresses());
         if let Some(netns) = peer_netns {
@@ -119,7 +125,8 @@ impl Netlink {
             IpAddr::V4(_) => AddressFamily::Inet,
             IpAddr::V6(_) => AddressFamily::Inet6,
         };
-        message.attributes = vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
+        message.attributes =
+            vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
@@ -158,10 +165,13 @@ impl Netlink {
             let (datagram, _) = self.socket.recv_from_full()?;
             let mut rest = &datagram[..];
             while !rest.is_empty() {
-                let packet = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
+                let packet = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest)
+                    .map_err(io::Error::other)?;
                 match packet.payload {
                     NetlinkPayload::Done(_) => return Ok(()),
-                    NetlinkPayload::Error(answer) if answer.code.is_some() => return Err(answer.to_io()),
+                    NetlinkPayload::Error(answer) if answer.code.is_some() => {
+                        return Err(answer.to_io());
+                    }
                     NetlinkPayload::Error(_) => return Ok(()),
                     NetlinkPayload::InnerMessage(message) => each(message),
                     _ => {}
@@ -171,6 +181,37 @@ impl Netlink {
                 rest = rest.get(len..).unwrap_or_default();
             }
         }
+    }
+}
+
+/// Tells of changes to links: readable after each.
+#[derive(Debug)]
+pub struct LinkEvents {
+    socket: Socket,
+}
+
+impl LinkEvents {
+    /// Subscribes.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn open() -> io::Result<Self> {
+        const RTMGRP_LINK: u32 = 1;
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind(&SocketAddr::new(0, RTMGRP_LINK))?;
+        socket.set_non_blocking(true)?;
+        Ok(Self { socket })
+    }
+
+    /// Forgets the events so far.
+    pub fn clear(&self) {
+        while self.socket.recv_from_full().is_ok() {}
+    }
+}
+
+impl AsFd for LinkEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -1,0 +1,221 @@
+//! `slipring bridge`: joins two ports, or a NIC and the host's stack.
+
+mod engine;
+
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use slipring_abi::name::{PortName, Rings};
+use slipring_cli::report::{NoExtra, Sample};
+use slipring_cli::units::{Span, human};
+use slipring_cli::{Classic, Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_port::{Patience, Port, now};
+use std::os::fd::AsFd;
+
+use crate::meter::{Interval, Meter, bps, pps};
+use crate::opening::{self, Opening};
+use crate::workers::{Task, Workers};
+use engine::{Lane, Pass};
+
+/// The command.
+pub(crate) const VERB: Verb = Verb { name: "bridge", classic: &[CLASSIC], command, plan };
+
+/// netmap's bridge: 1 for any failure.
+const CLASSIC: Classic = Classic { name: "bridge", status: |exit| u8::from(exit != Exit::Done) };
+
+/// What was asked for.
+struct Plan {
+    ports: Vec<PortName>,
+    opening: Opening,
+    burst: u32,
+    copy: bool,
+    turn_back: bool,
+    threads: u32,
+    link_wait: Duration,
+    period: Option<Duration>,
+    duration: Option<Duration>,
+}
+
+fn command() -> Command {
+    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let millis = |text: &str| Span::parse(text, Duration::from_millis(1));
+    let command = Command::new("bridge").about("Join two ports, or a NIC and the host's stack").args([
+        flags::port().action(ArgAction::Append).value_parser(PortName::parse_classic).help("Port, once or twice; one alone is joined to its host's stack"),
+        Arg::new("words")
+            .value_name(flags::PORT_VALUE)
+            .num_args(0..=3)
+            .help("The same, without -i; a third word is the burst"),
+        Arg::new("burst")
+            .short('b')
+            .long("burst")
+            .value_name("SLOTS")
+            .default_value("1024")
+            .value_parser(clap::value_parser!(u32).range(1..=65_536))
+            .help("Slots moved at most at a time"),
+        Arg::new("copy").short('c').long("copy").action(ArgAction::SetTrue).help("Copy frames, never exchange buffers"),
+        Arg::new("loopback")
+            .short('L')
+            .long("loopback")
+            .action(ArgAction::SetTrue)
+            .help("Send frames of the one port back where they came from"),
+        Arg::new("wait")
+            .short('w')
+            .long("wait")
+            .value_name("TIME")
+            .value_parser(seconds)
+            .help("Wait this long for the links to come up [default unit: s]"),
+        Arg::new("threads")
+            .short('p')
+            .long("threads")
+            .value_name("N")
+            .default_value("1")
+            .value_parser(clap::value_parser!(u32).range(1..=1024))
+            .help("Threads; queues are dealt out among them"),
+        Arg::new("period")
+            .short('T')
+            .long("period")
+            .value_name("TIME")
+            .default_value("1000")
+            .value_parser(millis)
+            .help("Report this often; 0 for the summary only [default unit: ms]"),
+        Arg::new("duration")
+            .short('t')
+            .long("duration")
+            .value_name("TIME")
+            .value_parser(seconds)
+            .help("Stop after this long [default unit: s]"),
+    ]);
+    flags::configuration(flags::reporting(opening::flags(command)))
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let plan = Plan::of(matches)?;
+    Ok(Box::new(move |session| plan.run(session)))
+}
+
+impl Plan {
+    fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let mut ports: Vec<PortName> = matches.get_many("interface").into_iter().flatten().cloned().collect();
+        let mut burst = matches.get_one("burst").copied().unwrap_or(1024);
+        for (i, word) in matches.get_many::<String>("words").into_iter().flatten().enumerate() {
+            match word.parse() {
+                Ok(number) if i == 2 => burst = number,
+                _ => ports.push(PortName::parse_classic(word)?),
+            }
+        }
+        let turn_back = matches.get_flag("loopback");
+        let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        Ok(Self {
+            ports: complete(ports, turn_back)?,
+            opening: Opening::of(matches),
+            burst,
+            copy: matches.get_flag("copy"),
+            turn_back,
+            threads: matches.get_one("threads").copied().unwrap_or(1),
+            link_wait: span("wait").unwrap_or_default(),
+            period: span("period").filter(|period| !period.is_zero()),
+            duration: span("duration"),
+        })
+    }
+
+    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let signals = Signals::install()?;
+        opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
+        let ports = self.opening.open(&self.ports)?;
+        let mut meter = Meter::new(&ports);
+        session.reporter.start(None, "monotonic", &meter.reports())?;
+        self.announce(session, &ports)?;
+        let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
+        let workers = Workers::start(self.tasks(ports))?;
+        let watched = workers.watch(&signals, self.period, deadline, |interim| {
+            let (elapsed, time) = (meter.elapsed(), self.period.unwrap_or(Duration::from_secs(1)));
+            let text = line(&meter.intervals(), elapsed, time);
+            let sample = sample(&meter);
+            if interim { session.reporter.interim(&sample, text) } else { session.reporter.interval(&sample, text) }
+        });
+        let ended = workers.finish();
+        session.reporter.end(&sample(&meter), summary(&meter))?;
+        watched?;
+        ended?;
+        Ok(Exit::Done)
+    }
+
+    /// netmap's bridge says on start whether it can exchange buffers.
+    fn announce(&self, session: &mut Session<'_>, ports: &[Port]) -> Result<(), Failure> {
+        if session.reporter.format() != Format::Text {
+            return Ok(());
+        }
+        // Ports that are opened together lie in one region.
+        let swap = !self.copy && !ports.is_empty();
+        session.reporter.say(format_args!("zerocopy {}supported", if swap { "" } else { "NOT " }))?;
+        session.reporter.say("Ready to go")
+    }
+
+    /// Deals the queues out among the threads: a frame's two queues are always one thread's.
+    fn tasks(&self, ports: Vec<Port>) -> Vec<Task> {
+        let most = ports.iter().map(|port| port.queues.len() as u32).min().unwrap_or(1);
+        let threads = self.threads.min(most).max(1) as usize;
+        let pass: Pass = if self.copy { slipring_ring::copy } else { slipring_ring::forward };
+        let mut lanes: Vec<_> = (0..threads).map(|_| [Vec::new(), Vec::new()]).collect();
+        for (side, port) in ports.into_iter().enumerate() {
+            for (i, queue) in port.queues.into_iter().enumerate() {
+                lanes[i % threads][side].push(queue);
+            }
+        }
+        let (burst, patience) = (self.burst, self.opening.patience);
+        lanes.into_iter().map(|[left, right]| task(Lane::new(left, right, burst, pass), patience)).collect()
+    }
+}
+
+fn task(mut lane: Lane, patience: Patience) -> Task {
+    Box::new(move |stop| lane.run(patience, stop.flag(), stop.bell.as_fd()))
+}
+
+/// One port alone is joined to the host's side of its interface.
+fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, Failure> {
+    match (ports.len(), turn_back) {
+        (1, true) | (2, false) => Ok(ports),
+        (1, false) => {
+            let mut host = ports[0].clone();
+            host.rings = Rings::Host;
+            // The host's way first, so that no frame of the host is lost in between.
+            ports.push(host);
+            Ok(ports)
+        }
+        (2, true) => Err(opening::wrong_ports("--loopback takes one port", "leave the second port out")),
+        (0, _) => Err(opening::wrong_ports("no port is given", "name two: slipring bridge netmap:eth0 netmap:eth1")),
+        _ => Err(opening::wrong_ports("more than two ports are given", "name two")),
+    }
+}
+
+fn sample(meter: &Meter) -> Sample<NoExtra> {
+    Sample {
+        elapsed: meter.elapsed(),
+        ports: meter.reports(),
+        in_flight: meter.in_flight(),
+        copies: 0,
+        extra: NoExtra {},
+    }
+}
+
+/// `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0   netmap:b …`
+fn line(intervals: &[Interval], elapsed: Duration, time: Duration) -> String {
+    let mut text = format!("{:6.1}s", elapsed.as_secs_f64());
+    for Interval { name, change } in intervals {
+        let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
+        text += &format!("  {name} rx {rx} tx {tx} {} drop {}", bps(change.tx.bytes, time), change.dropped);
+    }
+    text
+}
+
+fn summary(meter: &Meter) -> String {
+    let mut text = format!("{} in all", human::span(meter.elapsed()));
+    for port in meter.reports() {
+        let (rx, tx) = (port.rx.packets, port.tx.packets);
+        text += &format!("\n{}: received {rx} packets, sent {tx} packets", port.name);
+        for (cause, count) in &port.drops {
+            text += &format!(", dropped {count} ({cause})");
+        }
+    }
+    text
+}

@@ -1,0 +1,140 @@
+//! The forwarding loop: the heart of `slipring bridge`.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
+use slipring_ring::{TxRing, RxRing};
+
+/// How frames pass from ring to ring: [`slipring_ring::forward`] or [`slipring_ring::copy`].
+pub(crate) type Pass = fn(&mut RxRing, &mut TxRing, u32) -> u32;
+
+/// What one thread forwards: the queues of two sides that fell to it. One side that is empty
+/// means that the other one's frames go back where they came from.
+pub(crate) struct Lane {
+    /// Queues of the first port.
+    left: Vec<Box<dyn Queue>>,
+    /// Queues of the second port.
+    right: Vec<Box<dyn Queue>>,
+    /// Slots moved at most at a time.
+    burst: u32,
+    /// Swap or copy.
+    pass: Pass,
+    /// What each queue waits for, left ones first.
+    wants: Vec<Interest>,
+}
+
+/// How often a thread fetches the drop counts that the kernel keeps.
+const STATS_PERIOD: Nanos = 500_000_000;
+
+impl Lane {
+    /// A lane over these queues; `right` may be empty.
+    pub(crate) fn new(left: Vec<Box<dyn Queue>>, right: Vec<Box<dyn Queue>>, burst: u32, pass: Pass) -> Self {
+        let wants = vec![Interest::RX; left.len() + right.len()];
+        Self { left, right, burst, pass, wants }
+    }
+
+    /// Forwards until `stop` is set; `wake` becomes readable then.
+    pub(crate) fn run(&mut self, patience: Patience, stop: &AtomicBool, wake: BorrowedFd<'_>) -> Result<(), RunError> {
+        let failed = |error| RunError::system("bridge", "wait for frames", error);
+        let queues = self.left.iter().chain(&self.right).map(AsRef::as_ref);
+        let mut waiter = Waiter::new(queues, patience).map_err(failed)?;
+        waiter.also(wake).map_err(failed)?;
+        let mut next_stats = 0;
+        while !stop.load(Ordering::Relaxed) {
+            self.make_wishes();
+            waiter.wait(self, Some(Duration::from_millis(500)))?;
+            while self.step()? > 0 && !stop.load(Ordering::Relaxed) {}
+            if now() >= next_stats {
+                self.update_stats();
+                next_stats = now() + STATS_PERIOD;
+            }
+        }
+        self.drain()
+    }
+
+    /// Moves one burst each way; returns how many slots were moved.
+    fn step(&mut self) -> Result<u32, RunError> {
+        if self.right.is_empty() {
+            return self.left.iter_mut().map(|queue| turn_back(&mut **queue, self.burst, self.pass)).sum();
+        }
+        let there = cross(&mut self.left, &mut self.right, self.burst, self.pass)?;
+        let back = cross(&mut self.right, &mut self.left, self.burst, self.pass)?;
+        Ok(there + back)
+    }
+
+    fn make_wishes(&mut self) {
+        self.wants.fill(Interest::RX);
+        let (left_wants, right_wants) = self.wants.split_at_mut(self.left.len());
+        if self.right.is_empty() {
+            for (queue, want) in self.left.iter_mut().zip(left_wants) {
+                let rings = queue.rings();
+                let blocked = rings.rx.avail() > 0 && rings.tx.avail() == 0;
+                *want = if blocked { Interest::TX } else { Interest::RX };
+            }
+            return;
+        }
+        wish(&mut self.left, &mut self.right, left_wants, right_wants);
+        wish(&mut self.right, &mut self.left, right_wants, left_wants);
+    }
+
+    /// Lets frames that are on their way out leave, for a bounded time.
+    fn drain(&mut self) -> Result<(), RunError> {
+        let until = now() + 100_000_000;
+        for queue in self.left.iter_mut().chain(&mut self.right) {
+            queue.tx_sync()?;
+            while queue.rings().tx.with_driver() > 0 && now() < until {
+                queue.tx_sync()?;
+            }
+        }
+        self.update_stats();
+        Ok(())
+    }
+
+    fn update_stats(&mut self) {
+        self.left.iter_mut().chain(&mut self.right).for_each(|queue| queue.update_stats());
+    }
+}
+
+/// Queue `i` of one side feeds queue `i` of the other, modulo their number.
+fn cross(from: &mut [Box<dyn Queue>], to: &mut [Box<dyn Queue>], burst: u32, pass: Pass) -> Result<u32, RunError> {
+    let outputs = to.len();
+    let mut moved = 0;
+    for (i, source) in from.iter_mut().enumerate() {
+        let target = &mut to[i % outputs];
+        source.rx_sync()?;
+        let count = pass(source.rings().rx, target.rings().tx, burst);
+        if count > 0 || target.rings().tx.with_driver() > 0 {
+            target.tx_sync()?;
+        }
+        moved += count;
+    }
+    Ok(moved)
+}
+
+fn turn_back(queue: &mut dyn Queue, burst: u32, pass: Pass) -> Result<u32, RunError> {
+    queue.rx_sync()?;
+    let rings = queue.rings();
+    let count = pass(rings.rx, rings.tx, burst);
+    queue.tx_sync()?;
+    Ok(count)
+}
+
+/// A lane's queues with what each is waiting for.
+impl WaitSet for Lane {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        let queues = self.left.iter_mut().chain(&mut self.right);
+        queues.zip(&self.wants).try_for_each(|(queue, &interest)| visit(&mut **queue, interest))
+    }
+}
+
+/// Waits for frames, or, where frames wait for a full ring, for that ring's free slots.
+fn wish(from: &mut [Box<dyn Queue>], to: &mut [Box<dyn Queue>], from_wants: &mut [Interest], to_wants: &mut [Interest]) {
+    for (i, source) in from.iter_mut().enumerate() {
+        let j = i % to.len();
+        let blocked = source.rings().rx.avail() > 0 && to[j].rings().tx.avail() == 0;
+        from_wants[i].rx = !blocked;
+        to_wants[j].tx |= blocked;
+    }
+}

@@ -1,0 +1,130 @@
+//! Reads the counters of running queues and puts them into reports.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipring_cli::report::{PortReport, Traffic};
+use slipring_cli::units::human;
+use slipring_port::{Counters, Nanos, Port, PortInfo, Snapshot, now};
+
+/// The counters of a command's ports; workers write them, this reads.
+pub(crate) struct Meter {
+    start: Nanos,
+    ports: Vec<Metered>,
+}
+
+struct Metered {
+    info: PortInfo,
+    queues: Vec<Arc<Counters>>,
+    last: Snapshot,
+}
+
+/// One port over one interval.
+pub(crate) struct Interval {
+    /// The port's name.
+    pub(crate) name: String,
+    /// What changed.
+    pub(crate) change: Change,
+}
+
+/// What changed between two snapshots.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Change {
+    /// Packets received.
+    pub(crate) rx: slipring_port::Traffic,
+    /// Packets sent.
+    pub(crate) tx: slipring_port::Traffic,
+    /// Packets dropped, for whatever cause.
+    pub(crate) dropped: u64,
+}
+
+impl Meter {
+    /// Starts the clock over these ports.
+    pub(crate) fn new<'p>(ports: impl IntoIterator<Item = &'p Port>) -> Self {
+        let metered = |port: &Port| Metered {
+            info: port.info.clone(),
+            queues: port.queues.iter().map(|queue| queue.counters().clone()).collect(),
+            last: Snapshot::default(),
+        };
+        Self { start: now(), ports: ports.into_iter().map(metered).collect() }
+    }
+
+    /// Time since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        Duration::from_nanos(now() - self.start)
+    }
+
+    /// Totals since the start, a report per port.
+    pub(crate) fn reports(&self) -> Vec<PortReport> {
+        self.ports.iter().map(Metered::report).collect()
+    }
+
+    /// Totals since the start of the `i`-th port.
+    pub(crate) fn total(&self, i: usize) -> Snapshot {
+        self.ports[i].snapshot()
+    }
+
+    /// Frames submitted to some port and not completed.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.ports.iter().map(|port| port.snapshot().in_flight).sum()
+    }
+
+    /// What changed since the last call, per port.
+    pub(crate) fn intervals(&mut self) -> Vec<Interval> {
+        self.ports.iter_mut().map(Metered::interval).collect()
+    }
+}
+
+impl Metered {
+    fn snapshot(&self) -> Snapshot {
+        let mut sum = Snapshot::default();
+        self.queues.iter().for_each(|queue| sum += queue.snapshot());
+        sum
+    }
+
+    fn interval(&mut self) -> Interval {
+        let (now, last) = (self.snapshot(), self.last);
+        self.last = now;
+        Interval { name: self.info.name.clone(), change: Change::between(&last, &now) }
+    }
+
+    fn report(&self) -> PortReport {
+        let sum = self.snapshot();
+        let traffic = |t: slipring_port::Traffic| Traffic { packets: t.packets, bytes: t.bytes };
+        PortReport {
+            name: self.info.name.clone(),
+            kind: self.info.kind.to_owned(),
+            mode: self.info.mode.to_string().trim_start().to_owned(),
+            driver: self.info.mode.get("driver").map(str::to_owned),
+            rx: traffic(sum.rx),
+            tx: traffic(sum.tx),
+            drops: sum.drops().map(|(cause, count)| (cause.name().to_owned(), count)).collect(),
+        }
+    }
+}
+
+impl Change {
+    /// From `before` to `after`.
+    pub(crate) fn between(before: &Snapshot, after: &Snapshot) -> Self {
+        let minus = |a: slipring_port::Traffic, b: slipring_port::Traffic| slipring_port::Traffic {
+            packets: a.packets - b.packets,
+            bytes: a.bytes - b.bytes,
+        };
+        let dropped = |snapshot: &Snapshot| snapshot.drops().map(|(_, count)| count).sum::<u64>();
+        Self {
+            rx: minus(after.rx, before.rx),
+            tx: minus(after.tx, before.tx),
+            dropped: dropped(after).saturating_sub(dropped(before)),
+        }
+    }
+}
+
+/// Packets per second, as text.
+pub(crate) fn pps(packets: u64, time: Duration) -> String {
+    human::packets_per_sec(packets as f64 / time.as_secs_f64().max(1e-9))
+}
+
+/// Bits per second of frames without CRC, preamble and gap, as text.
+pub(crate) fn bps(bytes: u64, time: Duration) -> String {
+    human::bits_per_sec(bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9))
+}

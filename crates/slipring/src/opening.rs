@@ -1,0 +1,181 @@
+//! The flags by which every command opens ports, and what may be wrapped around them.
+
+use std::time::Duration;
+
+use std::os::fd::AsFd;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use slipring_abi::name::PortName;
+use slipring_cli::units::{Count, Share, Span};
+use slipring_cli::{Diagnostic, Failure, Signals, codes};
+use slipring_core::Host;
+use slipring_model::Chance;
+use slipring_port::capture::FileWriter;
+use slipring_port::middleware::{self, Capture, Faults, inject, observe};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use slipring_port::iface::Iface;
+use slipring_port::netlink::LinkEvents;
+use slipring_port::{Interest, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, now};
+use slipring_ring::HugePages;
+
+/// How the ports of one command are opened.
+#[derive(Debug, Clone)]
+pub(crate) struct Opening {
+    /// What the kinds are told.
+    pub(crate) options: OpenOptions,
+    /// How to wait for frames.
+    pub(crate) patience: Patience,
+    capture: Option<String>,
+    faults: Option<Faults>,
+}
+
+/// Adds the flags.
+pub(crate) fn flags(command: Command) -> Command {
+    let value = |id: &'static str, name: &'static str, help: &'static str| {
+        Arg::new(id).long(id).value_name(name).help(help).help_heading("Opening ports")
+    };
+    let switch = |id: &'static str, help: &'static str| {
+        Arg::new(id).long(id).action(ArgAction::SetTrue).help(help).help_heading("Opening ports")
+    };
+    command.args([
+        value("mode", "MODE", "Way into an interface; all but best refuse to fall back")
+            .value_parser(["best", "zerocopy", "native", "generic"])
+            .default_value("best"),
+        value("slots", "N", "Slots per ring").value_parser(clap::value_parser!(u32).range(64..=65_536)),
+        value("buf-size", "BYTES", "Bytes per buffer").value_parser(["2048", "4096"]).default_value("2048"),
+        switch("hugepages", "Refuse to run without 2 MiB pages"),
+        switch("shared", "Leave the interface to the host's stack as well"),
+        switch("take-over", "Allow the interface that carries the default route"),
+        switch("no-promisc", "Receive only frames for this host"),
+        value("busy-poll", "TIME", "Busy-poll the device this long per system call [default unit: us]")
+            .value_parser(|text: &str| Span::parse(text, Duration::from_micros(1))),
+        switch("spin", "Never sleep: lowest latency, a whole core per thread").conflicts_with("sleep"),
+        switch("sleep", "Never spin before sleeping"),
+        value("capture", "FILE", "Write what passes to a capture (.pcap, .pcapng)").value_hint(ValueHint::FilePath),
+        value("fault-loss", "SHARE", "Lose this share of frames on purpose").value_parser(str::parse::<Share>),
+        value("fault-corrupt", "SHARE", "Flip a bit in this share of frames").value_parser(str::parse::<Share>),
+        value("fault-delay", "TIME", "Hold every frame this long [default unit: us]")
+            .value_parser(|text: &str| Span::parse(text, Duration::from_micros(1))),
+        value("fault-seed", "N", "Seed of the faults").value_parser(str::parse::<Count>).default_value("1"),
+    ])
+}
+
+impl Opening {
+    /// What the flags say.
+    pub(crate) fn of(matches: &ArgMatches) -> Self {
+        let flag = |id: &str| matches.get_flag(id);
+        let text = |id: &str| matches.get_one::<String>(id).map(String::as_str);
+        let defaults = OpenOptions::default();
+        let busy_poll = matches.get_one::<Span>("busy-poll").map_or(0, |span| span.nanos() / 1000);
+        let options = OpenOptions {
+            slots: matches.get_one("slots").copied().unwrap_or(defaults.slots),
+            buf_size: if text("buf-size") == Some("4096") { 4096 } else { 2048 },
+            huge: if flag("hugepages") { HugePages::Require } else { HugePages::Try },
+            xdp: match text("mode") {
+                Some("zerocopy") => XdpMode::ZeroCopy,
+                Some("native") => XdpMode::Native,
+                Some("generic") => XdpMode::Generic,
+                _ => XdpMode::Best,
+            },
+            shared: flag("shared"),
+            take_over: flag("take-over"),
+            promiscuous: !flag("no-promisc"),
+            busy_poll_us: u32::try_from(busy_poll).unwrap_or(u32::MAX),
+            ..defaults
+        };
+        let patience = match (flag("spin"), flag("sleep")) {
+            (true, _) => Patience::Spin,
+            (_, true) => Patience::Sleep,
+            _ => Patience::default(),
+        };
+        Self { options, patience, capture: text("capture").map(str::to_owned), faults: faults(matches) }
+    }
+
+    /// Opens the ports, in one region, and wraps what was asked for around them.
+    pub(crate) fn open(&self, names: &[PortName]) -> Result<Vec<Port>, Failure> {
+        let mut options = self.options.clone();
+        if self.faults.is_some() {
+            options.layers = middleware::LAYERS;
+        }
+        let mut ports = Host::global().open_all(names, &options)?;
+        let capture = self.start_capture(&ports)?;
+        for (i, port) in ports.iter_mut().enumerate() {
+            if let Some(faults) = &self.faults {
+                let name = port.info.name.clone();
+                rewrap(port, |index, queue| inject(&name, index, queue, faults))?;
+            }
+            if let Some(capture) = &capture {
+                rewrap(port, |_, queue| Ok(observe(queue, Box::new(capture.of_interface(i)))))?;
+            }
+        }
+        Ok(ports)
+    }
+
+    fn start_capture(&self, ports: &[Port]) -> Result<Option<Capture>, OpenError> {
+        let Some(path) = &self.capture else { return Ok(None) };
+        let names: Vec<_> = ports.iter().map(|port| port.info.name.as_str()).collect();
+        let file = FileWriter::create(path, &names).map_err(|cause| OpenError::new(path, cause))?;
+        Ok(Some(Capture::new(file)))
+    }
+
+    /// As [`Self::open`], for a program that uses a port in one direction only.
+    pub(crate) fn towards(mut self, direction: Interest) -> Self {
+        self.options.direction = direction;
+        self
+    }
+}
+
+/// Waits until the interfaces of `ports` are up, for `time` at most, or for a signal.
+///
+/// # Errors
+/// If the kernel tells of no link changes.
+pub(crate) fn wait_for_links(ports: &[PortName], time: Duration, signals: &Signals) -> Result<(), Failure> {
+    let until = now() + time.as_nanos() as u64;
+    let events = LinkEvents::open()?;
+    while ports.iter().any(is_down) && !signals.stopping() {
+        let Some(left) = until.checked_sub(now()) else { break };
+        let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ };
+        let mut fds = [
+            PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
+        ];
+        // Interrupted or not: the links are looked at again.
+        let _ = poll(&mut fds, Some(&timeout));
+        events.clear();
+    }
+    Ok(())
+}
+
+fn is_down(name: &PortName) -> bool {
+    let interface = name.kind.names_interface() && name.pipe.is_none();
+    interface && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
+}
+
+/// The number of ports does not fit the command.
+pub(crate) fn wrong_ports(summary: &str, help: &str) -> Failure {
+    Diagnostic::new(codes::SR0002, summary).with_help(help).into()
+}
+
+/// Puts a wrapper around each queue of a port.
+fn rewrap(
+    port: &mut Port,
+    mut wrap: impl FnMut(u64, Box<dyn Queue>) -> Result<Box<dyn Queue>, OpenError>,
+) -> Result<(), OpenError> {
+    for (queue, index) in std::mem::take(&mut port.queues).into_iter().zip(0..) {
+        port.queues.push(wrap(index, queue)?);
+    }
+    Ok(())
+}
+
+fn faults(matches: &ArgMatches) -> Option<Faults> {
+    let share = |id: &str| matches.get_one::<Share>(id).map(|share| share.ppb());
+    let (loss, corruption) = (share("fault-loss"), share("fault-corrupt"));
+    let delay = matches.get_one::<Span>("fault-delay").map(|span| span.nanos());
+    if loss.is_none() && corruption.is_none() && delay.is_none() {
+        return None;
+    }
+    let chance = |ppb: Option<u64>| Chance::from_ratio(ppb.unwrap_or(0), 1_000_000_000).unwrap_or(Chance::NEVER);
+    let seed = matches.get_one::<Count>("fault-seed").map_or(1, |count| count.0);
+    Some(Faults { loss: chance(loss), corruption: chance(corruption), delay: delay.unwrap_or(0), seed })
+}
