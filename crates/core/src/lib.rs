@@ -9,11 +9,18 @@
 //!
 //! Ports opened by one [`Host::open_all`] lie in one region, so frames pass between them by
 //! exchanging buffers.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod kinds;
 mod pipes;
+#[allow(unsafe_code)]
+mod sys;
+
+pub mod listen;
+pub mod netns;
+
+pub use sys::kill_with_parent;
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,0 +1,186 @@
+//! Listens on an interface without taking anything from it: what tcpdump does.
+//!
+//! ```text
+//!   interface --in--->  stack      every frame is copied to us on its way,
+//!             <--out--             with the time at which the kernel saw it
+//! ```
+//! VLAN tags that the kernel keeps beside the frame are put back. Frames of this machine are seen
+//! as they leave its stack: with checksums and segmentation still to be done by hardware.
+//!
+//! Not for forwarding; frames that an XDP program took before the stack are not seen.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use slipring_port::iface::Iface;
+use slipring_port::{OpenCause, OpenError};
+
+use crate::sys::packet::{self, Received};
+
+/// Longest frame that is kept whole, in bytes: what the stack may send in one piece.
+const MAX_FRAME: usize = 256 << 10;
+/// Bytes of a VLAN tag.
+const TAG: usize = 4;
+/// Bytes of the two addresses, after which a tag stands.
+const ADDRESSES: usize = 12;
+
+/// An ear on an interface.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    /// On loopback each frame leaves and arrives; it is shown once.
+    loopback: bool,
+    /// Room for a tag, then the frame.
+    buffer: Vec<u8>,
+    /// Frames that found no room, so far.
+    dropped: u64,
+}
+
+/// A frame that passed.
+#[derive(Debug, Clone, Copy)]
+pub struct Heard<'l> {
+    /// When the kernel saw it, in nanoseconds since 1970.
+    pub ts_ns: u64,
+    /// Whether this machine sent it.
+    pub outgoing: bool,
+    /// Its length in bytes, without CRC.
+    pub wire_len: u32,
+    /// Its bytes, as far as they fit.
+    pub frame: &'l [u8],
+}
+
+impl Listener {
+    /// Listens on `ifname`, both ways, from now on.
+    ///
+    /// # Errors
+    /// [`OpenError`]: no such interface, not Ethernet, no CAP_NET_RAW.
+    pub fn open(ifname: &str) -> Result<Self, OpenError> {
+        Self::listen(ifname).map_err(|cause| OpenError::new(format!("packet:{ifname}"), cause))
+    }
+
+    fn listen(ifname: &str) -> Result<Self, OpenCause> {
+        let iface = Iface::find(ifname)?;
+        if !iface.ethernet {
+            return Err(OpenCause::Unsupported {
+                what: format!("listening on `{ifname}`"),
+                needs: "an interface with Ethernet frames",
+            });
+        }
+        let socket = packet::socket(iface.index).map_err(refused)?;
+        let buffer = vec![0; TAG + MAX_FRAME];
+        Ok(Self { socket, loopback: iface.loopback, buffer, dropped: 0 })
+    }
+
+    /// The next frame; `None` when there is none yet. [`Self::as_fd`] tells when there is.
+    ///
+    /// # Errors
+    /// The kernel's: ENETDOWN when the interface went down or away.
+    pub fn hear(&mut self) -> io::Result<Option<Heard<'_>>> {
+        let received = loop {
+            let Some(received) = packet::receive(self.socket.as_fd(), &mut self.buffer[TAG..])?
+            else {
+                return Ok(None);
+            };
+            if !(self.loopback && received.outgoing) {
+                break received;
+            }
+        };
+        Ok(Some(whole(&mut self.buffer, &received)))
+    }
+
+    /// Frames lost so far because nobody took them in time.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn dropped(&mut self) -> io::Result<u64> {
+        // The kernel's count starts anew with each question.
+        self.dropped += u64::from(packet::take_drops(self.socket.as_fd())?);
+        Ok(self.dropped)
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Puts the tag back that the kernel took out; the frame lies behind room for it.
+fn whole<'l>(buffer: &'l mut [u8], received: &Received) -> Heard<'l> {
+    let kept = received.len.min(buffer.len() - TAG);
+    let (start, tag_len) = match received.vlan {
+        Some(tag) if kept >= ADDRESSES => {
+            buffer.copy_within(TAG..TAG + ADDRESSES, 0);
+            buffer[ADDRESSES..ADDRESSES + TAG].copy_from_slice(&tag);
+            (0, TAG)
+        }
+        _ => (TAG, 0),
+    };
+    Heard {
+        ts_ns: received.ts_ns,
+        outgoing: received.outgoing,
+        wire_len: (received.len + tag_len) as u32,
+        frame: &buffer[start..TAG + kept],
+    }
+}
+
+fn refused(source: io::Error) -> OpenCause {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => OpenCause::Privilege {
+            what: "listen on the interface",
+            capabilities: "cap_net_raw",
+            source,
+        },
+        _ => OpenCause::System { what: "listen on the interface", source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use rustix::event::{PollFd, PollFlags, poll};
+    use slipring_port::netlink::Netlink;
+
+    use super::*;
+    use crate::netns::Netns;
+
+    #[test]
+    fn a_tag_that_was_taken_out_stands_behind_the_addresses_again() {
+        let mut buffer: Vec<u8> = (0..40).collect();
+        let tag = [0x81, 0, 0, 7];
+        let received = Received { len: 20, ts_ns: 1, outgoing: true, vlan: Some(tag) };
+        let heard = whole(&mut buffer, &received);
+        assert_eq!(heard.wire_len, 24);
+        assert_eq!(heard.frame[..12], (4..16).collect::<Vec<u8>>());
+        assert_eq!(heard.frame[12..16], tag);
+        assert_eq!(heard.frame[16..], (16..24).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn what_this_machine_sends_on_loopback_is_heard_once() {
+        let netns = match Netns::new() {
+            Ok(netns) => netns,
+            Err(error) => return println!("skipped: no network namespace: {error}"),
+        };
+        let heard = netns.run(|| {
+            Netlink::open()?.set_up(1)?;
+            let mut listener = Listener::open("lo").unwrap();
+            let socket = UdpSocket::bind("127.0.0.1:0")?;
+            for i in 0..3u8 {
+                socket.send_to(&[i; 5], socket.local_addr()?)?;
+            }
+            let mut payloads = Vec::new();
+            while payloads.len() < 3 {
+                poll(&mut [PollFd::new(&listener, PollFlags::IN)], None)?;
+                while let Some(heard) = listener.hear()? {
+                    assert!(!heard.outgoing && heard.ts_ns > 0);
+                    payloads.push(heard.frame[42..].to_vec());
+                }
+            }
+            assert_eq!(listener.dropped()?, 0);
+            Ok(payloads)
+        });
+        assert_eq!(heard.unwrap(), [vec![0; 5], vec![1; 5], vec![2; 5]]);
+    }
+}

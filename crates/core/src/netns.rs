@@ -1,0 +1,126 @@
+//! Network namespaces without names: for the demo, the doctor's trials and tests.
+//!
+//! A namespace lives as long as a descriptor or a thread holds it. There is nothing on disk, so
+//! a killed process leaves nothing behind.
+//!
+//! Not for namespaces that others made by name; `ip netns exec` enters those.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+
+use crate::sys;
+
+/// A network namespace, held by a descriptor.
+#[derive(Debug)]
+pub struct Netns {
+    fd: OwnedFd,
+}
+
+impl Netns {
+    /// Makes an empty one. The caller stays where it is.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without CAP_SYS_ADMIN; see [`become_private_user`].
+    pub fn new() -> io::Result<Self> {
+        // A thread of its own: only it changes over, and it ends here.
+        in_thread(|| {
+            become_private()?;
+            Self::current()
+        })
+    }
+
+    /// The calling thread's namespace.
+    ///
+    /// # Errors
+    /// The kernel's, when `/proc` is not there.
+    pub fn current() -> io::Result<Self> {
+        Ok(Self { fd: File::open("/proc/thread-self/ns/net")?.into() })
+    }
+
+    /// Runs `work` in a thread that is in this namespace, and waits for it. Sockets that it
+    /// makes and processes that it starts belong to the namespace, wherever they are used later.
+    ///
+    /// # Errors
+    /// Of entering, or of `work`.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        in_thread(|| {
+            self.enter()?;
+            work()
+        })
+    }
+
+    /// Moves the calling thread here, for good.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn enter(&self) -> io::Result<()> {
+        let network = Some(LinkNameSpaceType::Network);
+        Ok(rustix::thread::move_into_link_name_space(self.fd.as_fd(), network)?)
+    }
+}
+
+impl AsFd for Netns {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Moves the calling thread into a new network namespace.
+///
+/// # Errors
+/// `PermissionDenied` without CAP_SYS_ADMIN.
+pub fn become_private() -> io::Result<()> {
+    sys::unshare(UnshareFlags::NEWNET)
+}
+
+/// Moves this process into a new user namespace, in which it is root, and a new network namespace
+/// of that: what an ordinary user can do without any privilege, where the system allows it.
+///
+/// # Errors
+/// The kernel's: `InvalidInput` when the process has several threads; `PermissionDenied`, or
+/// ENOSPC, when the system does not allow it.
+pub fn become_private_user() -> io::Result<()> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    sys::unshare(UnshareFlags::NEWUSER)?;
+    // An ordinary user may map his group only after giving up to change the others.
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("0 {uid} 1"))?;
+    std::fs::write("/proc/self/gid_map", format!("0 {gid} 1"))?;
+    become_private()
+}
+
+fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    thread::scope(|scope| match scope.spawn(work).join() {
+        Ok(result) => result,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_port::netlink::Netlink;
+
+    use super::*;
+
+    fn links() -> io::Result<Vec<String>> {
+        Ok(Netlink::open()?.links()?.into_iter().map(|link| link.name).collect())
+    }
+
+    #[test]
+    fn a_new_namespace_has_only_loopback_and_the_caller_stays_outside() {
+        let outside = links().unwrap();
+        let netns = match Netns::new() {
+            Ok(netns) => netns,
+            Err(error) => return println!("skipped: no network namespace: {error}"),
+        };
+        netns.run(|| Netlink::open()?.add_veth("a", "b", None)).unwrap();
+        let mut inside = netns.run(links).unwrap();
+        inside.sort();
+        assert_eq!(inside, ["a", "b", "lo"]);
+        assert_eq!(links().unwrap(), outside);
+    }
+}
