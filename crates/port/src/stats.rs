@@ -87,6 +87,7 @@ pub struct Counters {
     rx: [AtomicU64; 2],
     tx: [AtomicU64; 2],
     in_flight: AtomicU64,
+    strays: AtomicU64,
     drops: [AtomicU64; DropCause::ALL.len()],
 }
 
@@ -122,6 +123,12 @@ impl Counters {
         self.in_flight.store(packets, Ordering::Relaxed);
     }
 
+    /// Counts completions of buffers that were not on their way: late, repeated, or not ours.
+    #[cold]
+    pub fn stray(&self) {
+        add(&self.strays, 1);
+    }
+
     /// A copy of all counters.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -133,6 +140,7 @@ impl Counters {
             rx: traffic(&self.rx),
             tx: traffic(&self.tx),
             in_flight: self.in_flight.load(Ordering::Relaxed),
+            strays: self.strays.load(Ordering::Relaxed),
             drops: std::array::from_fn(|i| self.drops[i].load(Ordering::Relaxed)),
         }
     }
@@ -152,6 +160,8 @@ pub struct Snapshot {
     pub tx: Traffic,
     /// Packets submitted and not completed.
     pub in_flight: u64,
+    /// Completions that nothing was waiting for. Other than 0, the kernel misbehaved.
+    pub strays: u64,
     drops: [u64; DropCause::ALL.len()],
 }
 
@@ -173,6 +183,7 @@ impl std::ops::AddAssign for Snapshot {
         self.rx += other.rx;
         self.tx += other.tx;
         self.in_flight += other.in_flight;
+        self.strays += other.strays;
         for (sum, count) in self.drops.iter_mut().zip(other.drops) {
             *sum += count;
         }

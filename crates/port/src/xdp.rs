@@ -1,0 +1,260 @@
+//! `xdp:IF`: AF_XDP sockets of an interface's queues.
+//!
+//! ```text
+//!   device queue --> XDP program --> socket's RX ring --> rx slots      (copied, or not: zero-copy)
+//!                                        fill ring   <-- slots that were read
+//!   device queue <-- socket's TX ring <-- tx slots
+//!                    completion ring  --> free tx slots
+//! ```
+//!
+//! The region's buffer area is the sockets' memory (UMEM): a frame arrives where slots expect it
+//! and is sent from where a program, or the rx ring of another port, left it.
+//!
+//! # Modes
+//! Zero-copy, then native with a copy, then generic (in the stack); a strict option refuses
+//! instead of going on. All queues of a port are in one mode, which [`PortInfo`] names.
+//!
+//! # What may be lost on the way in
+//! The mode line says `vlan=inband-only` where a tag that the device keeps beside the frame cannot
+//! be put back: software devices in generic mode, and devices that will not stop stripping tags.
+//! [`finish`] tells of super-frames.
+//!
+//! # Lifetime
+//! Program, promiscuity and detachment hang on descriptors: the kernel undoes them when the
+//! process dies. Offloads that were switched off for the port are put back only by dropping it.
+
+mod btf;
+mod finish;
+mod flight;
+mod layout;
+mod owner;
+mod program;
+mod queue;
+mod ring;
+mod rx;
+mod setup;
+mod socket;
+mod sys;
+mod tx;
+
+use std::sync::Arc;
+
+use slipring_ring::{Pair, Region};
+
+use crate::bpf::host;
+use crate::error::{OpenCause, OpenError};
+use crate::iface::{self, Feature, FeatureGuard, Iface};
+use crate::info::{Caps, Mode, PortInfo};
+use crate::options::{Needs, OpenOptions, XdpMode};
+use crate::port::Port;
+use finish::Finisher;
+use layout::{HEADROOM, Layout};
+use program::{Place, Vlan};
+use queue::{Device, XdpQueue};
+use setup::Opened;
+use tx::TxLimits;
+
+/// Ethernet header and two tags: what a frame may have beyond the MTU.
+const LINK_LEN: u32 = 22;
+/// Buffers per queue kept back for cutting super-frames.
+const RESERVE: u32 = 64;
+/// Most slots of a packet that is sent.
+const MAX_PARTS: u32 = 17;
+
+/// What the port takes from a region.
+///
+/// # Errors
+/// [`OpenError`] when there is no such interface or queue.
+pub fn needs(
+    name: &str,
+    ifname: &str,
+    queue: Option<u32>,
+    options: &OpenOptions,
+) -> Result<Needs, OpenError> {
+    let refused = |cause: OpenCause| OpenError::new(name, cause);
+    let iface = Iface::find(ifname).map_err(refused)?;
+    let queues = chosen_queues(&iface, queue).map_err(refused)?.len() as u32;
+    let mut needs = Needs::pairs(queues, options.slots);
+    needs.bufs += reserve(&iface, options) * queues;
+    Ok(needs)
+}
+
+/// Opens queues of an interface: `queue`, or all of them.
+///
+/// # Errors
+/// [`OpenError`], with what to try next.
+pub fn open(
+    name: &str,
+    ifname: &str,
+    queue: Option<u32>,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenError> {
+    open_interface(name, ifname, queue, region, options)
+        .map_err(|cause| OpenError::new(name, cause))
+}
+
+fn open_interface(
+    name: &str,
+    ifname: &str,
+    queue: Option<u32>,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenCause> {
+    let iface = Iface::find(ifname)?;
+    iface.require_up()?;
+    // Frames of the host arrive here too, shared or not.
+    if iface.default_route() && !options.take_over {
+        return Err(OpenCause::DefaultRoute { ifname: iface.name });
+    }
+    let numbers = chosen_queues(&iface, queue)?;
+    let all = numbers.len() as u32 == queue_count(&iface);
+    let opened = setup::open_queues(&iface, &numbers, region, options)?;
+    check_mtu(&iface, &opened, region)?;
+    let device = Arc::new(settle(&iface, &opened, all, options)?);
+    let info = info(name, &iface, &opened, &device, region, options);
+    let make = Maker { name, iface: &iface, region, options, device, mode: opened.mode };
+    let queues = numbers.into_iter().zip(opened.sockets);
+    let queues =
+        queues.map(|(number, socket)| make.queue(number, socket)).collect::<Result<_, _>>()?;
+    Ok(Port { info, queues })
+}
+
+/// Queues of a device: those that only send, or only receive, count too.
+fn queue_count(iface: &Iface) -> u32 {
+    iface.rx_queues.max(iface.tx_queues)
+}
+
+fn chosen_queues(iface: &Iface, queue: Option<u32>) -> Result<Vec<u32>, OpenCause> {
+    let queues = queue_count(iface);
+    match queue {
+        None => Ok((0..queues).collect()),
+        Some(queue) if queue < queues => Ok(vec![queue]),
+        Some(queue) => Err(OpenCause::QueueRange { ifname: iface.name.clone(), queue, queues }),
+    }
+}
+
+/// Buffers that each queue keeps back: only where super-frames may arrive.
+fn reserve(iface: &Iface, options: &OpenOptions) -> u32 {
+    let generic = matches!(options.xdp, XdpMode::Best | XdpMode::Generic);
+    if generic && iface.is_software() { RESERVE } else { 0 }
+}
+
+/// Without chains, a frame has to fit one buffer.
+fn check_mtu(iface: &Iface, opened: &Opened, region: &Region) -> Result<(), OpenCause> {
+    let limit = Layout::of(region).part() - LINK_LEN;
+    if opened.mode.chains || iface.mtu <= limit {
+        return Ok(());
+    }
+    Err(OpenCause::Mtu { ifname: iface.name.clone(), mtu: iface.mtu, limit, kind: "AF_XDP" })
+}
+
+/// What is done to the interface besides binding its queues.
+fn settle(
+    iface: &Iface,
+    opened: &Opened,
+    all: bool,
+    options: &OpenOptions,
+) -> Result<Device, OpenCause> {
+    let promisc = options.promiscuous.then(|| iface::promiscuous(iface.index)).transpose()?;
+    let detached = match (all && !options.shared).then(|| host::detach(iface.index)).transpose() {
+        // The mode line says that the host still sends.
+        Err(OpenCause::Unsupported { .. }) => None,
+        detached => detached?,
+    };
+    let features = switch_off(iface, opened.hook.place);
+    Ok(Device { detached, promisc, features, _hook: opened.hook.clone() })
+}
+
+/// Offloads of real devices that would hide what was on the wire. Software devices take
+/// theirs from the sender, which is not ours to change.
+fn switch_off(iface: &Iface, place: Place) -> FeatureGuard {
+    let coalescing: &[Feature] =
+        if place == Place::Generic { &[Feature::Gro, Feature::Lro] } else { &[] };
+    let tags: &[Feature] = if iface.is_software() { &[] } else { &[Feature::RxVlan] };
+    let off: Vec<_> = coalescing.iter().chain(tags).map(|&feature| (feature, false)).collect();
+    iface.with_features(&off)
+}
+
+/// Whether frames come with all their tags.
+fn tags_are_lost(iface: &Iface, opened: &Opened, device: &Device) -> bool {
+    let beside = iface.is_software() || device.features.refused().contains(&Feature::RxVlan);
+    beside && opened.hook.vlan == Vlan::InBand
+}
+
+fn info(
+    name: &str,
+    iface: &Iface,
+    opened: &Opened,
+    device: &Device,
+    region: &Region,
+    options: &OpenOptions,
+) -> PortInfo {
+    let zero_copy = opened.mode.zero_copy;
+    let mode = match opened.hook.place {
+        _ if zero_copy => "zerocopy",
+        Place::Native => "native",
+        Place::Generic => "generic",
+    };
+    let mut words = Mode::new()
+        .with("mode", mode)
+        .with("copy", if zero_copy { "no" } else { "yes" })
+        .with("queues", opened.sockets.len())
+        .with("slots", options.slots)
+        .with("umem", format_args!("{}MiB", region.buf_area_len().div_ceil(1 << 20)))
+        .with("pages", if region.is_huge() { "2M" } else { "4k" })
+        .with("host", if device.detached.is_some() { "detached" } else { "shared" })
+        .with("promisc", if device.promisc.is_some() { "on" } else { "off" });
+    if tags_are_lost(iface, opened, device) {
+        words = words.with("vlan", "inband-only");
+    }
+    PortInfo {
+        name: name.to_owned(),
+        kind: "xdp",
+        mode: words,
+        caps: caps(iface, opened, region),
+        mac: Some(iface.mac),
+        mtu: Some(iface.mtu),
+    }
+}
+
+fn caps(iface: &Iface, opened: &Opened, region: &Region) -> Caps {
+    let part = Layout::of(region).part();
+    let most = if opened.mode.chains { part * MAX_PARTS } else { part };
+    let max_packet = most.min(iface.mtu.saturating_add(LINK_LEN));
+    Caps { rx: true, tx: true, max_packet, max_slot: part }
+}
+
+/// Makes the queues of one port.
+struct Maker<'a> {
+    name: &'a str,
+    iface: &'a Iface,
+    region: &'a Arc<Region>,
+    options: &'a OpenOptions,
+    device: Arc<Device>,
+    mode: setup::SocketMode,
+}
+
+impl Maker<'_> {
+    fn queue(
+        &self,
+        number: u32,
+        socket: socket::Socket,
+    ) -> Result<Box<dyn crate::Queue>, OpenCause> {
+        let Self { name, iface, region, options, .. } = self;
+        let tx = Pair::create(region, number as u16, options.slots)?;
+        let rx = Pair::create(region, number as u16, options.slots)?;
+        let reserve = region.take_bufs(reserve(iface, options))?;
+        let generic = self.mode.place == Place::Generic;
+        let finisher = Finisher::new(iface.is_software(), generic, iface.mtu);
+        let limits = TxLimits {
+            packet: iface.mtu.saturating_add(LINK_LEN),
+            chains: self.mode.chains,
+            enabled: number < iface.tx_queues,
+        };
+        let parts = queue::Parts { tx, rx, reserve, finisher, limits, device: self.device.clone() };
+        Ok(Box::new(XdpQueue::start(name, socket, parts, options.busy_poll_us > 0)))
+    }
+}
+
+const _: () = assert!(HEADROOM == 256, "where regions put a buffer's data");

@@ -1,0 +1,66 @@
+//! Buffers as the kernel addresses them: bytes from the start of the buffer area.
+//!
+//! ```text
+//!   chunk k           chunk k+1
+//!   |  256  |  chunk - 256      |  256  |
+//!           ^ data of buffer k  ^       ^ data of buffer k+1
+//!           first part          tail part of a slot longer than chunk - 256
+//! ```
+//!
+//! The kernel takes no descriptor that crosses chunks, so a long slot is sent as two.
+
+use slipring_ring::{BufIdx, Region};
+
+/// Bytes of a chunk before the data: the headroom that AF_XDP gives to programs.
+pub(super) const HEADROOM: u32 = 256;
+
+/// The arithmetic of one region.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Layout {
+    shift: u32,
+    num_bufs: u32,
+}
+
+impl Layout {
+    pub(super) fn of(region: &Region) -> Self {
+        // 2048 or 4096, as `Region` makes sure.
+        Self { shift: region.buf_size().trailing_zeros(), num_bufs: region.num_bufs() }
+    }
+
+    /// Bytes of a chunk that one descriptor can name.
+    #[inline(always)]
+    pub(super) fn part(self) -> u32 {
+        (1 << self.shift) - HEADROOM
+    }
+
+    /// Where a chunk begins: what the fill ring takes.
+    #[inline(always)]
+    pub(super) fn chunk(self, buf: BufIdx) -> u64 {
+        u64::from(buf.0) << self.shift
+    }
+
+    /// Where a buffer's data begins.
+    #[inline(always)]
+    pub(super) fn data(self, buf: BufIdx) -> u64 {
+        self.chunk(buf) + u64::from(HEADROOM)
+    }
+
+    /// Where the tail part of a buffer lies; none behind the last buffer.
+    pub(super) fn tail(self, buf: BufIdx) -> Option<u64> {
+        (buf.0 + 1 < self.num_bufs).then(|| self.chunk(BufIdx(buf.0 + 1)))
+    }
+
+    /// The chunk that an address lies in, and the offset in it.
+    #[inline(always)]
+    pub(super) fn locate(self, address: u64) -> (BufIdx, u32) {
+        let offset = address & ((1 << self.shift) - 1);
+        (BufIdx((address >> self.shift) as u32), offset as u32)
+    }
+
+    /// The buffer that a completed address belongs to, whichever of its parts it is.
+    #[inline(always)]
+    pub(super) fn owner(self, address: u64) -> BufIdx {
+        let (BufIdx(chunk), offset) = self.locate(address);
+        BufIdx(chunk.wrapping_sub(u32::from(offset < HEADROOM)))
+    }
+}

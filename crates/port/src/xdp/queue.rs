@@ -1,0 +1,160 @@
+//! One queue: a socket between two pairs of rings.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use slipring_ring::{BufIdx, Pair, Rx, RxRing, Tx, TxRing};
+
+use super::finish::Finisher;
+use super::program::Hook;
+use super::rx::RxSide;
+use super::socket::{Socket, fault};
+use super::sys;
+use super::tx::{TxLimits, TxSide};
+use crate::bpf::host::HostDetached;
+use crate::error::{RunCause, RunError};
+use crate::iface::{FeatureGuard, Promisc};
+use crate::queue::{Interest, Queue, Rings, TxWait, WaitFds};
+use crate::stats::{Counters, DropCause};
+
+/// Syncs without effect between two questions whether the interface is still there.
+const IDLE_SYNCS: u32 = 1024;
+
+/// What the queues of a port hold together; undone with the last one.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) detached: Option<HostDetached>,
+    pub(super) promisc: Option<Promisc>,
+    pub(super) features: FeatureGuard,
+    pub(super) _hook: Arc<Hook>,
+}
+
+/// What a queue is made of, besides its socket.
+pub(super) struct Parts {
+    pub(super) tx: Pair<Tx>,
+    pub(super) rx: Pair<Rx>,
+    pub(super) reserve: Vec<BufIdx>,
+    pub(super) finisher: Finisher,
+    pub(super) limits: TxLimits,
+    pub(super) device: Arc<Device>,
+}
+
+/// A queue. Its fields are dropped in order: the socket first, so that the kernel lets go of the
+/// buffers, then the sides, which put those into slots, then the slots.
+#[derive(Debug)]
+pub(super) struct XdpQueue {
+    socket: Socket,
+    tx_side: TxSide,
+    rx_side: RxSide,
+    tx: TxRing,
+    rx: RxRing,
+    name: String,
+    idle: u32,
+    /// Something woke us that may not have been a frame.
+    doubt: bool,
+    busy_poll: bool,
+    counters: Arc<Counters>,
+    _device: Arc<Device>,
+}
+
+impl XdpQueue {
+    /// Gives the rx buffers to the kernel: frames arrive from here on.
+    pub(super) fn start(name: &str, mut socket: Socket, parts: Parts, busy_poll: bool) -> Self {
+        let Parts { tx, rx, reserve, finisher, limits, device } = parts;
+        let counters = Arc::<Counters>::default();
+        let rx_side =
+            RxSide::start(rx.kern, &mut socket.rx, reserve, finisher, counters.clone());
+        Self {
+            tx_side: TxSide::new(tx.kern, limits, counters.clone()),
+            rx_side,
+            socket,
+            tx: tx.app,
+            rx: rx.app,
+            name: name.to_owned(),
+            idle: 0,
+            doubt: false,
+            busy_poll,
+            counters,
+            _device: device,
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self) -> Result<(), RunCause> {
+        let arrived = self.rx_side.sync(&mut self.socket.rx)?;
+        if self.socket.rx.fill.needs_wakeup() || (self.busy_poll && !arrived) {
+            sys::kick_rx(self.socket.fd()).or_else(|error| fault("receive", error))?;
+        }
+        self.check(arrived)
+    }
+
+    #[inline(always)]
+    fn send(&mut self) -> Result<(), RunCause> {
+        let before = self.tx_side.packets_out();
+        let socket = &mut self.socket;
+        let zero_copy = socket.zero_copy;
+        let fd = socket.fd.as_fd();
+        self.tx_side.sync(&mut socket.tx, fd, zero_copy)?;
+        let after = self.tx_side.packets_out();
+        self.check(after == 0 || after != before)
+    }
+
+    /// Asks for the interface's health when told to, and now and then while nothing moves: a
+    /// socket of an interface that is gone is only silent.
+    #[inline(always)]
+    fn check(&mut self, moved: bool) -> Result<(), RunCause> {
+        if moved {
+            self.idle = 0;
+        } else {
+            self.idle += 1;
+        }
+        if self.doubt || self.idle >= IDLE_SYNCS {
+            self.idle = 0;
+            self.doubt = false;
+            return self.socket.probe();
+        }
+        Ok(())
+    }
+}
+
+impl Queue for XdpQueue {
+    fn rings(&mut self) -> Rings<'_> {
+        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        self.send().map_err(|cause| RunError::new(&self.name, cause))
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        self.receive().map_err(|cause| RunError::new(&self.name, cause))
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        WaitFds {
+            rx: Some(self.socket.wait_rx()),
+            tx: Some(TxWait::WritableEdge(self.socket.wait_tx())),
+        }
+    }
+
+    fn before_sleep(&mut self, _interest: Interest) {
+        self.socket.before_sleep();
+    }
+
+    fn after_sleep(&mut self) {
+        self.doubt = true;
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn update_stats(&mut self) {
+        let Ok(kernel) = sys::statistics(self.socket.fd()) else { return };
+        // A frame without a buffer is in both counts; a failed look for a buffer is only in one.
+        let no_buffer = kernel.rx_fill_ring_empty_descs.min(kernel.rx_dropped);
+        self.counters.set_dropped(DropCause::RxNoBuffer, no_buffer);
+        self.counters.set_dropped(DropCause::RxKernel, kernel.rx_dropped - no_buffer);
+        self.counters.set_dropped(DropCause::RxRingFull, kernel.rx_ring_full);
+    }
+}

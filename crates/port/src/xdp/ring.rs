@@ -1,0 +1,116 @@
+//! Our ends of the four rings: free-running indices, published per batch.
+
+use std::sync::atomic::Ordering;
+
+use super::sys::SharedRing;
+
+/// A ring that we write and the kernel reads: fill and TX.
+#[derive(Debug)]
+pub(super) struct Producer<const W: usize> {
+    ring: SharedRing<W>,
+    /// Where the next cell goes; published by [`Self::publish`].
+    next: u32,
+    published: u32,
+    /// The kernel's index when it was last read.
+    consumed: u32,
+}
+
+impl<const W: usize> Producer<W> {
+    pub(super) fn new(ring: SharedRing<W>) -> Self {
+        let next = ring.producer().load(Ordering::Relaxed);
+        let consumed = ring.consumer().load(Ordering::Acquire);
+        Self { ring, next, published: next, consumed }
+    }
+
+    /// Whether `count` more cells fit.
+    #[inline(always)]
+    pub(super) fn has_room(&mut self, count: u32) -> bool {
+        if self.ring.size() - self.next.wrapping_sub(self.consumed) >= count {
+            return true;
+        }
+        self.refresh();
+        self.ring.size() - self.next.wrapping_sub(self.consumed) >= count
+    }
+
+    /// Writes a cell, for which there is room.
+    #[inline(always)]
+    pub(super) fn push(&mut self, words: [u64; W]) {
+        self.ring.put(self.next, words);
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Lets the kernel see what was pushed.
+    #[inline(always)]
+    pub(super) fn publish(&mut self) {
+        if self.published != self.next {
+            self.published = self.next;
+            // Release: the kernel reads the producer index with acquire, then the cells.
+            self.ring.producer().store(self.next, Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
+    fn refresh(&mut self) {
+        // Acquire: the kernel has read the cells before this index says so.
+        self.consumed = self.ring.consumer().load(Ordering::Acquire);
+    }
+
+    /// How many published cells the kernel has not taken.
+    #[inline(always)]
+    pub(super) fn unconsumed(&mut self) -> u32 {
+        self.refresh();
+        self.published.wrapping_sub(self.consumed)
+    }
+
+    /// The `back`-th cell before the one that the kernel takes next, as we wrote it.
+    #[inline]
+    pub(super) fn consumed_cell(&self, back: u32) -> [u64; W] {
+        self.ring.get(self.consumed.wrapping_sub(back))
+    }
+
+    #[inline(always)]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        self.ring.needs_wakeup()
+    }
+
+}
+
+/// A ring that the kernel writes and we read: completion and RX.
+#[derive(Debug)]
+pub(super) struct Consumer<const W: usize> {
+    ring: SharedRing<W>,
+    next: u32,
+    /// The kernel's index when it was last read.
+    produced: u32,
+}
+
+impl<const W: usize> Consumer<W> {
+    pub(super) fn new(ring: SharedRing<W>) -> Self {
+        let next = ring.consumer().load(Ordering::Relaxed);
+        Self { ring, next, produced: next }
+    }
+
+    /// How many cells there are to read.
+    #[inline(always)]
+    pub(super) fn refresh(&mut self) -> u32 {
+        // Acquire: pairs with the kernel's release after it wrote the cells.
+        self.produced = self.ring.producer().load(Ordering::Acquire);
+        self.produced.wrapping_sub(self.next)
+    }
+
+    /// The `i`-th cell of those that [`Self::refresh`] counted.
+    #[inline(always)]
+    pub(super) fn peek(&self, i: u32) -> [u64; W] {
+        self.ring.get(self.next.wrapping_add(i))
+    }
+
+    /// Gives `count` cells back to the kernel.
+    #[inline(always)]
+    pub(super) fn release(&mut self, count: u32) {
+        if count > 0 {
+            self.next = self.next.wrapping_add(count);
+            // Release: our reads of the cells come before the kernel may overwrite them.
+            self.ring.consumer().store(self.next, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! The receiving half of a queue.
+//!
+//! The kernel's slots (`tail..head`) have no meaning until a frame arrives: which buffers the
+//! kernel may fill is known from [`Posted`], and a frame's buffer goes into the next slot.
+
+use std::sync::Arc;
+
+use slipring_ring::{BufIdx, KernRing, Slot, SlotFlags, SlotIdx, SyncFault};
+
+use super::finish::Finisher;
+use super::flight::Posted;
+use super::layout::{HEADROOM, Layout};
+use super::ring::Consumer;
+use super::socket::RxEnds;
+use super::sys;
+use crate::error::RunCause;
+use crate::stats::{Counters, DropCause, Traffic};
+
+/// Descriptor option: the packet goes on in the next one.
+const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
+
+/// Slots on one side, the kernel on the other.
+#[derive(Debug)]
+pub(super) struct RxSide {
+    ring: KernRing,
+    layout: Layout,
+    posted: Posted,
+    /// Buffers kept back so that a super-frame can become more frames than it had buffers.
+    reserve: Vec<BufIdx>,
+    reserve_size: usize,
+    finisher: Finisher,
+    /// The tail, ahead of the published one during a sync.
+    tail: SlotIdx,
+    room: u32,
+    received: Traffic,
+    counters: Arc<Counters>,
+}
+
+/// A received descriptor.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    address: u64,
+    len: u32,
+    more: bool,
+}
+
+impl Part {
+    #[inline(always)]
+    fn of([address, word]: [u64; 2]) -> Self {
+        Self { address, len: word as u32, more: (word >> 32) & CONTINUED != 0 }
+    }
+}
+
+impl RxSide {
+    /// Gives all buffers of the ring to the kernel: every slot is the driver's at first.
+    /// `reserve` comes from the ring's region.
+    pub(super) fn start(
+        ring: KernRing,
+        ends: &mut RxEnds,
+        mut reserve: Vec<BufIdx>,
+        finisher: Finisher,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let reserve_size = reserve.len();
+        // Room for the buffers of a super-frame, so that none is allocated later.
+        reserve.reserve(reserve_size);
+        let mut side = Self {
+            layout: Layout::of(ring.region()),
+            posted: Posted::new(ring.region().num_bufs()),
+            reserve_size,
+            reserve,
+            finisher,
+            tail: ring.hwtail(),
+            room: 0,
+            received: Traffic::default(),
+            counters,
+            ring,
+        };
+        for at in 0..side.ring.num_slots() {
+            let buf = side.ring.slot(at).buf;
+            side.post(ends, buf);
+        }
+        ends.fill.publish();
+        side
+    }
+
+    /// Returns what was read; takes what has arrived, and says whether there was anything.
+    #[inline(always)]
+    pub(super) fn sync(&mut self, ends: &mut RxEnds) -> Result<bool, RunCause> {
+        let head = self.ring.released().map_err(SyncFault::from)?;
+        self.post_released(ends, head);
+        self.room = self.ring.room();
+        self.take(ends);
+        if self.tail == self.ring.hwtail() {
+            return Ok(false);
+        }
+        self.ring.set_tail(self.tail);
+        self.counters.received(std::mem::take(&mut self.received));
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn post_released(&mut self, ends: &mut RxEnds, head: SlotIdx) {
+        let mut at = self.ring.hwcur();
+        while at != head {
+            let buf = self.ring.slot(at).buf;
+            self.post(ends, buf);
+            at = self.ring.next(at);
+        }
+        self.ring.done_to(head);
+        ends.fill.publish();
+    }
+
+    /// Gives a buffer to the kernel. One that is none, or that it has, was never ours to give:
+    /// the program broke its slot and goes on with a buffer less.
+    #[inline(always)]
+    fn post(&mut self, ends: &mut RxEnds, buf: BufIdx) {
+        if !self.ring.region().is_usable(buf) {
+            return;
+        }
+        if self.reserve.len() < self.reserve_size {
+            self.reserve.push(buf);
+        } else if ends.fill.has_room(1) && self.posted.add(buf) {
+            ends.fill.push([self.layout.chunk(buf)]);
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, ends: &mut RxEnds) {
+        let count = ends.rx.refresh();
+        let mut taken = 0;
+        while taken < count && self.room > 0 {
+            let part = Part::of(ends.rx.peek(taken));
+            if !part.more && !self.finisher.is_super_frame(part.len) {
+                self.take_single(part);
+                taken += 1;
+            } else if let Some(parts) = self.take_chain(ends, taken, count) {
+                taken += parts;
+            } else {
+                break;
+            }
+        }
+        ends.rx.release(taken);
+    }
+
+    /// A frame in one buffer: nearly all of them.
+    #[inline(always)]
+    fn take_single(&mut self, part: Part) {
+        let slot = self.slot_of(part, SlotFlags::default());
+        self.finisher.finish(self.ring.bytes(slot));
+        self.put(slot);
+        self.received.packets += 1;
+    }
+
+    /// The slot that names a received buffer; the kernel no longer has it.
+    #[inline(always)]
+    fn slot_of(&mut self, part: Part, flags: SlotFlags) -> Slot {
+        let (buf, offset) = self.layout.locate(part.address);
+        self.posted.remove(buf);
+        if offset != HEADROOM {
+            sys::move_to_start(self.ring.region(), buf, offset, part.len);
+        }
+        Slot { buf, len: part.len as u16, flags }
+    }
+
+    /// Fills the next slot.
+    #[inline(always)]
+    fn put(&mut self, slot: Slot) {
+        self.ring.set_slot(self.tail, slot);
+        self.tail = self.ring.next(self.tail);
+        self.room -= 1;
+        self.received.bytes += u64::from(slot.len);
+    }
+
+    /// A packet of several buffers, or one to be cut up. How many descriptors it took; `None`
+    /// while its end is not there, or the ring has no room for it.
+    #[cold]
+    fn take_chain(&mut self, ends: &mut RxEnds, first: u32, count: u32) -> Option<u32> {
+        let last = (first..count).find(|&i| !Part::of(ends.rx.peek(i)).more)?;
+        let parts = last + 1 - first;
+        let bytes: u32 = (first..=last).map(|i| Part::of(ends.rx.peek(i)).len).sum();
+        if self.finisher.is_super_frame(bytes) {
+            return self.take_super_frame(ends, first, parts).then_some(parts);
+        }
+        if parts >= self.ring.num_slots() {
+            self.discard(ends, first, parts, DropCause::RxTooLong);
+            return Some(parts);
+        }
+        if parts > self.room {
+            return None;
+        }
+        self.put_chain(&ends.rx, first, parts);
+        Some(parts)
+    }
+
+    fn put_chain(&mut self, rx: &Consumer<2>, first: u32, parts: u32) {
+        let start = self.tail;
+        for i in first..first + parts {
+            let part = Part::of(rx.peek(i));
+            let flags = if part.more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
+            let slot = self.slot_of(part, flags);
+            self.put(slot);
+        }
+        self.received.packets += 1;
+        self.finish_chain(start);
+    }
+
+    /// As [`Finisher::finish`], for a packet in the slots from `start` to the tail.
+    fn finish_chain(&mut self, start: SlotIdx) {
+        if !self.finisher.wants_chains() {
+            return;
+        }
+        self.finisher.begin_gather();
+        let mut at = start;
+        while at != self.tail {
+            let slot = self.ring.slot(at);
+            self.finisher.gather(self.ring.bytes(slot));
+            at = self.ring.next(at);
+        }
+        // A checksum lies in the headers, so within the first buffer.
+        let first = self.ring.slot(start);
+        self.finisher.finish_gathered(self.ring.bytes(first));
+    }
+
+    /// Cuts a packet of `parts` descriptors into frames that fit the MTU. False when the ring has
+    /// no room for them.
+    fn take_super_frame(&mut self, ends: &mut RxEnds, first: u32, parts: u32) -> bool {
+        self.finisher.begin_gather();
+        for i in first..first + parts {
+            let part = Part::of(ends.rx.peek(i));
+            let (buf, _) = self.layout.locate(part.address);
+            let slot = Slot { buf, len: part.len as u16, flags: SlotFlags::default() };
+            self.finisher.gather(self.ring.bytes(slot));
+        }
+        let Some(slots) = self.finisher.slots_of_segments(self.layout.part()) else {
+            self.discard(ends, first, parts, DropCause::RxTooLong);
+            return true;
+        };
+        let buffers = self.reserve.len() as u32 + parts;
+        if slots >= self.ring.num_slots() || slots > buffers {
+            self.discard(ends, first, parts, DropCause::RxTooLong);
+            return true;
+        }
+        if slots > self.room {
+            return false;
+        }
+        self.take_back(ends, first, parts);
+        self.put_segments();
+        true
+    }
+
+    /// Adds the buffers of `parts` descriptors to the reserve.
+    fn take_back(&mut self, ends: &RxEnds, first: u32, parts: u32) {
+        for i in first..first + parts {
+            let (buf, _) = self.layout.locate(ends.rx.peek(i)[0]);
+            if self.posted.remove(buf) {
+                self.reserve.push(buf);
+            }
+        }
+    }
+
+    fn put_segments(&mut self) {
+        let mut finisher = std::mem::take(&mut self.finisher);
+        let part = self.layout.part() as usize;
+        let cut = finisher.segments(|header, payload| {
+            let mut at = 0;
+            let len = header.len() + payload.len();
+            while at < len {
+                let end = len.min(at + part);
+                self.put_segment_part(header, payload, at..end, end < len);
+                at = end;
+            }
+            self.received.packets += 1;
+        });
+        debug_assert!(cut, "its segments were counted before");
+        self.finisher = finisher;
+    }
+
+    /// Writes the bytes `range` of header and payload together into a buffer of the reserve.
+    fn put_segment_part(
+        &mut self,
+        header: &[u8],
+        payload: &[u8],
+        range: std::ops::Range<usize>,
+        more: bool,
+    ) {
+        let Some(buf) = self.reserve.pop() else { return };
+        let flags = if more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
+        let slot = Slot { buf, len: range.len() as u16, flags };
+        let to = self.ring.bytes(slot);
+        let from_header = header.get(range.start..range.end.min(header.len())).unwrap_or_default();
+        let (head, tail) = to.split_at_mut(from_header.len());
+        head.copy_from_slice(from_header);
+        let skip = range.start.saturating_sub(header.len());
+        tail.copy_from_slice(&payload[skip..skip + tail.len()]);
+        self.put(slot);
+    }
+
+    /// Drops a packet: its buffers go back to the kernel.
+    fn discard(&mut self, ends: &mut RxEnds, first: u32, parts: u32, cause: DropCause) {
+        for i in first..first + parts {
+            let (buf, _) = self.layout.locate(ends.rx.peek(i)[0]);
+            self.posted.remove(buf);
+            self.post(ends, buf);
+        }
+        ends.fill.publish();
+        self.counters.dropped(cause, 1);
+    }
+
+}
+
+impl Drop for RxSide {
+    /// Puts the buffers that the kernel had into the slots that it had, so that dropping the ring
+    /// returns each once. The socket was closed before.
+    fn drop(&mut self) {
+        let mut buffers: Vec<BufIdx> = self.posted.drain().collect();
+        buffers.append(&mut self.reserve);
+        let mut at = self.tail;
+        for _ in 0..=self.ring.room() {
+            let slot = self.ring.slot(at);
+            self.ring.set_slot(at, Slot { buf: buffers.pop().unwrap_or(BufIdx(0)), ..slot });
+            at = self.ring.next(at);
+        }
+        self.ring.region().give_bufs(buffers);
+    }
+}

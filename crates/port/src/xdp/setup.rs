@@ -1,0 +1,228 @@
+//! Finds the best mode that a device takes, and binds its queues in it.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use slipring_ring::Region;
+
+use super::owner;
+use super::program::{Hook, HookError, Place, Vlan, Wanted};
+use super::socket::{Socket, Unbound};
+use super::sys::{self, RingSizes};
+use crate::error::OpenCause;
+use crate::iface::Iface;
+use crate::options::{OpenOptions, XdpMode};
+
+/// Smallest ring that is worth having.
+const MIN_RING: u32 = 64;
+/// Bytes that the kernel accounts for one frame on its way, rounded up.
+const SEND_BUFFER_PER_FRAME: u32 = 4096;
+
+/// How sockets are bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SocketMode {
+    pub(super) place: Place,
+    pub(super) zero_copy: bool,
+    /// Packets may take several buffers.
+    pub(super) chains: bool,
+}
+
+/// Bound sockets and the program that feeds them.
+pub(super) struct Opened {
+    pub(super) sockets: Vec<Socket>,
+    pub(super) hook: Arc<Hook>,
+    pub(super) mode: SocketMode,
+}
+
+/// Binds `queues` in the best mode that the options allow.
+pub(super) fn open_queues(
+    iface: &Iface,
+    queues: &[u32],
+    region: &Region,
+    options: &OpenOptions,
+) -> Result<Opened, OpenCause> {
+    let attempt = Attempt { iface, queues, region, options };
+    let mut hook = Hook::existing(iface.index);
+    let mut last = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+    for mode in modes(iface, options.xdp) {
+        match attempt.open(mode, hook.take()) {
+            Ok(opened) => return Ok(opened),
+            Err(Failure::Fatal(cause)) => return Err(cause),
+            Err(Failure::Refused(error, kept)) => (last, hook) = (error, kept),
+        }
+    }
+    let wanted = match options.xdp {
+        XdpMode::ZeroCopy => "AF_XDP zero-copy",
+        XdpMode::Native => "native XDP",
+        XdpMode::Generic => "generic XDP",
+        XdpMode::Best => "AF_XDP",
+    };
+    Err(OpenCause::ModeRefused { ifname: iface.name.clone(), wanted, source: last })
+}
+
+/// Modes to be tried, best first.
+fn modes(iface: &Iface, wanted: XdpMode) -> Vec<SocketMode> {
+    // Registering a region takes a while, so it is not tried where it is known to fail. Of the
+    // devices that end in the kernel itself, only virtio has hardware rings.
+    let hopeless = iface.is_software() && iface.driver != "virtio_net";
+    let native = |zero_copy| (Place::Native, zero_copy);
+    let ways: &[(Place, bool)] = match wanted {
+        XdpMode::ZeroCopy => &[native(true)],
+        XdpMode::Native if hopeless => &[native(false)],
+        XdpMode::Native => &[native(true), native(false)],
+        XdpMode::Best if hopeless => &[native(false), (Place::Generic, false)],
+        XdpMode::Best => &[native(true), native(false), (Place::Generic, false)],
+        XdpMode::Generic => &[(Place::Generic, false)],
+    };
+    let both = |&(place, zero_copy): &(Place, bool)| {
+        [true, false].map(|chains| SocketMode { place, zero_copy, chains })
+    };
+    ways.iter().flat_map(both).collect()
+}
+
+/// Why an attempt failed.
+enum Failure {
+    /// Another mode may do; the program may serve it.
+    Refused(io::Error, Option<Arc<Hook>>),
+    Fatal(OpenCause),
+}
+
+impl From<OpenCause> for Failure {
+    fn from(cause: OpenCause) -> Self {
+        Self::Fatal(cause)
+    }
+}
+
+struct Attempt<'a> {
+    iface: &'a Iface,
+    queues: &'a [u32],
+    region: &'a Region,
+    options: &'a OpenOptions,
+}
+
+impl Attempt<'_> {
+    /// Binds all queues in one mode, with the program that is there if it fits.
+    fn open(&self, mode: SocketMode, hook: Option<Arc<Hook>>) -> Result<Opened, Failure> {
+        let hook = match hook {
+            Some(hook) if hook.place == mode.place && hook.frags >= mode.chains => hook,
+            // Shared with another port of this process: it stays as it is.
+            Some(hook) if Arc::strong_count(&hook) > 1 => {
+                let error = io::Error::other("another port of this program has it in another mode");
+                return Err(Failure::Refused(error, Some(hook)));
+            }
+            unfit => {
+                drop(unfit);
+                self.hook(mode)?
+            }
+        };
+        match self.bind_all(mode, &hook) {
+            Ok(sockets) => Ok(Opened { sockets, hook, mode }),
+            Err(Failure::Refused(error, _)) => Err(Failure::Refused(error, Some(hook))),
+            Err(fatal) => Err(fatal),
+        }
+    }
+
+    fn hook(&self, mode: SocketMode) -> Result<Arc<Hook>, Failure> {
+        let queues = self.iface.rx_queues.max(self.iface.tx_queues);
+        let native = mode.place == Place::Native;
+        // Zero-copy devices strip no tags once told not to.
+        let put_back = native && !mode.zero_copy;
+        let ways: &[Vlan] = if put_back { &[Vlan::PutBack, Vlan::InBand] } else { &[Vlan::InBand] };
+        let mut last = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+        for &vlan in ways {
+            let wanted = Wanted { place: mode.place, vlan, frags: mode.chains };
+            match Hook::attach(self.iface.index, queues, wanted) {
+                Ok(hook) => return Ok(hook),
+                Err(HookError::Fatal(cause)) => return Err(cause.into()),
+                Err(HookError::Refused(error)) => last = error,
+            }
+        }
+        match last.raw_os_error() {
+            Some(libc::EBUSY | libc::EEXIST) => Err(OpenCause::Busy {
+                ifname: self.iface.name.clone(),
+                queue: self.queues[0],
+                by: Some("another XDP program".into()),
+            }
+            .into()),
+            _ => Err(Failure::Refused(last, None)),
+        }
+    }
+
+    /// The first socket registers the region, the others share that.
+    fn bind_all(&self, mode: SocketMode, hook: &Hook) -> Result<Vec<Socket>, Failure> {
+        let mut sockets: Vec<Socket> = Vec::with_capacity(self.queues.len());
+        for &queue in self.queues {
+            let socket = self.bind(mode, queue, sockets.first())?;
+            if let Err(error) = hook.lead(queue, socket.fd()) {
+                return Err(self.failure(error, queue));
+            }
+            sockets.push(socket);
+        }
+        Ok(sockets)
+    }
+
+    fn bind(
+        &self,
+        mode: SocketMode,
+        queue: u32,
+        first: Option<&Socket>,
+    ) -> Result<Socket, Failure> {
+        let failed = |error| self.failure(error, queue);
+        let region = first.is_none().then_some(self.region);
+        let socket = Unbound::new(region, self.sizes()).map_err(failed)?;
+        // A socket that shares memory inherits the mode with it.
+        let flags = if first.is_some() { libc::XDP_SHARED_UMEM } else { bind_flags(mode) };
+        let umem = first.map(Socket::fd);
+        let socket = socket.bind(self.iface.index, queue, flags, umem).map_err(failed)?;
+        let sizes = self.sizes();
+        let bytes = sizes.tx.saturating_mul(SEND_BUFFER_PER_FRAME).min(1 << 30);
+        sys::widen_tx(socket.fd().as_fd(), sizes.tx, bytes as i32);
+        if self.options.busy_poll_us > 0 {
+            let micros = self.options.busy_poll_us;
+            sys::busy_poll(socket.fd(), micros, MIN_RING)
+                .map_err(|source| OpenCause::System { what: "enable busy polling", source })?;
+        }
+        Ok(socket)
+    }
+
+    /// All rings hold what all slots hold, and the reserve, so that none can overflow.
+    fn sizes(&self) -> RingSizes {
+        let slots = self.options.slots.max(MIN_RING).next_power_of_two();
+        let reserve = super::reserve(self.iface, self.options);
+        let received = (self.options.slots + reserve).max(MIN_RING).next_power_of_two();
+        RingSizes { fill: received, completion: slots, rx: received, tx: slots }
+    }
+
+    fn failure(&self, error: io::Error, queue: u32) -> Failure {
+        let ifname = self.iface.name.clone();
+        Failure::Fatal(match error.raw_os_error() {
+            Some(libc::EBUSY) => OpenCause::Busy {
+                by: owner::of_queue(self.iface.index, queue),
+                ifname,
+                queue,
+            },
+            Some(libc::EPERM | libc::EACCES) => OpenCause::Privilege {
+                what: "open an AF_XDP socket",
+                capabilities: "cap_net_admin,cap_bpf,cap_net_raw",
+                source: error,
+            },
+            Some(libc::ENOBUFS) => {
+                OpenCause::LockedMemory { bytes: self.region.buf_area_len() }
+            }
+            Some(libc::EAFNOSUPPORT) => OpenCause::Unsupported {
+                what: "AF_XDP".into(),
+                needs: "a kernel with CONFIG_XDP_SOCKETS",
+            },
+            Some(libc::ENETDOWN) => OpenCause::Down { ifname },
+            Some(libc::ENODEV) => OpenCause::NoInterface { ifname },
+            _ => return Failure::Refused(error, None),
+        })
+    }
+}
+
+fn bind_flags(mode: SocketMode) -> u16 {
+    let copy = if mode.zero_copy { libc::XDP_ZEROCOPY } else { libc::XDP_COPY };
+    let chains = if mode.chains { libc::XDP_USE_SG } else { 0 };
+    copy | chains | libc::XDP_USE_NEED_WAKEUP
+}

@@ -1,0 +1,183 @@
+//! A bound AF_XDP socket and our ends of its rings.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use slipring_ring::Region;
+
+use super::ring::{Consumer, Producer};
+use super::sys::{self, RingSizes};
+use crate::clock::now;
+use crate::error::RunCause;
+
+/// A closed socket keeps its queue for some tens of milliseconds: the kernel cleans up later.
+const BUSY_PATIENCE: Duration = Duration::from_secs(1);
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// A socket with rings and memory, on its way to a queue.
+pub(super) struct Unbound {
+    fd: OwnedFd,
+    rings: sys::KernelRings,
+}
+
+impl Unbound {
+    /// A socket; with `region`, it registers that, otherwise it is to share another's memory.
+    pub(super) fn new(region: Option<&Region>, sizes: RingSizes) -> io::Result<Self> {
+        let fd = sys::socket()?;
+        if let Some(region) = region {
+            sys::register_umem(fd.as_fd(), region)?;
+        }
+        let rings = sys::make_rings(fd.as_fd(), sizes)?;
+        Ok(Self { fd, rings })
+    }
+
+    /// Binds it, waiting for a former owner of the queue to be cleaned up.
+    pub(super) fn bind(
+        self,
+        ifindex: u32,
+        queue: u32,
+        flags: u16,
+        umem: Option<BorrowedFd<'_>>,
+    ) -> io::Result<Socket> {
+        let deadline = now() + BUSY_PATIENCE.as_nanos() as u64;
+        loop {
+            match sys::bind(self.fd.as_fd(), ifindex, queue, flags, umem) {
+                Ok(()) => return Socket::new(self),
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && now() < deadline => {
+                    std::thread::sleep(BUSY_PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// The ends of one direction each, so that they can be lent separately.
+#[derive(Debug)]
+pub(super) struct RxEnds {
+    pub(super) fill: Producer<1>,
+    pub(super) rx: Consumer<2>,
+}
+
+/// See [`RxEnds`].
+#[derive(Debug)]
+pub(super) struct TxEnds {
+    pub(super) tx: Producer<2>,
+    pub(super) completion: Consumer<1>,
+}
+
+/// A bound socket. Its fields are dropped in order: the kernel frees the queue, and stops writing
+/// into buffers, when rings are unmapped and descriptors closed.
+#[derive(Debug)]
+pub(super) struct Socket {
+    pub(super) rx: RxEnds,
+    pub(super) tx: TxEnds,
+    wait: WaitPoints,
+    pub(super) fd: OwnedFd,
+    pub(super) zero_copy: bool,
+}
+
+/// Who called for attention besides frames.
+const LINK: u64 = 1;
+
+/// What a sleeper waits on.
+///
+/// Reading: an epoll set of the socket, of news about interfaces (the kernel tells a socket when
+/// its interface is removed, not when it goes down), and, while frames are stuck, of room to send.
+/// Sending: a second descriptor of the socket, as the two events differ in trigger.
+#[derive(Debug)]
+struct WaitPoints {
+    readable: OwnedFd,
+    writable: OwnedFd,
+    monitor: Option<OwnedFd>,
+    stuck: bool,
+}
+
+impl WaitPoints {
+    fn new(socket: &OwnedFd) -> io::Result<Self> {
+        let readable = epoll::create(CreateFlags::CLOEXEC)?;
+        let writable = socket.try_clone()?;
+        epoll::add(&readable, socket, EventData::new_u64(0), EventFlags::IN)?;
+        epoll::add(&readable, &writable, EventData::new_u64(0), EventFlags::empty())?;
+        let monitor = sys::link_monitor().ok();
+        if let Some(monitor) = &monitor {
+            epoll::add(&readable, monitor, EventData::new_u64(LINK), EventFlags::IN)?;
+        }
+        Ok(Self { readable, writable, monitor, stuck: false })
+    }
+
+    /// Also wakes readers when room to send appears.
+    fn watch_room(&mut self, stuck: bool) {
+        if self.stuck != stuck {
+            let events = if stuck { EventFlags::OUT | EventFlags::ET } else { EventFlags::empty() };
+            let data = EventData::new_u64(0);
+            if epoll::modify(&self.readable, &self.writable, data, events).is_ok() {
+                self.stuck = stuck;
+            }
+        }
+    }
+
+    /// Reads off the news; what they say is asked of the socket.
+    fn drain_monitor(&self) {
+        let mut bytes = [0; 4096];
+        while let Some(monitor) = &self.monitor {
+            match rustix::io::read(monitor, &mut bytes) {
+                // Some were lost: there may be more.
+                Ok(_) | Err(rustix::io::Errno::NOBUFS | rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Socket {
+    fn new(Unbound { fd, rings }: Unbound) -> io::Result<Self> {
+        Ok(Self {
+            rx: RxEnds { fill: Producer::new(rings.fill), rx: Consumer::new(rings.rx) },
+            tx: TxEnds {
+                tx: Producer::new(rings.tx),
+                completion: Consumer::new(rings.completion),
+            },
+            wait: WaitPoints::new(&fd)?,
+            zero_copy: sys::is_zero_copy(fd.as_fd())?,
+            fd,
+        })
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(super) fn wait_rx(&self) -> BorrowedFd<'_> {
+        self.wait.readable.as_fd()
+    }
+
+    pub(super) fn wait_tx(&self) -> BorrowedFd<'_> {
+        self.wait.writable.as_fd()
+    }
+
+    pub(super) fn before_sleep(&mut self) {
+        let stuck = self.tx.tx.unconsumed() > 0;
+        self.wait.watch_room(stuck);
+    }
+
+    /// Asks whether the interface is still there and up.
+    #[cold]
+    pub(super) fn probe(&self) -> Result<(), RunCause> {
+        self.wait.drain_monitor();
+        sys::kick_rx(self.fd()).or_else(|error| fault("receive", error))
+    }
+}
+
+/// Tells lasting errors of a kick from passing ones.
+#[cold]
+pub(super) fn fault(what: &'static str, source: io::Error) -> Result<(), RunCause> {
+    match source.raw_os_error() {
+        Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS | libc::EINTR | libc::ENOMEM) => Ok(()),
+        Some(libc::ENXIO | libc::ENODEV) => Err(RunCause::Vanished),
+        Some(libc::ENETDOWN) => Err(RunCause::WentDown),
+        _ => Err(RunCause::System { what, source }),
+    }
+}

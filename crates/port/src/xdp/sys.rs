@@ -1,0 +1,331 @@
+//! AF_XDP's system calls and the rings that the kernel shares with us.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use slipring_ring::{BufIdx, Region};
+
+use super::HEADROOM;
+
+/// `setsockopt` of the TX budget, Linux 6.18 (`XDP_MAX_TX_SKB_BUDGET`).
+const MAX_TX_SKB_BUDGET: c_int = 9;
+const SO_PREFER_BUSY_POLL: c_int = 69;
+const SO_BUSY_POLL_BUDGET: c_int = 70;
+
+/// An AF_XDP socket, not yet bound.
+pub(super) fn socket() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a descriptor just made, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn set<T>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> io::Result<()> {
+    let (value, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as u32);
+    // SAFETY: `value` leads to `len` live bytes, which the kernel only reads.
+    let rc = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, value, len) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// # Safety
+/// `T` must be valid whatever bytes the kernel writes.
+unsafe fn get<T>(socket: BorrowedFd<'_>, option: c_int, mut value: T) -> io::Result<T> {
+    let mut len = size_of::<T>() as u32;
+    let at: *mut c_void = (&raw mut value).cast();
+    // SAFETY: `at` leads to `len` live, exclusive bytes; the kernel writes no more than that.
+    let rc = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, at, &raw mut len)
+    };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
+/// Registers the region's buffer area as the memory of a socket.
+///
+/// From now on the kernel may write into a chunk, but only while its index is in the fill ring or
+/// beyond: the protocol of this module keeps such chunks out of every slot that a program owns.
+pub(super) fn register_umem(socket: BorrowedFd<'_>, region: &Region) -> io::Result<()> {
+    let registration = libc::xdp_umem_reg {
+        addr: region.base().as_ptr().addr() as u64 + region.buf_start(),
+        len: region.buf_area_len(),
+        chunk_size: region.buf_size(),
+        headroom: 0,
+        flags: 0,
+        tx_metadata_len: 0,
+    };
+    set(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)
+}
+
+/// Sizes of the four rings, powers of two.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RingSizes {
+    pub(super) fill: u32,
+    pub(super) completion: u32,
+    pub(super) rx: u32,
+    pub(super) tx: u32,
+}
+
+/// The four rings of a socket, mapped. The first two pass addresses, the others descriptors.
+#[derive(Debug)]
+pub(super) struct KernelRings {
+    pub(super) fill: SharedRing<1>,
+    pub(super) completion: SharedRing<1>,
+    pub(super) rx: SharedRing<2>,
+    pub(super) tx: SharedRing<2>,
+}
+
+pub(super) fn make_rings(socket: BorrowedFd<'_>, sizes: RingSizes) -> io::Result<KernelRings> {
+    let xdp = |option, size: u32| set(socket, libc::SOL_XDP, option, &size);
+    xdp(libc::XDP_UMEM_FILL_RING, sizes.fill)?;
+    xdp(libc::XDP_UMEM_COMPLETION_RING, sizes.completion)?;
+    xdp(libc::XDP_RX_RING, sizes.rx)?;
+    xdp(libc::XDP_TX_RING, sizes.tx)?;
+    // SAFETY: plain integers.
+    let zeros = unsafe { std::mem::zeroed::<libc::xdp_mmap_offsets>() };
+    // SAFETY: plain integers.
+    let at = unsafe { get(socket, libc::XDP_MMAP_OFFSETS, zeros) }?;
+    Ok(KernelRings {
+        fill: SharedRing::map(socket, libc::XDP_UMEM_PGOFF_FILL_RING, sizes.fill, &at.fr)?,
+        completion: SharedRing::map(
+            socket,
+            libc::XDP_UMEM_PGOFF_COMPLETION_RING,
+            sizes.completion,
+            &at.cr,
+        )?,
+        rx: SharedRing::map(socket, libc::XDP_PGOFF_RX_RING as u64, sizes.rx, &at.rx)?,
+        tx: SharedRing::map(socket, libc::XDP_PGOFF_TX_RING as u64, sizes.tx, &at.tx)?,
+    })
+}
+
+/// Binds a socket to a queue; with `umem`, it uses the memory of that socket.
+pub(super) fn bind(
+    socket: BorrowedFd<'_>,
+    ifindex: u32,
+    queue: u32,
+    flags: u16,
+    umem: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let address = libc::sockaddr_xdp {
+        sxdp_family: libc::AF_XDP as u16,
+        sxdp_flags: flags,
+        sxdp_ifindex: ifindex,
+        sxdp_queue_id: queue,
+        sxdp_shared_umem_fd: umem.map_or(0, |fd| fd.as_raw_fd() as u32),
+    };
+    let len = size_of::<libc::sockaddr_xdp>() as u32;
+    // SAFETY: the address is a live `sockaddr_xdp` of `len` bytes, which is only read.
+    let rc = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Whether the socket works without copying.
+pub(super) fn is_zero_copy(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: plain integers.
+    let options =
+        unsafe { get(socket, libc::XDP_OPTIONS, libc::xdp_options { flags: 0 }) }?;
+    Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
+}
+
+/// The kernel's counters of the socket.
+pub(super) fn statistics(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_statistics> {
+    // SAFETY: plain integers.
+    let zeros = unsafe { std::mem::zeroed::<libc::xdp_statistics>() };
+    // SAFETY: plain integers.
+    unsafe { get(socket, libc::XDP_STATISTICS, zeros) }
+}
+
+/// Lets one system call send as many frames as the ring holds, and so many be under way.
+/// Kernels that cannot are none the worse: they take several calls.
+pub(super) fn widen_tx(socket: BorrowedFd<'_>, tx_ring: u32, bytes: i32) {
+    let _ = set(socket, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &tx_ring);
+    if set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &bytes).is_err() {
+        let _ = set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &bytes);
+    }
+}
+
+/// Polls the device from system calls instead of interrupts.
+pub(super) fn busy_poll(socket: BorrowedFd<'_>, micros: u32, budget: u32) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, SO_PREFER_BUSY_POLL, &1i32)?;
+    set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, &(micros as i32))?;
+    set(socket, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &(budget as i32))
+}
+
+/// Has the kernel look at the TX ring.
+#[inline]
+pub(super) fn kick_tx(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let (fd, none) = (socket.as_raw_fd(), std::ptr::null());
+    // SAFETY: no bytes and no address are passed, so the null pointers are not followed.
+    let rc = unsafe { libc::sendto(fd, none, 0, libc::MSG_DONTWAIT, none.cast(), 0) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Has the kernel look at the fill ring; fails when the interface is down or gone.
+#[inline]
+pub(super) fn kick_rx(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let (fd, none) = (socket.as_raw_fd(), std::ptr::null_mut());
+    let no_address = std::ptr::null_mut();
+    // SAFETY: no room for bytes or address is passed, so the null pointers are not followed.
+    let rc = unsafe {
+        libc::recvfrom(fd, none, 0, libc::MSG_DONTWAIT, no_address, std::ptr::null_mut())
+    };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Moves a frame that begins elsewhere in its chunk to where slots expect it.
+pub(super) fn move_to_start(region: &Region, buf: BufIdx, offset: u32, len: u32) {
+    let chunk = region.buf_size();
+    if !region.is_usable(buf) || offset > chunk || len > chunk - offset.max(HEADROOM) {
+        return;
+    }
+    let at = region.buf_start() + u64::from(buf.0) * u64::from(chunk);
+    // SAFETY:
+    // - In bounds: `is_usable` checked the index, so the chunk lies in the mapping.
+    let chunk = unsafe { region.base().add(at as usize) };
+    // SAFETY:
+    // - In bounds: `offset + len` and `HEADROOM + len` do not pass the chunk's end, see above.
+    let from = unsafe { chunk.add(offset as usize) };
+    // SAFETY: as above.
+    let to = unsafe { chunk.add(HEADROOM as usize) };
+    // SAFETY:
+    // - In bounds as above; `copy` allows overlap.
+    // - Exclusive: the kernel has just given the chunk to us and no slot names it yet.
+    unsafe { from.copy_to(to, len as usize) };
+}
+
+/// Bytes that the kernel shares with us, unmapped when dropped.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `base` and `len` are what mmap gave; pointers into it die with `SharedRing`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// One kernel ring of cells of `W` words.
+#[derive(Debug)]
+pub(super) struct SharedRing<const W: usize> {
+    producer: NonNull<AtomicU32>,
+    consumer: NonNull<AtomicU32>,
+    flags: NonNull<AtomicU32>,
+    cells: NonNull<[AtomicU64; W]>,
+    mask: u32,
+    _mapping: Mapping,
+}
+
+// SAFETY: the pointers lead into `_mapping`, which moves along; all access is atomic.
+unsafe impl<const W: usize> Send for SharedRing<W> {}
+
+impl<const W: usize> SharedRing<W> {
+    fn map(
+        socket: BorrowedFd<'_>,
+        page_offset: u64,
+        size: u32,
+        at: &libc::xdp_ring_offset,
+    ) -> io::Result<Self> {
+        let len = at.desc as usize + size as usize * size_of::<[AtomicU64; W]>();
+        // SAFETY: a null hint lets the kernel choose, so no other mapping is replaced.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                socket.as_raw_fd(),
+                page_offset as libc::off_t,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let mapping = Mapping { base, len };
+        let word = |offset: u64| {
+            // SAFETY: the kernel's offsets lie before `desc`, within the mapping.
+            unsafe { base.add(offset as usize) }.cast()
+        };
+        Ok(Self {
+            producer: word(at.producer),
+            consumer: word(at.consumer),
+            flags: word(at.flags),
+            cells: word(at.desc).cast(),
+            mask: size - 1,
+            _mapping: mapping,
+        })
+    }
+
+    /// Cells in the ring.
+    #[inline(always)]
+    pub(super) fn size(&self) -> u32 {
+        self.mask + 1
+    }
+
+    #[inline(always)]
+    fn word(at: &NonNull<AtomicU32>) -> &AtomicU32 {
+        // SAFETY:
+        // - In bounds and aligned: the kernel's offsets of 32-bit words, see `map`.
+        // - Alive as long as the mapping, to whose owner the reference is tied.
+        // - Atomic, so it may be shared with the kernel.
+        unsafe { at.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn producer(&self) -> &AtomicU32 {
+        Self::word(&self.producer)
+    }
+
+    #[inline(always)]
+    pub(super) fn consumer(&self) -> &AtomicU32 {
+        Self::word(&self.consumer)
+    }
+
+    /// Whether the kernel sleeps and wants to be called.
+    #[inline(always)]
+    pub(super) fn needs_wakeup(&self) -> bool {
+        Self::word(&self.flags).load(Ordering::Relaxed) & libc::XDP_RING_NEED_WAKEUP != 0
+    }
+
+    #[inline(always)]
+    fn cell(&self, index: u32) -> &[AtomicU64; W] {
+        // SAFETY:
+        // - In bounds: the mask keeps the index below `size`, for which `map` made room.
+        let cell = unsafe { self.cells.add((index & self.mask) as usize) };
+        // SAFETY:
+        // - Aligned: `desc` offsets are cache-line aligned in a page-aligned mapping.
+        // - Alive as long as `self`; atomic, so it may be shared with the kernel.
+        unsafe { cell.as_ref() }
+    }
+
+    /// Reads the cell that a free-running index names.
+    #[inline(always)]
+    pub(super) fn get(&self, index: u32) -> [u64; W] {
+        let cell = self.cell(index);
+        std::array::from_fn(|i| cell[i].load(Ordering::Relaxed))
+    }
+
+    /// Writes the cell that a free-running index names.
+    #[inline(always)]
+    pub(super) fn put(&self, index: u32, words: [u64; W]) {
+        for (cell, word) in self.cell(index).iter().zip(words) {
+            cell.store(word, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A socket that hears of changes of interfaces in this network namespace.
+pub(super) fn link_monitor() -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, netlink, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    bind(&socket, &netlink::SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32))?;
+    Ok(socket)
+}
