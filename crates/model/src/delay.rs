@@ -43,21 +43,14 @@ impl<H> DelayLine<H> {
     /// Makes an empty line.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            in_order: VecDeque::new(),
-            overtaking: BinaryHeap::new(),
-            pushed: 0,
-        }
+        Self { in_order: VecDeque::new(), overtaking: BinaryHeap::new(), pushed: 0 }
     }
 
     /// Makes an empty line with room for `capacity` handles in release order
     /// before it allocates again.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        Self {
-            in_order: VecDeque::with_capacity(capacity),
-            ..Self::new()
-        }
+        Self { in_order: VecDeque::with_capacity(capacity), ..Self::new() }
     }
 
     /// Puts `handle` in, to come out at `release_ns`.
@@ -68,11 +61,7 @@ impl<H> DelayLine<H> {
     pub fn push(&mut self, release_ns: u64, handle: H) {
         let order = self.pushed;
         self.pushed += 1;
-        let entry = Entry {
-            release_ns,
-            order,
-            handle,
-        };
+        let entry = Entry { release_ns, order, handle };
         match self.in_order.back() {
             Some(last) if last.release_ns > release_ns => self.overtaking.push(entry),
             _ => self.in_order.push_back(entry),
@@ -102,11 +91,8 @@ impl<H> DelayLine<H> {
     #[must_use]
     #[inline]
     pub fn next_release_ns(&self) -> Option<u64> {
-        let first = if self.first_overtakes() {
-            self.overtaking.peek()
-        } else {
-            self.in_order.front()
-        };
+        let first =
+            if self.first_overtakes() { self.overtaking.peek() } else { self.in_order.front() };
         first.map(|entry| entry.release_ns)
     }
 

@@ -87,10 +87,7 @@ impl Pacer {
     /// further back is given up, so a stall is not followed by a longer burst.
     #[must_use]
     pub fn with_catch_up(self, catch_up_ns: u64) -> Self {
-        Self {
-            catch_up_ns,
-            ..self
-        }
+        Self { catch_up_ns, ..self }
     }
 
     /// Makes this the `index`th of `sharers` pacers that together keep the
@@ -101,10 +98,7 @@ impl Pacer {
     /// If `index >= sharers`.
     #[must_use]
     pub fn with_share(mut self, index: u32, sharers: u32, wire_bits: u32) -> Self {
-        assert!(
-            index < sharers,
-            "a sharer's index must be below their number"
-        );
+        assert!(index < sharers, "a sharer's index must be below their number");
         self.stride = index;
         self.advance(wire_bits, 1);
         self.stride = sharers;
@@ -144,9 +138,7 @@ impl Pacer {
         let rate = u128::from(rate.get());
         let lag = u128::from(now_ns - self.due_ns) * rate - u128::from(self.due_fraction);
         let cost = self.cost(wire_bits);
-        let count = lag
-            .checked_div(cost)
-            .map_or(u128::from(max), |more| more + 1);
+        let count = lag.checked_div(cost).map_or(u128::from(max), |more| more + 1);
         let count = count.min(u128::from(max)) as u32;
         self.advance(wire_bits, count);
         count

@@ -44,9 +44,7 @@ impl Stream {
     }
 
     fn from_key(key: u64) -> Self {
-        Self {
-            rng: Xoshiro256PlusPlus::seed_from_u64(key),
-        }
+        Self { rng: Xoshiro256PlusPlus::seed_from_u64(key) }
     }
 
     /// Draws 64 random bits.
@@ -120,9 +118,7 @@ impl Chance {
     /// Never happens.
     pub const NEVER: Self = Self { threshold: 0 };
     /// Always happens.
-    pub const ALWAYS: Self = Self {
-        threshold: Self::DRAWS,
-    };
+    pub const ALWAYS: Self = Self { threshold: Self::DRAWS };
 
     /// The probability `yes / of`, rounded to the nearest representable one;
     /// `None` when that is no probability (`of` zero or `yes` beyond it).
@@ -146,9 +142,7 @@ impl Chance {
     #[must_use]
     pub fn from_f64(p: f64) -> Option<Self> {
         // Multiplying by a power of two is exact, so this rounds only below 2⁻⁶³.
-        (0.0..=1.0).contains(&p).then_some(Self {
-            threshold: (p * Self::DRAWS as f64) as u64,
-        })
+        (0.0..=1.0).contains(&p).then_some(Self { threshold: (p * Self::DRAWS as f64) as u64 })
     }
 }
 
@@ -186,11 +180,8 @@ mod tests {
         let mut stream = Stream::new(1, "golden");
         let drawn = [stream.next_u64(), stream.next_u64(), stream.next_u64()];
         // Computed apart from this code, from the published definitions.
-        let golden = [
-            1_587_428_169_547_992_930,
-            6_494_835_090_851_581_069,
-            16_339_539_959_331_733_289,
-        ];
+        let golden =
+            [1_587_428_169_547_992_930, 6_494_835_090_851_581_069, 16_339_539_959_331_733_289];
         assert_eq!(drawn, golden);
     }
 
@@ -198,14 +189,8 @@ mod tests {
     fn streams_of_different_names_differ() {
         let mut firsts = BTreeSet::new();
         for seed in 0..20 {
-            for label in [
-                "",
-                "a",
-                "a\0",
-                "b",
-                "longer than eight bytes",
-                "longer than eight byteS",
-            ] {
+            for label in ["", "a", "a\0", "b", "longer than eight bytes", "longer than eight byteS"]
+            {
                 assert!(firsts.insert(Stream::new(seed, label).next_u64()));
             }
             for number in 0..20 {
@@ -231,9 +216,7 @@ mod tests {
         // plain multiplication would hit the lower half of each pair twice.
         let bound = (1u64 << 63) + (1 << 62);
         let mut stream = Stream::new(5, "reject");
-        let low = (0..30_000)
-            .filter(|_| stream.below(bound) < bound / 3)
-            .count();
+        let low = (0..30_000).filter(|_| stream.below(bound) < bound / 3).count();
         assert!(low.abs_diff(10_000) < 500, "{low}");
     }
 

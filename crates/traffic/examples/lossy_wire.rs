@@ -25,9 +25,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while let Some((arrival_ns, frame)) = wire.arrival(u64::MAX) {
         tracker.observe(&frame, arrival_ns);
     }
-    let lost = tracker.streams().map(|stream| stream.lost_of(FRAMES)).sum();
+    let report = tracker.report();
+    let lost = report.streams.iter().map(|stream| stream.lost_of(FRAMES)).sum();
     println!("the wire lost {} and doubled {}", wire.lost, wire.doubled);
-    println!("{:#?}", tracker.tally());
+    println!("{:#?}", report.total);
     judge(lost)
 }
 

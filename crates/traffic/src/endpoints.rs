@@ -111,7 +111,7 @@ impl Block {
         u128::from(self.last_port - self.first_port) + 1
     }
 
-    #[inline]
+    #[cfg(test)]
     fn address(&self, index: u128) -> u128 {
         self.first + index * self.step
     }

@@ -11,6 +11,7 @@
 use slipring_model::Stream;
 
 use crate::endpoints::{Endpoint, Endpoints, Walk};
+use crate::pattern::Pattern;
 
 /// How the endpoints of one side are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,12 +68,18 @@ impl Lane {
 pub(crate) struct Flows {
     src: Side,
     dst: Side,
-    /// First swept position of this lane's share, and their number.
+    /// `None`: all flows, so the end is where the counting wraps by itself.
+    share: Option<Share>,
+    stream: Stream,
+}
+
+/// A lane's part of all the swept positions.
+#[derive(Clone, Debug)]
+struct Share {
     first: u128,
     count: u128,
-    /// How many of the share were visited in this round.
+    /// How many of them were visited in this round.
     done: u128,
-    stream: Stream,
 }
 
 #[derive(Clone, Debug)]
@@ -83,38 +90,42 @@ struct Side {
 }
 
 impl Flows {
-    pub(crate) fn new(
-        src: (Endpoints, Order),
-        dst: (Endpoints, Order),
-        lane: Lane,
-        stream: Stream,
-    ) -> Self {
-        let (src, dst) = (Side::new(src), Side::new(dst));
+    pub(crate) fn new(pattern: &Pattern, lane: Lane, stream: Stream) -> Self {
+        let src = Side::new(&pattern.src, pattern.src_order);
+        let dst = Side::new(&pattern.dst, pattern.dst_order);
         let total = src.swept().saturating_mul(dst.swept());
         let (first, count) = lane.share(total);
-        let mut flows = Self { src, dst, first, count, done: 0, stream };
-        flows.rewind();
+        let share = (count < total).then_some(Share { first, count, done: 0 });
+        let mut flows = Self { src, dst, share, stream };
+        flows.jump(first);
         flows
     }
 
     /// Whether every frame of this lane has the same endpoints.
     pub(crate) fn is_single(&self) -> bool {
-        self.count == 1 && self.src.is_constant() && self.dst.is_constant()
+        let swept = match &self.share {
+            Some(share) => share.count,
+            None => self.src.swept().saturating_mul(self.dst.swept()),
+        };
+        swept == 1 && !self.src.is_drawn() && !self.dst.is_drawn()
     }
 
     /// Source and destination of the next frame.
     #[inline]
     pub(crate) fn current(&self) -> (Endpoint, Endpoint) {
-        (self.src.endpoint(), self.dst.endpoint())
+        (self.src.walk.endpoint(), self.dst.walk.endpoint())
     }
 
     /// Moves on to the following frame's endpoints.
     #[inline]
     pub(crate) fn advance(&mut self) {
-        self.done += 1;
-        if self.done == self.count {
-            self.done = 0;
-            return self.rewind();
+        if let Some(share) = &mut self.share {
+            share.done += 1;
+            if share.done == share.count {
+                share.done = 0;
+                let first = share.first;
+                return self.jump(first);
+            }
         }
         let carry = self.src.advance(&mut self.stream);
         if carry || self.dst.order == Order::Random {
@@ -122,16 +133,16 @@ impl Flows {
         }
     }
 
-    fn rewind(&mut self) {
+    fn jump(&mut self, position: u128) {
         let sources = self.src.swept();
-        self.src.jump(self.first % sources, &mut self.stream);
-        self.dst.jump(self.first / sources, &mut self.stream);
+        self.src.jump(position % sources, &mut self.stream);
+        self.dst.jump(position / sources, &mut self.stream);
     }
 }
 
 impl Side {
-    fn new((endpoints, order): (Endpoints, Order)) -> Self {
-        Self { endpoints, order, walk: Walk::default() }
+    fn new(endpoints: &Endpoints, order: Order) -> Self {
+        Self { walk: Walk::at(endpoints, 0), endpoints: endpoints.clone(), order }
     }
 
     /// How many positions this side has in the counting.
@@ -142,13 +153,9 @@ impl Side {
         }
     }
 
-    fn is_constant(&self) -> bool {
-        self.order == Order::Sweep || self.endpoints.count() == 1
-    }
-
-    #[inline]
-    fn endpoint(&self) -> Endpoint {
-        self.walk.endpoint(&self.endpoints)
+    /// Whether there is a choice for each frame.
+    fn is_drawn(&self) -> bool {
+        self.order == Order::Random && self.endpoints.count() > 1
     }
 
     fn jump(&mut self, position: u128, stream: &mut Stream) {
@@ -183,8 +190,14 @@ mod tests {
     type Pair = ((u128, u16), (u128, u16));
 
     fn flows(src: (&str, Order), dst: (&str, Order), lane: Lane) -> Flows {
-        let side = |(text, order): (&str, Order)| (text.parse().unwrap(), order);
-        Flows::new(side(src), side(dst), lane, Stream::new(1, "flows"))
+        let pattern = Pattern {
+            src: src.0.parse().unwrap(),
+            src_order: src.1,
+            dst: dst.0.parse().unwrap(),
+            dst_order: dst.1,
+            ..Pattern::default()
+        };
+        Flows::new(&pattern, lane, Stream::new(1, "flows"))
     }
 
     fn take(flows: &mut Flows, count: usize) -> Vec<Pair> {
@@ -258,7 +271,8 @@ mod tests {
             for index in 0..of {
                 let mut flows = flows((&src, SWEPT), (dst, SWEPT), Lane::new(index, of).unwrap());
                 // Two rounds, to see the wrap too.
-                let rounds = 2 * usize::try_from(flows.count).unwrap();
+                let share = flows.share.as_ref().map_or(total, |share| share.count as usize);
+                let rounds = 2 * share;
                 for pair in take(&mut flows, rounds) {
                     let seen = visits.entry(pair).or_insert((0, index));
                     prop_assert_eq!(seen.1, index);

@@ -50,4 +50,4 @@ pub use pong::turn_around;
 pub use replay::Timeline;
 pub use sizes::{SizeError, Sizes};
 pub use stamp::{Stamp, StampForm, Unstamped, Verify};
-pub use track::{StreamTally, Tally, Tracker};
+pub use track::{Report, StreamTally, Tally, Tracker};

@@ -1,10 +1,9 @@
 //! The far end of a ping: sends a frame back where it came from.
 
-use slipring_wire::Headers;
-use slipring_wire::MacAddr;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::Delta;
 use slipring_wire::view::{Fragment, Ip, IpVersion};
+use slipring_wire::{Headers, MacAddr};
 
 /// Turns a frame round: MAC addresses, IP addresses and ports change places,
 /// and an ICMP echo request becomes its reply. Checksums stay as right or wrong
@@ -17,7 +16,7 @@ use slipring_wire::view::{Fragment, Ip, IpVersion};
 ///
 /// ```
 /// use slipring_traffic::turn_around;
-/// use slipring_wire::{FrameSpec, Headers, MacAddr};
+/// use slipring_wire::{FrameSpec, MacAddr};
 ///
 /// let mut frame = FrameSpec::default().build(60)?.bytes;
 /// assert!(turn_around(&mut frame, MacAddr([2, 0, 0, 0, 0, 9])));
@@ -30,8 +29,7 @@ pub fn turn_around(frame: &mut [u8], own: MacAddr) -> bool {
         return false;
     }
     swap(frame, 0, 6, 6);
-    let from = frame.first_chunk::<12>().map(|macs| macs[6] & 1);
-    if from == Some(1) {
+    if frame[6] & 1 == 1 {
         frame[6..12].copy_from_slice(&own.0);
     }
     let headers = Headers::parse(frame).ok();

@@ -24,12 +24,14 @@
 //!
 //! Not for: histograms, or deciding what loss is acceptable.
 
+mod report;
 mod window;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::stamp::{Stamp, Unstamped, Verify};
+pub use report::{Report, StreamTally, Tally};
 use window::{Arrival, Window};
 
 /// Follows all streams that arrive at one place.
@@ -46,8 +48,8 @@ use window::{Arrival, Window};
 ///         assert_eq!(tracker.observe(&frame, n * 100 + 30), Some(30));
 ///     }
 /// }
-/// let tally = tracker.tally();
-/// assert_eq!((tally.received, tally.lost), (9, 1));
+/// let total = tracker.report().total;
+/// assert_eq!((total.received, total.lost), (9, 1));
 /// # Ok::<(), slipring_traffic::PatternError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -56,60 +58,6 @@ pub struct Tracker {
     /// Sorted by stream id.
     streams: Vec<(u16, Box<Window>)>,
     tally: Tally,
-}
-
-/// Counts of frames, as the module defines them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// All frames observed.
-    pub frames: u64,
-    /// Frames without a stamp.
-    pub foreign: u64,
-    /// Stamped frames whose checksum is wrong, or of which a part is missing.
-    pub corrupt: u64,
-    /// Stamped frames of streams beyond [`Tracker::MAX_STREAMS`].
-    pub untracked: u64,
-    /// Stamped frames that were followed.
-    pub received: u64,
-    /// Numbers seen for the first time.
-    pub new: u64,
-    /// Numbers seen again.
-    pub duplicates: u64,
-    /// Numbers too far back to tell.
-    pub late: u64,
-    /// New numbers overtaken by a greater one.
-    pub reordered: u64,
-    /// Greatest displacement of a reordered frame, in numbers.
-    pub max_displacement: u64,
-    /// Numbers between the smallest and the greatest.
-    pub expected: u64,
-    /// Expected numbers that did not arrive.
-    pub lost: u64,
-    /// Frames that claim to be sent after they arrived: the clocks differ.
-    pub ahead_of_clock: u64,
-}
-
-/// Counts of one stream; `frames`, `foreign`, `corrupt`, `untracked` and
-/// `ahead_of_clock` are kept for all streams together and zero here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamTally {
-    /// The stream.
-    pub stream: u16,
-    /// Smallest of the new numbers.
-    pub first: u64,
-    /// One more than the greatest number.
-    pub next: u64,
-    /// The counts.
-    pub tally: Tally,
-}
-
-impl StreamTally {
-    /// How many were lost when the sender says it sent the numbers `0..sent`:
-    /// those before the first and after the last arrival too.
-    #[must_use]
-    pub const fn lost_of(&self, sent: u64) -> u64 {
-        sent.saturating_sub(self.tally.new)
-    }
 }
 
 impl Tracker {
@@ -155,18 +103,9 @@ impl Tracker {
 
     /// All counts so far. Lost ones may still arrive and leave the count.
     #[must_use]
-    pub fn tally(&self) -> Tally {
-        self.streams().fold(self.tally, |sum, stream| sum.plus(&stream.tally))
-    }
-
-    /// The counts of each stream, by ascending id.
-    pub fn streams(&self) -> impl Iterator<Item = StreamTally> {
-        self.streams.iter().map(|(stream, window)| StreamTally {
-            stream: *stream,
-            first: window.lowest(),
-            next: window.highest() + 1,
-            tally: window.tally(),
-        })
+    pub fn report(&self) -> Report {
+        let streams: Vec<StreamTally> = self.streams.iter().map(stream_tally).collect();
+        Report { total: self.tally.plus_streams(&streams), streams }
     }
 
     #[inline]
@@ -184,19 +123,12 @@ impl Tracker {
     }
 }
 
-impl Tally {
-    fn plus(self, stream: &Self) -> Self {
-        Self {
-            received: self.received + stream.received,
-            new: self.new + stream.new,
-            duplicates: self.duplicates + stream.duplicates,
-            late: self.late + stream.late,
-            reordered: self.reordered + stream.reordered,
-            max_displacement: self.max_displacement.max(stream.max_displacement),
-            expected: self.expected + stream.expected,
-            lost: self.lost + stream.lost,
-            ..self
-        }
+fn stream_tally((stream, window): &(u16, Box<Window>)) -> StreamTally {
+    StreamTally {
+        stream: *stream,
+        first: window.lowest(),
+        next: window.highest() + 1,
+        tally: window.tally(),
     }
 }
 

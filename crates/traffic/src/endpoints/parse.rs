@@ -138,14 +138,11 @@ fn block(item: Span<'_>) -> Result<(IpVersion, Block), EndpointError> {
     if from.prefix.is_some() || to.prefix.is_some() {
         return Err(right.fault(EndpointFault::PrefixInRange));
     }
-    let last_port = to.port.unwrap_or(from.first_port());
-    match (from.address, to.address) {
-        (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => {
-            let (version, block) = from.to(to.address);
-            Ok((version, block.with_last_port(last_port)))
-        }
-        _ => Err(right.fault(EndpointFault::MixedFamilies)),
+    if from.address.is_ipv4() != to.address.is_ipv4() {
+        return Err(right.fault(EndpointFault::MixedFamilies));
     }
+    let (version, block) = from.to(to.address);
+    Ok((version, block.with_last_port(to.port.unwrap_or(from.first_port()))))
 }
 
 fn is_port(span: Span<'_>) -> bool {

@@ -2,7 +2,7 @@
 
 use slipring_model::Stream;
 
-use super::{Block, Endpoints};
+use super::Endpoints;
 
 /// An address, as a number, and a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +13,11 @@ pub(crate) struct Endpoint {
 
 /// A place in a set of endpoints. It belongs to one [`Endpoints`], which is
 /// passed to each call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Walk {
     block: usize,
     index: u128,
-    port_index: u16,
+    endpoint: Endpoint,
 }
 
 impl Walk {
@@ -28,11 +28,8 @@ impl Walk {
     pub(crate) fn at(endpoints: &Endpoints, mut position: u128) -> Self {
         for (block, shape) in endpoints.blocks.iter().enumerate() {
             if position < shape.count() {
-                return Self {
-                    block,
-                    index: position / shape.ports(),
-                    port_index: (position % shape.ports()) as u16,
-                };
+                let (index, port) = (position / shape.ports(), position % shape.ports());
+                return Self::place(endpoints, block, index, port as u16);
             }
             position -= shape.count();
         }
@@ -40,48 +37,51 @@ impl Walk {
     }
 
     /// A random place: each block equally likely, then each of its pairs.
+    #[inline]
     pub(crate) fn random(endpoints: &Endpoints, stream: &mut Stream) -> Self {
         let block = match endpoints.blocks.len() {
             1 => 0,
             blocks => stream.below(blocks as u64) as usize,
         };
         let shape = &endpoints.blocks[block];
+        let index = up_to(stream, shape.last_index);
         let port_span = u64::from(shape.last_port - shape.first_port);
-        Self {
-            block,
-            index: up_to(stream, shape.last_index),
-            port_index: stream.between(0, port_span) as u16,
-        }
+        Self::place(endpoints, block, index, stream.between(0, port_span) as u16)
+    }
+
+    #[inline]
+    fn place(endpoints: &Endpoints, block: usize, index: u128, port_index: u16) -> Self {
+        let shape = &endpoints.blocks[block];
+        let endpoint = Endpoint {
+            address: shape.first + index * shape.step,
+            port: shape.first_port + port_index,
+        };
+        Self { block, index, endpoint }
     }
 
     /// Moves to the next pair. At the end it starts over and says so.
     #[inline]
     pub(crate) fn step(&mut self, endpoints: &Endpoints) -> bool {
-        let shape = self.shape(endpoints);
-        if self.port_index < shape.last_port - shape.first_port {
-            self.port_index += 1;
+        let shape = &endpoints.blocks[self.block];
+        if self.endpoint.port < shape.last_port {
+            self.endpoint.port += 1;
             return false;
         }
-        self.port_index = 0;
+        self.endpoint.port = shape.first_port;
         if self.index < shape.last_index {
             self.index += 1;
+            self.endpoint.address += shape.step;
             return false;
         }
-        self.index = 0;
-        self.block = (self.block + 1) % endpoints.blocks.len();
-        self.block == 0
+        let block = (self.block + 1) % endpoints.blocks.len();
+        *self = Self::place(endpoints, block, 0, 0);
+        block == 0
     }
 
     /// The pair at this place.
     #[inline]
-    pub(crate) fn endpoint(&self, endpoints: &Endpoints) -> Endpoint {
-        let shape = self.shape(endpoints);
-        Endpoint { address: shape.address(self.index), port: shape.first_port + self.port_index }
-    }
-
-    #[inline]
-    fn shape<'e>(&self, endpoints: &'e Endpoints) -> &'e Block {
-        &endpoints.blocks[self.block]
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.endpoint
     }
 }
 
@@ -112,10 +112,10 @@ mod tests {
     use super::*;
 
     fn texts(endpoints: &Endpoints, count: usize) -> Vec<String> {
-        let mut walk = Walk::default();
+        let mut walk = Walk::at(endpoints, 0);
         (0..count)
             .map(|_| {
-                let Endpoint { address, port } = walk.endpoint(endpoints);
+                let Endpoint { address, port } = walk.endpoint();
                 walk.step(endpoints);
                 std::format!("{}:{port}", Ipv4Addr::from_bits(address as u32))
             })
@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn group_counts_up_its_own_part_of_the_address() {
         let endpoints: Endpoints = "3@[2001:db8::1]-[2001:db8:0:2::9]".parse().unwrap();
-        let mut walk = Walk::default();
+        let mut walk = Walk::at(&endpoints, 0);
         let thirds: Vec<u128> = (0..3)
             .map(|_| {
-                let address = walk.endpoint(&endpoints).address;
+                let address = walk.endpoint().address;
                 walk.step(&endpoints);
                 address
             })
@@ -159,8 +159,7 @@ mod tests {
         let mut stream = Stream::new(1, "walk");
         let drawn: BTreeSet<String> = (0..500)
             .map(|_| {
-                let Endpoint { address, port } =
-                    Walk::random(&endpoints, &mut stream).endpoint(&endpoints);
+                let Endpoint { address, port } = Walk::random(&endpoints, &mut stream).endpoint();
                 std::format!("{}:{port}", Ipv4Addr::from_bits(address as u32))
             })
             .collect();
@@ -180,7 +179,7 @@ mod tests {
         fn jumping_to_a_position_equals_stepping_there(steps in 0u128..40) {
             let endpoints: Endpoints = "10.0.0.0/30:5-7,10.9.9.9:1-9,10.1.1.1".parse().unwrap();
             let total = endpoints.count();
-            let mut walk = Walk::default();
+            let mut walk = Walk::at(&endpoints, 0);
             let mut wraps = 0;
             for _ in 0..steps {
                 wraps += u128::from(walk.step(&endpoints));

@@ -80,7 +80,8 @@ impl Shapes {
         match &mut self.choice {
             Choice::InTurn { next } => {
                 let shape = self.shapes[*next];
-                *next = (*next + 1) % self.shapes.len();
+                // Not a remainder: a division is as long as the rest of a frame.
+                *next = if *next + 1 == self.shapes.len() { 0 } else { *next + 1 };
                 shape
             }
             Choice::Random(stream) => self.shapes[stream.below(self.shapes.len() as u64) as usize],

@@ -15,7 +15,7 @@ fn tally(numbers: &[u64]) -> Tally {
     for &number in numbers {
         tracker.observe_stamp(stamp(0, number), 0);
     }
-    tracker.tally()
+    tracker.report().total
 }
 
 /// Remembers everything: obviously right, and grows for ever.
@@ -90,17 +90,30 @@ fn numbers_wrap_at_48_bits_without_loss() {
 }
 
 #[test]
+fn stranger_who_jumps_for_ever_overflows_nothing() {
+    let mut tracker = Tracker::new(Verify::Mark);
+    let jump = (1 << 47) - 1;
+    for n in 0..1000u64 {
+        tracker.observe_stamp(stamp(0, n.wrapping_mul(jump)), 0);
+        tracker.observe_stamp(stamp(1, u64::MAX - n), 0);
+    }
+    let total = tracker.report().total;
+    assert_eq!(total.received, 2000);
+    assert!(total.late > 0);
+}
+
+#[test]
 fn streams_are_counted_apart_and_summed_up() {
     let mut tracker = Tracker::new(Verify::Mark);
     for (stream, number) in [(9, 0), (3, 7), (9, 2), (3, 8)] {
         tracker.observe_stamp(stamp(stream, number), 0);
     }
-    let streams: Vec<StreamTally> = tracker.streams().collect();
+    let streams = tracker.report().streams;
     assert_eq!((streams[0].stream, streams[1].stream), (3, 9));
     assert_eq!((streams[0].first, streams[0].next), (7, 9));
     assert_eq!((streams[0].tally.lost, streams[1].tally.lost), (0, 1));
     assert_eq!(streams[0].lost_of(10), 8);
-    assert_eq!((tracker.tally().received, tracker.tally().lost), (4, 1));
+    assert_eq!((tracker.report().total.received, tracker.report().total.lost), (4, 1));
 }
 
 #[test]
@@ -109,8 +122,8 @@ fn streams_beyond_the_limit_cost_no_memory() {
     for stream in 0..300 {
         tracker.observe_stamp(stamp(stream, 0), 0);
     }
-    assert_eq!(tracker.streams().count(), Tracker::MAX_STREAMS);
-    assert_eq!((tracker.tally().untracked, tracker.tally().received), (44, 256));
+    assert_eq!(tracker.report().streams.len(), Tracker::MAX_STREAMS);
+    assert_eq!((tracker.report().total.untracked, tracker.report().total.received), (44, 256));
 }
 
 #[test]
@@ -126,7 +139,7 @@ fn frames_of_others_are_foreign_and_damaged_ones_corrupt() {
     frame[59] ^= 1;
     tracker.observe(&frame[..50], 0);
     tracker.observe(&frame, 0);
-    let tally = tracker.tally();
+    let tally = tracker.report().total;
     assert_eq!((tally.frames, tally.received), (5, 1));
     assert_eq!((tally.foreign, tally.corrupt), (2, 2));
 }
@@ -139,7 +152,7 @@ fn age_is_given_for_new_frames_only_and_never_negative() {
     assert_eq!(tracker.observe_stamp(timed(0, 100), 140), None);
     assert_eq!(tracker.observe_stamp(timed(1, 200), 199), None);
     assert_eq!(tracker.observe_stamp(stamp(0, 2), 300), None);
-    assert_eq!(tracker.tally().ahead_of_clock, 1);
+    assert_eq!(tracker.report().total.ahead_of_clock, 1);
 }
 
 /// Arrivals near a moving front, with jumps of about a window's length.
@@ -167,7 +180,7 @@ proptest! {
         for number in numbers {
             naive.note(number);
             tracker.observe_stamp(stamp(0, number), 0);
-            prop_assert_eq!(tracker.tally(), naive.tally());
+            prop_assert_eq!(tracker.report().total, naive.tally());
         }
     }
 
@@ -179,16 +192,40 @@ proptest! {
         for (stream, number) in stamps {
             tracker.observe_stamp(stamp(stream, number & 0xffff_ffff_ffff), 0);
         }
-        let t = tracker.tally();
+        let t = tracker.report().total;
         prop_assert_eq!(t.frames, t.received + t.foreign + t.corrupt + t.untracked);
         prop_assert_eq!(t.received, t.new + t.duplicates + t.late);
         prop_assert_eq!(t.expected, t.received + t.lost - t.duplicates - t.late);
     }
 
     #[test]
+    fn trackers_that_share_the_queues_find_the_same_loss_as_one(
+        arrivals in prop::collection::vec((0u16..3, 0u64..2000, 0usize..4), 0..500)
+    ) {
+        let mut seen = HashMap::new();
+        let mut whole = Tracker::new(Verify::Mark);
+        let mut parts = std::vec![Tracker::new(Verify::Mark); 4];
+        for (stream, number, queue) in arrivals {
+            // A duplicate comes through the queue of its original.
+            let queue = *seen.entry((stream, number)).or_insert(queue);
+            whole.observe_stamp(stamp(stream, number), 0);
+            parts[queue].observe_stamp(stamp(stream, number), 0);
+        }
+        let mut merged = Report::default();
+        parts.iter().for_each(|part| merged.merge(&part.report()));
+        let same_but_for_order = |report: Report| {
+            let blur = |tally| Tally { reordered: 0, max_displacement: 0, ..tally };
+            let streams = report.streams.into_iter();
+            let streams = streams.map(|s| StreamTally { tally: blur(s.tally), ..s });
+            (blur(report.total), streams.collect::<Vec<_>>())
+        };
+        prop_assert_eq!(same_but_for_order(merged), same_but_for_order(whole.report()));
+    }
+
+    #[test]
     fn any_bytes_can_be_observed(frame in prop::collection::vec(any::<u8>(), 0..120)) {
         let mut tracker = Tracker::new(Verify::Checksum);
         tracker.observe(&frame, 0);
-        prop_assert_eq!(tracker.tally().frames, 1);
+        prop_assert_eq!(tracker.report().total.frames, 1);
     }
 }

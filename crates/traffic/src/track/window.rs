@@ -11,6 +11,7 @@
 //! 1. Bit `n % BITS` stands for the one number of that residue in the
 //!    remembered range, and is set if and only if that number has arrived.
 //! 2. Every remembered number below `lowest` has a clear bit.
+//! 3. `lowest <= highest < CEILING`.
 
 use super::Tally;
 use crate::stamp::Stamp;
@@ -18,6 +19,10 @@ use crate::stamp::Stamp;
 /// How many numbers are remembered. A power of two.
 pub(super) const BITS: u64 = 8192;
 const WORDS: usize = (BITS / 64) as usize;
+
+/// Numbers end here, after a year at a thousand million a second; without an end
+/// a stranger's jumps could make the counts overflow.
+const CEILING: u64 = 1 << 55;
 
 /// What an arriving number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +88,7 @@ impl Window {
     }
 
     fn start(&mut self, number: u64) -> Arrival {
+        let number = number & ((1 << Stamp::NUMBER_BITS) - 1);
         self.lowest = number;
         self.highest = number;
         self.set(number);
@@ -91,6 +97,9 @@ impl Window {
 
     #[inline]
     fn advance(&mut self, ahead: u64) -> Arrival {
+        if self.highest + ahead >= CEILING {
+            return Arrival::Late;
+        }
         if ahead > 1 {
             self.forget(ahead - 1);
         }
