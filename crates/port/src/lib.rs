@@ -36,6 +36,7 @@ pub mod null;
 pub mod packet;
 pub mod pcap;
 pub mod pipe;
+pub mod xdp;
 
 pub use clock::{Nanos, now, sleep_until};
 pub use error::{CODES, Class, OpenCause, OpenError, RunCause, RunError};
