@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use alloc::{format, vec};
+use alloc::vec;
 use core::fmt::{self, Display, Formatter};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -287,7 +287,7 @@ impl Display for Protocol {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match (names::keyword(*self), self) {
             (Some(name), _) => f.write_str(name),
-            (None, other) => f.write_str(&format!("{other:?}")),
+            (None, other) => write!(f, "{other:?}"),
         }
     }
 }

@@ -6,11 +6,13 @@
 use crate::assembly::{Assembly, Label};
 use crate::ast::{Arith, BinaryOp, Filter, Relation, RelationOp, Size};
 use crate::check::ProgramError;
+use crate::cond::{Compare, Cond, FieldTest, Place};
 use crate::error::FilterError;
 use crate::insn::{self, FIRST_NEGATIVE_OFFSET, MAX_INSNS, MEM_SLOTS};
-use crate::layers::{self, Compare, Cond, FieldTest, Offsets, Place};
+use crate::interpreter;
+use crate::layers::{self, Offsets};
 use crate::names::Protocol;
-use crate::program::{self, Program};
+use crate::program::Program;
 
 type Generated = Result<(), FilterError>;
 
@@ -228,7 +230,9 @@ fn fold(arith: &Arith) -> Option<u32> {
         Arith::Number(number) => Some(*number),
         Arith::Len | Arith::Load { .. } => None,
         Arith::Neg(inner) => fold(inner).map(u32::wrapping_neg),
-        Arith::Binary(op, left, right) => program::alu(alu_code(*op), fold(left)?, fold(right)?),
+        Arith::Binary(op, left, right) => {
+            interpreter::alu(alu_code(*op), fold(left)?, fold(right)?)
+        }
     }
 }
 

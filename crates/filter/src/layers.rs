@@ -10,51 +10,13 @@
 //!   0     6     12     14
 //! ```
 
-use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 use crate::ast::{Arith, Carrier, Direction, Expr, Primitive, Relation, Size, Transport};
+use crate::cond::{Compare, Cond, FieldTest, Place, byte, half, not, word};
 use crate::names::{self, ARP, FRAGMENT, ICMP6, IP, IP6, Layer, Protocol, RARP, SCTP, TCP, UDP};
-
-/// A test of a frame, ready to be turned into instructions.
-#[derive(Debug)]
-pub(crate) enum Cond<'f> {
-    Field(FieldTest),
-    Relation(&'f Relation, Offsets),
-    Not(Box<Cond<'f>>),
-    /// All hold, tried in this order. Not empty.
-    All(Vec<Cond<'f>>),
-    /// At least one holds, tried in this order. Not empty.
-    Any(Vec<Cond<'f>>),
-}
-
-/// `field & mask` compared with a constant.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FieldTest {
-    pub(crate) place: Place,
-    pub(crate) size: Size,
-    pub(crate) mask: u32,
-    pub(crate) compare: Compare,
-    pub(crate) value: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Compare {
-    Eq,
-    Gt,
-    Ge,
-}
-
-/// Where a field lies.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
-    /// At this offset in the frame, in bytes.
-    Frame(u32),
-    /// `offset` bytes after the IPv4 header that begins at `header`.
-    AfterIpv4 { header: u32, offset: u32 },
-}
 
 /// Where the headers lie that the current place of the expression looks at, in bytes from the
 /// start of the frame.
@@ -90,36 +52,6 @@ const IPX_TYPE: u32 = 0x8137;
 const IPX_SAP: u32 = 0xe0;
 /// Service access points that both ends of an LLC frame share.
 const PAIRED_SAPS: [u32; 3] = [0x06, 0xf0, 0xfe];
-
-impl FieldTest {
-    fn eq(size: Size, at: u32, value: u32) -> Self {
-        Self::masked(size, at, u32::MAX, value)
-    }
-
-    fn masked(size: Size, at: u32, mask: u32, value: u32) -> Self {
-        Self { place: Place::Frame(at), size, mask, compare: Compare::Eq, value }
-    }
-
-    fn compare(self, compare: Compare) -> Self {
-        Self { compare, ..self }
-    }
-}
-
-fn byte(at: u32, value: u32) -> Cond<'static> {
-    Cond::Field(FieldTest::eq(Size::Byte, at, value))
-}
-
-fn half(at: u32, value: u32) -> Cond<'static> {
-    Cond::Field(FieldTest::eq(Size::Half, at, value))
-}
-
-fn word(at: u32, value: u32) -> Cond<'static> {
-    Cond::Field(FieldTest::eq(Size::Word, at, value))
-}
-
-fn not(cond: Cond<'_>) -> Cond<'_> {
-    Cond::Not(Box::new(cond))
-}
 
 /// The condition that a filter stands for.
 pub(crate) fn lower(expr: &Expr) -> Cond<'_> {

@@ -1,9 +1,10 @@
 //! pcap filter expressions, compiled to a classic BPF program that has been checked.
 //!
-//! A text such as `tcp port 80 and not host 10.0.0.1` goes through these steps, one file each:
+//! A text such as `tcp port 80 and not host 10.0.0.1` goes through these steps, named by file:
 //!
 //! ```text
-//! text -> lex -> parse -> ast (Filter) -> layers (tests on fields) -> codegen -> assembly -> check -> Program
+//! text -> lex -> parse, id, arith -> ast (Filter) -> layers (cond) -> codegen -> assembly
+//!      -> check -> Program -> interpreter
 //! ```
 //!
 //! The language is that of pcap-filter(7) for Ethernet frames, as libpcap 1.10 understands it.
@@ -39,14 +40,21 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+/// Compiles and runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod arith;
 mod assembly;
 mod ast;
 mod check;
 mod codegen;
+mod cond;
 mod error;
 mod id;
 mod insn;
+mod interpreter;
 mod layers;
 mod lex;
 mod names;

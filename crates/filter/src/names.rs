@@ -262,10 +262,9 @@ pub(crate) const SERVICES: &[(&str, u16, Registered)] = &[
     ("snmp", 161, Both),
     ("snmp-trap", 162, Both),
     ("bgp", 179, Tcp),
-    ("irc", 194, Both),
     ("ldap", 389, Both),
     ("https", 443, Both),
-    ("microsoft-ds", 445, Both),
+    ("microsoft-ds", 445, Tcp),
     ("kpasswd", 464, Both),
     ("submissions", 465, Tcp),
     ("isakmp", 500, Udp),
@@ -274,7 +273,7 @@ pub(crate) const SERVICES: &[(&str, u16, Registered)] = &[
     ("login", 513, Tcp),
     ("who", 513, Udp),
     ("shell", 514, Tcp),
-    ("syslog", 514, Udp),
+    ("syslog", 514, Both),
     ("printer", 515, Tcp),
     ("route", 520, Udp),
     ("dhcpv6-client", 546, Udp),
@@ -301,9 +300,9 @@ pub(crate) const SERVICES: &[(&str, u16, Registered)] = &[
     ("sip-tls", 5061, Both),
     ("mdns", 5353, Udp),
     ("postgresql", 5432, Tcp),
-    ("amqp", 5672, Both),
+    ("amqp", 5672, Tcp),
     ("x11", 6000, Tcp),
-    ("http-alt", 8080, Both),
+    ("http-alt", 8080, Tcp),
 ];
 
 const OTHER_LINK: &str = "means nothing on Ethernet";

@@ -187,7 +187,6 @@ pub(crate) fn frame() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// A frame that may be cut off anywhere.
-#[allow(dead_code, reason = "not every test file tries short frames")]
 pub(crate) fn short_frame() -> impl Strategy<Value = Vec<u8>> {
     (frame(), 0usize..90).prop_map(|(mut frame, len)| {
         frame.truncate(len);

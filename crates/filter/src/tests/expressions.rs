@@ -1,6 +1,5 @@
-//! Properties that need the inside of the crate: print and parse, and checks against models.
+//! Expressions: printed and parsed back, compiled, and refused with the right words.
 
-use std::collections::BTreeSet;
 use std::format;
 use std::string::String;
 use std::vec;
@@ -14,9 +13,9 @@ use crate::ast::{
     Arith, BinaryOp, Carrier, Direction, Expr, Filter, Join, Primitive, Relation, RelationOp, Size,
     Transport, is_indexable,
 };
-use crate::insn::{self, Insn};
+use crate::insn;
 use crate::names::{Layer, PROTOCOLS};
-use crate::{FilterError, Program, ProgramError, compile};
+use crate::{FilterError, compile};
 
 fn direction() -> impl Strategy<Value = Direction> {
     select(vec![Direction::Either, Direction::Both, Direction::Src, Direction::Dst])
@@ -151,79 +150,6 @@ fn word_salad() -> impl Strategy<Value = String> {
         .prop_map(|words| words.into_iter().flat_map(|(word, glue)| [word, glue]).collect())
 }
 
-/// Instructions likely enough to pass the check.
-fn insns() -> impl Strategy<Value = Vec<Insn>> {
-    use crate::insn::*;
-    let codes = vec![
-        LD_IMM,
-        LD_W_ABS,
-        LD_H_ABS,
-        LD_B_ABS,
-        LD_W_IND,
-        LD_H_IND,
-        LD_B_IND,
-        LD_MEM,
-        LD_LEN,
-        LDX_IMM,
-        LDX_MEM,
-        LDX_LEN,
-        LDX_MSH,
-        ST,
-        STX,
-        ADD,
-        SUB | X,
-        MUL,
-        DIV | X,
-        OR,
-        AND | X,
-        LSH,
-        RSH | X,
-        NEG,
-        MOD | X,
-        XOR,
-        JA,
-        JEQ,
-        JGT_X,
-        JGE,
-        JSET,
-        RET_K,
-        RET_A,
-        TAX,
-        TXA,
-    ];
-    let code = prop_oneof![50 => select(codes), 1 => any::<u16>()];
-    let k = prop_oneof![9 => 0u32..4, 1 => any::<u32>()];
-    let insn = (code, 0u8..3, 0u8..3, k).prop_map(|(code, jt, jf, k)| Insn { code, jt, jf, k });
-    collection::vec(insn, 0..12).prop_map(|mut insns| {
-        insns.push(Insn::new(RET_A, 0));
-        insns
-    })
-}
-
-/// Whether some way through the program reads a slot that it has not written: every way is tried.
-fn reads_before_writing(insns: &[Insn]) -> bool {
-    let mut seen = BTreeSet::new();
-    let mut ways = vec![(0usize, 0u16)];
-    while let Some((at, written)) = ways.pop() {
-        if !seen.insert((at, written)) {
-            continue;
-        }
-        let insn = insns[at];
-        match insn.code {
-            insn::RET_K | insn::RET_A => {}
-            insn::JA => ways.push((at + 1 + insn.k as usize, written)),
-            insn::LD_MEM | insn::LDX_MEM if written & 1 << insn.k == 0 => return true,
-            insn::ST | insn::STX => ways.push((at + 1, written | 1 << insn.k)),
-            code if crate::check::is_branch(code) => {
-                ways.push((at + 1 + usize::from(insn.jt), written));
-                ways.push((at + 1 + usize::from(insn.jf), written));
-            }
-            _ => ways.push((at + 1, written)),
-        }
-    }
-    false
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
@@ -255,21 +181,6 @@ proptest! {
         }
     }
 
-    #[test]
-    fn any_program_is_refused_or_ends(insns in insns(), frame in collection::vec(any::<u8>(), 0..9)) {
-        if let Ok(program) = Program::from_raw(insns) {
-            let _ = program.run(&frame, 9);
-        }
-    }
-
-    #[test]
-    fn the_check_finds_slots_that_some_way_has_not_written(insns in insns()) {
-        match Program::from_raw(insns.clone()) {
-            Ok(_) => prop_assert!(!reads_before_writing(&insns)),
-            Err(ProgramError::SlotNotWritten { .. }) => prop_assert!(reads_before_writing(&insns)),
-            Err(_) => {}
-        }
-    }
 }
 
 /// An IPv4 frame between two addresses.
@@ -356,95 +267,6 @@ fn a_field_behind_another_header_is_loaded_again() {
     frame[27] = 6;
     frame[42..44].copy_from_slice(&[0, 7]);
     assert_ne!(program.run(&frame, 80), 0);
-}
-
-#[test]
-fn the_interpreter_computes_modulo_two_to_the_32() {
-    use crate::insn::*;
-    let cases = [
-        (ADD, u32::MAX, 2, 1),
-        (SUB, 1, 2, u32::MAX),
-        (MUL, 0x8000_0001, 2, 2),
-        (DIV, 7, 2, 3),
-        (MOD, 7, 4, 3),
-        (OR, 5, 2, 7),
-        (AND, 6, 3, 2),
-        (XOR, 6, 3, 5),
-        (LSH, 3, 31, 0x8000_0000),
-        (RSH, 0x8000_0000, 31, 1),
-    ];
-    for (code, a, b, result) in cases {
-        let constant = [Insn::new(LD_IMM, a), Insn::new(code, b), Insn::new(RET_A, 0)];
-        let register = [
-            Insn::new(LDX_IMM, b),
-            Insn::new(LD_IMM, a),
-            Insn::new(code | X, 0),
-            Insn::new(RET_A, 0),
-        ];
-        for insns in [constant.to_vec(), register.to_vec()] {
-            assert_eq!(Program::from_raw(insns).unwrap().run(&[], 0), result, "{code:#x}");
-        }
-    }
-}
-
-#[test]
-fn reads_end_exactly_at_the_end_of_the_frame() {
-    use crate::insn::*;
-    let frame = [1, 2, 3, 4, 5];
-    for (abs, ind, last) in
-        [(LD_B_ABS, LD_B_IND, 4), (LD_H_ABS, LD_H_IND, 3), (LD_W_ABS, LD_W_IND, 1)]
-    {
-        for (at, inside) in [(last, true), (last + 1, false), (0x7fff_ffff, false)] {
-            let direct = vec![Insn::new(abs, at), Insn::new(RET_K, 9)];
-            let indexed = vec![Insn::new(LDX_IMM, at), Insn::new(ind, 0), Insn::new(RET_K, 9)];
-            for insns in [direct, indexed] {
-                let verdict = Program::from_raw(insns).unwrap().run(&frame, 5);
-                assert_eq!(verdict != 0, inside, "{abs:#x} at {at}");
-            }
-        }
-    }
-}
-
-#[test]
-fn bytes_are_laid_out_as_the_kernel_reads_them() {
-    let insns =
-        vec![Insn { code: insn::JEQ, jt: 0, jf: 0, k: 0x0102_0304 }, Insn::new(insn::RET_K, 1)];
-    let bytes = Program::from_raw(insns).unwrap().to_bytes();
-    let mut expected = Vec::new();
-    expected.extend(0x15u16.to_ne_bytes());
-    expected.extend([0, 0]);
-    expected.extend(0x0102_0304u32.to_ne_bytes());
-    assert_eq!(bytes[..8], expected);
-    assert_eq!(bytes.len(), 16);
-}
-
-#[test]
-fn the_check_names_the_broken_rule() {
-    use crate::insn::*;
-    let ret = Insn::new(RET_K, 1);
-    let jump = |code, jt, jf, k| Insn { code, jt, jf, k };
-    let cases: [(Vec<Insn>, &str); 11] = [
-        (vec![], "the program is empty"),
-        (vec![ret; 4097], "the program has 4097 instructions, more than 4096"),
-        (vec![Insn::new(0xff, 0), ret], "instruction 0: unknown operation code 0x00ff"),
-        (vec![ret, jump(JEQ, 0, 1, 0), ret], "instruction 1: jump beyond the end of the program"),
-        (vec![jump(JA, 0, 0, u32::MAX), ret], "instruction 0: jump beyond the end of the program"),
-        (vec![Insn::new(ST, 16), ret], "instruction 0: there is no memory slot 16"),
-        (
-            vec![jump(JEQ, 1, 0, 0), Insn::new(ST, 3), Insn::new(LD_MEM, 3), ret],
-            "instruction 2: memory slot 3 may be read before it is written",
-        ),
-        (vec![Insn::new(DIV, 0), ret], "instruction 0: division by zero"),
-        (vec![Insn::new(LSH, 32), ret], "instruction 0: shift by 32 bits, more than 31"),
-        (
-            vec![Insn::new(LD_W_ABS, 0xffff_f000), ret],
-            "instruction 0: offset 0xfffff000 is not inside a frame",
-        ),
-        (vec![ret, Insn::new(TAX, 0)], "the last instruction does not return"),
-    ];
-    for (insns, message) in cases {
-        assert_eq!(format!("{}", Program::from_raw(insns).unwrap_err()), message);
-    }
 }
 
 #[test]

@@ -1,0 +1,75 @@
+//! Conditions: comparisons of fields with constants, and how they are joined.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::ast::{Relation, Size};
+use crate::layers::Offsets;
+
+/// A test of a frame, ready to be turned into instructions.
+#[derive(Debug)]
+pub(crate) enum Cond<'f> {
+    Field(FieldTest),
+    Relation(&'f Relation, Offsets),
+    Not(Box<Cond<'f>>),
+    /// All hold, tried in this order. Not empty.
+    All(Vec<Cond<'f>>),
+    /// At least one holds, tried in this order. Not empty.
+    Any(Vec<Cond<'f>>),
+}
+
+/// `field & mask` compared with a constant.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldTest {
+    pub(crate) place: Place,
+    pub(crate) size: Size,
+    pub(crate) mask: u32,
+    pub(crate) compare: Compare,
+    pub(crate) value: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compare {
+    Eq,
+    Gt,
+    Ge,
+}
+
+/// Where a field lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// At this offset in the frame, in bytes.
+    Frame(u32),
+    /// `offset` bytes after the IPv4 header that begins at `header`.
+    AfterIpv4 { header: u32, offset: u32 },
+}
+
+impl FieldTest {
+    pub(crate) fn eq(size: Size, at: u32, value: u32) -> Self {
+        Self::masked(size, at, u32::MAX, value)
+    }
+
+    pub(crate) fn masked(size: Size, at: u32, mask: u32, value: u32) -> Self {
+        Self { place: Place::Frame(at), size, mask, compare: Compare::Eq, value }
+    }
+
+    pub(crate) fn compare(self, compare: Compare) -> Self {
+        Self { compare, ..self }
+    }
+}
+
+pub(crate) fn byte(at: u32, value: u32) -> Cond<'static> {
+    Cond::Field(FieldTest::eq(Size::Byte, at, value))
+}
+
+pub(crate) fn half(at: u32, value: u32) -> Cond<'static> {
+    Cond::Field(FieldTest::eq(Size::Half, at, value))
+}
+
+pub(crate) fn word(at: u32, value: u32) -> Cond<'static> {
+    Cond::Field(FieldTest::eq(Size::Word, at, value))
+}
+
+pub(crate) fn not(cond: Cond<'_>) -> Cond<'_> {
+    Cond::Not(Box::new(cond))
+}

@@ -1,0 +1,4 @@
+//! Tests that need the inside of the crate.
+
+mod expressions;
+mod programs;
