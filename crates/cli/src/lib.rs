@@ -1,1 +1,75 @@
-//! See Cargo.toml.
+//! What every command of slipring shares: flags, units, errors, reports, signals.
+//!
+//! A command is a [`Verb`]: a clap [`Command`](clap::Command), which is the one flag table that
+//! help, manual pages and completions come from; a *plan*, which turns what was typed into what is
+//! meant and touches nothing; and the *job* that the plan returns, which runs and reports.
+//! [`Program`] finds the verb by name, classic name or unique abbreviation, parses, plans, runs,
+//! words what failed, and returns the exit status.
+//!
+//! ```
+//! use clap::{Arg, ArgMatches, Command};
+//! use slipring_cli::report::{PortReport, Sample};
+//! use slipring_cli::units::Count;
+//! use slipring_cli::{Exit, Failure, Job, Program, Session, Verb, flags};
+//!
+//! static COUNT: Verb = Verb { name: "count", classic: &[], command, plan };
+//!
+//! fn command() -> Command {
+//!     let upto = Arg::new("count").short('n').long("count").default_value("3");
+//!     let upto = upto.value_parser(str::parse::<Count>).help("Packets to pretend");
+//!     flags::configuration(flags::reporting(Command::new("count").about("Count").arg(upto)))
+//! }
+//!
+//! fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+//!     let Count(upto) = *matches.get_one("count").expect("it has a default");
+//!     Ok(Box::new(move |session| run(upto, session)))
+//! }
+//!
+//! fn run(upto: u64, session: &mut Session<'_>) -> Result<Exit, Failure> {
+//!     let mut port = PortReport { name: "null:".into(), ..PortReport::default() };
+//!     session.reporter.start(None, "none", std::slice::from_ref(&port))?;
+//!     port.tx.packets = upto;
+//!     let extra = serde_json::json!({ "rate_pps": 0 });
+//!     let elapsed = std::time::Duration::ZERO;
+//!     let end = Sample { elapsed, ports: vec![port], in_flight: 0, copies: 0, extra };
+//!     session.reporter.end(&end, format_args!("sent {upto}"))?;
+//!     Ok(Exit::Done)
+//! }
+//!
+//! static VERBS: [Verb; 1] = [COUNT];
+//! let program = Program { name: "demo", about: "Shows", version: "1.0", verbs: &VERBS };
+//! let args = ["demo", "count", "-n", "2k", "--json"].map(Into::into);
+//! assert_eq!(program.run(&args, slipring_cli::Streams::standard()), 0);
+//! ```
+//!
+//! # Not for
+//! Anything on the packet path; and no engine knows of it.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod builtin;
+pub mod codes;
+mod config;
+mod diagnose;
+mod diagnostic;
+mod exit;
+pub mod flags;
+mod generate;
+mod program;
+pub mod report;
+mod reporter;
+mod signals;
+pub mod units;
+mod usage;
+mod verb;
+
+pub use clap_complete::Shell;
+pub use diagnostic::{Diagnose, Diagnostic, Failure};
+pub use exit::Exit;
+pub use generate::{completions, man, man_pages};
+pub use program::{Program, Streams};
+pub use report::SCHEMA;
+pub use reporter::{Format, Reporter};
+pub use signals::Signals;
+pub use verb::{Classic, Job, Session, Verb};

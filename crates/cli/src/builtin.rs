@@ -1,0 +1,110 @@
+//! The commands that are made of the program's own tables: `explain`, `man`, `completions`.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use clap::{Arg, ArgMatches, Command, ValueHint};
+use clap_complete::Shell;
+use serde_json::json;
+
+use crate::codes::{Code, Entry, SR0201, entries};
+use crate::verb::{Job, Session, Verb};
+use crate::{Diagnostic, Exit, Failure, flags, generate};
+
+pub(crate) static BUILTIN: [Verb; 3] = [
+    Verb { name: "explain", classic: &[], command: explain_command, plan: plan_explain },
+    Verb { name: "man", classic: &[], command: man_command, plan: plan_man },
+    Verb {
+        name: "completions",
+        classic: &[],
+        command: completions_command,
+        plan: plan_completions,
+    },
+];
+
+fn explain_command() -> Command {
+    let command = Command::new("explain")
+        .about("Explain an error code, or list them all")
+        .arg(Arg::new("code").value_name("CODE").help("Code, such as SR0107"));
+    flags::reporting(command)
+}
+
+fn plan_explain(matches: &ArgMatches) -> Result<Job, Failure> {
+    let code = matches.get_one::<String>("code");
+    let code = code.map(|text| text.parse::<Code>()).transpose()?;
+    Ok(Box::new(move |session| explain(code, session)))
+}
+
+fn explain(code: Option<Code>, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    match code.map(Code::entry) {
+        Some(entry) => session.reporter.document(&in_json(entry), entry)?,
+        None => {
+            let line = |entry: &Entry| format!("{}  {}", entry.code, entry.title);
+            let lines: Vec<_> = entries().map(line).collect();
+            let codes: Vec<_> = entries().map(in_json).collect();
+            let fields = json!({ "codes": codes });
+            session.reporter.document(&fields, lines.join("\n"))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn in_json(entry: &Entry) -> serde_json::Value {
+    json!({
+        "code": entry.code.to_string(),
+        "exit": entry.exit.status(),
+        "title": entry.title,
+        "cause": entry.cause,
+        "remedy": entry.remedy,
+        "example": entry.example,
+    })
+}
+
+fn man_command() -> Command {
+    Command::new("man").about("Write the manual pages").hide(true).arg(
+        Arg::new("dir")
+            .value_name("DIR")
+            .required(true)
+            .value_hint(ValueHint::DirPath)
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("Existing directory to write into"),
+    )
+}
+
+fn plan_man(matches: &ArgMatches) -> Result<Job, Failure> {
+    let dir = matches.get_one::<PathBuf>("dir").cloned();
+    let dir = dir.expect("clap requires the directory");
+    Ok(Box::new(move |session| {
+        for (name, page) in generate::man_pages(&session.program.command()) {
+            write(&dir.join(name), &page)?;
+        }
+        Ok(Exit::Done)
+    }))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
+    fs::write(path, bytes).map_err(|error: io::Error| {
+        Diagnostic::new(SR0201, format!("cannot write {}", path.display()))
+            .with_cause(error.to_string())
+    })
+}
+
+fn completions_command() -> Command {
+    Command::new("completions").about("Print the completion script of a shell").arg(
+        Arg::new("shell")
+            .value_name("SHELL")
+            .required(true)
+            .value_parser(clap::value_parser!(Shell))
+            .help("Shell to complete in"),
+    )
+}
+
+fn plan_completions(matches: &ArgMatches) -> Result<Job, Failure> {
+    let shell = matches.get_one::<Shell>("shell").copied();
+    let shell = shell.expect("clap requires the shell");
+    Ok(Box::new(move |session| {
+        let script = generate::completions(&session.program.command(), shell);
+        session.reporter.raw(&script)?;
+        Ok(Exit::Done)
+    }))
+}

@@ -1,0 +1,89 @@
+//! `SR01xx`: opening ports.
+
+use super::entry::codes;
+
+codes! {
+    SR0101 Usage "not a port name" {
+        cause: "Port names follow netmap's grammar, and every kind can be named outright:\n\
+                \n  netmap:eth0     the best kind there is for eth0\n  \
+                netmap:eth0-2   its queue 2 only\n  \
+                netmap:eth0^    its host rings: the kernel's own traffic\n  \
+                xdp:eth0        AF_XDP\n  \
+                packet:eth0     AF_PACKET, on every interface\n  \
+                tap:tap0        a TAP device\n  \
+                x{1  x}1        the two ends of a pipe\n  \
+                pcap:file       a capture, read or written\n  \
+                null:           sink and source, for measuring",
+        remedy: "The error names the column at which reading stopped.",
+        example: "slipring ports",
+    }
+    SR0102 Machine "no such interface" {
+        cause: "This network namespace has no interface of that name. Another namespace may.",
+        remedy: "List what can be opened here, or enter the namespace first.",
+        example: "slipring ports\nip netns exec NAME slipring ports",
+    }
+    SR0103 Machine "the interface is down" {
+        cause: "Frames neither enter nor leave an interface that is down.",
+        remedy: "Bring it up.",
+        example: "ip link set dev eth0 up",
+    }
+    SR0104 Machine "a capability is missing" {
+        cause: "Opening this kind of port needs a privilege: packet: CAP_NET_RAW; tap: CAP_NET_ADMIN;\n\
+                xdp: CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF.",
+        remedy: "Give them to the program once, run it as root, or work in a network namespace of\n\
+                 your own, in which you have them all.",
+        example: "sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep $(command -v slipring)\n\
+                  unshare -rn slipring ports",
+    }
+    SR0105 Machine "the interface has no such queue" {
+        cause: "Queues count from 0. The name asks for one that the interface does not have.",
+        remedy: "See how many there are, or raise the number where the driver allows it.",
+        example: "slipring ports\nethtool -l eth0",
+    }
+    SR0106 Machine "frames of the interface do not fit the buffers" {
+        cause: "The MTU of the interface is larger than this kind of port can carry.",
+        remedy: "Lower the MTU, or use a kind of port that carries it.",
+        example: "ip link set dev eth0 mtu 1500",
+    }
+    SR0107 Machine "the queue is held by another program" {
+        cause: "The kernel gives a queue of an interface to one AF_XDP socket, and an interface to\n\
+                one XDP program. Another process holds it.",
+        remedy: "Take a free queue, or end the other program. All such sockets and programs vanish\n\
+                 with the process that made them.",
+        example: "slipring ports\nbpftool net",
+    }
+    SR0108 Machine "the mode asked for cannot be had" {
+        cause: "A mode given by name is strict: slipring refuses rather than fall back unseen.",
+        remedy: "Leave the mode out: the best one is taken, and named in the first line of output.",
+        example: "slipring doctor netmap:eth0",
+    }
+    SR0109 Usage "the interface carries the default route" {
+        cause: "Taking it over would cut this machine, perhaps your own session, from the network.",
+        remedy: "If that is what you want, say so by --take-over.",
+        example: "slipring bridge -i xdp:eth0 -i xdp:eth1 --take-over",
+    }
+    SR0110 Machine "no memory for the region" {
+        cause: "The buffers of a port lie in one region of shared memory, which the kernel pins for\n\
+                a NIC. The pool of the region, the locked-memory limit or the memory cgroup is\n\
+                exhausted; the cause line says which, and by how much.",
+        remedy: "Raise that limit, or ask for fewer or shorter rings.",
+        example: "ulimit -l\nslipring doctor",
+    }
+    SR0111 Machine "this kernel lacks the kind of port" {
+        cause: "The kernel is too old for this kind of port, or was built without it.",
+        remedy: "netmap:IF takes the best kind that the kernel has; packet:IF works on every Linux.",
+        example: "slipring doctor",
+    }
+    SR0112 Machine "the end of the pipe cannot be had" {
+        cause: "A pipe has two ends, NAME{K and NAME}K. This one is taken, or the name is used by a\n\
+                port of another kind.",
+        remedy: "Open the other end, or take another name or number.",
+        example: "slipring bridge -i x{1 -i x}2",
+    }
+    SR0199 Machine "the system refused" {
+        cause: "A system call failed in a way that has no code of its own. The cause line names the\n\
+                call and the error.",
+        remedy: "Run the preflight; its output is what a bug report needs.",
+        example: "slipring doctor --json",
+    }
+}

@@ -1,0 +1,69 @@
+//! `SR00xx`: flags, values, configuration.
+
+use super::entry::codes;
+
+codes! {
+    SR0001 Usage "unknown flag" {
+        cause: "The command has no flag of this name.\n\
+                Values that start with a dash look like flags too: write --flag=-1.",
+        remedy: "List the flags of a command with --help, or complete them with TAB.",
+        example: "slipring gen --help",
+    }
+    SR0002 Usage "the value does not fit the flag" {
+        cause: "The flag takes one of a few words, or a number in a range, and got another value.",
+        remedy: "The help line of the error names the values that are allowed.",
+        example: "slipring gen -i null: -f tx",
+    }
+    SR0003 Usage "flags that do not go together" {
+        cause: "Two flags contradict each other, or a flag that can be given once was repeated.",
+        remedy: "Drop one of them. A key of a configuration file never contradicts the command\n\
+                 line: the command line wins.",
+        example: "slipring gen --help",
+    }
+    SR0004 Usage "wrong number of values" {
+        cause: "A flag stands without its value, or with more values than it takes.",
+        remedy: "Give the value after the flag: --rate 1Mpps or --rate=1Mpps.",
+        example: "slipring gen -i null: -f tx --rate 1Mpps",
+    }
+    SR0005 Usage "unknown command" {
+        cause: "slipring has no command of this name, or the abbreviation fits several.",
+        remedy: "List the commands. A command may be shortened as long as it stays unique.",
+        example: "slipring --help",
+    }
+    SR0006 Usage "a needed flag is missing" {
+        cause: "The command cannot guess this value, so it must be given.",
+        remedy: "Give the flag on the command line or as a key of the --config file.",
+        example: "slipring gen -i netmap:eth0 -f rx",
+    }
+    SR0007 Usage "the value has a wrong unit or form" {
+        cause: "Rates, times, sizes and shares are numbers with a unit. They are read exactly:\n\
+                a value that is not a whole number of the smallest unit is refused, not rounded.\n\
+                \n  rate   1.5Mpps  14880952pps  10Gbit  9.5Gbit/s  125MB/s\n  \
+                time   250us  2ms  1.5s  10min  1h  (ns is the smallest)\n  \
+                size   64k = 64000  64KiB = 65536  2MiB  1500B\n  \
+                count  1000  64k  1.5M\n  \
+                share  0.1%  0.001  250ppm  1e-6  (one part in 10^9 is the smallest)\n\
+                \nk, M, G, T are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. bit, bps and\n\
+                bit/s all mean bits per second. A bare number means what the classic program\n\
+                took it for; the help of the flag says what that is.",
+        remedy: "The error names the column at which reading stopped.",
+        example: "slipring gen -i null: -f tx --rate 14.88Mpps",
+    }
+    SR0008 Usage "unknown error code" {
+        cause: "Error codes are SR and four digits.",
+        remedy: "List all codes with their titles.",
+        example: "slipring explain\nslipring explain SR0107",
+    }
+    SR0009 Usage "the configuration file is not TOML" {
+        cause: "The file given by --config could not be read as TOML. Keys are the long names of\n\
+                the command's flags; switches take true or false; repeated flags take an array.",
+        remedy: "Start from the settings of a working command line.",
+        example: "slipring gen -i null: -f tx --print-config > gen.toml\nslipring gen --config gen.toml",
+    }
+    SR0010 Usage "the configuration file has an unknown or unfit key" {
+        cause: "A key of the --config file is not the long name of a flag of this command, or its\n\
+                value is of a kind (table, date) that no flag takes.",
+        remedy: "Validate a file without touching anything by --check.",
+        example: "slipring gen --config gen.toml --check",
+    }
+}

@@ -1,0 +1,144 @@
+//! Flags from a TOML file: the keys are the long names, and the command line wins.
+//!
+//! A key becomes the flag `--key=value` in front of the typed ones, unless the same flag was
+//! typed. So one parser checks both, and an error in a file reads like one on the command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use toml::{Table, Value};
+
+use crate::codes::{SR0009, SR0010, SR0201};
+use crate::{Diagnostic, flags};
+
+/// Flags that steer this very mechanism.
+const STEERING: [&str; 3] = ["config", "print-config", "check"];
+
+/// The typed arguments, with those of the `--config` file in front where one was given.
+pub(crate) fn merged(command: &Command, typed: &[OsString]) -> Result<Vec<OsString>, Diagnostic> {
+    // Errors wait for the real parse; here only what could be read counts.
+    let lenient = command.clone().ignore_errors(true).no_binary_name(true);
+    let Ok(seen) = lenient.try_get_matches_from(typed) else {
+        return Ok(typed.to_vec());
+    };
+    let Some(path) = flags::optional::<PathBuf>(&seen, "config") else {
+        return Ok(typed.to_vec());
+    };
+    let mut merged = Vec::new();
+    for (key, value) in &read(path)? {
+        let arg = flag_of(command, key).ok_or_else(|| unknown_key(path, key))?;
+        if seen.value_source(arg.get_id().as_str()) != Some(ValueSource::CommandLine) {
+            merged.extend(as_flags(arg, key, value).ok_or_else(|| unfit_value(path, key))?);
+        }
+    }
+    merged.extend_from_slice(typed);
+    Ok(merged)
+}
+
+/// The settings as a file that `--config` reads back.
+pub(crate) fn printed(command: &Command, matches: &ArgMatches) -> String {
+    let lines = command
+        .get_arguments()
+        .filter_map(|arg| Some((arg, settable_key(arg)?)))
+        .filter_map(|(arg, key)| Some(format!("{key} = {}\n", printed_value(arg, matches)?)));
+    lines.collect()
+}
+
+fn read(path: &Path) -> Result<Table, Diagnostic> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Diagnostic::new(SR0201, format!("cannot open {name}")).with_cause(error.to_string())
+    })?;
+    text.parse::<Table>().map_err(|error| {
+        let (line, column) = position(&text, error.span().map_or(0, |span| span.start));
+        Diagnostic::new(SR0009, format!("{name} is not TOML"))
+            .with_cause(format!("line {line}, column {column}: {}", error.message()))
+    })
+}
+
+/// Line and column of a byte offset, both from 1.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (line, before[start..].chars().count() + 1)
+}
+
+fn flag_of<'c>(command: &'c Command, key: &str) -> Option<&'c Arg> {
+    command.get_arguments().find(|arg| settable_key(arg) == Some(key))
+}
+
+/// The key that sets a flag; none for those that only steer.
+fn settable_key(arg: &Arg) -> Option<&str> {
+    arg.get_long().filter(|long| {
+        let acts_at_once = matches!(
+            arg.get_action(),
+            ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
+        );
+        !STEERING.contains(long) && !acts_at_once
+    })
+}
+
+/// What a key would be on the command line; none where the flag takes no such value.
+fn as_flags(arg: &Arg, key: &str, value: &Value) -> Option<Vec<OsString>> {
+    let bare = || OsString::from(format!("--{key}"));
+    match (arg.get_action(), value) {
+        (ArgAction::SetTrue, Value::Boolean(on)) => Some(on.then(bare).into_iter().collect()),
+        (ArgAction::Count, Value::Integer(times)) => {
+            let times = usize::try_from(*times).ok().filter(|times| *times <= 8)?;
+            Some(vec![bare(); times])
+        }
+        (ArgAction::SetTrue | ArgAction::Count, _) => None,
+        (_, Value::Array(values)) => values.iter().map(|value| assigned(key, value)).collect(),
+        (_, value) => assigned(key, value).map(|flag| vec![flag]),
+    }
+}
+
+fn assigned(key: &str, value: &Value) -> Option<OsString> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(on) => on.to_string(),
+        Value::Datetime(_) | Value::Array(_) | Value::Table(_) => return None,
+    };
+    Some(format!("--{key}={text}").into())
+}
+
+fn unknown_key(path: &Path, key: &str) -> Diagnostic {
+    let name = path.display();
+    Diagnostic::new(SR0010, format!("{name}: the command has no flag `{key}`"))
+        .with_help("keys are long flag names; print the present settings by --print-config")
+}
+
+fn unfit_value(path: &Path, key: &str) -> Diagnostic {
+    let name = path.display();
+    Diagnostic::new(SR0010, format!("{name}: `{key}` takes no such value"))
+        .with_help("switches take true or false, counted flags a number, others a value or a list")
+}
+
+/// The value of a flag in TOML; none where the flag has no value.
+fn printed_value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
+    let id = arg.get_id().as_str();
+    match arg.get_action() {
+        ArgAction::SetTrue => matches.get_flag(id).then(|| "true".to_owned()),
+        ArgAction::Count => {
+            Some(matches.get_count(id)).filter(|times| *times > 0).map(|times| times.to_string())
+        }
+        _ => {
+            let raw = matches.get_raw(id)?;
+            let mut values: Vec<_> = raw.map(|value| quoted(&value.to_string_lossy())).collect();
+            match values.len() {
+                1 => values.pop(),
+                _ => Some(format!("[{}]", values.join(", "))),
+            }
+        }
+    }
+}
+
+/// JSON's escapes are a part of those of a basic string in TOML.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

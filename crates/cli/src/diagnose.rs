@@ -1,0 +1,108 @@
+//! The words for errors that lower crates define.
+
+use slipring_abi::name::NameError;
+
+use slipring_port::{Class, OpenError, RunError};
+
+use crate::codes::{Code, SR0101};
+use crate::{Diagnose, Exit};
+
+impl Diagnose for NameError {
+    fn code(&self) -> Code {
+        SR0101
+    }
+
+    fn summary(&self) -> String {
+        format!("`{}` is not a port name", self.input)
+    }
+
+    fn cause(&self) -> Option<String> {
+        Some(format!("{} at column {}", self.reason, self.column))
+    }
+
+    fn help(&self) -> Option<String> {
+        self.help()
+    }
+}
+
+impl Diagnose for OpenError {
+    fn code(&self) -> Code {
+        registered(self.code())
+    }
+
+    fn summary(&self) -> String {
+        format!("cannot open {}", self.port)
+    }
+
+    fn cause(&self) -> Option<String> {
+        Some(self.cause.to_string())
+    }
+
+    fn help(&self) -> Option<String> {
+        self.help()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.note()
+    }
+
+    fn exit(&self) -> Exit {
+        exit_of(self.class())
+    }
+}
+
+impl Diagnose for RunError {
+    fn code(&self) -> Code {
+        registered(self.code())
+    }
+
+    fn summary(&self) -> String {
+        format!("{} stopped working", self.port)
+    }
+
+    fn cause(&self) -> Option<String> {
+        Some(self.cause.to_string())
+    }
+
+    fn help(&self) -> Option<String> {
+        self.help()
+    }
+
+    fn exit(&self) -> Exit {
+        exit_of(self.class())
+    }
+}
+
+/// A code that a lower crate names, which cannot depend on this one.
+fn registered(code: &str) -> Code {
+    code.parse().expect("a test looks up every code that ports use")
+}
+
+fn exit_of(class: Class) -> Exit {
+    match class {
+        Class::Usage => Exit::Usage,
+        Class::Machine => Exit::Machine,
+        Class::Peer => Exit::PeerLost,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_port::RunCause;
+
+    use super::*;
+
+    #[test]
+    fn every_code_that_ports_use_is_registered() {
+        for code in slipring_port::CODES {
+            assert_eq!(registered(code).to_string(), *code);
+        }
+    }
+
+    #[test]
+    fn a_vanished_interface_is_a_lost_peer() {
+        let error = RunError::new("xdp:eth0", RunCause::Vanished);
+        assert_eq!(Diagnose::exit(&error), Exit::PeerLost);
+        assert_eq!(Diagnose::cause(&error).as_deref(), Some("the interface is gone"));
+    }
+}

@@ -1,0 +1,299 @@
+//! The four-part error: what failed, why, what to try, what else to know.
+//!
+//! ```text
+//! error[SR0107]: cannot open xdp:eth3, queue 0
+//!   cause: bind: EBUSY, the queue belongs to pid 4121 (suricata)
+//!    help: take a free queue: xdp:eth3-1        (free: 1 to 7)
+//!    note: traffic is spread over all 8 queues; see `slipring explain SR0107`
+//! ```
+//!
+//! Libraries keep their own error types; here they gain a code and words by [`Diagnose`]. Errors
+//! go to stderr, as one JSON object where the command was asked for JSON.
+
+use std::fmt;
+use std::io;
+
+use serde_json::{Value, json};
+
+use crate::codes::{Code, SR0204};
+use crate::{Exit, SCHEMA};
+
+/// An error that can be explained to the person who typed the command.
+pub trait Diagnose {
+    /// The stable code.
+    fn code(&self) -> Code;
+
+    /// What failed, in one line, with the names involved.
+    fn summary(&self) -> String;
+
+    /// Why: the system's word, the place in the input, who is in the way.
+    fn cause(&self) -> Option<String> {
+        None
+    }
+
+    /// The one thing to try next, as a command where there is one.
+    fn help(&self) -> Option<String> {
+        None
+    }
+
+    /// What else is worth knowing.
+    fn note(&self) -> Option<String> {
+        None
+    }
+
+    /// The exit status; a classic name may map it to its program's own.
+    fn exit(&self) -> Exit {
+        self.code().exit()
+    }
+}
+
+/// An error in its final words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    code: Code,
+    exit: Exit,
+    summary: String,
+    cause: Option<String>,
+    help: Option<String>,
+    note: Option<String>,
+}
+
+impl Diagnostic {
+    /// Starts an error that has no type of its own.
+    #[must_use]
+    pub fn new(code: Code, summary: impl Into<String>) -> Self {
+        Self {
+            code,
+            exit: code.exit(),
+            summary: summary.into(),
+            cause: None,
+            help: None,
+            note: None,
+        }
+    }
+
+    /// Puts a library's error in words.
+    #[must_use]
+    pub fn of(error: &(impl Diagnose + ?Sized)) -> Self {
+        Self {
+            code: error.code(),
+            exit: error.exit(),
+            summary: error.summary(),
+            cause: error.cause(),
+            help: error.help(),
+            note: error.note(),
+        }
+    }
+
+    /// Says why.
+    #[must_use]
+    pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// Says what to try next.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Says what else is worth knowing.
+    #[must_use]
+    pub fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+
+    /// The words for a terminal, coloured on demand, with a final newline.
+    #[must_use]
+    pub fn to_text(&self, coloured: bool) -> String {
+        let paint = Paint { coloured };
+        let head = format!("error[{}]", self.code);
+        let mut text = format!("{}: {}\n", paint.red(&head), self.summary);
+        let note = self.note_with_pointer();
+        let parts = [("cause", &self.cause), ("help", &self.help), ("note", &Some(note))];
+        for (label, part) in parts {
+            if let Some(part) = part {
+                let label = paint.bold(&format!("{label:>7}:"));
+                text.push_str(&format!("{label} {}\n", hang(part)));
+            }
+        }
+        text
+    }
+
+    /// The same parts as one JSON object; absent parts are left out.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut object = json!({
+            "schema": SCHEMA,
+            "event": "error",
+            "code": self.code.to_string(),
+            "exit": self.exit.status(),
+            "summary": self.summary,
+        });
+        let parts = [("cause", &self.cause), ("help", &self.help), ("note", &self.note)];
+        for (key, part) in parts {
+            if let Some(part) = part {
+                object[key] = json!(part);
+            }
+        }
+        object
+    }
+
+    fn note_with_pointer(&self) -> String {
+        let pointer = format!("see `slipring explain {}`", self.code);
+        match &self.note {
+            Some(note) => format!("{note}; {pointer}"),
+            None => pointer,
+        }
+    }
+}
+
+impl Diagnose for Diagnostic {
+    fn code(&self) -> Code {
+        self.code
+    }
+
+    fn summary(&self) -> String {
+        self.summary.clone()
+    }
+
+    fn cause(&self) -> Option<String> {
+        self.cause.clone()
+    }
+
+    fn help(&self) -> Option<String> {
+        self.help.clone()
+    }
+
+    fn note(&self) -> Option<String> {
+        self.note.clone()
+    }
+
+    fn exit(&self) -> Exit {
+        self.exit
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.to_text(false).trim_end())
+    }
+}
+
+/// Why a command ends early.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something failed, and this is how to say it.
+    Error(Box<Diagnostic>),
+    /// The reader of our output left, as `head` does: a success.
+    ReaderLeft,
+}
+
+impl<E: Diagnose> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Error(Box::new(Diagnostic::of(&error)))
+    }
+}
+
+/// For writes to the standard streams only; other I/O errors deserve words of their own.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::ReaderLeft;
+        }
+        Diagnostic::new(SR0204, "cannot write the output").with_cause(error.to_string()).into()
+    }
+}
+
+/// Indents what follows a line break to the column after the label.
+fn hang(part: &str) -> String {
+    part.replace('\n', "\n         ")
+}
+
+struct Paint {
+    coloured: bool,
+}
+
+impl Paint {
+    fn red(&self, text: &str) -> String {
+        self.wrap("1;31", text)
+    }
+
+    fn bold(&self, text: &str) -> String {
+        self.wrap("1", text)
+    }
+
+    fn wrap(&self, style: &str, text: &str) -> String {
+        if self.coloured { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codes::{SR0107, SR0401};
+
+    fn busy() -> Diagnostic {
+        Diagnostic::new(SR0107, "cannot open xdp:eth3, queue 0")
+            .with_cause("bind: EBUSY, the queue belongs to pid 4121 (suricata)")
+            .with_help("take a free queue: xdp:eth3-1        (free: 1 to 7)")
+            .with_note("traffic is spread over all 8 queues")
+    }
+
+    #[test]
+    fn the_four_parts_are_aligned_and_point_to_explain() {
+        assert_eq!(
+            busy().to_text(false),
+            "error[SR0107]: cannot open xdp:eth3, queue 0\n\
+             \x20 cause: bind: EBUSY, the queue belongs to pid 4121 (suricata)\n\
+             \x20  help: take a free queue: xdp:eth3-1        (free: 1 to 7)\n\
+             \x20  note: traffic is spread over all 8 queues; see `slipring explain SR0107`\n"
+        );
+    }
+
+    #[test]
+    fn absent_parts_leave_no_line_but_the_pointer_stays() {
+        assert_eq!(
+            Diagnostic::new(SR0401, "eth0 vanished").to_text(false),
+            "error[SR0401]: eth0 vanished\n   note: see `slipring explain SR0401`\n"
+        );
+    }
+
+    #[test]
+    fn a_second_line_of_a_part_hangs_under_its_first() {
+        let text = busy().with_help("one\ntwo").to_text(false);
+        assert!(text.contains("   help: one\n         two\n"), "{text}");
+    }
+
+    #[test]
+    fn colour_only_adds_escapes() {
+        let coloured = busy().to_text(true);
+        assert!(coloured.starts_with("\x1b[1;31merror[SR0107]\x1b[0m: "));
+        let plain =
+            coloured.replace("\x1b[1;31m", "").replace("\x1b[1m", "").replace("\x1b[0m", "");
+        assert_eq!(plain, busy().to_text(false));
+    }
+
+    #[test]
+    fn json_has_the_same_parts_and_the_exit_status() {
+        let object = busy().to_json();
+        assert_eq!(object["code"], "SR0107");
+        assert_eq!(object["exit"], 3);
+        assert_eq!(object["note"], "traffic is spread over all 8 queues");
+        let bare = Diagnostic::new(SR0401, "eth0 vanished").to_json();
+        assert!(bare.get("cause").is_none());
+    }
+
+    #[test]
+    fn a_broken_pipe_is_no_error_but_a_full_disk_is() {
+        let failure = |kind| Failure::from(io::Error::from(kind));
+        assert!(matches!(failure(io::ErrorKind::BrokenPipe), Failure::ReaderLeft));
+        assert!(matches!(
+            failure(io::ErrorKind::StorageFull),
+            Failure::Error(error) if error.code() == SR0204
+        ));
+    }
+}

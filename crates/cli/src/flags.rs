@@ -1,0 +1,208 @@
+//! The flags that commands share, so that each means the same everywhere.
+//!
+//! A short letter is given only where the command has not used it for one of its own: call these
+//! after adding the command's flags. A flag whose long name the command has is left alone.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use slipring_abi::name::PortName;
+
+use crate::Format;
+
+/// The value name that marks a flag as taking a port, for completion.
+pub const PORT_VALUE: &str = "PORT";
+
+/// `-i PORT`: a port by its name.
+#[must_use]
+pub fn port() -> Arg {
+    Arg::new("interface")
+        .short('i')
+        .long("interface")
+        .value_name(PORT_VALUE)
+        .value_parser(PortName::parse)
+        .help("Port to open")
+}
+
+/// `--json`, `--quiet`, `--verbose`, `--color`: how a command reports.
+#[must_use]
+pub fn reporting(command: Command) -> Command {
+    let json = Arg::new("json")
+        .short('j')
+        .long("json")
+        .value_name("FORM")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("document")
+        .value_parser(["document", "lines"])
+        .help("Report as one JSON document, or as one object per event (lines)");
+    let quiet = Arg::new("quiet")
+        .short('q')
+        .long("quiet")
+        .action(ArgAction::SetTrue)
+        .help("Report only results and errors");
+    let verbose = Arg::new("verbose")
+        .short('v')
+        .long("verbose")
+        .action(ArgAction::Count)
+        .help("Say more; twice for system calls and library messages");
+    let color = Arg::new("color")
+        .long("color")
+        .value_name("WHEN")
+        .default_value("auto")
+        .value_parser(["auto", "always", "never"])
+        .help("Colour messages; auto is a terminal without NO_COLOR");
+    add(command, [json, quiet, verbose, color])
+}
+
+/// `--config`, `--print-config`, `--check`: flags from a file.
+#[must_use]
+pub fn configuration(command: Command) -> Command {
+    let config = Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .value_hint(ValueHint::FilePath)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("Read flags from a TOML file; the command line wins");
+    let print = Arg::new("print-config")
+        .long("print-config")
+        .action(ArgAction::SetTrue)
+        .help("Print the merged settings as TOML and stop");
+    let check = Arg::new("check")
+        .long("check")
+        .action(ArgAction::SetTrue)
+        .help("Validate flags and file, touch nothing and stop");
+    add(command, [config, print, check])
+}
+
+/// `--run-dir`: where sockets and counters live.
+#[must_use]
+pub fn run_dir(command: Command) -> Command {
+    let dir = Arg::new("run-dir")
+        .long("run-dir")
+        .value_name("DIR")
+        .value_hint(ValueHint::DirPath)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("Directory of sockets and counters");
+    add(command, [dir])
+}
+
+/// The report format that was asked for.
+#[must_use]
+pub fn format(matches: &ArgMatches) -> Format {
+    match optional::<String>(matches, "json").map(String::as_str) {
+        Some("lines") => Format::JsonLines,
+        Some(_) => Format::Json,
+        None => Format::Text,
+    }
+}
+
+/// How much to say: -1 is quiet, 0 normal, then one more for each `-v`.
+#[must_use]
+pub fn verbosity(matches: &ArgMatches) -> i8 {
+    if optional::<bool>(matches, "quiet") == Some(&true) {
+        return -1;
+    }
+    let verbose = optional::<u8>(matches, "verbose").copied().unwrap_or(0);
+    i8::try_from(verbose).unwrap_or(i8::MAX)
+}
+
+/// The run directory: the flag, `$SLIPRING_RUN`, else the place that suits the user.
+#[must_use]
+pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
+    let flag = optional::<PathBuf>(matches, "run-dir").cloned();
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    flag.or_else(|| variable("SLIPRING_RUN").map(PathBuf::from)).unwrap_or_else(|| {
+        let uid = rustix::process::getuid().as_raw();
+        let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+        default_run_dir(uid, runtime.as_deref())
+    })
+}
+
+fn default_run_dir(uid: u32, runtime: Option<&Path>) -> PathBuf {
+    match (uid, runtime) {
+        (0, _) => PathBuf::from("/run/slipring"),
+        (_, Some(runtime)) => runtime.join("slipring"),
+        (_, None) => PathBuf::from(format!("/tmp/slipring-{uid}")),
+    }
+}
+
+/// The value of a flag that this command may lack altogether.
+pub(crate) fn optional<'m, T>(matches: &'m ArgMatches, id: &str) -> Option<&'m T>
+where
+    T: std::any::Any + Clone + Send + Sync + 'static,
+{
+    matches.try_get_one::<T>(id).ok().flatten()
+}
+
+fn add<const N: usize>(command: Command, args: [Arg; N]) -> Command {
+    args.into_iter().fold(command, |command, arg| {
+        let taken = |arg: &Arg| {
+            let mut others = command.get_arguments();
+            let long = others.any(|other| other.get_long() == arg.get_long());
+            let mut others = command.get_arguments();
+            let short = others.any(|other| other.get_short() == arg.get_short());
+            (long, arg.get_short().is_some() && short)
+        };
+        match taken(&arg) {
+            (true, _) => command,
+            (false, true) => command.arg(arg.short(None)),
+            (false, false) => command.arg(arg),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(args: &[&str]) -> ArgMatches {
+        let command = run_dir(configuration(reporting(Command::new("x"))));
+        command.try_get_matches_from(args).unwrap()
+    }
+
+    #[test]
+    fn json_stands_alone_or_says_lines() {
+        for (args, format_wanted) in [
+            (vec!["x"], Format::Text),
+            (vec!["x", "-j"], Format::Json),
+            (vec!["x", "--json"], Format::Json),
+            (vec!["x", "--json=lines"], Format::JsonLines),
+        ] {
+            assert_eq!(format(&matches(&args)), format_wanted, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn quiet_and_verbose_make_one_scale() {
+        assert_eq!(verbosity(&matches(&["x", "-q"])), -1);
+        assert_eq!(verbosity(&matches(&["x"])), 0);
+        assert_eq!(verbosity(&matches(&["x", "-vv"])), 2);
+    }
+
+    #[test]
+    fn a_letter_that_the_command_uses_stays_the_commands() {
+        let quiet_is_queues = Arg::new("queues").short('q').long("queues");
+        let command = reporting(Command::new("x").arg(quiet_is_queues));
+        let matches = command.try_get_matches_from(["x", "-q", "4", "--quiet"]).unwrap();
+        assert_eq!(matches.get_one::<String>("queues").unwrap(), "4");
+        assert_eq!(verbosity(&matches), -1);
+    }
+
+    #[test]
+    fn a_command_without_the_flags_reports_as_text() {
+        let matches = Command::new("x").get_matches_from(["x"]);
+        assert_eq!(format(&matches), Format::Text);
+        assert_eq!(verbosity(&matches), 0);
+    }
+
+    #[test]
+    fn the_run_directory_suits_the_user() {
+        let runtime = Path::new("/run/user/7");
+        assert_eq!(default_run_dir(0, Some(runtime)), Path::new("/run/slipring"));
+        assert_eq!(default_run_dir(7, Some(runtime)), Path::new("/run/user/7/slipring"));
+        assert_eq!(default_run_dir(7, None), Path::new("/tmp/slipring-7"));
+        let chosen = chosen_run_dir(&matches(&["x", "--run-dir", "/d"]));
+        assert_eq!(chosen, Path::new("/d"));
+    }
+}

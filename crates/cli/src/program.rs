@@ -1,0 +1,291 @@
+//! From `argv` to exit status: finds the command, parses, plans, runs, and words what failed.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Command;
+use clap::error::ErrorKind;
+
+use crate::builtin::BUILTIN;
+use crate::codes::SR0005;
+use crate::report::Identity;
+use crate::reporter::Manner;
+use crate::verb::{Classic, Session, Verb};
+use crate::{Diagnostic, Exit, Failure, Format, Reporter, config, flags, usage};
+
+/// The program: its name and its commands.
+#[derive(Debug)]
+pub struct Program {
+    /// The name of the binary.
+    pub name: &'static str,
+    /// One line that says what it is.
+    pub about: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// Its commands, in the order in which help lists them.
+    pub verbs: &'static [Verb],
+}
+
+/// The standard streams, or what a test puts in their place.
+pub struct Streams {
+    /// Data.
+    pub data: Box<dyn Write>,
+    /// Talk.
+    pub talk: Box<dyn Write>,
+    /// Whether talk goes to a terminal that wants colour.
+    pub coloured: bool,
+}
+
+impl Streams {
+    /// The process's own. `NO_COLOR` with any value switches colour off.
+    #[must_use]
+    pub fn standard() -> Self {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            data: Box::new(io::stdout()),
+            talk: Box::new(io::stderr()),
+            coloured: io::stderr().is_terminal() && !no_color,
+        }
+    }
+}
+
+impl Program {
+    /// Runs the process's own command line.
+    #[must_use]
+    pub fn main(&self) -> ExitCode {
+        let args: Vec<_> = std::env::args_os().collect();
+        self.run(&args, Streams::standard()).into()
+    }
+
+    /// Runs a command line, `args[0]` included, and returns the exit status.
+    #[must_use]
+    pub fn run(&self, args: &[OsString], streams: Streams) -> u8 {
+        let identity = Identity { command: typed_line(args), version: self.version, seed: None };
+        let mut reporter = Reporter::new(streams, manner_of(args), identity);
+        let (classic, result) = match self.call(args) {
+            Ok(call) => (call.classic, self.obey(&call, &mut reporter)),
+            Err(failure) => (None, Err(failure)),
+        };
+        let exit = match result {
+            Ok(exit) => exit,
+            Err(Failure::ReaderLeft) => Exit::Done,
+            Err(Failure::Error(error)) => reporter.complain(&error),
+        };
+        classic.map_or(exit.status(), |classic| classic.status_of(exit))
+    }
+
+    /// The flag table of the whole program.
+    #[must_use]
+    pub fn command(&self) -> Command {
+        let root = Command::new(self.name)
+            .about(self.about)
+            .version(self.version)
+            .disable_help_subcommand(true);
+        root.subcommands(self.all_verbs().map(|verb| self.flag_table(verb)))
+    }
+
+    /// The flag table of one command.
+    fn flag_table(&self, verb: &Verb) -> Command {
+        (verb.command)()
+            .name(verb.name)
+            .version(self.version)
+            .visible_aliases(verb.classic.iter().map(|classic| classic.name))
+    }
+
+    pub(crate) fn all_verbs(&self) -> impl Iterator<Item = &Verb> {
+        self.verbs.iter().chain(&BUILTIN)
+    }
+
+    fn obey(&self, call: &Call<'_>, reporter: &mut Reporter) -> Result<Exit, Failure> {
+        let Some(verb) = call.verb else {
+            return self.obey_root(call, reporter);
+        };
+        let mut command = self.flag_table(verb).bin_name(&call.typed);
+        let args = match command.get_arguments().any(|arg| arg.get_id() == "config") {
+            true => config::merged(&command, &call.args)?,
+            false => call.args.clone(),
+        };
+        let with_name = [OsString::from(&call.typed)].into_iter().chain(args);
+        let matches = match command.try_get_matches_from_mut(with_name) {
+            Ok(matches) => matches,
+            Err(error) => return refused(&error, &call.typed, reporter),
+        };
+        reporter.adopt(flags::format(&matches), flags::verbosity(&matches));
+        if flags::optional(&matches, "print-config") == Some(&true) {
+            reporter.raw(config::printed(&command, &matches).as_bytes())?;
+            return Ok(Exit::Done);
+        }
+        let job = (verb.plan)(&matches)?;
+        if flags::optional(&matches, "check") == Some(&true) {
+            return Ok(Exit::Done);
+        }
+        job(&mut Session {
+            reporter,
+            classic: call.classic.map(|classic| classic.name),
+            run_dir: flags::chosen_run_dir(&matches),
+            program: self,
+        })
+    }
+
+    /// `slipring`, `slipring --help` and the like: no command was named.
+    fn obey_root(&self, call: &Call<'_>, reporter: &mut Reporter) -> Result<Exit, Failure> {
+        let mut root = self.command();
+        if call.args.is_empty() {
+            reporter.say(root.render_help())?;
+            return Ok(Exit::Usage);
+        }
+        let with_name = [OsString::from(self.name)].into_iter();
+        match root.try_get_matches_from_mut(with_name.chain(call.args.iter().cloned())) {
+            Ok(_) => Ok(Exit::Done),
+            Err(error) => refused(&error, self.name, reporter),
+        }
+    }
+
+    /// Finds the command by `argv[0]`, else by the first argument.
+    fn call(&self, args: &[OsString]) -> Result<Call<'_>, Failure> {
+        let program = args.first().map_or(OsStr::new(self.name), OsString::as_os_str);
+        let rest = args.get(1..).unwrap_or_default();
+        let base = Path::new(program).file_name().and_then(OsStr::to_str);
+        if let Some((base, (verb, classic))) = base.and_then(|base| {
+            let name = base.strip_prefix("slipring-").unwrap_or(base);
+            Some((base, self.named(name)?))
+        }) {
+            return Ok(Call::new(verb, classic, base, rest));
+        }
+        match rest.split_first() {
+            Some((word, more)) if word == "help" => Ok(self.help_call(more)),
+            Some((word, more)) if !word.as_encoded_bytes().starts_with(b"-") => {
+                self.verb_call(word, more)
+            }
+            _ => Ok(Call::root(rest)),
+        }
+    }
+
+    fn verb_call(&self, word: &OsStr, rest: &[OsString]) -> Result<Call<'_>, Failure> {
+        let text = word.to_string_lossy();
+        let (verb, classic) = match self.named(&text) {
+            Some(found) => found,
+            None => (self.abbreviated(&text)?, None),
+        };
+        let name = classic.map_or(verb.name, |classic| classic.name);
+        Ok(Call::new(verb, classic, &format!("{} {name}", self.name), rest))
+    }
+
+    /// `slipring help gen` is `slipring gen --help`.
+    fn help_call(&self, words: &[OsString]) -> Call<'_> {
+        let help = [OsString::from("--help")];
+        let first = words.first().and_then(|word| word.to_str());
+        match first.and_then(|name| self.named(name)) {
+            Some((verb, classic)) => {
+                Call::new(verb, classic, &format!("{} {}", self.name, verb.name), &help)
+            }
+            None => Call::root(&help),
+        }
+    }
+
+    fn named(&self, name: &str) -> Option<(&Verb, Option<&Classic>)> {
+        self.all_verbs().find_map(|verb| {
+            let classic = verb.classic.iter().find(|classic| classic.name == name);
+            (verb.name == name || classic.is_some()).then_some((verb, classic))
+        })
+    }
+
+    /// The only command whose name, or classic name, starts so.
+    fn abbreviated(&self, start: &str) -> Result<&Verb, Failure> {
+        let fits = |verb: &&Verb| {
+            let classic = verb.classic.iter().map(|classic| classic.name);
+            let mut names = classic.chain([verb.name]);
+            names.any(|name| name.starts_with(start))
+        };
+        let fitting: Vec<_> = self.all_verbs().filter(fits).collect();
+        match fitting[..] {
+            [verb] => Ok(verb),
+            [] => Err(self.unknown(start)),
+            _ => {
+                let names: Vec<_> = fitting.iter().map(|verb| verb.name).collect();
+                let summary = format!("`{start}` is short for several commands");
+                let error = Diagnostic::new(SR0005, summary);
+                Err(error.with_cause(names.join(", ")).into())
+            }
+        }
+    }
+
+    /// Lets clap find the nearest name.
+    fn unknown(&self, word: &str) -> Failure {
+        let args = [self.name, word];
+        match self.command().try_get_matches_from(args) {
+            Ok(_) => Diagnostic::new(SR0005, format!("unknown command `{word}`")).into(),
+            Err(error) => usage::diagnostic(&error, self.name).into(),
+        }
+    }
+}
+
+/// What was called, and with which arguments.
+struct Call<'p> {
+    verb: Option<&'p Verb>,
+    classic: Option<&'p Classic>,
+    /// The command as it was typed, for help and errors.
+    typed: String,
+    args: Vec<OsString>,
+}
+
+impl<'p> Call<'p> {
+    fn new(verb: &'p Verb, classic: Option<&'p Classic>, typed: &str, args: &[OsString]) -> Self {
+        Self { verb: Some(verb), classic, typed: typed.to_owned(), args: args.to_vec() }
+    }
+
+    fn root(args: &[OsString]) -> Self {
+        Self { verb: None, classic: None, typed: String::new(), args: args.to_vec() }
+    }
+}
+
+/// Help and version are no errors, though clap returns them so.
+fn refused(error: &clap::Error, typed: &str, reporter: &mut Reporter) -> Result<Exit, Failure> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            reporter.raw(error.render().to_string().as_bytes())?;
+            Ok(Exit::Done)
+        }
+        _ => Err(usage::diagnostic(error, typed).into()),
+    }
+}
+
+/// Guesses from the raw arguments how to word an error that comes before parsing is done.
+fn manner_of(args: &[OsString]) -> Manner {
+    let words = args.iter().filter_map(|arg| arg.to_str());
+    let flags: Vec<_> = words.take_while(|word| *word != "--").collect();
+    let json = |flag: &&str| *flag == "-j" || *flag == "--json" || flag.starts_with("--json=");
+    let format = match flags.iter().any(json) {
+        true => Format::Json,
+        false => Format::Text,
+    };
+    let mut pairs = flags.windows(2);
+    let split = pairs.find_map(|pair| (pair[0] == "--color").then_some(pair[1]));
+    let mut each = flags.iter();
+    let joined = each.find_map(|flag| flag.strip_prefix("--color="));
+    Manner { format, color: joined.or(split).map(str::to_owned) }
+}
+
+/// The command line as a shell would take it back.
+fn typed_line(args: &[OsString]) -> String {
+    let words = args.iter().enumerate().map(|(at, arg)| {
+        let text = arg.to_string_lossy();
+        match at {
+            0 => Path::new(&*text)
+                .file_name()
+                .map_or_else(|| text.to_string(), |base| base.to_string_lossy().into_owned()),
+            _ => shell_quoted(&text),
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn shell_quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./@%^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

@@ -1,0 +1,160 @@
+//! What a report says: the keys that every command shares.
+//!
+//! The keys and their types are a promise, written down in `docs/schema/report-1.json`; units
+//! stand in the names. Counters are totals since the start, so any two reports may be subtracted.
+//! A command adds keys of its own by a struct that serializes as an object; it must not reuse a
+//! key of these.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Version of the report's keys. Keys may be added under a version; none changes its meaning.
+pub const SCHEMA: u32 = 1;
+
+/// What passed through a port in one direction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Traffic {
+    /// Frames.
+    pub packets: u64,
+    /// Bytes of those frames, without checksum, preamble and gap.
+    pub bytes: u64,
+}
+
+/// One port and its counters, seen from the application.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct PortReport {
+    /// Its name, as it was opened.
+    pub name: String,
+    /// The kind that really serves it, such as `xdp`.
+    pub kind: String,
+    /// The mode really in use, such as `zerocopy`, `copy` or `generic`.
+    pub mode: String,
+    /// The driver of the interface behind it, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Received.
+    pub rx: Traffic,
+    /// Sent: completed, not merely submitted.
+    pub tx: Traffic,
+    /// Frames lost here, by cause.
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// For commands that add no keys.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct NoExtra {}
+
+/// The counters at one moment.
+#[derive(Debug, Clone)]
+pub struct Sample<X = NoExtra> {
+    /// Time since the start of the run.
+    pub elapsed: Duration,
+    /// Every port of the run.
+    pub ports: Vec<PortReport>,
+    /// Frames taken in and neither sent nor dropped yet.
+    pub in_flight: u64,
+    /// Frames made here by copying one frame to several ports.
+    pub copies: u64,
+    /// The command's own keys.
+    pub extra: X,
+}
+
+/// Which moment of the run a report tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Moment {
+    Start,
+    Interval,
+    End,
+}
+
+/// Everything that a run needs to be repeated.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Identity {
+    pub(crate) command: String,
+    pub(crate) version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// Where the run took place.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Place {
+    pub(crate) clock: String,
+    pub(crate) kernel: String,
+    pub(crate) cpu: String,
+}
+
+impl Place {
+    /// Asks `/proc`; what it does not tell is called unknown.
+    pub(crate) fn here(clock: &str) -> Self {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let kernel = read("/proc/sys/kernel/osrelease");
+        Self {
+            clock: clock.to_owned(),
+            kernel: known(kernel.trim()),
+            cpu: known(cpu_model(&read("/proc/cpuinfo"))),
+        }
+    }
+}
+
+/// One report, in the order in which its keys are written.
+#[derive(Serialize)]
+pub(crate) struct Event<'a, X> {
+    pub(crate) schema: u32,
+    pub(crate) event: Moment,
+    pub(crate) time_ns: u64,
+    #[serde(flatten)]
+    pub(crate) identity: &'a Identity,
+    #[serde(flatten)]
+    pub(crate) place: Option<&'a Place>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ports: Option<&'a [PortReport]>,
+    #[serde(flatten)]
+    pub(crate) totals: Option<Totals>,
+    #[serde(flatten)]
+    pub(crate) extra: X,
+}
+
+/// The keys of a [`Sample`] beside its ports.
+#[derive(Serialize)]
+pub(crate) struct Totals {
+    elapsed_ns: u64,
+    in_flight: u64,
+    copies: u64,
+}
+
+impl Totals {
+    pub(crate) fn of<X>(sample: &Sample<X>) -> Self {
+        Self {
+            elapsed_ns: u64::try_from(sample.elapsed.as_nanos()).unwrap_or(u64::MAX),
+            in_flight: sample.in_flight,
+            copies: sample.copies,
+        }
+    }
+}
+
+fn known(text: &str) -> String {
+    if text.is_empty() { "unknown" } else { text }.to_owned()
+}
+
+fn cpu_model(cpuinfo: &str) -> &str {
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
+    let text = model.and_then(|line| line.split_once(':'));
+    text.map_or("", |(_, model)| model.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_model_is_found_among_the_lines() {
+        let cpuinfo = "processor\t: 0\nmodel name\t: Fast CPU @ 3 GHz\nflags\t: x\n";
+        assert_eq!(cpu_model(cpuinfo), "Fast CPU @ 3 GHz");
+        assert_eq!(cpu_model("processor : 0\n"), "");
+        assert_eq!(known(""), "unknown");
+    }
+}

@@ -1,0 +1,305 @@
+//! Where reports go: text, one JSON document, or JSON lines.
+//!
+//! stdout is data, stderr is talk. Each report is one write followed by a flush, so a reader at
+//! the other end of a pipe sees whole lines at once, and a killed run leaves no torn line.
+//!
+//! | | text | `--json` | `--json=lines` |
+//! |---|---|---|---|
+//! | [`start`](Reporter::start) | `#` lines | | one object |
+//! | [`interval`](Reporter::interval) | one line | | one object |
+//! | [`interim`](Reporter::interim) | one line | one line of talk | one object |
+//! | [`end`](Reporter::end) | summary | the document | one object |
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+
+use crate::report::{Event, Identity, Moment, NoExtra, Place, PortReport, SCHEMA, Sample, Totals};
+use crate::{Diagnose, Diagnostic, Exit, Failure, Streams};
+
+/// How reports are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For people: one line per interval.
+    Text,
+    /// One JSON document at the end.
+    Json,
+    /// One JSON object per event.
+    JsonLines,
+}
+
+/// Writes the reports of one run.
+pub struct Reporter {
+    data: Box<dyn Write>,
+    talk: Box<dyn Write>,
+    format: Format,
+    verbosity: i8,
+    coloured: bool,
+    identity: Identity,
+    place: Option<Place>,
+}
+
+/// What of the manner of reporting is known before the flags are parsed.
+pub(crate) struct Manner {
+    pub(crate) format: Format,
+    /// The word behind `--color`.
+    pub(crate) color: Option<String>,
+}
+
+impl Reporter {
+    pub(crate) fn new(streams: Streams, manner: Manner, identity: Identity) -> Self {
+        let coloured = match manner.color.as_deref() {
+            Some("always") => true,
+            Some("never") => false,
+            _ => streams.coloured,
+        };
+        Self {
+            data: streams.data,
+            talk: streams.talk,
+            format: manner.format,
+            verbosity: 0,
+            coloured,
+            identity,
+            place: None,
+        }
+    }
+
+    /// Takes over what the parsed flags say.
+    pub(crate) fn adopt(&mut self, format: Format, verbosity: i8) {
+        self.format = format;
+        self.verbosity = verbosity;
+    }
+
+    /// Words an error on stderr, and returns the exit status it asks for.
+    pub(crate) fn complain(&mut self, error: &Diagnostic) -> Exit {
+        let text = match self.format {
+            Format::Text => error.to_text(self.coloured),
+            Format::Json | Format::JsonLines => format!("{}\n", error.to_json()),
+        };
+        // There is nowhere left to report that stderr is closed.
+        let _ = self.talk.write_all(text.as_bytes());
+        error.exit()
+    }
+
+    /// The format of this run, for commands that compute more for machines than for people.
+    #[must_use]
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Tells what is needed to repeat the run, and the mode of every port.
+    ///
+    /// `clock` names the clock that paces and stamps, such as `tsc` or `monotonic`.
+    ///
+    /// # Errors
+    /// If the output cannot be written, as for every report.
+    pub fn start(
+        &mut self,
+        seed: Option<u64>,
+        clock: &str,
+        ports: &[PortReport],
+    ) -> Result<(), Failure> {
+        self.identity.seed = seed;
+        self.place = Some(Place::here(clock));
+        match self.format {
+            Format::Text if self.verbosity < 0 => Ok(()),
+            Format::Text => {
+                let head = self.text_head(ports);
+                self.write_data(head.as_bytes())
+            }
+            Format::Json => Ok(()),
+            Format::JsonLines => self.event(Moment::Start, true, ports, None, &NoExtra {}),
+        }
+    }
+
+    /// Reports an interval; `line` says it for people.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn interval<X: Serialize>(
+        &mut self,
+        sample: &Sample<X>,
+        line: impl Display,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Text if self.verbosity < 0 => Ok(()),
+            Format::Json => Ok(()),
+            _ => self.interim(sample, line),
+        }
+    }
+
+    /// Reports now because the user asked (`SIGUSR1`), so even where intervals are not reported.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn interim<X: Serialize>(
+        &mut self,
+        sample: &Sample<X>,
+        line: impl Display,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Text => self.text(line),
+            Format::Json => self.talk(&line),
+            Format::JsonLines => self.sample(Moment::Interval, false, sample),
+        }
+    }
+
+    /// Reports the whole run; `summary` says it for people.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn end<X: Serialize>(
+        &mut self,
+        sample: &Sample<X>,
+        summary: impl Display,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Text => self.text(summary),
+            // The only object of the run, so it also says where the run took place.
+            Format::Json => self.sample(Moment::End, true, sample),
+            Format::JsonLines => self.sample(Moment::End, false, sample),
+        }
+    }
+
+    /// Writes the one result of a command that does not run over time: `fields` as an object with
+    /// the common keys, or `text`.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn document<X: Serialize>(
+        &mut self,
+        fields: &X,
+        text: impl Display,
+    ) -> Result<(), Failure> {
+        if self.format == Format::Text {
+            return self.text(text);
+        }
+        let event = Event {
+            schema: SCHEMA,
+            event: Moment::End,
+            time_ns: unix_nanos(),
+            identity: &self.identity,
+            place: None,
+            ports: None,
+            totals: None,
+            extra: fields,
+        };
+        let json = serde_json::to_vec(&event).map_err(io::Error::from)?;
+        self.write_line(json)
+    }
+
+    /// Writes data that has one form only, such as a completion script.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.write_data(bytes)
+    }
+
+    /// Talks to the person on stderr, unless they want quiet.
+    ///
+    /// # Errors
+    /// If stderr cannot be written.
+    pub fn say(&mut self, message: impl Display) -> Result<(), Failure> {
+        self.say_at(0, message)
+    }
+
+    /// Talks only where at least `level` times `-v` was given.
+    ///
+    /// # Errors
+    /// If stderr cannot be written.
+    pub fn say_at(&mut self, level: i8, message: impl Display) -> Result<(), Failure> {
+        if self.verbosity < level {
+            return Ok(());
+        }
+        self.talk(&message)
+    }
+
+    /// Warns of what the person must know even when they want quiet.
+    ///
+    /// # Errors
+    /// If stderr cannot be written.
+    pub fn warn(&mut self, message: impl Display) -> Result<(), Failure> {
+        self.talk(&format_args!("warning: {message}"))
+    }
+
+    fn text_head(&self, ports: &[PortReport]) -> String {
+        let Identity { command, version, .. } = &self.identity;
+        let mut head = format!("# {command}\n# slipring {version}");
+        if let Some(seed) = self.identity.seed {
+            head += &format!(", seed {seed}");
+        }
+        if let Some(place) = &self.place {
+            let Place { clock, kernel, cpu } = place;
+            head += &format!(", clock {clock}, kernel {kernel}, cpu {cpu}");
+        }
+        head.push('\n');
+        for port in ports {
+            head += &format!("# {} kind={} mode={}", port.name, port.kind, port.mode);
+            if let Some(driver) = &port.driver {
+                head += &format!(" driver={driver}");
+            }
+            head.push('\n');
+        }
+        head
+    }
+
+    fn sample<X: Serialize>(
+        &mut self,
+        moment: Moment,
+        with_place: bool,
+        sample: &Sample<X>,
+    ) -> Result<(), Failure> {
+        let totals = Some(Totals::of(sample));
+        self.event(moment, with_place, &sample.ports, totals, &sample.extra)
+    }
+
+    fn event<X: Serialize>(
+        &mut self,
+        event: Moment,
+        with_place: bool,
+        ports: &[PortReport],
+        totals: Option<Totals>,
+        extra: &X,
+    ) -> Result<(), Failure> {
+        let event = Event {
+            schema: SCHEMA,
+            event,
+            time_ns: unix_nanos(),
+            identity: &self.identity,
+            place: self.place.as_ref().filter(|_| with_place),
+            ports: Some(ports),
+            totals,
+            extra,
+        };
+        let json = serde_json::to_vec(&event).map_err(io::Error::from)?;
+        self.write_line(json)
+    }
+
+    fn text(&mut self, text: impl Display) -> Result<(), Failure> {
+        self.write_line(text.to_string().into_bytes())
+    }
+
+    fn write_line(&mut self, mut line: Vec<u8>) -> Result<(), Failure> {
+        line.push(b'\n');
+        self.write_data(&line)
+    }
+
+    fn write_data(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.data.write_all(bytes)?;
+        Ok(self.data.flush()?)
+    }
+
+    fn talk(&mut self, message: &dyn Display) -> Result<(), Failure> {
+        let line = format!("{message}\n");
+        Ok(self.talk.write_all(line.as_bytes())?)
+    }
+}
+
+/// Wall-clock time, so that reports of several machines can be laid side by side.
+fn unix_nanos() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,119 @@
+//! What the signals ask of a running command.
+//!
+//! | signal | asks |
+//! |---|---|
+//! | INT | stop with a summary; a second one ends the process at once, with status 130 |
+//! | TERM | drain and stop with a summary |
+//! | USR1 | report now |
+//! | HUP | read the configuration again |
+//!
+//! A busy loop reads the flags; a sleeping one waits on [`Signals::wake_fd`] beside its ports.
+//! Install once per process: the handlers stay for its life.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::{flag, low_level};
+
+/// The shell's status for a process ended by INT.
+const ENDED_BY_INT: i32 = 128 + SIGINT;
+
+/// The signals that this process has received.
+#[derive(Debug)]
+pub struct Signals {
+    stop: Arc<AtomicBool>,
+    interim: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    wake: UnixStream,
+    waker: UnixStream,
+}
+
+impl Signals {
+    /// Installs the handlers.
+    ///
+    /// # Errors
+    /// If the process is out of file descriptors.
+    pub fn install() -> io::Result<Self> {
+        let (wake, waker) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        waker.set_nonblocking(true)?;
+        let signals = Self {
+            stop: Arc::default(),
+            interim: Arc::default(),
+            reload: Arc::default(),
+            wake,
+            waker,
+        };
+        signals.register()?;
+        Ok(signals)
+    }
+
+    /// Handlers run in the order of registration: the exit must see the flag of the first INT, and
+    /// the wake-up must come when the flag is set.
+    fn register(&self) -> io::Result<()> {
+        flag::register_conditional_shutdown(SIGINT, ENDED_BY_INT, self.stop.clone())?;
+        for (signal, raised) in [
+            (SIGINT, &self.stop),
+            (SIGTERM, &self.stop),
+            (SIGUSR1, &self.interim),
+            (SIGHUP, &self.reload),
+        ] {
+            flag::register(signal, raised.clone())?;
+            low_level::pipe::register(signal, self.waker.try_clone()?)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the command is to end with a summary.
+    #[must_use]
+    pub fn stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The flag behind [`Self::stopping`], for worker threads; they may also set it.
+    #[must_use]
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        self.stop.clone()
+    }
+
+    /// Whether an interim report was asked for since the last call.
+    #[must_use]
+    pub fn take_interim(&self) -> bool {
+        self.interim.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether a reload was asked for since the last call.
+    #[must_use]
+    pub fn take_reload(&self) -> bool {
+        self.reload.swap(false, Ordering::Relaxed)
+    }
+
+    /// Becomes readable with each signal, until [`Self::acknowledge`]; once the command is to
+    /// stop, it stays readable for every waiting thread.
+    #[must_use]
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Quiets the wake-up after the flags were looked at.
+    pub fn acknowledge(&self) {
+        if self.stopping() {
+            return;
+        }
+        let mut bytes = [0; 64];
+        while matches!((&self.wake).read(&mut bytes), Ok(1..)) {}
+        // A stop that arrived meanwhile may have been read away: wake the others again.
+        if self.stopping() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        // A full socket is readable already, and so needs no further byte.
+        let _ = (&self.waker).write(&[0]);
+    }
+}

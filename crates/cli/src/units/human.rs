@@ -1,0 +1,140 @@
+//! Measured figures for people: four significant digits and a fitting prefix.
+//!
+//! These round; never feed them back. Not for machine output, which has plain integers.
+
+use std::time::Duration;
+
+const SI: [&str; 5] = ["", "k", "M", "G", "T"];
+
+/// `14.88 Mpps`.
+#[must_use]
+pub fn packets_per_sec(rate: f64) -> String {
+    scaled(rate, 1000.0, &SI, "pps")
+}
+
+/// `9.416 Gbit/s`.
+#[must_use]
+pub fn bits_per_sec(rate: f64) -> String {
+    scaled(rate, 1000.0, &SI, "bit/s")
+}
+
+/// `12.35 M`: a count of packets or the like.
+#[must_use]
+pub fn count(number: u64) -> String {
+    if number < 10_000 {
+        return number.to_string();
+    }
+    scaled(number as f64, 1000.0, &SI, "").trim_end().to_owned()
+}
+
+/// `16 MiB`, `1.5 KiB`.
+#[must_use]
+pub fn bytes(number: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    scaled(number as f64, 1024.0, &units, "")
+}
+
+/// `37.2 us`, `1.5 s`: at most four digits.
+#[must_use]
+pub fn span(time: Duration) -> String {
+    if time < Duration::from_micros(1) {
+        return format!("{} ns", time.as_nanos());
+    }
+    scaled(time.as_secs_f64() * 1e6, 1000.0, &["us", "ms", "s"], "")
+}
+
+/// `0.012 %`: a part of a whole; `0 %` of nothing.
+#[must_use]
+pub fn share(part: u64, whole: u64) -> String {
+    let percent = match whole {
+        0 => 0.0,
+        _ => part as f64 / whole as f64 * 100.0,
+    };
+    if part != 0 && percent < 0.0001 {
+        return "<0.0001 %".to_owned();
+    }
+    format!("{} %", trimmed(format!("{percent:.4}")))
+}
+
+/// Divides by `base` until what is left prints below it, and adds the matching unit.
+fn scaled(value: f64, base: f64, prefixes: &[&str], unit: &str) -> String {
+    let mut value = value;
+    let mut power = 0;
+    // 999.95 would print as 1000.0: rounding decides, not the value.
+    while value >= base * 0.999_95 && power + 1 < prefixes.len() {
+        value /= base;
+        power += 1;
+    }
+    format!("{} {}{unit}", four_digits(value), prefixes[power])
+}
+
+fn four_digits(value: f64) -> String {
+    let decimals = match value {
+        v if v >= 999.95 => 0,
+        v if v >= 99.995 => 1,
+        v if v >= 9.9995 => 2,
+        _ => 3,
+    };
+    trimmed(format!("{value:.decimals$}"))
+}
+
+fn trimmed(text: String) -> String {
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_at_most_four_digits_and_the_fitting_prefix() {
+        for (rate, text) in [
+            (0.0, "0 pps"),
+            (12.0, "12 pps"),
+            (999.96, "1 kpps"),
+            (14_880_952.4, "14.88 Mpps"),
+            (999_949.0, "999.9 kpps"),
+            (123_456.0, "123.5 kpps"),
+            (2.5e15, "2500 Tpps"),
+        ] {
+            assert_eq!(packets_per_sec(rate), text);
+        }
+        assert_eq!(bits_per_sec(9.4159e9), "9.416 Gbit/s");
+    }
+
+    #[test]
+    fn spans_run_from_ns_to_s() {
+        for (nanos, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1 us"),
+            (37_250, "37.25 us"),
+            (1_500_000, "1.5 ms"),
+            (999_999_999, "1 s"),
+            (3_600_000_000_000, "3600 s"),
+        ] {
+            assert_eq!(span(Duration::from_nanos(nanos)), text);
+        }
+    }
+
+    #[test]
+    fn small_counts_and_whole_sizes_are_exact() {
+        assert_eq!(count(9_999), "9999");
+        assert_eq!(count(12_345_678), "12.35 M");
+        assert_eq!(bytes(16 << 20), "16 MiB");
+        assert_eq!(bytes(1_536), "1.5 KiB");
+        assert_eq!(bytes(1_000), "1000 B");
+    }
+
+    #[test]
+    fn a_loss_is_never_shown_as_zero() {
+        assert_eq!(share(0, 0), "0 %");
+        assert_eq!(share(0, 10), "0 %");
+        assert_eq!(share(1, 1_000_000_000), "<0.0001 %");
+        assert_eq!(share(12, 100_000), "0.012 %");
+        assert_eq!(share(7, 7), "100 %");
+    }
+}

@@ -1,0 +1,80 @@
+//! Rates: packets or bits per second.
+
+use std::fmt;
+
+use super::scan::{Quantity, Scanned, UnitError, exact, prefix};
+
+/// A rate that remembers what it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rate {
+    /// Packets per second.
+    Packets(u64),
+    /// Bits per second. Whether framing counts (L1) or not (L2) is the command's to say.
+    Bits(u64),
+}
+
+/// What a rate without a unit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RateUnit {
+    /// Packets per second, as for `pkt-gen -R`.
+    Packets,
+    /// Bits per second, as for `tlem -B`.
+    Bits,
+}
+
+/// Unit, what it counts, and how many of that make one; longer spellings before their own tails.
+const UNITS: [(&str, RateUnit, u128); 6] = [
+    ("pps", RateUnit::Packets, 1),
+    ("bit/s", RateUnit::Bits, 1),
+    ("bit", RateUnit::Bits, 1),
+    ("bps", RateUnit::Bits, 1),
+    ("b/s", RateUnit::Bits, 1),
+    ("B/s", RateUnit::Bits, 8),
+];
+
+impl Rate {
+    /// Reads `1.5Mpps`, `10Gbit`, `9.5Gbit/s`, `125MB/s`; `10G` counts what `bare` says.
+    ///
+    /// ```
+    /// use slipring_cli::units::{Rate, RateUnit};
+    /// let rate = |text| Rate::parse(text, RateUnit::Packets).unwrap();
+    /// assert_eq!(rate("14.88M"), Rate::Packets(14_880_000));
+    /// assert_eq!(rate("10Gbit"), Rate::Bits(10_000_000_000));
+    /// ```
+    ///
+    /// # Errors
+    /// [`UnitError`] unless the text is a whole number of packets or bits per second that fits.
+    pub fn parse(text: &str, bare: RateUnit) -> Result<Self, UnitError> {
+        let scanned = Scanned::read(text, Quantity::Rate)?;
+        let bare = ("", bare, 1);
+        let (unit, per_unit) = UNITS
+            .iter()
+            .chain([&bare])
+            .find_map(|(suffix, unit, factor)| {
+                let scale = prefix(scanned.unit.strip_suffix(suffix)?)?;
+                Some((*unit, factor * scale))
+            })
+            .ok_or_else(|| scanned.unknown_unit())?;
+        let value = scanned.exactly(per_unit)?;
+        Ok(match unit {
+            RateUnit::Packets => Self::Packets(value),
+            RateUnit::Bits => Self::Bits(value),
+        })
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = [
+            (1_000_000_000_000, "T"),
+            (1_000_000_000, "G"),
+            (1_000_000, "M"),
+            (1_000, "k"),
+            (1, ""),
+        ];
+        match self {
+            Self::Packets(value) => write!(f, "{}pps", exact(*value, &steps)),
+            Self::Bits(value) => write!(f, "{}bit/s", exact(*value, &steps)),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What clap found wrong, in our words.
+
+use std::error::Error as _;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use slipring_abi::name::NameError;
+
+use crate::Diagnostic;
+use crate::codes::{self, Code};
+use crate::units::UnitError;
+
+/// Puts a parse error of `command` (as typed: `slipring gen`) in words.
+///
+/// A value that was refused by a typed parser keeps the code of the parser's own error.
+pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
+    let context = Context { error };
+    let diagnostic = match error.kind() {
+        ErrorKind::UnknownArgument => context.unknown_flag(),
+        ErrorKind::InvalidSubcommand => context.unknown_command(),
+        ErrorKind::ValueValidation => context.refused_value(),
+        ErrorKind::InvalidValue | ErrorKind::InvalidUtf8 => context.unfit_value(),
+        ErrorKind::ArgumentConflict => context.conflict(),
+        ErrorKind::MissingRequiredArgument => context.missing_flag(),
+        ErrorKind::TooManyValues
+        | ErrorKind::TooFewValues
+        | ErrorKind::WrongNumberOfValues
+        | ErrorKind::NoEquals => context.wrong_number(),
+        _ => Diagnostic::new(codes::SR0001, first_line(error)),
+    };
+    if crate::Diagnose::help(&diagnostic).is_some() {
+        return diagnostic;
+    }
+    diagnostic.with_help(format!("list the flags: {command} --help"))
+}
+
+struct Context<'e> {
+    error: &'e clap::Error,
+}
+
+impl Context<'_> {
+    fn unknown_flag(&self) -> Diagnostic {
+        let flag = self.text(ContextKind::InvalidArg);
+        let diagnostic = Diagnostic::new(codes::SR0001, format!("unknown flag `{flag}`"));
+        self.suggest(diagnostic, ContextKind::SuggestedArg)
+    }
+
+    fn unknown_command(&self) -> Diagnostic {
+        let verb = self.text(ContextKind::InvalidSubcommand);
+        let diagnostic = Diagnostic::new(codes::SR0005, format!("unknown command `{verb}`"));
+        self.suggest(diagnostic, ContextKind::SuggestedSubcommand)
+    }
+
+    fn refused_value(&self) -> Diagnostic {
+        let flag = self.text(ContextKind::InvalidArg);
+        let source = self.error.source();
+        let typed = source.and_then(|source| {
+            let unit = source.downcast_ref::<UnitError>().map(Diagnostic::of);
+            unit.or_else(|| source.downcast_ref::<NameError>().map(Diagnostic::of))
+        });
+        match (typed, source) {
+            (Some(diagnostic), _) => diagnostic.with_note(format!("given as {flag}")),
+            (None, Some(source)) => self.unfit_value().with_cause(source.to_string()),
+            (None, None) => self.unfit_value(),
+        }
+    }
+
+    fn unfit_value(&self) -> Diagnostic {
+        let flag = self.text(ContextKind::InvalidArg);
+        let value = self.text(ContextKind::InvalidValue);
+        if value.is_empty() {
+            return self.wrong_number();
+        }
+        let summary = format!("`{value}` does not fit {flag}");
+        let diagnostic = Diagnostic::new(codes::SR0002, summary);
+        let valid = self.text(ContextKind::ValidValue);
+        if valid.is_empty() {
+            return diagnostic;
+        }
+        diagnostic.with_help(format!("it is one of: {valid}"))
+    }
+
+    fn conflict(&self) -> Diagnostic {
+        let flag = self.text(ContextKind::InvalidArg);
+        let prior = self.text(ContextKind::PriorArg);
+        if prior.is_empty() || prior == flag {
+            let summary = format!("{flag} can be given only once");
+            return Diagnostic::new(codes::SR0003, summary);
+        }
+        let summary = format!("{flag} does not go together with {prior}");
+        Diagnostic::new(codes::SR0003, summary)
+    }
+
+    fn missing_flag(&self) -> Diagnostic {
+        let flags = self.text(ContextKind::InvalidArg);
+        Diagnostic::new(codes::SR0006, format!("missing: {flags}"))
+    }
+
+    fn wrong_number(&self) -> Diagnostic {
+        let flag = self.text(ContextKind::InvalidArg);
+        let code: Code = codes::SR0004;
+        if self.error.kind() == ErrorKind::TooManyValues {
+            let value = self.text(ContextKind::InvalidValue);
+            return Diagnostic::new(code, format!("`{value}` is one value too many for {flag}"));
+        }
+        Diagnostic::new(code, format!("{flag} needs a value"))
+    }
+
+    fn suggest(&self, diagnostic: Diagnostic, kind: ContextKind) -> Diagnostic {
+        match self.text(kind) {
+            near if near.is_empty() => diagnostic,
+            near => diagnostic.with_help(format!("did you mean `{near}`?")),
+        }
+    }
+
+    fn text(&self, kind: ContextKind) -> String {
+        match self.error.get(kind) {
+            Some(ContextValue::String(text)) => text.clone(),
+            Some(ContextValue::Strings(texts)) => texts.join(", "),
+            _ => String::new(),
+        }
+    }
+}
+
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.trim_start_matches("error: ").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Diagnose;
+    use crate::units::{Rate, RateUnit};
+    use clap::{Arg, ArgAction, Command};
+    use slipring_abi::name::PortName;
+
+    fn command() -> Command {
+        Command::new("gen")
+            .arg(
+                Arg::new("port")
+                    .short('i')
+                    .long("interface")
+                    .value_name("PORT")
+                    .required(true)
+                    .value_parser(PortName::parse),
+            )
+            .arg(Arg::new("mode").long("mode").value_parser(["tx", "rx"]))
+            .arg(
+                Arg::new("rate")
+                    .long("rate")
+                    .value_name("RATE")
+                    .value_parser(|text: &str| Rate::parse(text, RateUnit::Packets)),
+            )
+            .arg(Arg::new("flood").long("flood").action(ArgAction::SetTrue).conflicts_with("rate"))
+    }
+
+    fn words(args: &str) -> String {
+        let args = ["gen"].into_iter().chain(args.split_whitespace());
+        let error = command().try_get_matches_from(args).unwrap_err();
+        let diagnostic = diagnostic(&error, "slipring gen");
+        assert_eq!(diagnostic.exit(), crate::Exit::Usage);
+        diagnostic.to_string()
+    }
+
+    #[test]
+    fn an_unknown_flag_names_the_nearest_one() {
+        let text = words("-i null: --fload");
+        assert!(text.starts_with("error[SR0001]: unknown flag `--fload`\n"), "{text}");
+        assert!(text.contains("did you mean `--flood`?"), "{text}");
+    }
+
+    #[test]
+    fn a_wrong_word_lists_the_right_ones() {
+        let text = words("-i null: --mode up");
+        assert!(text.starts_with("error[SR0002]: `up` does not fit --mode"), "{text}");
+        assert!(text.contains("it is one of: tx, rx"), "{text}");
+    }
+
+    #[test]
+    fn a_bad_rate_keeps_its_own_code_and_column() {
+        let text = words("-i null: --rate 10Gbot");
+        assert!(text.starts_with("error[SR0007]: `10Gbot` is not a rate"), "{text}");
+        assert!(text.contains("unknown unit `Gbot` for a rate at column 3"), "{text}");
+        assert!(text.contains("given as --rate <RATE>"), "{text}");
+    }
+
+    #[test]
+    fn a_bad_port_name_keeps_its_own_code_and_column() {
+        let text = words("-i xdp:eth0/q");
+        assert!(text.starts_with("error[SR0101]: `xdp:eth0/q` is not a port name"), "{text}");
+        assert!(text.contains("at column 10"), "{text}");
+    }
+
+    #[test]
+    fn conflicts_repetitions_and_missing_flags_have_codes() {
+        let text = words("-i null: --flood --rate 1k");
+        assert!(text.starts_with("error[SR0003]: "), "{text}");
+        assert!(text.contains("does not go together with"), "{text}");
+        let text = words("-i null: --rate 1k --rate 2k");
+        assert!(text.contains("can be given only once"), "{text}");
+        let text = words("--flood");
+        assert!(text.starts_with("error[SR0006]: missing: --interface <PORT>"), "{text}");
+        let text = words("-i null: --rate");
+        assert!(text.starts_with("error[SR0004]: --rate <RATE> needs a value"), "{text}");
+    }
+
+    #[test]
+    fn every_usage_error_offers_help() {
+        for args in ["--bogus", "-i", "-i null: --mode=", "stray", ""] {
+            assert!(words(args).contains("   help: "), "{args}");
+        }
+    }
+}

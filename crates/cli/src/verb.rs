@@ -1,0 +1,57 @@
+//! A command: its flag table, its plan, its run.
+
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Command};
+
+use crate::{Exit, Failure, Program, Reporter};
+
+/// One command of the program.
+///
+/// Parsing and running are apart, so that `--check` can validate a command line without touching
+/// anything, and a test can plan without a machine.
+#[derive(Debug)]
+pub struct Verb {
+    /// What is typed after `slipring`.
+    pub name: &'static str,
+    /// Programs that this command stands in for.
+    pub classic: &'static [Classic],
+    /// The one flag table: help, manual and completions come from it.
+    pub command: fn() -> Command,
+    /// Turns what was typed into what is meant. Touches nothing outside.
+    pub plan: fn(&ArgMatches) -> Result<Job, Failure>,
+}
+
+/// A planned run.
+pub type Job = Box<dyn FnOnce(&mut Session<'_>) -> Result<Exit, Failure>>;
+
+/// A program known to netmap's users, by its old name.
+#[derive(Debug)]
+pub struct Classic {
+    /// The name, as subcommand and (behind `slipring-` or bare) as `argv[0]`.
+    pub name: &'static str,
+    /// The exit status that the old program gave. A failure that maps to 0 keeps our own status.
+    pub status: fn(Exit) -> u8,
+}
+
+impl Classic {
+    pub(crate) fn status_of(&self, exit: Exit) -> u8 {
+        match (exit, (self.status)(exit)) {
+            (Exit::Done, status) => status,
+            (failed, 0) => failed.status(),
+            (_, status) => status,
+        }
+    }
+}
+
+/// What a run gets from the program around it.
+pub struct Session<'p> {
+    /// Where reports go.
+    pub reporter: &'p mut Reporter,
+    /// The classic name under which the command was called, which may ask for classic output.
+    pub classic: Option<&'static str>,
+    /// Directory of sockets and counters.
+    pub run_dir: PathBuf,
+    /// The program itself.
+    pub program: &'p Program,
+}

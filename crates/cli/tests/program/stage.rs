@@ -1,0 +1,164 @@
+//! A program of two commands, and a stage that catches what it prints.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Serialize;
+use slipring_cli::codes::{SR0401, SR0404};
+use slipring_cli::report::{PortReport, Sample, Traffic};
+use slipring_cli::units::{Count, Rate, RateUnit};
+use slipring_cli::{
+    Classic, Diagnostic, Exit, Failure, Job, Program, Session, Streams, Verb, flags,
+};
+
+pub(crate) static PROGRAM: Program =
+    Program { name: "slipring", about: "netmap for stock Linux", version: "1.2.3", verbs: &VERBS };
+
+static VERBS: [Verb; 2] = [
+    Verb {
+        name: "gen",
+        classic: &[Classic { name: "pkt-gen", status: classic_status }],
+        command: gen_command,
+        plan: plan_gen,
+    },
+    Verb {
+        name: "bridge",
+        classic: &[],
+        command: || flags::reporting(Command::new("bridge").about("Join two ports")),
+        plan: |_| Ok(Box::new(|_| Ok(Exit::Done))),
+    },
+];
+
+/// As `pkt-gen` does: 255 for usage, 1 for a failure, and a careless 0 for a lost peer.
+fn classic_status(exit: Exit) -> u8 {
+    match exit {
+        Exit::Done | Exit::PeerLost => 0,
+        Exit::Usage => 255,
+        Exit::Expectation | Exit::Machine => 1,
+    }
+}
+
+fn gen_command() -> Command {
+    let command = Command::new("gen")
+        .about("Generate traffic")
+        .arg(flags::port().required(true))
+        .arg(
+            Arg::new("function")
+                .short('f')
+                .long("function")
+                .value_parser(["tx", "rx"])
+                .default_value("rx"),
+        )
+        .arg(Arg::new("count").short('n').long("count").value_parser(str::parse::<Count>))
+        .arg(
+            Arg::new("rate")
+                .short('R')
+                .long("rate")
+                .value_name("RATE")
+                .value_parser(|text: &str| Rate::parse(text, RateUnit::Packets)),
+        )
+        .arg(Arg::new("dst").short('d').long("dst").action(ArgAction::Append))
+        .arg(Arg::new("wait").long("wait").action(ArgAction::SetTrue))
+        .arg(Arg::new("end").long("end").hide(true));
+    flags::run_dir(flags::configuration(flags::reporting(command)))
+}
+
+#[derive(Serialize)]
+struct GenExtra {
+    rate_pps: u64,
+    lost: u64,
+}
+
+fn plan_gen(matches: &ArgMatches) -> Result<Job, Failure> {
+    let ending = matches.get_one::<String>("end").cloned();
+    Ok(Box::new(move |session| run_gen(ending.as_deref(), session)))
+}
+
+fn run_gen(ending: Option<&str>, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let mut sample = Sample {
+        elapsed: Duration::ZERO,
+        ports: vec![port()],
+        in_flight: 0,
+        copies: 0,
+        extra: GenExtra { rate_pps: 14_880_952, lost: 3 },
+    };
+    let out = &mut *session.reporter;
+    out.start(Some(42), "tsc", &sample.ports)?;
+    out.say("talking")?;
+    out.say_at(1, "talking more")?;
+    sample.elapsed = Duration::from_secs(1);
+    out.interval(&sample, "14.88 Mpps")?;
+    out.interim(&sample, "interim 14.88 Mpps")?;
+    out.end(&sample, format_args!("sent 7, lost {}", sample.extra.lost))?;
+    match ending {
+        Some("loss") => Err(Diagnostic::new(SR0404, "lost too much").into()),
+        Some("gone") => Err(Diagnostic::new(SR0401, "eth0 vanished").into()),
+        Some("classic") => {
+            out.raw(session.classic.unwrap_or("none").as_bytes()).map(|()| Exit::Done)
+        }
+        Some("run-dir") => {
+            out.raw(session.run_dir.as_os_str().as_encoded_bytes()).map(|()| Exit::Done)
+        }
+        _ => Ok(Exit::Done),
+    }
+}
+
+fn port() -> PortReport {
+    PortReport {
+        name: "xdp:eth0".into(),
+        kind: "xdp".into(),
+        mode: "zerocopy".into(),
+        driver: Some("veth".into()),
+        rx: Traffic::default(),
+        tx: Traffic { packets: 7, bytes: 420 },
+        drops: [("tx_ring_full".into(), 3)].into(),
+    }
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) status: u8,
+    pub(crate) data: String,
+    pub(crate) talk: String,
+}
+
+/// Runs a command line whose words are separated by spaces.
+pub(crate) fn run(line: &str) -> Outcome {
+    let args: Vec<_> = line.split_whitespace().map(Into::into).collect();
+    let (data, talk) = (Caught::default(), Caught::default());
+    let streams =
+        Streams { data: Box::new(data.clone()), talk: Box::new(talk.clone()), coloured: false };
+    let status = PROGRAM.run(&args, streams);
+    Outcome { status, data: data.text(), talk: talk.text() }
+}
+
+/// A file with this text, in a directory that goes away with the test.
+pub(crate) fn file(dir: &tempfile::TempDir, text: &str) -> PathBuf {
+    let path = dir.path().join("gen.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[derive(Clone, Default)]
+struct Caught(Arc<Mutex<Vec<u8>>>);
+
+impl Caught {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Caught {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+//! Every error code that the sources name has an entry.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+use slipring_cli::codes::Code;
+
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// `SR` and four digits, wherever they stand.
+fn codes_in(text: &str) -> Vec<String> {
+    let starts = text.match_indices("SR").map(|(at, _)| at);
+    let words = starts.filter_map(|at| text.get(at..at + 6));
+    words
+        .filter(|word| word[2..].bytes().all(|byte| byte.is_ascii_digit()))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_code_in_the_sources_is_registered() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut seen = 0;
+    for file in rust_files(crates) {
+        if file.components().any(|part| part.as_os_str() == "tests") {
+            continue;
+        }
+        for code in codes_in(&std::fs::read_to_string(&file).unwrap()) {
+            let known = code.parse::<Code>().is_ok() || code == "SR9999";
+            assert!(known, "{}: {code} has no entry", file.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 40, "only {seen} codes found: does the search still work?");
+}
