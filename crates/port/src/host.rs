@@ -53,7 +53,8 @@ pub fn open(
     let redirected = redirect(iface.index, pair.kernel_index).map_err(failed)?;
     let guard = Arc::new(Guard { _redirected: redirected, _pair: pair });
     port.info.kind = "host";
-    port.info.mode = Mode::new().with("mode", "veth+tcx").with("slots", options.slots).with("host", "attached");
+    port.info.mode =
+        Mode::new().with("mode", "veth+tcx").with("slots", options.slots).with("host", "attached");
     port.info.mac = Some(iface.mac);
     port.info.mtu = Some(iface.mtu);
     port.queues = port

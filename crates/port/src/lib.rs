@@ -29,6 +29,7 @@ mod wait;
 
 pub mod bpf;
 pub mod capture;
+pub mod host;
 pub mod iface;
 pub mod middleware;
 pub mod netlink;

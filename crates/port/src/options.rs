@@ -38,6 +38,9 @@ pub struct OpenOptions {
     pub xdp: XdpMode,
     /// Leave the interface to the host's stack as well.
     pub shared: bool,
+    /// The interface's host rings are used too, so that the NIC must not be reached through the
+    /// stack.
+    pub beside_host: bool,
     /// Allow the interface that carries the default route.
     pub take_over: bool,
     /// Receive frames for other hosts.
@@ -61,6 +64,7 @@ impl Default for OpenOptions {
             direction: Interest::BOTH,
             xdp: XdpMode::Best,
             shared: false,
+            beside_host: false,
             take_over: false,
             promiscuous: true,
             busy_poll_us: 0,

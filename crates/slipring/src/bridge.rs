@@ -29,7 +29,6 @@ struct Plan {
     opening: Opening,
     burst: u32,
     copy: bool,
-    turn_back: bool,
     threads: u32,
     link_wait: Duration,
     period: Option<Duration>,
@@ -104,13 +103,13 @@ impl Plan {
             }
         }
         let turn_back = matches.get_flag("loopback");
+        let alone = ports.len() == 1 && !turn_back;
         let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
         Ok(Self {
             ports: complete(ports, turn_back)?,
-            opening: Opening::of(matches),
+            opening: Opening::of(matches).beside_host(alone),
             burst,
             copy: matches.get_flag("copy"),
-            turn_back,
             threads: matches.get_one("threads").copied().unwrap_or(1),
             link_wait: span("wait").unwrap_or_default(),
             period: span("period").filter(|period| !period.is_zero()),

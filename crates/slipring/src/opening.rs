@@ -112,6 +112,12 @@ impl Opening {
         Ok(ports)
     }
 
+    /// Says that a NIC and its own host rings are opened.
+    pub(crate) fn beside_host(mut self, beside: bool) -> Self {
+        self.options.beside_host = beside;
+        self
+    }
+
     fn start_capture(&self, ports: &[Port]) -> Result<Option<Capture>, OpenError> {
         let Some(path) = &self.capture else { return Ok(None) };
         let names: Vec<_> = ports.iter().map(|port| port.info.name.as_str()).collect();

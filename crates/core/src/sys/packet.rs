@@ -69,10 +69,7 @@ fn bind(socket: &OwnedFd, ifindex: u32) -> io::Result<()> {
 struct Control([u8; 128]);
 
 /// Takes a frame into `buffer`, or says that there is none.
-pub(crate) fn receive(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8],
-) -> io::Result<Option<Received>> {
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Received>> {
     let mut control = Control([0; 128]);
     // SAFETY: plain integers, for which zero is a value.
     let mut from: libc::sockaddr_ll = unsafe { zeroed() };
@@ -127,8 +124,7 @@ fn timestamp(data: &[u8]) -> u64 {
 fn taken_tag(data: &[u8]) -> Option<[u8; 4]> {
     let status = u32::from_ne_bytes(array(data, 0));
     let half = |at| u16::from_ne_bytes(array(data, at));
-    let protocol =
-        if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { half(18) } else { 0x8100 };
+    let protocol = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { half(18) } else { 0x8100 };
     let [[a, b], [c, d]] = [protocol, half(16)].map(u16::to_be_bytes);
     (status & libc::TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d])
 }
