@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn below_draws_again_instead_of_favouring_low_values() {
-        // With this bound a third of all 64-bit draws must be thrown away; a
-        // plain multiplication would hit the lower half of each pair twice.
+    fn below_draws_again_instead_of_favouring_some_values() {
+        // Of every four draws a plain multiplication maps two to the same
+        // multiple of three, and one to each of the other values.
         let bound = (1u64 << 63) + (1 << 62);
         let mut stream = Stream::new(5, "reject");
-        let low = (0..30_000).filter(|_| stream.below(bound) < bound / 3).count();
-        assert!(low.abs_diff(10_000) < 500, "{low}");
+        let threes = (0..30_000).filter(|_| stream.below(bound).is_multiple_of(3)).count();
+        assert!(threes.abs_diff(10_000) < 500, "{threes}");
     }
 
     #[test]

@@ -187,3 +187,91 @@ fn pseudo_header(frame: &[u8], l3: usize, ip: &Ip) -> Option<Sum> {
     let proto = u16::from(ip.proto.0);
     Some(Sum::new().bytes(addresses).u16(proto).u32(ip.l4_len()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use slipring_wire::checksum;
+
+    use super::*;
+    use crate::{Generator, Lane, Pattern};
+
+    const BOTH: [Verify; 2] = [Verify::Mark, Verify::Checksum];
+
+    /// A classic frame and what its stamp says.
+    fn stamped() -> (Vec<u8>, Stamp) {
+        let mut frame = std::vec![0; 60];
+        let generator = Generator::new(&Pattern::default(), 0, Lane::ONLY).unwrap();
+        generator.with_stream_id(0x1234).write(99, &mut frame).unwrap();
+        (frame, Stamp { stream: 0x1234, number: 0, sent_ns: Some(99) })
+    }
+
+    fn refresh_ip_checksum(frame: &mut [u8]) {
+        frame[24..26].fill(0);
+        let sum = checksum::of(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    #[test]
+    fn stamp_says_what_was_written() {
+        let (frame, stamp) = stamped();
+        for verify in BOTH {
+            assert_eq!(Stamp::read(&frame, verify), Ok(stamp));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_of_the_datagram_is_noticed() {
+        let (frame, _) = stamped();
+        for bit in 34 * 8..60 * 8 {
+            let mut frame = frame.clone();
+            frame[bit / 8] ^= 1 << (bit % 8);
+            assert!(Stamp::read(&frame, Verify::Checksum).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn middle_of_a_fragmented_packet_has_no_stamp() {
+        let (mut frame, _) = stamped();
+        frame[20..22].copy_from_slice(&[0x20, 0x40]);
+        refresh_ip_checksum(&mut frame);
+        for verify in BOTH {
+            assert_eq!(Stamp::read(&frame, verify), Err(Unstamped::Foreign));
+        }
+    }
+
+    #[test]
+    fn first_fragment_has_its_stamp_and_no_checksum_of_its_own() {
+        let (mut frame, stamp) = stamped();
+        frame[20..22].copy_from_slice(&[0x20, 0]);
+        frame[40] ^= 1;
+        assert_eq!(Stamp::read(&frame, Verify::Checksum), Ok(stamp));
+    }
+
+    #[test]
+    fn udp_without_checksum_is_taken_as_it_is() {
+        let (mut frame, stamp) = stamped();
+        frame[40..42].fill(0);
+        assert_eq!(Stamp::read(&frame, Verify::Checksum), Ok(stamp));
+    }
+
+    #[test]
+    fn padding_behind_the_packet_is_no_stamp() {
+        let (mut frame, _) = stamped();
+        frame[16..18].copy_from_slice(&28u16.to_be_bytes());
+        refresh_ip_checksum(&mut frame);
+        assert_eq!(Stamp::read(&frame, Verify::Mark), Err(Unstamped::Foreign));
+    }
+
+    #[test]
+    fn frame_cut_short_is_corrupt_if_the_stamp_or_the_checksum_suffers() {
+        let (frame, _) = stamped();
+        assert_eq!(Stamp::read(&frame[..59], Verify::Mark), Err(Unstamped::Corrupt));
+        let long = Pattern { sizes: "80".parse().unwrap(), ..Pattern::default() };
+        let mut frame = [0; 80];
+        Generator::new(&long, 0, Lane::ONLY).unwrap().write(0, &mut frame).unwrap();
+        assert!(Stamp::read(&frame[..64], Verify::Mark).is_ok());
+        assert_eq!(Stamp::read(&frame[..64], Verify::Checksum), Err(Unstamped::Corrupt));
+    }
+}

@@ -244,6 +244,19 @@ fn smallest_frames_carry_the_stamps_that_the_documentation_says() {
 }
 
 #[test]
+fn udp_checksum_is_never_the_zero_that_means_none() {
+    let mut generator = Generator::new(&Pattern::default(), 0, Lane::ONLY).unwrap();
+    let mut frame = [0; 60];
+    let mut other_zero = 0;
+    for now_ns in 0..200_000 {
+        generator.write(now_ns, &mut frame).unwrap();
+        assert_ne!(frame[40..42], [0, 0]);
+        other_zero += u32::from(frame[40..42] == [0xff, 0xff]);
+    }
+    assert!(other_zero > 0);
+}
+
+#[test]
 fn frame_without_room_for_a_stamp_is_still_valid() {
     for protocol in PROTOCOLS {
         for (address, len) in [("10.0.0.1", 54), ("fd00::1", 75)] {
