@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::index::{SlotIdx, add, distance, next, spans};
+use crate::index::{SlotIdx, add, cyclic, distance, next};
 use crate::mem::{Dir, RingMem, Slot, SlotFlags};
 use crate::protocol::PeerFault;
 use crate::region::Region;
@@ -171,7 +171,7 @@ impl<D> AppRing<D> {
     #[inline(always)]
     pub fn buffer(&mut self, i: u32) -> Option<&mut [u8]> {
         let slot = self.slot(i)?;
-        Some(bytes_of(&self.mem, Slot { len: self.mem.buf_size() as u16, ..slot }))
+        Some(whole_buffer(&self.mem, slot.buf))
     }
 
     /// Sets length and flags of the `i`-th of our slots; the length is cut to the buffer.
@@ -248,7 +248,7 @@ impl<D> AppRing<D> {
         if from >= n || to >= n {
             return;
         }
-        for i in spans(from, to, n).into_iter().flat_map(|(start, end)| start..end) {
+        for i in cyclic(from, to, n) {
             let slot = self.mem.slot(i).get();
             look(bytes_of(&self.mem, slot), slot.flags);
         }
@@ -278,6 +278,23 @@ impl<D> AppRing<D> {
     }
 }
 
+/// Slots in a row whose frames have one length.
+struct Run {
+    start: SlotIdx,
+    len: u16,
+}
+
+impl Run {
+    /// Writes the slots up to `end`, without flags.
+    #[inline(never)]
+    fn write(&self, mem: &RingMem, end: SlotIdx) {
+        for i in cyclic(self.start, end, mem.num_slots()) {
+            let cell = mem.slot(i);
+            cell.set(Slot { len: self.len, flags: SlotFlags::default(), ..cell.get() });
+        }
+    }
+}
+
 /// The bytes that a slot of the program's names.
 #[inline(always)]
 fn bytes_of<'a>(mem: &RingMem, slot: Slot) -> &'a mut [u8] {
@@ -291,30 +308,53 @@ fn bytes_of<'a>(mem: &RingMem, slot: Slot) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), len) }
 }
 
+/// All bytes of a buffer.
+#[inline(always)]
+fn whole_buffer<'a>(mem: &RingMem, buf: crate::BufIdx) -> &'a mut [u8] {
+    let data = mem.data(buf);
+    // SAFETY: as in `bytes_of`.
+    unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), mem.buf_size() as usize) }
+}
+
 impl AppRing<Tx> {
     /// Offers free buffers to `write`, which fills one and returns the frame's length, or 0 to
     /// stop. At most `max`; returns how many frames were queued. They leave at the next tx sync.
     #[inline(always)]
     pub fn fill(&mut self, max: u32, mut write: impl FnMut(&mut [u8]) -> usize) -> u32 {
         let count = self.avail().min(max);
-        let (n, size) = (self.mem.num_slots(), self.mem.buf_size());
-        let mut at = self.head;
-        let mut filled = 0;
-        while filled < count {
-            let cell = self.mem.slot(at);
-            let buf = cell.get().buf;
-            let whole = Slot { buf, len: size as u16, flags: SlotFlags::default() };
-            let len = write(bytes_of(&self.mem, whole)).min(size as usize);
-            if len == 0 {
-                break;
-            }
-            cell.set(Slot { len: len as u16, ..whole });
-            at = next(at, n);
-            filled += 1;
-        }
-        self.head = at;
+        let start = self.head;
+        self.head = self.fill_slots(start, self.index(count), &mut write);
         self.publish();
-        filled
+        distance(start, self.head, self.mem.num_slots())
+    }
+
+    /// Has the buffers of the slots `from..to` filled; returns the slot where that ended.
+    ///
+    /// Slots are written per run of equal lengths. Stores commit in order: one to a slot between
+    /// two frames, whose cache lines come from the core that read them last, keeps the processor
+    /// from fetching these side by side, and costs a third of a pipe's rate.
+    #[inline(always)]
+    fn fill_slots(
+        &self,
+        from: SlotIdx,
+        to: SlotIdx,
+        write: &mut impl FnMut(&mut [u8]) -> usize,
+    ) -> SlotIdx {
+        let mem = &self.mem;
+        let mut run = Run { start: from, len: 0 };
+        for i in cyclic(from, to, mem.num_slots()) {
+            let buf = whole_buffer(mem, mem.slot(i).get().buf);
+            let len = write(buf).min(mem.buf_size() as usize) as u16;
+            if len != run.len {
+                run.write(mem, i);
+                run = Run { start: i, len };
+            }
+            if len == 0 {
+                return i;
+            }
+        }
+        run.write(mem, to);
+        to
     }
 
     /// Queues a copy of one frame, over several slots where it is longer than a buffer. False

@@ -38,6 +38,38 @@ pub(crate) const fn spans(from: SlotIdx, to: SlotIdx, n: u32) -> [(SlotIdx, Slot
     if to >= from { [(from, to), (0, 0)] } else { [(from, n), (0, to)] }
 }
 
+/// The slots of the cyclic range `from..to`.
+#[inline(always)]
+pub(crate) fn cyclic(from: SlotIdx, to: SlotIdx, n: u32) -> Cyclic {
+    let [(at, end), second] = spans(from, to, n);
+    Cyclic { at, end, second }
+}
+
+/// Iterator of [`cyclic`]: compares once a slot, where an index that wraps compares twice.
+#[derive(Debug)]
+pub(crate) struct Cyclic {
+    at: SlotIdx,
+    end: SlotIdx,
+    second: (SlotIdx, SlotIdx),
+}
+
+impl Iterator for Cyclic {
+    type Item = SlotIdx;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<SlotIdx> {
+        if self.at == self.end {
+            (self.at, self.end) = std::mem::take(&mut self.second);
+            if self.at == self.end {
+                return None;
+            }
+        }
+        let i = self.at;
+        self.at += 1;
+        Some(i)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,7 +86,7 @@ mod tests {
                 stepped.push(i);
                 i = next(i, n);
             }
-            let listed: Vec<u32> = spans(from, to, n).into_iter().flat_map(|(a, b)| a..b).collect();
+            let listed: Vec<u32> = cyclic(from, to, n).collect();
             prop_assert_eq!(stepped.len() as u32, distance(from, to, n));
             prop_assert_eq!(add(from, distance(from, to, n), n), to);
             prop_assert_eq!(prev(next(from, n), n), from);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::app::{AppRing, Direction};
-use crate::index::{SlotIdx, add, distance, next, prev, spans};
+use crate::index::{Cyclic, SlotIdx, add, cyclic, distance, next, prev};
 use crate::mem::{RingMem, Slot};
 use crate::region::{Region, RegionError};
 
@@ -220,8 +220,7 @@ impl KernRing {
     #[must_use]
     #[inline(always)]
     pub fn slots(&self, from: SlotIdx, to: SlotIdx) -> KernSlots<'_> {
-        let [(at, end), second] = spans(from, to, self.mem.num_slots());
-        KernSlots { ring: self, at, end, second }
+        KernSlots { ring: self, at: cyclic(from, to, self.mem.num_slots()) }
     }
 
     /// The bytes of a slot's buffer, up to `slot.len`, for a driver that copies. Empty when the
@@ -269,9 +268,7 @@ impl KernRing {
 #[derive(Debug)]
 pub struct KernSlots<'r> {
     ring: &'r KernRing,
-    at: SlotIdx,
-    end: SlotIdx,
-    second: (SlotIdx, SlotIdx),
+    at: Cyclic,
 }
 
 impl Iterator for KernSlots<'_> {
@@ -279,14 +276,7 @@ impl Iterator for KernSlots<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.at == self.end {
-            (self.at, self.end) = std::mem::take(&mut self.second);
-            if self.at == self.end {
-                return None;
-            }
-        }
-        let i = self.at;
-        self.at += 1;
+        let i = self.at.next()?;
         Some((i, self.ring.slot(i)))
     }
 }

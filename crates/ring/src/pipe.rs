@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Buffers belong to the tx rings: a sent slot is copied to the same index of the peer's rx ring,
-//! with whatever buffer it names, and copied back when the peer is done. The frame itself never
-//! moves. Both ends may be in one thread, two threads or two processes.
+//! with whatever buffer it names, and copied back when the peer is done if its buffer was
+//! exchanged (`NS_BUF_CHANGED`). The frame itself never moves. Both ends may be in one thread, two threads or two processes.
 
 use std::io;
 use std::mem::offset_of;
@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::app::{RxRing, TxRing};
 use crate::bell::{self, Doorbell};
-use crate::index::{SlotIdx, spans};
+use crate::index::{SlotIdx, cyclic};
 use crate::kern::{KernRing, Pair, Reinit};
-use crate::mem::{Dir, RingMem};
+use crate::mem::{Dir, RingMem, SlotFlags};
 use crate::protocol::{Peer, PeerFault, Receiver, Sender, Word};
 use crate::region::{Region, RegionError};
 
@@ -107,7 +107,7 @@ impl Drop for Link {
         let n = self.tx.num_slots();
         let (freed, sent) = (self.words().freed.acquire(), self.words().sent.acquire());
         if self.record.made_here && freed < n && sent < n {
-            copy_slots(&self.rx, &self.tx, freed, sent);
+            return_changed(&self.rx, &self.tx, freed, sent);
         }
     }
 }
@@ -132,20 +132,26 @@ impl Peer for Shared {
 
     #[inline(always)]
     fn hand_over(&self, from: SlotIdx, to: SlotIdx) {
-        copy_slots(&self.tx, &self.rx, from, to);
+        for i in cyclic(from, to, self.tx.num_slots()) {
+            self.rx.slot(i).copy_from(self.tx.slot(i));
+        }
     }
 
     #[inline(always)]
     fn hand_back(&self, from: SlotIdx, to: SlotIdx) {
-        copy_slots(&self.rx, &self.tx, from, to);
+        return_changed(&self.rx, &self.tx, from, to);
     }
 }
 
+/// Copies those slots of `rx` back to `tx` whose buffers the receiver has exchanged. The others
+/// still are what was sent, and writing them would move their cache lines to the receiver's core
+/// and back for nothing.
 #[inline(always)]
-fn copy_slots(source: &RingMem, target: &RingMem, from: SlotIdx, to: SlotIdx) {
-    for (start, end) in spans(from, to, source.num_slots()) {
-        for i in start..end {
-            target.slot(i).copy_from(source.slot(i));
+fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: SlotIdx) {
+    for i in cyclic(from, to, rx.num_slots()) {
+        let cell = rx.slot(i);
+        if cell.get().flags.has(SlotFlags::BUF_CHANGED) {
+            tx.slot(i).copy_from(cell);
         }
     }
 }

@@ -34,6 +34,19 @@ impl Span {
         (slot, self.bufs.wrapping_add(buf_idx * self.buf_size))
     }
 
+    /// Writes the slots `from..to`.
+    #[inline(never)]
+    fn set_run(&self, mut from: u32, to: u32, len: u16) {
+        while from != to {
+            let (slot, _) = self.slot(from);
+            // SAFETY: `from` is below `num_slots`.
+            let slot = unsafe { &mut *slot };
+            slot.len = len;
+            slot.flags = 0;
+            from = self.next(from);
+        }
+    }
+
     #[inline(always)]
     fn next(&self, at: u32) -> u32 {
         if at + 1 == self.num_slots { 0 } else { at + 1 }
@@ -88,15 +101,17 @@ impl RawRing {
         // SAFETY: by the caller.
         let span = unsafe { self.span() };
         let count = span.held.min(max);
-        let mut at = span.head;
+        // Slots are written per run of equal lengths, for the reason given there.
+        let (mut at, mut run, mut run_len) = (span.head, span.head, 0);
         for _ in 0..count {
-            let (slot, buf) = span.slot(at);
-            // SAFETY: `at` is below `num_slots`.
-            let slot = unsafe { &mut *slot };
-            slot.len = write(buf);
-            slot.flags = 0;
+            let len = write(span.slot(at).1);
+            if len != run_len {
+                span.set_run(run, at, run_len);
+                (run, run_len) = (at, len);
+            }
             at = span.next(at);
         }
+        span.set_run(run, at, run_len);
         // SAFETY: by the caller.
         unsafe { self.publish(at) };
         count
