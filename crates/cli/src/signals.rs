@@ -7,7 +7,9 @@
 //! | USR1 | report now |
 //! | HUP | read the configuration again |
 //!
-//! A busy loop reads the flags; a sleeping one waits on [`Signals::wake_fd`] beside its ports.
+//! A loop that sleeps waits on [`Signals::wake_fd`] beside its ports, acknowledges, and only then
+//! looks at what was asked: a signal in between wakes once too often, where the other order would
+//! lose its wake-up. A busy loop just looks; each look is one load.
 //! Install once per process: the handlers stay for its life.
 
 use std::io::{self, Read, Write};
@@ -99,14 +101,10 @@ impl Signals {
         self.wake.as_fd()
     }
 
-    /// Quiets the wake-up after the flags were looked at.
+    /// Quiets the wake-up; look at what was asked afterwards.
     pub fn acknowledge(&self) {
-        if self.stopping() {
-            return;
-        }
         let mut bytes = [0; 64];
         while matches!((&self.wake).read(&mut bytes), Ok(1..)) {}
-        // A stop that arrived meanwhile may have been read away: wake the others again.
         if self.stopping() {
             self.wake();
         }

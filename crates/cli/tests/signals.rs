@@ -22,13 +22,13 @@ fn child() {
     println!("\nready");
     loop {
         wait(&signals);
+        signals.acknowledge();
         if signals.take_interim() {
             println!("interim");
         }
         if signals.take_reload() {
             println!("reload");
         }
-        signals.acknowledge();
         if signals.stopping() {
             println!("stop");
             if stubborn == "no" {
