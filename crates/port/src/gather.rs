@@ -1,0 +1,288 @@
+//! Frames of a tx ring as system calls want them: each a list of parts of memory, in place.
+//!
+//! ```text
+//!   slots   | a | b MOREFRAG | b | - | c |        -  is unusable
+//!   frames  | a |      b         |               the run ends here, with the cause
+//!   parts   | a | b          | b |                (`struct iovec`)
+//! ```
+//!
+//! Shared by the kinds of port that hand frames to the kernel by address. Nothing is copied here.
+
+use std::mem::offset_of;
+use std::ops::Range;
+use std::sync::Arc;
+
+use slipring_ring::{KernRing, Region, SlotFlags, SlotIdx, SyncFault};
+
+use crate::error::RunCause;
+use crate::stats::{Counters, DropCause, Traffic};
+
+/// A stretch of memory, laid out as `struct iovec`. Plain numbers, so it may change threads.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    address: usize,
+    len: usize,
+}
+
+const _: () = assert!(size_of::<Part>() == size_of::<libc::iovec>());
+const _: () = assert!(align_of::<Part>() == align_of::<libc::iovec>());
+const _: () = assert!(offset_of!(Part, address) == offset_of!(libc::iovec, iov_base));
+const _: () = assert!(offset_of!(Part, len) == offset_of!(libc::iovec, iov_len));
+
+impl Part {
+    /// Address of the first byte.
+    pub(crate) fn address(self) -> usize {
+        self.address
+    }
+
+    /// Bytes.
+    pub(crate) fn len(self) -> usize {
+        self.len
+    }
+}
+
+/// One frame of a run.
+#[derive(Debug, Clone, Copy)]
+struct Frame {
+    slot: SlotIdx,
+    first_part: u32,
+    parts: u32,
+    len: u32,
+}
+
+/// A run of sendable frames.
+///
+/// # Invariants
+/// 1. Every part lies within a buffer of `region`, which lives as long as this value. So the
+///    kernel may read parts at any time; a program that breaks the ring protocol can only make it
+///    read other bytes than meant.
+/// 2. Parts of one frame follow each other in `parts`.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    region: Arc<Region>,
+    parts: Vec<Part>,
+    frames: Vec<Frame>,
+    /// Slot after the run.
+    end: SlotIdx,
+    /// Why the frame before `end` is not in the run.
+    refused: Option<DropCause>,
+}
+
+impl Gather {
+    /// For rings of `num_slots` slots in `region`.
+    pub(crate) fn new(region: &Arc<Region>, num_slots: u32) -> Self {
+        Self {
+            region: region.clone(),
+            parts: Vec::with_capacity(num_slots as usize),
+            frames: Vec::with_capacity(num_slots as usize),
+            end: 0,
+            refused: None,
+        }
+    }
+
+    /// Frames in the run.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// Parts of frame `i`.
+    ///
+    /// # Panics
+    /// If there is no frame `i`.
+    #[inline]
+    pub(crate) fn parts(&self, i: usize) -> &[Part] {
+        let Frame { first_part, parts, .. } = self.frames[i];
+        &self.parts[first_part as usize..(first_part + parts) as usize]
+    }
+
+    /// Length of frame `i` in bytes.
+    ///
+    /// # Panics
+    /// If there is no frame `i`.
+    #[inline]
+    pub(crate) fn frame_len(&self, i: usize) -> u32 {
+        self.frames[i].len
+    }
+
+    /// The sum of some frames.
+    #[inline]
+    pub(crate) fn traffic(&self, frames: Range<usize>) -> Traffic {
+        let frames = &self.frames[frames];
+        let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
+        Traffic { packets: frames.len() as u64, bytes }
+    }
+
+    /// Collects frames from slot `at` up to `head`, or up to one that cannot be sent.
+    #[inline]
+    fn collect(&mut self, ring: &mut KernRing, at: SlotIdx, head: SlotIdx, max_frame: u32) {
+        assert!(Arc::ptr_eq(ring.region(), &self.region), "a gather serves one region");
+        self.parts.clear();
+        self.frames.clear();
+        self.refused = None;
+        self.end = at;
+        while self.end != head && self.refused.is_none() {
+            self.frame(ring, head, max_frame);
+        }
+    }
+
+    /// Adds the frame at `end`, or notes why not.
+    #[inline]
+    fn frame(&mut self, ring: &mut KernRing, head: SlotIdx, max_frame: u32) {
+        let (slot, first_part) = (self.end, self.parts.len());
+        let (mut len, mut more) = (0, true);
+        while more {
+            let part = ring.slot(self.end);
+            let bytes = ring.bytes(part);
+            if bytes.is_empty() || bytes.len() != usize::from(part.len) {
+                self.refused = Some(DropCause::TxBadSlot);
+            }
+            len += bytes.len() as u32;
+            self.parts.push(Part { address: bytes.as_ptr().expose_provenance(), len: bytes.len() });
+            self.end = ring.next(self.end);
+            more = part.flags.has(SlotFlags::MOREFRAG);
+            if more && self.end == head {
+                self.refused = self.refused.or(Some(DropCause::TxIncomplete));
+                more = false;
+            }
+        }
+        if len > max_frame {
+            self.refused = self.refused.or(Some(DropCause::TxTooLong));
+        }
+        let parts = (self.parts.len() - first_part) as u32;
+        if self.refused.is_none() {
+            self.frames.push(Frame { slot, first_part: first_part as u32, parts, len });
+        }
+    }
+}
+
+/// Sends what the program released on `ring` and frees what is done with.
+///
+/// `send` is given a run of frames and returns how many of them it is done with, sent or dropped,
+/// and counted: fewer than all when no more can be sent now. Those stay with the driver for the
+/// next call.
+///
+/// # Errors
+/// [`RunCause::Ring`] on impossible indices, and those of `send`.
+pub(crate) fn transmit(
+    ring: &mut KernRing,
+    gather: &mut Gather,
+    max_frame: u32,
+    counters: &Counters,
+    mut send: impl FnMut(&Gather) -> Result<usize, RunCause>,
+) -> Result<(), RunCause> {
+    let head = ring.released().map_err(SyncFault::from)?;
+    let mut at = ring.hwcur();
+    while at != head {
+        gather.collect(ring, at, head, max_frame);
+        let done = send(gather)?;
+        if let Some(waiting) = gather.frames.get(done) {
+            at = waiting.slot;
+            break;
+        }
+        if let Some(cause) = gather.refused {
+            counters.dropped(cause, 1);
+        }
+        at = gather.end;
+    }
+    ring.done_to(at);
+    ring.set_tail(ring.prev(at));
+    let waiting = ring.slots(at, head).filter(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
+    counters.set_in_flight(waiting.count() as u64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_ring::{Geometry, HugePages, Pair, Tx, TxRing};
+
+    use super::*;
+
+    const SLOTS: u32 = 16;
+
+    struct Rig {
+        tx: TxRing,
+        kern: KernRing,
+        gather: Gather,
+        counters: Counters,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let geometry = Geometry { ring_bytes: 16 << 10, bufs: 64, buf_size: 2048 };
+            let region = Region::create(geometry, HugePages::Never).unwrap();
+            let pair = Pair::<Tx>::create(&region, 0, SLOTS).unwrap();
+            let gather = Gather::new(&region, SLOTS);
+            Self { tx: pair.app, kern: pair.kern, gather, counters: Counters::default() }
+        }
+
+        /// Queues a slot of `len` bytes.
+        fn queue(&mut self, len: usize, flags: SlotFlags) {
+            assert!(self.tx.avail() > 0);
+            self.tx.set(0, len, flags);
+            self.tx.advance(1);
+        }
+
+        /// Sends at most `room` frames; the lengths of those sent, with their numbers of parts.
+        fn transmit(&mut self, room: usize) -> Vec<(u32, usize)> {
+            let mut sent = Vec::new();
+            transmit(&mut self.kern, &mut self.gather, 4000, &self.counters, |run| {
+                let count = run.len().min(room - sent.len());
+                sent.extend((0..count).map(|i| (run.frame_len(i), run.parts(i).len())));
+                Ok(count)
+            })
+            .unwrap();
+            sent
+        }
+    }
+
+    #[test]
+    fn bad_frames_are_dropped_by_name_and_the_others_keep_their_order() {
+        let mut rig = Rig::new();
+        let (last, more) = (SlotFlags::default(), SlotFlags::MOREFRAG);
+        rig.queue(60, last);
+        rig.queue(0, last);
+        rig.queue(2048, more);
+        rig.queue(100, last);
+        rig.queue(2048, more);
+        rig.queue(2048, last);
+        rig.queue(61, last);
+        rig.queue(2048, more);
+        assert_eq!(rig.transmit(99), [(60, 1), (2148, 2), (61, 1)]);
+        let seen = rig.counters.snapshot();
+        for cause in [DropCause::TxBadSlot, DropCause::TxTooLong, DropCause::TxIncomplete] {
+            assert_eq!(seen.dropped(cause), 1, "{cause:?}");
+        }
+        assert_eq!(rig.tx.avail(), SLOTS - 1);
+    }
+
+    #[test]
+    fn frames_that_cannot_leave_yet_stay_and_nothing_is_counted_twice() {
+        let mut rig = Rig::new();
+        for len in [60, 0, 62, 0, 64, 65] {
+            rig.queue(len, SlotFlags::default());
+        }
+        assert_eq!(rig.transmit(2), [(60, 1), (62, 1)]);
+        assert_eq!(rig.counters.snapshot().in_flight, 2);
+        assert_eq!(rig.tx.avail(), SLOTS - 1 - 2);
+        assert_eq!(rig.transmit(0), []);
+        assert_eq!(rig.transmit(9), [(64, 1), (65, 1)]);
+        let seen = rig.counters.snapshot();
+        assert_eq!((seen.in_flight, seen.dropped(DropCause::TxBadSlot)), (0, 2));
+    }
+
+    #[test]
+    fn a_ring_of_another_region_is_refused() {
+        let mut rig = Rig::new();
+        rig.queue(60, SlotFlags::default());
+        rig.transmit(1);
+        let other = Rig::new();
+        rig.gather = other.gather;
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            rig.queue(60, SlotFlags::default());
+            rig.transmit(1)
+        }));
+        assert!(result.is_err(), "a gather must not serve a foreign region");
+    }
+}

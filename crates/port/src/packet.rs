@@ -1,0 +1,211 @@
+//! `packet:IF`: a raw AF_PACKET socket with a memory-mapped receive ring. Works on every interface.
+//!
+//! ```text
+//!   kernel --> ring of the socket --copy--> rx slots --> program --> tx slots --sendmmsg--> kernel
+//!                                 finish                             (in place, 64 per call)
+//! ```
+//!
+//! What arrives is finished first ([`inlet`]): local senders leave checksums and segmentation to
+//! hardware that a frame on its way through a program will never meet, and the kernel takes VLAN
+//! tags out. Frames longer than a buffer take several slots.
+//!
+//! Two sockets per queue: one receives, the other only sends and is never looked at when frames
+//! arrive. Frames that this machine sends are not received.
+//!
+//! Unless the port is shared, the host's stack neither receives from nor sends on the interface:
+//! see [`crate::bpf::host`].
+//!
+//! Not for speed: `xdp:` receives four times as much.
+
+mod inlet;
+mod queue;
+mod sys;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use slipring_ring::Region;
+
+use crate::bpf::host;
+use crate::error::{OpenCause, OpenError};
+use crate::iface::Iface;
+use crate::info::{Caps, Mode, PortInfo};
+use crate::options::{Needs, OpenOptions};
+use crate::port::Port;
+use crate::queue::Queue;
+
+use queue::PacketQueue;
+use sys::ring::{RxSocket, Shape};
+use sys::{Filter, Setting, Use};
+
+/// Bytes of an Ethernet header with one tag.
+const TAGGED_HEADER: u32 = 18;
+/// Memory for frames too long for the ring, and for frames under way, in bytes.
+const SOCKET_BUFFER: u32 = 8 << 20;
+
+/// What the port takes from a region.
+///
+/// # Errors
+/// [`OpenError`] when the interface cannot be looked up.
+pub fn needs(
+    name: &str,
+    ifname: &str,
+    queue: Option<u32>,
+    options: &OpenOptions,
+) -> Result<Needs, OpenError> {
+    let iface = Iface::find(ifname).map_err(|cause| OpenError::new(name, cause))?;
+    let queues = if queue.is_some() { 1 } else { iface.rx_queues };
+    Ok(Needs::pairs(queues, options.slots))
+}
+
+/// Opens a port on an interface: for `queue` of it, or with a ring pair for each receive queue.
+///
+/// # Errors
+/// [`OpenError`]: no such interface, interface down or not Ethernet, no such queue, CAP_NET_RAW
+/// missing (without `options.shared` CAP_BPF and CAP_NET_ADMIN too), region too small.
+pub fn open(
+    name: &str,
+    ifname: &str,
+    queue: Option<u32>,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenError> {
+    open_queues(name, ifname, queue, region, options).map_err(|cause| OpenError::new(name, cause))
+}
+
+fn open_queues(
+    name: &str,
+    ifname: &str,
+    queue: Option<u32>,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenCause> {
+    let iface = Iface::find(ifname)?;
+    let filters = filters(&iface, queue)?;
+    let receivers = receivers(&iface, &filters, options).map_err(refused)?;
+    let host = if options.shared { None } else { Some(Arc::new(host::detach(iface.index)?)) };
+    let mut queues: Vec<Box<dyn Queue>> = Vec::new();
+    for ring in receivers {
+        let sender = sender(&iface, options).map_err(refused)?;
+        let ringid = queues.len() as u16;
+        let queue = PacketQueue::new(name, ringid, region, options.slots, ring, sender)?;
+        queues.push(Box::new(queue.keeping(host.clone())));
+    }
+    Ok(Port { info: info(name, &iface, queues.len(), region, options), queues })
+}
+
+/// One filter per ring pair; refuses what cannot be opened.
+fn filters(iface: &Iface, queue: Option<u32>) -> Result<Vec<Filter>, OpenCause> {
+    iface.require_up()?;
+    let (ifname, queues) = (iface.name.clone(), iface.rx_queues);
+    if !iface.ethernet {
+        return Err(OpenCause::Unsupported {
+            what: format!("`packet:` on `{ifname}`"),
+            needs: "an interface with Ethernet frames",
+        });
+    }
+    match queue {
+        Some(queue) if queue >= queues => Err(OpenCause::QueueRange { ifname, queue, queues }),
+        Some(queue) if queues > 1 => Ok(vec![Filter::Queue { queue, of: queues }]),
+        Some(_) => Ok(vec![Filter::Everything]),
+        None => Ok(vec![Filter::Everything; queues as usize]),
+    }
+}
+
+fn info(
+    name: &str,
+    iface: &Iface,
+    queues: usize,
+    region: &Region,
+    options: &OpenOptions,
+) -> PortInfo {
+    PortInfo {
+        name: name.to_owned(),
+        kind: "packet",
+        mode: Mode::new()
+            .with("mode", "tpacket_v2")
+            .with("copy", "yes")
+            .with("queues", queues)
+            .with("slots", options.slots)
+            .with("host", if options.shared { "shared" } else { "detached" }),
+        caps: Caps {
+            rx: true,
+            tx: true,
+            max_packet: iface.mtu + TAGGED_HEADER,
+            max_slot: region.buf_size(),
+        },
+        mac: Some(iface.mac),
+        mtu: Some(iface.mtu),
+    }
+}
+
+fn refused(source: io::Error) -> OpenCause {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => OpenCause::Privilege {
+            what: "make an AF_PACKET socket",
+            capabilities: "cap_net_raw",
+            source,
+        },
+        _ => OpenCause::System { what: "make an AF_PACKET socket", source },
+    }
+}
+
+/// Receiving sockets, one for each filter, that have dropped no frame yet and show none twice.
+fn receivers(
+    iface: &Iface,
+    filters: &[Filter],
+    options: &OpenOptions,
+) -> io::Result<Vec<RxSocket>> {
+    let shape = Shape::new(options.slots, iface.mtu + TAGGED_HEADER);
+    let rings = filters.iter().map(|_| receiver(iface, shape, options));
+    let rings = rings.collect::<io::Result<Vec<_>>>()?;
+    if let [_, _, ..] = &rings[..] {
+        share(&rings)?;
+    }
+    for (ring, &filter) in rings.iter().zip(filters) {
+        sys::filter(ring.as_fd(), filter)?;
+    }
+    Ok(rings)
+}
+
+/// A bound socket that lets nothing in yet.
+fn receiver(iface: &Iface, shape: Shape, options: &OpenOptions) -> io::Result<RxSocket> {
+    let ring = RxSocket::new(sys::socket()?, shape)?;
+    let socket = ring.as_fd();
+    Setting::IgnoreOutgoing.set(socket, 1)?;
+    Setting::CopyThreshold.set(socket, 1)?;
+    Setting::AuxData.set(socket, 1)?;
+    Setting::ReceiveBuffer.set(socket, SOCKET_BUFFER)?;
+    if options.busy_poll_us > 0 {
+        Setting::BusyPoll.set(socket, options.busy_poll_us)?;
+    }
+    if options.promiscuous {
+        sys::promiscuous(socket, iface.index)?;
+    }
+    sys::filter(socket, Filter::Nothing)?;
+    sys::bind(socket, iface.index, Use::Receive)?;
+    Ok(ring)
+}
+
+/// Makes each ring receive what arrives on the queue of its number: the last one makes the group
+/// because a queue's frames go to the member after its number.
+fn share(rings: &[RxSocket]) -> io::Result<()> {
+    let Some((last, others)) = rings.split_last() else {
+        return Ok(());
+    };
+    let group = sys::fanout_new(last.as_fd())?;
+    others.iter().try_for_each(|ring| sys::fanout_join(ring.as_fd(), group))
+}
+
+fn sender(iface: &Iface, options: &OpenOptions) -> io::Result<OwnedFd> {
+    let socket = sys::socket()?;
+    Setting::SendBuffer.set(socket.as_fd(), SOCKET_BUFFER)?;
+    if options.qdisc_bypass {
+        Setting::QdiscBypass.set(socket.as_fd(), 1)?;
+    } else if !options.shared {
+        Setting::Mark.set(socket.as_fd(), host::TO_WIRE_MARK)?;
+    }
+    sys::bind(socket.as_fd(), iface.index, Use::Send)?;
+    Ok(socket)
+}

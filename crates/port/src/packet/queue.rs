@@ -1,0 +1,249 @@
+//! The driver of one ring pair of a `packet:` port.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use slipring_ring::{KernRing, Pair, Region, RxRing, SyncFault, TxRing};
+
+use super::inlet::{Inlet, Raw};
+use super::sys::ring::{RxFrame, RxSocket};
+use super::sys::{self, VNET_LEN};
+use crate::bpf::host::HostDetached;
+use crate::error::{OpenCause, RunCause, RunError};
+use crate::gather::{Gather, transmit};
+use crate::queue::{Queue, Rings, TxWait, WaitFds};
+use crate::stats::{Counters, DropCause};
+
+/// Longest frame that the kernel makes up of many, and its offload header.
+const STASH: usize = VNET_LEN + (64 << 10) + 256;
+/// Empty syncs between two looks at the socket's error.
+const IDLE_SYNCS: u32 = 1024;
+/// The kernel knows best how long a frame may be.
+const MAX_FRAME: u32 = u32::MAX;
+
+pub(super) struct PacketQueue {
+    name: String,
+    tx: TxRing,
+    rx: RxRing,
+    tx_kern: KernRing,
+    rx_kern: KernRing,
+    counters: Arc<Counters>,
+    receiver: RxSocket,
+    /// A frame that was too long for the socket's ring.
+    stash: Vec<u8>,
+    /// Syncs in a row that found nothing.
+    idle_syncs: u32,
+    /// Frames that the kernel has dropped so far.
+    kernel_drops: u64,
+    sender: OwnedFd,
+    gather: Gather,
+    /// Keeps the host away while any queue of the port lives.
+    _host: Option<Arc<HostDetached>>,
+}
+
+impl PacketQueue {
+    pub(super) fn new(
+        name: &str,
+        ringid: u16,
+        region: &Arc<Region>,
+        slots: u32,
+        receiver: RxSocket,
+        sender: OwnedFd,
+    ) -> Result<Self, OpenCause> {
+        let tx = Pair::create(region, ringid, slots)?;
+        let rx = Pair::create(region, ringid, slots)?;
+        Ok(Self {
+            name: name.to_owned(),
+            tx: tx.app,
+            rx: rx.app,
+            tx_kern: tx.kern,
+            rx_kern: rx.kern,
+            counters: Arc::default(),
+            receiver,
+            stash: vec![0; STASH],
+            idle_syncs: 0,
+            kernel_drops: 0,
+            sender,
+            gather: Gather::new(region, slots),
+            _host: None,
+        })
+    }
+
+    /// With something that must live as long as the queue.
+    pub(super) fn keeping(self, host: Option<Arc<HostDetached>>) -> Self {
+        Self { _host: host, ..self }
+    }
+
+    fn fail(&self, cause: impl Into<RunCause>) -> RunError {
+        RunError::new(&self.name, cause)
+    }
+
+    /// Moves what has arrived to free slots; how many frames that made.
+    #[inline]
+    fn receive(&mut self) -> u64 {
+        let mut inlet = Inlet::new(&mut self.rx_kern, &self.counters);
+        while let Some(frame) = self.receiver.peek() {
+            let slots = inlet.slots_for(frame.len, &frame.vnet);
+            if slots > inlet.room() && slots <= inlet.capacity() {
+                break;
+            }
+            let queued = frame.queued;
+            accept(&mut inlet, frame, slots);
+            if queued {
+                accept_queued(&mut inlet, self.receiver.as_fd(), &mut self.stash, slots);
+            }
+            self.receiver.release();
+        }
+        inlet.publish()
+    }
+
+    /// Looks whether the interface is still there.
+    #[cold]
+    fn check_health(&mut self) -> Result<(), RunError> {
+        self.idle_syncs = 0;
+        match sys::take_error(self.receiver.as_fd()) {
+            0 => Ok(()),
+            code => Err(self.fail(lost(
+                self.receiver.as_fd(),
+                "receive",
+                io::Error::from_raw_os_error(code),
+            ))),
+        }
+    }
+}
+
+/// Delivers a frame that is in the socket's ring.
+#[inline(always)]
+fn accept(inlet: &mut Inlet<'_>, frame: RxFrame<'_>, slots: u32) {
+    let RxFrame { bytes, vnet, tag, len, queued, outgoing } = frame;
+    if outgoing {
+        // What this machine sends is not received. The sockets were told, so it is rare.
+    } else if slots > inlet.capacity() {
+        inlet.drop_one(DropCause::RxTooLong);
+    } else if bytes.len() == len as usize {
+        inlet.deliver(Raw { bytes, vnet: &vnet, tag });
+    } else if !queued {
+        // Too long for the ring, and the socket's queue was full.
+        inlet.drop_one(DropCause::RxNoBuffer);
+    }
+}
+
+/// Delivers a frame of the socket's queue, of which the ring holds the beginning.
+#[cold]
+fn accept_queued(inlet: &mut Inlet<'_>, socket: BorrowedFd<'_>, stash: &mut [u8], slots: u32) {
+    let received = sys::receive(socket, stash);
+    if slots > inlet.capacity() {
+        return;
+    }
+    let received = match received {
+        Ok(received) => received,
+        Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
+            return inlet.drop_one(DropCause::RxTooLong);
+        }
+        Err(_) => return inlet.drop_one(DropCause::RxNoBuffer),
+    };
+    match stash[..received.len].split_at_mut_checked(VNET_LEN) {
+        Some((vnet, bytes)) => inlet.deliver(Raw { bytes, vnet, tag: received.tag }),
+        None => inlet.drop_one(DropCause::RxMalformed),
+    }
+}
+
+/// Sends a run, as far as the kernel takes it; how many frames are done with.
+#[inline]
+fn send(socket: BorrowedFd<'_>, counters: &Counters, run: &Gather) -> Result<usize, RunCause> {
+    let mut done = 0;
+    while done < run.len() {
+        match sys::send(socket, run, done) {
+            Ok(sent) => {
+                counters.sent(run.traffic(done..done + sent));
+                done += sent;
+            }
+            Err(error) => match refusal(socket, error)? {
+                Refusal::Later => break,
+                Refusal::Never(cause) => {
+                    counters.dropped(cause, 1);
+                    done += 1;
+                }
+            },
+        }
+    }
+    Ok(done)
+}
+
+/// What the kernel said to a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    /// There is no room now.
+    Later,
+    /// It will not be sent.
+    Never(DropCause),
+}
+
+#[cold]
+fn refusal(socket: BorrowedFd<'_>, error: io::Error) -> Result<Refusal, RunCause> {
+    Ok(match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EINTR | libc::ENOMEM) => Refusal::Later,
+        // The device's queue is full. Without carrier it would be so for ever.
+        Some(libc::ENOBUFS) if sys::has_carrier(socket) => Refusal::Later,
+        Some(libc::ENOBUFS | libc::EINVAL) => Refusal::Never(DropCause::TxRefused),
+        Some(libc::EMSGSIZE) => Refusal::Never(DropCause::TxTooLong),
+        _ => return Err(lost(socket, "send", error)),
+    })
+}
+
+/// What the error of a socket means.
+fn lost(socket: BorrowedFd<'_>, what: &'static str, source: io::Error) -> RunCause {
+    match source.raw_os_error() {
+        Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => match sys::bound_index(socket) {
+            Some(_) => RunCause::WentDown,
+            None => RunCause::Vanished,
+        },
+        _ => RunCause::System { what, source },
+    }
+}
+
+impl Queue for PacketQueue {
+    fn rings(&mut self) -> Rings<'_> {
+        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        let (socket, counters) = (self.sender.as_fd(), &*self.counters);
+        transmit(&mut self.tx_kern, &mut self.gather, MAX_FRAME, counters, |run| {
+            send(socket, counters, run)
+        })
+        .map_err(|cause| RunError::new(&self.name, cause))
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        let head = self.rx_kern.released().map_err(|fault| self.fail(SyncFault::from(fault)))?;
+        self.rx_kern.done_to(head);
+        if self.receive() > 0 {
+            self.idle_syncs = 0;
+            return Ok(());
+        }
+        self.idle_syncs += 1;
+        if self.idle_syncs >= IDLE_SYNCS { self.check_health() } else { Ok(()) }
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        let tx = TxWait::Writable(self.sender.as_fd());
+        WaitFds { rx: Some(self.receiver.as_fd()), tx: Some(tx) }
+    }
+
+    fn after_sleep(&mut self) {
+        // An error of the socket ends every sleep at once: the next empty sync must look.
+        self.idle_syncs = IDLE_SYNCS;
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    fn update_stats(&mut self) {
+        let drops = sys::take_drops(self.receiver.as_fd()).unwrap_or(0);
+        self.kernel_drops += u64::from(drops);
+        self.counters.set_dropped(DropCause::RxKernel, self.kernel_drops);
+    }
+}

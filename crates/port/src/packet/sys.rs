@@ -1,0 +1,356 @@
+//! System calls of AF_PACKET sockets. The ring they share with us is in [`ring`].
+
+pub(super) mod ring;
+
+use std::ffi::c_int;
+use std::io;
+use std::mem::{MaybeUninit, offset_of};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::gather::{Gather, Part};
+
+/// Bytes of the header that tells of offloads, before each frame of a receiving socket.
+pub(super) const VNET_LEN: usize = 10;
+/// Frames handed over per system call.
+const BATCH: usize = 64;
+
+/// A socket that neither sends nor receives before [`bind`].
+pub(super) fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?)
+}
+
+/// What a bound socket is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Frames of all protocols.
+    Receive,
+    /// None: a socket without protocol is never looked at when frames arrive.
+    Send,
+}
+
+fn link_address(index: u32, protocol: u16) -> libc::sockaddr_ll {
+    libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: protocol.to_be(),
+        sll_ifindex: index as i32,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    }
+}
+
+const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+
+/// Binds to an interface; frames arrive from now on.
+pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, use_for: Use) -> io::Result<()> {
+    let protocol = if use_for == Use::Receive { libc::ETH_P_ALL as u16 } else { 0 };
+    let address = link_address(index, protocol);
+    // SAFETY: `address` is a live `sockaddr_ll` of `ADDRESS_LEN` bytes, which are only read.
+    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), ADDRESS_LEN) })
+}
+
+/// The interface a socket is bound to; `None` once that is gone.
+pub(super) fn bound_index(socket: BorrowedFd<'_>) -> Option<u32> {
+    let mut address = link_address(0, 0);
+    let mut len = ADDRESS_LEN;
+    let (at, len_at) = ((&raw mut address).cast(), &raw mut len);
+    // SAFETY: `address` has `len` bytes to be written, and any bytes are a valid `sockaddr_ll`.
+    check(unsafe { libc::getsockname(socket.as_raw_fd(), at, len_at) }).ok()?;
+    u32::try_from(address.sll_ifindex).ok()
+}
+
+fn check(rc: c_int) -> io::Result<()> {
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A value of a socket option.
+///
+/// # Safety
+/// `repr(C)` or a number; the kernel's type for every option it is used with; valid for every bit
+/// pattern; pointers in it lead to what the kernel expects there for as long as the value lives.
+unsafe trait OptionValue: Copy {}
+
+// SAFETY: the type of most options; a plain number.
+unsafe impl OptionValue for c_int {}
+// SAFETY: three numbers; the kernel writes it for PACKET_STATISTICS on version 2 sockets.
+unsafe impl OptionValue for Statistics {}
+// SAFETY: the kernel's type for memberships; numbers.
+unsafe impl OptionValue for libc::packet_mreq {}
+// SAFETY: the kernel's type for rings of version 2 sockets; numbers.
+unsafe impl OptionValue for libc::tpacket_req {}
+
+/// `struct tpacket_stats`, without the name that libc has for it.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Statistics {
+    packets: u32,
+    drops: u32,
+}
+
+fn set<T: OptionValue>(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+    value: T,
+) -> io::Result<()> {
+    let (at, len) = ((&raw const value).cast(), size_of::<T>() as libc::socklen_t);
+    // SAFETY: `value` is live and `len` bytes long; its type is right by `OptionValue`.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, at, len) })
+}
+
+fn get<T: OptionValue + Default>(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+) -> io::Result<T> {
+    let mut value = T::default();
+    let mut len = size_of::<T>() as libc::socklen_t;
+    let at = (&raw mut value).cast();
+    // SAFETY: `value` is live, exclusive, `len` bytes long and valid for any bytes.
+    check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, name, at, &raw mut len) })?;
+    Ok(value)
+}
+
+/// Socket options that take a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Setting {
+    Version,
+    VnetHeader,
+    /// Frames too long for the ring also go to the socket's queue, whole.
+    CopyThreshold,
+    AuxData,
+    IgnoreOutgoing,
+    QdiscBypass,
+    Fanout,
+    /// Beyond the system's limit where the capability is there, else up to it.
+    ReceiveBuffer,
+    SendBuffer,
+    Mark,
+    BusyPoll,
+}
+
+impl Setting {
+    fn name(self) -> (c_int, c_int) {
+        match self {
+            Self::Version => (libc::SOL_PACKET, libc::PACKET_VERSION),
+            Self::VnetHeader => (libc::SOL_PACKET, libc::PACKET_VNET_HDR),
+            Self::CopyThreshold => (libc::SOL_PACKET, libc::PACKET_COPY_THRESH),
+            Self::AuxData => (libc::SOL_PACKET, libc::PACKET_AUXDATA),
+            Self::IgnoreOutgoing => (libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING),
+            Self::QdiscBypass => (libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS),
+            Self::Fanout => (libc::SOL_PACKET, libc::PACKET_FANOUT),
+            Self::ReceiveBuffer => (libc::SOL_SOCKET, libc::SO_RCVBUFFORCE),
+            Self::SendBuffer => (libc::SOL_SOCKET, libc::SO_SNDBUFFORCE),
+            Self::Mark => (libc::SOL_SOCKET, libc::SO_MARK),
+            Self::BusyPoll => (libc::SOL_SOCKET, libc::SO_BUSY_POLL),
+        }
+    }
+
+    pub(super) fn set(self, socket: BorrowedFd<'_>, value: u32) -> io::Result<()> {
+        let (level, name) = self.name();
+        let forced = set(socket, level, name, value as c_int);
+        match self {
+            Self::ReceiveBuffer if forced.is_err() => {
+                set(socket, level, libc::SO_RCVBUF, value as c_int)
+            }
+            Self::SendBuffer if forced.is_err() => {
+                set(socket, level, libc::SO_SNDBUF, value as c_int)
+            }
+            _ => forced,
+        }
+    }
+}
+
+/// Makes the interface promiscuous while the socket lives.
+pub(super) fn promiscuous(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> {
+    let membership = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, membership)
+}
+
+/// Makes a new group of sockets that share an interface's frames by receive queue; its number.
+pub(super) fn fanout_new(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    Setting::Fanout.set(socket, fanout(0) | libc::PACKET_FANOUT_FLAG_UNIQUEID << 16)?;
+    let group: c_int = get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
+    Ok(group as u32 & 0xffff)
+}
+
+/// Joins a group that [`fanout_new`] made. A frame goes to the member that joined as number "queue
+/// mapping modulo members", the maker being number 0. The mapping is the receive queue plus one;
+/// on devices that do not note the queue it is 0, or what the sender had there.
+pub(super) fn fanout_join(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
+    Setting::Fanout.set(socket, fanout(group))
+}
+
+fn fanout(group: u32) -> u32 {
+    let kind = libc::PACKET_FANOUT_QM | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+    group | kind << 16
+}
+
+/// Frames lost for want of room since the last call.
+pub(super) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let statistics: Statistics = get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+    Ok(statistics.drops)
+}
+
+/// Which frames a socket takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filter {
+    Nothing,
+    Everything,
+    /// Those of one receive queue of the device: the same as [`fanout_join`] would give it.
+    Queue {
+        /// Number of the queue.
+        queue: u32,
+        /// Queues that the device has.
+        of: u32,
+    },
+}
+
+/// Puts a filter in place of the one before.
+pub(super) fn filter(socket: BorrowedFd<'_>, filter: Filter) -> io::Result<()> {
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
+    const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let (all, none) = (op(RETURN, 0, 0, u32::MAX), op(RETURN, 0, 0, 0));
+    match filter {
+        Filter::Everything => set(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0),
+        Filter::Nothing => attach(socket, &mut [none]),
+        Filter::Queue { queue, of } => attach(
+            socket,
+            &mut [
+                op(LOAD, 0, 0, (libc::SKF_AD_OFF + libc::SKF_AD_QUEUE) as u32),
+                op(MODULO, 0, 0, of),
+                op(JUMP_EQUAL, 0, 1, (queue + 1) % of),
+                all,
+                none,
+            ],
+        ),
+    }
+}
+
+fn attach(socket: BorrowedFd<'_>, code: &mut [libc::sock_filter]) -> io::Result<()> {
+    let program = libc::sock_fprog { len: code.len() as u16, filter: code.as_mut_ptr() };
+    let (at, len) = ((&raw const program).cast(), size_of::<libc::sock_fprog>() as u32);
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+    // SAFETY: `program` is live, and its pointer leads to `len` live instructions, which the
+    // kernel copies and checks.
+    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, at, len) })
+}
+
+/// Takes the error that the kernel has noted on a socket.
+pub(super) fn take_error(socket: BorrowedFd<'_>) -> c_int {
+    get(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0)
+}
+
+/// Whether the device of an interface has its carrier.
+pub(super) fn has_carrier(socket: BorrowedFd<'_>) -> bool {
+    let index = bound_index(socket);
+    index.and_then(|index| flags(socket, index)).is_some_and(|flags| flags & libc::IFF_RUNNING != 0)
+}
+
+/// `IFF_*` of an interface in the socket's network namespace.
+fn flags(socket: BorrowedFd<'_>, index: u32) -> Option<c_int> {
+    let name = rustix::net::netdevice::index_to_name(socket, index).ok()?;
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
+    };
+    for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let number = libc::SIOCGIFFLAGS as libc::Ioctl;
+    // SAFETY: `request` is a live, exclusive `ifreq` with a name; this request follows no pointer.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), number, &raw mut request) }).ok()?;
+    // SAFETY: the field was initialised above and written by the kernel; it is a number.
+    Some(c_int::from(unsafe { request.ifr_ifru.ifru_flags }))
+}
+
+/// Sends frames of a run, from number `first` on, at most a batch of them; how many left. Those
+/// before a refused one leave first; the error is that of the first frame otherwise.
+pub(super) fn send(socket: BorrowedFd<'_>, run: &Gather, first: usize) -> io::Result<usize> {
+    let count = (run.len() - first).min(BATCH);
+    // SAFETY: zeros are valid for numbers and for pointers that nobody follows.
+    let mut messages: [libc::mmsghdr; BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };
+    for (i, message) in messages[..count].iter_mut().enumerate() {
+        let parts = run.parts(first + i);
+        // `Part` has the layout of `iovec`. The kernel does not write through the pointer.
+        message.msg_hdr.msg_iov = std::ptr::from_ref::<[Part]>(parts).cast_mut().cast();
+        message.msg_hdr.msg_iovlen = parts.len() as _;
+    }
+    let (at, flags) = (messages.as_mut_ptr(), libc::MSG_DONTWAIT as _);
+    // SAFETY:
+    // - `messages` holds `count` initialised headers, exclusive to this call.
+    // - Each leads to `msg_iovlen` parts that `run` lends meanwhile, and those to memory that
+    //   `run` keeps mapped (its invariant 1); all of it is only read.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), at, count as u32, flags) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// A frame from the socket's queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Received {
+    /// Bytes received, the offload header included.
+    pub(super) len: usize,
+    /// The tag that was taken out of the frame.
+    pub(super) tag: Option<[u8; 4]>,
+}
+
+/// A control message of one `tpacket_auxdata`, with the alignment of its header.
+#[repr(C)]
+struct AuxMessage {
+    header: libc::cmsghdr,
+    data: libc::tpacket_auxdata,
+}
+
+const _: () = assert!(offset_of!(AuxMessage, data) == size_of::<libc::cmsghdr>());
+
+/// Receives a frame that was too long for the ring, with its offload header. EMSGSIZE when it is
+/// too long for `buffer`, too.
+pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
+    // SAFETY: both are made of numbers, for which zeros are valid.
+    let mut aux: AuxMessage = unsafe { MaybeUninit::zeroed().assume_init() };
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: zeros are valid for numbers and for pointers that nobody follows.
+    let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut aux).cast();
+    message.msg_controllen = size_of::<AuxMessage>() as _;
+    // SAFETY:
+    // - `message` is live; its pointers lead to one part and to `msg_controllen` bytes, both live.
+    // - The part is all of `buffer`, exclusive to this call.
+    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+    if message.msg_flags & libc::MSG_TRUNC != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
+    }
+    let given = message.msg_controllen as usize >= size_of::<libc::cmsghdr>()
+        && aux.header.cmsg_level == libc::SOL_PACKET
+        && aux.header.cmsg_type == libc::PACKET_AUXDATA;
+    let data = aux.data;
+    let tag = if given { tag(data.tp_status, data.tp_vlan_tci, data.tp_vlan_tpid) } else { None };
+    Ok(Received { len, tag })
+}
+
+/// The VLAN tag that the kernel took out of a frame, as it goes back in.
+#[inline(always)]
+fn tag(status: u32, tci: u16, tpid: u16) -> Option<[u8; 4]> {
+    if status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let known = status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    let tpid = if known { tpid } else { libc::ETH_P_8021Q as u16 };
+    let ([a, b], [c, d]) = (tpid.to_be_bytes(), tci.to_be_bytes());
+    Some([a, b, c, d])
+}
