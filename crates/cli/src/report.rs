@@ -34,6 +34,9 @@ pub struct PortReport {
     /// The driver of the interface behind it, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
+    /// What else is in use: queues, slots, page size, whether the host is detached, …
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// Received.
     pub rx: Traffic,
     /// Sent: completed, not merely submitted.

@@ -241,6 +241,9 @@ impl Reporter {
             if let Some(driver) = &port.driver {
                 head += &format!(" driver={driver}");
             }
+            for (key, value) in &port.settings {
+                head += &format!(" {key}={value}");
+            }
             head.push('\n');
         }
         head

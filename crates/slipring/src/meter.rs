@@ -1,5 +1,6 @@
 //! Reads the counters of running queues and puts them into reports.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,14 +89,20 @@ impl Metered {
         Interval { name: self.info.name.clone(), change: Change::between(&last, &now) }
     }
 
+    fn settings(&self) -> BTreeMap<String, String> {
+        let words = self.info.mode.iter().filter(|(key, _)| *key != "mode");
+        words.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
     fn report(&self) -> PortReport {
         let sum = self.snapshot();
         let traffic = |t: slipring_port::Traffic| Traffic { packets: t.packets, bytes: t.bytes };
         PortReport {
             name: self.info.name.clone(),
             kind: self.info.kind.to_owned(),
-            mode: self.info.mode.to_string().trim_start().to_owned(),
-            driver: self.info.mode.get("driver").map(str::to_owned),
+            mode: self.info.mode.get("mode").unwrap_or(self.info.kind).to_owned(),
+            driver: None,
+            settings: self.settings(),
             rx: traffic(sum.rx),
             tx: traffic(sum.tx),
             drops: sum.drops().map(|(cause, count)| (cause.name().to_owned(), count)).collect(),
