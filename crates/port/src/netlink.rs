@@ -50,7 +50,7 @@ impl Netlink {
     }
 
     /// Makes a pair of veth links; `peer` goes to the namespace `peer_netns`, if given. Both are
-    /// down, and neither gives itself IPv6 addresses.
+    /// down, and those in this namespace give themselves no IPv6 addresses.
     ///
     /// # Errors
     /// The kernel's: `AlreadyExists`, `PermissionDenied`, …
@@ -61,17 +61,31 @@ impl Netlink {
         peer_netns: Option<BorrowedFd<'_>>,
     ) -> io::Result<()> {
         let mut other = named(peer);
-        other.attributes.push(no_addresses());
         if let Some(netns) = peer_netns {
             other.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
         }
         let mut link = named(name);
-        link.attributes.push(no_addresses());
         link.attributes.push(LinkAttribute::LinkInfo(vec![
             LinkInfo::Kind(InfoKind::Veth),
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
         ]));
-        self.ask(RouteNetlinkMessage::NewLink(link), NLM_F_CREATE | NLM_F_EXCL)
+        self.ask(RouteNetlinkMessage::NewLink(link), NLM_F_CREATE | NLM_F_EXCL)?;
+        self.silence(name)?;
+        if peer_netns.is_none() { self.silence(peer) } else { Ok(()) }
+    }
+
+    /// Keeps a link from giving itself IPv6 addresses, and so from sending anything by itself.
+    /// The kernel takes this only once the link exists.
+    ///
+    /// # Errors
+    /// The kernel's; none where it has no IPv6.
+    pub fn silence(&self, name: &str) -> io::Result<()> {
+        let mut link = named(name);
+        link.attributes.push(no_addresses());
+        match self.ask(RouteNetlinkMessage::SetLink(link), 0) {
+            Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(()),
+            result => result,
+        }
     }
 
     /// Removes a link.
