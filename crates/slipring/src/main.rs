@@ -1,8 +1,12 @@
 //! netmap for stock Linux: one binary, every program.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bridge;
+mod doctor;
 mod meter;
 mod opening;
+mod ports;
 mod workers;
 
 use std::process::ExitCode;
@@ -10,7 +14,7 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 1] = [bridge::VERB];
+static VERBS: [Verb; 3] = [bridge::VERB, doctor::VERB, ports::VERB];
 
 static PROGRAM: Program = Program {
     name: "slipring",

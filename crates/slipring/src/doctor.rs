@@ -1,0 +1,73 @@
+//! `slipring doctor`: what this machine can do for slipring, and what would make it do more.
+//!
+//! Facts are read from `/proc`, `/sys` and netlink. What cannot be known without trying is tried
+//! on things that nobody else sees: a socket that is bound to nothing, a program that is attached
+//! to nothing, a pair of links in a network namespace that vanishes with the trial.
+//!
+//! A *warning* is something that costs speed or a feature. A *failure* keeps slipring, or the port
+//! that was asked about, from working here.
+
+mod finding;
+mod machine;
+mod port;
+mod privilege;
+mod trials;
+
+use clap::{Arg, ArgMatches, Command};
+use slipring_abi::name::PortName;
+use slipring_cli::{Exit, Failure, Job, Session, Verb, flags};
+
+use finding::{Finding, State};
+
+pub(crate) const VERB: Verb = Verb { name: "doctor", classic: &[], command, plan };
+
+fn command() -> Command {
+    let port = Arg::new("port")
+        .value_name(flags::PORT_VALUE)
+        .value_parser(PortName::parse_classic)
+        .help("Port to look at as well");
+    let command = Command::new("doctor")
+        .about("Say what this machine can do, and mend what it cannot")
+        .arg(port)
+        .after_help(
+            "Needs no privilege and changes nothing. Exit status: 0 nothing failed, 3 something did.",
+        );
+    flags::reporting(command)
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let port = matches.get_one::<PortName>("port").cloned();
+    Ok(Box::new(move |session| run(port.as_ref(), session)))
+}
+
+fn run(port: Option<&PortName>, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let findings = examine(port);
+    let failed = findings.iter().any(|finding| finding.state == State::Fail);
+    let fields = serde_json::json!({
+        "kernel": machine::kernel_release(),
+        "cpu": machine::cpu_model(),
+        "healthy": !failed,
+        "findings": findings,
+    });
+    let head = format!(
+        "slipring {} on Linux {}, {}\n\n",
+        session.program.version,
+        machine::kernel_release(),
+        machine::cpu_model()
+    );
+    session.reporter.document(&fields, head + &finding::text(&findings))?;
+    Ok(if failed { Exit::Machine } else { Exit::Done })
+}
+
+fn examine(port: Option<&PortName>) -> Vec<Finding> {
+    let mut findings = machine::examine();
+    let privileges = privilege::Privileges::of_this_process();
+    findings.extend(privileges.examine());
+    findings.extend(trials::examine());
+    if let Some(port) = port {
+        findings.extend(port::examine(port, &privileges));
+    }
+    // Last, as it may move this process into a namespace of its own.
+    findings.push(privilege::user_namespaces(&privileges));
+    findings
+}

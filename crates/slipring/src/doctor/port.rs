@@ -1,0 +1,193 @@
+//! One port: whether it can be opened, how well, and what is in the way.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use slipring_abi::name::{Kind, PortName};
+use slipring_port::iface::{Feature, Iface};
+
+use super::finding::Finding;
+use super::machine::read;
+use super::privilege::{Privileges, SETCAP};
+use crate::ports::{self, Mode, Owner, Row};
+
+/// Longest MTU whose frames fit a buffer of 2048 bytes beside the room that XDP reserves.
+const PLAIN_MTU: u32 = 1500;
+
+pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> {
+    if !port.kind.names_interface() || port.pipe.is_some() {
+        return vec![Finding::ok("port", format!("{port} needs no interface and no privilege"))];
+    }
+    let rows = match ports::list() {
+        Ok(rows) => rows,
+        Err(error) => {
+            return vec![Finding::fail("port", format!("interfaces cannot be listed: {error}"))];
+        }
+    };
+    match rows.iter().find(|row| row.interface == port.name) {
+        Some(row) => interface(row, privileges),
+        None if port.kind == Kind::Tap => {
+            vec![Finding::ok("port", format!("{port} will be made when it is opened"))]
+        }
+        None => vec![missing(port, &rows)],
+    }
+}
+
+fn missing(port: &PortName, rows: &[Row]) -> Finding {
+    let there: Vec<_> = rows.iter().map(|row| row.interface.as_str()).collect();
+    let text = format!(
+        "no interface `{}` in this network namespace, only {}",
+        port.name,
+        there.join(", ")
+    );
+    Finding::fail("port", text).mend("slipring ports")
+}
+
+fn interface(row: &Row, privileges: &Privileges) -> Vec<Finding> {
+    let mut findings = vec![driver(row), link(row), mtu(row), queues(row)];
+    let missing = privileges.missing();
+    if !missing.is_empty() {
+        let text = format!("no {}: {} cannot be opened", missing.join(", "), row.port);
+        findings.push(Finding::fail("port privilege", text).mend(SETCAP));
+    }
+    findings.extend(offloads(row));
+    findings.extend(interrupts(row));
+    findings.extend(row.owners.iter().map(|owner| owned(row, owner)));
+    if row.default_route {
+        findings.push(
+            Finding::warn(
+                "default route",
+                format!("leads out of {}: taking it cuts this machine off", row.interface),
+            )
+            .mend("add --take-over if you mean it, or --shared to leave the host its traffic"),
+        );
+    }
+    findings
+}
+
+fn driver(row: &Row) -> Finding {
+    let name = [&row.driver, &row.link_kind].into_iter().find(|name| !name.is_empty());
+    let name = name.map_or("no name", String::as_str);
+    match row.modes.first() {
+        Some(Mode::ZeroCopy) => Finding::ok("driver", format!("{name}: AF_XDP without copies")),
+        Some(Mode::Native) => {
+            Finding::ok("driver", format!("{name}: XDP in the driver, with a copy"))
+        }
+        Some(Mode::Generic | Mode::Packet) => {
+            Finding::warn("driver", format!("{name}: no XDP of its own, the stack's is slower"))
+                .mend("none on this interface; a NIC with XDP in its driver is faster")
+        }
+        None => Finding::fail("driver", format!("{name}: has no Ethernet frames"))
+            .mend("slipring ports lists interfaces that have"),
+    }
+}
+
+fn link(row: &Row) -> Finding {
+    let interface = &row.interface;
+    if !row.up {
+        return Finding::fail("link", "down").mend(format!("ip link set {interface} up"));
+    }
+    match sysfs(interface, "carrier").as_deref() {
+        Some("0") => Finding::fail("link", "up, but without a carrier")
+            .mend("plug the cable in, or set the peer up"),
+        _ => Finding::ok("link", speed(interface)),
+    }
+}
+
+fn speed(interface: &str) -> String {
+    let speed = sysfs(interface, "speed").and_then(|speed| speed.parse::<u32>().ok());
+    speed.map_or_else(|| "up".into(), |megabits| format!("up, {megabits} Mbit/s"))
+}
+
+fn mtu(row: &Row) -> Finding {
+    let Row { mtu, interface, .. } = row;
+    if *mtu <= PLAIN_MTU || row.multi_buffer == Some(true) || row.modes.is_empty() {
+        return Finding::ok("mtu", format!("{mtu}"));
+    }
+    Finding::warn("mtu", format!("{mtu}: xdp: carries it at most with --buf-size 4096"))
+        .mend(format!("ip link set {interface} mtu {PLAIN_MTU}, or take packet:{interface}"))
+}
+
+fn queues(row: &Row) -> Finding {
+    let Row { rx_queues, tx_queues, port, .. } = row;
+    match rx_queues {
+        1 => Finding::ok("queues", format!("1 receives, {tx_queues} sends")),
+        _ => Finding::ok(
+            "queues",
+            format!(
+                "{rx_queues} receive, {tx_queues} send; {port} takes all, {port}-0 the first only"
+            ),
+        ),
+    }
+}
+
+/// What the interface does to frames. Only coalescing in hardware cannot be undone.
+fn offloads(row: &Row) -> Option<Finding> {
+    let iface = Iface::find(&row.interface).ok()?;
+    let is_on = |feature| iface.feature(feature).unwrap_or(false);
+    if is_on(Feature::Lro) {
+        let text = "lro joins frames in hardware, which nothing can undo";
+        return Some(
+            Finding::warn("offloads", text).mend(format!("ethtool -K {} lro off", row.interface)),
+        );
+    }
+    let known = [
+        ("tso", Feature::Tso),
+        ("gso", Feature::Gso),
+        ("gro", Feature::Gro),
+        ("rx-vlan", Feature::RxVlan),
+        ("tx checksum", Feature::TxChecksum),
+    ];
+    let on: Vec<_> =
+        known.into_iter().filter(|(_, feature)| is_on(*feature)).map(|(name, _)| name).collect();
+    let text = if on.is_empty() {
+        "none on".into()
+    } else {
+        format!("{} on: undone in frames that pass", on.join(", "))
+    };
+    Some(Finding::ok("offloads", text))
+}
+
+/// Where the interface's interrupts go; nothing for what has none.
+fn interrupts(row: &Row) -> Option<Finding> {
+    let dir = directory(&row.interface)?;
+    let irqs: Vec<_> = fs::read_dir(format!("{dir}/device/msi_irqs"))
+        .ok()?
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    let cpus: BTreeSet<_> = irqs
+        .iter()
+        .filter_map(|irq| read(&format!("/proc/irq/{irq}/effective_affinity_list")))
+        .collect();
+    let node = sysfs(&row.interface, "device/numa_node").filter(|node| node != "-1");
+    let node = node.map_or_else(String::new, |node| format!(", NUMA node {node}"));
+    let list = cpus.iter().cloned().collect::<Vec<_>>().join(",");
+    let text = format!("{} on CPUs {list}{node}", irqs.len());
+    Some(match cpus.len() {
+        1 if row.rx_queues > 1 => {
+            Finding::warn("interrupts", format!("{text}: one CPU serves all queues"))
+                .mend("systemctl start irqbalance, or write to /proc/irq/N/smp_affinity_list")
+        }
+        _ => Finding::ok("interrupts", text),
+    })
+}
+
+fn owned(row: &Row, owner: &Owner) -> Finding {
+    let Owner { queue, pid, process } = owner;
+    let what = queue.map_or_else(|| "the interface".into(), |queue| format!("queue {queue}"));
+    Finding::fail("in use", format!("{what} is held by {process}, process {pid}"))
+        .mend(format!("end {process}, or take packet:{}", row.interface))
+}
+
+/// The interface's directory in sysfs, which shows the namespace that it was mounted in: only
+/// where it has our interface's number too, it is about ours.
+fn directory(interface: &str) -> Option<String> {
+    let dir = format!("/sys/class/net/{interface}");
+    let index = Iface::find(interface).ok()?.index;
+    (read(&format!("{dir}/ifindex"))? == index.to_string()).then_some(dir)
+}
+
+fn sysfs(interface: &str, file: &str) -> Option<String> {
+    read(&format!("{}/{file}", directory(interface)?))
+}

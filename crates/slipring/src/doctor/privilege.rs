@@ -1,0 +1,173 @@
+//! What this process may do.
+
+use rustix::process::{Resource, getrlimit};
+use slipring_core::netns;
+
+use super::finding::{Finding, State};
+use super::machine::read;
+
+/// Capabilities that slipring asks for by name, with their numbers.
+const WANTED: [(&str, u32, &str); 4] = [
+    ("cap_net_raw", 13, "sockets on interfaces"),
+    ("cap_net_admin", 12, "XDP, TAP and addresses"),
+    ("cap_bpf", 39, "BPF programs"),
+    ("cap_ipc_lock", 14, "more locked memory than the limit"),
+];
+/// Stands in for CAP_BPF on kernels before 5.8 and ever since.
+const SYS_ADMIN: u32 = 21;
+/// What opening interfaces needs; the rest is comfort.
+const NEEDED: usize = 3;
+/// Memory that two ports with default rings lock, in bytes.
+const COMFORTABLE_LOCK: u64 = 64 << 20;
+
+/// Effective capabilities and limits of this process.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Privileges {
+    effective: u64,
+    /// Bytes; `None` is no limit.
+    memory_lock: Option<u64>,
+    root: bool,
+}
+
+impl Privileges {
+    pub(super) fn of_this_process() -> Self {
+        let status = read("/proc/self/status").unwrap_or_default();
+        Self {
+            effective: effective(&status),
+            memory_lock: getrlimit(Resource::Memlock).current,
+            root: rustix::process::geteuid().is_root(),
+        }
+    }
+
+    fn has(&self, number: u32) -> bool {
+        let own = self.effective >> number & 1 == 1;
+        own || number == 39 && self.effective >> SYS_ADMIN & 1 == 1
+    }
+
+    /// Capabilities that are missing to open interfaces.
+    pub(super) fn missing(&self) -> Vec<&'static str> {
+        let missing = WANTED[..NEEDED].iter().filter(|(_, number, _)| !self.has(*number));
+        missing.map(|(name, ..)| *name).collect()
+    }
+
+    pub(super) fn examine(&self) -> Vec<Finding> {
+        vec![self.capabilities(), self.locked_memory(), unprivileged_bpf()]
+    }
+
+    fn capabilities(&self) -> Finding {
+        let held = WANTED.iter().filter(|(_, number, _)| self.has(*number));
+        let held: Vec<_> = held.map(|(name, ..)| *name).collect();
+        let held = if held.is_empty() { "none that matter".into() } else { held.join(" ") };
+        let missing = self.missing();
+        if missing.is_empty() {
+            return Finding::ok("capabilities", held);
+        }
+        let text = format!("{held}; no {}: interfaces cannot be opened", missing.join(", "));
+        Finding::warn("capabilities", text).mend(SETCAP)
+    }
+
+    fn locked_memory(&self) -> Finding {
+        match self.memory_lock {
+            None => Finding::ok("locked memory", "no limit"),
+            Some(_) if self.has(14) => Finding::ok("locked memory", "no limit by cap_ipc_lock"),
+            Some(bytes) if bytes >= COMFORTABLE_LOCK => {
+                Finding::ok("locked memory", format!("up to {} MiB", bytes >> 20))
+            }
+            Some(bytes) => {
+                let text = format!("up to {} MiB: xdp: ports need about 16 each", bytes >> 20);
+                Finding::warn("locked memory", text)
+                    .mend("ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit")
+            }
+        }
+    }
+}
+
+/// Grants what is needed, once.
+pub(super) const SETCAP: &str =
+    "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep $(command -v slipring)";
+
+/// The `CapEff` line, a mask in hex.
+fn effective(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn unprivileged_bpf() -> Finding {
+    let text = match read("/proc/sys/kernel/unprivileged_bpf_disabled").as_deref() {
+        Some("0") => "open to every user",
+        Some("1") => "for cap_bpf only, until the next boot",
+        Some("2") => "for cap_bpf only",
+        _ => "the kernel does not say who may load programs",
+    };
+    Finding::ok("bpf policy", text)
+}
+
+/// Whether an ordinary user can have a network of his own here. For an ordinary user this is
+/// tried, which leaves the process in a namespace of its own: nothing must follow.
+pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
+    let check = "user namespaces";
+    if privileges.root {
+        return match forbidden() {
+            None => Finding::ok(check, "allowed: `slipring demo` needs no root"),
+            Some(cure) => {
+                Finding::warn(check, "not for ordinary users, who then cannot run the demo")
+                    .mend(cure)
+            }
+        };
+    }
+    match netns::become_private_user() {
+        Ok(()) => Finding::ok(check, "allowed: `slipring demo` works without root"),
+        Err(error) => {
+            // Without these and without capabilities nothing of the network can be had.
+            let state = if privileges.missing().is_empty() { State::Warn } else { State::Fail };
+            let text = format!("not allowed ({error}): the demo needs root");
+            let cure = forbidden().unwrap_or_else(|| "run as root".into());
+            Finding { state, ..Finding::ok(check, text) }.mend(cure)
+        }
+    }
+}
+
+/// The setting that keeps ordinary users from making namespaces, as the command that lifts it.
+fn forbidden() -> Option<String> {
+    [
+        ("user/max_user_namespaces", "0", "user.max_user_namespaces=10000"),
+        ("kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1"),
+        (
+            "kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    ]
+    .into_iter()
+    .find(|(file, bad, _)| read(&format!("/proc/sys/{file}")).as_deref() == Some(bad))
+    .map(|(.., cure)| format!("sysctl -w {cure}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(effective: u64) -> Privileges {
+        Privileges { effective, memory_lock: Some(8 << 20), root: false }
+    }
+
+    #[test]
+    fn the_mask_of_effective_capabilities_is_found() {
+        assert_eq!(effective("Name:\tx\nCapEff:\t000001fffeffffff\n"), 0x01ff_feff_ffff);
+        assert_eq!(effective("Name:\tx\n"), 0);
+    }
+
+    #[test]
+    fn what_is_missing_is_named_and_sys_admin_stands_in_for_bpf() {
+        assert_eq!(with(0).missing(), ["cap_net_raw", "cap_net_admin", "cap_bpf"]);
+        assert_eq!(with(1 << 13).missing(), ["cap_net_admin", "cap_bpf"]);
+        assert!(with(1 << 12 | 1 << 13 | 1 << SYS_ADMIN).missing().is_empty());
+        assert_eq!(with(0).capabilities().mend.as_deref(), Some(SETCAP));
+    }
+
+    #[test]
+    fn a_small_limit_matters_only_without_the_capability() {
+        assert_eq!(with(0).locked_memory().state, State::Warn);
+        assert_eq!(with(1 << 14).locked_memory().state, State::Ok);
+    }
+}

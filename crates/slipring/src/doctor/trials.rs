@@ -1,0 +1,113 @@
+//! What only a trial tells: sockets bound to nothing, programs attached to nothing, links in a
+//! namespace that nobody else sees.
+
+use std::fs::OpenOptions;
+use std::io;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use slipring_core::netns::Netns;
+use slipring_port::OpenCause;
+use slipring_port::bpf::insn::{Insn, Reg, exit, mov_imm};
+use slipring_port::bpf::{Attach, LinkFlags, Program, ProgramFlags, ProgramKind, host};
+use slipring_port::iface::Iface;
+use slipring_port::netlink::Netlink;
+
+use super::finding::Finding;
+
+/// Lets every frame pass (`XDP_PASS`).
+const PASS: [Insn; 2] = [mov_imm(Reg::R0, 2), exit()];
+
+pub(super) fn examine() -> Vec<Finding> {
+    let mut findings = vec![xdp_socket(), program(), tun()];
+    findings.extend(on_a_throwaway_link());
+    findings
+}
+
+fn xdp_socket() -> Finding {
+    let check = "af_xdp";
+    match socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None) {
+        Ok(_) => Finding::ok(check, "sockets can be made"),
+        Err(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => {
+            Finding::ok(check, "in the kernel; sockets need cap_net_raw")
+        }
+        Err(error) => Finding::warn(
+            check,
+            format!("not in this kernel ({error}): netmap: falls back to packet:"),
+        )
+        .mend("use a kernel with CONFIG_XDP_SOCKETS"),
+    }
+}
+
+fn load() -> Result<Program, OpenCause> {
+    Program::load(ProgramKind::Xdp, "slipring_doctor", &PASS, ProgramFlags::default())
+}
+
+fn program() -> Finding {
+    let check = "bpf";
+    match load() {
+        Ok(_) => Finding::ok(check, "an XDP program was loaded"),
+        Err(OpenCause::Privilege { .. }) => {
+            Finding::ok(check, "in the kernel; programs need cap_bpf and cap_net_admin")
+        }
+        Err(error) => Finding::warn(check, format!("no XDP program can be loaded: {error}"))
+            .mend("use a kernel with CONFIG_BPF_SYSCALL, or packet: ports with --shared"),
+    }
+}
+
+fn tun() -> Finding {
+    let check = "tap";
+    match OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        Ok(_) => Finding::ok(check, "/dev/net/tun can be opened"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Finding::warn(check, "/dev/net/tun is missing: no tap: ports").mend("modprobe tun")
+        }
+        Err(error) => Finding::warn(check, format!("/dev/net/tun: {error}: no tap: ports"))
+            .mend("chmod 0666 /dev/net/tun"),
+    }
+}
+
+/// What could be attached to a pair of links that came and went.
+struct Attached {
+    native: Result<(), String>,
+    tcx: Result<(), String>,
+}
+
+/// Nothing without the privileges that the trial itself needs.
+fn on_a_throwaway_link() -> Vec<Finding> {
+    let Ok(netns) = Netns::new() else {
+        return Vec::new();
+    };
+    let attached = match netns.run(attach) {
+        Ok(attached) => attached,
+        Err(error) => {
+            return vec![
+                Finding::warn("xdp", format!("no veth pair to try it on: {error}"))
+                    .mend("modprobe veth"),
+            ];
+        }
+    };
+    let native = match attached.native {
+        Ok(()) => Finding::ok("xdp", "attaches natively, tried on a veth pair"),
+        Err(why) => Finding::warn("xdp", format!("does not attach to a veth pair: {why}"))
+            .mend("use a newer kernel; netmap: falls back to packet:"),
+    };
+    let tcx = match attached.tcx {
+        Ok(()) => Finding::ok("tcx", "attaches, tried on a veth pair"),
+        Err(why) => Finding::warn("tcx", format!("cannot hold frames back from the host: {why}"))
+            .mend("use Linux 6.6 or newer, or open packet: ports with --shared"),
+    };
+    vec![native, tcx]
+}
+
+fn attach() -> io::Result<Attached> {
+    let netlink = Netlink::open()?;
+    netlink.add_veth("doctor0", "doctor1", None)?;
+    let index = Iface::find("doctor0").map_err(io::Error::other)?.index;
+    netlink.set_up(index)?;
+    let program = load().map_err(io::Error::other)?;
+    let native = program.attach(index, Attach::Xdp, LinkFlags::XdpNative);
+    Ok(Attached {
+        native: native.map(drop).map_err(|error| error.to_string()),
+        tcx: host::detach(index).map(drop).map_err(|error| error.to_string()),
+    })
+}

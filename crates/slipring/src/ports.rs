@@ -1,0 +1,215 @@
+//! `slipring ports`: what can be opened in this network namespace, how well, and who holds it.
+//!
+//! Everything is asked; nothing is attached, opened or changed.
+
+mod features;
+mod message;
+mod owners;
+
+use std::io;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Serialize;
+use slipring_cli::codes::SR0199;
+use slipring_cli::{Diagnostic, Exit, Failure, Job, Session, Verb, flags};
+use slipring_port::iface::Iface;
+use slipring_port::netlink::{Link, Netlink};
+
+pub(crate) use features::Mode;
+pub(crate) use owners::Owner;
+
+pub(crate) const VERB: Verb = Verb { name: "ports", classic: &[], command, plan };
+
+fn command() -> Command {
+    let names = Arg::new("names")
+        .long("names")
+        .action(ArgAction::SetTrue)
+        .help("Print port names only, one a line");
+    let command = Command::new("ports")
+        .about("List what can be opened here, how well, and who holds it")
+        .arg(names);
+    flags::reporting(command)
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let names_only = matches.get_flag("names");
+    Ok(Box::new(move |session| run(names_only, session)))
+}
+
+fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let rows = list().map_err(|error| {
+        Diagnostic::new(SR0199, "cannot list the interfaces").with_cause(error.to_string())
+    })?;
+    let text = match names_only {
+        true => rows.iter().map(|row| row.port.clone()).collect::<Vec<_>>().join("\n"),
+        false => table(&rows),
+    };
+    // A list of nothing is no line, rather than an empty one.
+    if !(text.is_empty() && session.reporter.format() == slipring_cli::Format::Text) {
+        session.reporter.document(&serde_json::json!({ "interfaces": rows }), text)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// One interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Row {
+    /// The name to open it by.
+    pub(crate) port: String,
+    /// Its own name.
+    pub(crate) interface: String,
+    /// `veth`, `tun`, …; empty for hardware.
+    pub(crate) link_kind: String,
+    /// Its driver, where it says.
+    pub(crate) driver: String,
+    /// Whether it is up.
+    pub(crate) up: bool,
+    /// In bytes.
+    pub(crate) mtu: u32,
+    /// Queues that receive.
+    pub(crate) rx_queues: u32,
+    /// Queues that send.
+    pub(crate) tx_queues: u32,
+    /// Ways into it, best first; none where it has no Ethernet frames.
+    pub(crate) modes: Vec<Mode>,
+    /// Whether frames of several buffers pass natively; `null` where the kernel cannot be asked.
+    pub(crate) multi_buffer: Option<bool>,
+    /// Whether a default route leads out of it.
+    pub(crate) default_route: bool,
+    /// Who holds it.
+    pub(crate) owners: Vec<Owner>,
+}
+
+/// Every interface of this network namespace, as it is now.
+pub(crate) fn list() -> io::Result<Vec<Row>> {
+    let links = Netlink::open()?.links()?;
+    let features = features::all().unwrap_or_default();
+    let owners = owners::all();
+    let row = |link: &Link| {
+        // An interface may have gone since it was listed.
+        let iface = Iface::find(&link.name).ok()?;
+        let features = features.get(&link.index).copied();
+        Some(Row {
+            port: port_name(&link.name),
+            interface: link.name.clone(),
+            link_kind: link.kind.clone(),
+            up: iface.up,
+            mtu: iface.mtu,
+            rx_queues: iface.rx_queues,
+            tx_queues: iface.tx_queues,
+            modes: Mode::possible(&iface, features),
+            multi_buffer: features.map(features::Features::multi_buffer),
+            default_route: iface.default_route(),
+            owners: owners.get(&link.index).into_iter().flatten().cloned().collect(),
+            driver: iface.driver,
+        })
+    };
+    Ok(links.iter().filter_map(row).collect())
+}
+
+/// `netmap:IF`, with what would start a suffix written twice.
+pub(crate) fn port_name(interface: &str) -> String {
+    let mut name = String::from("netmap:");
+    for c in interface.chars() {
+        name.extend(std::iter::repeat_n(c, if "-*^@".contains(c) { 2 } else { 1 }));
+    }
+    name
+}
+
+const HEAD: [&str; 7] = ["PORT", "DRIVER", "STATE", "MTU", "QUEUES", "BEST MODE", "NOTE"];
+
+/// Columns as wide as their widest cell, the last one ragged.
+fn table(rows: &[Row]) -> String {
+    let mut lines = vec![HEAD.map(str::to_owned)];
+    lines.extend(rows.iter().map(cells));
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let widths: Vec<_> = (0..HEAD.len()).map(width).collect();
+    let line = |cells: &[String; 7]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    lines.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn cells(row: &Row) -> [String; 7] {
+    let named = [&row.driver, &row.link_kind].into_iter().find(|name| !name.is_empty());
+    let queues = match (row.rx_queues, row.tx_queues) {
+        (rx, tx) if rx == tx => rx.to_string(),
+        (rx, tx) => format!("{rx} rx, {tx} tx"),
+    };
+    [
+        row.port.clone(),
+        named.map_or_else(|| "-".to_owned(), Clone::clone),
+        if row.up { "up" } else { "down" }.to_owned(),
+        row.mtu.to_string(),
+        queues,
+        row.modes.first().map_or("none", |mode| mode.name()).to_owned(),
+        notes(row).join("; "),
+    ]
+}
+
+fn notes(row: &Row) -> Vec<String> {
+    let mut notes = Vec::new();
+    if row.default_route {
+        notes.push("default route: needs --take-over".to_owned());
+    }
+    notes.extend(row.owners.iter().map(|Owner { queue, pid, process }| match queue {
+        Some(queue) => format!("queue {queue} held by {process} ({pid})"),
+        None => format!("held by {process} ({pid})"),
+    }));
+    if row.modes.is_empty() {
+        notes.push("no Ethernet frames".to_owned());
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_abi::name::PortName;
+
+    use super::*;
+
+    fn row() -> Row {
+        Row {
+            port: "netmap:eth0".into(),
+            interface: "eth0".into(),
+            link_kind: String::new(),
+            driver: "ice".into(),
+            up: true,
+            mtu: 1500,
+            rx_queues: 8,
+            tx_queues: 8,
+            modes: vec![Mode::ZeroCopy, Mode::Generic],
+            multi_buffer: Some(true),
+            default_route: true,
+            owners: vec![Owner { queue: Some(3), pid: 41, process: "suricata".into() }],
+        }
+    }
+
+    #[test]
+    fn names_that_are_listed_can_be_opened() {
+        for interface in ["eth0", "br-lan", "a--b", "x@y", "v^1*"] {
+            let port = PortName::parse(&port_name(interface)).unwrap();
+            assert_eq!(port.name, interface);
+        }
+    }
+
+    #[test]
+    fn the_table_is_aligned_and_says_who_holds_what() {
+        let other = Row {
+            port: "netmap:l3".into(),
+            modes: vec![],
+            up: false,
+            owners: vec![],
+            default_route: false,
+            tx_queues: 1,
+            ..row()
+        };
+        assert_eq!(
+            table(&[row(), other]),
+            "PORT         DRIVER  STATE  MTU   QUEUES      BEST MODE  NOTE\n\
+             netmap:eth0  ice     up     1500  8           zero-copy  default route: needs --take-over; queue 3 held by suricata (41)\n\
+             netmap:l3    ice     down   1500  8 rx, 1 tx  none       no Ethernet frames"
+        );
+    }
+}

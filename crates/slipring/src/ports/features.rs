@@ -1,0 +1,131 @@
+//! What the drivers say they can do with XDP: asked by netlink, with nothing attached.
+
+use std::collections::HashMap;
+use std::io;
+
+use netlink_sys::protocols::NETLINK_GENERIC;
+use serde::Serialize;
+use slipring_port::iface::Iface;
+
+use super::message::{Want, ask, attribute, attributes, first};
+
+/// `CTRL_CMD_GETFAMILY` of the family that knows the families.
+const CONTROL: u16 = 16;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+/// `NETDEV_CMD_DEV_GET` and its attributes.
+const GET_DEVICE: u8 = 1;
+const IFINDEX: u16 = 1;
+const XDP_FEATURES: u16 = 3;
+
+/// The bits of `enum netdev_xdp_act` that matter here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Features(u64);
+
+impl Features {
+    const BASIC: u64 = 1;
+    const REDIRECT: u64 = 2;
+    const ZERO_COPY: u64 = 8;
+    const FRAGMENTS: u64 = 32;
+
+    /// Whether frames of several buffers can be received.
+    pub(crate) fn multi_buffer(self) -> bool {
+        self.0 & Self::FRAGMENTS != 0
+    }
+
+    fn has(self, bits: u64) -> bool {
+        self.0 & bits == bits
+    }
+}
+
+/// Features by interface index. Fails on kernels before 6.3, which cannot be asked.
+pub(crate) fn all() -> io::Result<HashMap<u32, Features>> {
+    let family = family(c"netdev".to_bytes_with_nul())?;
+    let answers = ask(NETLINK_GENERIC, family, Want::All, &[GET_DEVICE, 1, 0, 0])?;
+    Ok(answers.iter().filter_map(|answer| device(answer.get(4..)?)).collect())
+}
+
+fn family(name: &[u8]) -> io::Result<u16> {
+    let mut payload = vec![GET_FAMILY, 1, 0, 0];
+    payload.extend(attribute(FAMILY_NAME, name));
+    let answers = ask(NETLINK_GENERIC, CONTROL, Want::One, &payload)?;
+    let id = answers.iter().find_map(|answer| {
+        let mut attributes = attributes(answer.get(4..)?);
+        attributes.find_map(|(kind, value)| (kind == FAMILY_ID).then(|| first(value))?)
+    });
+    id.map(u16::from_ne_bytes).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn device(bytes: &[u8]) -> Option<(u32, Features)> {
+    let find =
+        |wanted| attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value));
+    let index = u32::from_ne_bytes(first(find(IFINDEX)?)?);
+    let features = u64::from_ne_bytes(first(find(XDP_FEATURES)?)?);
+    Some((index, Features(features)))
+}
+
+/// A way into an interface, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mode {
+    /// AF_XDP; the NIC writes into our buffers.
+    ZeroCopy,
+    /// AF_XDP in the driver, with a copy.
+    Native,
+    /// AF_XDP in the stack.
+    Generic,
+    /// AF_PACKET.
+    Packet,
+}
+
+impl Mode {
+    /// The word for people, the same as in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ZeroCopy => "zero-copy",
+            Self::Native => "native",
+            Self::Generic => "generic",
+            Self::Packet => "packet",
+        }
+    }
+
+    /// The ways into `iface`, best first. A driver that was not asked is not trusted.
+    pub(crate) fn possible(iface: &Iface, features: Option<Features>) -> Vec<Self> {
+        if !iface.ethernet {
+            return Vec::new();
+        }
+        let native = features.is_some_and(|f| f.has(Features::BASIC | Features::REDIRECT));
+        let zero_copy = native && features.is_some_and(|f| f.has(Features::ZERO_COPY));
+        let mut modes = Vec::new();
+        modes.extend(zero_copy.then_some(Self::ZeroCopy));
+        modes.extend(native.then_some(Self::Native));
+        modes.extend([Self::Generic, Self::Packet]);
+        modes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_read_from_its_attributes() {
+        let mut bytes = attribute(IFINDEX, &7u32.to_ne_bytes());
+        assert_eq!(device(&bytes), None);
+        bytes.extend(attribute(XDP_FEATURES, &3u64.to_ne_bytes()));
+        assert_eq!(device(&bytes), Some((7, Features(3))));
+    }
+
+    #[test]
+    fn loopback_has_what_the_stack_offers_and_zero_copy_implies_native() {
+        let lo = Iface::find("lo").unwrap();
+        assert_eq!(Mode::possible(&lo, None), [Mode::Generic, Mode::Packet]);
+        let all = Mode::possible(&lo, Some(Features(0xff)));
+        assert_eq!(all, [Mode::ZeroCopy, Mode::Native, Mode::Generic, Mode::Packet]);
+        let no_redirect =
+            Mode::possible(&lo, Some(Features(Features::BASIC | Features::ZERO_COPY)));
+        assert_eq!(no_redirect, [Mode::Generic, Mode::Packet]);
+        assert!(Mode::possible(&Iface { ethernet: false, ..lo }, None).is_empty());
+    }
+}

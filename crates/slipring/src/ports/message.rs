@@ -1,0 +1,135 @@
+//! Netlink messages of the families that no crate of ours speaks: a request, and the bytes of its
+//! answers. All lengths are checked; a broken answer is a short one.
+
+use std::io;
+
+use netlink_sys::{Socket, SocketAddr};
+
+const HEADER: usize = 16;
+const REQUEST: u16 = 1;
+const ACK: u16 = 4;
+const DUMP: u16 = 0x300;
+const TYPE_ERROR: u16 = 2;
+const TYPE_DONE: u16 = 3;
+
+/// What a request wants back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// One object.
+    One,
+    /// All there are.
+    All,
+}
+
+/// Asks the kernel, and returns the payload of each answer.
+pub(crate) fn ask(
+    protocol: isize,
+    kind: u16,
+    want: Want,
+    payload: &[u8],
+) -> io::Result<Vec<Vec<u8>>> {
+    let mut socket = Socket::new(protocol)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    socket.send(&request(kind, want, payload), 0)?;
+    let mut answers = Vec::new();
+    loop {
+        let (datagram, _) = socket.recv_from_full()?;
+        if read(&datagram, &mut answers)? {
+            return Ok(answers);
+        }
+    }
+}
+
+fn request(kind: u16, want: Want, payload: &[u8]) -> Vec<u8> {
+    let flags = REQUEST | if want == Want::All { DUMP } else { ACK };
+    let mut bytes = ((HEADER + payload.len()) as u32).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    // Sequence and sender: one request per socket needs neither.
+    bytes.extend([0; 8]);
+    bytes.extend(payload);
+    bytes
+}
+
+/// Collects the payloads of a datagram; true when it was the last.
+fn read(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
+    while let Some((len, kind)) = header(datagram) {
+        let payload = datagram.get(HEADER..len).unwrap_or_default();
+        match kind {
+            TYPE_DONE => return Ok(true),
+            TYPE_ERROR => {
+                let code = i32::from_ne_bytes(first(payload).unwrap_or_default());
+                let failed = io::Error::from_raw_os_error(code.saturating_neg());
+                return if code == 0 { Ok(true) } else { Err(failed) };
+            }
+            _ => answers.push(payload.to_vec()),
+        }
+        datagram = datagram.get(len.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+/// Length and type of the message that starts here.
+fn header(bytes: &[u8]) -> Option<(usize, u16)> {
+    let len = u32::from_ne_bytes(first(bytes)?) as usize;
+    let kind = u16::from_ne_bytes(first(bytes.get(4..)?)?);
+    (len >= HEADER && len <= bytes.len()).then_some((len, kind))
+}
+
+/// One attribute, padded.
+pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+/// Kinds and values of the attributes in `bytes`.
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let len = usize::from(u16::from_ne_bytes(first(bytes)?));
+        // The two topmost bits are flags.
+        let kind = u16::from_ne_bytes(first(bytes.get(2..)?)?) & 0x3fff;
+        let value = bytes.get(4..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
+}
+
+/// The first `N` bytes.
+pub(crate) fn first<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
+    bytes.first_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = request(kind, Want::One, payload);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    #[test]
+    fn answers_are_collected_up_to_the_end() {
+        let mut answers = Vec::new();
+        let datagram = [message(20, b"abc"), message(20, b"defg")].concat();
+        assert!(!read(&datagram, &mut answers).unwrap());
+        assert!(read(&message(TYPE_DONE, &[0; 4]), &mut answers).unwrap());
+        assert_eq!(answers, [b"abc".to_vec(), b"defg".to_vec()]);
+        let refused = read(&message(TYPE_ERROR, &(-2i32).to_ne_bytes()), &mut answers);
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn attributes_are_walked_and_absurd_lengths_end_the_walk() {
+        let mut bytes = [attribute(1, b"xyz"), attribute(2 | 0x8000, b"")].concat();
+        bytes.extend([0xff, 0xff, 3, 0]);
+        let seen: Vec<_> = attributes(&bytes).collect();
+        assert_eq!(seen, [(1, &b"xyz"[..]), (2, &b""[..])]);
+        assert_eq!(attributes(&[0, 0, 1, 0]).count(), 0);
+    }
+}

@@ -1,0 +1,132 @@
+//! Who holds an interface: the processes with an XDP program on it, or AF_XDP sockets bound to its
+//! queues.
+//!
+//! Programs show in `/proc/PID/fdinfo`; sockets are listed by the kernel where it was built with
+//! `CONFIG_XDP_SOCKETS_DIAG`. Processes of other users show to root only.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+use serde::Serialize;
+
+use super::message::{Want, ask, attributes, first};
+
+/// `SOCK_DIAG_BY_FAMILY`.
+const BY_FAMILY: u16 = 20;
+const AF_XDP: u8 = 44;
+/// Ask for `XDP_DIAG_INFO`, and its attribute.
+const SHOW_INFO: u32 = 1;
+const INFO: u16 = 1;
+
+/// A process that holds an interface, or one queue of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(crate) struct Owner {
+    /// The queue; none for an XDP program, which sees all queues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue: Option<u32>,
+    /// Process id.
+    pub(crate) pid: u32,
+    /// Its name.
+    pub(crate) process: String,
+}
+
+/// Owners by interface index, of this network namespace.
+pub(crate) fn all() -> HashMap<u32, BTreeSet<Owner>> {
+    let sockets = bound_sockets();
+    let mut owners: HashMap<u32, BTreeSet<Owner>> = HashMap::new();
+    let here = fs::read_link("/proc/thread-self/ns/net").ok();
+    for (pid, dir) in processes() {
+        let name = || fs::read_to_string(dir.join("comm")).unwrap_or_default().trim().to_owned();
+        let in_here = fs::read_link(dir.join("ns/net")).ok() == here;
+        for (ifindex, queue) in held_by(&dir, &sockets, in_here) {
+            let owner = Owner { queue, pid, process: name() };
+            owners.entry(ifindex).or_default().insert(owner);
+        }
+    }
+    owners
+}
+
+/// Interface and queue of each bound AF_XDP socket of this namespace, by inode.
+fn bound_sockets() -> HashMap<u64, (u32, u32)> {
+    // struct xdp_diag_req: family, protocol, padding, inode, what to show, cookie.
+    let mut request = vec![AF_XDP, 0, 0, 0, 0, 0, 0, 0];
+    request.extend(SHOW_INFO.to_ne_bytes());
+    request.extend([0xff; 8]);
+    // A kernel that cannot be asked lists nothing.
+    let answers = ask(NETLINK_SOCK_DIAG, BY_FAMILY, Want::All, &request).unwrap_or_default();
+    answers.iter().filter_map(|answer| socket(answer)).collect()
+}
+
+/// struct xdp_diag_msg: family, type, padding, inode, cookie; then attributes.
+fn socket(message: &[u8]) -> Option<(u64, (u32, u32))> {
+    let word = |bytes: &[u8]| Some(u32::from_ne_bytes(first(bytes)?));
+    let inode = word(message.get(4..)?)?;
+    let (_, info) = attributes(message.get(16..)?).find(|(kind, _)| *kind == INFO)?;
+    Some((inode.into(), (word(info)?, word(info.get(4..)?)?)))
+}
+
+fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
+}
+
+/// Interfaces, and queues of them, that a process holds by its descriptors. Interface numbers of
+/// programs only mean something in the process's own namespace, so they count if that is `here`.
+fn held_by(dir: &Path, sockets: &HashMap<u64, (u32, u32)>, here: bool) -> Vec<(u32, Option<u32>)> {
+    let fds = fs::read_dir(dir.join("fd")).into_iter().flatten().flatten();
+    let mut held = Vec::new();
+    for fd in fds {
+        let Ok(target) = fs::read_link(fd.path()) else { continue };
+        let target = target.to_string_lossy();
+        if let Some((ifindex, queue)) = inode(&target).and_then(|inode| sockets.get(&inode)) {
+            held.push((*ifindex, Some(*queue)));
+        } else if here && target.starts_with("anon_inode:bpf") {
+            let info = fs::read_to_string(dir.join("fdinfo").join(fd.file_name()));
+            held.extend(xdp_link(&info.unwrap_or_default()).map(|ifindex| (ifindex, None)));
+        }
+    }
+    held
+}
+
+/// The number in `socket:[123]`.
+fn inode(target: &str) -> Option<u64> {
+    target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// The interface of an XDP link, from its `fdinfo`.
+fn xdp_link(info: &str) -> Option<u32> {
+    let value = |key| {
+        let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+        lines.find_map(|(name, value)| (name == key).then_some(value.trim()))
+    };
+    (value("link_type")? == "xdp").then(|| value("ifindex")?.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ports::message::attribute;
+
+    #[test]
+    fn a_bound_socket_tells_its_interface_and_queue() {
+        let mut message = vec![AF_XDP, 3, 0, 0];
+        message.extend(4711u32.to_ne_bytes());
+        message.extend([0; 8]);
+        assert_eq!(socket(&message), None);
+        message.extend(attribute(2, &[0; 4]));
+        message.extend(attribute(INFO, &[5u32.to_ne_bytes(), 3u32.to_ne_bytes()].concat()));
+        assert_eq!(socket(&message), Some((4711, (5, 3))));
+        assert_eq!(inode("socket:[4711]"), Some(4711));
+        assert_eq!(inode("pipe:[4711]"), None);
+    }
+
+    #[test]
+    fn only_links_of_xdp_programs_hold_an_interface() {
+        let info = "pos:\t0\nlink_type:\txdp\nlink_id:\t9\nprog_id:\t4\nifindex:\t12\n";
+        assert_eq!(xdp_link(info), Some(12));
+        assert_eq!(xdp_link(&info.replace("xdp", "tcx")), None);
+        assert_eq!(xdp_link("link_type:\txdp\n"), None);
+    }
+}
