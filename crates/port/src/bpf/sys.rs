@@ -166,8 +166,8 @@ pub(super) fn program_load(
     insns: &[Insn],
     flags: ProgramFlags,
 ) -> io::Result<OwnedFd> {
-    // The redirect helpers are open to every license; the string must only be there.
-    let license = c"BSD";
+    // Kernel functions are open to programs with a license that the kernel counts as its own.
+    let license = c"Dual BSD/GPL";
     let mut attr = ProgramLoad {
         kind: kind as u32,
         insn_count: insns.len() as u32,
