@@ -14,7 +14,7 @@ fn text_puts_data_on_stdout_and_talk_on_stderr() {
     let lines: Vec<_> = outcome.data.lines().collect();
     assert_eq!(lines[0], "# slipring gen -i xdp:eth0 -f tx");
     assert!(lines[1].starts_with("# slipring 1.2.3, seed 42, clock tsc, kernel "));
-    assert_eq!(lines[2], "# xdp:eth0 kind=xdp mode=zerocopy driver=veth");
+    assert_eq!(lines[2], "# xdp:eth0 kind=xdp mode=zerocopy driver=veth queues=1");
     assert_eq!(lines[3], "14.88 Mpps");
     assert_eq!(lines[4], "interim 14.88 Mpps");
     assert_eq!(lines[5], "sent 7, lost 3");

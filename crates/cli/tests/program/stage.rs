@@ -108,6 +108,7 @@ fn run_gen(ending: Option<&str>, session: &mut Session<'_>) -> Result<Exit, Fail
 
 fn port() -> PortReport {
     PortReport {
+        settings: [("queues".to_owned(), "1".to_owned())].into(),
         name: "xdp:eth0".into(),
         kind: "xdp".into(),
         mode: "zerocopy".into(),
