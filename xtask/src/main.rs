@@ -1,2 +1,62 @@
-//! Checks of the tree itself.
-fn main() {}
+//! Checks of the tree itself. `README.md` says what each one holds.
+//!
+//! Every check returns its complaints, one line each; none is success.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod layers;
+mod no_std;
+mod sizes;
+mod source;
+mod tree;
+mod unsafe_budget;
+
+use std::process::ExitCode;
+
+use tree::Tree;
+
+type Check = fn(&Tree) -> Result<Vec<String>, String>;
+
+const CHECKS: [(&str, Check); 4] = [
+    ("layers", layers::check),
+    ("no-std", no_std::check),
+    ("unsafe-budget", unsafe_budget::check),
+    ("sizes", sizes::check),
+];
+
+fn main() -> ExitCode {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let chosen: Vec<_> =
+        CHECKS.iter().filter(|(name, _)| wanted == "all" || wanted == *name).collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = CHECKS.iter().map(|(name, _)| *name).collect();
+        eprintln!("usage: cargo xtask {}|all", names.join("|"));
+        return ExitCode::from(2);
+    }
+    match run(&chosen) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the checks; whether all were content.
+fn run(checks: &[&(&str, Check)]) -> Result<bool, String> {
+    let tree = Tree::load()?;
+    let mut content = true;
+    for (name, check) in checks {
+        let complaints = check(&tree)?;
+        for complaint in &complaints {
+            eprintln!("{name}: {complaint}");
+        }
+        if complaints.is_empty() {
+            println!("{name}: ok");
+        }
+        content &= complaints.is_empty();
+    }
+    Ok(content)
+}

@@ -1,0 +1,142 @@
+//! Rust sources, parsed.
+
+use std::path::{Path, PathBuf};
+
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{Attribute, File, Item};
+
+/// One parsed file.
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+    pub(crate) syntax: File,
+}
+
+impl Source {
+    /// Reads and parses one file.
+    pub(crate) fn read(path: &Path) -> Result<Self, String> {
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            syntax: syn::parse_file(&text).map_err(|error| named(&error))?,
+            text,
+        })
+    }
+
+    /// Every file below `dir` that ships: no tests in directories or files of that name.
+    pub(crate) fn shipped_below(dir: &Path) -> Result<Vec<Self>, String> {
+        let files = rust_files(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        let shipped = files.iter().filter(|path| !is_test_path(path));
+        shipped.map(|path| Self::read(path)).collect()
+    }
+
+    /// Number of lines that ship: without items that exist only in tests.
+    pub(crate) fn shipped_lines(&self) -> usize {
+        let all = self.text.lines().count();
+        let mut tests = TestLines(0);
+        tests.visit_file(&self.syntax);
+        all - tests.0
+    }
+}
+
+/// Whether an item exists only in tests.
+pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let path = attribute.path();
+        path.is_ident("test")
+            || (path.is_ident("cfg")
+                && attribute
+                    .parse_args::<syn::Path>()
+                    .is_ok_and(|condition| condition.is_ident("test")))
+    })
+}
+
+/// The attributes of any item.
+pub(crate) fn attributes_of(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::ExternCrate(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Macro(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
+fn rust_files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files.extend(rust_files(&path)?);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn is_test_path(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
+}
+
+/// Adds up the lines of items that exist only in tests.
+struct TestLines(usize);
+
+impl<'ast> Visit<'ast> for TestLines {
+    fn visit_item(&mut self, item: &'ast Item) {
+        if is_test_only(attributes_of(item)) {
+            let span = item.span();
+            self.0 += span.end().line - span.start().line + 1;
+        } else {
+            visit::visit_item(self, item);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn from_text(text: &str) -> Source {
+    Source { path: "x.rs".into(), text: text.to_owned(), syntax: syn::parse_file(text).unwrap() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_tests_do_not_count() {
+        let source = from_text("fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n");
+        assert_eq!(source.shipped_lines(), 2);
+    }
+
+    #[test]
+    fn only_the_plain_condition_makes_an_item_test_only() {
+        for (text, test_only) in [
+            ("#[cfg(test)] fn a() {}", true),
+            ("#[test] fn a() {}", true),
+            ("#[cfg(not(test))] fn a() {}", false),
+            ("#[cfg(any(test, loom))] fn a() {}", false),
+            ("fn a() {}", false),
+        ] {
+            let source = from_text(text);
+            assert_eq!(is_test_only(attributes_of(&source.syntax.items[0])), test_only, "{text}");
+        }
+    }
+
+    #[test]
+    fn files_and_directories_named_tests_do_not_ship() {
+        assert!(is_test_path(Path::new("src/units/tests.rs")));
+        assert!(is_test_path(Path::new("src/tests/model.rs")));
+        assert!(!is_test_path(Path::new("src/attests.rs")));
+    }
+}

@@ -1,0 +1,99 @@
+//! The workspace as `cargo metadata` tells it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// One crate of the workspace.
+#[derive(Debug)]
+pub(crate) struct Crate {
+    pub(crate) name: String,
+    pub(crate) dir: PathBuf,
+    /// Names of all dependencies that ship: not those of tests.
+    pub(crate) needs: Vec<String>,
+}
+
+/// The workspace.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) root: PathBuf,
+    pub(crate) crates: Vec<Crate>,
+}
+
+impl Tree {
+    /// Asks cargo.
+    pub(crate) fn load() -> Result<Self, String> {
+        let output = Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version", "1", "--no-deps"])
+            .output()
+            .map_err(|error| format!("cargo metadata: {error}"))?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let json = serde_json::from_slice(&output.stdout)
+            .map_err(|error| format!("cargo metadata: {error}"))?;
+        Self::from_metadata(&json).ok_or_else(|| "cargo metadata lacks a field".to_owned())
+    }
+
+    fn from_metadata(json: &Value) -> Option<Self> {
+        let packages = json["packages"].as_array()?;
+        Some(Self {
+            root: json["workspace_root"].as_str()?.into(),
+            crates: packages.iter().map(Crate::from_metadata).collect::<Option<_>>()?,
+        })
+    }
+
+    /// Paths in messages and in exception lists start at the root.
+    pub(crate) fn relative<'p>(&self, path: &'p Path) -> &'p Path {
+        path.strip_prefix(&self.root).unwrap_or(path)
+    }
+
+    /// Reads a table of `.ci/NAME`.
+    pub(crate) fn ci_table(&self, name: &str) -> Result<toml::Table, String> {
+        let path = self.root.join(".ci").join(name);
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        text.parse().map_err(|error| format!("{}: {error}", path.display()))
+    }
+}
+
+impl Crate {
+    fn from_metadata(package: &Value) -> Option<Self> {
+        let needs = package["dependencies"].as_array()?.iter();
+        let shipped = needs.filter(|dependency| dependency["kind"] != "dev");
+        let names = shipped.map(|dependency| dependency["name"].as_str().map(str::to_owned));
+        let manifest = Path::new(package["manifest_path"].as_str()?);
+        Some(Self {
+            name: package["name"].as_str()?.to_owned(),
+            dir: manifest.parent()?.to_owned(),
+            needs: names.collect::<Option<_>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn dev_dependencies_are_left_out() {
+        let tree = Tree::from_metadata(&json!({
+            "workspace_root": "/w",
+            "packages": [{
+                "name": "slipring-abi",
+                "manifest_path": "/w/crates/abi/Cargo.toml",
+                "dependencies": [
+                    { "name": "thiserror", "kind": null },
+                    { "name": "cc", "kind": "build" },
+                    { "name": "proptest", "kind": "dev" },
+                ],
+            }],
+        }))
+        .unwrap();
+        assert_eq!(tree.crates[0].needs, ["thiserror", "cc"]);
+        assert_eq!(tree.crates[0].dir, Path::new("/w/crates/abi"));
+        assert_eq!(tree.relative(Path::new("/w/crates/abi/x.rs")), Path::new("crates/abi/x.rs"));
+    }
+}
