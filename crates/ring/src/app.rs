@@ -183,7 +183,8 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// Gives the first `count` of our slots to the driver, at most all.
+    /// Gives the first `count` of our slots to the driver, at most those last seen by
+    /// [`Self::avail`].
     #[inline(always)]
     pub fn advance(&mut self, count: u32) {
         self.head = self.index(count.min(self.held()));

@@ -1,0 +1,287 @@
+//! The program's half: what it may touch, in which order, and what goes back when.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use slipring_ring::{BufIdx, KernRing, Pair, Rx, RxRing, Slot, SlotFlags, Tx, TxRing};
+use support::{ROOM, SLOTS, all_different, bufs_of, region};
+
+fn tx() -> (TxRing, KernRing) {
+    let pair = Pair::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
+    (pair.app, pair.kern)
+}
+
+/// An rx ring that has received these frames; `true`: the packet goes on.
+fn received(frames: &[(&[u8], bool)]) -> (RxRing, KernRing) {
+    let Pair { app, mut kern } = Pair::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
+    for &(bytes, more) in frames {
+        let at = kern.hwtail();
+        let flags = if more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
+        let slot = Slot { len: bytes.len() as u16, flags, ..kern.slot(at) };
+        kern.bytes(slot).copy_from_slice(bytes);
+        kern.set_slot(at, slot);
+        kern.set_tail(kern.next(at));
+    }
+    (app, kern)
+}
+
+fn queued(kern: &mut KernRing) -> Vec<(Vec<u8>, SlotFlags)> {
+    let head = kern.released().unwrap();
+    let slots: Vec<Slot> = kern.slots(kern.hwcur(), head).map(|(_, slot)| slot).collect();
+    kern.done_to(head);
+    slots.into_iter().map(|slot| (kern.bytes(slot).to_vec(), slot.flags)).collect()
+}
+
+#[test]
+fn fill_queues_frames_in_order_with_their_lengths() {
+    let (mut tx, mut kern) = tx();
+    let mut lens = [60, 60, 1514, 60, 2048].into_iter();
+    let filled = tx.fill(5, |buf| {
+        let len = lens.next().unwrap();
+        buf[..len].fill(len as u8);
+        len
+    });
+    let lens: Vec<usize> = queued(&mut kern).iter().map(|(bytes, _)| bytes.len()).collect();
+    assert_eq!((filled, lens), (5, vec![60, 60, 1514, 60, 2048]));
+}
+
+#[test]
+fn fill_stops_at_a_length_of_zero_and_keeps_what_came_before() {
+    let (mut tx, mut kern) = tx();
+    let mut left = 3;
+    let filled = tx.fill(u32::MAX, |_| {
+        if left == 0 {
+            0
+        } else {
+            left -= 1;
+            64
+        }
+    });
+    assert_eq!((filled, tx.avail(), queued(&mut kern).len()), (3, ROOM - 3, 3));
+}
+
+#[test]
+fn fill_offers_whole_buffers_no_more_than_there_are() {
+    let (mut tx, _kern) = tx();
+    let filled = tx.fill(100, |buf| {
+        assert_eq!(buf.len(), 2048);
+        usize::MAX
+    });
+    assert_eq!((filled, tx.avail()), (ROOM, 0));
+    assert_eq!(tx.fill(1, |_| unreachable!("there is no free slot")), 0);
+}
+
+#[test]
+fn fill_leaves_no_flags_of_earlier_frames() {
+    let (mut tx, mut kern) = tx();
+    for _ in 0..3 {
+        tx.set(0, 60, SlotFlags::MOREFRAG);
+        tx.fill(5, |_| 60);
+        let flags: Vec<_> = queued(&mut kern).iter().map(|(_, flags)| flags.0).collect();
+        assert_eq!(flags, [0; 5]);
+        kern.set_tail(kern.prev(kern.hwcur()));
+    }
+}
+
+#[test]
+fn a_panic_while_filling_queues_nothing() {
+    let (mut tx, mut kern) = tx();
+    let mut frames = 0;
+    let filling = std::panic::AssertUnwindSafe(|| {
+        tx.fill(5, |_| {
+            frames += 1;
+            assert!(frames < 3, "on purpose");
+            60
+        })
+    });
+    assert!(std::panic::catch_unwind(filling).is_err());
+    assert!(queued(&mut kern).is_empty());
+    assert_eq!(tx.avail(), ROOM);
+}
+
+#[test]
+fn push_spreads_a_long_frame_and_marks_all_but_the_last_slot() {
+    let (mut tx, mut kern) = tx();
+    let frame: Vec<u8> = (0..5000).map(|i| i as u8).collect();
+    assert!(tx.push(&frame));
+    let parts = queued(&mut kern);
+    let more: Vec<bool> = parts.iter().map(|(_, flags)| flags.has(SlotFlags::MOREFRAG)).collect();
+    let whole: Vec<u8> = parts.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+    assert_eq!((more, whole), (vec![true, true, false], frame));
+}
+
+#[test]
+fn push_queues_all_of_a_frame_or_nothing() {
+    let (mut tx, mut kern) = tx();
+    assert!(tx.push(&[1; 5 * 2048]));
+    assert!(!tx.push(&[2; 2 * 2048 + 1]));
+    assert!(tx.push(&[3; 2 * 2048]));
+    assert_eq!((queued(&mut kern).len(), tx.avail()), (7, 0));
+}
+
+#[test]
+fn push_of_an_empty_frame_takes_no_slot() {
+    let (mut tx, _kern) = tx();
+    assert!(tx.push(&[]));
+    assert_eq!(tx.avail(), ROOM);
+}
+
+#[test]
+fn a_batch_gives_back_what_was_looked_at() {
+    let (mut rx, mut kern) = received(&[(&[1; 60], false), (&[2; 61], false), (&[3; 62], false)]);
+    let mut batch = rx.batch(8);
+    assert_eq!(batch.len(), 3);
+    let seen: Vec<u8> = batch.by_ref().take(2).map(|frame| frame.bytes[0]).collect();
+    drop(batch);
+    assert_eq!((seen, kern.released()), (vec![1, 2], Ok(2)));
+    assert_eq!(rx.batch(8).map(|frame| frame.bytes.len()).collect::<Vec<_>>(), [62]);
+}
+
+#[test]
+fn a_batch_takes_no_more_than_asked_for() {
+    let (mut rx, mut kern) = received(&[(&[1; 60], false), (&[2; 61], false), (&[3; 62], false)]);
+    assert_eq!(rx.batch(2).count(), 2);
+    assert_eq!((rx.batch(0).count(), kern.released()), (0, Ok(2)));
+}
+
+#[test]
+fn frames_of_a_batch_can_be_written_to() {
+    let (mut rx, _kern) = received(&[(&[1; 60], false), (&[2; 60], false)]);
+    let mut frames: Vec<_> = rx.batch(2).collect();
+    let (first, second) = frames.split_at_mut(1);
+    first[0].bytes.swap_with_slice(second[0].bytes);
+    assert_eq!((frames[0].bytes[0], frames[1].bytes[0]), (2, 1));
+}
+
+#[test]
+fn a_packet_in_one_slot_is_read_in_place() {
+    let (mut rx, mut kern) = received(&[(&[7; 60], false)]);
+    let mut scratch = Vec::new();
+    assert_eq!(rx.packet(&mut scratch, |bytes| bytes.to_vec()), Some(vec![7; 60]));
+    assert_eq!((scratch.capacity(), kern.released()), (0, Ok(1)));
+}
+
+#[test]
+fn a_packet_in_several_slots_is_gathered() {
+    let (mut rx, mut kern) =
+        received(&[(&[1; 2048], true), (&[2; 10], true), (&[3; 5], false), (&[4; 60], false)]);
+    let gathered = rx.packet(&mut vec![9; 100], |bytes| bytes.to_vec()).unwrap();
+    assert_eq!(gathered, [vec![1; 2048], vec![2; 10], vec![3; 5]].concat());
+    assert_eq!(kern.released(), Ok(3));
+}
+
+#[test]
+fn a_packet_whose_end_is_not_there_stays() {
+    let (mut rx, mut kern) = received(&[(&[1; 60], true), (&[2; 60], true)]);
+    assert_eq!(rx.packet(&mut Vec::new(), |_| unreachable!("it is not whole")), None::<()>);
+    assert_eq!((kern.released(), rx.avail()), (Ok(0), 2));
+}
+
+#[test]
+fn whole_packets_leaves_out_parts() {
+    let (mut rx, _kern) = received(&[
+        (&[1; 60], false),
+        (&[2; 60], true),
+        (&[2; 60], false),
+        (&[3; 60], true),
+        (&[3; 60], true),
+    ]);
+    rx.avail();
+    let counts: Vec<u32> = (0..=6).map(|max| rx.whole_packets(max)).collect();
+    assert_eq!(counts, [0, 1, 1, 3, 3, 3, 3]);
+}
+
+#[test]
+fn swap_exchanges_buffers_and_says_so_on_both_sides() {
+    let region = region(2048);
+    let mut a = Pair::<Tx>::create(&region, 0, SLOTS).unwrap();
+    let mut b = Pair::<Tx>::create(&region, 1, SLOTS).unwrap();
+    a.app.set(1, 60, SlotFlags::REPORT);
+    let (x, y) = (a.app.slot(1).unwrap(), b.app.slot(2).unwrap());
+    assert!(a.app.swap(1, &mut b.app, 2));
+    let flags = SlotFlags::REPORT | SlotFlags::BUF_CHANGED;
+    assert_eq!(a.app.slot(1), Some(Slot { buf: y.buf, len: 60, flags }));
+    assert_eq!(b.app.slot(2), Some(Slot { buf: x.buf, flags: SlotFlags::BUF_CHANGED, ..y }));
+    assert!(all_different(&[bufs_of(&a.kern), bufs_of(&b.kern)].concat()));
+}
+
+#[test]
+fn swap_does_nothing_beyond_the_programs_slots_or_between_regions() {
+    let (one, other) = (region(2048), region(2048));
+    let mut a = Pair::<Tx>::create(&one, 0, SLOTS).unwrap();
+    let mut b = Pair::<Tx>::create(&one, 1, SLOTS).unwrap();
+    let mut c = Pair::<Tx>::create(&other, 0, SLOTS).unwrap();
+    let before = bufs_of(&a.kern);
+    assert!(!a.app.swap(ROOM, &mut b.app, 0));
+    assert!(!a.app.swap(0, &mut b.app, ROOM));
+    assert!(!a.app.swap(0, &mut c.app, 0));
+    assert_eq!(bufs_of(&a.kern), before);
+}
+
+#[test]
+fn exchange_moves_a_frame_within_the_ring() {
+    let (mut rx, kern) = received(&[(&[1; 60], false), (&[2; 61], true)]);
+    rx.avail();
+    rx.exchange(0, 1);
+    let (first, second) = (rx.slot(0).unwrap(), rx.slot(1).unwrap());
+    assert_eq!((first.len, second.len), (61, 60));
+    assert_eq!(first.flags, SlotFlags::MOREFRAG | SlotFlags::BUF_CHANGED);
+    assert_eq!(rx.frame(0).unwrap().bytes, [2; 61]);
+    rx.exchange(1, 1);
+    rx.exchange(0, 2);
+    assert_eq!(rx.frame(1).unwrap().bytes, [1; 60]);
+    assert!(all_different(&bufs_of(&kern)));
+}
+
+#[test]
+fn replace_gives_the_old_buffer_out() {
+    let (mut rx, kern) = received(&[(&[1; 60], false)]);
+    rx.avail();
+    let [spare] = rx.region().take_bufs(1).unwrap()[..] else { unreachable!("one was taken") };
+    let old = rx.replace(0, spare).unwrap();
+    assert_eq!((rx.slot(0).unwrap().buf, rx.slot(0).unwrap().len), (spare, 60));
+    assert!(!bufs_of(&kern).contains(&old));
+    assert_eq!(rx.replace(1, BufIdx(9)), None);
+}
+
+#[test]
+fn nothing_beyond_the_programs_slots_can_be_reached() {
+    let (mut rx, kern) = received(&[(&[1; 60], false)]);
+    rx.avail();
+    let before: Vec<Slot> = (0..SLOTS).map(|i| kern.slot(i)).collect();
+    rx.set(1, 9, SlotFlags::REPORT);
+    assert!(rx.slot(1).is_none() && rx.frame(1).is_none() && rx.buffer(u32::MAX).is_none());
+    rx.advance(u32::MAX);
+    assert_eq!((rx.head(), rx.slot(0)), (1, None));
+    assert_eq!((0..SLOTS).map(|i| kern.slot(i)).collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn set_cuts_a_length_to_the_buffer() {
+    let (mut tx, _kern) = tx();
+    tx.set(0, 1 << 20, SlotFlags::REPORT);
+    assert_eq!(tx.slot(0).map(|slot| (slot.len, slot.flags)), Some((2048, SlotFlags::REPORT)));
+    assert_eq!(tx.buffer(0).unwrap().len(), 2048);
+}
+
+#[test]
+fn show_reads_slots_of_either_half() {
+    let (mut rx, _kern) = received(&[(&[1; 60], false), (&[2; 61], false)]);
+    rx.batch(2).for_each(drop);
+    let mut seen = Vec::new();
+    rx.show(0, 2, |bytes, _| seen.push(bytes.to_vec()));
+    rx.show(0, SLOTS, |_, _| unreachable!("the ring has no such slot"));
+    assert_eq!(seen, [vec![1; 60], vec![2; 61]]);
+}
+
+#[test]
+fn slots_with_the_driver_and_with_the_program_add_up() {
+    let (mut tx, mut kern) = tx();
+    assert_eq!(tx.with_driver(), 0);
+    tx.fill(3, |_| 60);
+    assert_eq!((tx.with_driver(), tx.avail()), (3, 4));
+    let head = kern.released().unwrap();
+    kern.done_to(head);
+    kern.set_tail(kern.prev(head));
+    assert_eq!(tx.with_driver(), 0);
+}
