@@ -1,4 +1,5 @@
-//! The commands that are made of the program's own tables: `explain`, `man`, `completions`.
+//! The commands that are made of the program's own tables: `explain`, `man`, `completions`,
+//! `names`.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -11,7 +12,7 @@ use crate::codes::{Code, Entry, SR0201, entries};
 use crate::verb::{Job, Session, Verb};
 use crate::{Diagnostic, Exit, Failure, flags, generate};
 
-pub(crate) static BUILTIN: [Verb; 3] = [
+pub(crate) static BUILTIN: [Verb; 4] = [
     Verb { name: "explain", classic: &[], command: explain_command, plan: plan_explain },
     Verb { name: "man", classic: &[], command: man_command, plan: plan_man },
     Verb {
@@ -20,6 +21,7 @@ pub(crate) static BUILTIN: [Verb; 3] = [
         command: completions_command,
         plan: plan_completions,
     },
+    Verb { name: "names", classic: &[], command: names_command, plan: plan_names },
 ];
 
 fn explain_command() -> Command {
@@ -105,6 +107,19 @@ fn plan_completions(matches: &ArgMatches) -> Result<Job, Failure> {
     Ok(Box::new(move |session| {
         let script = generate::completions(&session.program.command(), shell);
         session.reporter.raw(&script)?;
+        Ok(Exit::Done)
+    }))
+}
+
+fn names_command() -> Command {
+    Command::new("names").about("List the classic names, for links at installation").hide(true)
+}
+
+fn plan_names(_: &ArgMatches) -> Result<Job, Failure> {
+    Ok(Box::new(|session| {
+        let classic = session.program.all_verbs().flat_map(|verb| verb.classic);
+        let lines: String = classic.map(|classic| format!("{}\n", classic.name)).collect();
+        session.reporter.raw(lines.as_bytes())?;
         Ok(Exit::Done)
     }))
 }

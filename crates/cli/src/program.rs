@@ -88,10 +88,11 @@ impl Program {
 
     /// The flag table of one command.
     fn flag_table(&self, verb: &Verb) -> Command {
+        let classic = verb.classic.iter().map(|classic| classic.name);
         (verb.command)()
             .name(verb.name)
             .version(self.version)
-            .visible_aliases(verb.classic.iter().map(|classic| classic.name))
+            .visible_aliases(classic.filter(|name| *name != verb.name))
     }
 
     pub(crate) fn all_verbs(&self) -> impl Iterator<Item = &Verb> {

@@ -51,6 +51,11 @@ fn pages_are_written_into_a_directory() {
 }
 
 #[test]
+fn every_classic_name_is_listed_for_links_also_where_it_is_the_commands_own() {
+    assert_eq!(run("slipring names").data, "pkt-gen\nbridge\n");
+}
+
+#[test]
 fn the_three_shells_with_functions_ask_for_port_names() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         assert!(script(shell).contains("slipring ports --names"), "{shell}");

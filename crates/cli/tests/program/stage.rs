@@ -26,7 +26,7 @@ static VERBS: [Verb; 2] = [
     },
     Verb {
         name: "bridge",
-        classic: &[],
+        classic: &[Classic { name: "bridge", status: |exit| u8::from(exit != Exit::Done) }],
         command: || flags::reporting(Command::new("bridge").about("Join two ports")),
         plan: |_| Ok(Box::new(|_| Ok(Exit::Done))),
     },
