@@ -34,6 +34,8 @@ pub enum Reg {
 /// Helper functions of the kernel (`BPF_FUNC_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Helper {
+    /// `bpf_skb_vlan_push(skb, protocol, tci)`
+    SkbVlanPush = 18,
     /// `bpf_redirect(ifindex, flags)`
     Redirect = 23,
     /// `bpf_xdp_adjust_head(ctx, delta)`

@@ -53,6 +53,7 @@ pub(super) struct XdpQueue {
     /// Something woke us that may not have been a frame.
     doubt: bool,
     busy_poll: bool,
+    chains: bool,
     counters: Arc<Counters>,
     _device: Arc<Device>,
 }
@@ -74,6 +75,7 @@ impl XdpQueue {
             idle: 0,
             doubt: false,
             busy_poll,
+            chains: limits.chains,
             counters,
             _device: device,
         }
@@ -151,8 +153,10 @@ impl Queue for XdpQueue {
 
     fn update_stats(&mut self) {
         let Ok(kernel) = sys::statistics(self.socket.fd()) else { return };
-        // A frame without a buffer is in both counts; a failed look for a buffer is only in one.
-        let no_buffer = kernel.rx_fill_ring_empty_descs.min(kernel.rx_dropped);
+        // Two reasons make one count: no buffer, and too long. The latter is no reason for chains;
+        // otherwise the looks for a buffer that failed are an upper bound of the former.
+        let looks = if self.chains { u64::MAX } else { kernel.rx_fill_ring_empty_descs };
+        let no_buffer = looks.min(kernel.rx_dropped);
         self.counters.set_dropped(DropCause::RxNoBuffer, no_buffer);
         self.counters.set_dropped(DropCause::RxKernel, kernel.rx_dropped - no_buffer);
         self.counters.set_dropped(DropCause::RxRingFull, kernel.rx_ring_full);

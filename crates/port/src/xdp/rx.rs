@@ -236,12 +236,12 @@ impl RxSide {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return true;
         };
-        let buffers = self.reserve.len() as u32 + parts;
-        if slots >= self.ring.num_slots() || slots > buffers {
+        if slots >= self.ring.num_slots() || slots > self.reserve_size as u32 + parts {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return true;
         }
-        if slots > self.room {
+        // Slots that are read fill the reserve first.
+        if slots > self.room || slots > self.reserve.len() as u32 + parts {
             return false;
         }
         self.take_back(ends, first, parts);
