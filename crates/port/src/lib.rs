@@ -37,6 +37,7 @@ pub mod null;
 pub mod packet;
 pub mod pcap;
 pub mod pipe;
+pub mod tap;
 pub mod xdp;
 
 pub use clock::{Nanos, now, sleep_until};

@@ -335,7 +335,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
     if message.msg_flags & libc::MSG_TRUNC != 0 {
         return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
-    let given = message.msg_controllen as usize >= size_of::<libc::cmsghdr>()
+    let given = message.msg_controllen >= size_of::<libc::cmsghdr>() as _
         && aux.header.cmsg_level == libc::SOL_PACKET
         && aux.header.cmsg_type == libc::PACKET_AUXDATA;
     let data = aux.data;

@@ -1,0 +1,199 @@
+//! `tap:NAME`: a TAP device, the host's stack at the other end.
+//!
+//! ```text
+//!   program --> tx slots --write, 64 per system call--> | TAP | --> host's stack
+//!   program <-- rx slots <--------read, one each------- | NAME| <-- host's stack
+//! ```
+//!
+//! The device is made when there is none of that name, and goes with the port; one that exists is
+//! used and left. Its queues are the port's queues.
+//!
+//! By default frames are plain: the kernel finishes checksums and segmentation before we read.
+//! With `options.vnet_hdr` each frame begins with a virtio-net header of that many bytes, may be
+//! unfinished and as long as 64 KiB, over several slots.
+//!
+//! Reading costs a system call per frame: the driver has no other way, and io_uring is no faster.
+//! Writing is batched by io_uring where the kernel permits.
+
+mod queue;
+mod sys;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use slipring_ring::Region;
+
+use crate::error::{OpenCause, OpenError};
+use crate::iface::Iface;
+use crate::info::{Caps, Mode, PortInfo};
+use crate::options::{Needs, OpenOptions};
+use crate::port::Port;
+use crate::queue::Queue;
+
+use queue::{Limits, TapQueue};
+use sys::Attach;
+
+/// Longest name of an interface, in bytes.
+const MAX_NAME: usize = 15;
+/// Most bytes of a frame, without a virtio-net header.
+const MAX_FRAME: u32 = 65_535;
+/// Bytes of an Ethernet header with two tags.
+const TAGGED_HEADER: u32 = 22;
+
+/// What the port takes from a region.
+#[must_use]
+pub fn needs(queues: u32, options: &OpenOptions) -> Needs {
+    Needs::pairs(queues.max(1), options.slots)
+}
+
+/// Opens a port of `queues` ring pairs on the TAP device `ifname`; empty lets the kernel choose
+/// the name, which the mode line says.
+///
+/// # Errors
+/// [`OpenError`]: CAP_NET_ADMIN or the driver missing, the name that of another kind of interface,
+/// the device in use, region too small.
+pub fn open(
+    name: &str,
+    ifname: &str,
+    queues: u32,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenError> {
+    open_device(name, ifname, queues.max(1), region, options)
+        .map_err(|cause| OpenError::new(name, cause))
+}
+
+fn open_device(
+    name: &str,
+    ifname: &str,
+    queues: u32,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenCause> {
+    check(ifname, options)?;
+    let exists = Iface::find(ifname).is_ok();
+    let (descriptors, ifname) = attach(ifname, queues, options.vnet_hdr)?;
+    if !exists {
+        sys::bring_up(&ifname).map_err(|error| refused("set the TAP device up", error))?;
+    }
+    let iface = Iface::find(&ifname)?;
+    let send = MAX_FRAME + options.vnet_hdr;
+    let receive = if options.vnet_hdr > 0 { send } else { iface.mtu + TAGGED_HEADER };
+    let limits = Limits { send, receive };
+    let open = |(i, tun)| TapQueue::new(name, i, region, options.slots, limits, tun);
+    let opened = (0..).zip(descriptors).map(open).collect::<Result<Vec<_>, _>>()?;
+    let info = info(name, &iface, &opened, region, options);
+    let queues = opened.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
+    Ok(Port { info, queues })
+}
+
+fn check(ifname: &str, options: &OpenOptions) -> Result<(), OpenCause> {
+    if ifname.len() > MAX_NAME {
+        let reason = format!("`{ifname}` is longer than the {MAX_NAME} bytes of an interface name");
+        return Err(OpenCause::Name { reason, help: None });
+    }
+    match options.vnet_hdr {
+        0 | 10 | 12 => Ok(()),
+        len => Err(OpenCause::Setting {
+            reason: format!("a virtio-net header has 10 or 12 bytes, not {len}"),
+        }),
+    }
+}
+
+fn info(
+    name: &str,
+    iface: &Iface,
+    queues: &[TapQueue],
+    region: &Region,
+    options: &OpenOptions,
+) -> PortInfo {
+    let batched = queues.iter().all(TapQueue::is_batched);
+    PortInfo {
+        name: name.to_owned(),
+        kind: "tap",
+        mode: Mode::new()
+            .with("if", &iface.name)
+            .with("io", if batched { "io_uring" } else { "readwrite" })
+            .with("offload", if options.vnet_hdr > 0 { "vnet" } else { "off" })
+            .with("queues", queues.len())
+            .with("slots", options.slots),
+        caps: Caps {
+            rx: true,
+            tx: true,
+            max_packet: MAX_FRAME + options.vnet_hdr,
+            max_slot: region.buf_size(),
+        },
+        // The device's address is that of the host at the other end.
+        mac: None,
+        mtu: Some(iface.mtu),
+    }
+}
+
+/// Descriptors of `queues` queues of a device, and the device's name.
+fn attach(ifname: &str, queues: u32, vnet_hdr: u32) -> Result<(Vec<OwnedFd>, String), OpenCause> {
+    let multi_queue = queues > 1;
+    let mut how = Attach { multi_queue, vnet_header: vnet_hdr > 0 };
+    let first = open_node()?;
+    let attached = match sys::attach(first.as_fd(), ifname, how) {
+        // A device that was made for several queues takes only descriptors that say so.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) && !multi_queue => {
+            how.multi_queue = true;
+            sys::attach(first.as_fd(), ifname, how)
+        }
+        result => result,
+    };
+    let name = attached.map_err(|error| not_attached(ifname, error))?;
+    let mut descriptors = vec![first];
+    for _ in 1..queues {
+        let next = open_node()?;
+        sys::attach(next.as_fd(), &name, how).map_err(|error| not_attached(&name, error))?;
+        descriptors.push(next);
+    }
+    let prepared = descriptors.iter().try_for_each(|tun| prepare(tun, vnet_hdr));
+    prepared.map_err(|error| refused("set the TAP device's offloads", error))?;
+    Ok((descriptors, name))
+}
+
+/// Agrees with the kernel on who finishes what.
+fn prepare(tun: &OwnedFd, vnet_hdr: u32) -> io::Result<()> {
+    let tun = tun.as_fd();
+    if vnet_hdr == 0 {
+        return sys::set_offload(tun, 0);
+    }
+    sys::set_vnet_len(tun, vnet_hdr)?;
+    let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
+    // Segmentation of UDP is there from Linux 6.2 on.
+    sys::set_offload(tun, tcp | libc::TUN_F_USO4 | libc::TUN_F_USO6)
+        .or_else(|_| sys::set_offload(tun, tcp))
+}
+
+fn open_node() -> Result<OwnedFd, OpenCause> {
+    sys::open().map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::ENXIO) => OpenCause::Unsupported {
+            what: format!("a TAP device ({}: {error})", sys::NODE),
+            needs: "the kernel's tun driver and its device node; try: modprobe tun",
+        },
+        _ => refused("open /dev/net/tun", error),
+    })
+}
+
+fn not_attached(ifname: &str, error: io::Error) -> OpenCause {
+    match error.raw_os_error() {
+        Some(libc::EBUSY) => OpenCause::Busy { ifname: ifname.to_owned(), queue: 0, by: None },
+        Some(libc::EINVAL) => OpenCause::Name {
+            reason: format!("`{ifname}` is no TAP device, or not one of so many queues"),
+            help: Some("take a name that is not in use".into()),
+        },
+        _ => refused("make a TAP device", error),
+    }
+}
+
+fn refused(what: &'static str, source: io::Error) -> OpenCause {
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            OpenCause::Privilege { what, capabilities: "cap_net_admin", source }
+        }
+        _ => OpenCause::System { what, source },
+    }
+}

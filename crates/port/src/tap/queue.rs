@@ -1,0 +1,266 @@
+//! The driver of one ring pair of a `tap:` port.
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use slipring_ring::{KernRing, Pair, Region, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing};
+
+use super::sys;
+use super::sys::uring::{BATCH, Uring};
+use crate::error::{OpenCause, RunCause, RunError};
+use crate::gather::{Gather, transmit};
+use crate::queue::{Queue, Rings, TxWait, WaitFds};
+use crate::stats::{Counters, DropCause, Traffic};
+
+/// What a frame may have beyond its first buffer, in bytes.
+const OVERFLOW: usize = 66 << 10;
+
+pub(super) struct TapQueue {
+    name: String,
+    tx: TxRing,
+    rx: RxRing,
+    tx_kern: KernRing,
+    rx_kern: KernRing,
+    counters: Arc<Counters>,
+    writer: Writer,
+    gather: Gather,
+    limits: Limits,
+    /// What did not fit the first buffer of a frame.
+    overflow: Vec<u8>,
+    tun: OwnedFd,
+}
+
+/// How long frames may be, their virtio-net headers included.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Most bytes of a frame to send.
+    pub(super) send: u32,
+    /// Most bytes of a frame that the device is set up to give us.
+    pub(super) receive: u32,
+}
+
+/// How frames are written.
+enum Writer {
+    /// Many per system call.
+    Batched(Box<Uring>),
+    /// One per system call.
+    Single,
+}
+
+impl TapQueue {
+    pub(super) fn new(
+        name: &str,
+        ringid: u16,
+        region: &Arc<Region>,
+        slots: u32,
+        limits: Limits,
+        tun: OwnedFd,
+    ) -> Result<Self, OpenCause> {
+        let tx = Pair::create(region, ringid, slots)?;
+        let rx = Pair::create(region, ringid, slots)?;
+        let uring = Uring::new(tun.as_fd(), region);
+        let writer = uring.map_or(Writer::Single, |uring| Writer::Batched(Box::new(uring)));
+        Ok(Self {
+            name: name.to_owned(),
+            tx: tx.app,
+            rx: rx.app,
+            tx_kern: tx.kern,
+            rx_kern: rx.kern,
+            counters: Arc::default(),
+            writer,
+            gather: Gather::new(region, slots),
+            limits,
+            overflow: vec![0; OVERFLOW],
+            tun,
+        })
+    }
+
+    /// Whether many frames are written with one system call.
+    pub(super) fn is_batched(&self) -> bool {
+        matches!(self.writer, Writer::Batched(_))
+    }
+
+    fn fail(&self, cause: impl Into<RunCause>) -> RunError {
+        RunError::new(&self.name, cause)
+    }
+
+    /// Reads frames into free slots while there is room for one of any length.
+    fn receive(&mut self) -> Result<(), RunCause> {
+        let ring = &mut self.rx_kern;
+        let buf_size = ring.region().buf_size();
+        let longest = self.limits.receive.div_ceil(buf_size).min(ring.num_slots() - 1);
+        let (mut at, mut room) = (ring.hwtail(), ring.room());
+        let mut sum = Traffic::default();
+        let mut result = Ok(());
+        while room >= longest {
+            let len = match read(self.tun.as_fd(), ring.buffer(at), &mut self.overflow) {
+                Ok(0) | Err(Errno::AGAIN | Errno::INTR) => break,
+                Ok(len) => len,
+                Err(error) => {
+                    result = Err(lost("receive", error));
+                    break;
+                }
+            };
+            match place(ring, at, room, len, &self.overflow) {
+                Ok(slots) => {
+                    sum += Traffic { packets: 1, bytes: len as u64 };
+                    at = ring.add(at, slots);
+                    room -= slots;
+                }
+                Err(cause) => self.counters.dropped(cause, 1),
+            }
+        }
+        ring.set_tail(at);
+        self.counters.received(sum);
+        result
+    }
+}
+
+/// Reads one frame into `first` and what it does not hold into `overflow`; its length.
+#[inline(always)]
+fn read(tun: BorrowedFd<'_>, first: &mut [u8], overflow: &mut [u8]) -> Result<usize, Errno> {
+    rustix::io::readv(tun, &mut [IoSliceMut::new(first), IoSliceMut::new(overflow)])
+}
+
+/// Makes a packet of a frame of `len` bytes whose first ones are in slot `at` already; how many
+/// slots it takes.
+#[inline(always)]
+fn place(
+    ring: &mut KernRing,
+    at: SlotIdx,
+    room: u32,
+    len: usize,
+    overflow: &[u8],
+) -> Result<u32, DropCause> {
+    let slot = ring.slot(at);
+    let first = ring.buffer(at).len();
+    if first == 0 {
+        // The program gave the slot back with a wrong buffer number.
+        return Err(DropCause::RxNoBuffer);
+    }
+    if len <= first {
+        ring.set_slot(at, Slot { len: len as u16, flags: SlotFlags::default(), ..slot });
+        return Ok(1);
+    }
+    place_rest(ring, at, room, overflow.get(..len - first).ok_or(DropCause::RxTooLong)?)
+}
+
+/// Copies the rest of a frame to the slots after `at`, which is full.
+fn place_rest(
+    ring: &mut KernRing,
+    first: SlotIdx,
+    room: u32,
+    rest: &[u8],
+) -> Result<u32, DropCause> {
+    let buf_size = ring.region().buf_size() as usize;
+    let slots = 1 + rest.len().div_ceil(buf_size) as u32;
+    if slots > room {
+        return Err(DropCause::RxRingFull);
+    }
+    let (mut at, mut last_len) = (first, buf_size);
+    for part in rest.chunks(buf_size) {
+        let slot = ring.slot(at);
+        ring.set_slot(at, Slot { len: last_len as u16, flags: SlotFlags::MOREFRAG, ..slot });
+        at = ring.next(at);
+        last_len = part.len();
+        ring.buffer(at).get_mut(..last_len).ok_or(DropCause::RxNoBuffer)?.copy_from_slice(part);
+    }
+    let slot = ring.slot(at);
+    ring.set_slot(at, Slot { len: last_len as u16, flags: SlotFlags::default(), ..slot });
+    Ok(slots)
+}
+
+impl Writer {
+    /// Writes a run and counts what became of each frame; how many, which is all.
+    fn write(
+        &mut self,
+        tun: BorrowedFd<'_>,
+        counters: &Counters,
+        run: &Gather,
+    ) -> Result<usize, RunCause> {
+        let mut sent = Traffic::default();
+        let mut done = 0;
+        while done < run.len() {
+            let mut results = [0; BATCH];
+            let count = match self {
+                Self::Batched(uring) => uring.write(run, done, &mut results).map_err(failed)?,
+                Self::Single => {
+                    results[0] = sys::write(tun, run.parts(done));
+                    1
+                }
+            };
+            for (i, &result) in results[..count].iter().enumerate() {
+                match refusal(result)? {
+                    None => {
+                        sent += Traffic { packets: 1, bytes: run.frame_len(done + i).into() };
+                    }
+                    Some(cause) => counters.dropped(cause, 1),
+                }
+            }
+            done += count;
+        }
+        counters.sent(sent);
+        Ok(done)
+    }
+}
+
+fn failed(source: io::Error) -> RunCause {
+    RunCause::System { what: "send", source }
+}
+
+/// Why a frame was not written, from what the kernel returned; `None` when it was.
+#[inline(always)]
+fn refusal(result: i32) -> Result<Option<DropCause>, RunCause> {
+    if result >= 0 {
+        return Ok(None);
+    }
+    match Errno::from_raw_os_error(-result) {
+        Errno::MSGSIZE => Ok(Some(DropCause::TxTooLong)),
+        // EIO: the host has set the device down.
+        Errno::IO | Errno::INVAL | Errno::AGAIN | Errno::NOMEM | Errno::NOBUFS => {
+            Ok(Some(DropCause::TxRefused))
+        }
+        error => Err(lost("send", error)),
+    }
+}
+
+fn lost(what: &'static str, error: Errno) -> RunCause {
+    match error {
+        // The descriptor is no longer the queue of a device.
+        Errno::BADFD => RunCause::Vanished,
+        error => RunCause::System { what, source: error.into() },
+    }
+}
+
+impl Queue for TapQueue {
+    fn rings(&mut self) -> Rings<'_> {
+        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        let (tun, counters, writer) = (self.tun.as_fd(), &*self.counters, &mut self.writer);
+        transmit(&mut self.tx_kern, &mut self.gather, self.limits.send, counters, |run| {
+            writer.write(tun, counters, run)
+        })
+        .map_err(|cause| RunError::new(&self.name, cause))
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        let head = self.rx_kern.released().map_err(|fault| self.fail(SyncFault::from(fault)))?;
+        self.rx_kern.done_to(head);
+        self.receive().map_err(|cause| self.fail(cause))
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        WaitFds { rx: Some(self.tun.as_fd()), tx: Some(TxWait::Writable(self.tun.as_fd())) }
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+#[path = "../../../tests/netns/mod.rs"]
+mod netns;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slipring_ring::{Geometry, HugePages};
+
+use super::*;
+use crate::tap::sys::Attach;
+
+const LIMITS: Limits = Limits { send: 65_535, receive: 1522 };
+
+/// Asks who has 10.0.0.1.
+fn arp_request() -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend([2, 0, 0, 0, 0, 2, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    frame.extend([2, 0, 0, 0, 0, 2, 10, 0, 0, 2]);
+    frame.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 1]);
+    frame.resize(60, 0);
+    frame
+}
+
+/// Sends an ARP request in a run with frames of every kind, and waits for the answer.
+fn exchange(queue: &mut TapQueue) {
+    let mut frames = vec![vec![0; 13], vec![0; 3000]];
+    frames.extend((0..2 * BATCH).map(|_| vec![0; 60]));
+    frames.extend([arp_request(), vec![0; 70_000]]);
+    for frame in &frames {
+        assert!(queue.rings().tx.push(frame));
+    }
+    queue.tx_sync().unwrap();
+    let seen = queue.counters().snapshot();
+    assert_eq!(seen.tx.packets, frames.len() as u64 - 2);
+    assert_eq!(seen.dropped(DropCause::TxRefused), 1);
+    assert_eq!(seen.dropped(DropCause::TxTooLong), 1);
+    let mut answered = false;
+    while !answered {
+        let mut fds = [PollFd::new(&queue.tun, PollFlags::IN)];
+        let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
+        assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "an answer in time");
+        queue.rx_sync().unwrap();
+        answered = queue.rings().rx.batch(99).any(|frame| frame.bytes[12..14] == [8, 6]);
+    }
+}
+
+#[test]
+fn both_ways_of_writing_do_the_same() {
+    let Some(host) = netns::Namespace::new() else { return };
+    let geometry = Geometry { ring_bytes: 64 << 10, bufs: 1026, buf_size: 2048 };
+    let region = Region::create(geometry, HugePages::Never).unwrap();
+    for batched in [true, false] {
+        let tun = host.run(|| {
+            let tun = sys::open().unwrap();
+            let how = Attach { multi_queue: false, vnet_header: false };
+            sys::attach(tun.as_fd(), "t0", how).unwrap();
+            sys::bring_up("t0").unwrap();
+            tun
+        });
+        host.quiet("t0");
+        host.ip("addr add 10.0.0.1/24 dev t0");
+        let mut queue = TapQueue::new("tap:t0", 0, &region, 512, LIMITS, tun).unwrap();
+        if !batched {
+            queue.writer = Writer::Single;
+        } else if !queue.is_batched() {
+            println!("skipped: no io_uring here");
+            continue;
+        }
+        exchange(&mut queue);
+    }
+}

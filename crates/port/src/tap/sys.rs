@@ -1,0 +1,111 @@
+//! System calls of TAP devices. Batched writing is in [`uring`].
+
+pub(super) mod uring;
+
+use std::ffi::{c_int, c_uint};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::gather::Part;
+
+/// The driver's device node.
+pub(super) const NODE: &str = "/dev/net/tun";
+
+/// Opens the driver; the descriptor is no interface yet.
+pub(super) fn open() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(NODE, flags, Mode::empty())?)
+}
+
+/// How a queue is attached to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Attach {
+    /// Other descriptors may be queues of the device too.
+    pub(super) multi_queue: bool,
+    /// Each frame is preceded by a virtio-net header.
+    pub(super) vnet_header: bool,
+}
+
+fn request(name: &str) -> libc::ifreq {
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
+    };
+    for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request
+}
+
+fn name_of(request: &libc::ifreq) -> String {
+    let bytes = request.ifr_name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0);
+    String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
+}
+
+/// Makes the descriptor a queue of the device `name`, which is made if there is none; an empty
+/// name, or one with `%d`, lets the kernel choose. The name it has.
+pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, attach: Attach) -> io::Result<String> {
+    let mut request = request(name);
+    let multi_queue = if attach.multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
+    let vnet_header = if attach.vnet_header { libc::IFF_VNET_HDR } else { 0 };
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | multi_queue | vnet_header;
+    request.ifr_ifru.ifru_flags = flags as i16;
+    interface(tun, libc::TUNSETIFF, &mut request)?;
+    Ok(name_of(&request))
+}
+
+/// Sets an interface up, in the network namespace of this thread.
+pub(super) fn bring_up(name: &str) -> io::Result<()> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let socket = std::os::fd::AsFd::as_fd(&socket);
+    let mut request = request(name);
+    interface(socket, libc::SIOCGIFFLAGS as libc::Ioctl, &mut request)?;
+    // SAFETY: the field was initialised by `request` and written by the kernel; it is a number.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as i16;
+    interface(socket, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
+}
+
+/// A request of `TUNSETIFF`, `SIOCGIFFLAGS` or `SIOCSIFFLAGS`.
+fn interface(fd: BorrowedFd<'_>, number: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: `request` is a live, exclusive `ifreq` with a name and flags, which is what the
+    // three requests take; they follow no pointer in it.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), number, std::ptr::from_mut(request)) })
+}
+
+/// Tells the kernel what it may leave undone in frames that we read (`TUN_F_*`).
+pub(super) fn set_offload(tun: BorrowedFd<'_>, offload: c_uint) -> io::Result<()> {
+    // SAFETY: this request takes its argument by value.
+    check(unsafe {
+        libc::ioctl(tun.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(offload))
+    })
+}
+
+/// Sets the length of the virtio-net header in bytes.
+pub(super) fn set_vnet_len(tun: BorrowedFd<'_>, len: u32) -> io::Result<()> {
+    let len = len as c_int;
+    // SAFETY: this request reads a `c_int` where the pointer leads, to a live one.
+    check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const len) })
+}
+
+fn check(rc: c_int) -> io::Result<()> {
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Writes one frame, given in parts of a gather that is borrowed meanwhile: what the kernel says to
+/// it, a negative number being an error.
+pub(super) fn write(tun: BorrowedFd<'_>, parts: &[Part]) -> i32 {
+    let (at, count) = (parts.as_ptr().cast(), parts.len() as c_int);
+    // SAFETY:
+    // - `Part` has the layout of `iovec`, and `parts` is live for the call.
+    // - The parts lie in a region that their gather keeps mapped (its invariant 1), and are only
+    //   read.
+    let written = unsafe { libc::writev(tun.as_raw_fd(), at, count) };
+    if written >= 0 {
+        return written as i32;
+    }
+    -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)
+}

@@ -1,0 +1,134 @@
+//! Writing many frames with one system call, by io_uring.
+//!
+//! Every call waits for all it submitted, so nothing is under way between calls.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use io_uring::squeue::Entry;
+use io_uring::types::Fixed;
+use io_uring::{IoUring, opcode};
+use slipring_ring::Region;
+
+use crate::gather::{Gather, Part};
+
+/// Frames per system call.
+pub(in super::super) const BATCH: usize = 64;
+/// The kernel takes no larger registered buffer.
+const CHUNK: usize = 1 << 30;
+
+/// A ring whose file 0 is a TAP queue.
+pub(in super::super) struct Uring {
+    ring: IoUring,
+    registered: Option<Registered>,
+}
+
+/// The part of the region that is registered: chunks of [`CHUNK`] bytes, numbered from 0.
+#[derive(Debug, Clone, Copy)]
+struct Registered {
+    start: usize,
+    len: usize,
+}
+
+impl Registered {
+    /// The number of the chunk that holds all of `part`.
+    fn chunk(self, part: Part) -> Option<u16> {
+        let first = part.address().checked_sub(self.start)?;
+        let last = first + part.len() - 1;
+        (last < self.len && first / CHUNK == last / CHUNK).then_some((first / CHUNK) as u16)
+    }
+}
+
+impl Uring {
+    /// A ring for frames in `region`.
+    ///
+    /// # Errors
+    /// The kernel's, where io_uring is not there or not allowed.
+    pub(in super::super) fn new(tun: BorrowedFd<'_>, region: &Region) -> io::Result<Self> {
+        let ring = IoUring::builder().setup_coop_taskrun().build(BATCH as u32)?;
+        ring.submitter().register_files(&[tun.as_raw_fd()])?;
+        // Not allowed where so much memory may not be locked; plain writes do it then.
+        let registered = register(&ring, region).ok();
+        Ok(Self { ring, registered })
+    }
+
+    /// Writes frames of `run` from number `first` on, at most [`BATCH`]: puts what the kernel says
+    /// to each into `results`, a negative number being an error. Returns how many.
+    ///
+    /// # Errors
+    /// The kernel's, when it did not do even that.
+    pub(in super::super) fn write(
+        &mut self,
+        run: &Gather,
+        first: usize,
+        results: &mut [i32; BATCH],
+    ) -> io::Result<usize> {
+        let count = (run.len() - first).min(BATCH);
+        let mut queue = self.ring.submission();
+        for i in 0..count {
+            let entry = entry(run.parts(first + i), self.registered).user_data(i as u64);
+            // SAFETY:
+            // - The parts lie in a region that `run` keeps mapped (its invariant 1), and are only
+            //   read. `run` itself is borrowed until `wait` has seen all entries done.
+            let pushed = unsafe { queue.push(&entry) };
+            debug_assert!(pushed.is_ok(), "the queue has BATCH entries and was empty");
+        }
+        drop(queue);
+        self.wait(count, results)?;
+        Ok(count)
+    }
+
+    /// Submits and takes `count` completions.
+    fn wait(&mut self, count: usize, results: &mut [i32; BATCH]) -> io::Result<()> {
+        let mut done = 0;
+        while done < count {
+            match self.ring.submit_and_wait(count - done) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for completion in self.ring.completion() {
+                if let Some(result) = results.get_mut(completion.user_data() as usize) {
+                    *result = completion.result();
+                }
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A request to write one frame.
+#[inline(always)]
+fn entry(parts: &[Part], registered: Option<Registered>) -> Entry {
+    let tun = Fixed(0);
+    let [part] = *parts else {
+        return opcode::Writev::new(tun, parts.as_ptr().cast(), parts.len() as u32).build();
+    };
+    let address = std::ptr::with_exposed_provenance(part.address());
+    match registered.and_then(|registered| registered.chunk(part)) {
+        Some(chunk) => opcode::WriteFixed::new(tun, address, part.len() as u32, chunk).build(),
+        None => opcode::Write::new(tun, address, part.len() as u32).build(),
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel takes a ring apart later, and would keep the device until then.
+        let _ = self.ring.submitter().unregister_files();
+    }
+}
+
+fn register(ring: &IoUring, region: &Region) -> io::Result<Registered> {
+    let start = region.base().as_ptr().expose_provenance() + region.buf_start() as usize;
+    let len = (region.size() - region.buf_start()) as usize;
+    let chunks = (0..len).step_by(CHUNK).map(|at| libc::iovec {
+        iov_base: std::ptr::with_exposed_provenance_mut(start + at),
+        iov_len: CHUNK.min(len - at),
+    });
+    let chunks = chunks.collect::<Vec<_>>();
+    // SAFETY:
+    // - All chunks lie in the region's mapping: they end where it does.
+    // - The kernel holds the pages themselves, so they outlive the mapping; it only reads them.
+    unsafe { ring.submitter().register_buffers(&chunks) }?;
+    Ok(Registered { start, len })
+}
