@@ -1,6 +1,6 @@
 //! `slipring bridge`: joins two ports, or a NIC and the host's stack.
 
-mod engine;
+pub(crate) mod engine;
 
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bridge;
+mod demo;
 mod doctor;
 mod meter;
 mod opening;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 3] = [bridge::VERB, doctor::VERB, ports::VERB];
+static VERBS: [Verb; 4] = [bridge::VERB, doctor::VERB, ports::VERB, demo::VERB];
 
 static PROGRAM: Program = Program {
     name: "slipring",

@@ -1,0 +1,209 @@
+//! The demo's text. It says what is built before it is used, and what was seen afterwards.
+
+use std::time::Duration;
+
+use slipring_cli::report::{PortReport, Sample};
+use slipring_cli::units::human;
+
+use super::site::{Ground, Kind, LEFT, RIGHT, Site};
+use super::witness::{Findings, Ping, Tcp};
+use crate::meter::{Interval, bps, pps};
+
+pub(super) const PING: &str = "\n1. ping, from left to right";
+
+/// What is built.
+pub(super) fn opening(site: &Site) -> String {
+    let kind = site.kind.prefix();
+    let cable = match site.kind {
+        Kind::Tap => "tap ",
+        Kind::Xdp | Kind::Packet => "veth",
+    };
+    let who = match site.ground {
+        Ground::Privileged => String::new(),
+        Ground::OwnUser => UNPRIVILEGED.to_owned(),
+    };
+    let ports = format!("{kind}:left <-> {kind}:right");
+    let rule = "-".repeat(ports.len() + 2);
+    format!(
+        "\
+Two networks that know nothing of each other, and this program between them.
+It forwards frames from one port to the other, as `slipring bridge` does.
+{who}
+  namespace left           {middle:^width$}           namespace right
+  +-----------+            +{rule}+            +-----------+
+  | {LEFT} |----{cable}----| {ports} |----{cable}----| {RIGHT} |
+  +-----------+            +{rule}+            +-----------+
+",
+        middle = "slipring",
+        width = ports.len() + 4,
+    )
+}
+
+const UNPRIVILEGED: &str = "\
+You are not root: all of it happens in a user namespace, over TAP devices. Each lies
+in one of the networks, its descriptor here. Root gets veth and AF_XDP, which is faster.
+";
+
+/// One second of forwarding.
+pub(super) fn interval(intervals: &[Interval], time: Duration) -> String {
+    let side = |i: usize| intervals.get(i).map(|interval| interval.change).unwrap_or_default();
+    let (left, right) = (side(0), side(1));
+    format!(
+        "     left to right {:>14} {:>11}    right to left {:>14} {:>11}    dropped {}",
+        bps(right.tx.bytes, time),
+        pps(right.tx.packets, time),
+        bps(left.tx.bytes, time),
+        pps(left.tx.packets, time),
+        left.dropped + right.dropped,
+    )
+}
+
+pub(super) fn ping(ping: Option<&Ping>) -> String {
+    let Some(Ping { by, sent, received, rtt }) = ping else {
+        return "   ended early".to_owned();
+    };
+    let time = |ns| human::span(Duration::from_nanos(ns));
+    let times = rtt.map_or_else(String::new, |rtt| {
+        let [min, avg, max] = [rtt.rtt_min_ns, rtt.rtt_avg_ns, rtt.rtt_max_ns].map(time);
+        format!(", round trip {min} at best, {avg} on average, {max} at worst")
+    });
+    format!("   {received} of {sent} answered{times}   (by {by})")
+}
+
+pub(super) fn transfer(duration: Duration) -> String {
+    format!("\n2. TCP, from left to right, for {}", human::span(duration))
+}
+
+pub(super) fn tcp(tcp: Option<&Tcp>) -> String {
+    let Some(Tcp { by, bits_per_sec, retransmits }) = tcp else {
+        return "   ended early".to_owned();
+    };
+    let again = match retransmits {
+        None => String::new(),
+        Some(0) => ", no segment sent twice".to_owned(),
+        Some(count) => format!(", {} segments sent twice", human::count(*count)),
+    };
+    format!("   {} of data arrived{again}   (by {by})", human::bits_per_sec(*bits_per_sec as f64))
+}
+
+/// What was seen.
+pub(super) fn closing(site: &Site, sample: &Sample<Findings>) -> String {
+    let mut text = "\n3. What the ports counted\n".to_owned();
+    let width = sample.ports.iter().map(|port| port.name.len()).max().unwrap_or(0);
+    for port in &sample.ports {
+        text += &format!("   {:width$}  {}\n", port.name, counted(port));
+    }
+    text += &format!("   {}\n\n{}\n", balance(sample), meaning(site.kind));
+    text + CLEAN
+}
+
+const CLEAN: &str = "\
+Nothing is left behind: the networks have no names and end with this program, however it ends.
+Next: `slipring ports` lists your interfaces, `slipring doctor` examines this machine.";
+
+fn counted(port: &PortReport) -> String {
+    let PortReport { rx, tx, drops, .. } = port;
+    let lost = match drops.len() {
+        0 => "none".to_owned(),
+        _ => drops
+            .iter()
+            .map(|(cause, count)| format!("{count} {cause}"))
+            .collect::<Vec<_>>()
+            .join(", "),
+    };
+    let (rx, tx) = (human::count(rx.packets), human::count(tx.packets));
+    format!("received {rx:>8}   sent {tx:>8}   dropped {lost}")
+}
+
+/// Drops of frames that were received count against those sent; the others never came in.
+fn balance(sample: &Sample<Findings>) -> String {
+    let sum = |of: fn(&PortReport) -> u64| sample.ports.iter().map(of).sum::<u64>();
+    let (rx, tx) = (sum(|port| port.rx.packets), sum(|port| port.tx.packets));
+    let dropped = sum(|port| {
+        port.drops.iter().filter(|(cause, _)| cause.starts_with("tx")).map(|(_, count)| count).sum()
+    });
+    match rx.checked_sub(tx + dropped + sample.in_flight) {
+        Some(0) => "Every frame that came in went out again, or is named above.".to_owned(),
+        Some(waiting) => format!("{waiting} frames were still on their way when it ended."),
+        None => "More frames went out than came in: please report this.".to_owned(),
+    }
+}
+
+fn meaning(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Xdp => {
+            "\
+Both ports lie in one region of shared memory, in netmap's rings. AF_XDP puts each frame into
+a buffer of it; forwarding exchanges the numbers of two buffers and copies nothing. The lines
+with `mode=` above say how the kernel was entered: no module, no patched driver."
+        }
+        Kind::Packet => {
+            "\
+AF_PACKET copies each frame out of and into the kernel; between the ports two buffers are
+exchanged. It works on every interface, at a fraction of the speed of xdp: ports."
+        }
+        Kind::Tap => {
+            "\
+Each frame is copied between its TAP device and a ring in shared memory; between the two rings
+only the numbers of two buffers are exchanged."
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use slipring_cli::report::Traffic;
+
+    use super::*;
+    use crate::demo::witness::Rtt;
+
+    fn port(rx: u64, tx: u64, drops: &[(&str, u64)]) -> PortReport {
+        let traffic = |packets| Traffic { packets, bytes: 60 * packets };
+        let drops: BTreeMap<_, _> =
+            drops.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect();
+        PortReport {
+            name: "tap:left".into(),
+            rx: traffic(rx),
+            tx: traffic(tx),
+            drops,
+            ..PortReport::default()
+        }
+    }
+
+    fn sample(ports: Vec<PortReport>) -> Sample<Findings> {
+        Sample {
+            elapsed: Duration::ZERO,
+            ports,
+            in_flight: 1,
+            copies: 0,
+            extra: Findings::default(),
+        }
+    }
+
+    #[test]
+    fn the_balance_counts_drops_on_the_way_out_only() {
+        let even =
+            sample(vec![port(10, 5, &[("rx_ring_full", 9)]), port(6, 8, &[("tx_refused", 2)])]);
+        assert!(balance(&even).starts_with("Every frame"));
+        assert!(balance(&sample(vec![port(10, 5, &[])])).starts_with("4 frames"));
+        assert!(balance(&sample(vec![port(1, 5, &[])])).starts_with("More"));
+    }
+
+    #[test]
+    fn findings_are_told_with_units() {
+        let rtt = Rtt { rtt_min_ns: 21_000, rtt_avg_ns: 30_500, rtt_max_ns: 1_500_000 };
+        let seen = Ping { by: "ping", sent: 5, received: 4, rtt: Some(rtt) };
+        assert_eq!(
+            ping(Some(&seen)),
+            "   4 of 5 answered, round trip 21 us at best, 30.5 us on average, 1.5 ms at worst   (by ping)"
+        );
+        let seen = Tcp { by: "iperf3", bits_per_sec: 2_500_000_000, retransmits: Some(0) };
+        assert_eq!(
+            tcp(Some(&seen)),
+            "   2.5 Gbit/s of data arrived, no segment sent twice   (by iperf3)"
+        );
+        assert_eq!(tcp(None), "   ended early");
+    }
+}
