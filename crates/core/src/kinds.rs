@@ -5,7 +5,8 @@ use std::sync::Arc;
 use slipring_abi::name::{Kind, PortName, Rings};
 use slipring_port::iface::Iface;
 use slipring_port::{
-    Needs, OpenCause, OpenError, OpenOptions, Port, XdpMode, host, null, packet, pcap, pipe, xdp,
+    Needs, OpenCause, OpenError, OpenOptions, Port, XdpMode, host, null, packet, pcap, pipe, tap,
+    xdp,
 };
 use slipring_ring::Region;
 
@@ -116,6 +117,7 @@ impl<'w> Wanted<'w> {
             }
             Kind::Xdp => xdp::needs(shown, ifname, self.queue(), options),
             Kind::Packet => packet::needs(shown, ifname, self.queue(), options),
+            Kind::Tap => Ok(tap::needs(self.pairs(), options)),
             Kind::Pcap => Ok(pcap::needs(options)),
             Kind::Null => Ok(null::needs(self.pairs(), options)),
             _ => Err(self.no_such_kind()),
@@ -129,6 +131,7 @@ impl<'w> Wanted<'w> {
             Kind::Netmap => self.open_best(region),
             Kind::Xdp => xdp::open(shown, ifname, self.queue(), region, options),
             Kind::Packet => packet::open(shown, ifname, self.queue(), region, options),
+            Kind::Tap => tap::open(shown, ifname, self.pairs(), region, options),
             Kind::Pcap => pcap::open(shown, ifname, region, options),
             Kind::Null => null::open(shown, self.pairs(), region, options),
             _ => Err(self.no_such_kind()),
