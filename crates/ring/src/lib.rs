@@ -44,6 +44,8 @@ mod forward;
 mod index;
 mod kern;
 mod mem;
+#[cfg(test)]
+mod models;
 mod pipe;
 mod protocol;
 #[doc(hidden)]

@@ -1,0 +1,267 @@
+//! The protocols under loom: every interleaving and every value that the memory model allows,
+//! within three preemptions. Each also runs with one ordering taken away, and must then fail: a
+//! model that cannot fail proves nothing.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
+use loom::sync::atomic::{AtomicU32, fence};
+use loom::thread;
+
+use crate::bell::{announce, must_ring};
+use crate::index::{SlotIdx, cyclic};
+use crate::protocol::{Peer, Receiver, Sender, Word};
+
+/// Runs `model` over all schedules; panics where it fails.
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// Whether there is a schedule in which `model` fails.
+fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
+    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
+}
+
+/// An index whose orderings can be chosen.
+struct Index {
+    value: AtomicU32,
+    load: Ordering,
+    store: Ordering,
+}
+
+impl Word for Index {
+    fn acquire(&self) -> u32 {
+        self.value.load(self.load)
+    }
+    fn release(&self, value: u32) {
+        self.value.store(value, self.store);
+    }
+    fn take(&self) -> u32 {
+        unreachable!("indices are not taken")
+    }
+    fn full_fence() {
+        unreachable!("indices need no fence")
+    }
+}
+
+/// Orderings of the loads and stores of an index, as `AtomicU32` has them.
+const RIGHT: [Ordering; 2] = [Acquire, Release];
+
+/// One direction of a pipe. Loom watches its slots, and the buffers that they name: an access by
+/// a party that does not own one at that moment is a failure.
+struct Direction {
+    sent: Index,
+    freed: Index,
+    tx: Vec<UnsafeCell<usize>>,
+    rx: Vec<UnsafeCell<usize>>,
+    bufs: Vec<UnsafeCell<usize>>,
+}
+
+impl Direction {
+    fn new(num_slots: usize, [sent, freed]: [[Ordering; 2]; 2]) -> Arc<Self> {
+        let index = |[load, store]: [Ordering; 2]| Index { value: AtomicU32::new(0), load, store };
+        let cells = |first| (0..num_slots).map(|i| UnsafeCell::new(first + i)).collect();
+        // The last buffer is the receiver's own.
+        let bufs = (0..=num_slots).map(|_| UnsafeCell::new(0)).collect();
+        let (sent, freed) = (index(sent), index(freed));
+        Arc::new(Self { sent, freed, tx: cells(0), rx: cells(num_slots), bufs })
+    }
+}
+
+fn get(cell: &UnsafeCell<usize>) -> usize {
+    // SAFETY: loom fails the model if anyone writes it meanwhile.
+    cell.with(|value| unsafe { *value })
+}
+
+fn set(cell: &UnsafeCell<usize>, new: usize) {
+    // SAFETY: loom fails the model if anyone else accesses it meanwhile.
+    cell.with_mut(|value| unsafe { *value = new });
+}
+
+impl Peer for Arc<Direction> {
+    type W = Index;
+
+    fn num_slots(&self) -> u32 {
+        self.tx.len() as u32
+    }
+    fn sent(&self) -> &Index {
+        &self.sent
+    }
+    fn freed(&self) -> &Index {
+        &self.freed
+    }
+    fn hand_over(&self, from: SlotIdx, to: SlotIdx) {
+        for i in cyclic(from, to, self.num_slots()) {
+            set(&self.rx[i as usize], get(&self.tx[i as usize]));
+        }
+    }
+    fn hand_back(&self, from: SlotIdx, to: SlotIdx) {
+        for i in cyclic(from, to, self.num_slots()) {
+            set(&self.tx[i as usize], get(&self.rx[i as usize]));
+        }
+    }
+}
+
+/// Sends frames 1 to `frames`, and reads them in another thread, which keeps each buffer and
+/// returns the one before.
+fn pass_frames(num_slots: usize, frames: usize, orderings: [[Ordering; 2]; 2]) {
+    let direction = Direction::new(num_slots, orderings);
+    let receiver = thread::spawn({
+        let direction = direction.clone();
+        move || receive(&direction, frames)
+    });
+    send(&direction, frames);
+    receiver.join().unwrap();
+}
+
+fn send(direction: &Arc<Direction>, frames: usize) {
+    let n = direction.num_slots();
+    let mut sender = Sender::new(direction.clone()).unwrap();
+    let (mut head, mut tail, mut frame) = (0, n - 1, 0);
+    while frame < frames {
+        while head != tail && frame < frames {
+            frame += 1;
+            set(&direction.bufs[get(&direction.tx[head as usize])], frame);
+            head = (head + 1) % n;
+        }
+        tail = sender.sync(head).unwrap();
+        if head == tail {
+            thread::yield_now();
+        }
+    }
+}
+
+fn receive(direction: &Arc<Direction>, frames: usize) {
+    let n = direction.num_slots();
+    let mut receiver = Receiver::new(direction.clone()).unwrap();
+    let (mut head, mut frame, mut spare) = (0, 0, n as usize);
+    while frame < frames {
+        let tail = receiver.sync(head).unwrap();
+        if head == tail {
+            thread::yield_now();
+        }
+        while head != tail {
+            frame += 1;
+            let buf = get(&direction.rx[head as usize]);
+            assert_eq!(get(&direction.bufs[buf]), frame);
+            set(&direction.rx[head as usize], spare);
+            spare = buf;
+            head = (head + 1) % n;
+        }
+    }
+}
+
+#[test]
+fn frames_and_slots_pass_between_threads_without_a_race() {
+    explore(|| pass_frames(2, 3, [RIGHT; 2]));
+    explore(|| pass_frames(3, 6, [RIGHT; 2]));
+    explore(|| pass_frames(4, 5, [RIGHT; 2]));
+}
+
+#[test]
+fn without_release_or_acquire_of_either_index_slots_are_raced_for() {
+    let weak = [[Acquire, Relaxed], [Relaxed, Release]];
+    for weak in weak {
+        assert!(fails(move || pass_frames(2, 3, [weak, RIGHT])), "sent: {weak:?}");
+        assert!(fails(move || pass_frames(2, 3, [RIGHT, weak])), "freed: {weak:?}");
+    }
+}
+
+/// Fences that a word's `full_fence` may be.
+const FULL: u8 = 0;
+const ACQ_REL: u8 = 1;
+const NONE: u8 = 2;
+
+/// The word that says a party sleeps.
+#[derive(Default)]
+struct Flag<const FENCE: u8>(AtomicU32);
+
+impl<const FENCE: u8> Word for Flag<FENCE> {
+    fn acquire(&self) -> u32 {
+        self.0.load(Acquire)
+    }
+    fn release(&self, value: u32) {
+        self.0.store(value, Release);
+    }
+    fn take(&self) -> u32 {
+        self.0.swap(0, AcqRel)
+    }
+    fn full_fence() {
+        match FENCE {
+            FULL => fence(SeqCst),
+            ACQ_REL => fence(AcqRel),
+            _ => {}
+        }
+    }
+}
+
+/// One thread publishes, another announces its sleep and looks once more: that it sees nothing
+/// and is not rung for must not happen.
+fn wake<const FENCE: u8>(
+    announce: fn(&Flag<FENCE>),
+    must_ring: fn(&Flag<FENCE>) -> bool,
+) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let shared = Arc::new((AtomicU32::new(0), Flag::<FENCE>::default()));
+        let waker = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.0.store(1, Release);
+                must_ring(&shared.1)
+            }
+        });
+        announce(&shared.1);
+        let seen = shared.0.load(Acquire) == 1;
+        let rung = waker.join().unwrap();
+        assert!(seen || rung, "asleep for ever");
+    }
+}
+
+#[test]
+fn whoever_sleeps_has_seen_the_work_or_is_rung_for() {
+    explore(wake::<FULL>(announce, must_ring));
+}
+
+#[test]
+fn with_a_fence_missing_a_party_may_sleep_for_ever() {
+    assert!(fails(wake::<NONE>(announce, must_ring)), "neither");
+    assert!(fails(wake::<ACQ_REL>(announce, must_ring)), "weaker ones");
+    assert!(fails(wake::<FULL>(|flag| flag.release(1), must_ring)), "the sleeper's");
+    let hasty = |flag: &Flag<FULL>| flag.acquire() != 0 && flag.take() != 0;
+    assert!(fails(wake::<FULL>(announce, hasty)), "the waker's");
+}
+
+#[test]
+fn looking_before_the_announcement_is_not_enough() {
+    assert!(fails(|| {
+        let shared = Arc::new((AtomicU32::new(0), Flag::<FULL>::default()));
+        let waker = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.0.store(1, Release);
+                must_ring(&shared.1)
+            }
+        });
+        let seen = shared.0.load(Acquire) == 1;
+        announce(&shared.1);
+        assert!(waker.join().unwrap() || seen);
+    }));
+}
+
+#[test]
+fn of_two_wakers_one_rings() {
+    explore(|| {
+        let sleeping = Arc::new(Flag::<FULL>::default());
+        announce(&*sleeping);
+        let other = thread::spawn({
+            let sleeping = sleeping.clone();
+            move || must_ring(&*sleeping)
+        });
+        let one = must_ring(&*sleeping);
+        assert!(one != other.join().unwrap());
+    });
+}

@@ -1,0 +1,263 @@
+//! Random operations against naive queues: no frame lost, doubled or out of order, every slot
+//! accounted for, and at all times one owner for every buffer.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use slipring_ring::{
+    BufIdx, FrameMut, Pair, PipeEnd, PipePair, Region, Rx, Slot, SlotFlags, Tx, copy, forward,
+};
+use support::{ROOM, SLOTS, all_different, bufs_of, region};
+
+/// A frame's content is its number, and its length follows from it.
+fn write(buf: &mut [u8], number: u64) -> usize {
+    buf[..8].copy_from_slice(&number.to_ne_bytes());
+    8 + (number as usize * 37) % 100
+}
+
+fn read(frame: &FrameMut<'_>) -> u64 {
+    let number = u64::from_ne_bytes(frame.bytes[..8].try_into().unwrap());
+    assert_eq!(frame.bytes.len(), 8 + (number as usize * 37) % 100);
+    number
+}
+
+/// One direction of a pipe, and where its frames should be.
+struct Line {
+    from: PipeEnd,
+    to: PipeEnd,
+    /// Queued, not synced.
+    queued: VecDeque<u64>,
+    /// Sent, not seen by the receiver.
+    sent: VecDeque<u64>,
+    /// Seen by the receiver.
+    received: VecDeque<u64>,
+    /// Slots that the receiver is done with, not synced.
+    done: u32,
+    /// Slots given back, not seen by the sender.
+    freed: u32,
+}
+
+impl Line {
+    fn new(region: &Arc<Region>) -> Self {
+        let PipePair { a, b } = PipePair::create(region, 0, SLOTS).unwrap();
+        let (queued, sent, received) = Default::default();
+        Self { from: a, to: b, queued, sent, received, done: 0, freed: 0 }
+    }
+
+    fn room(&self) -> u32 {
+        let frames = self.queued.len() + self.sent.len() + self.received.len();
+        ROOM - frames as u32 - self.done - self.freed
+    }
+
+    fn tx_sync(&mut self) {
+        assert_eq!(self.from.tx_sync(), Ok(self.queued.len() as u32));
+        self.sent.append(&mut self.queued);
+        self.freed = 0;
+    }
+
+    fn rx_sync(&mut self) {
+        assert_eq!(self.to.rx_sync(), Ok(self.sent.len() as u32));
+        self.received.append(&mut self.sent);
+        self.freed += std::mem::take(&mut self.done);
+    }
+
+    fn receive(&mut self, max: u32) {
+        for frame in self.to.rx.batch(max) {
+            assert_eq!(Some(read(&frame)), self.received.pop_front());
+            self.done += 1;
+        }
+    }
+
+    /// Slots of `received` go to `next`'s queue.
+    fn moved(&mut self, next: &mut Self, slots: u32) {
+        next.queued.extend(self.received.drain(..slots as usize));
+        self.done += slots;
+    }
+
+    /// Buffers that this direction owns: of slots under way those that the rx ring names.
+    fn bufs(&self) -> Vec<BufIdx> {
+        let (tx, rx) = (self.from.tx_kern(), self.to.rx_kern());
+        let mut bufs = bufs_of(tx);
+        for (i, slot) in rx.slots(rx.hwcur(), tx.hwcur()) {
+            bufs[i as usize] = slot.buf;
+        }
+        bufs
+    }
+
+    fn check(&mut self) {
+        assert_eq!(self.from.tx.avail(), self.room());
+        assert_eq!(self.to.rx.avail() as usize, self.received.len());
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Fill(u32),
+    TxSync,
+    RxSync,
+    Receive(u32),
+    Forward(u32),
+    Copy(u32),
+    NextTxSync,
+    NextRxSync,
+    NextReceive(u32),
+    Replace,
+    Exchange(u32, u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let count = || 0..=SLOTS;
+    prop_oneof![
+        3 => count().prop_map(Op::Fill),
+        3 => Just(Op::TxSync),
+        3 => Just(Op::RxSync),
+        1 => count().prop_map(Op::Receive),
+        3 => count().prop_map(Op::Forward),
+        1 => count().prop_map(Op::Copy),
+        2 => Just(Op::NextTxSync),
+        2 => Just(Op::NextRxSync),
+        2 => count().prop_map(Op::NextReceive),
+        1 => Just(Op::Replace),
+        1 => (count(), count()).prop_map(|(i, j)| Op::Exchange(i, j)),
+    ]
+}
+
+fn apply(op: &Op, number: &mut u64, first: &mut Line, next: &mut Line, spare: &mut BufIdx) {
+    match *op {
+        Op::Fill(count) => {
+            let expected = count.min(first.room());
+            let filled = first.from.tx.fill(count, |buf| {
+                first.queued.push_back(*number);
+                let len = write(buf, *number);
+                *number += 1;
+                len
+            });
+            assert_eq!(filled, expected);
+        }
+        Op::TxSync => first.tx_sync(),
+        Op::RxSync => first.rx_sync(),
+        Op::Receive(max) => first.receive(max),
+        Op::Forward(max) | Op::Copy(max) => {
+            let expected = max.min(first.received.len() as u32).min(next.room());
+            let forward = if matches!(op, Op::Copy(_)) { copy } else { forward };
+            assert_eq!(forward(&mut first.to.rx, &mut next.from.tx, max), expected);
+            first.moved(next, expected);
+        }
+        Op::NextTxSync => next.tx_sync(),
+        Op::NextRxSync => next.rx_sync(),
+        Op::NextReceive(max) => next.receive(max),
+        // The receiver keeps the frame's buffer and leaves the spare one.
+        Op::Replace if first.received.is_empty() => {}
+        Op::Replace => {
+            let number = first.received.pop_front().unwrap();
+            *spare = first.to.rx.replace(0, *spare).unwrap();
+            first.to.rx.advance(1);
+            first.done += 1;
+            let mut bytes = [0; 8];
+            first.to.rx.region().copy_out(*spare, &mut bytes);
+            assert_eq!(u64::from_ne_bytes(bytes), number);
+        }
+        Op::Exchange(i, j) => {
+            first.to.rx.exchange(i, j);
+            let (i, j) = (i as usize, j as usize);
+            if i.max(j) < first.received.len() {
+                first.received.swap(i, j);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn two_pipes_in_a_row_are_queues(ops in prop::collection::vec(op(), 1..200)) {
+        let region = region(2048);
+        let (mut first, mut next) = (Line::new(&region), Line::new(&region));
+        let mut spare = region.take_bufs(1).unwrap()[0];
+        let owned = |first: &Line, next: &Line, spare| {
+            let mut bufs = [first.bufs(), next.bufs(), vec![spare]].concat();
+            bufs.sort_unstable();
+            bufs
+        };
+        let before = owned(&first, &next, spare);
+        let mut number = 0;
+        for op in &ops {
+            apply(op, &mut number, &mut first, &mut next, &mut spare);
+            first.check();
+            next.check();
+            prop_assert_eq!(owned(&first, &next, spare), before.clone(), "after {:?}", op);
+        }
+        drop((first, next));
+        region.give_bufs([spare]);
+        prop_assert_eq!(region.free_bufs(), region.num_bufs() - 2);
+    }
+
+    #[test]
+    fn both_halves_of_a_ring_agree(ops in prop::collection::vec((0..5u8, 0..=SLOTS), 1..300)) {
+        let region = region(2048);
+        let Pair { app: mut tx, kern: mut tx_kern } = Pair::<Tx>::create(&region, 0, SLOTS).unwrap();
+        let Pair { app: mut rx, kern: mut rx_kern } = Pair::<Rx>::create(&region, 0, SLOTS).unwrap();
+        let (mut queued, mut received) = (VecDeque::new(), VecDeque::new());
+        // Frames that the driver has taken but not completed; slots it may fill.
+        let (mut taken, mut fillable) = (0, ROOM);
+        let (mut number, mut returned) = (0u64, 0);
+        for (op, count) in ops {
+            match op {
+                0 => {
+                    let room = ROOM - queued.len() as u32 - taken;
+                    let filled = tx.fill(count, |buf| {
+                        queued.push_back(number);
+                        let len = write(buf, number);
+                        number += 1;
+                        len
+                    });
+                    prop_assert_eq!(filled, count.min(room));
+                }
+                // The driver takes frames and delivers them at once.
+                1 => {
+                    let head = tx_kern.released().unwrap();
+                    prop_assert_eq!(tx_kern.pending(head) as usize, queued.len());
+                    let moved = count.min(queued.len() as u32).min(fillable);
+                    for _ in 0..moved {
+                        let (from, to) = (tx_kern.hwcur(), rx_kern.hwtail());
+                        let (frame, free) = (tx_kern.slot(from), rx_kern.slot(to));
+                        let flags = SlotFlags::BUF_CHANGED;
+                        rx_kern.set_slot(to, Slot { flags, ..frame });
+                        tx_kern.set_slot(from, Slot { flags, ..free });
+                        tx_kern.done_to(tx_kern.next(from));
+                        rx_kern.set_tail(rx_kern.next(to));
+                    }
+                    received.extend(queued.drain(..moved as usize));
+                    taken += moved;
+                    fillable -= moved;
+                }
+                2 => {
+                    let done = count.min(taken);
+                    tx_kern.set_tail(tx_kern.add(tx_kern.hwtail(), done));
+                    taken -= done;
+                }
+                3 => {
+                    let head = rx_kern.released().unwrap();
+                    prop_assert_eq!(rx_kern.pending(head), returned);
+                    rx_kern.done_to(head);
+                    fillable += std::mem::take(&mut returned);
+                    prop_assert_eq!(rx_kern.room(), fillable);
+                }
+                _ => {
+                    for frame in rx.batch(count) {
+                        prop_assert_eq!(Some(read(&frame)), received.pop_front());
+                        returned += 1;
+                    }
+                }
+            }
+            prop_assert_eq!(tx.avail(), ROOM - queued.len() as u32 - taken);
+            prop_assert_eq!(rx.avail() as usize, received.len());
+            prop_assert!(all_different(&[bufs_of(&tx_kern), bufs_of(&rx_kern)].concat()));
+        }
+    }
+}
