@@ -1,0 +1,92 @@
+# Everything a person does with the tree. `make help` lists it.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# LINKS=1 also installs the classic names bare: pkt-gen, bridge (iproute2 has one too), ...
+LINKS   ?= 0
+SOAK_SECONDS ?= 600
+FUZZ_SECONDS ?= 60
+FUZZ_RUNS    ?= 1000000
+
+# Where cargo builds, and what it builds there.
+TARGET  := $(or $(CARGO_TARGET_DIR),target)
+BINARY  := $(TARGET)/release/slipring
+BIN     := $(DESTDIR)$(PREFIX)/bin
+SHARE   := $(DESTDIR)$(PREFIX)/share
+MAN     := $(SHARE)/man/man1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench bench-gate soak fuzz lint fmt clippy tree docs release dist install clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: ## see packets move: two namespaces, joined by slipring; no NIC needed
+	@scripts/setup.sh demo
+	@$(MAKE) --no-print-directory release
+	@$(BINARY) demo $(ARGS)
+
+test: ## run every test; the last line counts passed, failed and skipped
+	@scripts/setup.sh test
+	@scripts/test.sh $(ARGS)
+
+bench: ## measure beside the floors and the peers; docs/benchmarks.md says how to read it
+	@scripts/setup.sh bench
+	@$(MAKE) --no-print-directory release
+	@mkdir -p $(TARGET)/bench
+	@for source in bench/*.c; do \
+		cc -O2 -o "$(TARGET)/bench/$$(basename "$$source" .c)" "$$source" || exit 1; \
+	done
+	@SLIPRING_BENCH_DIR=$(TARGET)/bench $(BINARY) bench $(ARGS)
+
+bench-gate: ## count the instructions of the hot loops, which no busy machine blurs
+	@scripts/setup.sh gate
+	@scripts/bench-gate.sh
+
+soak: ## gen, bridge, gen for SOAK_SECONDS (600): nothing lost, counters balance to the packet
+	@scripts/setup.sh test
+	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
+		cargo test --release -q -p slipring --test soak -- --ignored --nocapture
+
+fuzz: ## fuzz each target for FUZZ_SECONDS (60) or FUZZ_RUNS, whichever ends first
+	@scripts/setup.sh fuzz
+	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_RUNS)
+
+lint: fmt clippy tree docs ## every check that runs no test
+
+fmt: ## check the form of the sources
+	cargo fmt --all --check
+
+clippy: ## check them by clippy, tests included
+	cargo clippy --workspace --all-targets -- -D warnings
+
+tree: ## check layers, no_std, unsafe budget and sizes
+	cargo xtask all
+
+docs: ## build the documentation of the code, without a warning
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+release: ## build the binary
+	@cargo build --release -q -p slipring
+
+dist: release ## make manual pages and completions below the target directory
+	@rm -rf $(TARGET)/dist && mkdir -p $(TARGET)/dist/man
+	@$(BINARY) man $(TARGET)/dist/man
+	@for shell in bash zsh fish elvish powershell; do \
+		$(BINARY) completions $$shell > $(TARGET)/dist/slipring.$$shell || exit 1; \
+	done
+
+install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, completions
+	install -D -m 755 $(BINARY) $(BIN)/slipring
+	@for name in $$($(BINARY) names); do \
+		ln -sf slipring $(BIN)/slipring-$$name; \
+		[ "$(LINKS)" = 0 ] || ln -sf slipring $(BIN)/$$name; \
+	done
+	install -d $(MAN)
+	install -m 644 $(TARGET)/dist/man/*.1 $(MAN)
+	install -D -m 644 $(TARGET)/dist/slipring.bash $(SHARE)/bash-completion/completions/slipring
+	install -D -m 644 $(TARGET)/dist/slipring.zsh $(SHARE)/zsh/site-functions/_slipring
+	install -D -m 644 $(TARGET)/dist/slipring.fish $(SHARE)/fish/vendor_completions.d/slipring.fish
+
+clean: ## remove what was built
+	cargo clean

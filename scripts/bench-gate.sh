@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Counts the instructions of the hot loops under valgrind: every bench target called `gate`.
+# The limits stand in the benches themselves, so a fresh clone can fail.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+
+gates=$(grep -l '^name = "gate"' crates/*/Cargo.toml || true)
+if [ -z "$gates" ]; then
+    echo "bench-gate: no crate has a bench called gate" >&2
+    exit 1
+fi
+
+# The runner must be of the version that the benches were built against.
+version=$(awk '/^name = "gungraun"$/ { getline; gsub(/[^0-9.]/, ""); print }' Cargo.lock)
+if [ "$(gungraun-runner --version 2> /dev/null | grep -oE '[0-9.]+$')" != "$version" ]; then
+    cargo install -q gungraun-runner --version "$version" --locked
+fi
+
+for gate in $gates; do
+    cargo bench -q --manifest-path "$gate" --bench gate
+done

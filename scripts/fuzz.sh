@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Fuzzes each target for a bounded time and number of runs: fuzz.sh SECONDS RUNS
+# No sanitizer (-s none), so that the stable toolchain serves: the targets are safe Rust, and a
+# panic or a wrong answer is what they look for.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+
+if [ ! -d fuzz ]; then
+    echo "fuzz: there are no targets" >&2
+    exit 1
+fi
+command -v cargo-fuzz > /dev/null || cargo install -q cargo-fuzz --locked
+
+for target in $(cargo fuzz list); do
+    echo "fuzz: $target"
+    log=$(mktemp)
+    if ! cargo fuzz run -s none "$target" -- \
+        -runs="$2" -max_total_time="$1" -print_final_stats=1 > "$log" 2>&1; then
+        tail -n 60 "$log"
+        exit 1
+    fi
+    grep -E 'number_of_executed_units|^Done' "$log" || true
+    rm -f "$log"
+done

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Sees to the programs that a make target runs: setup.sh demo|test|bench|gate|fuzz
+# Installs missing Debian packages when it is root, else says what to run. Quick when all is there.
+set -euo pipefail
+
+readonly RUST_MINOR=95
+
+# What each target runs, and the Debian package that has it.
+readonly BUILD="cc:gcc"
+readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
+case "${1:?}" in
+    demo)  wanted="$BUILD $NET" ;;
+    test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool" ;;
+    bench) wanted="$BUILD ip:iproute2" ;;
+    gate)  wanted="$BUILD valgrind:valgrind" ;;
+    fuzz)  wanted="$BUILD c++:g++" ;;
+    *)     echo "setup.sh: no target $1" >&2; exit 2 ;;
+esac
+
+# Ordinary users lack the directories of ip and ethtool in PATH, but may run what is there.
+PATH="$PATH:/usr/sbin:/sbin"
+
+missing=()
+for pair in $wanted; do
+    command -v "${pair%%:*}" > /dev/null || missing+=("${pair##*:}")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
+        echo "setup: these packages are missing: ${missing[*]}" >&2
+        echo "  on Debian, run: sudo apt-get install ${missing[*]}" >&2
+        # The demo says itself what it cannot show without them; the linker it cannot do without.
+        if [ "$1" != demo ] || ! command -v cc > /dev/null; then exit 3; fi
+        missing=()
+    fi
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "setup: installing ${missing[*]}" >&2
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+fi
+
+if ! command -v cargo > /dev/null; then
+    echo "setup: Rust is missing; install it as https://rustup.rs says, then run this again" >&2
+    exit 3
+fi
+version=$(rustc --version)
+minor=${version#rustc 1.}
+if [ "${minor%%.*}" -lt $RUST_MINOR ]; then
+    echo "setup: $version is older than 1.$RUST_MINOR; run: rustup update stable" >&2
+    exit 3
+fi

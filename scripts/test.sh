@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Runs every test and counts: test.sh [CARGO-TEST-FLAGS], such as -p slipring-ring
+#
+# A test that cannot run on this machine prints a line `skipped: why` and returns; the harness
+# calls that passed, so the lines are counted here. With SLIPRING_NO_SKIP=1 a skip whose reason no
+# line of .ci/may-skip matches is a failure: on such a machine everything else can run.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+export PATH="$PATH:/usr/sbin:/sbin"
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target"
+log=$target/test.log
+
+# The whole of it goes to the log; the eye gets the summary lines and all that went wrong.
+cargo test --no-fail-fast "${@:---workspace}" -- --show-output 2>&1 | tee "$log" | awk '
+    /^failures:$/ { failing = 1 }
+    /^successes:$/ { failing = 0 }
+    failing || /^ +(Running|Doc-tests|Compiling slipring)/ || /^(error|warning)/ || /skipped: / ||
+        /^test .*FAILED$/ || /panicked at/ { print }
+    /^test result:/ { if (!failing) print; failing = 0 }
+    { fflush() }'
+status=${PIPESTATUS[0]}
+
+sum() { grep -oE "[0-9]+ $1" "$log.results" | awk '{ n += $1 } END { print n + 0 }'; }
+grep '^test result:' "$log" > "$log.results"
+skips=$(grep -oE 'skipped: .*' "$log" | sort -u)
+skipped=$(grep -cE 'skipped: ' "$log")
+passed=$(($(sum passed) - skipped))
+failed=$(sum failed)
+
+if [ "$skipped" -gt 0 ]; then
+    printf '\n%s\n' "$skips"
+    if [ "${SLIPRING_NO_SKIP:-0}" = 1 ]; then
+        allowed=$(grep -vE '^(#|$)' .ci/may-skip)
+        wrong=$(grep -vE -f <(printf '%s\n' "${allowed:-^$}") <<< "$skips")
+        if [ -n "$wrong" ]; then
+            printf 'These can run here and must not skip:\n%s\n' "$wrong"
+            failed=$((failed + $(wc -l <<< "$wrong")))
+            skipped=$((skipped - $(wc -l <<< "$wrong")))
+            status=1
+        fi
+    fi
+fi
+if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
+    echo "cargo test did not get through: see the errors above, and $log"
+    failed=1
+fi
+echo
+echo "$passed passed, $failed failed, $skipped skipped"
+exit "$status"
