@@ -271,6 +271,15 @@ fn refusals_say_what_to_do() {
     let (error, _) = refusal(Some(1), &best);
     assert_eq!(error, "cannot open xdp:va: queue 1 of `va` is in use by this process");
     drop(one);
+    let pass = here.run(|| {
+        let (pass, flags) = ([mov_imm(Reg::R0, 2), exit()], ProgramFlags::default());
+        let program = Program::load(ProgramKind::Xdp, "other", &pass, flags).unwrap();
+        let ifindex = Iface::find("va").unwrap().index;
+        program.attach(ifindex, Attach::Xdp, LinkFlags::XdpNative).unwrap()
+    });
+    let (error, _) = refusal(Some(0), &best);
+    assert_eq!(error, "cannot open xdp:va: queue 0 of `va` is in use by this process");
+    drop(pass);
     here.ip("link set va down");
     let (error, help) = refusal(None, &best);
     assert_eq!(error, "cannot open xdp:va: interface `va` is down");

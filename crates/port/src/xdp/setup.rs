@@ -142,7 +142,7 @@ impl Attempt<'_> {
             Some(libc::EBUSY | libc::EEXIST) => Err(OpenCause::Busy {
                 ifname: self.iface.name.clone(),
                 queue: self.queues[0],
-                by: Some("another XDP program".into()),
+                by: owner::of_program(self.iface.index).or(Some("another XDP program".into())),
             }
             .into()),
             _ => Err(Failure::Refused(last, None)),
@@ -198,7 +198,7 @@ impl Attempt<'_> {
         let ifname = self.iface.name.clone();
         Failure::Fatal(match error.raw_os_error() {
             Some(libc::EBUSY) => OpenCause::Busy {
-                by: owner::of_queue(self.iface.index, queue),
+                by: owner::of_program(self.iface.index),
                 ifname,
                 queue,
             },
