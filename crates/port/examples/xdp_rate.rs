@@ -75,25 +75,36 @@ impl Lab {
         let _drop = attach("vb", &[mov_imm(Reg::R0, XDP_DROP), exit()]);
         let mut port = self.open("va", &self.region());
         let frame = self.frame();
-        let rates = measure(&mut port, |port| {
-            let queue = &mut port.queues[0];
-            queue.rings().tx.fill(BATCH, |buf| {
-                buf[..frame.len()].copy_from_slice(&frame);
-                frame.len()
-            });
-            queue.tx_sync().unwrap();
-        }, |port| port.stats().tx.packets);
+        let rates = measure(
+            &mut port,
+            |port| {
+                let queue = &mut port.queues[0];
+                queue.rings().tx.fill(BATCH, |buf| {
+                    buf[..frame.len()].copy_from_slice(&frame);
+                    frame.len()
+                });
+                queue.tx_sync().unwrap();
+            },
+            |port| port.stats().tx.packets,
+        );
         (port, rates)
     }
 
     fn rx(&self) -> (Port, Vec<f64>) {
         let mut port = self.open("vb", &self.region());
-        let rates = generating("va", self.frame(), || measure(&mut port, |port| {
-            let queue = &mut port.queues[0];
-            queue.rx_sync().unwrap();
-            let sum: usize = queue.rings().rx.batch(BATCH).map(|frame| frame.bytes[0] as usize).sum();
-            std::hint::black_box(sum);
-        }, |port| port.stats().rx.packets));
+        let rates = generating("va", self.frame(), || {
+            measure(
+                &mut port,
+                |port| {
+                    let queue = &mut port.queues[0];
+                    queue.rx_sync().unwrap();
+                    let sum: usize =
+                        queue.rings().rx.batch(BATCH).map(|frame| frame.bytes[0] as usize).sum();
+                    std::hint::black_box(sum);
+                },
+                |port| port.stats().rx.packets,
+            )
+        });
         (port, rates)
     }
 
@@ -102,9 +113,13 @@ impl Lab {
         let region = self.region();
         let (mut from, mut to) = (self.open("vb", &region), self.open("vc", &region));
         let rates = generating("va", self.frame(), || {
-            measure(&mut to, |to| {
-                forward(&mut from, to, BATCH).unwrap();
-            }, |to| to.stats().tx.packets)
+            measure(
+                &mut to,
+                |to| {
+                    forward(&mut from, to, BATCH).unwrap();
+                },
+                |to| to.stats().tx.packets,
+            )
         });
         (to, rates)
     }
@@ -115,7 +130,11 @@ impl Lab {
     }
 }
 
-fn measure(port: &mut Port, mut work: impl FnMut(&mut Port), count: impl Fn(&mut Port) -> u64) -> Vec<f64> {
+fn measure(
+    port: &mut Port,
+    mut work: impl FnMut(&mut Port),
+    count: impl Fn(&mut Port) -> u64,
+) -> Vec<f64> {
     (0..6)
         .map(|_| {
             let (start, before) = (now(), count(port));

@@ -13,7 +13,8 @@ use slipring_port::bpf::insn::{Helper, Reg, call, exit, mov_imm};
 use slipring_port::bpf::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind};
 use slipring_port::iface::Iface;
 use slipring_port::{
-    DropCause, Interest, OpenOptions, Patience, Port, Queue, RunCause, RunError, Waiter, Woken, XdpMode, xdp,
+    DropCause, Interest, OpenOptions, Patience, Port, Queue, RunCause, RunError, Waiter, Woken,
+    XdpMode, xdp,
 };
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags, forward};
 
@@ -142,7 +143,8 @@ fn frames_arrive_whole_and_in_order() {
         assert_eq!(a.info.mode.get("host"), Some("detached"));
         let mut expected = 0;
         for round in 0..50 {
-            let sent: Vec<_> = (0..100).map(|i| frame(round * 100 + i, 60 + i as usize * 14)).collect();
+            let sent: Vec<_> =
+                (0..100).map(|i| frame(round * 100 + i, 60 + i as usize * 14)).collect();
             send_all(&mut *a.queues[0], &sent);
             let got = receive_n(&mut *b.queues[0], sent.len());
             assert_eq!(got, sent, "{mode:?} round {round}");
@@ -412,8 +414,12 @@ fn unfinished_checksums_of_the_peer_s_stack_are_completed() {
             assert!(checksums_hold(&frame), "{mode:?}, UDP of {len} bytes");
         }
         let connecting = there.run(|| {
-            std::thread::spawn(|| std::net::TcpStream::connect_timeout(
-                &"10.0.0.1:9000".parse().unwrap(), Duration::from_millis(1)))
+            std::thread::spawn(|| {
+                std::net::TcpStream::connect_timeout(
+                    &"10.0.0.1:9000".parse().unwrap(),
+                    Duration::from_millis(1),
+                )
+            })
         });
         let syn = receive(&mut *port.queues[0]).remove(0);
         assert_eq!(syn[23], 6, "a TCP segment");
@@ -491,8 +497,7 @@ fn completions_out_of_order_lose_no_buffer_and_repeat_none() {
     here.ip("link set va mtu 1000");
     let (mut sent, mut swapped, mut got) = (0, 0, 0);
     for _ in 0..300 {
-        let batch: Vec<_> =
-            (0..32).map(|i| frame(i, if i % 8 == 3 { 1400 } else { 64 })).collect();
+        let batch: Vec<_> = (0..32).map(|i| frame(i, if i % 8 == 3 { 1400 } else { 64 })).collect();
         send_all(&mut *a.queues[0], &batch);
         sent += batch.len() as u64;
         settle(&mut *a.queues[0]);

@@ -9,8 +9,11 @@
 //! Ports therefore go on receiving and sending while the host neither sees nor sends anything.
 //! Programs hang on links: they go when the process does, however it ends.
 
+use std::io;
+use std::os::fd::BorrowedFd;
+
 use super::insn::{Helper, Insn, Reg, Width, call, exit, jeq32_imm, load, mov_imm, store_imm};
-use super::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind, refused};
+use super::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind, refused, sys};
 use crate::error::OpenCause;
 
 /// `skb->mark` of frames that a detached interface lets through to the host. The mark is taken
@@ -75,6 +78,14 @@ fn attach(
         },
         _ => refused("attach a BPF program", source),
     })
+}
+
+/// Lets what a socket sends through the stack leave a detached interface.
+///
+/// # Errors
+/// The kernel's, mostly for want of CAP_NET_RAW or CAP_NET_ADMIN.
+pub fn mark_for_wire(socket: BorrowedFd<'_>) -> io::Result<()> {
+    sys::set_mark(socket, TO_WIRE_MARK)
 }
 
 /// An interface that the host neither receives from nor sends on, until this is dropped.

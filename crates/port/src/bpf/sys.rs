@@ -1,4 +1,4 @@
-//! The bpf(2) system call.
+//! The bpf(2) system call, and the mark that programs look at.
 //!
 //! `union bpf_attr` is passed as one structure per command. The kernel takes a shorter one for
 //! zero-padded, and ignores bytes that it does not know when they are zero.
@@ -260,4 +260,12 @@ pub(super) fn run_live_frames(
     // SAFETY: `data_in` leads to `data_size_in` live bytes, which are only read; nothing is to
     // be written out.
     unsafe { bpf(&mut attr) }.map(drop)
+}
+
+/// Sets the mark of everything that a socket sends.
+pub(super) fn set_mark(socket: BorrowedFd<'_>, mark: u32) -> io::Result<()> {
+    let (fd, value) = (socket.as_raw_fd(), (&raw const mark).cast());
+    // SAFETY: `value` leads to 4 live bytes, which the kernel only reads.
+    let rc = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_MARK, value, 4) };
+    if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

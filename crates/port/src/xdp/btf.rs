@@ -67,10 +67,25 @@ mod tests {
     fn blob() -> Vec<u8> {
         let names = b"\0int\0pair\0first\0second\0";
         let words: [u32; 3 + 1 + 3 + 6 + 3 + 3] = [
-            1, 1 << 24, 4, 32, // int
-            5, 4 << 24 | 2, 8, 0, 1, 0, 0, 1, 32, // struct with two members
-            10, 12 << 24, 1, // func
-            16, 12 << 24, 1, // func
+            1,
+            1 << 24,
+            4,
+            32, // int
+            5,
+            4 << 24 | 2,
+            8,
+            0,
+            1,
+            0,
+            0,
+            1,
+            32, // struct with two members
+            10,
+            12 << 24,
+            1, // func
+            16,
+            12 << 24,
+            1, // func
         ];
         let mut btf = MAGIC.to_le_bytes().to_vec();
         btf.extend([1, 0]);

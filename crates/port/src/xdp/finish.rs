@@ -8,9 +8,9 @@
 //! A UDP super-frame (USO) does not say how long its datagrams are: it is dropped and counted. One
 //! that fits the MTU as a whole looks like an ordinary frame and is passed on as one datagram.
 
-use slipring_wire::offload::{Gso, GsoKind, Segmenter, complete_partial};
 use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
+use slipring_wire::offload::{Gso, GsoKind, Segmenter, complete_partial};
 use slipring_wire::view::IpVersion;
 
 /// Ethernet header and two tags.

@@ -141,7 +141,9 @@ impl Posted {
     pub(super) fn drain(&mut self) -> impl Iterator<Item = BufIdx> + '_ {
         self.bits.iter_mut().enumerate().flat_map(|(i, word)| {
             let bits = std::mem::take(word);
-            (0..64).filter(move |bit| bits >> bit & 1 != 0).map(move |bit| BufIdx(i as u32 * 64 + bit))
+            (0..64)
+                .filter(move |bit| bits >> bit & 1 != 0)
+                .map(move |bit| BufIdx(i as u32 * 64 + bit))
         })
     }
 }

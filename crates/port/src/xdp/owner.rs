@@ -40,7 +40,9 @@ mod tests {
     #[test]
     fn only_an_xdp_link_to_the_interface_counts() {
         let info = |kind, index| {
-            format!("pos:\t0\nflags:\t02000000\nlink_type:\t{kind}\nlink_id:\t7\nifindex:\t{index}\n")
+            format!(
+                "pos:\t0\nflags:\t02000000\nlink_type:\t{kind}\nlink_id:\t7\nifindex:\t{index}\n"
+            )
         };
         assert!(says_link_to(&info("xdp", 3), 3));
         assert!(!says_link_to(&info("xdp", 33), 3));

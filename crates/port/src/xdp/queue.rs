@@ -63,8 +63,7 @@ impl XdpQueue {
     pub(super) fn start(name: &str, mut socket: Socket, parts: Parts, busy_poll: bool) -> Self {
         let Parts { tx, rx, reserve, finisher, limits, device } = parts;
         let counters = Arc::<Counters>::default();
-        let rx_side =
-            RxSide::start(rx.kern, &mut socket.rx, reserve, finisher, counters.clone());
+        let rx_side = RxSide::start(rx.kern, &mut socket.rx, reserve, finisher, counters.clone());
         Self {
             tx_side: TxSide::new(tx.kern, limits, counters.clone()),
             rx_side,

@@ -72,7 +72,6 @@ impl<const W: usize> Producer<W> {
     pub(super) fn needs_wakeup(&self) -> bool {
         self.ring.needs_wakeup()
     }
-
 }
 
 /// A ring that the kernel writes and we read: completion and RX.

@@ -306,7 +306,6 @@ impl RxSide {
         ends.fill.publish();
         self.counters.dropped(cause, 1);
     }
-
 }
 
 impl Drop for RxSide {

@@ -197,19 +197,15 @@ impl Attempt<'_> {
     fn failure(&self, error: io::Error, queue: u32) -> Failure {
         let ifname = self.iface.name.clone();
         Failure::Fatal(match error.raw_os_error() {
-            Some(libc::EBUSY) => OpenCause::Busy {
-                by: owner::of_program(self.iface.index),
-                ifname,
-                queue,
-            },
+            Some(libc::EBUSY) => {
+                OpenCause::Busy { by: owner::of_program(self.iface.index), ifname, queue }
+            }
             Some(libc::EPERM | libc::EACCES) => OpenCause::Privilege {
                 what: "open an AF_XDP socket",
                 capabilities: "cap_net_admin,cap_bpf,cap_net_raw",
                 source: error,
             },
-            Some(libc::ENOBUFS) => {
-                OpenCause::LockedMemory { bytes: self.region.buf_area_len() }
-            }
+            Some(libc::ENOBUFS) => OpenCause::LockedMemory { bytes: self.region.buf_area_len() },
             Some(libc::EAFNOSUPPORT) => OpenCause::Unsupported {
                 what: "AF_XDP".into(),
                 needs: "a kernel with CONFIG_XDP_SOCKETS",

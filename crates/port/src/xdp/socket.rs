@@ -136,10 +136,7 @@ impl Socket {
     fn new(Unbound { fd, rings }: Unbound) -> io::Result<Self> {
         Ok(Self {
             rx: RxEnds { fill: Producer::new(rings.fill), rx: Consumer::new(rings.rx) },
-            tx: TxEnds {
-                tx: Producer::new(rings.tx),
-                completion: Consumer::new(rings.completion),
-            },
+            tx: TxEnds { tx: Producer::new(rings.tx), completion: Consumer::new(rings.completion) },
             wait: WaitPoints::new(&fd)?,
             zero_copy: sys::is_zero_copy(fd.as_fd())?,
             fd,

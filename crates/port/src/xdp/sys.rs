@@ -39,9 +39,8 @@ unsafe fn get<T>(socket: BorrowedFd<'_>, option: c_int, mut value: T) -> io::Res
     let mut len = size_of::<T>() as u32;
     let at: *mut c_void = (&raw mut value).cast();
     // SAFETY: `at` leads to `len` live, exclusive bytes; the kernel writes no more than that.
-    let rc = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, at, &raw mut len)
-    };
+    let rc =
+        unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, at, &raw mut len) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
@@ -126,8 +125,7 @@ pub(super) fn bind(
 /// Whether the socket works without copying.
 pub(super) fn is_zero_copy(socket: BorrowedFd<'_>) -> io::Result<bool> {
     // SAFETY: plain integers.
-    let options =
-        unsafe { get(socket, libc::XDP_OPTIONS, libc::xdp_options { flags: 0 }) }?;
+    let options = unsafe { get(socket, libc::XDP_OPTIONS, libc::xdp_options { flags: 0 }) }?;
     Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 

@@ -68,16 +68,7 @@ impl TxSide {
         let flight = InFlight::new(ring.region().num_bufs());
         let tail = ring.hwtail();
         let sent = Traffic::default();
-        Self {
-            ring,
-            layout,
-            flight,
-            limits,
-            tail,
-            packets_out: 0,
-            sent,
-            counters,
-        }
+        Self { ring, layout, flight, limits, tail, packets_out: 0, sent, counters }
     }
 
     /// Sends what was released; frees what has left.
@@ -151,12 +142,7 @@ impl TxSide {
     /// Sends or drops the packet at `at`, whatever is special about it. The slot after it, or
     /// `None` when the TX ring has no room for it.
     #[cold]
-    fn submit_chain(
-        &mut self,
-        ends: &mut TxEnds,
-        at: SlotIdx,
-        head: SlotIdx,
-    ) -> Option<SlotIdx> {
+    fn submit_chain(&mut self, ends: &mut TxEnds, at: SlotIdx, head: SlotIdx) -> Option<SlotIdx> {
         let (chain, complete) = self.chain(at, head);
         match self.judge(chain, complete) {
             Err(cause) => self.drop_chain(chain, cause),
@@ -168,8 +154,7 @@ impl TxSide {
 
     /// The packet that begins at `at`, and whether its end is there.
     fn chain(&self, at: SlotIdx, head: SlotIdx) -> (Chain, bool) {
-        let last =
-            self.ring.slots(at, head).find(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
+        let last = self.ring.slots(at, head).find(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
         let to = last.map_or(head, |(i, _)| self.ring.next(i));
         (Chain { from: at, to }, last.is_some())
     }
@@ -328,7 +313,6 @@ impl TxSide {
             self.flight.refuse(self.layout.owner(address));
         }
     }
-
 }
 
 impl Drop for TxSide {

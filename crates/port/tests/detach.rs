@@ -1,0 +1,128 @@
+//! Taking an interface from the host, and leading the host's side elsewhere.
+#![allow(clippy::unwrap_used)]
+
+mod netns;
+
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use netns::Namespace;
+use slipring_port::bpf::host::{detach, mark_for_wire};
+use slipring_port::iface::{Feature, Iface, promiscuous};
+use slipring_port::{Interest, OpenOptions, Patience, Waiter, host, xdp};
+use slipring_ring::{Geometry, HugePages, Region};
+
+/// Two stacks with addresses 10.0.0.1 on `va` and 10.0.0.2 on `vb`, which know each other.
+fn stacks() -> Option<(Namespace, Namespace)> {
+    let (here, there) = (Namespace::new()?, Namespace::new()?);
+    here.veth("va", &there, "vb", "");
+    for (netns, ifname, own, other) in [(&here, "va", 1, 2), (&there, "vb", 2, 1)] {
+        netns.ip(&format!("link set {ifname} address 02:00:00:00:00:0{own}"));
+        netns.ip(&format!("addr add 10.0.0.{own}/24 dev {ifname}"));
+        netns.ip(&format!("neigh add 10.0.0.{other} lladdr 02:00:00:00:00:0{other} dev {ifname}"));
+    }
+    Some((here, there))
+}
+
+fn socket(netns: &Namespace, own: u8, other: u8) -> UdpSocket {
+    netns.run(move || {
+        let socket = UdpSocket::bind((format!("10.0.0.{own}"), 9000)).unwrap();
+        socket.connect((format!("10.0.0.{other}"), 9000)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket
+    })
+}
+
+/// A datagram that may be refused on the way.
+fn say(socket: &UdpSocket, word: u8) {
+    let _ = socket.send(&[word]);
+}
+
+fn hear(socket: &UdpSocket) -> u8 {
+    let mut word = [0];
+    socket.recv(&mut word).unwrap();
+    word[0]
+}
+
+#[test]
+fn a_detached_host_neither_hears_nor_speaks_until_it_is_back() {
+    let Some((here, there)) = stacks() else { return };
+    let (a, b) = (socket(&here, 1, 2), socket(&there, 2, 1));
+    let detached = here.run(|| detach(Iface::find("va").unwrap().index).unwrap());
+    say(&a, 1);
+    say(&b, 2);
+    mark_for_wire(a.as_fd()).unwrap();
+    say(&a, 3);
+    assert_eq!(hear(&b), 3, "a marked frame leaves, an unmarked one does not");
+    drop(detached);
+    say(&b, 4);
+    assert_eq!(hear(&a), 4, "what came meanwhile is gone");
+}
+
+#[test]
+fn the_host_s_side_is_a_port() {
+    let Some((here, there)) = stacks() else { return };
+    let (a, b) = (socket(&here, 1, 2), socket(&there, 2, 1));
+    let (mut wire, mut stack) = here.run(|| {
+        let region = Region::create(Geometry::default(), HugePages::Never).unwrap();
+        let options = OpenOptions { slots: 256, ..OpenOptions::default() };
+        let wire = xdp::open("xdp:va", "va", None, &region, &options).unwrap();
+        (wire, host::open("netmap:va^", "va", &region, &options).unwrap())
+    });
+    say(&a, 1);
+    say(&b, 2);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let bridge = std::thread::spawn(move || {
+        let mut waiter = Waiter::for_ports([&wire, &stack], Patience::default()).unwrap();
+        while !stopped.load(Ordering::Relaxed) {
+            let nap = Some(Duration::from_millis(20));
+            waiter.wait_ports(&mut [&mut wire, &mut stack], Interest::RX, nap).unwrap();
+            slipring_port::forward(&mut wire, &mut stack, 256).unwrap();
+            slipring_port::forward(&mut stack, &mut wire, 256).unwrap();
+        }
+    });
+    assert_eq!((hear(&a), hear(&b)), (2, 1), "both waited in the rings");
+    let report = here.command("ping", "-c 5 -i 0.01 -W 10 10.0.0.2");
+    assert!(report.contains("5 packets transmitted, 5 received"), "{report}");
+    stop.store(true, Ordering::Relaxed);
+    bridge.join().unwrap();
+    say(&a, 3);
+    assert_eq!(hear(&b), 3, "the interface is the host's again");
+}
+
+#[test]
+fn what_an_interface_was_switched_to_is_put_back() {
+    let Some((here, there)) = stacks() else { return };
+    there.run(|| {
+        let iface = Iface::find("vb").unwrap();
+        assert_eq!((iface.driver.as_str(), iface.mac[5], iface.up), ("veth", 2, true));
+        let was = iface.feature(Feature::Gro).unwrap();
+        let guard = iface.with_features(&[(Feature::Gro, !was)]);
+        assert_eq!((iface.feature(Feature::Gro).unwrap(), guard.refused()), (!was, &[][..]));
+        drop(guard);
+        assert_eq!(iface.feature(Feature::Gro).unwrap(), was);
+    });
+    let details = || here.command("ip", "-d link show va");
+    let guard = here.run(|| promiscuous(Iface::find("va").unwrap().index).unwrap());
+    assert!(details().contains("promiscuity 1"), "{}", details());
+    drop(guard);
+    assert!(details().contains("promiscuity 0"), "{}", details());
+}
+
+#[test]
+fn the_default_route_is_found_in_the_thread_s_own_namespace() {
+    let Some((here, _there)) = stacks() else { return };
+    assert!(!here.run(|| Iface::find("va").unwrap().default_route()));
+    here.ip("route add default via 10.0.0.2");
+    assert!(here.run(|| Iface::find("va").unwrap().default_route()));
+    let refused = here.run(|| {
+        let region = Region::create(Geometry::default(), HugePages::Never).unwrap();
+        xdp::open("xdp:va", "va", None, &region, &OpenOptions::default()).unwrap_err().to_string()
+    });
+    let cause = "`va` carries the default route: taking it cuts this machine off";
+    assert_eq!(refused, format!("cannot open xdp:va: {cause}"));
+}
