@@ -19,6 +19,7 @@ pub fn man(command: &Command) -> Vec<u8> {
     let title = command.get_display_name().unwrap_or(command.get_name());
     clap_mangen::Man::new(command.clone())
         .title(title)
+        .source(format!("slipring {}", command.get_version().unwrap_or_default()))
         .manual("slipring")
         .render(&mut page)
         .expect("writing to memory cannot fail");

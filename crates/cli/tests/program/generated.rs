@@ -35,6 +35,7 @@ fn a_page_tells_flags_and_exit_statuses() {
     for flag in ["\\-\\-interface", "\\-\\-json", "\\-\\-config"] {
         assert!(text.contains(flag), "{flag} in {text}");
     }
+    assert!(text.contains("\"slipring 1.2.3\""), "{text}");
     assert!(text.contains("EXIT STATUS"), "{text}");
     assert!(text.contains(".TP\n3\nthe machine cannot"), "{text}");
     assert_eq!(pages[2].1, b".so man1/slipring-gen.1\n");
