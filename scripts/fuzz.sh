@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes each target for a bounded time and number of runs: fuzz.sh SECONDS RUNS
 # No sanitizer (-s none), so that the stable toolchain serves: the targets are safe Rust, and a
-# panic or a wrong answer is what they look for.
+# panic or a wrong answer is what they look for. FUZZ_SEED fixes the random walk (0: a new one each
+# time), so that CI says the same of the same sources.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
@@ -16,7 +17,7 @@ for target in $(cargo fuzz list); do
     echo "fuzz: $target"
     log=$(mktemp)
     if ! cargo fuzz run -s none "$target" -- \
-        -runs="$2" -max_total_time="$1" -print_final_stats=1 > "$log" 2>&1; then
+        -runs="$2" -max_total_time="$1" -seed="${FUZZ_SEED:-0}" -print_final_stats=1 > "$log" 2>&1; then
         tail -n 60 "$log"
         exit 1
     fi
