@@ -371,7 +371,7 @@ impl AppRing<Tx> {
             let flags = if i + 1 < slots { SlotFlags::MOREFRAG } else { SlotFlags::default() };
             let cell = self.mem.slot(at);
             let slot = Slot { buf: cell.get().buf, len: part.len() as u16, flags };
-            bytes_of(&self.mem, slot).copy_from_slice(part);
+            self.mem.write(slot.buf, part);
             cell.set(slot);
             at = next(at, self.mem.num_slots());
         }

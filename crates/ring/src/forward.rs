@@ -53,15 +53,19 @@ fn exchange(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
     }
 }
 
-/// Every rx buffer fits a tx buffer here, and both rings have `count` slots.
-fn copy_slots(rx: &mut RxRing, tx: &mut TxRing, count: u32) {
-    for i in 0..count {
-        let (Some(frame), Some(room)) = (rx.frame(i), tx.buffer(i)) else {
-            return;
-        };
-        let (len, flags) = (frame.bytes.len(), kept(frame.flags));
-        room[..len].copy_from_slice(frame.bytes);
-        tx.set(i, len, flags);
+/// Every rx buffer fits a tx buffer here.
+#[inline(always)]
+fn copy_slots(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
+    let (mut i, mut j) = (rx.head(), tx.head());
+    let (n, m) = (rx.mem().num_slots(), tx.mem().num_slots());
+    for _ in 0..count {
+        let (frame, cell) = (rx.mem().slot(i).get(), tx.mem().slot(j));
+        let buf = cell.get().buf;
+        let len = u32::from(frame.len).min(rx.buf_size());
+        tx.mem().copy_from(buf, rx.mem(), frame.buf, len as usize);
+        cell.set(Slot { buf, len: len as u16, flags: kept(frame.flags) });
+        i = next(i, n);
+        j = next(j, m);
     }
 }
 

@@ -289,6 +289,25 @@ impl RingMem {
         unsafe { self.bufs.add(idx as usize * self.buf_size as usize) }
     }
 
+    /// Writes the first bytes of a buffer; `bytes` is at most `buf_size` long.
+    #[inline(always)]
+    pub(crate) fn write(&self, buf: BufIdx, bytes: &[u8]) {
+        debug_assert!(bytes.len() <= self.buf_size as usize);
+        // SAFETY:
+        // - In bounds: `data` has `buf_size` bytes behind it.
+        // - Overlap is allowed for: `bytes` may be a frame of this region, and a peer that breaks
+        //   the rules may have named its buffer twice.
+        unsafe { std::ptr::copy(bytes.as_ptr(), self.data(buf).as_ptr(), bytes.len()) };
+    }
+
+    /// Copies the first `len` bytes of a buffer of `from`; at most its `buf_size` and ours.
+    #[inline(always)]
+    pub(crate) fn copy_from(&self, buf: BufIdx, from: &Self, source: BufIdx, len: usize) {
+        debug_assert!(len <= self.buf_size.min(from.buf_size) as usize);
+        // SAFETY: as in `write`, on both sides.
+        unsafe { std::ptr::copy(from.data(source).as_ptr(), self.data(buf).as_ptr(), len) };
+    }
+
     #[inline(always)]
     fn word(&self, offset: usize) -> &AtomicU32 {
         // SAFETY:

@@ -178,6 +178,18 @@ fn no_buffer_is_lost_or_doubled_over_many_rounds() {
 }
 
 #[test]
+fn a_copy_of_a_frame_onto_itself_changes_nothing() {
+    let region = region(2048);
+    let mut rings = rings(&region, &region);
+    rings.receive(1, &[60]);
+    // What a peer that breaks the rules can bring about.
+    let doubled = rings.rx_kern.slot(0).buf;
+    rings.tx.replace(0, doubled);
+    assert_eq!(copy(&mut rings.rx, &mut rings.tx, 8), 1);
+    assert_eq!(rings.queued(), [(1, 60, false)]);
+}
+
+#[test]
 fn flags_that_say_something_of_the_frame_travel_with_it() {
     let region = region(2048);
     for forward in [forward, copy] {

@@ -1,0 +1,51 @@
+//! Any text is a filter or an error that points into it; any instructions are a program that
+//! ends or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use slipring_filter::{DEFAULT_SNAP_LEN, Filter, Insn, Program};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&split, data)) = data.split_first() else { return };
+    let (first, frame) = data.split_at(usize::from(split).min(data.len()));
+    if let Ok(text) = str::from_utf8(first) {
+        expression(text, frame);
+    }
+    program(first, frame);
+});
+
+fn expression(text: &str, frame: &[u8]) {
+    let filter = match Filter::parse(text) {
+        Ok(filter) => filter,
+        Err(error) => {
+            assert!(error.column().is_none_or(|column| column <= text.len() + 1));
+            return drop(error.to_string());
+        }
+    };
+    let printed = filter.to_string();
+    let again = Filter::parse(&printed).unwrap_or_else(|error| panic!("`{printed}`: {error}"));
+    let (Ok(one), Ok(other)) = (filter.compile(DEFAULT_SNAP_LEN), again.compile(DEFAULT_SNAP_LEN))
+    else {
+        return;
+    };
+    let len = frame.len() as u32;
+    assert_eq!(one.run(frame, len), other.run(frame, len), "`{text}` printed as `{printed}`");
+    // What the compiler makes passes the check that foreign programs must pass.
+    assert!(Program::from_raw(one.insns().to_vec()).is_ok());
+}
+
+fn program(bytes: &[u8], frame: &[u8]) {
+    let (insns, _) = bytes.as_chunks::<8>();
+    let insns = insns
+        .iter()
+        .map(|&[c0, c1, jt, jf, k @ ..]| Insn {
+            code: u16::from_le_bytes([c0, c1]),
+            jt,
+            jf,
+            k: u32::from_le_bytes(k),
+        })
+        .collect();
+    if let Ok(program) = Program::from_raw(insns) {
+        program.run(frame, frame.len() as u32);
+    }
+}

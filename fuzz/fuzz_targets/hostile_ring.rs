@@ -1,0 +1,239 @@
+//! Another party writes what it likes into the ring area of a region, at any time between the
+//! calls of this one. No call may panic, hang, or lend bytes from outside the buffer area.
+#![no_main]
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libfuzzer_sys::fuzz_target;
+use slipring_ring::{
+    BufIdx, Geometry, HugePages, KernRing, Pair, PipeEnd, PipePair, Region, Rx, RxRing, Slot,
+    SlotFlags, Tx, TxRing, copy, forward,
+};
+
+const SLOTS: u32 = 8;
+const BUFS: u32 = 96;
+const PAGE: usize = 4096;
+
+fuzz_target!(|data: &[u8]| {
+    let geometry = Geometry { ring_bytes: 2 * PAGE as u64, bufs: BUFS, buf_size: 2048 };
+    let region = Region::create(geometry, HugePages::Never).expect("a small region");
+    let mut world = World::new(&region);
+    let (steps, _) = data.as_chunks::<8>();
+    for &[op, a, b, c, value @ ..] in steps {
+        world.step(op, u32::from_le_bytes([a, b, c, 0]), u32::from_le_bytes(value));
+    }
+});
+
+struct World {
+    region: Arc<Region>,
+    /// Where every lent byte must lie.
+    bufs: Range<usize>,
+    a: PipeEnd,
+    b: PipeEnd,
+    rx: Half<RxRing>,
+    tx: Half<TxRing>,
+    scratch: Vec<u8>,
+}
+
+struct Half<R> {
+    app: R,
+    kern: KernRing,
+}
+
+impl World {
+    fn new(region: &Arc<Region>) -> Self {
+        let start = region.base().as_ptr() as usize + region.buf_start() as usize;
+        let PipePair { a, b } = PipePair::create(region, 0, SLOTS).expect("room for a pipe");
+        let Pair { app, kern } = Pair::<Rx>::create(region, 0, SLOTS).expect("room for a ring");
+        let rx = Half { app, kern };
+        let Pair { app, kern } = Pair::<Tx>::create(region, 0, SLOTS).expect("room for a ring");
+        let tx = Half { app, kern };
+        // Data begins 256 bytes into the area and reaches as far beyond it.
+        let bufs = start + 256..start + 256 + BUFS as usize * 2048;
+        Self { region: region.clone(), bufs, a, b, rx, tx, scratch: Vec::new() }
+    }
+
+    fn step(&mut self, op: u8, which: u32, value: u32) {
+        let count = value % (2 * SLOTS);
+        match op % 20 {
+            // A write to the ring area: any value, or one that could be an index.
+            0..=2 => self.scribble(which, value),
+            3..=5 => self.scribble(which, value % (SLOTS + 2)),
+            6 => self.fill(count, value),
+            7 => self.push(value % 6000),
+            8 => _ = self.a.tx_sync(),
+            9 => _ = self.b.rx_sync(),
+            10 => self.drain(count),
+            11 => self.packet(),
+            12 => self.move_on(which, count),
+            13 => self.drive_tx(),
+            14 => self.drive_rx(count),
+            15 => self.slots(which % SLOTS, count, value),
+            16 => self.sleep(),
+            17 => self.copies(which, value),
+            18 => self.attach(which),
+            _ => self.remap(which, value),
+        }
+    }
+
+    fn scribble(&mut self, at: u32, value: u32) {
+        let words = (self.region.buf_start() as usize - PAGE) / 4;
+        let at = PAGE + 4 * (at as usize % words);
+        let word = self.region.base().as_ptr().wrapping_add(at);
+        // SAFETY: inside the ring area, which all parties access as atomics.
+        unsafe { AtomicU32::from_ptr(word.cast()) }.store(value, Ordering::Relaxed);
+    }
+
+    fn fill(&mut self, count: u32, value: u32) {
+        let bufs = self.bufs.clone();
+        let filled = self.a.tx.fill(count, |buf| {
+            overwrite(&bufs, buf, value as u8);
+            value as usize % 3000
+        });
+        assert!(filled <= count);
+        self.tx.app.fill(count, |buf| {
+            overwrite(&bufs, buf, value as u8);
+            60
+        });
+    }
+
+    fn push(&mut self, len: u32) {
+        let frame = vec![7; len as usize];
+        self.a.tx.push(&frame);
+        self.tx.app.push(&frame);
+    }
+
+    fn drain(&mut self, count: u32) {
+        for frame in self.b.rx.batch(count) {
+            overwrite(&self.bufs, frame.bytes, 1);
+        }
+        for frame in self.rx.app.batch(count) {
+            overwrite(&self.bufs, frame.bytes, 2);
+        }
+    }
+
+    fn packet(&mut self) {
+        self.b.rx.packet(&mut self.scratch, |bytes| bytes.fill(3));
+        self.rx.app.packet(&mut self.scratch, |bytes| bytes.fill(4));
+        self.b.rx.whole_packets(u32::MAX);
+    }
+
+    fn move_on(&mut self, how: u32, count: u32) {
+        let moved = match how % 4 {
+            0 => forward(&mut self.b.rx, &mut self.tx.app, count),
+            1 => copy(&mut self.b.rx, &mut self.tx.app, count),
+            2 => forward(&mut self.rx.app, &mut self.a.tx, count),
+            _ => copy(&mut self.rx.app, &mut self.b.tx, count),
+        };
+        assert!(moved <= count);
+    }
+
+    fn drive_tx(&mut self) {
+        let kern = &mut self.tx.kern;
+        let Ok(head) = kern.released() else { return };
+        assert!(head < SLOTS && kern.pending(head) < SLOTS);
+        let slots: Vec<Slot> = kern.slots(kern.hwcur(), head).map(|(_, slot)| slot).collect();
+        for slot in slots {
+            overwrite(&self.bufs, kern.bytes(slot), 5);
+        }
+        kern.done_to(head);
+        kern.set_tail(kern.prev(head));
+    }
+
+    fn drive_rx(&mut self, count: u32) {
+        let kern = &mut self.rx.kern;
+        let Ok(head) = kern.released() else { return };
+        kern.done_to(head);
+        for _ in 0..count.min(kern.room()) {
+            let at = kern.hwtail();
+            overwrite(&self.bufs, kern.buffer(at), 6);
+            let slot = kern.slot(at);
+            kern.set_slot(at, Slot { len: 60, flags: SlotFlags(count as u16), ..slot });
+            kern.set_tail(kern.next(at));
+        }
+    }
+
+    fn slots(&mut self, i: u32, j: u32, value: u32) {
+        let rx = &mut self.b.rx;
+        assert!(rx.avail() < SLOTS && rx.with_driver() < SLOTS);
+        if let Some(frame) = rx.frame(i) {
+            overwrite(&self.bufs, frame.bytes, 8);
+        }
+        if let Some(buf) = rx.buffer(j) {
+            overwrite(&self.bufs, buf, 9);
+        }
+        rx.exchange(i, j);
+        rx.swap(i, &mut self.tx.app, j);
+        rx.replace(i, BufIdx(value));
+        rx.set(j, value as usize, SlotFlags(value as u16));
+        rx.show(i, j, |bytes, _| assert!(bytes.len() <= 2048));
+        rx.advance(j);
+    }
+
+    fn sleep(&mut self) {
+        self.a.announce_sleep(true, true);
+        self.b.announce_sleep(true, true);
+        let _ = self.a.tx_sync();
+        self.a.wake();
+        assert!(self.a.in_flight() < SLOTS && self.a.pending_tx().is_none_or(|head| head < SLOTS));
+    }
+
+    fn copies(&mut self, buf: u32, value: u32) {
+        let mut out = [0; 4096];
+        let buf = if value % 2 == 0 { BufIdx(buf % (BUFS + 2)) } else { BufIdx(value) };
+        let len = (value % 4097) as usize;
+        let inside = (buf.0 < BUFS).then_some(len.min(2048));
+        assert_eq!(self.region.copy_out(buf, &mut out[..len]), inside);
+        assert_eq!(self.region.copy_in(buf, &out[..len]), inside);
+        self.region.give_bufs([buf]);
+    }
+
+    /// Takes up an end where a pipe may or may not lie.
+    fn attach(&mut self, at: u32) {
+        let offset = if at % 2 == 0 { self.a.offset() } else { u64::from(at) * 8 };
+        let (mine, peers) = self.a.bells();
+        let (Ok(mine), Ok(peers)) = (mine.try_clone(), peers.try_clone()) else { return };
+        let Ok(mut end) = PipeEnd::attach(&self.region, offset, mine, peers) else { return };
+        let _ = end.rx_sync();
+        for frame in end.rx.batch(u32::MAX) {
+            overwrite(&self.bufs, frame.bytes, 10);
+        }
+        end.tx.fill(u32::MAX, |_| 60);
+        let _ = end.tx_sync();
+    }
+
+    /// Maps the region again while its header says something else.
+    fn remap(&mut self, at: u32, value: u32) {
+        let Ok(fd) = self.region.fd().try_clone_to_owned() else { return };
+        let at = 4 * u64::from(at % 12);
+        let mut right = [0; 4];
+        if rustix::io::pread(&fd, &mut right, at) != Ok(4) {
+            return;
+        }
+        let _ = rustix::io::pwrite(&fd, &value.to_ne_bytes(), at);
+        let again = fd.try_clone().map(Region::attach);
+        let _ = rustix::io::pwrite(&fd, &right, at);
+        if let Ok(Ok(other)) = again {
+            assert_eq!(
+                (other.size(), other.buf_start()),
+                (self.region.size(), self.region.buf_start())
+            );
+            let mut last = [0; 4096];
+            assert_eq!(
+                other.copy_out(BufIdx(other.num_bufs() - 1), &mut last),
+                Some(other.buf_size() as usize)
+            );
+        }
+    }
+}
+
+/// Writes all of a lent slice, after a look at where it lies.
+fn overwrite(bufs: &Range<usize>, bytes: &mut [u8], value: u8) {
+    let lent = bytes.as_ptr_range();
+    assert!(
+        bytes.len() <= 2048 && bufs.start <= lent.start as usize && lent.end as usize <= bufs.end
+    );
+    bytes.fill(value);
+}
