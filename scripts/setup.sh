@@ -6,7 +6,7 @@ set -euo pipefail
 readonly RUST_MINOR=95
 
 # What each target runs, and the Debian package that has it.
-readonly BUILD="cc:gcc"
+readonly BUILD="cc:gcc make:make"
 readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
 case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
