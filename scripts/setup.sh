@@ -41,7 +41,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 if ! command -v cargo > /dev/null; then
-    echo "setup: Rust is missing; install it as https://rustup.rs says, then run this again" >&2
+    echo "setup: Rust is missing; install the stable toolchain with rustup, then run this again" >&2
     exit 3
 fi
 version=$(rustc --version)
