@@ -169,11 +169,12 @@ fn settle(
 /// Offloads of real devices that would hide what was on the wire. Software devices take
 /// theirs from the sender, which is not ours to change.
 fn switch_off(iface: &Iface, place: Place) -> FeatureGuard {
-    let coalescing: &[Feature] =
-        if place == Place::Generic { &[Feature::Gro, Feature::Lro] } else { &[] };
-    let tags: &[Feature] = if iface.is_software() { &[] } else { &[Feature::RxVlan] };
-    let off: Vec<_> = coalescing.iter().chain(tags).map(|&feature| (feature, false)).collect();
-    iface.with_features(&off)
+    let hiding: &[(Feature, bool)] = match place {
+        _ if iface.is_software() => &[],
+        Place::Native => &[(Feature::RxVlan, false)],
+        Place::Generic => &[(Feature::RxVlan, false), (Feature::Gro, false), (Feature::Lro, false)],
+    };
+    iface.with_features(hiding)
 }
 
 /// Whether frames come with all their tags.

@@ -430,15 +430,16 @@ fn unfinished_checksums_of_the_peer_s_stack_are_completed() {
 
 #[test]
 fn jumbo_packets_take_several_slots_both_ways() {
-    for mode in MODES {
+    for (mode, buf_size) in [(MODES[0], 2048), (MODES[1], 2048), (MODES[0], 4096)] {
         let Some((here, there)) = pair("mtu 9000") else { return };
-        let region = region(8192);
+        let geometry = Geometry { bufs: 4096, buf_size, ..Geometry::default() };
+        let region = Region::create(geometry, HugePages::Never).unwrap();
         let free = region.free_bufs();
         let mut a = open_in(&here, "va", &region, &options(mode));
         let mut b = open_in(&there, "vb", &region, &options(mode));
         // Lengths around the edges of parts and buffers; `push` fills whole buffers, so that
         // slots are longer than what a descriptor holds.
-        for len in [1791, 1792, 1793, 2047, 2048, 2049, 3584, 4096, 9000, 9014] {
+        for len in [1792, 1793, 2048, 2049, 3584, 3840, 3841, 4096, 9000, 9014] {
             let mut sent = frame(len as u32, len);
             sent[18..].iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 7) as u8);
             send_all(&mut *a.queues[0], &[sent.clone()]);
@@ -578,4 +579,33 @@ fn tcp_passes_a_bridge_without_loss_natively() {
 #[test]
 fn tcp_super_frames_are_cut_in_generic_mode() {
     copy_by_tcp(XdpMode::Generic, 1500, 64 << 20);
+}
+
+#[test]
+fn without_privilege_the_error_names_the_capabilities() {
+    let Some((here, _there)) = pair("") else { return };
+    let region = region(2048);
+    let error = here.run(move || {
+        let nobody = rustix::thread::Uid::from_raw(65_534);
+        // Of this thread only, and nothing but the test follows in it.
+        rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        xdp::open("xdp:va", "va", None, &region, &OpenOptions::default()).unwrap_err()
+    });
+    let what = "cannot open xdp:va: create a BPF map: Operation not permitted (os error 1)";
+    assert_eq!(error.to_string(), what);
+    assert!(error.help().unwrap().contains("setcap cap_net_admin,cap_bpf,cap_net_raw+ep"));
+}
+
+#[test]
+fn busy_polling_and_many_slots_are_taken() {
+    let Some((here, there)) = pair("") else { return };
+    let region = region(16_384);
+    let options =
+        OpenOptions { busy_poll_us: 20, slots: 3000, promiscuous: false, ..OpenOptions::default() };
+    let mut a = open_in(&here, "va", &region, &options);
+    let mut b = open_in(&there, "vb", &region, &options);
+    assert_eq!((a.info.mode.get("slots"), a.info.mode.get("promisc")), (Some("3000"), Some("off")));
+    let sent: Vec<_> = (0..2500).map(|i| frame(i, 64)).collect();
+    send_all(&mut *a.queues[0], &sent);
+    assert!(receive_n(&mut *b.queues[0], sent.len()) == sent);
 }

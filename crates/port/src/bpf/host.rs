@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Ports therefore go on receiving and sending while the host neither sees nor sends anything.
-//! Programs hang on links: they go when the process does, however it ends.
+//! Programs hang on links: they go when the process does, however it ends. They come after tcx
+//! programs of others: one of those that takes a frame for itself still gets it.
 
 use std::io;
 use std::os::fd::BorrowedFd;

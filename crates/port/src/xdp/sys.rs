@@ -327,3 +327,29 @@ pub(super) fn link_monitor() -> io::Result<OwnedFd> {
     bind(&socket, &netlink::SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32))?;
     Ok(socket)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slipring_ring::{Geometry, HugePages};
+
+    #[test]
+    fn a_frame_is_moved_within_its_chunk_only() {
+        let geometry = Geometry { ring_bytes: 4096, bufs: 8, buf_size: 2048 };
+        let region = Region::create(geometry, HugePages::Never).unwrap();
+        let pattern: Vec<u8> = (0..100).collect();
+        let start = || {
+            let mut bytes = [0; 50];
+            region.copy_out(BufIdx(3), &mut bytes).unwrap();
+            bytes
+        };
+        region.copy_in(BufIdx(3), &pattern).unwrap();
+        for (offset, len) in [(2049, 1), (300, 2000), (100, 1800)] {
+            move_to_start(&region, BufIdx(3), offset, len);
+            assert_eq!(start()[..], pattern[..50], "impossible: {len} bytes at {offset}");
+        }
+        move_to_start(&region, BufIdx(3), HEADROOM + 44, 50);
+        assert_eq!(start()[..], pattern[44..94]);
+        move_to_start(&region, BufIdx(8), HEADROOM + 44, 50);
+    }
+}
