@@ -46,6 +46,6 @@ fn program(bytes: &[u8], frame: &[u8]) {
         })
         .collect();
     if let Ok(program) = Program::from_raw(insns) {
-        program.run(frame, frame.len() as u32);
+        let _ = program.run(frame, frame.len() as u32);
     }
 }

@@ -182,7 +182,7 @@ impl World {
 
     fn copies(&mut self, buf: u32, value: u32) {
         let mut out = [0; 4096];
-        let buf = if value % 2 == 0 { BufIdx(buf % (BUFS + 2)) } else { BufIdx(value) };
+        let buf = if value.is_multiple_of(2) { BufIdx(buf % (BUFS + 2)) } else { BufIdx(value) };
         let len = (value % 4097) as usize;
         let inside = (buf.0 < BUFS).then_some(len.min(2048));
         assert_eq!(self.region.copy_out(buf, &mut out[..len]), inside);
@@ -192,7 +192,7 @@ impl World {
 
     /// Takes up an end where a pipe may or may not lie.
     fn attach(&mut self, at: u32) {
-        let offset = if at % 2 == 0 { self.a.offset() } else { u64::from(at) * 8 };
+        let offset = if at.is_multiple_of(2) { self.a.offset() } else { u64::from(at) * 8 };
         let (mine, peers) = self.a.bells();
         let (Ok(mine), Ok(peers)) = (mine.try_clone(), peers.try_clone()) else { return };
         let Ok(mut end) = PipeEnd::attach(&self.region, offset, mine, peers) else { return };
