@@ -170,6 +170,8 @@ impl Program {
             Some(found) => found,
             None => (self.abbreviated(&text)?, None),
         };
+        // `slipring bridge` is ours, though `bridge` alone stands in for the old program.
+        let classic = classic.filter(|classic| classic.name != verb.name);
         let name = classic.map_or(verb.name, |classic| classic.name);
         Ok(Call::new(verb, classic, &format!("{} {name}", self.name), rest))
     }

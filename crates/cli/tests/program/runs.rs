@@ -82,6 +82,13 @@ fn a_command_is_found_by_name_classic_name_and_unique_start() {
 }
 
 #[test]
+fn a_name_that_is_the_commands_own_is_classic_only_as_argv_0() {
+    assert_eq!(run("slipring bridge --bogus").status, 2);
+    assert_eq!(run("bridge --bogus").status, 1);
+    assert_eq!(run("/usr/bin/slipring-bridge --bogus").status, 1);
+}
+
+#[test]
 fn an_unknown_command_names_the_nearest() {
     let outcome = run("slipring brigde");
     assert_eq!(outcome.status, 2);
