@@ -2,12 +2,15 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod bench;
 mod bridge;
 mod demo;
 mod doctor;
+mod generate;
 mod meter;
 mod opening;
 mod ports;
+mod trace;
 mod workers;
 
 use std::process::ExitCode;
@@ -15,7 +18,7 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 4] = [bridge::VERB, doctor::VERB, ports::VERB, demo::VERB];
+static VERBS: [Verb; 7] = [generate::VERB, bridge::VERB, doctor::VERB, ports::VERB, demo::VERB, trace::VERB, bench::VERB];
 
 static PROGRAM: Program = Program {
     name: "slipring",

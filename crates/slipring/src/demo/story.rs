@@ -15,7 +15,7 @@ pub(super) const PING: &str = "\n1. ping, from left to right";
 pub(super) fn opening(site: &Site) -> String {
     let kind = site.kind.prefix();
     let cable = match site.kind {
-        Kind::Tap => "tap ",
+        Kind::Tap => "tap-",
         Kind::Xdp | Kind::Packet => "veth",
     };
     let who = match site.ground {
@@ -41,7 +41,7 @@ It forwards frames from one port to the other, as `slipring bridge` does.
 
 const UNPRIVILEGED: &str = "\
 You are not root: all of it happens in a user namespace, over TAP devices. Each lies
-in one of the networks, its descriptor here. Root gets veth and AF_XDP, which is faster.
+in one of the networks, its descriptor here. Root gets veth pairs and AF_XDP instead.
 ";
 
 /// One second of forwarding.

@@ -1,0 +1,188 @@
+//! `slipring trace`: shows what passes, one line per frame, in tcpdump's manner and language.
+//!
+//! A kernel interface is only listened to: nothing is taken from it, and both directions are
+//! seen. A capture is read. Any other port is opened as every command opens it, and what arrives
+//! there is taken.
+//!
+//! Not for capturing at full speed: `--capture` of any command writes what passes its ports.
+
+mod show;
+mod source;
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use serde::Serialize;
+use slipring_abi::name::PortName;
+use slipring_cli::codes::SR0002;
+use slipring_cli::report::{PortReport, Sample, Traffic};
+use slipring_cli::units::Count;
+use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_filter::Program;
+use slipring_port::now;
+
+use show::{Sink, Style};
+use source::{Frame, Source};
+
+pub(crate) const VERB: Verb = Verb { name: "trace", classic: &[], command, plan };
+
+fn command() -> Command {
+    let count = Arg::new("count")
+        .short('n')
+        .visible_short_alias('c')
+        .long("count")
+        .value_name("N")
+        .value_parser(str::parse::<Count>)
+        .help("Stop after this many frames");
+    let write = Arg::new("write")
+        .short('w')
+        .long("write")
+        .value_name("FILE")
+        .value_hint(ValueHint::FilePath)
+        .help("Write the frames as pcapng instead of printing them; - is the standard output");
+    let hex = Arg::new("hex")
+        .short('x')
+        .long("hex")
+        .action(ArgAction::SetTrue)
+        .help("Print the bytes of each frame too");
+    let link = Arg::new("ethernet")
+        .short('e')
+        .long("ethernet")
+        .action(ArgAction::SetTrue)
+        .help("Print hardware addresses too");
+    let filter = Arg::new("filter")
+        .value_name("FILTER")
+        .num_args(0..)
+        .help("Frames to show, in the language of tcpdump: host 10.0.0.1 and tcp");
+    let command = Command::new("trace")
+        .about("Show the frames that pass a port, one line each")
+        .arg(flags::port().value_parser(PortName::parse_classic).required(true))
+        .args([count, write, hex, link, filter])
+        .after_help("Interfaces are only listened to. Times are UTC.");
+    flags::reporting(command)
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let port = matches.get_one::<PortName>("interface").cloned();
+    let words: Vec<_> = matches.get_many::<String>("filter").into_iter().flatten().collect();
+    let text = words.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(" ");
+    let plan = Plan {
+        port: port.expect("clap requires the port"),
+        filter: compile(&text)?,
+        count: matches.get_one::<Count>("count").map(|count| count.0),
+        write: matches.get_one::<String>("write").cloned(),
+        style: Style { hex: matches.get_flag("hex"), link: matches.get_flag("ethernet") },
+    };
+    Ok(Box::new(move |session| plan.run(session)))
+}
+
+fn compile(text: &str) -> Result<Program, Failure> {
+    slipring_filter::compile(text).map_err(|error| {
+        Diagnostic::new(SR0002, format!("`{text}` is not a filter"))
+            .with_cause(error.to_string())
+            .with_help("the language is that of pcap-filter(7): host 10.0.0.1 and tcp port 80")
+            .into()
+    })
+}
+
+struct Plan {
+    port: PortName,
+    filter: Program,
+    count: Option<u64>,
+    write: Option<String>,
+    style: Style,
+}
+
+/// The command's own keys at the end.
+#[derive(Debug, Clone, Serialize)]
+struct Shown {
+    /// Frames that the filter let through.
+    matched: u64,
+    /// Those of them that one JSON document holds; with `--json` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frames: Option<Vec<serde_json::Value>>,
+}
+
+impl Plan {
+    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let signals = Signals::install()?;
+        let source = Source::open(&self.port, &signals)?;
+        for note in source.notes() {
+            session.reporter.say(note)?;
+        }
+        // Frames that go to the standard output leave no room for anything else there.
+        let quiet = self.write.as_deref() == Some("-");
+        if !quiet {
+            session.reporter.start(None, "realtime", &[source.report()])?;
+        }
+        let start = now();
+        let mut tracing = Tracing {
+            sink: Sink::open(self.write.as_deref(), &self.port, self.style, session)?,
+            seen: Traffic::default(),
+            sent: Traffic::default(),
+            matched: 0,
+            plan: self,
+            source,
+        };
+        let traced = tracing.run(&signals, session);
+        let flushed = tracing.sink.flush();
+        let sample = tracing.sample(Duration::from_nanos(now() - start));
+        if quiet || session.reporter.format() == Format::Text {
+            session.reporter.say(tracing.summary(&sample))?;
+        } else {
+            session.reporter.end(&sample, "")?;
+        }
+        traced?;
+        flushed?;
+        Ok(Exit::Done)
+    }
+}
+
+struct Tracing {
+    plan: Plan,
+    source: Source,
+    sink: Sink,
+    /// All that came in, and all that went out.
+    seen: Traffic,
+    sent: Traffic,
+    matched: u64,
+}
+
+impl Tracing {
+    fn run(&mut self, signals: &Signals, session: &mut Session<'_>) -> Result<(), Failure> {
+        let Self { plan, source, sink, seen, sent, matched } = self;
+        while !signals.stopping() && plan.count != Some(*matched) {
+            let more = source.take(&mut |frame: &Frame<'_>| {
+                let direction = if frame.outgoing == Some(true) { &mut *sent } else { &mut *seen };
+                direction.packets += 1;
+                direction.bytes += u64::from(frame.wire_len);
+                if plan.filter.run(frame.bytes, frame.wire_len) != 0 {
+                    *matched += 1;
+                    sink.take(frame, session)?;
+                }
+                let enough = plan.count == Some(*matched) || signals.stopping();
+                Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            })?;
+            if !more {
+                break;
+            }
+            // What was seen is written before waiting for more.
+            sink.flush()?;
+            source.wait(signals)?;
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, elapsed: Duration) -> Sample<Shown> {
+        let report = PortReport { rx: self.seen, tx: self.sent, ..self.source.report() };
+        let extra = Shown { matched: self.matched, frames: self.sink.take_frames() };
+        Sample { elapsed, ports: vec![report], in_flight: 0, copies: 0, extra }
+    }
+
+    fn summary(&self, sample: &Sample<Shown>) -> String {
+        let passed = self.seen.packets + self.sent.packets;
+        let lost: u64 = sample.ports.iter().flat_map(|port| port.drops.values()).sum();
+        format!("# {} frames shown of {passed} that passed, {lost} lost", self.matched)
+    }
+}
