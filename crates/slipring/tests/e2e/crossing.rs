@@ -1,0 +1,117 @@
+//! Frame by frame: what goes into the bridge on one side comes out on the other, whole, once and
+//! in order.
+
+use slipring_port::bpf::insn::{Helper, Reg, call, exit, mov_imm};
+use slipring_port::bpf::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind};
+use slipring_port::iface::Iface;
+
+use crate::support::frames::{assert_same, cross, frame};
+use crate::support::installed;
+use crate::support::lab::{Lab, Way};
+use crate::support::namespace::Namespace;
+use crate::support::witness::Witness;
+
+const FRAMES: u32 = 1600;
+
+/// Sends numbered frames both ways, each side watched by tcpdump.
+fn frames_cross(way: Way, words: &str) {
+    let Some(lab) = Lab::quiet(way) else { return };
+    if !installed("tcpdump") {
+        return;
+    }
+    let bridge = lab.bridge(words);
+    for (from, to, first) in [(&lab.left, &lab.right, 0), (&lab.right, &lab.left, FRAMES)] {
+        let sent: Vec<_> = (first..first + FRAMES).map(frame).collect();
+        let (before, after) = (Witness::start(from, "e0"), Witness::start(to, "e0"));
+        let arrived = cross(from, to, &sent);
+        assert_same("arrived", &arrived, &sent);
+        assert_same("seen before the bridge", &before.testify(sent.len()), &sent);
+        assert_same("seen behind the bridge", &after.testify(sent.len()), &sent);
+    }
+    let report = bridge.stop();
+    report.balanced().lossless();
+    // A TAP device may have sent something by itself before it got to its quiet side.
+    let more = if way == Way::Tap { 8 } else { 0 };
+    for port in [0, 1] {
+        let counted = report.rx(port) - u64::from(FRAMES);
+        assert!(counted <= more, "{report:?}");
+    }
+}
+
+#[test]
+fn every_frame_crosses_xdp_native_whole_and_in_order() {
+    frames_cross(Way::Native, "");
+}
+
+#[test]
+fn every_frame_crosses_xdp_generic_whole_and_in_order() {
+    frames_cross(Way::Generic, "");
+}
+
+#[test]
+fn every_frame_crosses_packet_ports_whole_and_in_order() {
+    frames_cross(Way::Packet, "");
+}
+
+#[test]
+fn every_frame_crosses_taps_whole_and_in_order() {
+    frames_cross(Way::Tap, "");
+}
+
+#[test]
+fn every_frame_crosses_the_best_ports_whole_and_in_order() {
+    frames_cross(Way::Best, "");
+}
+
+#[test]
+fn every_frame_crosses_by_copy_as_by_exchange() {
+    frames_cross(Way::Native, "--copy");
+    frames_cross(Way::Packet, "--copy");
+}
+
+#[test]
+fn the_report_names_the_mode_that_was_asked_for() {
+    for (way, kind, mode) in [
+        (Way::Native, "xdp", "native"),
+        (Way::Generic, "xdp", "generic"),
+        (Way::Best, "xdp", "native"),
+    ] {
+        let Some(lab) = Lab::quiet(way) else { return };
+        let bridge = lab.bridge("");
+        let report = bridge.start_report();
+        for port in [0, 1] {
+            assert_eq!((report.setting(port, "kind"), report.setting(port, "mode")), (kind, mode));
+        }
+    }
+}
+
+/// Has the stack of a side tag all that it sends, beside the frames, as VLAN devices do.
+fn push_tags(side: &Namespace, tag: i32) -> Link {
+    side.run(move || {
+        let push = [
+            mov_imm(Reg::R2, 0x8100u16.to_be().into()),
+            mov_imm(Reg::R3, tag),
+            call(Helper::SkbVlanPush),
+            mov_imm(Reg::R0, -1),
+            exit(),
+        ];
+        let flags = ProgramFlags::default();
+        let program = Program::load(ProgramKind::Classifier, "push_tag", &push, flags).unwrap();
+        let ifindex = Iface::find("e0").unwrap().index;
+        program.attach(ifindex, Attach::TcxEgress, LinkFlags::Last).unwrap()
+    })
+}
+
+#[test]
+fn tags_that_the_kernel_keeps_beside_frames_cross_in_the_frames() {
+    for way in [Way::Native, Way::Packet, Way::Tap, Way::Best] {
+        let Some(lab) = Lab::quiet(way) else { return };
+        let bridge = lab.bridge("");
+        let _tagging = push_tags(&lab.left, 0x6007);
+        let sent: Vec<_> = (0..200).map(frame).filter(|frame| frame.len() <= 1510).collect();
+        let tagged = |frame: &Vec<u8>| [&frame[..12], &[0x81, 0, 0x60, 7], &frame[12..]].concat();
+        let arrived = cross(&lab.left, &lab.right, &sent);
+        assert_same("arrived", &arrived, &sent.iter().map(tagged).collect::<Vec<_>>());
+        bridge.stop().balanced().lossless();
+    }
+}

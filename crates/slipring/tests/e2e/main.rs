@@ -1,0 +1,9 @@
+//! The binary from end to end, in network namespaces of the tests' own, with real programs as
+//! witnesses.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod crossing;
+mod programs;

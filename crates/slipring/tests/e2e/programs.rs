@@ -1,0 +1,133 @@
+//! Unmodified programs through the bridge: ping, iperf3, tcpdump, VLAN links of the kernel.
+
+use crate::support::installed;
+use crate::support::lab::{Lab, RIGHT, RIGHT6, Way};
+use crate::support::program::Program;
+use crate::support::witness::Witness;
+
+/// Pings of these sizes, without fragments, all of which must be answered.
+fn ping(lab: &Lab, to: &str, sizes: &[u32]) {
+    for size in sizes {
+        let words = format!("-n -M do -c 3 -i 0.01 -W 10 -s {size} {to}");
+        let output = lab.left.command("ping", &words);
+        assert!(output.contains("3 received, 0% packet loss"), "{size}: {output}");
+    }
+}
+
+/// One run of iperf3 against a server on the right; its summary.
+fn iperf(lab: &Lab, to: &str, words: &str) -> serde_json::Value {
+    let server = Program::start(&lab.right, "iperf3", "-s -1 --forceflush");
+    server.wait_for_text("Server listening");
+    let client = Program::start(&lab.left, "iperf3", &format!("-c {to} -J {words}"));
+    let output = client.finish().well().stdout;
+    server.finish().well();
+    let mut report: serde_json::Value = serde_json::from_str(&output).unwrap();
+    report["end"].take()
+}
+
+/// Bytes that had arrived when the sender was done.
+fn received(summary: &serde_json::Value) -> u64 {
+    summary["sum_received"]["bytes"].as_u64().unwrap()
+}
+
+fn tcp_flows(lab: &Lab, to: &str) {
+    for direction in ["", "-R"] {
+        let summary = iperf(lab, to, &format!("-n 8M {direction}"));
+        assert!(received(&summary) > 1 << 20, "{summary}");
+    }
+}
+
+fn programs_work(way: Way) {
+    let Some(lab) = Lab::new(way) else { return };
+    if !(installed("ping") && installed("iperf3") && installed("tcpdump")) {
+        return;
+    }
+    let bridge = lab.bridge("");
+    let witness = Witness::start(&lab.right, "e0");
+    ping(&lab, RIGHT, &[56, 1, 1000, 1472]);
+    ping(&lab, RIGHT6, &[56, 1452]);
+    super::support::eventually("tcpdump to see 24 echoes of IPv4", || {
+        let echoes = witness.frames().iter().filter(|frame| is_echo(frame)).count();
+        (echoes >= 24).then_some(())
+    });
+    drop(witness);
+    tcp_flows(&lab, RIGHT);
+    tcp_flows(&lab, RIGHT6);
+    let summary = iperf(&lab, RIGHT, "-u -b 8M -l 1400 -t 1");
+    assert!(summary["sum"]["packets"].as_u64().unwrap() > 0, "{summary}");
+    bridge.stop().balanced();
+}
+
+/// An echo request or reply of IPv4.
+fn is_echo(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[8, 0]) && frame[23] == 1 && matches!(frame[34], 0 | 8)
+}
+
+#[test]
+fn ping_iperf3_and_tcpdump_work_through_xdp_native() {
+    programs_work(Way::Native);
+}
+
+#[test]
+fn ping_iperf3_and_tcpdump_work_through_xdp_generic() {
+    programs_work(Way::Generic);
+}
+
+#[test]
+fn ping_iperf3_and_tcpdump_work_through_packet_ports() {
+    programs_work(Way::Packet);
+}
+
+#[test]
+fn ping_iperf3_and_tcpdump_work_through_taps() {
+    programs_work(Way::Tap);
+}
+
+#[test]
+fn ping_iperf3_and_tcpdump_work_through_the_best_ports() {
+    programs_work(Way::Best);
+}
+
+/// VLAN links keep their tags beside the frame until it reaches a wire. False where skipped.
+fn tagged_links_work(way: Way, tags: &[(&str, u16)]) -> bool {
+    let Some(lab) = Lab::new(way) else { return false };
+    if !(installed("ping") && installed("iperf3")) {
+        return false;
+    }
+    let _bridge = lab.bridge("");
+    if !lab.tag(tags) {
+        return false;
+    }
+    let largest = 1472 - 4 * (tags.len() as u32 - 1);
+    ping(&lab, "10.8.0.2", &[56, largest]);
+    let summary = iperf(&lab, "10.8.0.2", "-n 4M");
+    assert!(received(&summary) > 1 << 20, "{summary}");
+    true
+}
+
+#[test]
+fn vlan_links_work_through_every_kind() {
+    let _all = Way::ALL.into_iter().all(|way| tagged_links_work(way, &[("802.1Q", 5)]));
+}
+
+#[test]
+fn vlan_links_in_vlan_links_work_through_every_kind() {
+    let tags = [("802.1ad", 5), ("802.1Q", 7)];
+    let _all = Way::ALL.into_iter().all(|way| tagged_links_work(way, &tags));
+}
+
+#[test]
+fn jumbo_frames_work_through_kinds_that_carry_them() {
+    for way in [Way::Native, Way::Packet, Way::Tap] {
+        let Some(lab) = Lab::with_mtu(way, 9000) else { return };
+        if !(installed("ping") && installed("iperf3")) {
+            return;
+        }
+        let bridge = lab.bridge("");
+        ping(&lab, RIGHT, &[56, 8972]);
+        let summary = iperf(&lab, RIGHT, "-n 8M");
+        assert!(received(&summary) > 1 << 20, "{summary}");
+        ping(&lab, RIGHT, &[8972]);
+        bridge.stop().balanced();
+    }
+}

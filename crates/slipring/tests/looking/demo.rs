@@ -1,0 +1,141 @@
+//! `slipring demo`.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::process::Command;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use serde_json::Value;
+
+use super::support::PATIENCE;
+use super::support::namespace::Namespace;
+use super::support::program::{Ended, Program, SLIPRING};
+use super::{as_ordinary_user, document};
+
+/// A variable that a demo hands down to all that it starts.
+const MARK: &str = "SLIPRING_DEMO_OF_TEST";
+
+fn demo(namespace: &Namespace, mut command: Command, mark: &str, words: &str) -> Program {
+    command.arg("demo").args(words.split_ascii_whitespace()).env(MARK, mark);
+    Program::launch(namespace, command)
+}
+
+fn as_root(namespace: &Namespace, mark: &str, words: &str) -> Program {
+    demo(namespace, Command::new(SLIPRING), mark, words)
+}
+
+/// Processes of the demo with this mark.
+fn processes(mark: &str) -> Vec<Pid> {
+    let wanted = format!("{MARK}={mark}\0");
+    let marked = |dir: &fs::DirEntry| {
+        let environment = fs::read(dir.path().join("environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(&wanted)
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten().filter(marked);
+    all.filter_map(|dir| Pid::from_raw(dir.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// Both witnesses saw traffic, over ports of this kind, and nothing is missing.
+fn is_well(ended: &Ended, kind: &str) {
+    let report = document(ended);
+    assert_eq!(ended.code(), 0, "{ended:#?}");
+    assert_eq!(report["ping"]["received"], 5, "{report}");
+    assert!(report["tcp"]["bits_per_sec"].as_u64().unwrap() > 0, "{report}");
+    let ports = report["ports"].as_array().unwrap();
+    assert!(ports.iter().all(|port| port["kind"] == kind), "{report}");
+    let sum =
+        |side: &str| ports.iter().map(|port| port[side]["packets"].as_u64().unwrap()).sum::<u64>();
+    let lost: u64 = ports.iter().map(lost_on_the_way_out).sum();
+    assert_eq!(sum("rx"), sum("tx") + lost + report["in_flight"].as_u64().unwrap(), "{report}");
+}
+
+/// Frames that came in and were not sent.
+fn lost_on_the_way_out(port: &Value) -> u64 {
+    let drops = port["drops"].as_object().unwrap().iter();
+    drops
+        .filter(|(cause, _)| cause.starts_with("tx"))
+        .map(|(_, count)| count.as_u64().unwrap())
+        .sum()
+}
+
+#[test]
+fn traffic_passes_over_every_kind_of_port_and_nothing_stays() {
+    let Some(namespace) = Namespace::new() else { return };
+    let before = namespace.ip("-brief link");
+    for kind in ["xdp", "packet", "tap"] {
+        let words = format!("--ports {kind} -t 1 --json");
+        is_well(&as_root(&namespace, kind, &words).finish(), kind);
+        assert_eq!(processes(kind), []);
+    }
+    assert_eq!(namespace.ip("-brief link"), before);
+}
+
+#[test]
+fn root_gets_xdp_in_the_driver_and_a_story() {
+    let Some(namespace) = Namespace::new() else { return };
+    let ended = as_root(&namespace, "story", "-t 1").finish().well();
+    for part in [
+        "10.77.0.1",
+        "xdp:left",
+        "mode=native",
+        "5 of 5 answered",
+        "bit/s of data",
+        "Nothing is left behind",
+    ] {
+        assert!(ended.stdout.contains(part), "no {part}: {ended:#?}");
+    }
+}
+
+#[test]
+fn an_ordinary_user_sees_it_over_tap_ports_and_is_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (Some(namespace), Some(command)) = (Namespace::new(), as_ordinary_user(&dir)) else {
+        return;
+    };
+    let ended = demo(&namespace, command, "ordinary", "-t 1").finish();
+    if ended.code() == 3 && ended.stderr.contains("SR0301") {
+        return println!("skipped: this system forbids user namespaces");
+    }
+    let ended = ended.well();
+    assert!(
+        ended.stdout.contains("You are not root") && ended.stdout.contains("tap:left"),
+        "{ended:#?}"
+    );
+    assert!(ended.stdout.contains("5 of 5 answered"), "{ended:#?}");
+}
+
+/// A demo in the middle of its transfer.
+fn in_the_middle(namespace: &Namespace, mark: &str) -> Program {
+    let program = as_root(namespace, mark, "-t 600");
+    program.wait_for_text("2. TCP");
+    program.wait_for_text("left to right");
+    program
+}
+
+#[test]
+fn signals_end_it_with_a_summary_and_all_that_it_started() {
+    let Some(namespace) = Namespace::new() else { return };
+    for (signal, mark) in [(Signal::INT, "int"), (Signal::TERM, "term")] {
+        let ended = in_the_middle(&namespace, mark).stop(signal).well();
+        assert!(ended.stdout.contains("3. What the ports counted"), "{ended:#?}");
+        assert_eq!(processes(mark), []);
+    }
+}
+
+#[test]
+fn a_kill_takes_all_that_it_started_along() {
+    let Some(namespace) = Namespace::new() else { return };
+    let program = in_the_middle(&namespace, "kill");
+    let open = |pid: Pid| pidfd_open(pid, PidfdFlags::empty()).ok();
+    let all: Vec<_> = processes("kill").into_iter().filter_map(open).collect();
+    assert!(!all.is_empty());
+    assert_eq!(program.stop(Signal::KILL).code(), -1);
+    all.iter().for_each(ends);
+}
+
+fn ends(process: &OwnedFd) {
+    let timeout = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let mut fds = [PollFd::new(process, PollFlags::IN)];
+    assert_eq!(poll(&mut fds, Some(&timeout)), Ok(1), "a process outlives the demo");
+}

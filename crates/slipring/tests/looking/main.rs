@@ -1,0 +1,59 @@
+//! The commands that look at a machine and at traffic: ports, doctor, trace, demo. All in network
+//! namespaces of the tests' own.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod demo;
+mod doctor;
+mod ports;
+mod trace;
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use support::namespace::Namespace;
+use support::program::{Ended, Program, SLIPRING};
+
+/// Runs slipring with words separated by spaces to its end.
+fn slipring(namespace: &Namespace, words: &str) -> Ended {
+    Program::start(namespace, SLIPRING, words).finish()
+}
+
+/// The one JSON document that a program wrote.
+fn document(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
+}
+
+/// One JSON object per line.
+fn lines(ended: &Ended) -> Vec<Value> {
+    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A namespace with a pair of links, `here` and `there`, both up.
+fn with_links() -> Option<Namespace> {
+    let namespace = Namespace::new()?;
+    namespace.veth("here", &namespace, "there", 1500);
+    namespace.silence("there");
+    namespace.ip("link set there up");
+    Some(namespace)
+}
+
+/// The command of an ordinary user who runs a copy of the binary; nothing where this process
+/// cannot become one.
+fn as_ordinary_user(dir: &tempfile::TempDir) -> Option<Command> {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() || !support::installed("setpriv") {
+        println!("skipped: only root can become an ordinary user");
+        return None;
+    }
+    // The build directory may be closed to others.
+    let copy = dir.path().join("slipring");
+    std::fs::copy(SLIPRING, &copy).unwrap();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(copy);
+    Some(command)
+}

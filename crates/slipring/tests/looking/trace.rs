@@ -1,0 +1,145 @@
+//! `slipring trace`.
+
+use std::net::UdpSocket;
+
+use rustix::process::Signal;
+
+use super::support::namespace::Namespace;
+use super::support::program::{Ended, Program, SLIPRING};
+use super::{document, lines, slipring, with_links};
+
+/// Starts a trace and waits until it listens.
+fn tracing(namespace: &Namespace, words: &str) -> Program {
+    let program = Program::start(namespace, SLIPRING, &format!("trace {words}"));
+    program.wait_for(" a first line", |output| {
+        let listening = output.stdout.contains("listening") || output.stdout.contains("\"start\"");
+        listening.then_some(())
+    });
+    program
+}
+
+/// Sends a datagram that leaves by `here` and arrives at `there`, for each port and payload.
+fn send(namespace: &Namespace, datagrams: &'static [(u16, &[u8])]) {
+    namespace.run(move || {
+        let socket = UdpSocket::bind("10.9.0.1:1000").unwrap();
+        socket.set_broadcast(true).unwrap();
+        for (port, payload) in datagrams {
+            socket.send_to(payload, ("10.9.0.255", *port)).unwrap();
+        }
+    });
+}
+
+fn addressed() -> Option<Namespace> {
+    let namespace = with_links()?;
+    namespace.ip("address add 10.9.0.1/24 broadcast 10.9.0.255 dev here");
+    Some(namespace)
+}
+
+fn frames(ended: &Ended) -> Vec<(String, String)> {
+    let frames = lines(ended).into_iter().filter(|line| line["event"] == "frame");
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    frames.map(|frame| (text(&frame["direction"]), text(&frame["summary"]))).collect()
+}
+
+#[test]
+fn both_directions_are_seen_and_the_filter_chooses() {
+    let Some(namespace) = addressed() else { return };
+    for (interface, direction) in [("here", "out"), ("there", "in")] {
+        let words = format!("-i netmap:{interface} -n 2 --json=lines udp dst port 7001");
+        let trace = tracing(&namespace, &words);
+        send(&namespace, &[(7000, b"no"), (7001, b"yes"), (7002, b"no"), (7001, b"again")]);
+        let frames = frames(&trace.finish().well());
+        let seen = |length| {
+            (
+                direction.to_owned(),
+                format!("IP 10.9.0.1.1000 > 10.9.0.255.7001: UDP, length {length}"),
+            )
+        };
+        assert_eq!(frames, [seen(3), seen(5)]);
+    }
+}
+
+#[test]
+fn lines_are_for_people_and_the_sum_goes_to_stderr() {
+    let Some(namespace) = addressed() else { return };
+    let trace = tracing(&namespace, "-i here -n 1 -x udp");
+    send(&namespace, &[(7001, b"payload")]);
+    let ended = trace.finish().well();
+    let line = ended.stdout.lines().find(|line| !line.starts_with('#')).unwrap();
+    assert!(line.contains(" Out ") && line.ends_with("UDP, length 7"), "{line}");
+    assert!(ended.stdout.contains("\t0x0000: "), "{ended:#?}");
+    assert!(ended.stderr.contains("1 frames shown of 1 that passed, 0 lost"), "{ended:#?}");
+}
+
+#[test]
+fn listening_takes_nothing_away() {
+    let Some(namespace) = addressed() else { return };
+    // Both ends lie in one namespace, whose stack refuses its own source address otherwise.
+    namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/there/accept_local", "1").unwrap());
+    namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/there/rp_filter", "0").unwrap());
+    namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "0").unwrap());
+    namespace.ip("address add 10.9.0.2/24 broadcast 10.9.0.255 dev there");
+    let trace = tracing(&namespace, "-i netmap:there -n 1 udp dst port 7001");
+    let received = namespace.run(|| {
+        let receiver = UdpSocket::bind("10.9.0.255:7001").unwrap();
+        receiver.set_read_timeout(Some(super::support::PATIENCE)).unwrap();
+        let sender = UdpSocket::bind("10.9.0.1:1000").unwrap();
+        sender.set_broadcast(true).unwrap();
+        sender.send_to(b"both", "10.9.0.255:7001").unwrap();
+        let mut bytes = [0; 16];
+        let length = receiver.recv(&mut bytes).unwrap();
+        bytes[..length].to_vec()
+    });
+    assert_eq!(received, b"both");
+    trace.finish().well();
+}
+
+#[test]
+fn what_was_written_is_read_again_with_its_tag() {
+    let Some(namespace) = addressed() else { return };
+    namespace.ip("link add link here name tagged type vlan id 7");
+    namespace.silence("tagged");
+    namespace.ip("address add 10.8.0.1/24 broadcast 10.8.0.255 dev tagged");
+    namespace.ip("link set tagged up");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("trace.pcapng");
+    let file = file.to_str().unwrap();
+    let trace = tracing(&namespace, &format!("-i netmap:there -n 1 -w {file} vlan 7 and udp"));
+    namespace.run(|| {
+        let socket = UdpSocket::bind("10.8.0.1:1000").unwrap();
+        socket.set_broadcast(true).unwrap();
+        socket.send_to(b"tagged", "10.8.0.255:7001").unwrap();
+    });
+    let ended = trace.finish().well();
+    assert!(ended.stdout.lines().all(|line| line.starts_with('#')), "{ended:#?}");
+    let ended = slipring(&namespace, &format!("trace -i pcap:{file} --json")).well();
+    let frames = document(&ended)["frames"].as_array().unwrap().clone();
+    assert_eq!(frames.len(), 1);
+    let what = "vlan 7, p 0, IP 10.8.0.1.1000 > 10.8.0.255.7001: UDP, length 6";
+    assert_eq!(frames[0]["summary"], what);
+}
+
+#[test]
+fn a_bad_filter_is_a_usage_error_with_its_column() {
+    let Some(namespace) = with_links() else { return };
+    let ended = slipring(&namespace, "trace -i lo tcp prt 80");
+    assert_eq!(ended.code(), 2);
+    assert!(ended.stderr.contains("column 5"), "{ended:#?}");
+}
+
+#[test]
+fn an_interface_that_vanishes_ends_the_trace_with_its_name() {
+    let Some(namespace) = with_links() else { return };
+    let trace = tracing(&namespace, "-i netmap:here");
+    namespace.ip("link delete here");
+    let ended = trace.finish();
+    assert_eq!(ended.code(), 4, "{ended:#?}");
+    assert!(ended.stderr.contains("SR0401") && ended.stderr.contains("here"), "{ended:#?}");
+}
+
+#[test]
+fn a_signal_ends_it_with_the_sum() {
+    let Some(namespace) = with_links() else { return };
+    let ended = tracing(&namespace, "-i netmap:here").stop(Signal::INT).well();
+    assert!(ended.stderr.contains("0 frames shown"), "{ended:#?}");
+}

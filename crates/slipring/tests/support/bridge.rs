@@ -1,0 +1,140 @@
+//! `slipring bridge` at work, read through its JSON lines.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::namespace::Namespace;
+use super::program::{Ended, Program, SLIPRING};
+
+/// A bridge that has opened its ports.
+pub(crate) struct Bridge {
+    program: Program,
+}
+
+/// The counters of a report.
+#[derive(Debug, Clone)]
+pub(crate) struct Report(pub(crate) Value);
+
+impl Bridge {
+    /// Starts `slipring bridge` with these words and waits until its ports are open.
+    pub(crate) fn start(namespace: &Namespace, words: &str) -> Self {
+        let mut command = Command::new(SLIPRING);
+        command.args(["bridge", "--json=lines", "-T", "0"]).args(words.split_ascii_whitespace());
+        let program = Program::launch(namespace, command);
+        program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
+        Self { program }
+    }
+
+    /// The report that was made at the start: it has the modes.
+    pub(crate) fn start_report(&self) -> Report {
+        Report::of(self.program.so_far().stdout.lines().next().unwrap())
+    }
+
+    /// The counters now.
+    pub(crate) fn now(&self) -> Report {
+        let lines = |text: &str| text.matches('\n').count();
+        let before = lines(&self.program.so_far().stdout);
+        self.program.signal(Signal::USR1);
+        self.program.wait_for("interim report", |output| {
+            let newer = lines(&output.stdout) > before;
+            newer.then(|| Report::of(output.stdout.lines().last().unwrap()))
+        })
+    }
+
+    /// The program itself.
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Ends it as a person would; its last report.
+    pub(crate) fn stop(self) -> Report {
+        Report::last(&self.end(Signal::INT).well())
+    }
+
+    /// Ends it by `signal`.
+    pub(crate) fn end(self, signal: Signal) -> Ended {
+        self.program.stop(signal)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(self) -> Ended {
+        self.program.finish()
+    }
+}
+
+impl Report {
+    fn of(line: &str) -> Self {
+        Self(serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+    }
+
+    /// The last report of a program that ended.
+    pub(crate) fn last(ended: &Ended) -> Self {
+        let line = ended.stdout.lines().last();
+        Self::of(line.unwrap_or_else(|| panic!("no report: {ended:#?}")))
+    }
+
+    /// Packets received by the `i`-th port.
+    pub(crate) fn rx(&self, i: usize) -> u64 {
+        self.0["ports"][i]["rx"]["packets"].as_u64().unwrap()
+    }
+
+    /// Packets sent by the `i`-th port.
+    pub(crate) fn tx(&self, i: usize) -> u64 {
+        self.0["ports"][i]["tx"]["packets"].as_u64().unwrap()
+    }
+
+    /// Bytes received by the `i`-th port.
+    pub(crate) fn rx_bytes(&self, i: usize) -> u64 {
+        self.0["ports"][i]["rx"]["bytes"].as_u64().unwrap()
+    }
+
+    /// Packets that the `i`-th port lost for this cause.
+    pub(crate) fn drops_for(&self, i: usize, cause: &str) -> u64 {
+        self.0["ports"][i]["drops"][cause].as_u64().unwrap_or(0)
+    }
+
+    /// Packets that the `i`-th port lost on the way to the program (`rx`) or out of it (`tx`).
+    pub(crate) fn drops(&self, i: usize, direction: &str) -> u64 {
+        let drops = self.0["ports"][i]["drops"].as_object().unwrap();
+        let ours = drops.iter().filter(|(cause, _)| cause.starts_with(direction));
+        ours.map(|(_, count)| count.as_u64().unwrap()).sum()
+    }
+
+    /// Packets lost by any port for any cause.
+    pub(crate) fn all_drops(&self) -> u64 {
+        let ports = self.0["ports"].as_array().unwrap();
+        let drops = ports.iter().flat_map(|port| port["drops"].as_object().unwrap().values());
+        drops.map(|count| count.as_u64().unwrap()).sum()
+    }
+
+    /// Packets on their way.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.0["in_flight"].as_u64().unwrap()
+    }
+
+    /// A word of the mode line of the `i`-th port.
+    pub(crate) fn setting(&self, i: usize, key: &str) -> &str {
+        match key {
+            "mode" | "kind" => self.0["ports"][i][key].as_str().unwrap(),
+            _ => self.0["ports"][i]["settings"][key].as_str().unwrap_or("-"),
+        }
+    }
+
+    /// Insists that what one port received the other one sent, or dropped by name.
+    pub(crate) fn balanced(&self) -> &Self {
+        assert_eq!(self.in_flight(), 0, "{self:?}");
+        for (from, to) in [(0, 1), (1, 0)] {
+            let lost = self.drops(to, "tx");
+            assert_eq!(self.rx(from), self.tx(to) + lost, "{from} to {to}: {self:?}");
+        }
+        self
+    }
+
+    /// Insists that no port dropped anything.
+    pub(crate) fn lossless(&self) -> &Self {
+        assert_eq!(self.all_drops(), 0, "{self:?}");
+        self
+    }
+}

@@ -1,0 +1,161 @@
+//! The laboratory: two hosts, and between them a namespace in which a bridge joins them.
+//!
+//! ```text
+//!   left                       mid                       right
+//!   e0 10.9.0.1 ---- veth ---- la  bridge  ra ---- veth ---- e0 10.9.0.2
+//! ```
+//! With taps there are no veth pairs: the devices of the bridge are moved to the two sides.
+
+use super::bridge::Bridge;
+use super::namespace::Namespace;
+
+/// Address of the left side.
+pub(crate) const LEFT: &str = "10.9.0.1";
+/// Address of the right side.
+pub(crate) const RIGHT: &str = "10.9.0.2";
+/// IPv6 address of the right side.
+pub(crate) const RIGHT6: &str = "fd09::2";
+
+/// A way into an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// `xdp:`, in the driver.
+    Native,
+    /// `xdp:`, in the stack.
+    Generic,
+    /// `packet:`.
+    Packet,
+    /// `tap:`.
+    Tap,
+    /// `netmap:`, the best there is.
+    Best,
+}
+
+impl Way {
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Native, Self::Generic, Self::Packet, Self::Tap, Self::Best];
+
+    /// What stands before the interface's name.
+    pub(crate) fn prefix(self) -> &'static str {
+        match self {
+            Self::Native | Self::Generic => "xdp",
+            Self::Packet => "packet",
+            Self::Tap => "tap",
+            Self::Best => "netmap",
+        }
+    }
+
+    /// Flags that keep to this way.
+    fn flags(self) -> &'static str {
+        match self {
+            Self::Native => "--mode native",
+            Self::Generic => "--mode generic",
+            _ => "",
+        }
+    }
+}
+
+/// Three namespaces in a row.
+pub(crate) struct Lab {
+    pub(crate) left: Namespace,
+    pub(crate) mid: Namespace,
+    pub(crate) right: Namespace,
+    pub(crate) way: Way,
+    mtu: u32,
+    quiet: bool,
+}
+
+impl Lab {
+    /// Builds it; `None`, and a line that says why, where that is not permitted.
+    pub(crate) fn new(way: Way) -> Option<Self> {
+        Self::build(way, 1500, false)
+    }
+
+    /// Builds it with links of this MTU.
+    pub(crate) fn with_mtu(way: Way, mtu: u32) -> Option<Self> {
+        Self::build(way, mtu, false)
+    }
+
+    /// Builds it with sides that have no addresses and send nothing by themselves.
+    pub(crate) fn quiet(way: Way) -> Option<Self> {
+        Self::build(way, 1500, true)
+    }
+
+    fn build(way: Way, mtu: u32, quiet: bool) -> Option<Self> {
+        let (left, mid, right) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
+        let lab = Self { left, mid, right, way, mtu, quiet };
+        if way != Way::Tap {
+            lab.mid.veth("la", &lab.left, "e0", mtu);
+            lab.mid.veth("ra", &lab.right, "e0", mtu);
+            lab.inhabit();
+        }
+        Some(lab)
+    }
+
+    /// The words that open both ports.
+    pub(crate) fn ports(&self) -> String {
+        let Self { way, .. } = self;
+        let prefix = way.prefix();
+        format!("-i {prefix}:la -i {prefix}:ra {}", way.flags())
+    }
+
+    /// Starts the bridge with further words, and waits until both sides can be used.
+    pub(crate) fn bridge(&self, words: &str) -> Bridge {
+        let bridge = Bridge::start(&self.mid, &format!("{} {words}", self.ports()));
+        if self.way == Way::Tap {
+            self.left.take(&self.mid, "la", "e0");
+            self.right.take(&self.mid, "ra", "e0");
+            self.inhabit();
+        }
+        bridge
+    }
+
+    fn inhabit(&self) {
+        for (side, number) in [(&self.left, 1), (&self.right, 2)] {
+            if self.quiet {
+                side.silence("e0");
+            }
+            side.ip(&format!("link set e0 mtu {} up", self.mtu));
+            if self.quiet {
+                continue;
+            }
+            side.ip(&format!("addr add 10.9.0.{number}/24 dev e0"));
+            side.ip(&format!("addr add fd09::{number}/64 dev e0 nodad"));
+        }
+    }
+
+    /// Stacks VLAN links on both sides, outermost first, and gives the last one an address:
+    /// 10.8.0.1 and 10.8.0.2. False, and a line that says so, where the kernel has none.
+    pub(crate) fn tag(&self, tags: &[(&str, u16)]) -> bool {
+        for (side, number) in [(&self.left, 1), (&self.right, 2)] {
+            let mut below = "e0".to_owned();
+            for (protocol, id) in tags {
+                let words =
+                    format!("link add link {below} name v{id} type vlan proto {protocol} id {id}");
+                let (made, output) = side.attempt("ip", &words);
+                if !made {
+                    println!("skipped: this kernel has no VLAN links: {}", output.trim_end());
+                    return false;
+                }
+                side.ip(&format!("link set v{id} up"));
+                below = format!("v{id}");
+            }
+            side.ip(&format!("addr add 10.8.0.{number}/24 dev {below}"));
+        }
+        true
+    }
+}
+
+impl Drop for Lab {
+    /// A failed test shows its interfaces with their counters.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (name, namespace) in
+                [("left", &self.left), ("mid", &self.mid), ("right", &self.right)]
+            {
+                println!("--- {name}\n{}", namespace.attempt("ip", "-s -d link show").1);
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What the end-to-end tests stand on: namespaces, programs in them, a laboratory of three
+//! namespaces joined by a bridge, numbered frames and witnesses.
+//!
+//! All of it hangs on values: dropping them, in a panic too, ends every program and with it every
+//! namespace. Nothing has a name on disk.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+pub(crate) mod bridge;
+pub(crate) mod frames;
+pub(crate) mod lab;
+pub(crate) mod namespace;
+pub(crate) mod program;
+pub(crate) mod witness;
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take that will happen. Far more than it takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Looks again and again until `look` finds something.
+///
+/// # Panics
+/// After [`PATIENCE`], saying what was waited for.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a program is installed; says that the test is skipped where it is not.
+pub(crate) fn installed(program: &str) -> bool {
+    let paths = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
+    let found = paths.iter().any(|path| std::path::Path::new(path).join(program).exists());
+    if !found {
+        println!("skipped: {program} is not installed");
+    }
+    found
+}

@@ -1,0 +1,112 @@
+//! Network namespaces of the tests' own, each kept by a thread that runs jobs inside it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use slipring_core::{kill_with_parent, netns};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A namespace with loopback up. When it is dropped, its thread ends, and with the thread every
+/// program that was started inside.
+pub(crate) struct Namespace {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    tid: i32,
+}
+
+impl Namespace {
+    /// A new namespace; `None`, and a line that says so, where that is not permitted.
+    pub(crate) fn new() -> Option<Self> {
+        let (jobs, todo) = channel::<Job>();
+        let (report, reported) = channel();
+        let thread = std::thread::spawn(move || {
+            let made = netns::become_private();
+            let well = made.is_ok();
+            report.send(made.map(|()| rustix::thread::gettid().as_raw_nonzero().get())).unwrap();
+            if well {
+                todo.into_iter().for_each(|job| job());
+            }
+        });
+        match reported.recv().unwrap() {
+            Ok(tid) => {
+                let namespace = Self { jobs: Some(jobs), thread: Some(thread), tid };
+                namespace.ip("link set lo up");
+                Some(namespace)
+            }
+            Err(error) => {
+                println!("skipped: cannot make a network namespace: {error}");
+                None
+            }
+        }
+    }
+
+    /// Runs `job` inside and returns what it returns, or panics as it does.
+    pub(crate) fn run<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> R {
+        let (give, take) = channel();
+        let job: Job = Box::new(move || {
+            give.send(catch_unwind(AssertUnwindSafe(job))).unwrap_or(());
+        });
+        self.jobs.as_ref().unwrap().send(job).unwrap();
+        take.recv().unwrap().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+
+    /// Starts a program inside.
+    pub(crate) fn spawn(&self, mut command: Command) -> Child {
+        self.run(move || kill_with_parent(&mut command).spawn().unwrap())
+    }
+
+    /// Runs `ip` with words separated by spaces.
+    pub(crate) fn ip(&self, words: &str) -> String {
+        self.command("ip", words)
+    }
+
+    /// Runs a program that must succeed; its output.
+    pub(crate) fn command(&self, program: &str, words: &str) -> String {
+        let (well, output) = self.attempt(program, words);
+        assert!(well, "{program} {words}: {output}");
+        output
+    }
+
+    /// Runs a program; whether it succeeded, and its output.
+    pub(crate) fn attempt(&self, program: &str, words: &str) -> (bool, String) {
+        let mut command = Command::new(program);
+        command.args(words.split_ascii_whitespace());
+        let done = self.run(move || command.output().unwrap());
+        let text = [done.stdout, done.stderr].concat();
+        (done.status.success(), String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Makes a pair of interfaces: `here` in this namespace, up, and `there` in the other, down.
+    pub(crate) fn veth(&self, here: &str, other: &Self, there: &str, mtu: u32) {
+        let tid = other.tid;
+        self.ip(&format!(
+            "link add {here} mtu {mtu} type veth peer name {there} mtu {mtu} netns {tid}"
+        ));
+        self.silence(here);
+        self.ip(&format!("link set {here} up"));
+    }
+
+    /// Takes an interface of `other` over, under a new name.
+    pub(crate) fn take(&self, other: &Self, theirs: &str, ours: &str) {
+        other.ip(&format!("link set {theirs} netns {} name {ours}", self.tid));
+    }
+
+    /// Keeps an interface from sending on its own.
+    pub(crate) fn silence(&self, ifname: &str) {
+        // `/proc/sys/net` shows the namespace of the thread that looks.
+        let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
+        self.run(move || std::fs::write(path, "1")).unwrap();
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

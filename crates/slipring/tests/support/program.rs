@@ -1,0 +1,166 @@
+//! A running program: its output as it comes, its end, and its certain death.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::PATIENCE;
+use super::namespace::Namespace;
+
+/// The binary under test.
+pub(crate) const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring");
+
+/// What a program has written so far.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Output {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    /// Of the two streams.
+    ended: u8,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A program that runs in a namespace. Dropping it kills it; in a panic it shows what it wrote.
+pub(crate) struct Program {
+    name: String,
+    child: Child,
+    output: Arc<(Mutex<Output>, Condvar)>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Program {
+    /// Starts `program` with words separated by spaces.
+    pub(crate) fn start(namespace: &Namespace, program: &str, words: &str) -> Self {
+        let words: Vec<_> = words.split_ascii_whitespace().collect();
+        Self::start_with(namespace, program, &words)
+    }
+
+    /// Starts `program` with these arguments.
+    pub(crate) fn start_with(namespace: &Namespace, program: &str, args: &[&str]) -> Self {
+        let mut command = Command::new(program);
+        command.args(args);
+        Self::launch(namespace, command)
+    }
+
+    /// Starts a command.
+    pub(crate) fn launch(namespace: &Namespace, mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let name = format!("{command:?}");
+        let mut child = namespace.spawn(command);
+        let output = Arc::<(Mutex<Output>, Condvar)>::default();
+        let readers = vec![
+            follow(child.stdout.take().unwrap(), output.clone(), |output| &mut output.stdout),
+            follow(child.stderr.take().unwrap(), output.clone(), |output| &mut output.stderr),
+        ];
+        Self { name, child, output, readers }
+    }
+
+    /// Waits until what was written satisfies `look`.
+    pub(crate) fn wait_for<T>(&self, what: &str, look: impl Fn(&Output) -> Option<T>) -> T {
+        let start = Instant::now();
+        let (output, changed) = &*self.output;
+        let mut output = output.lock().unwrap();
+        loop {
+            if let Some(found) = look(&output) {
+                return found;
+            }
+            let ended = output.ended == 2;
+            assert!(!ended, "{} ended without {what}:\n{output:?}", self.name);
+            let left = PATIENCE.saturating_sub(start.elapsed());
+            assert!(!left.is_zero(), "{} has no {what}:\n{output:?}", self.name);
+            output = changed.wait_timeout(output, left).unwrap().0;
+        }
+    }
+
+    /// Waits until stdout or stderr contains `text`.
+    pub(crate) fn wait_for_text(&self, text: &str) {
+        self.wait_for(text, |output| {
+            (output.stdout.contains(text) || output.stderr.contains(text)).then_some(())
+        });
+    }
+
+    /// What was written so far.
+    pub(crate) fn so_far(&self) -> Output {
+        self.output.0.lock().unwrap().clone()
+    }
+
+    /// Its process number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Sends a signal and waits for the end.
+    pub(crate) fn stop(self, signal: Signal) -> Ended {
+        self.signal(signal);
+        self.finish()
+    }
+
+    /// Waits for the end.
+    pub(crate) fn finish(mut self) -> Ended {
+        let status = super::eventually(&format!("the end of {}", self.name), || {
+            self.child.try_wait().unwrap()
+        });
+        self.readers.drain(..).for_each(|reader| reader.join().unwrap());
+        let Output { stdout, stderr, .. } = self.so_far();
+        Ended { status, stdout, stderr }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Output { stdout, stderr, .. } = self.so_far();
+            println!("--- {}\n{stdout}{stderr}", self.name);
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// Its exit status; -1 after a signal.
+    pub(crate) fn code(&self) -> i32 {
+        self.status.code().unwrap_or(-1)
+    }
+
+    /// Insists on success.
+    pub(crate) fn well(self) -> Self {
+        assert_eq!(self.code(), 0, "{self:#?}");
+        self
+    }
+}
+
+/// Appends every line of a stream to the output.
+fn follow(
+    stream: impl Read + Send + 'static,
+    output: Arc<(Mutex<Output>, Condvar)>,
+    side: fn(&mut Output) -> &mut String,
+) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut stream = BufReader::new(stream);
+        let mut line = Vec::new();
+        while stream.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            side(&mut output.0.lock().unwrap()).push_str(&String::from_utf8_lossy(&line));
+            output.1.notify_all();
+            line.clear();
+        }
+        output.0.lock().unwrap().ended += 1;
+        output.1.notify_all();
+    })
+}

@@ -1,0 +1,73 @@
+//! tcpdump on an interface: what an unmodified program sees pass.
+
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use slipring_port::capture::FileReader;
+
+use super::frames::is_ours;
+use super::namespace::Namespace;
+use super::program::Program;
+
+/// A tcpdump that writes a file.
+pub(crate) struct Witness {
+    program: Option<Program>,
+    path: PathBuf,
+    _dir: tempfile::TempDir,
+}
+
+impl Witness {
+    /// Starts it, and waits until it listens.
+    pub(crate) fn start(namespace: &Namespace, ifname: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(format!("{ifname}.pcap"));
+        // tcpdump reserves the longest frame for each one it has not written yet.
+        let words = format!(
+            "-i {ifname} -w {} -Z root -U -B 32768 --immediate-mode -s 2048 -n",
+            path.display()
+        );
+        let program = Program::start(namespace, "tcpdump", &words);
+        program.wait_for_text("listening on");
+        Self { program: Some(program), path, _dir: dir }
+    }
+
+    /// All frames that it has written so far.
+    pub(crate) fn frames(&self) -> Vec<Vec<u8>> {
+        let copy = self.path.with_extension("now");
+        // tcpdump writes whole records, so a copy is a whole file.
+        std::fs::copy(&self.path, &copy).unwrap();
+        let Ok(mut reader) = FileReader::open(copy.to_str().unwrap()) else { return Vec::new() };
+        let mut frames = Vec::new();
+        while let Ok(Some(packet)) = reader.next() {
+            frames.push(packet.data.to_vec());
+        }
+        frames
+    }
+
+    /// Waits for `count` of our numbered frames, ends tcpdump, and returns them.
+    pub(crate) fn testify(mut self, count: usize) -> Vec<Vec<u8>> {
+        let ours = super::eventually("tcpdump to write all frames", || {
+            let mut frames = self.frames();
+            frames.retain(|frame| is_ours(frame));
+            (frames.len() >= count).then_some(frames)
+        });
+        let ended = self.program.take().unwrap().stop(Signal::INT);
+        assert!(ended.stderr.contains("\n0 packets dropped by kernel"), "{ended:?}");
+        ours
+    }
+}
+
+impl Drop for Witness {
+    /// A failed test keeps the capture and says where.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!(
+                "{}-{}",
+                std::thread::current().name().unwrap_or("test").replace(':', "_"),
+                self.path.file_name().unwrap().display()
+            ));
+            let _ = std::fs::copy(&self.path, &kept);
+            println!("--- the last capture is {}", kept.display());
+        }
+    }
+}
