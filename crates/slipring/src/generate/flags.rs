@@ -1,0 +1,243 @@
+//! The flags of `slipring gen`: pkt-gen's letters, each with a long name, and our own.
+
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use slipring_abi::name::PortName;
+use slipring_cli::flags;
+use slipring_cli::units::{Count, Rate, RateUnit, Span};
+use slipring_traffic::{Endpoints, Fraction};
+use slipring_wire::MacAddr;
+
+use crate::opening;
+
+/// The one flag table.
+pub(super) fn command() -> Command {
+    let command = Command::new("gen")
+        .about("Send and receive packets at a set rate; count loss, order and latency")
+        .args(what())
+        .args(frames())
+        .args(pace())
+        .args(threads())
+        .args(capture())
+        .args(reports())
+        .args(expectations())
+        .args(old());
+    flags::configuration(flags::reporting(opening::flags(command)))
+}
+
+fn value(id: &'static str, short: char, name: &'static str, help: &'static str) -> Arg {
+    own(id, name, help).short(short)
+}
+
+fn own(id: &'static str, name: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).value_name(name).help(help)
+}
+
+fn switch(id: &'static str, short: char, help: &'static str) -> Arg {
+    Arg::new(id).long(id).short(short).action(ArgAction::SetTrue).help(help)
+}
+
+fn seconds(text: &str) -> Result<Span, slipring_cli::units::UnitError> {
+    Span::parse(text, Duration::from_secs(1))
+}
+
+fn millis(text: &str) -> Result<Span, slipring_cli::units::UnitError> {
+    Span::parse(text, Duration::from_millis(1))
+}
+
+fn rate(text: &str) -> Result<Rate, slipring_cli::units::UnitError> {
+    Rate::parse(text, RateUnit::Packets)
+}
+
+fn what() -> [Arg; 5] {
+    [
+        flags::port().required(true).value_parser(PortName::parse_classic),
+        value("function", 'f', "FUNCTION", "What to do with the port")
+            .value_parser(["tx", "rx", "ping", "pong", "txseq", "rxseq"])
+            .default_value("rx"),
+        own(
+            "sink",
+            flags::PORT_VALUE,
+            "Receive on this second port what is sent, in a thread of its own",
+        )
+        .value_parser(PortName::parse_classic),
+        value("count", 'n', "N", "Packets in all; 0 for no end")
+            .value_parser(str::parse::<Count>)
+            .default_value("0"),
+        own("duration", "TIME", "Stop after this long [default unit: s]").value_parser(seconds),
+    ]
+}
+
+fn frames() -> Vec<Arg> {
+    let frames = [
+        value("size", 'l', "SIZE", "Bytes per frame without CRC: 60, 60-1514, imix or 60:7,590:4; a second one is a random minimum")
+            .action(ArgAction::Append),
+        value("dst", 'd', "RANGE", "Destination address and port, or ranges [default: 10.1.0.1:1234]")
+            .value_parser(str::parse::<Endpoints>),
+        value("src", 's', "RANGE", "Source address and port, or ranges [default: 10.0.0.1:1234]")
+            .value_parser(str::parse::<Endpoints>),
+        value("dst-mac", 'D', "MAC", "Destination MAC address")
+            .value_parser(str::parse::<MacAddr>)
+            .default_value("ff:ff:ff:ff:ff:ff"),
+        value("src-mac", 'S', "MAC", "Source MAC address [default: the port's]")
+            .value_parser(str::parse::<MacAddr>),
+        switch("ipv4", '4', "Send IPv4 [default: as the addresses are]").conflicts_with("ipv6"),
+        switch("ipv6", '6', "Send IPv6"),
+        switch("random-src", 'z', "Draw each source at random, from its range or from all"),
+        switch("random-dst", 'Z', "Draw each destination at random, from its range or from all"),
+        own("proto", "PROTO", "Header above IP; icmp sends echo requests")
+            .value_parser(["udp", "tcp", "icmp"])
+            .default_value("udp"),
+        own("vlan", "VID[:PRIO]", "VLAN tag; twice for an outer and an inner one").action(ArgAction::Append),
+        own("ttl", "N", "Time to live, or hop limit").value_parser(value_parser!(u8)).default_value("64"),
+        own("tos", "N", "Type of service, or traffic class").value_parser(value_parser!(u8)).default_value("0"),
+        own("seed", "N", "Seed of all random choices").value_parser(str::parse::<Count>).default_value("1"),
+        own("stream", "N", "Number of the first thread's stream, to tell several senders apart")
+            .value_parser(value_parser!(u16))
+            .default_value("0"),
+        value("fragments", 'F', "N", "Spread each frame over N slots")
+            .value_parser(value_parser!(u16).range(1..=64))
+            .default_value("1")
+            .conflicts_with("fragment-size"),
+        value("fragment-size", 'M', "BYTES", "Put at most this much of a frame into one slot")
+            .value_parser(value_parser!(u16).range(16..)),
+        switch("uninitialised", 'r', "Send whatever the buffers hold"),
+    ];
+    frames.map(|arg| arg.help_heading("Frames")).into()
+}
+
+fn pace() -> [Arg; 2] {
+    [
+        value(
+            "rate",
+            'R',
+            "RATE",
+            "Packets per second, or bits with a unit: 1Mpps, 10Gbit; 0 for all there is",
+        )
+        .value_parser(rate)
+        .default_value("0"),
+        value(
+            "burst",
+            'b',
+            "N",
+            "Packets at most between two syncs [default: 512; ping and pong 1]",
+        )
+        .value_parser(value_parser!(u32).range(1..=65_536)),
+    ]
+}
+
+fn threads() -> Vec<Arg> {
+    let threads = [
+        value(
+            "threads",
+            'p',
+            "N",
+            "Threads; each sends on one queue, and received queues are dealt out",
+        )
+        .value_parser(value_parser!(u16).range(1..=1024))
+        .default_value("1"),
+        value("cpus", 'c', "N", "CPUs to spread the threads over, 0 for all; needs -a")
+            .value_parser(value_parser!(u32).range(0..=4096))
+            .default_value("1"),
+        value("affinity", 'a', "CPU", "Pin thread i to CPU + i modulo -c; -1 for not at all")
+            .value_parser(value_parser!(i32).range(-1..4096))
+            .allow_negative_numbers(true)
+            .default_value("-1"),
+    ];
+    threads.map(|arg| arg.help_heading("Threads")).into()
+}
+
+fn capture() -> Vec<Arg> {
+    let capture = [
+        value("pcap", 'P', "FILE", "Send the packets of a capture, all of them, over and over")
+            .value_hint(ValueHint::FilePath)
+            .conflicts_with_all([
+                "size",
+                "dst",
+                "src",
+                "proto",
+                "vlan",
+                "uninitialised",
+                "random-src",
+                "random-dst",
+            ]),
+        Arg::new("timed")
+            .long("timed")
+            .action(ArgAction::SetTrue)
+            .requires("pcap")
+            .conflicts_with("rate")
+            .help("Keep the times of the capture"),
+        own("speed", "FACTOR", "So many times faster: 2, 0.5, 150%")
+            .value_parser(str::parse::<Fraction>)
+            .requires("timed"),
+        own(
+            "loops",
+            "N",
+            "Go N times through the capture; 0 for ever [default: 0, with --timed 1]",
+        )
+        .value_parser(str::parse::<Count>)
+        .requires("pcap"),
+    ];
+    capture.map(|arg| arg.help_heading("Captures")).into()
+}
+
+fn reports() -> Vec<Arg> {
+    let reports = [
+        value(
+            "period",
+            'T',
+            "TIME",
+            "Report this often; 0 for the summary only [default unit: ms]",
+        )
+        .value_parser(millis)
+        .default_value("1000"),
+        value("wait", 'w', "TIME", "Wait this long for the link to come up [default unit: s]")
+            .value_parser(seconds)
+            .default_value("2"),
+        switch("exit-when-idle", 'W', "Receive until nothing has come for a second"),
+        Arg::new("latency").long("latency").action(ArgAction::SetTrue).help(
+            "Measure how old frames are on arrival; senders on this machine stamp each by itself",
+        ),
+        switch("dump", 'X', "Show every frame on stderr"),
+        switch("raw-units", 'N', "Print rates without prefixes"),
+        switch("statistics", 'A', "Also print mean and deviation of the last 15 reports"),
+        switch("framing", 'B', "Count CRC, preamble and gap too, 24 bytes a frame, in bit rates"),
+    ];
+    reports.map(|arg| arg.help_heading("Reports")).into()
+}
+
+fn expectations() -> [Arg; 2] {
+    [
+        own("max-loss", "SHARE", "Fail, with status 1, if more than this is lost: 0.1%, 0")
+            .value_parser(str::parse::<Fraction>),
+        own("min-rate", "RATE", "Fail, with status 1, if the average rate is lower")
+            .value_parser(rate),
+    ]
+    .map(|arg| arg.help_heading("Expectations"))
+}
+
+/// What pkt-gen has and nobody needs here, but scripts pass.
+fn old() -> Vec<Arg> {
+    let old = [
+        switch("indirect", 'I', "Accepted for pkt-gen's sake: frames are written in place anyway"),
+        value(
+            "options",
+            'o',
+            "BITS",
+            "pkt-gen's option bits: 16 --latency, 64 -X, 256 -r, 512 -z, 1024 -Z, 2048 -A",
+        )
+        .value_parser(value_parser!(u32))
+        .default_value("0"),
+        value(
+            "config-rings",
+            'C',
+            "TXS[,RXS[,TXR[,RXR]]]",
+            "Slots and rings; better as @conf: in the port's name",
+        ),
+        value("vnet-header", 'H', "BYTES", "Length of the virtio-net header: 0")
+            .value_parser(["0", "10", "12"])
+            .default_value("0"),
+    ];
+    old.map(|arg| arg.help_heading("Kept from pkt-gen")).into()
+}

@@ -1,0 +1,204 @@
+//! The two ends of a round trip.
+
+use std::sync::Arc;
+
+use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
+use slipring_ring::forward;
+use slipring_traffic::{Generator, turn_around};
+use slipring_wire::MacAddr;
+use std::time::Duration;
+
+use super::progress::{DoneOnDrop, Progress};
+use super::receive::{Budget, Queues, SharedEar, lock};
+use super::schedule::Schedule;
+use super::send::{Manner, drain, fill_whole, waiter_for};
+use crate::workers::Stop;
+
+/// Sends on its first queue, and listens for answers on all.
+pub(super) struct Pinger {
+    /// The queues.
+    pub(super) queues: Queues,
+    /// The pings.
+    pub(super) source: Generator,
+    /// When they go; unpaced, the next one goes when the last is answered.
+    pub(super) schedule: Schedule,
+    /// How they go.
+    pub(super) manner: Manner,
+    /// How many are left to send.
+    pub(super) left: u64,
+    /// What listens.
+    pub(super) ear: SharedEar,
+    /// What was sent.
+    pub(super) sent: Arc<Progress>,
+    /// What was received.
+    pub(super) answers: Arc<Progress>,
+}
+
+/// How long an answer may take.
+const PATIENCE: Nanos = 1_000_000_000;
+/// A sleep ends this much too late at worst; so much before the time, look instead.
+const WAKE_MARGIN: Nanos = 60_000;
+
+impl Pinger {
+    /// Pings until all is sent and answered, or `stop` is set.
+    pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
+        let (sent, answers) = (self.sent.clone(), self.answers.clone());
+        let _done = (DoneOnDrop(&sent), DoneOnDrop(&answers));
+        let mut waiter = waiter_for(&self.queues.all(), self.manner.patience, stop)?;
+        // Nobody limits how many answers are taken.
+        let all = Budget::new(u64::MAX);
+        let (mut answered, mut sent) = (0, 0);
+        while self.left > 0 && !stop.is_set() {
+            let count = self.send()?;
+            self.left -= count;
+            sent += count;
+            let next = match self.schedule.due(None) {
+                Some(due) if self.schedule.is_paced() => (due, u64::MAX),
+                _ => (now() + PATIENCE, sent),
+            };
+            self.listen(&mut waiter, &all, &mut answered, next, stop)?;
+            if !self.schedule.is_paced() {
+                // A lost one is not waited for again.
+                answered = sent;
+            }
+        }
+        if self.schedule.is_paced() {
+            self.listen(&mut waiter, &all, &mut answered, (now() + PATIENCE, sent), stop)?;
+        }
+        let last = drain(self.queues.first())?;
+        self.sent.finish(last, self.schedule.forfeited());
+        Ok(())
+    }
+
+    fn send(&mut self) -> Result<u64, RunError> {
+        let time = now();
+        let max = u64::from(self.manner.burst).min(self.left) as u32;
+        let queue = self.queues.first();
+        let ring = queue.rings().tx;
+        let batch =
+            fill_whole(ring, &mut self.source, &mut self.schedule, self.manner.stamp, time, max);
+        queue.tx_sync()?;
+        if batch.packets > 0 {
+            self.sent.batch(batch.packets, batch.bytes, time);
+        }
+        Ok(batch.packets)
+    }
+
+    /// Takes answers until a time, or until there are enough of them.
+    fn listen(
+        &mut self,
+        waiter: &mut Waiter,
+        all: &Budget,
+        answered: &mut u64,
+        (until, enough): (Nanos, u64),
+        stop: &Stop,
+    ) -> Result<(), RunError> {
+        loop {
+            *answered += self.take(all)?;
+            let time = now();
+            if *answered >= enough || time >= until || stop.is_set() {
+                return Ok(());
+            }
+            if until - time > WAKE_MARGIN {
+                waiter.wait(
+                    &mut self.queues,
+                    Some(Duration::from_nanos(until - time - WAKE_MARGIN)),
+                )?;
+            }
+        }
+    }
+
+    /// Takes what has come; returns how many were answers not seen before.
+    fn take(&mut self, all: &Budget) -> Result<u64, RunError> {
+        let mut ear = lock(&self.ear);
+        let mut new = 0;
+        self.queues.take(all, &self.answers, |bytes, more, time| {
+            new += u64::from(ear.hear(bytes, more, time).is_some());
+        })?;
+        Ok(new)
+    }
+}
+
+/// Sends every frame back where it came from, on the queue it came from.
+pub(super) struct Ponger {
+    /// The queues.
+    pub(super) queues: Vec<Box<dyn Queue>>,
+    /// What each waits for: frames, or room for answers.
+    pub(super) wants: Vec<Interest>,
+    /// Slots at most at a time.
+    pub(super) burst: u32,
+    /// How many frames all threads may answer together.
+    pub(super) budget: Arc<Budget>,
+    /// The address that answers what was sent to many.
+    pub(super) mac: MacAddr,
+    /// How to wait.
+    pub(super) patience: Patience,
+    /// What was answered.
+    pub(super) progress: Arc<Progress>,
+}
+
+impl Ponger {
+    /// Answers until `stop` is set or the budget is spent.
+    pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
+        let progress = self.progress.clone();
+        let _done = DoneOnDrop(&progress);
+        let queues: Vec<_> = self.queues.iter().map(AsRef::as_ref).collect();
+        let mut waiter = waiter_for(&queues, self.patience, stop)?;
+        while !stop.is_set() && !self.budget.is_spent() {
+            if self.step()? == 0 {
+                self.make_wishes();
+                waiter.wait(&mut self, Some(Duration::from_millis(50)))?;
+            }
+        }
+        for queue in &mut self.queues {
+            drain(&mut **queue)?;
+        }
+        self.progress.finish(self.progress.read().last, 0);
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<u64, RunError> {
+        let mut sum = 0;
+        for queue in &mut self.queues {
+            queue.rx_sync()?;
+            let max = self.budget.left(self.burst);
+            let rings = queue.rings();
+            let room = rings.rx.avail().min(rings.tx.avail()).min(max);
+            let count = rings.rx.whole_packets(room);
+            let (mut packets, mut bytes, mut inside) = (0, 0, false);
+            for i in 0..count {
+                let Some(frame) = rings.rx.frame(i) else { break };
+                bytes += frame.bytes.len() as u64;
+                if !std::mem::replace(&mut inside, frame.more()) {
+                    turn_around(frame.bytes, self.mac);
+                    packets += 1;
+                }
+            }
+            forward(rings.rx, rings.tx, count);
+            if count > 0 || rings.tx.with_driver() > 0 {
+                queue.tx_sync()?;
+            }
+            if count > 0 {
+                self.budget.take(packets);
+                self.progress.batch(packets, bytes, now());
+                sum += packets;
+            }
+        }
+        Ok(sum)
+    }
+
+    fn make_wishes(&mut self) {
+        for (queue, want) in self.queues.iter_mut().zip(&mut self.wants) {
+            let rings = queue.rings();
+            let blocked = rings.rx.avail() > 0 && rings.tx.avail() == 0;
+            *want = if blocked { Interest::TX } else { Interest::RX };
+        }
+    }
+}
+
+impl WaitSet for Ponger {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        let queues = self.queues.iter_mut().zip(&self.wants);
+        queues.into_iter().try_for_each(|(queue, &want)| visit(&mut **queue, want))
+    }
+}

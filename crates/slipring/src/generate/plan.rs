@@ -1,0 +1,453 @@
+//! From flags to what is meant: every check that needs no machine.
+
+mod pattern;
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Duration;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use slipring_abi::name::{Kind, PortName};
+use slipring_cli::units::{Count, Rate, Span};
+use slipring_cli::{Diagnostic, Failure, codes};
+use slipring_port::{Interest, Patience};
+use slipring_traffic::{Expectations, Fraction, Pattern, Timeline, Verify};
+
+pub(super) use self::pattern::OWN_MAC;
+use super::send::{Manner, Split, StampTime};
+use crate::opening::Opening;
+
+/// What to do with the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    Tx,
+    Rx,
+    Ping,
+    Pong,
+    TxSeq,
+    RxSeq,
+}
+
+impl Function {
+    fn named(name: &str) -> Self {
+        match name {
+            "tx" => Self::Tx,
+            "ping" => Self::Ping,
+            "pong" => Self::Pong,
+            "txseq" => Self::TxSeq,
+            "rxseq" => Self::RxSeq,
+            _ => Self::Rx,
+        }
+    }
+
+    /// As it is typed.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tx => "tx",
+            Self::Rx => "rx",
+            Self::Ping => "ping",
+            Self::Pong => "pong",
+            Self::TxSeq => "txseq",
+            Self::RxSeq => "rxseq",
+        }
+    }
+
+    /// Whether frames are made here.
+    pub(super) fn sends(self) -> bool {
+        matches!(self, Self::Tx | Self::TxSeq | Self::Ping)
+    }
+
+    /// Whether it only receives.
+    pub(super) fn only_receives(self) -> bool {
+        matches!(self, Self::Rx | Self::RxSeq)
+    }
+
+    /// What the port must be able to do.
+    pub(super) fn direction(self) -> Interest {
+        match self {
+            Self::Tx | Self::TxSeq => Interest::TX,
+            Self::Rx | Self::RxSeq => Interest::RX,
+            Self::Ping | Self::Pong => Interest::BOTH,
+        }
+    }
+
+    /// How closely to look at what arrives: plain receiving counts at full speed.
+    pub(super) fn verify(self) -> Verify {
+        if self == Self::Rx { Verify::Mark } else { Verify::Checksum }
+    }
+}
+
+/// What was asked for.
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) port: PortName,
+    pub(super) sink: Option<PortName>,
+    pub(super) opening: Opening,
+    pub(super) function: Function,
+    pub(super) frames: Frames,
+    /// Take the source MAC address from the port.
+    pub(super) mac_of_port: bool,
+    pub(super) seed: u64,
+    pub(super) stream: u16,
+    /// No end: `u64::MAX`.
+    pub(super) packets: u64,
+    pub(super) rate: slipring_model::Rate,
+    /// Bytes that a frame has on the wire beside its own, as far as they count.
+    pub(super) framing: usize,
+    pub(super) manner: Manner,
+    pub(super) threads: u16,
+    pub(super) pinning: Option<Pinning>,
+    pub(super) latency: bool,
+    /// Whether faults were asked for.
+    pub(super) faulty: bool,
+    pub(super) exit_when_idle: bool,
+    pub(super) link_wait: Duration,
+    pub(super) period: Option<Duration>,
+    pub(super) duration: Option<Duration>,
+    pub(super) expectations: Expectations,
+    pub(super) style: Style,
+    /// What the user should know of their flags.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Where frames come from.
+#[derive(Debug)]
+pub(super) enum Frames {
+    Made(Box<Pattern>),
+    /// Pattern for the length alone.
+    Unwritten(usize),
+    Recorded {
+        path: String,
+        timeline: Timeline,
+        timed: bool,
+    },
+}
+
+/// Which CPUs threads run on: thread `i` on `first + i % count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pinning {
+    pub(super) first: u32,
+    /// 0 for all there are.
+    pub(super) count: u32,
+}
+
+/// How figures are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Style {
+    /// Without prefixes.
+    pub(super) raw: bool,
+    /// With mean and deviation.
+    pub(super) statistics: bool,
+}
+
+/// pkt-gen's option bits. Those not here say how to touch buffers, which is decided otherwise.
+mod bits {
+    pub(super) const LATENCY: u32 = 16;
+    pub(super) const INDIRECT: u32 = 32;
+    pub(super) const DUMP: u32 = 64;
+    pub(super) const UNINITIALISED: u32 = 256;
+    pub(super) const RANDOM_SRC: u32 = 512;
+    pub(super) const RANDOM_DST: u32 = 1024;
+    pub(super) const STATISTICS: u32 = 2048;
+    /// Prefetch, access, copy, memcpy: hints.
+    pub(super) const TOUCH: u32 = 1 | 2 | 4 | 8;
+    /// Checksums are always right here.
+    pub(super) const CHECKSUM: u32 = 4096;
+    pub(super) const KNOWN: u32 = LATENCY
+        | INDIRECT
+        | DUMP
+        | UNINITIALISED
+        | RANDOM_SRC
+        | RANDOM_DST
+        | STATISTICS
+        | TOUCH
+        | CHECKSUM;
+}
+
+/// Preamble, CRC and gap.
+pub(super) const FRAMING: usize = 24;
+
+/// Flags that say nothing to a program that makes no frames.
+const OF_FRAMES: [&str; 22] = [
+    "size",
+    "dst",
+    "src",
+    "dst-mac",
+    "src-mac",
+    "ipv4",
+    "ipv6",
+    "random-src",
+    "random-dst",
+    "proto",
+    "vlan",
+    "ttl",
+    "tos",
+    "seed",
+    "stream",
+    "fragments",
+    "fragment-size",
+    "uninitialised",
+    "rate",
+    "pcap",
+    "timed",
+    "sink",
+];
+
+/// The flags, read with pkt-gen's option bits in mind.
+struct Reader<'m> {
+    matches: &'m ArgMatches,
+    bits: u32,
+}
+
+impl Reader<'_> {
+    fn flag(&self, id: &str, bit: u32) -> bool {
+        self.matches.get_flag(id) || self.bits & bit != 0
+    }
+
+    fn typed(&self, id: &str) -> bool {
+        self.matches.value_source(id) == Some(ValueSource::CommandLine)
+    }
+
+    fn get<T: Clone + Send + Sync + 'static>(&self, id: &str) -> Option<T> {
+        self.matches.get_one::<T>(id).cloned()
+    }
+
+    fn text(&self, id: &str) -> Option<&str> {
+        self.matches.get_one::<String>(id).map(String::as_str)
+    }
+
+    fn count(&self, id: &str) -> Option<u64> {
+        self.get::<Count>(id).map(|count| count.0)
+    }
+
+    fn span(&self, id: &str) -> Option<Duration> {
+        self.get::<Span>(id).map(Span::duration)
+    }
+}
+
+impl Plan {
+    /// Reads the flags.
+    pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let reader = Reader { matches, bits: option_bits(matches)? };
+        let function = Function::named(reader.text("function").unwrap_or("rx"));
+        refuse_vnet_header(&reader)?;
+        let mut port: PortName =
+            reader.get("interface").ok_or_else(|| wrong("no port is given"))?;
+        if let Some(text) = reader.text("config-rings") {
+            add_conf(&mut port, text)?;
+        }
+        let opening = Opening::of(matches);
+        let latency = reader.flag("latency", bits::LATENCY);
+        let expectations = Expectations {
+            max_loss: reader.get::<Fraction>("max-loss"),
+            min_rate: reader.get::<Rate>("min-rate").map(model_rate),
+        };
+        let plan = Self {
+            manner: manner(&reader, function, &port, opening.patience, latency),
+            sink: reader.get("sink"),
+            frames: frames(&reader)?,
+            mac_of_port: !reader.typed("src-mac"),
+            seed: reader.count("seed").unwrap_or(1),
+            stream: reader.get("stream").unwrap_or(0),
+            packets: reader.count("count").filter(|&count| count > 0).unwrap_or(u64::MAX),
+            rate: model_rate(reader.get("rate").unwrap_or(Rate::Packets(0))),
+            framing: if matches.get_flag("framing") { FRAMING } else { 0 },
+            threads: reader.get("threads").unwrap_or(1),
+            pinning: pinning(&reader),
+            faulty: ["fault-loss", "fault-corrupt", "fault-delay"]
+                .iter()
+                .any(|id| reader.typed(id)),
+            exit_when_idle: matches.get_flag("exit-when-idle"),
+            link_wait: reader.span("wait").unwrap_or_default(),
+            period: reader.span("period").filter(|period| !period.is_zero()),
+            duration: reader.span("duration"),
+            style: Style {
+                raw: matches.get_flag("raw-units"),
+                statistics: reader.flag("statistics", bits::STATISTICS),
+            },
+            warnings: warnings(&reader, function),
+            latency,
+            expectations,
+            port,
+            opening,
+            function,
+        };
+        plan.check()?;
+        Ok(plan)
+    }
+
+    /// Refuses what contradicts itself.
+    fn check(&self) -> Result<(), Failure> {
+        let file = self.port.kind == Kind::Pcap;
+        if self.latency && file && !self.function.sends() {
+            return Err(conflict(
+                "--latency does not go together with a capture",
+                "times in a file were read long ago",
+            ));
+        }
+        if file && self.function.direction() == Interest::BOTH {
+            let summary = format!("{} does not go together with a capture", self.function.name());
+            return Err(conflict(summary, "a file is read or written, not both"));
+        }
+        if self.sink.is_some() && !matches!(self.function, Function::Tx | Function::TxSeq) {
+            return Err(conflict(
+                "--sink goes with -f tx only",
+                "the other functions receive by themselves",
+            ));
+        }
+        if self.function == Function::Pong && self.expectations.max_loss.is_some() {
+            return Err(conflict(
+                "--max-loss does not go together with pong",
+                "only the ping knows what was lost",
+            ));
+        }
+        if self.function == Function::Ping && !matches!(self.frames, Frames::Made(_)) {
+            return Err(conflict(
+                "ping makes its own frames",
+                "answers are told by the times in them",
+            ));
+        }
+        if self.function == Function::Ping && self.manner.split != Split::Whole {
+            return Err(conflict("ping sends frames of one slot", "leave -F and -M out"));
+        }
+        Ok(())
+    }
+}
+
+fn manner(
+    reader: &Reader<'_>,
+    function: Function,
+    port: &PortName,
+    patience: Patience,
+    latency: bool,
+) -> Manner {
+    let alone = matches!(function, Function::Ping | Function::Pong);
+    let fragments: u16 = reader.get("fragments").unwrap_or(1);
+    Manner {
+        burst: reader.get("burst").unwrap_or(if alone { 1 } else { 512 }),
+        split: match (reader.get::<u16>("fragment-size"), fragments) {
+            (Some(bytes), _) => Split::Bytes(bytes.into()),
+            (None, 1) => Split::Whole,
+            (None, slots) => Split::Slots(slots.into()),
+        },
+        stamp: match (port.kind == Kind::Pcap, latency) {
+            (true, _) => StampTime::Due,
+            (false, true) => StampTime::Frame,
+            (false, false) => StampTime::Batch,
+        },
+        dump: reader.flag("dump", bits::DUMP),
+        patience,
+    }
+}
+
+fn frames(reader: &Reader<'_>) -> Result<Frames, Failure> {
+    if let Some(path) = reader.text("pcap") {
+        let timed = reader.matches.get_flag("timed");
+        let loops = reader.count("loops").unwrap_or(u64::from(timed));
+        let speed = reader.get::<Fraction>("speed").unwrap_or(Fraction::ONE);
+        let timeline = Timeline::new().with_speed(speed).with_passes((loops > 0).then_some(loops));
+        return Ok(Frames::Recorded { path: path.to_owned(), timeline, timed });
+    }
+    let pattern = pattern::of(reader)?;
+    if !reader.flag("uninitialised", bits::UNINITIALISED) {
+        return Ok(Frames::Made(Box::new(pattern)));
+    }
+    if pattern.sizes.min() != pattern.sizes.max() {
+        return Err(conflict("-r sends frames of one size", "give one -l"));
+    }
+    Ok(Frames::Unwritten(pattern.sizes.max().into()))
+}
+
+fn pinning(reader: &Reader<'_>) -> Option<Pinning> {
+    let first = u32::try_from(reader.get::<i32>("affinity")?).ok()?;
+    Some(Pinning { first, count: reader.get("cpus").unwrap_or(1) })
+}
+
+fn option_bits(matches: &ArgMatches) -> Result<u32, Failure> {
+    let bits = matches.get_one::<u32>("options").copied().unwrap_or(0);
+    let unknown = bits & !bits::KNOWN;
+    if unknown == 0 {
+        return Ok(bits);
+    }
+    let error = Diagnostic::new(codes::SR0002, format!("`{bits}` does not fit --options"));
+    let cause = format!("pkt-gen had no meaning for the bits of {unknown}");
+    Err(error.with_cause(cause).with_help("use the long flags instead; see --help").into())
+}
+
+fn refuse_vnet_header(reader: &Reader<'_>) -> Result<(), Failure> {
+    match reader.text("vnet-header") {
+        None | Some("0") => Ok(()),
+        Some(length) => {
+            let error =
+                Diagnostic::new(codes::SR0002, format!("`{length}` does not fit --vnet-header"));
+            let cause = "ports here carry bare frames: checksum and segmentation offloads are resolved below";
+            Err(error.with_cause(cause).with_help("leave -H out").into())
+        }
+    }
+}
+
+/// pkt-gen's `-C`, into the name, where `@conf:` does not say it already.
+fn add_conf(port: &mut PortName, text: &str) -> Result<(), Failure> {
+    let unfit = || {
+        let error = Diagnostic::new(codes::SR0002, format!("`{text}` does not fit --config-rings"));
+        error.with_help("up to four numbers, or @conf:slots=512,rings=2 in the port's name")
+    };
+    let parts: Vec<_> = text.split(',').collect();
+    if parts.len() > 4 {
+        return Err(unfit().into());
+    }
+    for (i, part) in parts.into_iter().enumerate() {
+        let number: NonZeroU32 = part.parse().map_err(|_| unfit())?;
+        let rings = NonZeroU16::try_from(number);
+        match i {
+            0 => port.conf.tx_slots = port.conf.tx_slots.or(Some(number)),
+            1 => port.conf.rx_slots = port.conf.rx_slots.or(Some(number)),
+            2 => port.conf.tx_rings = port.conf.tx_rings.or(Some(rings.map_err(|_| unfit())?)),
+            _ => port.conf.rx_rings = port.conf.rx_rings.or(Some(rings.map_err(|_| unfit())?)),
+        }
+    }
+    Ok(())
+}
+
+/// Nothing that was typed is ignored in silence.
+fn warnings(reader: &Reader<'_>, function: Function) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if reader.flag("indirect", bits::INDIRECT) {
+        warnings.push("-I has no effect: frames are written in place, which costs less".to_owned());
+    }
+    if reader.bits & bits::TOUCH != 0 {
+        warnings
+            .push("-o 1, 2, 4 and 8 have no effect: frames are always written whole".to_owned());
+    }
+    if reader.typed("cpus") && pinning(reader).is_none() {
+        warnings.push("-c has no effect without -a".to_owned());
+    }
+    if !function.only_receives() && reader.matches.get_flag("exit-when-idle") {
+        warnings.push(format!("--exit-when-idle has no effect on {}", function.name()));
+    }
+    if !function.sends() {
+        let idle = OF_FRAMES.into_iter().filter(|id| reader.typed(id) && *id != "sink");
+        warnings.extend(idle.map(|id| format!("--{id} has no effect on {}", function.name())));
+    }
+    warnings
+}
+
+/// The engine's word for a rate.
+fn model_rate(rate: Rate) -> slipring_model::Rate {
+    match rate {
+        Rate::Packets(rate) => slipring_model::Rate::PacketsPerSec(rate),
+        Rate::Bits(rate) => slipring_model::Rate::BitsPerSec(rate),
+    }
+}
+
+/// A value does not fit.
+pub(super) fn wrong(summary: impl Into<String>) -> Diagnostic {
+    Diagnostic::new(codes::SR0002, summary)
+}
+
+fn conflict(summary: impl Into<String>, cause: &str) -> Failure {
+    Diagnostic::new(codes::SR0003, summary).with_cause(cause).into()
+}
+
+#[cfg(test)]
+mod tests;

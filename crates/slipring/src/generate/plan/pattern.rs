@@ -1,0 +1,130 @@
+//! The frames that the flags describe.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use slipring_cli::{Diagnostic, Failure, codes};
+use slipring_traffic::{Endpoints, Order, Pattern, Protocol, Sizes, StampForm};
+use slipring_wire::MacAddr;
+use slipring_wire::assigned::{EtherType, VlanTag};
+use slipring_wire::frame::TagSpec;
+use slipring_wire::view::IpVersion;
+
+use super::{Reader, bits, conflict, wrong};
+
+/// Source address of frames where neither the user nor the port has one: locally administered.
+pub(in super::super) const OWN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+/// TCP's ACK bit: a segment that no firewall takes for a new connection.
+const ACK: u8 = 0x10;
+
+/// Puts the pattern together.
+pub(super) fn of(reader: &Reader<'_>) -> Result<Pattern, Failure> {
+    let (random_src, random_dst) =
+        (reader.flag("random-src", bits::RANDOM_SRC), reader.flag("random-dst", bits::RANDOM_DST));
+    let (src, dst) = endpoints(reader)?;
+    let mut pattern = Pattern {
+        src_mac: reader.get("src-mac").unwrap_or(OWN_MAC),
+        dst_mac: reader.get("dst-mac").unwrap_or(MacAddr::BROADCAST),
+        tags: tags(reader)?,
+        src: if random_src { src.widened() } else { src },
+        src_order: order(random_src),
+        dst: if random_dst { dst.widened() } else { dst },
+        dst_order: order(random_dst),
+        protocol: match reader.text("proto") {
+            Some("tcp") => Protocol::Tcp { flags: ACK },
+            Some("icmp") => Protocol::Echo,
+            _ => Protocol::Udp,
+        },
+        ttl: reader.get("ttl").unwrap_or(64),
+        tos: reader.get("tos").unwrap_or(0),
+        ..Pattern::default()
+    };
+    pattern.sizes = sizes(reader, &pattern)?;
+    pattern
+        .check()
+        .map_err(|error| wrong("these frames cannot be made").with_cause(error.to_string()))?;
+    Ok(pattern)
+}
+
+fn order(random: bool) -> Order {
+    if random { Order::Random } else { Order::Sweep }
+}
+
+/// Source and destination, in the family that was asked for or that one of them has.
+fn endpoints(reader: &Reader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
+    let (src, dst) = (reader.get::<Endpoints>("src"), reader.get::<Endpoints>("dst"));
+    let wanted = match (reader.matches.get_flag("ipv4"), reader.matches.get_flag("ipv6")) {
+        (true, _) => Some(IpVersion::V4),
+        (_, true) => Some(IpVersion::V6),
+        _ => None,
+    };
+    let given = src.as_ref().or(dst.as_ref()).map(Endpoints::family);
+    let family = wanted.or(given).unwrap_or(IpVersion::V4);
+    let src = src.unwrap_or_else(|| usual(family, [10, 0, 0, 1], 0));
+    let dst = dst.unwrap_or_else(|| usual(family, [10, 1, 0, 1], 1));
+    if src.family() != family || dst.family() != family {
+        return Err(conflict(
+            "-4, -6 and the addresses contradict each other",
+            "source and destination must both be of the one family",
+        ));
+    }
+    Ok((src, dst))
+}
+
+/// pkt-gen's usual address, or one like it: `fd00::1` and `fd00:1::1`.
+fn usual(family: IpVersion, v4: [u8; 4], net: u16) -> Endpoints {
+    let address = match family {
+        IpVersion::V4 => IpAddr::V4(Ipv4Addr::from(v4)),
+        IpVersion::V6 => IpAddr::V6(Ipv6Addr::new(0xfd00, net, 0, 0, 0, 0, 0, 1)),
+    };
+    Endpoints::one(address, Endpoints::DEFAULT_PORT)
+}
+
+/// `VID[:PRIO]`, once or twice.
+fn tags(reader: &Reader<'_>) -> Result<Vec<TagSpec>, Failure> {
+    let texts: Vec<&String> = reader.matches.get_many("vlan").into_iter().flatten().collect();
+    if texts.len() > 2 {
+        return Err(wrong("more than two VLAN tags").with_help("--vlan OUTER --vlan INNER").into());
+    }
+    let outer_of_two = texts.len() == 2;
+    let tag = |(i, text): (usize, &&String)| {
+        let ethertype = if i == 0 && outer_of_two { EtherType::QINQ } else { EtherType::VLAN };
+        Ok(TagSpec { ethertype, tag: tag(text)? })
+    };
+    texts.iter().enumerate().map(tag).collect()
+}
+
+fn tag(text: &str) -> Result<VlanTag, Diagnostic> {
+    let (vid, priority) = text.split_once(':').unwrap_or((text, "0"));
+    match (vid.parse::<u16>(), priority.parse::<u8>()) {
+        (Ok(vid), Ok(priority)) if vid < 4096 && priority < 8 => Ok(VlanTag::new(vid, priority)),
+        _ => Err(wrong(format!("`{text}` does not fit --vlan"))
+            .with_help("an id from 0 to 4095, and behind a colon a priority from 0 to 7")),
+    }
+}
+
+/// One `-l`, or pkt-gen's two; else the shortest frame that has room for a time.
+fn sizes(reader: &Reader<'_>, pattern: &Pattern) -> Result<Sizes, Failure> {
+    let texts: Vec<&String> = reader.matches.get_many("size").into_iter().flatten().collect();
+    let unfit = |text: &str| wrong(format!("`{text}` does not fit --size"));
+    match texts[..] {
+        [] => {
+            let least = pattern.header_len() + StampForm::Timed.bytes();
+            let least = u16::try_from(least.max(60))
+                .map_err(|error| unfit("").with_cause(error.to_string()))?;
+            Ok(Sizes::fixed(least).map_err(|error| unfit("").with_cause(error.to_string()))?)
+        }
+        [text] => text.parse().map_err(|error: slipring_traffic::SizeError| {
+            unfit(text).with_cause(error.to_string()).into()
+        }),
+        [most, least] => {
+            let (Ok(longest), Ok(shortest)) = (most.parse(), least.parse()) else {
+                return Err(unfit(least)
+                    .with_cause("a random minimum goes with one plain size")
+                    .into());
+            };
+            let random = Sizes::random(shortest, longest);
+            Ok(random.map_err(|error| unfit(least).with_cause(error.to_string()))?)
+        }
+        _ => Err(Diagnostic::new(codes::SR0003, "-l can be given twice, not more").into()),
+    }
+}

@@ -1,0 +1,150 @@
+//! What a thread has done so far: written by it, read by whoever reports.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use slipring_port::{Nanos, now};
+
+/// Counts of one thread in one direction. One thread writes, so an addition is a load and a
+/// store.
+#[derive(Debug)]
+pub(super) struct Progress {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    batches: AtomicU64,
+    /// Least room (or fill) seen in the ring since this was last asked.
+    min_space: AtomicU64,
+    first: AtomicU64,
+    last: AtomicU64,
+    forfeited: AtomicU64,
+    done: AtomicBool,
+}
+
+/// What [`Progress`] held at a moment, or several together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Done {
+    /// Packets.
+    pub(super) packets: u64,
+    /// Their bytes.
+    pub(super) bytes: u64,
+    /// Batches they came in.
+    pub(super) batches: u64,
+    /// When the first one went or came; 0 for not yet.
+    pub(super) first: Nanos,
+    /// When the last one did.
+    pub(super) last: Nanos,
+    /// Scheduled time that was given up.
+    pub(super) forfeited: Nanos,
+}
+
+/// No ring was looked at.
+pub(super) const NO_SPACE: u64 = 99_999;
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self {
+            packets: AtomicU64::default(),
+            bytes: AtomicU64::default(),
+            batches: AtomicU64::default(),
+            min_space: AtomicU64::new(NO_SPACE),
+            first: AtomicU64::default(),
+            last: AtomicU64::default(),
+            forfeited: AtomicU64::default(),
+            done: AtomicBool::default(),
+        }
+    }
+}
+
+impl Progress {
+    /// Counts a batch that was done at `time`.
+    #[inline(always)]
+    pub(super) fn batch(&self, packets: u64, bytes: u64, time: Nanos) {
+        if self.first.load(Relaxed) == 0 {
+            self.first.store(time, Relaxed);
+        }
+        self.last.store(time, Relaxed);
+        add(&self.packets, packets);
+        add(&self.bytes, bytes);
+        add(&self.batches, 1);
+    }
+
+    /// Notes how many slots of the ring were ours.
+    #[inline(always)]
+    pub(super) fn space(&self, slots: u32) {
+        if u64::from(slots) < self.min_space.load(Relaxed) {
+            self.min_space.store(slots.into(), Relaxed);
+        }
+    }
+
+    /// Nothing more will come: the time up to now counts.
+    pub(super) fn finish(&self, last: Nanos, forfeited: Nanos) {
+        if self.first.load(Relaxed) != 0 {
+            self.last.store(last, Relaxed);
+        }
+        self.forfeited.store(forfeited, Relaxed);
+        self.done.store(true, Relaxed);
+    }
+
+    /// Whether nothing more will come.
+    pub(super) fn is_done(&self) -> bool {
+        self.done.load(Relaxed)
+    }
+
+    /// Packets so far.
+    pub(super) fn packets(&self) -> u64 {
+        self.packets.load(Relaxed)
+    }
+
+    /// The counts.
+    pub(super) fn read(&self) -> Done {
+        Done {
+            packets: self.packets.load(Relaxed),
+            bytes: self.bytes.load(Relaxed),
+            batches: self.batches.load(Relaxed),
+            first: self.first.load(Relaxed),
+            last: self.last.load(Relaxed),
+            forfeited: self.forfeited.load(Relaxed),
+        }
+    }
+
+    /// Least space since the last call.
+    pub(super) fn take_min_space(&self) -> u64 {
+        self.min_space.swap(NO_SPACE, Relaxed)
+    }
+}
+
+/// Marks a [`Progress`] as done however its thread ends.
+pub(super) struct DoneOnDrop<'p>(pub(super) &'p Progress);
+
+impl Drop for DoneOnDrop<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_done() {
+            self.0.finish(now(), 0);
+        }
+    }
+}
+
+impl Done {
+    /// Time from first to last.
+    pub(super) fn time(&self) -> Nanos {
+        self.last.saturating_sub(self.first)
+    }
+}
+
+impl std::ops::AddAssign for Done {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.batches += other.batches;
+        self.first = match (self.first, other.first) {
+            (0, first) | (first, 0) => first,
+            (one, other) => one.min(other),
+        };
+        self.last = self.last.max(other.last);
+        self.forfeited = self.forfeited.max(other.forfeited);
+    }
+}
+
+#[inline(always)]
+fn add(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Relaxed) + amount, Relaxed);
+}

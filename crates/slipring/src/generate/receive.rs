@@ -1,0 +1,316 @@
+//! The receiving loop, and what it makes of frames: loss, order, age.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, now};
+use slipring_traffic::{Report, Stamp, Tracker, Verify};
+
+use super::dump::dump;
+use super::progress::{DoneOnDrop, Progress};
+use super::send::{Batch, waiter_for};
+use crate::workers::Stop;
+
+/// What one thread receives, from the queues that fell to it.
+pub(super) struct Receiver {
+    /// The queues.
+    pub(super) queues: Queues,
+    /// What listens.
+    pub(super) ear: SharedEar,
+    /// How many packets all threads may take together.
+    pub(super) budget: Arc<Budget>,
+    /// When to end by itself.
+    pub(super) until: Until,
+    /// How to wait for frames.
+    pub(super) patience: Patience,
+    /// What was done.
+    pub(super) progress: Arc<Progress>,
+}
+
+/// When a receiver ends by itself.
+pub(super) enum Until {
+    /// When the port says that there is nothing more.
+    Ended,
+    /// When nothing has come for a second, after the first.
+    Idle,
+    /// When all that these have sent is here, or nothing has come for a while since they ended.
+    Heard(Vec<Arc<Progress>>),
+}
+
+/// How long nothing comes, for [`Until::Idle`].
+const IDLE: Nanos = 1_000_000_000;
+/// How long frames may be under way after the last was sent.
+const UNDER_WAY: Nanos = 300_000_000;
+/// Batches taken after the end, at most.
+const LAST_BATCHES: u32 = 4;
+/// How long a receiver sleeps at most.
+const NAP: Duration = Duration::from_millis(50);
+
+/// How many packets several threads may take together.
+#[derive(Debug)]
+pub(super) struct Budget {
+    limit: u64,
+    taken: AtomicU64,
+}
+
+impl Budget {
+    /// `limit` packets.
+    pub(super) fn new(limit: u64) -> Arc<Self> {
+        Arc::new(Self { limit, taken: AtomicU64::new(0) })
+    }
+
+    /// How many are left, at most `most`.
+    pub(super) fn left(&self, most: u32) -> u32 {
+        let left = self.limit.saturating_sub(self.taken.load(Relaxed));
+        left.min(most.into()) as u32
+    }
+
+    /// Takes.
+    pub(super) fn take(&self, packets: u64) {
+        self.taken.fetch_add(packets, Relaxed);
+    }
+
+    /// Whether none are left.
+    pub(super) fn is_spent(&self) -> bool {
+        self.left(1) == 0
+    }
+}
+
+/// What one thread has heard. Locked by it once per batch, and by the reporter now and then.
+pub(super) type SharedEar = Arc<Mutex<Ear>>;
+
+/// Looks at received frames.
+#[derive(Debug)]
+pub(super) struct Ear {
+    tracker: Tracker,
+    ages: Option<Histogram<u64>>,
+    dump: bool,
+    /// Whether the next slot goes on with a packet.
+    inside: bool,
+}
+
+/// Longest age that is told apart from longer ones: a minute, in ns.
+const MAX_AGE: u64 = 60_000_000_000;
+
+/// An empty histogram of ages in ns, three digits exact.
+pub(super) fn ages() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, MAX_AGE, 3).expect("the bounds are in order")
+}
+
+impl Ear {
+    /// Hears nothing yet. `verify` says how closely to listen, `latency` whether ages count.
+    pub(super) fn new(verify: Verify, latency: bool, dump: bool) -> Self {
+        Self { tracker: Tracker::new(verify), ages: latency.then(ages), dump, inside: false }
+    }
+
+    /// One slot of a frame that arrived at `time`, the last one unless `more`. Returns the age of
+    /// a frame that is new and says when it was sent.
+    #[inline(always)]
+    pub(super) fn hear(&mut self, bytes: &[u8], more: bool, time: Nanos) -> Option<Nanos> {
+        let goes_on = std::mem::replace(&mut self.inside, more);
+        if self.dump {
+            dump(if goes_on { "rx …" } else { "rx" }, bytes);
+        }
+        if goes_on {
+            return None;
+        }
+        let age = self.track(bytes, more, time)?;
+        if let Some(ages) = &mut self.ages {
+            ages.saturating_record(age);
+        }
+        Some(age)
+    }
+
+    #[inline(always)]
+    fn track(&mut self, bytes: &[u8], more: bool, time: Nanos) -> Option<Nanos> {
+        // The checksum goes over all of a packet; here is its first part only.
+        match more.then(|| Stamp::read(bytes, Verify::Mark)) {
+            Some(Ok(stamp)) => self.tracker.observe_stamp(stamp, time),
+            _ => self.tracker.observe(bytes, time),
+        }
+    }
+
+    /// What was counted.
+    pub(super) fn report(&self) -> Report {
+        self.tracker.report()
+    }
+
+    /// The ages, where they count.
+    pub(super) fn histogram(&self) -> Option<&Histogram<u64>> {
+        self.ages.as_ref()
+    }
+}
+
+/// The receiving queues of a thread.
+pub(super) struct Queues {
+    queues: Vec<Box<dyn Queue>>,
+    burst: u32,
+}
+
+impl Queues {
+    /// Takes `burst` slots at a time.
+    pub(super) fn new(queues: Vec<Box<dyn Queue>>, burst: u32) -> Self {
+        Self { queues, burst }
+    }
+
+    /// The queues, for a waiter.
+    pub(super) fn all(&self) -> Vec<&dyn Queue> {
+        self.queues.iter().map(AsRef::as_ref).collect()
+    }
+
+    /// The first one, which also sends.
+    pub(super) fn first(&mut self) -> &mut dyn Queue {
+        &mut *self.queues[0]
+    }
+
+    /// Takes one batch from each queue and shows it to `hear`: bytes, whether the packet goes on,
+    /// when it was taken. Returns what was taken.
+    #[inline(always)]
+    pub(super) fn take(
+        &mut self,
+        budget: &Budget,
+        progress: &Progress,
+        mut hear: impl FnMut(&[u8], bool, Nanos),
+    ) -> Result<Batch, RunError> {
+        let mut sum = Batch::default();
+        for queue in &mut self.queues {
+            queue.rx_sync()?;
+            let ring = queue.rings().rx;
+            let (avail, max) = (ring.avail(), budget.left(self.burst));
+            if avail == 0 || max == 0 {
+                continue;
+            }
+            let (time, mut batch) = (now(), Batch::default());
+            for frame in ring.batch(max) {
+                hear(frame.bytes, frame.more(), time);
+                batch.bytes += frame.bytes.len() as u64;
+                batch.packets += u64::from(!frame.more());
+            }
+            budget.take(batch.packets);
+            progress.space(avail);
+            progress.batch(batch.packets, batch.bytes, time);
+            sum.packets += batch.packets;
+            sum.bytes += batch.bytes;
+        }
+        Ok(sum)
+    }
+
+    /// Whether no frame will ever come again.
+    fn ended(&mut self) -> bool {
+        self.queues.iter_mut().all(|queue| queue.ended() && queue.rings().rx.avail() == 0)
+    }
+
+    fn update_stats(&mut self) {
+        self.queues.iter_mut().for_each(|queue| queue.update_stats());
+    }
+}
+
+/// All of them for receiving.
+impl WaitSet for Queues {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        self.queues.iter_mut().try_for_each(|queue| visit(&mut **queue, Interest::RX))
+    }
+}
+
+impl Receiver {
+    /// Receives until there is an end to it.
+    pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
+        let progress = self.progress.clone();
+        let _done = DoneOnDrop(&progress);
+        let mut waiter = waiter_for(&self.queues.all(), self.patience, stop)?;
+        let mut silent_since = now();
+        let mut next_stats = now() + IDLE;
+        while !(stop.is_set() && self.until.obeys()) && !self.budget.is_spent() {
+            if self.step()? > 0 {
+                silent_since = now();
+            } else if self.queues.ended() || self.until.is_over(silent_since, &self.progress) {
+                break;
+            } else if !stop.is_set() {
+                waiter.wait(&mut self.queues, Some(NAP))?;
+            }
+            if now() >= next_stats {
+                self.queues.update_stats();
+                next_stats = now() + IDLE;
+            }
+        }
+        // What came before the end was noticed counts too: a ring's worth, not an endless source.
+        for _ in 0..LAST_BATCHES {
+            if self.step()? == 0 {
+                break;
+            }
+        }
+        self.queues.update_stats();
+        self.progress.finish(self.progress.read().last, 0);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn step(&mut self) -> Result<u64, RunError> {
+        let mut ear = lock(&self.ear);
+        let hear = |bytes: &[u8], more, time| {
+            ear.hear(bytes, more, time);
+        };
+        Ok(self.queues.take(&self.budget, &self.progress, hear)?.packets)
+    }
+}
+
+/// Locks an ear; one whose thread died still says what it had heard.
+pub(super) fn lock(ear: &Mutex<Ear>) -> std::sync::MutexGuard<'_, Ear> {
+    ear.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Until {
+    /// Whether to end when told to stop. One that hears others waits for them: they stop too.
+    fn obeys(&self) -> bool {
+        !matches!(self, Self::Heard(_))
+    }
+
+    /// Whether the end has come, when nothing has been received since `silent_since`.
+    fn is_over(&self, silent_since: Nanos, progress: &Progress) -> bool {
+        let silent = now() - silent_since;
+        match self {
+            Self::Ended => false,
+            Self::Idle => silent >= IDLE && progress.packets() > 0,
+            Self::Heard(senders) => {
+                let sent: u64 = senders.iter().map(|sender| sender.packets()).sum();
+                let ended = senders.iter().all(|sender| sender.is_done());
+                ended && (progress.packets() >= sent || silent >= UNDER_WAY)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_traffic::{Generator, Lane, Pattern, Sizes};
+
+    use super::*;
+
+    #[test]
+    fn a_packet_in_several_slots_is_heard_once() {
+        let pattern = Pattern { sizes: Sizes::fixed(600).unwrap(), ..Pattern::default() };
+        let mut generator = Generator::new(&pattern, 1, Lane::ONLY).unwrap();
+        let mut frame = [0; 600];
+        let mut ear = Ear::new(Verify::Checksum, true, false);
+        for n in 0..3 {
+            generator.write(n, &mut frame);
+            assert_eq!(ear.hear(&frame[..400], true, n + 7), Some(7));
+            assert_eq!(ear.hear(&frame[400..], false, n + 7), None);
+        }
+        let total = ear.report().total;
+        assert_eq!((total.frames, total.new, total.corrupt), (3, 3, 0));
+        assert_eq!(ear.histogram().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_budget_is_shared_and_runs_out() {
+        let budget = Budget::new(10);
+        assert_eq!(budget.left(512), 10);
+        budget.take(8);
+        assert_eq!((budget.left(512), budget.is_spent()), (2, false));
+        budget.take(5);
+        assert!(budget.is_spent());
+    }
+}

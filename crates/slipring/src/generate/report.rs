@@ -1,0 +1,294 @@
+//! Our own reports: text for people, keys for machines.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use slipring_cli::report::{PortReport, Sample};
+use slipring_cli::units::human;
+
+use super::board::{Board, Figures, Heard};
+use super::plan::{Function, Style};
+
+/// The generator's keys beside the common ones.
+#[derive(Debug, Serialize)]
+pub(super) struct Extra {
+    function: &'static str,
+    /// Frames counted: completed, or received.
+    packets: u64,
+    bytes: u64,
+    batches: u64,
+    rate_pps: u64,
+    rate_bps: u64,
+    /// Scheduled time that was given up since the port could not keep up.
+    #[serde(skip_serializing_if = "is_zero")]
+    behind_ns: u64,
+    /// Frames that should have been completed or received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
+    #[serde(flatten)]
+    order: Option<Order>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    latency_ns: Option<Quantiles>,
+}
+
+/// What became of received frames.
+#[derive(Debug, Serialize)]
+struct Order {
+    received: u64,
+    reordered: u64,
+    duplicates: u64,
+    late: u64,
+    corrupt: u64,
+    foreign: u64,
+    streams: Vec<StreamReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct StreamReport {
+    stream: u16,
+    received: u64,
+    lost: u64,
+    reordered: u64,
+    duplicates: u64,
+    max_displacement: u64,
+}
+
+/// Ages of frames, or times of round trips.
+#[derive(Debug, Serialize)]
+struct Quantiles {
+    count: u64,
+    min: u64,
+    mean: u64,
+    p50: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A report of `figures`; `over` for the last one.
+pub(super) fn sample(
+    board: &Board,
+    figures: &Figures,
+    function: Function,
+    over: bool,
+) -> Sample<Extra> {
+    Sample {
+        elapsed: board.elapsed(),
+        ports: board.ports(),
+        in_flight: board.in_flight(),
+        copies: 0,
+        extra: extra(figures, function, over),
+    }
+}
+
+fn extra(figures: &Figures, function: Function, over: bool) -> Extra {
+    let heard = figures.heard.as_ref();
+    let outcome = figures.outcome();
+    let known = over || !function.sends();
+    let known = known && function != Function::Pong;
+    Extra {
+        function: function.name(),
+        packets: figures.done.packets,
+        bytes: figures.done.bytes,
+        batches: figures.done.batches,
+        rate_pps: figures.pps().round() as u64,
+        rate_bps: figures.bps().round() as u64,
+        behind_ns: figures.done.forfeited,
+        expected: known.then_some(outcome.sent),
+        lost: known.then_some(outcome.lost),
+        order: heard.map(order),
+        latency_ns: heard.and_then(|heard| heard.ages.as_ref()).and_then(quantiles),
+    }
+}
+
+fn order(heard: &Heard) -> Order {
+    let total = &heard.report.total;
+    let stream = |stream: &slipring_traffic::StreamTally| StreamReport {
+        stream: stream.stream,
+        received: stream.tally.received,
+        lost: stream.tally.lost,
+        reordered: stream.tally.reordered,
+        duplicates: stream.tally.duplicates,
+        max_displacement: stream.tally.max_displacement,
+    };
+    Order {
+        received: total.frames,
+        reordered: total.reordered,
+        duplicates: total.duplicates,
+        late: total.late,
+        corrupt: total.corrupt,
+        foreign: total.foreign,
+        streams: heard.report.streams.iter().map(stream).collect(),
+    }
+}
+
+fn quantiles(ages: &Histogram<u64>) -> Option<Quantiles> {
+    (!ages.is_empty()).then(|| Quantiles {
+        count: ages.len(),
+        min: ages.min(),
+        mean: ages.mean().round() as u64,
+        p50: ages.value_at_quantile(0.5),
+        p99: ages.value_at_quantile(0.99),
+        p999: ages.value_at_quantile(0.999),
+        max: ages.max(),
+    })
+}
+
+/// One interval in a line: `   1.0s  tx 1.000 Mpps 480 Mbit/s  drop 0`.
+pub(super) fn line(
+    board: &mut Board,
+    figures: &Figures,
+    function: Function,
+    style: Style,
+    spread: &str,
+) -> String {
+    let mut text = format!("{:6.1}s  {} ", board.elapsed().as_secs_f64(), verb(function));
+    text += &format!("{} {}{spread}", pps(figures.pps(), style), bps(figures.bps(), style));
+    let dropped: u64 = board.intervals().iter().map(|interval| interval.change.dropped).sum();
+    text += &format!("  drop {dropped}");
+    if let Some(heard) = &figures.heard {
+        let total = &heard.report.total;
+        let (lost, reordered, duplicates) = (total.lost, total.reordered, total.duplicates);
+        text += &format!("  lost {lost} reordered {reordered} duplicates {duplicates}");
+        text += &ages(heard);
+    }
+    text
+}
+
+/// The whole run.
+pub(super) fn summary(
+    figures: &Figures,
+    function: Function,
+    style: Style,
+    ports: &[PortReport],
+) -> String {
+    let time = Duration::from_nanos(figures.time);
+    let done = if function.sends() { "sent" } else { "received" };
+    let mut text = format!(
+        "{done} {} packets, {} bytes in {}",
+        figures.done.packets,
+        figures.done.bytes,
+        human::span(time)
+    );
+    text += &format!(": {} {}", pps(figures.pps(), style), bps(figures.bps(), style));
+    if figures.done.forfeited > 0 {
+        let behind = human::span(Duration::from_nanos(figures.done.forfeited));
+        text +=
+            &format!("\nthe port could not keep the rate: {behind} of the schedule were given up");
+    }
+    if let Some(heard) = &figures.heard {
+        text += &hearing(figures, heard);
+    }
+    for port in ports {
+        for (cause, count) in &port.drops {
+            text += &format!("\n{}: dropped {count} ({cause})", port.name);
+        }
+    }
+    text
+}
+
+fn hearing(figures: &Figures, heard: &Heard) -> String {
+    let total = &heard.report.total;
+    let mut text = String::new();
+    if figures.submitted > 0 {
+        text += &format!("\nreceived {} packets", total.frames);
+    }
+    let share = human::share(heard.lost, heard.expected);
+    text += &format!("\nlost {} of {} ({share})", heard.lost, heard.expected);
+    text += &format!(", reordered {}, duplicates {}", total.reordered, total.duplicates);
+    for (count, what) in
+        [(total.late, "too late to tell"), (total.corrupt, "corrupt"), (total.foreign, "not ours")]
+    {
+        if count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    if heard.report.streams.len() > 1 {
+        for stream in &heard.report.streams {
+            let tally = &stream.tally;
+            text += &format!(
+                "\n  stream {}: received {}, lost {}, reordered {}, duplicates {}",
+                stream.stream, tally.received, tally.lost, tally.reordered, tally.duplicates
+            );
+        }
+    }
+    if heard.ages.is_some() {
+        text += &format!("\nlatency{}", ages(heard));
+    }
+    text
+}
+
+/// `  p50 12.1 us p99 40 us p99.9 55 us max 102 us`, if anything was measured.
+fn ages(heard: &Heard) -> String {
+    let Some(ages) = heard.ages.as_ref().and_then(quantiles) else {
+        return String::new();
+    };
+    let span = |nanos| human::span(Duration::from_nanos(nanos));
+    let Quantiles { p50, p99, p999, max, .. } = ages;
+    format!("  p50 {} p99 {} p99.9 {} max {}", span(p50), span(p99), span(p999), span(max))
+}
+
+fn verb(function: Function) -> &'static str {
+    if function.sends() { "tx" } else { "rx" }
+}
+
+fn pps(rate: f64, style: Style) -> String {
+    if style.raw { format!("{rate:.0} pps") } else { human::packets_per_sec(rate) }
+}
+
+fn bps(rate: f64, style: Style) -> String {
+    if style.raw { format!("{rate:.0} bit/s") } else { human::bits_per_sec(rate) }
+}
+
+/// Mean and deviation of the last reports, as pkt-gen's `-A`.
+#[derive(Debug, Default)]
+pub(super) struct Spread {
+    rates: std::collections::VecDeque<f64>,
+}
+
+impl Spread {
+    const REPORTS: usize = 15;
+
+    /// Adds a rate; returns mean and standard deviation of the last 15.
+    pub(super) fn add(&mut self, rate: f64) -> (f64, f64) {
+        if self.rates.len() == Self::REPORTS {
+            self.rates.pop_front();
+        }
+        self.rates.push_back(rate);
+        let count = self.rates.len() as f64;
+        let mean = self.rates.iter().sum::<f64>() / count;
+        let variance = self.rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
+        (mean, variance.sqrt())
+    }
+
+    /// As text, in our style.
+    pub(super) fn text(&mut self, rate: f64, style: Style) -> String {
+        let (mean, deviation) = self.add(rate);
+        format!("  mean {} deviation {}", pps(mean, style), pps(deviation, style))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_forgets_what_is_older_than_fifteen_reports() {
+        let mut spread = Spread::default();
+        spread.add(1e9);
+        for _ in 0..14 {
+            spread.add(100.0);
+        }
+        assert!(spread.add(100.0) == (100.0, 0.0));
+        let (mean, deviation) = spread.add(115.0);
+        assert_eq!((mean, deviation.round()), (101.0, 4.0));
+    }
+}

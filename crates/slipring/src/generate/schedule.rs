@@ -1,0 +1,114 @@
+//! When frames may leave.
+
+use slipring_model::{Pacer, Rate};
+use slipring_port::Nanos;
+
+/// Decides frame by frame.
+pub(super) struct Schedule {
+    start: Nanos,
+    pace: Pace,
+}
+
+enum Pace {
+    /// As fast as there is room, or as the source's own times say.
+    Free,
+    /// At a rate; a frame counts this many bytes more than it has.
+    Rate(Pacer, usize),
+}
+
+impl Schedule {
+    /// As fast as there is room, or from `start` on as the source's own times say.
+    pub(super) fn free(start: Nanos) -> Self {
+        Self { start, pace: Pace::Free }
+    }
+
+    /// The `index`-th of `sharers` threads that keep `rate` together, from `start` on. A frame
+    /// counts `framing` bytes more than it has, and the first has `len`.
+    pub(super) fn at(
+        rate: Rate,
+        start: Nanos,
+        framing: usize,
+        len: usize,
+        (index, sharers): (u32, u32),
+    ) -> Self {
+        if matches!(rate, Rate::PacketsPerSec(0) | Rate::BitsPerSec(0)) {
+            return Self::free(start);
+        }
+        let pacer = Pacer::new(rate, start).with_share(index, sharers, wire_bits(len, framing));
+        Self { start, pace: Pace::Rate(pacer, framing) }
+    }
+
+    /// Lets a frame of `len` bytes go at `now`, if it is due, and returns when it was due, counted
+    /// from the start; 0 if it never has to wait. `own` is the time that the source has for it.
+    #[inline(always)]
+    pub(super) fn admit(&mut self, now: Nanos, len: usize, own: Option<Nanos>) -> Option<Nanos> {
+        match &mut self.pace {
+            Pace::Free => match own {
+                None => Some(0),
+                Some(own) => (self.start.saturating_add(own) <= now).then_some(own),
+            },
+            Pace::Rate(pacer, framing) => {
+                if pacer.due_ns() > now {
+                    return None;
+                }
+                let due = pacer.next(now, wire_bits(len, *framing));
+                Some(due.saturating_sub(self.start))
+            }
+        }
+    }
+
+    /// When the next frame may go; `None` for at once.
+    pub(super) fn due(&self, own: Option<Nanos>) -> Option<Nanos> {
+        match &self.pace {
+            Pace::Free => own.map(|own| self.start.saturating_add(own)),
+            Pace::Rate(pacer, _) => Some(pacer.due_ns()),
+        }
+    }
+
+    /// Whether frames ever wait.
+    pub(super) fn is_paced(&self) -> bool {
+        matches!(self.pace, Pace::Rate(..))
+    }
+
+    /// How much scheduled time was given up since the port could not keep up.
+    pub(super) fn forfeited(&self) -> Nanos {
+        match &self.pace {
+            Pace::Free => 0,
+            Pace::Rate(pacer, _) => pacer.forfeited_ns(),
+        }
+    }
+}
+
+fn wire_bits(len: usize, framing: usize) -> u32 {
+    (len + framing) as u32 * 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bit_rate_counts_the_framing_only_where_asked() {
+        for (framing, second) in [(0, 480), (24, 672)] {
+            let mut schedule =
+                Schedule::at(Rate::BitsPerSec(1_000_000_000), 0, framing, 60, (0, 1));
+            assert_eq!(schedule.admit(0, 60, None), Some(0));
+            assert_eq!(schedule.due(None), Some(second));
+        }
+    }
+
+    #[test]
+    fn threads_take_turns() {
+        let at = |index| Schedule::at(Rate::PacketsPerSec(1000), 10, 0, 60, (index, 2));
+        assert_eq!(at(0).due(None), Some(10));
+        assert_eq!(at(1).due(None), Some(1_000_010));
+    }
+
+    #[test]
+    fn a_free_schedule_keeps_the_times_of_the_source() {
+        let mut schedule = Schedule::free(100);
+        assert_eq!(schedule.admit(100, 60, None), Some(0));
+        assert_eq!(schedule.admit(149, 60, Some(50)), None);
+        assert_eq!(schedule.admit(150, 60, Some(50)), Some(50));
+    }
+}

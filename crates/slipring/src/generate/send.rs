@@ -1,0 +1,268 @@
+//! The sending loop: source → free slots of one queue → sync.
+//!
+//! No allocation and no clock per frame: the clock is read once per batch, unless frames are to
+//! be stamped one by one. Sent is what the port has completed; what was merely queued is not
+//! counted by the report.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Waiter, Woken, now, sleep_until};
+use slipring_ring::{SlotFlags, TxRing};
+
+use super::dump::dump;
+use super::progress::{DoneOnDrop, Progress};
+use super::schedule::Schedule;
+use super::source::Source;
+use crate::workers::Stop;
+
+/// What one thread sends, on one queue.
+pub(super) struct Sender<S> {
+    /// Where frames go.
+    pub(super) queue: Box<dyn Queue>,
+    /// Where they come from.
+    pub(super) source: S,
+    /// When they go.
+    pub(super) schedule: Schedule,
+    /// How they are laid out, stamped and counted.
+    pub(super) manner: Manner,
+    /// How many are left to send.
+    pub(super) left: u64,
+    /// What was done.
+    pub(super) progress: Arc<Progress>,
+}
+
+/// How frames are put into slots.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    /// Frames at most between two syncs.
+    pub(super) burst: u32,
+    /// How a frame is spread over slots.
+    pub(super) split: Split,
+    /// The time that frames carry.
+    pub(super) stamp: StampTime,
+    /// Whether to show every frame.
+    pub(super) dump: bool,
+    /// How to wait for room.
+    pub(super) patience: Patience,
+}
+
+/// How a frame is spread over slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Split {
+    /// Each frame fits one.
+    Whole,
+    /// Slots of at most so many bytes.
+    Bytes(usize),
+    /// So many slots.
+    Slots(usize),
+}
+
+/// Which time a frame carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StampTime {
+    /// When its batch was begun.
+    Batch,
+    /// When it was written.
+    Frame,
+    /// When it was due, counted from the start: the same in every run.
+    Due,
+}
+
+/// Packets and bytes of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Batch {
+    /// Packets.
+    pub(super) packets: u64,
+    /// Their bytes.
+    pub(super) bytes: u64,
+}
+
+/// Longest time for which a thread does not look whether to stop.
+const NAP: Nanos = 50_000_000;
+/// How long a thread waits at the end for frames that do not complete.
+const LAST_COMPLETION: Nanos = 500_000_000;
+
+impl<S: Source> Sender<S> {
+    /// Sends until all is sent or `stop` is set, and waits for the completions.
+    pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
+        let progress = self.progress.clone();
+        let _done = DoneOnDrop(&progress);
+        let mut waiter = waiter_for(&[&*self.queue], self.manner.patience, stop)?;
+        while self.left > 0 && !stop.is_set() {
+            let time = now();
+            self.progress.space(self.queue.rings().tx.avail());
+            let batch = self.fill(time);
+            if batch.packets > 0 {
+                self.queue.tx_sync()?;
+                self.left -= batch.packets;
+                self.progress.batch(batch.packets, batch.bytes, time);
+            } else if self.source.next_len().is_none() {
+                break;
+            } else {
+                self.pause(&mut waiter)?;
+            }
+        }
+        let last = drain(&mut *self.queue)?;
+        self.progress.finish(last, self.schedule.forfeited());
+        Ok(())
+    }
+
+    /// Fills free slots with the frames that are due.
+    #[inline(always)]
+    fn fill(&mut self, time: Nanos) -> Batch {
+        let max = u64::from(self.manner.burst).min(self.left) as u32;
+        if self.manner.split == Split::Whole && !self.manner.dump {
+            return fill_whole(
+                self.queue.rings().tx,
+                &mut self.source,
+                &mut self.schedule,
+                self.manner.stamp,
+                time,
+                max,
+            );
+        }
+        self.fill_slowly(time, max)
+    }
+
+    fn fill_slowly(&mut self, time: Nanos, max: u32) -> Batch {
+        let mut batch = Batch::default();
+        let mut frame = Vec::new();
+        let ring = self.queue.rings().tx;
+        while batch.packets < u64::from(max)
+            && let Some(len) = self.source.next_len()
+            && self.manner.split.slots(len) <= ring.avail()
+            && let Some(due) = self.schedule.admit(time, len, self.source.due())
+        {
+            frame.resize(len, 0);
+            self.source.write(self.manner.stamp.of(time, due), &mut frame);
+            if self.manner.dump {
+                dump("tx", &frame);
+            }
+            put(ring, &frame, self.manner.split);
+            batch.packets += 1;
+            batch.bytes += len as u64;
+        }
+        batch
+    }
+
+    /// Nothing could be sent: waits until a frame is due, or for room.
+    fn pause(&mut self, waiter: &mut Waiter) -> Result<(), RunError> {
+        let time = now();
+        match self.schedule.due(self.source.due()) {
+            Some(due) if due > time => {
+                if due - time > NAP {
+                    self.queue.tx_sync()?;
+                }
+                sleep_until(due.min(time + NAP));
+                Ok(())
+            }
+            _ => wait_for_room(&mut *self.queue, waiter),
+        }
+    }
+}
+
+/// The hot loop.
+#[inline(always)]
+pub(super) fn fill_whole<S: Source>(
+    ring: &mut TxRing,
+    source: &mut S,
+    schedule: &mut Schedule,
+    stamp: StampTime,
+    time: Nanos,
+    max: u32,
+) -> Batch {
+    let mut bytes = 0;
+    let packets = ring.fill(max, |buffer| {
+        let Some(len) = source.next_len() else { return 0 };
+        let Some(due) = schedule.admit(time, len, source.due()) else { return 0 };
+        source.write(stamp.of(time, due), buffer);
+        bytes += len as u64;
+        len
+    });
+    Batch { packets: packets.into(), bytes }
+}
+
+impl StampTime {
+    /// The time for a frame of a batch begun at `time` and due at `due` after the start.
+    #[inline(always)]
+    fn of(self, time: Nanos, due: Nanos) -> Nanos {
+        match self {
+            Self::Batch => time,
+            Self::Frame => now(),
+            Self::Due => due,
+        }
+    }
+}
+
+impl Split {
+    /// Most bytes of a frame of `len` bytes that one slot takes.
+    fn part(self, len: usize) -> usize {
+        match self {
+            Self::Whole => len,
+            Self::Bytes(most) => most,
+            Self::Slots(count) => len.div_ceil(count),
+        }
+    }
+
+    fn slots(self, len: usize) -> u32 {
+        len.div_ceil(self.part(len)) as u32
+    }
+}
+
+/// Queues one frame; there is room for all of its slots.
+fn put(ring: &mut TxRing, frame: &[u8], split: Split) {
+    let parts = frame.chunks(split.part(frame.len()));
+    let count = parts.len() as u32;
+    for (i, part) in (0..).zip(parts) {
+        let more = if i + 1 < count { SlotFlags::MOREFRAG } else { SlotFlags::default() };
+        if let Some(buffer) = ring.buffer(i) {
+            buffer[..part.len()].copy_from_slice(part);
+        }
+        ring.set(i, part.len(), more);
+    }
+    ring.advance(count);
+}
+
+/// A waiter that also wakes when it is time to stop.
+pub(super) fn waiter_for(
+    queues: &[&dyn Queue],
+    patience: Patience,
+    stop: &Stop,
+) -> Result<Waiter, RunError> {
+    let failed = |error| RunError::system("gen", "wait for frames", error);
+    let mut waiter = Waiter::new(queues.iter().copied(), patience).map_err(failed)?;
+    waiter.also(stop.bell.as_fd()).map_err(failed)?;
+    Ok(waiter)
+}
+
+/// Waits until the tx ring has more room than now.
+fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunError> {
+    if queue.rings().tx.avail() > 0 {
+        // Room, but not for all slots of a frame: nobody tells when there is more.
+        queue.tx_sync()?;
+        sleep_until(now() + 20_000);
+        return Ok(());
+    }
+    let wish = &mut [(queue, Interest::TX)];
+    let _: Woken = waiter.wait(&mut wish[..], Some(Duration::from_nanos(NAP)))?;
+    Ok(())
+}
+
+/// Waits for the completion of all that was sent, as long as there are any; returns the time of
+/// the last.
+pub(super) fn drain(queue: &mut dyn Queue) -> Result<Nanos, RunError> {
+    queue.tx_sync()?;
+    let (mut waiting, mut last) = (queue.rings().tx.with_driver(), now());
+    while waiting > 0 && now() - last < LAST_COMPLETION {
+        sleep_until(now() + 10_000);
+        queue.tx_sync()?;
+        let left = queue.rings().tx.with_driver();
+        if left < waiting {
+            (waiting, last) = (left, now());
+        }
+    }
+    queue.update_stats();
+    Ok(last)
+}

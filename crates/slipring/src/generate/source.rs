@@ -1,0 +1,257 @@
+//! Where frames come from: a pattern, a capture, or whatever the buffers hold.
+
+use std::sync::Arc;
+
+use slipring_cli::{Diagnostic, Failure, codes};
+use slipring_port::capture::FileReader;
+use slipring_port::{Nanos, OpenError};
+use slipring_traffic::{Generator, Timeline};
+
+/// Frames, one after another.
+pub(super) trait Source: Send {
+    /// Bytes of the next frame; `None` when there are no more.
+    fn next_len(&self) -> Option<usize>;
+
+    /// When the next frame goes out, after the start, where the source has times of its own.
+    fn due(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Writes the next frame, sent at `time`, to the start of `out`, which holds it, and goes on.
+    fn write(&mut self, time: Nanos, out: &mut [u8]);
+}
+
+impl Source for Generator {
+    #[inline(always)]
+    fn next_len(&self) -> Option<usize> {
+        Some(self.next_len())
+    }
+
+    #[inline(always)]
+    fn write(&mut self, time: Nanos, out: &mut [u8]) {
+        let written = Generator::write(self, time, out);
+        debug_assert!(written.is_some(), "the buffer holds the frame");
+    }
+}
+
+/// Frames of one length for a port that leaves our buffers as they are: a buffer that was written
+/// once needs only its head written again.
+pub(super) struct Patched {
+    generator: Generator,
+    /// Addresses of the buffers that hold a frame, each where its number modulo the length points.
+    /// Two that point to one place only make each other be written whole.
+    written: Vec<usize>,
+}
+
+impl Patched {
+    /// Frames shorter than this are written as fast whole.
+    pub(super) const MIN_LEN: usize = 192;
+    /// Bytes of the smallest buffer, as a power of two.
+    const BUFFER_BITS: u32 = 11;
+
+    /// For a ring of `slots` slots.
+    pub(super) fn new(generator: Generator, slots: u32) -> Self {
+        Self { generator, written: vec![0; (slots as usize * 4).next_power_of_two()] }
+    }
+}
+
+impl Source for Patched {
+    #[inline(always)]
+    fn next_len(&self) -> Option<usize> {
+        Some(self.generator.next_len())
+    }
+
+    #[inline(always)]
+    fn write(&mut self, time: Nanos, out: &mut [u8]) {
+        let address = out.as_ptr() as usize;
+        let place = (address >> Self::BUFFER_BITS) & (self.written.len() - 1);
+        if self.written[place] == address {
+            self.generator.patch(time, out);
+        } else {
+            self.written[place] = address;
+            self.generator.write(time, out);
+        }
+    }
+}
+
+/// Frames that nobody writes: the cost of the rings alone.
+pub(super) struct Unwritten(pub(super) usize);
+
+impl Source for Unwritten {
+    #[inline(always)]
+    fn next_len(&self) -> Option<usize> {
+        Some(self.0)
+    }
+
+    #[inline(always)]
+    fn write(&mut self, _: Nanos, _: &mut [u8]) {}
+}
+
+/// A capture in memory.
+#[derive(Debug)]
+pub(super) struct Recording {
+    bytes: Vec<u8>,
+    packets: Vec<Recorded>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Recorded {
+    time: Nanos,
+    start: usize,
+    len: usize,
+}
+
+impl Recording {
+    /// Reads a whole capture.
+    pub(super) fn read(path: &str) -> Result<Self, Failure> {
+        let failed = |cause| OpenError::new(format!("pcap:{path}"), cause);
+        let mut reader = FileReader::open(path).map_err(failed)?;
+        let mut recording = Self { bytes: Vec::new(), packets: Vec::new() };
+        while let Some(packet) = reader.next().map_err(|error| failed(error.at_open(path)))? {
+            let (start, len) = (recording.bytes.len(), packet.data.len());
+            if len > 0 {
+                recording.packets.push(Recorded { time: packet.ts_ns, start, len });
+                recording.bytes.extend_from_slice(packet.data);
+            }
+        }
+        if recording.packets.is_empty() {
+            let error = Diagnostic::new(codes::SR0202, format!("`{path}` holds no packet to send"));
+            return Err(error.into());
+        }
+        Ok(recording)
+    }
+
+    /// Bytes of the longest packet.
+    pub(super) fn max_len(&self) -> usize {
+        self.packets.iter().map(|packet| packet.len).max().unwrap_or(0)
+    }
+}
+
+/// One thread's share of a recording that is played: every so many-th packet.
+pub(super) struct Replay {
+    recording: Arc<Recording>,
+    timeline: Timeline,
+    timed: bool,
+    /// The next packet of the recording, of whichever thread.
+    next: usize,
+    /// Packets of other threads until then.
+    skip: usize,
+    threads: usize,
+    current: Option<(Recorded, Nanos)>,
+}
+
+impl Replay {
+    /// Plays as `timeline` says, which also counts the passes. Without `timed` only those count.
+    pub(super) fn new(
+        recording: Arc<Recording>,
+        timeline: Timeline,
+        timed: bool,
+        lane: (usize, usize),
+    ) -> Self {
+        let (skip, threads) = lane;
+        let next = recording.packets.len();
+        let mut replay = Self { recording, timeline, timed, next, skip, threads, current: None };
+        replay.current = replay.fetch();
+        replay
+    }
+
+    /// The next packet that is this thread's, with its time.
+    fn fetch(&mut self) -> Option<(Recorded, Nanos)> {
+        loop {
+            if self.next == self.recording.packets.len() {
+                if !self.timeline.next_pass() {
+                    return None;
+                }
+                self.next = 0;
+            }
+            let packet = self.recording.packets[self.next];
+            self.next += 1;
+            let due = self.timeline.release_ns(packet.time);
+            if self.skip == 0 {
+                self.skip = self.threads - 1;
+                return Some((packet, due));
+            }
+            self.skip -= 1;
+        }
+    }
+}
+
+impl Source for Replay {
+    fn next_len(&self) -> Option<usize> {
+        self.current.map(|(packet, _)| packet.len)
+    }
+
+    fn due(&self) -> Option<Nanos> {
+        self.current.filter(|_| self.timed).map(|(_, due)| due)
+    }
+
+    fn write(&mut self, _: Nanos, out: &mut [u8]) {
+        if let Some((Recorded { start, len, .. }, _)) = self.current {
+            out[..len].copy_from_slice(&self.recording.bytes[start..start + len]);
+        }
+        self.current = self.fetch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_traffic::{Lane, Pattern, Sizes};
+
+    use super::*;
+
+    fn generator() -> Generator {
+        let pattern = Pattern {
+            sizes: Sizes::fixed(1000).unwrap(),
+            src: "10.0.0.0/24".parse().unwrap(),
+            ..Pattern::default()
+        };
+        Generator::new(&pattern, 1, Lane::ONLY).unwrap()
+    }
+
+    #[test]
+    fn patched_buffers_hold_what_written_ones_do_in_whatever_order_they_come() {
+        let (mut whole, mut patched) = (generator(), Patched::new(generator(), 2));
+        let mut pool = vec![0xee_u8; 16 * 2048];
+        for n in 0..500 {
+            let i = (n * 7 + n / 3) % 16;
+            let buffer = &mut pool[i * 2048..][..2048];
+            patched.write(n as Nanos, buffer);
+            let mut expected = [0; 1000];
+            whole.write(n as Nanos, &mut expected);
+            assert!(buffer[..1000] == expected, "frame {n}");
+        }
+    }
+
+    fn recording(times: &[Nanos]) -> Arc<Recording> {
+        let packet = |(i, &time): (usize, &Nanos)| Recorded { time, start: i, len: 1 };
+        let packets: Vec<_> = times.iter().enumerate().map(packet).collect();
+        Arc::new(Recording { bytes: (0..times.len() as u8).collect(), packets })
+    }
+
+    /// Bytes and times of what a replay sends.
+    fn play(mut replay: Replay) -> Vec<(u8, Option<Nanos>)> {
+        let mut sent = Vec::new();
+        while replay.next_len().is_some() {
+            let (due, mut byte) = (replay.due(), [0]);
+            replay.write(0, &mut byte);
+            sent.push((byte[0], due));
+        }
+        sent
+    }
+
+    #[test]
+    fn threads_share_a_recording_and_keep_its_times() {
+        let recording = recording(&[100, 130, 160]);
+        let timeline = || Timeline::new().with_passes(Some(2));
+        let lane = |i| play(Replay::new(recording.clone(), timeline(), true, (i, 2)));
+        let due = |byte, time| (byte, Some(time));
+        assert_eq!(lane(0), [due(0, 0), due(2, 60), due(1, 120)]);
+        assert_eq!(lane(1), [due(1, 30), due(0, 90), due(2, 150)]);
+    }
+
+    #[test]
+    fn an_untimed_replay_never_waits() {
+        let replay = Replay::new(recording(&[5, 5_000]), Timeline::new(), false, (0, 1));
+        assert_eq!(play(replay), [(0, None), (1, None)]);
+    }
+}
