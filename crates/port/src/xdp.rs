@@ -17,7 +17,8 @@
 //! # What may be lost on the way in
 //! The mode line says `vlan=inband-only` where a tag that the device keeps beside the frame cannot
 //! be put back: software devices in generic mode, and devices that will not stop stripping tags.
-//! [`finish`] tells of super-frames.
+//! In generic mode on a software device, a UDP super-frame (USO) does not say how long its
+//! datagrams are: it is dropped and counted, or passed on as one datagram if it fits the MTU.
 //!
 //! # Lifetime
 //! Program, promiscuity and detachment hang on descriptors: the kernel undoes them when the

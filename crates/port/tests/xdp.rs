@@ -277,7 +277,13 @@ fn refusals_say_what_to_do() {
         let (pass, flags) = ([mov_imm(Reg::R0, 2), exit()], ProgramFlags::default());
         let program = Program::load(ProgramKind::Xdp, "other", &pass, flags).unwrap();
         let ifindex = Iface::find("va").unwrap().index;
-        program.attach(ifindex, Attach::Xdp, LinkFlags::XdpNative).unwrap()
+        // A process being started by another test has a copy of the former link for a moment.
+        loop {
+            match program.attach(ifindex, Attach::Xdp, LinkFlags::XdpNative) {
+                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
+                link => return link.unwrap(),
+            }
+        }
     });
     let (error, _) = refusal(Some(0), &best);
     assert_eq!(error, "cannot open xdp:va: queue 0 of `va` is in use by this process");

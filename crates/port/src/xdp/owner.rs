@@ -7,12 +7,13 @@ use std::path::Path;
 /// The process that holds the XDP program of an interface, as `name (pid)`; `None` when it cannot
 /// be found, for want of privilege or because nothing holds it.
 pub(super) fn of_program(ifindex: u32) -> Option<String> {
+    // A child of ours that is just being started has a copy of our descriptors.
+    if holds(std::process::id(), ifindex) {
+        return Some("this process".into());
+    }
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let pid = pids.find(|&pid: &u32| holds(pid, ifindex))?;
-    if pid == std::process::id() {
-        return Some("this process".into());
-    }
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(format!("{} ({pid})", name.trim_end()))
 }

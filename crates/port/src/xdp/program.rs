@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use super::socket::when_free;
 use crate::bpf::insn::{
     Helper, Insn, Reg, Width, add_imm, call, call_kernel, exit, jgt, jne_imm, load, load_map, mov,
     mov_imm, or, shl_imm, store, store_imm, swap16,
@@ -103,7 +104,7 @@ impl Hook {
             Place::Native => LinkFlags::XdpNative,
             Place::Generic => LinkFlags::XdpGeneric,
         };
-        let link = program.attach(ifindex, Attach::Xdp, flags).map_err(HookError::Refused)?;
+        let link = attach_patiently(&program, ifindex, flags).map_err(HookError::Refused)?;
         let Wanted { place, vlan, frags } = wanted;
         let hook = Arc::new(Self { map, _link: link, place, vlan, frags });
         let mut hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,6 +117,12 @@ impl Hook {
     pub(super) fn lead(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.map.set_socket(queue, socket)
     }
+}
+
+/// A former program stays as long as any copy of its descriptor: a child process that is just
+/// being started has one for a moment.
+fn attach_patiently(program: &Program, ifindex: u32, flags: LinkFlags) -> io::Result<Link> {
+    when_free(|| program.attach(ifindex, Attach::Xdp, flags))
 }
 
 fn load_plain(map: &Map, wanted: Wanted) -> Result<Program, OpenCause> {

@@ -41,15 +41,21 @@ impl Unbound {
         flags: u16,
         umem: Option<BorrowedFd<'_>>,
     ) -> io::Result<Socket> {
-        let deadline = now() + BUSY_PATIENCE.as_nanos() as u64;
-        loop {
-            match sys::bind(self.fd.as_fd(), ifindex, queue, flags, umem) {
-                Ok(()) => return Socket::new(self),
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && now() < deadline => {
-                    std::thread::sleep(BUSY_PAUSE);
-                }
-                Err(error) => return Err(error),
+        when_free(|| sys::bind(self.fd.as_fd(), ifindex, queue, flags, umem))?;
+        Socket::new(self)
+    }
+}
+
+/// Repeats what fails because something is in use, for about as long as the kernel may take to
+/// clean up after who used it last.
+pub(super) fn when_free<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let deadline = now() + BUSY_PATIENCE.as_nanos() as u64;
+    loop {
+        match attempt() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && now() < deadline => {
+                std::thread::sleep(BUSY_PAUSE);
             }
+            result => return result,
         }
     }
 }
