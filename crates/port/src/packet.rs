@@ -5,7 +5,7 @@
 //!                                 finish                             (in place, 64 per call)
 //! ```
 //!
-//! What arrives is finished first ([`inlet`]): local senders leave checksums and segmentation to
+//! What arrives is finished first: local senders leave checksums and segmentation to
 //! hardware that a frame on its way through a program will never meet, and the kernel takes VLAN
 //! tags out. Frames longer than a buffer take several slots.
 //!
@@ -157,7 +157,8 @@ fn receivers(
     filters: &[Filter],
     options: &OpenOptions,
 ) -> io::Result<Vec<RxSocket>> {
-    let shape = Shape::new(options.slots, iface.mtu + TAGGED_HEADER);
+    // Twice the slots: half a millisecond of 64-byte frames, for programs that are not scheduled.
+    let shape = Shape::new(2 * options.slots, iface.mtu + TAGGED_HEADER);
     let rings = filters.iter().map(|_| receiver(iface, shape, options));
     let rings = rings.collect::<io::Result<Vec<_>>>()?;
     if let [_, _, ..] = &rings[..] {
