@@ -152,7 +152,7 @@ struct Tracing {
 impl Tracing {
     fn run(&mut self, signals: &Signals, session: &mut Session<'_>) -> Result<(), Failure> {
         let Self { plan, source, sink, seen, sent, matched } = self;
-        while !signals.stopping() && plan.count != Some(*matched) {
+        while !signals.stopping() {
             let more = source.take(&mut |frame: &Frame<'_>| {
                 let direction = if frame.outgoing == Some(true) { &mut *sent } else { &mut *seen };
                 direction.packets += 1;
@@ -164,11 +164,11 @@ impl Tracing {
                 let enough = plan.count == Some(*matched) || signals.stopping();
                 Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            if !more {
-                break;
-            }
             // What was seen is written before waiting for more.
             sink.flush()?;
+            if !more || plan.count == Some(*matched) {
+                break;
+            }
             source.wait(signals)?;
         }
         Ok(())

@@ -3,6 +3,10 @@
 use std::net::UdpSocket;
 
 use rustix::process::Signal;
+use slipring_port::OpenOptions;
+use slipring_wire::FrameSpec;
+use slipring_wire::assigned::{EtherType, VlanTag};
+use slipring_wire::frame::TagSpec;
 
 use super::support::namespace::Namespace;
 use super::support::program::{Ended, Program, SLIPRING};
@@ -94,29 +98,33 @@ fn listening_takes_nothing_away() {
     trace.finish().well();
 }
 
+/// Sends a frame with VLAN tag 7 out of `here`.
+fn send_tagged(namespace: &Namespace) {
+    let tag = TagSpec { ethertype: EtherType::VLAN, tag: VlanTag::new(7, 0) };
+    let frame = FrameSpec { tags: vec![tag], ..FrameSpec::default() }.build(64).unwrap().bytes;
+    namespace.run(move || {
+        let options = OpenOptions { shared: true, ..OpenOptions::default() };
+        let [mut port] = slipring_core::open_all(["packet:here"], &options).unwrap();
+        assert!(port.queues[0].rings().tx.push(&frame));
+        port.tx_sync().unwrap();
+    });
+}
+
 #[test]
 fn what_was_written_is_read_again_with_its_tag() {
-    let Some(namespace) = addressed() else { return };
-    namespace.ip("link add link here name tagged type vlan id 7");
-    namespace.silence("tagged");
-    namespace.ip("address add 10.8.0.1/24 broadcast 10.8.0.255 dev tagged");
-    namespace.ip("link set tagged up");
+    let Some(namespace) = with_links() else { return };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trace.pcapng");
     let file = file.to_str().unwrap();
     let trace = tracing(&namespace, &format!("-i netmap:there -n 1 -w {file} vlan 7 and udp"));
-    namespace.run(|| {
-        let socket = UdpSocket::bind("10.8.0.1:1000").unwrap();
-        socket.set_broadcast(true).unwrap();
-        socket.send_to(b"tagged", "10.8.0.255:7001").unwrap();
-    });
+    send_tagged(&namespace);
     let ended = trace.finish().well();
     assert!(ended.stdout.lines().all(|line| line.starts_with('#')), "{ended:#?}");
     let ended = slipring(&namespace, &format!("trace -i pcap:{file} --json")).well();
     let frames = document(&ended)["frames"].as_array().unwrap().clone();
     assert_eq!(frames.len(), 1);
-    let what = "vlan 7, p 0, IP 10.8.0.1.1000 > 10.8.0.255.7001: UDP, length 6";
-    assert_eq!(frames[0]["summary"], what);
+    let what = "vlan 7, p 0, IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18";
+    assert_eq!((&frames[0]["summary"], &frames[0]["length_bytes"]), (&what.into(), &64.into()));
 }
 
 #[test]
