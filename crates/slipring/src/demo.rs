@@ -147,7 +147,7 @@ impl Demo {
         self.meter.intervals();
         let watched = worker.watch(signals, Some(PERIOD), None, |_| {
             let line = story::interval(&self.meter.intervals(), PERIOD);
-            Ok(session.reporter.interval(&self.sample(), line)?)
+            session.reporter.interval(&self.sample(), line)
         });
         worker.finish()?;
         watched?;
