@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::index::{SlotIdx, add, cyclic, distance, next};
+use crate::index::{SlotIdx, add, cyclic, distance, next, spans};
 use crate::mem::{Dir, RingMem, Slot, SlotFlags};
 use crate::protocol::PeerFault;
 use crate::region::Region;
@@ -289,9 +289,10 @@ impl Run {
     /// Writes the slots up to `end`, without flags.
     #[inline(never)]
     fn write(&self, mem: &RingMem, end: SlotIdx) {
-        for i in cyclic(self.start, end, mem.num_slots()) {
-            let cell = mem.slot(i);
-            cell.set(Slot { len: self.len, flags: SlotFlags::default(), ..cell.get() });
+        for span in spans(self.start, end, mem.num_slots()) {
+            for cell in mem.slots(span) {
+                cell.set(Slot { len: self.len, flags: SlotFlags::default(), ..cell.get() });
+            }
         }
     }
 }
@@ -343,15 +344,17 @@ impl AppRing<Tx> {
     ) -> SlotIdx {
         let mem = &self.mem;
         let mut run = Run { start: from, len: 0 };
-        for i in cyclic(from, to, mem.num_slots()) {
-            let buf = whole_buffer(mem, mem.slot(i).get().buf);
-            let len = write(buf).min(mem.buf_size() as usize) as u16;
-            if len != run.len {
-                run.write(mem, i);
-                run = Run { start: i, len };
-            }
-            if len == 0 {
-                return i;
+        for span in spans(from, to, mem.num_slots()) {
+            for (i, cell) in (span.0..).zip(mem.slots(span)) {
+                let buf = whole_buffer(mem, cell.get().buf);
+                let len = write(buf).min(mem.buf_size() as usize) as u16;
+                if len != run.len {
+                    run.write(mem, i);
+                    run = Run { start: i, len };
+                }
+                if len == 0 {
+                    return i;
+                }
             }
         }
         run.write(mem, to);

@@ -122,8 +122,8 @@ impl Drop for Block {
             return;
         }
         if self.owned == Owned::BytesAndBufs {
-            let bufs = (0..self.num_slots).map(|i| cell(self.slots, i).get().buf);
-            self.region.give_bufs(bufs);
+            let cells = cells(self.slots, self.num_slots);
+            self.region.give_bufs(cells.iter().map(|cell| cell.get().buf));
         }
         self.region.give_ring_bytes(self.offset, ring_bytes(self.num_slots));
     }
@@ -172,17 +172,14 @@ pub enum Dir {
     Rx = 1,
 }
 
-/// The cell `i` of a ring that has more than `i` slots.
+/// The cells of a ring of `num_slots`.
 #[inline(always)]
-fn cell<'a>(slots: NonNull<SlotCell>, i: SlotIdx) -> &'a SlotCell {
+fn cells<'a>(slots: NonNull<SlotCell>, num_slots: u32) -> &'a [SlotCell] {
     // SAFETY:
-    // - In bounds: both callers stay below `num_slots`.
-    let cell = unsafe { slots.add(i as usize) };
-    // SAFETY:
+    // - In bounds and alive: both callers hold a region with room for `num_slots` at `slots`.
     // - Aligned: a ring header is 128-aligned and 256 bytes long, a slot has 16.
-    // - Shared: `SlotCell` is made of atomics, so a reference may coexist with a peer.
-    // - Alive: both callers hold the region for as long as they use the reference.
-    unsafe { cell.as_ref() }
+    // - Shared: `SlotCell` is made of atomics, so references may coexist with a peer.
+    unsafe { std::slice::from_raw_parts(slots.as_ptr(), num_slots as usize) }
 }
 
 impl RingMem {
@@ -274,8 +271,13 @@ impl RingMem {
     /// If `i` is not below `num_slots`; never with indices from `index.rs`.
     #[inline(always)]
     pub(crate) fn slot(&self, i: SlotIdx) -> &SlotCell {
-        assert!(i < self.num_slots, "slot index out of range");
-        cell(self.slots, i)
+        &cells(self.slots, self.num_slots)[i as usize]
+    }
+
+    /// The slots of a contiguous range, as [`crate::index::spans`] lists them.
+    #[inline(always)]
+    pub(crate) fn slots(&self, (from, to): (SlotIdx, SlotIdx)) -> &[SlotCell] {
+        &cells(self.slots, self.num_slots)[from as usize..to as usize]
     }
 
     /// First data byte of a buffer; of the reserved buffer 0 for an index out of range, so that

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::app::{RxRing, TxRing};
 use crate::bell::{self, Doorbell};
-use crate::index::{SlotIdx, cyclic};
+use crate::index::{SlotIdx, spans};
 use crate::kern::{KernRing, Pair, Reinit};
 use crate::mem::{Dir, RingMem, SlotFlags};
 use crate::protocol::{Peer, PeerFault, Receiver, Sender, Word};
@@ -132,8 +132,10 @@ impl Peer for Shared {
 
     #[inline(always)]
     fn hand_over(&self, from: SlotIdx, to: SlotIdx) {
-        for i in cyclic(from, to, self.tx.num_slots()) {
-            self.rx.slot(i).copy_from(self.tx.slot(i));
+        for span in spans(from, to, self.tx.num_slots()) {
+            for (rx, tx) in self.rx.slots(span).iter().zip(self.tx.slots(span)) {
+                rx.copy_from(tx);
+            }
         }
     }
 
@@ -148,10 +150,11 @@ impl Peer for Shared {
 /// and back for nothing.
 #[inline(always)]
 fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: SlotIdx) {
-    for i in cyclic(from, to, rx.num_slots()) {
-        let cell = rx.slot(i);
-        if cell.get().flags.has(SlotFlags::BUF_CHANGED) {
-            tx.slot(i).copy_from(cell);
+    for span in spans(from, to, rx.num_slots()) {
+        for (rx, tx) in rx.slots(span).iter().zip(tx.slots(span)) {
+            if rx.get().flags.has(SlotFlags::BUF_CHANGED) {
+                tx.copy_from(rx);
+            }
         }
     }
 }
