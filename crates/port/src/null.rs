@@ -31,7 +31,7 @@ pub fn open(
     region: &Arc<Region>,
     options: &OpenOptions,
 ) -> Result<Port, OpenError> {
-    let make = |ringid| NullQueue::new(name, ringid, region, options.slots);
+    let make = |ringid| NullQueue::boxed(name, ringid, region, options.slots);
     let queues = (0..queues.max(1)).map(|i| make(i as u16)).collect::<Result<Vec<_>, _>>()?;
     let info = PortInfo {
         name: name.to_owned(),
@@ -59,7 +59,7 @@ struct NullQueue {
 }
 
 impl NullQueue {
-    fn new(
+    fn boxed(
         name: &str,
         ringid: u16,
         region: &Arc<Region>,

@@ -245,7 +245,7 @@ impl Waiter {
             Ok((seen, _)) if seen.iter().any(|event| event.data.u64() == OTHER) => {
                 Ok(Polled::Other)
             }
-            Ok((seen, _)) if seen.is_empty() => Ok(Polled::Nothing),
+            Ok(([], _)) => Ok(Polled::Nothing),
             Ok(_) => Ok(Polled::Queue),
             Err(rustix::io::Errno::INTR) => Ok(Polled::Other),
             Err(error) => Err(RunError::system("epoll", "wait for descriptors", error.into())),
