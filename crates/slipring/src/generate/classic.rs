@@ -20,7 +20,7 @@ pub(super) fn said(function: &str, line: u32, text: &str) -> String {
 pub(super) fn line(figures: &Figures, style: Style, spread: Option<&mut Spread>) -> String {
     let spread = spread.map_or(String::new(), |spread| {
         let (mean, deviation) = spread.add(figures.pps());
-        format!("[avg/std {}/{} pps] ", norm(mean, style), norm(deviation, style))
+        format!("[avg/std {}/{}pps] ", norm(mean, style), norm(deviation, style))
     });
     let text = format!(
         "{}pps {spread}({}pkts {}bps in {} usec) {:.2} avg_batch {} min_space",

@@ -45,6 +45,7 @@ impl Pinger {
         let (sent, answers) = (self.sent.clone(), self.answers.clone());
         let _done = (DoneOnDrop(&sent), DoneOnDrop(&answers));
         let mut waiter = waiter_for(&self.queues.all(), self.manner.patience, stop)?;
+        self.schedule.begin(&self.sent);
         // Nobody limits how many answers are taken.
         let all = Budget::new(u64::MAX);
         let (mut answered, mut sent) = (0, 0);

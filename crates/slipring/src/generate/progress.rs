@@ -55,6 +55,12 @@ impl Default for Progress {
 }
 
 impl Progress {
+    /// The first packet is due at `time`: from then on time counts, so that a late first one does
+    /// not make the rate look higher.
+    pub(super) fn begin(&self, time: Nanos) {
+        self.first.store(time, Relaxed);
+    }
+
     /// Counts a batch that was done at `time`.
     #[inline(always)]
     pub(super) fn batch(&self, packets: u64, bytes: u64, time: Nanos) {

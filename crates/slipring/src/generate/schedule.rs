@@ -3,6 +3,8 @@
 use slipring_model::{Pacer, Rate};
 use slipring_port::Nanos;
 
+use super::progress::Progress;
+
 /// Decides frame by frame.
 pub(super) struct Schedule {
     start: Nanos,
@@ -62,6 +64,13 @@ impl Schedule {
         match &self.pace {
             Pace::Free => own.map(|own| self.start.saturating_add(own)),
             Pace::Rate(pacer, _) => Some(pacer.due_ns()),
+        }
+    }
+
+    /// Lets the time of a thread that keeps a rate count from the start of the schedule.
+    pub(super) fn begin(&self, progress: &Progress) {
+        if self.is_paced() {
+            progress.begin(self.start);
         }
     }
 

@@ -90,6 +90,7 @@ impl<S: Source> Sender<S> {
         let progress = self.progress.clone();
         let _done = DoneOnDrop(&progress);
         let mut waiter = waiter_for(&[&*self.queue], self.manner.patience, stop)?;
+        self.schedule.begin(&self.progress);
         while self.left > 0 && !stop.is_set() {
             let time = now();
             self.progress.space(self.queue.rings().tx.avail());
