@@ -93,9 +93,16 @@ pub(super) fn closing(site: &Site, sample: &Sample<Findings>) -> String {
     for port in &sample.ports {
         text += &format!("   {:width$}  {}\n", port.name, counted(port));
     }
-    text += &format!("   {}\n\n{}\n", balance(sample), meaning(site.kind));
-    text + CLEAN
+    text += &format!("   {}\n", balance(sample));
+    if sample.ports.iter().any(|port| !port.drops.is_empty()) {
+        text += LOST;
+    }
+    text + &format!("\n{}\n", meaning(site.kind)) + CLEAN
 }
+
+const LOST: &str = "\
+   What was dropped came faster than this program was given time for; TCP sent it again.
+";
 
 const CLEAN: &str = "\
 Nothing is left behind: the networks have no names and end with this program, however it ends.

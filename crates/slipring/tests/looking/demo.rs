@@ -105,6 +105,18 @@ fn an_ordinary_user_sees_it_over_tap_ports_and_is_told_so() {
     assert!(ended.stdout.contains("5 of 5 answered"), "{ended:#?}");
 }
 
+#[test]
+fn without_installed_programs_our_own_witnesses_stand_in() {
+    let Some(namespace) = Namespace::new() else { return };
+    let mut command = Command::new(SLIPRING);
+    command.env("PATH", "/nowhere");
+    let ended = demo(&namespace, command, "own", "-t 1 --json").finish();
+    is_well(&ended, "xdp");
+    let report = document(&ended);
+    assert_eq!(report["ping"]["by"], "slipring's own echo");
+    assert_eq!(report["tcp"]["by"], "slipring's own sockets");
+}
+
 /// A demo in the middle of its transfer.
 fn in_the_middle(namespace: &Namespace, mark: &str) -> Program {
     let program = as_root(namespace, mark, "-t 600");
