@@ -43,6 +43,7 @@ mod bell;
 mod forward;
 mod index;
 mod kern;
+mod layout;
 mod mem;
 #[cfg(test)]
 mod models;

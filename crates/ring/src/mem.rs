@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use slipring_abi::{NetmapRing, NetmapSlot};
 
 use crate::index::{BufIdx, SlotIdx};
-use crate::region::{HEADROOM, Region, RegionError};
+use crate::layout::HEADROOM;
+use crate::region::{Region, RegionError};
 
 /// Flags of a slot (`NS_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

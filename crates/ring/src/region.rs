@@ -15,17 +15,9 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::arena::Arena;
 use crate::index::BufIdx;
+use crate::layout::{HEADROOM, Header, PAGE, RESERVED_BUFS};
 
-/// Bytes in a chunk before a frame's first byte: AF_XDP's own headroom.
-pub(crate) const HEADROOM: u64 = 256;
-const MAGIC: u64 = u64::from_le_bytes(*b"slipring");
-const VERSION: u64 = 1;
-const PAGE: u64 = 4096;
 const HUGE_PAGE: u64 = 2 << 20;
-/// Far beyond any use; keeps all sums of sizes far from overflow.
-const MAX_RING_BYTES: u64 = 1 << 38;
-/// Buffers 0 and 1 are never handed out, as netmap's clients expect.
-const RESERVED_BUFS: u32 = 2;
 
 /// Whether a region asks for 2 MiB pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -107,41 +99,6 @@ pub enum RegionError {
     },
 }
 
-/// What the first bytes of the memfd say, so that another process can attach.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Header {
-    magic: u64,
-    version: u64,
-    ring_start: u64,
-    buf_start: u64,
-    total: u64,
-    bufs: u32,
-    buf_size: u32,
-}
-
-impl Header {
-    /// Reads it from a file that need not be a region.
-    fn read(fd: &OwnedFd) -> Result<Self, RegionError> {
-        let mut bytes = [0; size_of::<Self>()];
-        let got = rustix::io::pread(fd, &mut bytes, 0).map_err(|e| memory("read", 0, e))?;
-        if got < bytes.len() {
-            return Err(RegionError::NotARegion("the file ends within its first bytes"));
-        }
-        let (words, _) = bytes.as_chunks::<8>();
-        let word = |i: usize| u64::from_ne_bytes(words[i]);
-        Ok(Self {
-            magic: word(0),
-            version: word(1),
-            ring_start: word(2),
-            buf_start: word(3),
-            total: word(4),
-            bufs: word(5) as u32,
-            buf_size: (word(5) >> 32) as u32,
-        })
-    }
-}
-
 /// Shared memory for rings and buffers; see the module for its layout.
 #[derive(Debug)]
 pub struct Region {
@@ -190,7 +147,7 @@ impl Region {
     /// # Errors
     /// [`RegionError`] when the geometry is out of range or the kernel gives no memory.
     pub fn create(geometry: Geometry, huge: HugePages) -> Result<Arc<Self>, RegionError> {
-        let header = plan(geometry)?;
+        let header = Header::plan(geometry)?;
         let huge_region = match huge {
             HugePages::Never => None,
             HugePages::Try => allocate(header, true).ok(),
@@ -228,7 +185,7 @@ impl Region {
         }
         // Read and judged before anything is mapped; a peer that writes to it later changes nothing.
         let header = Header::read(&fd)?;
-        check(&header, file_size)?;
+        header.check(file_size)?;
         let base = map(&fd, file_size)?;
         Ok(Arc::new(Self { fd, base, header, huge: false, free: None }))
     }
@@ -439,47 +396,6 @@ fn byte_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU8 {
     unsafe { AtomicU8::from_ptr(data.as_ptr().wrapping_add(i)) }
 }
 
-fn plan(geometry: Geometry) -> Result<Header, RegionError> {
-    let Geometry { ring_bytes, bufs, buf_size } = geometry;
-    if buf_size != 2048 && buf_size != 4096 {
-        return Err(RegionError::BufSize(buf_size));
-    }
-    if bufs < RESERVED_BUFS || ring_bytes > MAX_RING_BYTES {
-        return Err(RegionError::Geometry { bufs, ring_bytes });
-    }
-    let buf_start = (PAGE + ring_bytes).next_multiple_of(PAGE);
-    let end = buf_start + u64::from(bufs) * u64::from(buf_size) + HEADROOM;
-    let total = end.next_multiple_of(PAGE);
-    Ok(Header {
-        magic: MAGIC,
-        version: VERSION,
-        ring_start: PAGE,
-        buf_start,
-        total,
-        bufs,
-        buf_size,
-    })
-}
-
-fn check(header: &Header, file_size: u64) -> Result<(), RegionError> {
-    let geometry = Geometry {
-        ring_bytes: header.buf_start.saturating_sub(PAGE),
-        bufs: header.bufs,
-        buf_size: header.buf_size,
-    };
-    if header.magic != MAGIC || header.version != VERSION {
-        return Err(RegionError::NotARegion("its first bytes are not ours"));
-    }
-    let planned =
-        plan(geometry).map_err(|_| RegionError::NotARegion("its layout is impossible"))?;
-    let same = planned.buf_start == header.buf_start && planned.ring_start == header.ring_start;
-    // With huge pages it is more than planned.
-    if !same || planned.total > header.total || header.total != file_size {
-        return Err(RegionError::NotARegion("its layout does not fit the file"));
-    }
-    Ok(())
-}
-
 fn allocate(mut header: Header, huge: bool) -> Result<(OwnedFd, NonNull<u8>, Header), RegionError> {
     let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     if huge {
@@ -515,7 +431,7 @@ fn map(fd: &OwnedFd, bytes: u64) -> Result<NonNull<u8>, RegionError> {
     NonNull::new(base.cast()).ok_or(RegionError::NotARegion("mapped at address zero"))
 }
 
-fn memory(step: &'static str, bytes: u64, source: rustix::io::Errno) -> RegionError {
+pub(crate) fn memory(step: &'static str, bytes: u64, source: rustix::io::Errno) -> RegionError {
     RegionError::Memory { step, bytes, source: source.into() }
 }
 
@@ -573,13 +489,5 @@ mod tests {
         rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
         let foreign = Region::attach(fd).unwrap_err();
         assert_eq!(foreign.to_string(), "not a slipring region: its first bytes are not ours");
-    }
-
-    #[test]
-    fn a_header_that_promises_more_than_the_file_holds_is_refused() {
-        let header = plan(Geometry { ring_bytes: 4096, bufs: 1000, buf_size: 2048 }).unwrap();
-        assert!(check(&header, header.total).is_ok());
-        assert!(check(&header, header.total - 4096).is_err());
-        assert!(check(&Header { buf_start: u64::MAX, ..header }, header.total).is_err());
     }
 }

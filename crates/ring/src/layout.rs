@@ -1,0 +1,127 @@
+//! Where things lie in a region's memfd, and whether a file from elsewhere is one.
+
+use std::os::fd::OwnedFd;
+
+use crate::region::{Geometry, RegionError, memory};
+
+/// Bytes in a chunk before a frame's first byte: AF_XDP's own headroom.
+pub(crate) const HEADROOM: u64 = 256;
+pub(crate) const PAGE: u64 = 4096;
+/// Buffers 0 and 1 are never handed out, as netmap's clients expect.
+pub(crate) const RESERVED_BUFS: u32 = 2;
+/// Far beyond any use; keeps all sums of sizes far from overflow.
+const MAX_RING_BYTES: u64 = 1 << 38;
+const MAGIC: u64 = u64::from_le_bytes(*b"slipring");
+const VERSION: u64 = 1;
+
+/// What the first bytes of the memfd say, so that another process can attach.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    magic: u64,
+    version: u64,
+    pub(crate) ring_start: u64,
+    pub(crate) buf_start: u64,
+    pub(crate) total: u64,
+    pub(crate) bufs: u32,
+    pub(crate) buf_size: u32,
+}
+
+impl Header {
+    /// Reads it from a file that need not be a region.
+    pub(crate) fn read(fd: &OwnedFd) -> Result<Self, RegionError> {
+        let mut bytes = [0; size_of::<Self>()];
+        let got = rustix::io::pread(fd, &mut bytes, 0).map_err(|e| memory("read", 0, e))?;
+        if got < bytes.len() {
+            return Err(RegionError::NotARegion("the file ends within its first bytes"));
+        }
+        let (words, _) = bytes.as_chunks::<8>();
+        let word = |i: usize| u64::from_ne_bytes(words[i]);
+        Ok(Self {
+            magic: word(0),
+            version: word(1),
+            ring_start: word(2),
+            buf_start: word(3),
+            total: word(4),
+            bufs: word(5) as u32,
+            buf_size: (word(5) >> 32) as u32,
+        })
+    }
+
+    /// The layout of a region of this geometry.
+    pub(crate) fn plan(geometry: Geometry) -> Result<Self, RegionError> {
+        let Geometry { ring_bytes, bufs, buf_size } = geometry;
+        if buf_size != 2048 && buf_size != 4096 {
+            return Err(RegionError::BufSize(buf_size));
+        }
+        if bufs < RESERVED_BUFS || ring_bytes > MAX_RING_BYTES {
+            return Err(RegionError::Geometry { bufs, ring_bytes });
+        }
+        let buf_start = (PAGE + ring_bytes).next_multiple_of(PAGE);
+        let end = buf_start + u64::from(bufs) * u64::from(buf_size) + HEADROOM;
+        let total = end.next_multiple_of(PAGE);
+        Ok(Self {
+            magic: MAGIC,
+            version: VERSION,
+            ring_start: PAGE,
+            buf_start,
+            total,
+            bufs,
+            buf_size,
+        })
+    }
+
+    /// Whether a file of `file_size` bytes that starts so is a region.
+    pub(crate) fn check(&self, file_size: u64) -> Result<(), RegionError> {
+        let geometry = Geometry {
+            ring_bytes: self.buf_start.saturating_sub(PAGE),
+            bufs: self.bufs,
+            buf_size: self.buf_size,
+        };
+        if self.magic != MAGIC || self.version != VERSION {
+            return Err(RegionError::NotARegion("its first bytes are not ours"));
+        }
+        let planned = Self::plan(geometry)
+            .map_err(|_| RegionError::NotARegion("its layout is impossible"))?;
+        let same = planned.buf_start == self.buf_start && planned.ring_start == self.ring_start;
+        // With huge pages it is more than planned.
+        if !same || planned.total > self.total || self.total != file_size {
+            return Err(RegionError::NotARegion("its layout does not fit the file"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_that_promises_more_than_the_file_holds_is_refused() {
+        let header =
+            Header::plan(Geometry { ring_bytes: 4096, bufs: 1000, buf_size: 2048 }).unwrap();
+        assert!(header.check(header.total).is_ok());
+        assert!(header.check(header.total - 4096).is_err());
+        assert!(Header { buf_start: u64::MAX, ..header }.check(header.total).is_err());
+    }
+
+    #[test]
+    fn a_region_reaches_beyond_the_data_of_its_last_buffer() {
+        for (ring_bytes, bufs, buf_size) in [(0, 2, 2048), (1, 3, 4096), (1 << 20, 1000, 2048)] {
+            let header = Header::plan(Geometry { ring_bytes, bufs, buf_size }).unwrap();
+            let data_end = u64::from(bufs) * u64::from(buf_size) + HEADROOM;
+            assert!(header.buf_start >= PAGE + ring_bytes);
+            assert!(header.total >= header.buf_start + data_end);
+        }
+    }
+
+    #[test]
+    fn a_geometry_out_of_range_is_refused() {
+        let plan = |ring_bytes, bufs, buf_size| {
+            Header::plan(Geometry { ring_bytes, bufs, buf_size }).map_err(|e| e.to_string())
+        };
+        assert_eq!(plan(0, 2, 1500).unwrap_err(), "buffer size 1500 is neither 2048 nor 4096");
+        assert!(plan(u64::MAX, 2, 2048).is_err() && plan(0, 1, 2048).is_err());
+        assert!(plan(MAX_RING_BYTES, u32::MAX, 4096).is_ok());
+    }
+}
