@@ -14,6 +14,7 @@ mod board;
 mod classic;
 mod dump;
 mod flags;
+mod function;
 mod ping;
 mod plan;
 mod progress;
@@ -25,6 +26,7 @@ mod setup;
 mod source;
 
 use clap::ArgMatches;
+use slipring_cli::report::PortReport;
 use slipring_cli::{
     Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes,
 };
@@ -33,7 +35,7 @@ use slipring_port::{PortInfo, now};
 use crate::meter::Meter;
 use crate::opening;
 use crate::workers::Workers;
-use board::Board;
+use board::{Board, Figures};
 use plan::Plan;
 use report::Spread;
 
@@ -156,10 +158,19 @@ impl<'r, 's, 'p> Teller<'r, 's, 'p> {
         let figures = board.total(true);
         let sample = report::sample(board, &figures, function, true);
         let text = if self.is_classic() {
+            self.confess(&figures, &sample.ports)?;
             classic::result(&figures, function, style)
         } else {
             report::summary(&figures, function, style, &sample.ports)
         };
         self.session.reporter.end(&sample, text)
+    }
+
+    /// Says what pkt-gen never did, beside its words: what was lost, and how late frames were.
+    fn confess(&mut self, figures: &Figures, ports: &[PortReport]) -> Result<(), Failure> {
+        let heard = figures.heard.as_ref().map(|heard| report::hearing(figures, heard));
+        let text = heard.unwrap_or_default() + &report::drops(ports);
+        let mut lines = text.lines().filter(|line| !line.is_empty());
+        lines.try_for_each(|line| self.session.reporter.say(classic::said("main", line!(), line)))
     }
 }

@@ -8,7 +8,7 @@ use slipring_cli::report::PortReport;
 use slipring_port::{Nanos, now};
 use slipring_traffic::{Outcome, Report};
 
-use super::plan::Function;
+use super::function::Function;
 use super::progress::{Done, NO_SPACE, Progress};
 use super::receive::{SharedEar, ages, lock};
 use crate::meter::{Interval, Meter};

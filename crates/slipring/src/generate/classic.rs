@@ -5,7 +5,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::board::Figures;
-use super::plan::{FRAMING, Function, Style};
+use super::function::Function;
+use super::plan::{FRAMING, Style};
 use super::progress::NO_SPACE;
 use super::report::Spread;
 

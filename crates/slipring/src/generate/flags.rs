@@ -210,11 +210,18 @@ fn reports() -> Vec<Arg> {
 fn expectations() -> [Arg; 2] {
     [
         own("max-loss", "SHARE", "Fail, with status 1, if more than this is lost: 0.1%, 0")
-            .value_parser(str::parse::<Fraction>),
+            .value_parser(loss),
         own("min-rate", "RATE", "Fail, with status 1, if the average rate is lower")
             .value_parser(rate),
     ]
     .map(|arg| arg.help_heading("Expectations"))
+}
+
+/// A share of what was sent, so 1 at most.
+fn loss(text: &str) -> Result<Fraction, String> {
+    let share: Fraction = text.parse().map_err(|error| format!("{error}"))?;
+    let too_much = share != Fraction::ONE && share.is_at_least(1, 1);
+    if too_much { Err("nobody can lose more than all of it".into()) } else { Ok(share) }
 }
 
 /// What pkt-gen has and nobody needs here, but scripts pass.

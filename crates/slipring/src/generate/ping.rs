@@ -8,6 +8,7 @@ use slipring_traffic::{Generator, turn_around};
 use slipring_wire::MacAddr;
 use std::time::Duration;
 
+use super::dump::dump;
 use super::progress::{DoneOnDrop, Progress};
 use super::receive::{Budget, Queues, SharedEar, lock};
 use super::schedule::Schedule;
@@ -134,6 +135,8 @@ pub(super) struct Ponger {
     pub(super) mac: MacAddr,
     /// How to wait.
     pub(super) patience: Patience,
+    /// Whether to show every frame.
+    pub(super) dump: bool,
     /// What was answered.
     pub(super) progress: Arc<Progress>,
 }
@@ -170,6 +173,9 @@ impl Ponger {
             for i in 0..count {
                 let Some(frame) = rings.rx.frame(i) else { break };
                 bytes += frame.bytes.len() as u64;
+                if self.dump {
+                    dump("rx", frame.bytes);
+                }
                 if !std::mem::replace(&mut inside, frame.more()) {
                     turn_around(frame.bytes, self.mac);
                     packets += 1;

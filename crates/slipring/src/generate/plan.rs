@@ -1,81 +1,22 @@
 //! From flags to what is meant: every check that needs no machine.
 
 mod pattern;
+mod reader;
 
-use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
 use clap::ArgMatches;
-use clap::parser::ValueSource;
 use slipring_abi::name::{Kind, PortName};
-use slipring_cli::units::{Count, Rate, Span};
+use slipring_cli::units::Rate;
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::{Interest, Patience};
-use slipring_traffic::{Expectations, Fraction, Pattern, Timeline, Verify};
+use slipring_traffic::{Expectations, Fraction, Pattern, Timeline};
 
 pub(super) use self::pattern::OWN_MAC;
+use self::reader::{Reader, add_conf, bits, refuse_vnet_header, warnings};
+use super::function::Function;
 use super::send::{Manner, Split, StampTime};
 use crate::opening::Opening;
-
-/// What to do with the port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Function {
-    Tx,
-    Rx,
-    Ping,
-    Pong,
-    TxSeq,
-    RxSeq,
-}
-
-impl Function {
-    fn named(name: &str) -> Self {
-        match name {
-            "tx" => Self::Tx,
-            "ping" => Self::Ping,
-            "pong" => Self::Pong,
-            "txseq" => Self::TxSeq,
-            "rxseq" => Self::RxSeq,
-            _ => Self::Rx,
-        }
-    }
-
-    /// As it is typed.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Tx => "tx",
-            Self::Rx => "rx",
-            Self::Ping => "ping",
-            Self::Pong => "pong",
-            Self::TxSeq => "txseq",
-            Self::RxSeq => "rxseq",
-        }
-    }
-
-    /// Whether frames are made here.
-    pub(super) fn sends(self) -> bool {
-        matches!(self, Self::Tx | Self::TxSeq | Self::Ping)
-    }
-
-    /// Whether it only receives.
-    pub(super) fn only_receives(self) -> bool {
-        matches!(self, Self::Rx | Self::RxSeq)
-    }
-
-    /// What the port must be able to do.
-    pub(super) fn direction(self) -> Interest {
-        match self {
-            Self::Tx | Self::TxSeq => Interest::TX,
-            Self::Rx | Self::RxSeq => Interest::RX,
-            Self::Ping | Self::Pong => Interest::BOTH,
-        }
-    }
-
-    /// How closely to look at what arrives: plain receiving counts at full speed.
-    pub(super) fn verify(self) -> Verify {
-        if self == Self::Rx { Verify::Mark } else { Verify::Checksum }
-    }
-}
 
 /// What was asked for.
 #[derive(Debug)]
@@ -140,95 +81,13 @@ pub(super) struct Style {
     pub(super) statistics: bool,
 }
 
-/// pkt-gen's option bits. Those not here say how to touch buffers, which is decided otherwise.
-mod bits {
-    pub(super) const LATENCY: u32 = 16;
-    pub(super) const INDIRECT: u32 = 32;
-    pub(super) const DUMP: u32 = 64;
-    pub(super) const UNINITIALISED: u32 = 256;
-    pub(super) const RANDOM_SRC: u32 = 512;
-    pub(super) const RANDOM_DST: u32 = 1024;
-    pub(super) const STATISTICS: u32 = 2048;
-    /// Prefetch, access, copy, memcpy: hints.
-    pub(super) const TOUCH: u32 = 1 | 2 | 4 | 8;
-    /// Checksums are always right here.
-    pub(super) const CHECKSUM: u32 = 4096;
-    pub(super) const KNOWN: u32 = LATENCY
-        | INDIRECT
-        | DUMP
-        | UNINITIALISED
-        | RANDOM_SRC
-        | RANDOM_DST
-        | STATISTICS
-        | TOUCH
-        | CHECKSUM;
-}
-
 /// Preamble, CRC and gap.
 pub(super) const FRAMING: usize = 24;
-
-/// Flags that say nothing to a program that makes no frames.
-const OF_FRAMES: [&str; 22] = [
-    "size",
-    "dst",
-    "src",
-    "dst-mac",
-    "src-mac",
-    "ipv4",
-    "ipv6",
-    "random-src",
-    "random-dst",
-    "proto",
-    "vlan",
-    "ttl",
-    "tos",
-    "seed",
-    "stream",
-    "fragments",
-    "fragment-size",
-    "uninitialised",
-    "rate",
-    "pcap",
-    "timed",
-    "sink",
-];
-
-/// The flags, read with pkt-gen's option bits in mind.
-struct Reader<'m> {
-    matches: &'m ArgMatches,
-    bits: u32,
-}
-
-impl Reader<'_> {
-    fn flag(&self, id: &str, bit: u32) -> bool {
-        self.matches.get_flag(id) || self.bits & bit != 0
-    }
-
-    fn typed(&self, id: &str) -> bool {
-        self.matches.value_source(id) == Some(ValueSource::CommandLine)
-    }
-
-    fn get<T: Clone + Send + Sync + 'static>(&self, id: &str) -> Option<T> {
-        self.matches.get_one::<T>(id).cloned()
-    }
-
-    fn text(&self, id: &str) -> Option<&str> {
-        self.matches.get_one::<String>(id).map(String::as_str)
-    }
-
-    fn count(&self, id: &str) -> Option<u64> {
-        self.get::<Count>(id).map(|count| count.0)
-    }
-
-    fn span(&self, id: &str) -> Option<Duration> {
-        self.get::<Span>(id).map(Span::duration)
-    }
-}
 
 impl Plan {
     /// Reads the flags.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
-        let reader = Reader { matches, bits: option_bits(matches)? };
+        let reader = Reader::new(matches)?;
         let function = Function::named(reader.text("function").unwrap_or("rx"));
         refuse_vnet_header(&reader)?;
         let mut port: PortName =
@@ -361,75 +220,6 @@ fn frames(reader: &Reader<'_>) -> Result<Frames, Failure> {
 fn pinning(reader: &Reader<'_>) -> Option<Pinning> {
     let first = u32::try_from(reader.get::<i32>("affinity")?).ok()?;
     Some(Pinning { first, count: reader.get("cpus").unwrap_or(1) })
-}
-
-fn option_bits(matches: &ArgMatches) -> Result<u32, Failure> {
-    let bits = matches.get_one::<u32>("options").copied().unwrap_or(0);
-    let unknown = bits & !bits::KNOWN;
-    if unknown == 0 {
-        return Ok(bits);
-    }
-    let error = Diagnostic::new(codes::SR0002, format!("`{bits}` does not fit --options"));
-    let cause = format!("pkt-gen had no meaning for the bits of {unknown}");
-    Err(error.with_cause(cause).with_help("use the long flags instead; see --help").into())
-}
-
-fn refuse_vnet_header(reader: &Reader<'_>) -> Result<(), Failure> {
-    match reader.text("vnet-header") {
-        None | Some("0") => Ok(()),
-        Some(length) => {
-            let error =
-                Diagnostic::new(codes::SR0002, format!("`{length}` does not fit --vnet-header"));
-            let cause = "ports here carry bare frames: checksum and segmentation offloads are resolved below";
-            Err(error.with_cause(cause).with_help("leave -H out").into())
-        }
-    }
-}
-
-/// pkt-gen's `-C`, into the name, where `@conf:` does not say it already.
-fn add_conf(port: &mut PortName, text: &str) -> Result<(), Failure> {
-    let unfit = || {
-        let error = Diagnostic::new(codes::SR0002, format!("`{text}` does not fit --config-rings"));
-        error.with_help("up to four numbers, or @conf:slots=512,rings=2 in the port's name")
-    };
-    let parts: Vec<_> = text.split(',').collect();
-    if parts.len() > 4 {
-        return Err(unfit().into());
-    }
-    for (i, part) in parts.into_iter().enumerate() {
-        let number: NonZeroU32 = part.parse().map_err(|_| unfit())?;
-        let rings = NonZeroU16::try_from(number);
-        match i {
-            0 => port.conf.tx_slots = port.conf.tx_slots.or(Some(number)),
-            1 => port.conf.rx_slots = port.conf.rx_slots.or(Some(number)),
-            2 => port.conf.tx_rings = port.conf.tx_rings.or(Some(rings.map_err(|_| unfit())?)),
-            _ => port.conf.rx_rings = port.conf.rx_rings.or(Some(rings.map_err(|_| unfit())?)),
-        }
-    }
-    Ok(())
-}
-
-/// Nothing that was typed is ignored in silence.
-fn warnings(reader: &Reader<'_>, function: Function) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if reader.flag("indirect", bits::INDIRECT) {
-        warnings.push("-I has no effect: frames are written in place, which costs less".to_owned());
-    }
-    if reader.bits & bits::TOUCH != 0 {
-        warnings
-            .push("-o 1, 2, 4 and 8 have no effect: frames are always written whole".to_owned());
-    }
-    if reader.typed("cpus") && pinning(reader).is_none() {
-        warnings.push("-c has no effect without -a".to_owned());
-    }
-    if !function.only_receives() && reader.matches.get_flag("exit-when-idle") {
-        warnings.push(format!("--exit-when-idle has no effect on {}", function.name()));
-    }
-    if !function.sends() {
-        let idle = OF_FRAMES.into_iter().filter(|id| reader.typed(id) && *id != "sink");
-        warnings.extend(idle.map(|id| format!("--{id} has no effect on {}", function.name())));
-    }
-    warnings
 }
 
 /// The engine's word for a rate.

@@ -222,7 +222,7 @@ impl Receiver {
         let mut waiter = waiter_for(&self.queues.all(), self.patience, stop)?;
         let mut silent_since = now();
         let mut next_stats = now() + IDLE;
-        while !(stop.is_set() && self.until.obeys()) && !self.budget.is_spent() {
+        while self.goes_on(stop) {
             if self.step()? > 0 {
                 silent_since = now();
             } else if self.queues.ended() || self.until.is_over(silent_since, &self.progress) {
@@ -244,6 +244,11 @@ impl Receiver {
         self.queues.update_stats();
         self.progress.finish(self.progress.read().last, 0);
         Ok(())
+    }
+
+    fn goes_on(&self, stop: &Stop) -> bool {
+        let told = stop.is_set() && self.until.obeys();
+        !told && !self.budget.is_spent()
     }
 
     #[inline(always)]

@@ -8,7 +8,8 @@ use slipring_cli::report::{PortReport, Sample};
 use slipring_cli::units::human;
 
 use super::board::{Board, Figures, Heard};
-use super::plan::{Function, Style};
+use super::function::Function;
+use super::plan::Style;
 
 /// The generator's keys beside the common ones.
 #[derive(Debug, Serialize)]
@@ -185,24 +186,27 @@ pub(super) fn summary(
             &format!("\nthe port could not keep the rate: {behind} of the schedule were given up");
     }
     if let Some(heard) = &figures.heard {
-        text += &hearing(figures, heard);
+        text += &format!("\n{}", hearing(figures, heard));
     }
-    for port in ports {
-        for (cause, count) in &port.drops {
-            text += &format!("\n{}: dropped {count} ({cause})", port.name);
-        }
-    }
-    text
+    text + &drops(ports)
 }
 
-fn hearing(figures: &Figures, heard: &Heard) -> String {
+/// A line for each cause for which frames were lost.
+pub(super) fn drops(ports: &[PortReport]) -> String {
+    let causes =
+        ports.iter().flat_map(|port| port.drops.iter().map(move |drop| (&port.name, drop)));
+    causes.map(|(name, (cause, count))| format!("\n{name}: dropped {count} ({cause})")).collect()
+}
+
+/// What became of received frames.
+pub(super) fn hearing(figures: &Figures, heard: &Heard) -> String {
     let total = &heard.report.total;
     let mut text = String::new();
     if figures.submitted > 0 {
-        text += &format!("\nreceived {} packets", total.frames);
+        text += &format!("received {} packets\n", total.frames);
     }
     let share = human::share(heard.lost, heard.expected);
-    text += &format!("\nlost {} of {} ({share})", heard.lost, heard.expected);
+    text += &format!("lost {} of {} ({share})", heard.lost, heard.expected);
     text += &format!(", reordered {}, duplicates {}", total.reordered, total.duplicates);
     for (count, what) in
         [(total.late, "too late to tell"), (total.corrupt, "corrupt"), (total.foreign, "not ours")]

@@ -2,15 +2,16 @@
 
 use std::sync::{Arc, Mutex};
 
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use slipring_cli::Failure;
 use slipring_port::{Interest, Nanos, Port, PortInfo, Queue, RunError, now};
 use slipring_traffic::{Generator, Lane, Pattern, StampForm, Timeline, Verify};
 use slipring_wire::MacAddr;
 
 use super::board::Board;
+use super::function::Function;
 use super::ping::{Pinger, Ponger};
-use super::plan::{Frames, Function, OWN_MAC, Pinning, Plan, wrong};
+use super::plan::{Frames, OWN_MAC, Pinning, Plan, wrong};
 use super::receive::{Budget, Ear, Queues, Receiver, SharedEar, Until};
 use super::schedule::Schedule;
 use super::send::{Manner, Sender, Split};
@@ -67,12 +68,9 @@ pub(super) fn tasks(
         check_direction(&sink.info, Interest::RX)?;
         tasks.push(setup.sink(sink.queues));
     }
-    Ok(match plan.pinning {
-        Some(pinning) => {
-            tasks.into_iter().enumerate().map(|(i, task)| pinned(task, pinning, i)).collect()
-        }
-        None => tasks,
-    })
+    let Some(pinning) = plan.pinning else { return Ok(tasks) };
+    let cpus = cpus(pinning, tasks.len())?;
+    Ok(tasks.into_iter().zip(cpus).map(|(task, cpu)| pinned(task, cpu)).collect())
 }
 
 /// The queues of each thread: number `i`, `i` + threads, and so on. It sends on the first.
@@ -222,6 +220,7 @@ impl Setup<'_> {
                 budget: budget.clone(),
                 mac: self.mac,
                 patience: self.manner.patience,
+                dump: self.manner.dump,
                 progress: self.board.receiver(),
             };
             Box::new(move |stop| ponger.run(stop))
@@ -341,22 +340,27 @@ fn split(plan: &Plan, info: &PortInfo, material: &Material) -> Result<Split, Fai
     })
 }
 
-fn pinned(task: Task, pinning: Pinning, i: usize) -> Task {
+fn pinned(task: Task, cpu: usize) -> Task {
     Box::new(move |stop| {
-        pin(pinning, i)?;
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        let pinned = sched_setaffinity(None, &set);
+        pinned.map_err(|error| RunError::system("gen", "pin a thread to its CPU", error.into()))?;
         task(stop)
     })
 }
 
-fn pin(Pinning { first, count }: Pinning, i: usize) -> Result<(), RunError> {
-    let all = std::thread::available_parallelism().map_or(1, usize::from);
-    let count = if count == 0 { all } else { count as usize };
-    let cpu = first as usize + i % count;
-    let mut set = CpuSet::new();
-    let failed = |error: std::io::Error| RunError::system("gen", "pin a thread to its CPU", error);
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(failed(std::io::ErrorKind::InvalidInput.into()));
+/// The CPU of each thread, all of which this process may use.
+fn cpus(Pinning { first, count }: Pinning, threads: usize) -> Result<Vec<usize>, Failure> {
+    let allowed = sched_getaffinity(None).map_err(std::io::Error::from)?;
+    let count = if count == 0 { allowed.count() } else { count };
+    let cpus: Vec<_> = (0..threads).map(|i| first as usize + i % count as usize).collect();
+    let usable = |cpu: usize| cpu < CpuSet::MAX_CPU && allowed.is_set(cpu);
+    match cpus.iter().find(|cpu| !usable(**cpu)) {
+        None => Ok(cpus),
+        Some(cpu) => {
+            let error = wrong(format!("there is no CPU {cpu} for a thread to be pinned to"));
+            Err(error.with_help("lower -a or -c; see `nproc` and `taskset -p $$`").into())
+        }
     }
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|error| failed(error.into()))
 }

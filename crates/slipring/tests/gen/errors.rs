@@ -79,3 +79,10 @@ fn lines_are_objects_one_per_event() {
         assert!(event["rate_pps"].is_u64() && event["function"] == "tx", "{event}");
     }
 }
+
+#[test]
+fn a_cpu_that_is_not_there_is_refused() {
+    let run = slipring("gen -i null: -f tx -n 1 -a 1000").ended(2);
+    assert!(run.stderr().contains("there is no CPU 1000"), "{}", run.stderr());
+    slipring("gen -i null: -f tx -n 1 -a 0 -c 0").ended(0);
+}

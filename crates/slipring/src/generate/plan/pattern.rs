@@ -9,7 +9,8 @@ use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::frame::TagSpec;
 use slipring_wire::view::IpVersion;
 
-use super::{Reader, bits, conflict, wrong};
+use super::reader::{Reader, bits};
+use super::{conflict, wrong};
 
 /// Source address of frames where neither the user nor the port has one: locally administered.
 pub(in super::super) const OWN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);

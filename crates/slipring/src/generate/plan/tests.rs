@@ -1,5 +1,7 @@
 //! Every classic flag, what contradicts itself, and absurd values.
 
+use std::num::NonZeroU32;
+
 use slipring_cli::Diagnose;
 use slipring_traffic::{Order, Protocol, Sizes};
 use slipring_wire::MacAddr;

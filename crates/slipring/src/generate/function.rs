@@ -1,0 +1,65 @@
+//! The functions of the generator, by pkt-gen's names.
+
+use slipring_port::Interest;
+use slipring_traffic::Verify;
+
+/// What to do with the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Function {
+    Tx,
+    Rx,
+    Ping,
+    Pong,
+    TxSeq,
+    RxSeq,
+}
+
+impl Function {
+    /// The one that is typed so.
+    pub(super) fn named(name: &str) -> Self {
+        match name {
+            "tx" => Self::Tx,
+            "ping" => Self::Ping,
+            "pong" => Self::Pong,
+            "txseq" => Self::TxSeq,
+            "rxseq" => Self::RxSeq,
+            _ => Self::Rx,
+        }
+    }
+
+    /// As it is typed.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Tx => "tx",
+            Self::Rx => "rx",
+            Self::Ping => "ping",
+            Self::Pong => "pong",
+            Self::TxSeq => "txseq",
+            Self::RxSeq => "rxseq",
+        }
+    }
+
+    /// Whether frames are made here.
+    pub(super) fn sends(self) -> bool {
+        matches!(self, Self::Tx | Self::TxSeq | Self::Ping)
+    }
+
+    /// Whether it only receives.
+    pub(super) fn only_receives(self) -> bool {
+        matches!(self, Self::Rx | Self::RxSeq)
+    }
+
+    /// What the port must be able to do.
+    pub(super) fn direction(self) -> Interest {
+        match self {
+            Self::Tx | Self::TxSeq => Interest::TX,
+            Self::Rx | Self::RxSeq => Interest::RX,
+            Self::Ping | Self::Pong => Interest::BOTH,
+        }
+    }
+
+    /// How closely to look at what arrives: plain receiving counts at full speed.
+    pub(super) fn verify(self) -> Verify {
+        if self == Self::Rx { Verify::Mark } else { Verify::Checksum }
+    }
+}

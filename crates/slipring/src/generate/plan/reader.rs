@@ -1,0 +1,172 @@
+//! The flags as pkt-gen's users give them: option bits, ring sizes, and what has no meaning here.
+
+use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Duration;
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use slipring_abi::name::PortName;
+use slipring_cli::units::{Count, Span};
+use slipring_cli::{Diagnostic, Failure, codes};
+
+use super::pinning;
+use crate::generate::function::Function;
+
+/// pkt-gen's option bits. Those not here say how to touch buffers, which is decided otherwise.
+pub(super) mod bits {
+    pub(in crate::generate::plan) const LATENCY: u32 = 16;
+    pub(in crate::generate::plan) const INDIRECT: u32 = 32;
+    pub(in crate::generate::plan) const DUMP: u32 = 64;
+    pub(in crate::generate::plan) const UNINITIALISED: u32 = 256;
+    pub(in crate::generate::plan) const RANDOM_SRC: u32 = 512;
+    pub(in crate::generate::plan) const RANDOM_DST: u32 = 1024;
+    pub(in crate::generate::plan) const STATISTICS: u32 = 2048;
+    /// Prefetch, access, copy, memcpy: hints.
+    pub(in crate::generate::plan) const TOUCH: u32 = 1 | 2 | 4 | 8;
+    /// Checksums are always right here.
+    pub(in crate::generate::plan) const CHECKSUM: u32 = 4096;
+    pub(in crate::generate::plan) const KNOWN: u32 = LATENCY
+        | INDIRECT
+        | DUMP
+        | UNINITIALISED
+        | RANDOM_SRC
+        | RANDOM_DST
+        | STATISTICS
+        | TOUCH
+        | CHECKSUM;
+}
+
+/// Flags that say nothing to a program that makes no frames.
+const OF_FRAMES: [&str; 22] = [
+    "size",
+    "dst",
+    "src",
+    "dst-mac",
+    "src-mac",
+    "ipv4",
+    "ipv6",
+    "random-src",
+    "random-dst",
+    "proto",
+    "vlan",
+    "ttl",
+    "tos",
+    "seed",
+    "stream",
+    "fragments",
+    "fragment-size",
+    "uninitialised",
+    "rate",
+    "pcap",
+    "timed",
+    "sink",
+];
+
+/// The flags, read with pkt-gen's option bits in mind.
+pub(super) struct Reader<'m> {
+    pub(super) matches: &'m ArgMatches,
+    bits: u32,
+}
+
+impl<'m> Reader<'m> {
+    /// Reads the option bits first, which other flags may be given by.
+    pub(super) fn new(matches: &'m ArgMatches) -> Result<Self, Failure> {
+        Ok(Self { matches, bits: option_bits(matches)? })
+    }
+
+    pub(super) fn flag(&self, id: &str, bit: u32) -> bool {
+        self.matches.get_flag(id) || self.bits & bit != 0
+    }
+
+    pub(super) fn typed(&self, id: &str) -> bool {
+        self.matches.value_source(id) == Some(ValueSource::CommandLine)
+    }
+
+    pub(super) fn get<T: Clone + Send + Sync + 'static>(&self, id: &str) -> Option<T> {
+        self.matches.get_one::<T>(id).cloned()
+    }
+
+    pub(super) fn text(&self, id: &str) -> Option<&str> {
+        self.matches.get_one::<String>(id).map(String::as_str)
+    }
+
+    pub(super) fn count(&self, id: &str) -> Option<u64> {
+        self.get::<Count>(id).map(|count| count.0)
+    }
+
+    pub(super) fn span(&self, id: &str) -> Option<Duration> {
+        self.get::<Span>(id).map(Span::duration)
+    }
+}
+
+fn option_bits(matches: &ArgMatches) -> Result<u32, Failure> {
+    let bits = matches.get_one::<u32>("options").copied().unwrap_or(0);
+    let unknown = bits & !bits::KNOWN;
+    if unknown == 0 {
+        return Ok(bits);
+    }
+    let error = Diagnostic::new(codes::SR0002, format!("`{bits}` does not fit --options"));
+    let cause = format!("pkt-gen had no meaning for the bits of {unknown}");
+    Err(error.with_cause(cause).with_help("use the long flags instead; see --help").into())
+}
+
+pub(super) fn refuse_vnet_header(reader: &Reader<'_>) -> Result<(), Failure> {
+    match reader.text("vnet-header") {
+        None | Some("0") => Ok(()),
+        Some(length) => {
+            let error =
+                Diagnostic::new(codes::SR0002, format!("`{length}` does not fit --vnet-header"));
+            let cause = "ports here carry bare frames: checksum and segmentation offloads are resolved below";
+            Err(error.with_cause(cause).with_help("leave -H out").into())
+        }
+    }
+}
+
+/// pkt-gen's `-C`, into the name, where `@conf:` does not say it already.
+pub(super) fn add_conf(port: &mut PortName, text: &str) -> Result<(), Failure> {
+    let unfit = || {
+        let error = Diagnostic::new(codes::SR0002, format!("`{text}` does not fit --config-rings"));
+        error.with_help("up to four numbers, or @conf:slots=512,rings=2 in the port's name")
+    };
+    let parts: Vec<_> = text.split(',').collect();
+    if parts.len() > 4 {
+        return Err(unfit().into());
+    }
+    for (i, part) in parts.into_iter().enumerate() {
+        let number: NonZeroU32 = part.parse().map_err(|_| unfit())?;
+        let rings = NonZeroU16::try_from(number);
+        match i {
+            0 => port.conf.tx_slots = port.conf.tx_slots.or(Some(number)),
+            1 => port.conf.rx_slots = port.conf.rx_slots.or(Some(number)),
+            2 => port.conf.tx_rings = port.conf.tx_rings.or(Some(rings.map_err(|_| unfit())?)),
+            _ => port.conf.rx_rings = port.conf.rx_rings.or(Some(rings.map_err(|_| unfit())?)),
+        }
+    }
+    Ok(())
+}
+
+/// Nothing that was typed is ignored in silence.
+pub(super) fn warnings(reader: &Reader<'_>, function: Function) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if reader.flag("indirect", bits::INDIRECT) {
+        warnings.push("-I has no effect: frames are written in place, which costs less".to_owned());
+    }
+    if reader.bits & bits::TOUCH != 0 {
+        warnings
+            .push("-o 1, 2, 4 and 8 have no effect: frames are always written whole".to_owned());
+    }
+    if reader.typed("cpus") && pinning(reader).is_none() {
+        warnings.push("-c has no effect without -a".to_owned());
+    }
+    if function == Function::Pong && reader.flag("latency", bits::LATENCY) {
+        warnings.push("--latency has no effect on pong: the ping measures it".to_owned());
+    }
+    if !function.only_receives() && reader.matches.get_flag("exit-when-idle") {
+        warnings.push(format!("--exit-when-idle has no effect on {}", function.name()));
+    }
+    if !function.sends() {
+        let idle = OF_FRAMES.into_iter().filter(|id| reader.typed(id) && *id != "sink");
+        warnings.extend(idle.map(|id| format!("--{id} has no effect on {}", function.name())));
+    }
+    warnings
+}
