@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use netns::Namespace;
 use slipring_port::{
@@ -50,7 +50,14 @@ impl Lab {
         }
         peer.ip("neigh add 10.0.0.1 lladdr 02:00:00:00:00:01 dev p1");
         ours.ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev p0");
-        Some(Self { ours, peer, region: region() })
+        let lab = Self { ours, peer, region: region() };
+        match lab.try_open(None, &OpenOptions::default()) {
+            Err(error) if error.code() == "SR0104" => {
+                println!("skipped: {error}");
+                None
+            }
+            _ => Some(lab),
+        }
     }
 
     fn try_open(&self, queue: Option<u32>, options: &OpenOptions) -> Result<Port, OpenError> {
@@ -78,6 +85,16 @@ fn region() -> Arc<Region> {
     Region::create(geometry, HugePages::Never).unwrap()
 }
 
+/// Receives, whatever signals arrive meanwhile: a timeout keeps the kernel from starting over.
+fn receive(socket: &UdpSocket, payload: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match socket.recv(payload) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 /// Waits for the next packet.
 fn next(port: &mut Port) -> Vec<u8> {
     try_next(port).unwrap().expect("a frame in time")
@@ -85,8 +102,12 @@ fn next(port: &mut Port) -> Vec<u8> {
 
 fn try_next(port: &mut Port) -> Result<Option<Vec<u8>>, RunError> {
     let mut waiter = Waiter::for_ports([&*port], Patience::Sleep).unwrap();
-    if waiter.wait_ports(&mut [port], Interest::RX, Some(PATIENCE))? == Woken::Timeout {
-        return Ok(None);
+    loop {
+        match waiter.wait_ports(&mut [port], Interest::RX, Some(PATIENCE))? {
+            Woken::Ready => break,
+            Woken::Interrupted => {}
+            Woken::Timeout => return Ok(None),
+        }
     }
     let mut scratch = Vec::new();
     let take = |frame: &mut [u8]| frame.to_vec();
@@ -134,7 +155,7 @@ fn frames_arrive_in_order_with_finished_checksums_and_leave_as_they_were() {
     for i in 1..=300usize {
         assert!(port.queues[0].rings().tx.push(&datagram(&socket, &vec![i as u8; i], vec![])));
         port.tx_sync().unwrap();
-        assert_eq!(socket.recv(&mut payload).unwrap(), i);
+        assert_eq!(receive(&socket, &mut payload).unwrap(), i);
         assert_eq!(payload[..i], vec![i as u8; i]);
     }
     let seen = port.stats();
@@ -156,7 +177,7 @@ fn frames_longer_than_a_buffer_take_several_slots_both_ways() {
         let mut back = vec![0; 65_536];
         assert!(port.queues[0].rings().tx.push(&datagram(&socket, &payload, vec![])));
         port.tx_sync().unwrap();
-        assert_eq!(socket.recv(&mut back).unwrap(), len);
+        assert_eq!(receive(&socket, &mut back).unwrap(), len);
         assert_eq!(back[..len], payload, "mtu {mtu}");
     }
 }
@@ -270,8 +291,8 @@ fn frames_that_the_interface_does_not_take_are_dropped_by_name() {
     assert!(tx.push(&datagram(&socket, b"last", vec![])));
     port.tx_sync().unwrap();
     let mut payload = [0; 100];
-    assert_eq!(socket.recv(&mut payload).unwrap(), 5);
-    assert_eq!(socket.recv(&mut payload).unwrap(), 4);
+    assert_eq!(receive(&socket, &mut payload).unwrap(), 5);
+    assert_eq!(receive(&socket, &mut payload).unwrap(), 4);
     let seen = port.stats();
     assert_eq!(seen.tx.packets, 2);
     assert_eq!(seen.dropped(DropCause::TxTooLong), 1);
@@ -289,7 +310,7 @@ fn host_answers(socket: &UdpSocket, port: &mut Port) -> bool {
     assert!(port.queues[0].rings().tx.push(&datagram(socket, b"end", vec![])));
     port.tx_sync().unwrap();
     let mut payload = [0; 100];
-    match socket.recv(&mut payload) {
+    match receive(socket, &mut payload) {
         Ok(len) => {
             assert_eq!(&payload[..len], b"end");
             false
@@ -301,20 +322,29 @@ fn host_answers(socket: &UdpSocket, port: &mut Port) -> bool {
     }
 }
 
+/// Waits until the host's stack is back. It may not be at once: a program that another test starts
+/// at this moment holds a copy of our descriptors until it runs.
+fn wait_for_answers(lab: &Lab, port: &mut Port) {
+    let deadline = Instant::now() + PATIENCE;
+    while !host_answers(&lab.socket(), port) {
+        assert!(Instant::now() < deadline, "the host must be back");
+    }
+}
+
 #[test]
 fn the_host_is_silent_unless_the_port_is_shared() {
     let Some(lab) = Lab::new() else { return };
     let shared = OpenOptions { shared: true, ..OpenOptions::default() };
     let mut port = lab.try_open(None, &shared).unwrap();
     assert_eq!(port.info.mode.get("host"), Some("shared"));
-    assert!(host_answers(&lab.socket(), &mut port));
+    wait_for_answers(&lab, &mut port);
     drop(port);
     let mut port = lab.open();
     assert_eq!(port.info.mode.get("host"), Some("detached"));
     assert!(!host_answers(&lab.socket(), &mut port));
     drop(port);
     let mut port = lab.try_open(None, &shared).unwrap();
-    assert!(host_answers(&lab.socket(), &mut port), "the host must be back");
+    wait_for_answers(&lab, &mut port);
 }
 
 #[test]
@@ -325,7 +355,7 @@ fn a_detached_port_sends_through_the_queueing_discipline_too() {
     assert!(port.queues[0].rings().tx.push(&datagram(&socket, b"queued", vec![])));
     port.tx_sync().unwrap();
     let mut payload = [0; 100];
-    assert_eq!(socket.recv(&mut payload).unwrap(), 6);
+    assert_eq!(receive(&socket, &mut payload).unwrap(), 6);
     // What the port sent must not come back to it as received.
     socket.send(b"marker").unwrap();
     assert_eq!(checked_payload(&next(&mut port)), b"marker");
