@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use slipring_cli::codes::{SR0199, SR0301};
-use slipring_cli::{Diagnostic, Failure};
+use slipring_cli::{Diagnose, Diagnostic, Failure};
 use slipring_core::Host;
 use slipring_core::netns::{self, Netns};
 use slipring_port::iface::Iface;
@@ -95,6 +95,8 @@ pub(super) struct Net {
 pub(super) struct Site {
     pub(super) ground: Ground,
     pub(super) kind: Kind,
+    /// Why it is not the best kind.
+    pub(super) lesser: Option<String>,
     pub(super) net: Arc<Net>,
 }
 
@@ -105,13 +107,28 @@ impl Site {
         wanted: Option<Kind>,
     ) -> Result<(Self, Vec<Port>), Failure> {
         let kind = wanted.unwrap_or(Kind::best(ground));
+        match (Self::of_kind(ground, kind), wanted) {
+            // Root of a container may make links, but not load programs.
+            (Err(Failure::Error(error)), None) if kind != Kind::Tap => {
+                // What was built so far stays behind in the namespace that is left here.
+                let private = netns::become_private();
+                private.map_err(|error| cannot("make a network namespace", &error))?;
+                let (site, ports) = Self::of_kind(ground, Kind::Tap)?;
+                let why = error.cause().unwrap_or_else(|| error.summary());
+                Ok((Self { lesser: Some(why), ..site }, ports))
+            }
+            (built, _) => built,
+        }
+    }
+
+    fn of_kind(ground: Ground, kind: Kind) -> Result<(Self, Vec<Port>), Failure> {
         let made = || Ok::<_, io::Error>(Net { left: Netns::new()?, right: Netns::new()? });
         let net = made().map_err(|error| cannot("make a network namespace", &error))?;
         let ports = match kind {
             Kind::Tap => taps(&net)?,
             Kind::Xdp | Kind::Packet => veths(&net, kind)?,
         };
-        Ok((Self { ground, kind, net: Arc::new(net) }, ports))
+        Ok((Self { ground, kind, lesser: None, net: Arc::new(net) }, ports))
     }
 }
 

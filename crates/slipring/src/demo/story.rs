@@ -18,9 +18,10 @@ pub(super) fn opening(site: &Site) -> String {
         Kind::Tap => "tap-",
         Kind::Xdp | Kind::Packet => "veth",
     };
-    let who = match site.ground {
-        Ground::Privileged => String::new(),
-        Ground::OwnUser => UNPRIVILEGED.to_owned(),
+    let who = match (&site.lesser, site.ground) {
+        (Some(why), _) => format!("AF_XDP cannot be had ({why}): TAP devices stand in.\n"),
+        (None, Ground::Privileged) => String::new(),
+        (None, Ground::OwnUser) => UNPRIVILEGED.to_owned(),
     };
     let ports = format!("{kind}:left <-> {kind}:right");
     let rule = "-".repeat(ports.len() + 2);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::support::PATIENCE;
 use super::support::namespace::Namespace;
 use super::support::program::{Ended, Program, SLIPRING};
-use super::{as_ordinary_user, document};
+use super::{as_ordinary_user, document, link_names};
 
 /// A variable that a demo hands down to all that it starts.
 const MARK: &str = "SLIPRING_DEMO_OF_TEST";
@@ -62,13 +62,13 @@ fn lost_on_the_way_out(port: &Value) -> u64 {
 #[test]
 fn traffic_passes_over_every_kind_of_port_and_nothing_stays() {
     let Some(namespace) = Namespace::new() else { return };
-    let before = namespace.ip("-brief link");
+    let before = link_names(&namespace);
     for kind in ["xdp", "packet", "tap"] {
         let words = format!("--ports {kind} -t 1 --json");
         is_well(&as_root(&namespace, kind, &words).finish(), kind);
         assert_eq!(processes(kind), []);
     }
-    assert_eq!(namespace.ip("-brief link"), before);
+    assert_eq!(link_names(&namespace), before);
 }
 
 #[test]
@@ -103,6 +103,19 @@ fn an_ordinary_user_sees_it_over_tap_ports_and_is_told_so() {
         "{ended:#?}"
     );
     assert!(ended.stdout.contains("5 of 5 answered"), "{ended:#?}");
+}
+
+#[test]
+fn the_root_of_a_container_is_told_why_it_gets_tap_ports() {
+    let Some(namespace) = Namespace::new() else { return };
+    if !namespace.attempt("unshare", "-Ur true").0 {
+        return println!("skipped: this system forbids user namespaces");
+    }
+    let mut command = Command::new("unshare");
+    command.arg("-Ur").arg(SLIPRING);
+    let ended = demo(&namespace, command, "container", "-t 1").finish().well();
+    assert!(ended.stdout.contains("AF_XDP cannot be had"), "{ended:#?}");
+    assert!(ended.stdout.contains("tap:left"), "{ended:#?}");
 }
 
 #[test]

@@ -41,6 +41,12 @@ fn with_links() -> Option<Namespace> {
     Some(namespace)
 }
 
+/// The links of a namespace, by name: their state follows only some time after it was changed.
+fn link_names(namespace: &Namespace) -> Vec<String> {
+    let listed = namespace.ip("-brief link");
+    listed.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+}
+
 /// The command of an ordinary user who runs a copy of the binary; nothing where this process
 /// cannot become one.
 fn as_ordinary_user(dir: &tempfile::TempDir) -> Option<Command> {
