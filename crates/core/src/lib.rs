@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Ports opened by one [`Host::open_all`] lie in one region, so frames pass between them by
-//! exchanging buffers.
+//! exchanging buffers. Beside ports there are [`listen`], which hears an interface without taking
+//! anything from it, and [`netns`], network namespaces that leave nothing behind.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
