@@ -88,7 +88,7 @@ fn exit_of(class: Class) -> Exit {
 
 #[cfg(test)]
 mod tests {
-    use slipring_port::RunCause;
+    use slipring_port::{OpenCause, RunCause};
 
     use super::*;
 
@@ -96,6 +96,29 @@ mod tests {
     fn every_code_that_ports_use_is_registered() {
         for code in slipring_port::CODES {
             assert_eq!(registered(code).to_string(), *code);
+        }
+    }
+
+    #[test]
+    fn explanations_and_commands_agree_on_the_exit_status() {
+        let ifname = String::new;
+        let causes = [
+            OpenCause::Name { reason: String::new(), help: None },
+            OpenCause::NoInterface { ifname: ifname() },
+            OpenCause::Down { ifname: ifname() },
+            OpenCause::QueueRange { ifname: ifname(), queue: 1, queues: 1 },
+            OpenCause::Mtu { ifname: ifname(), mtu: 2, limit: 1, kind: "xdp" },
+            OpenCause::Busy { ifname: ifname(), queue: 0, by: None },
+            OpenCause::DefaultRoute { ifname: ifname() },
+            OpenCause::LockedMemory { bytes: 1 },
+            OpenCause::Unsupported { what: String::new(), needs: "" },
+            OpenCause::PipeTaken { pipe: String::new(), end: "master" },
+            OpenCause::NotACapture { path: String::new(), reason: String::new() },
+            OpenCause::Truncated { path: String::new(), reason: String::new() },
+        ];
+        for cause in causes {
+            let error = OpenError::new("x", cause);
+            assert_eq!(Diagnose::exit(&error), Diagnose::code(&error).exit(), "{error}");
         }
     }
 

@@ -89,7 +89,11 @@ impl FileReader {
     pub fn open(path: &str) -> Result<Self, OpenCause> {
         let failed = |source| OpenCause::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.is_file() {
+        let metadata = file.metadata().map_err(failed)?;
+        if metadata.is_dir() {
+            return Err(failed(io::ErrorKind::IsADirectory.into()));
+        }
+        if metadata.is_file() {
             let mut check = Self::over(path, file);
             while check.next().map_err(|error| error.at_open(path))?.is_some() {}
             return Ok(Self::over(path, File::open(path).map_err(failed)?));
@@ -316,6 +320,13 @@ mod tests {
         std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         let refused = FileReader::open(&path).unwrap_err();
         assert!(matches!(refused, OpenCause::Truncated { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_directory_is_refused_at_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let refused = FileReader::open(dir.path().to_str().unwrap()).unwrap_err();
+        assert!(matches!(refused, OpenCause::File { .. }), "{refused}");
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl OpenError {
         match *self.cause {
             OpenCause::Name { .. }
             | OpenCause::Setting { .. }
-            | OpenCause::PipeTaken { .. }
+            | OpenCause::DefaultRoute { .. }
             | OpenCause::File { .. }
             | OpenCause::NotACapture { .. }
             | OpenCause::Truncated { .. } => Class::Usage,

@@ -141,10 +141,11 @@ fn reserve(iface: &Iface, options: &OpenOptions) -> u32 {
     if generic && iface.is_software() { RESERVE } else { 0 }
 }
 
-/// Without chains, a frame has to fit one buffer.
+/// A frame has to fit one buffer, or the longest chain of them.
 fn check_mtu(iface: &Iface, opened: &Opened, region: &Region) -> Result<(), OpenCause> {
-    let limit = Layout::of(region).part() - LINK_LEN;
-    if opened.mode.chains || iface.mtu <= limit {
+    let parts = if opened.mode.chains { MAX_PARTS } else { 1 };
+    let limit = Layout::of(region).part() * parts - LINK_LEN;
+    if iface.mtu <= limit {
         return Ok(());
     }
     Err(OpenCause::Mtu { ifname: iface.name.clone(), mtu: iface.mtu, limit, kind: "AF_XDP" })
