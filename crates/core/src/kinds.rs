@@ -72,12 +72,10 @@ impl<'w> Wanted<'w> {
         let wanted = Self { shown: name.to_string(), name, options: options.clone() };
         let host_rings = matches!(name.rings, Rings::NicAndHost | Rings::Host | Rings::OneHost(_));
         if host_rings && !matches!(name.kind, Kind::Netmap | Kind::Xdp | Kind::Packet) {
-            return Err(wanted.unsupported("host rings", "an interface: netmap:, xdp: or packet:"));
+            return Err(wanted.refused("only netmap:, xdp: and packet: have host rings"));
         }
         if matches!(name.rings, Rings::OneHost(1..)) {
-            return Err(
-                wanted.unsupported("a second pair of host rings", "the host has one pair here")
-            );
+            return Err(wanted.refused("an interface has one pair of host rings"));
         }
         Ok(wanted)
     }
@@ -192,6 +190,10 @@ impl<'w> Wanted<'w> {
             _ => ("a native driver", "native drivers are not part of this version"),
         };
         self.unsupported(what, needs)
+    }
+
+    fn refused(&self, reason: &str) -> OpenError {
+        OpenError::new(&self.shown, OpenCause::Setting { reason: reason.to_owned() })
     }
 
     fn unsupported(&self, what: &str, needs: &'static str) -> OpenError {

@@ -3,13 +3,15 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::{JoinHandle, spawn};
+use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
+use slipring_abi::name::PortName;
 use slipring_cli::{Failure, Signals};
-use slipring_port::{Nanos, RunError, now};
+use slipring_port::iface::Iface;
+use slipring_port::{Nanos, OpenCause, RunCause, RunError, now};
 use slipring_ring::Doorbell;
 
 /// Running threads.
@@ -132,10 +134,32 @@ impl Workers {
         let mut result = Ok(());
         for thread in self.threads {
             match thread.join() {
-                Ok(ended) => result = result.and(ended),
+                Ok(ended) => result = result.and(ended.map_err(looked_at_again)),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
         result
     }
+}
+
+/// How long an interface that is being removed may still be there, but down.
+const REMOVAL: Nanos = 200_000_000;
+
+/// The kernel takes an interface down before it removes it: a port notices the first, and the
+/// person wants to know of the second.
+fn looked_at_again(mut error: RunError) -> RunError {
+    let until = now() + REMOVAL;
+    while matches!(error.cause, RunCause::WentDown) && now() < until {
+        if is_gone(&error.port) {
+            error.cause = RunCause::Vanished;
+            return error;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    error
+}
+
+fn is_gone(port: &str) -> bool {
+    PortName::parse_classic(port)
+        .is_ok_and(|name| matches!(Iface::find(&name.name), Err(OpenCause::NoInterface { .. })))
 }
