@@ -5,5 +5,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod behaviour;
+mod cleanup;
 mod crossing;
+mod errors;
 mod programs;

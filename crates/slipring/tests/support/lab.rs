@@ -84,6 +84,8 @@ impl Lab {
 
     fn build(way: Way, mtu: u32, quiet: bool) -> Option<Self> {
         let (left, mid, right) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
+        // TAP devices come to life here, and must not speak before they are where they belong.
+        mid.silence("default");
         let lab = Self { left, mid, right, way, mtu, quiet };
         if way != Way::Tap {
             lab.mid.veth("la", &lab.left, "e0", mtu);

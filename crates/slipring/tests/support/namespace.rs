@@ -94,7 +94,7 @@ impl Namespace {
         other.ip(&format!("link set {theirs} netns {} name {ours}", self.tid));
     }
 
-    /// Keeps an interface from sending on its own.
+    /// Keeps an interface, or `default` for all that come, from sending on its own.
     pub(crate) fn silence(&self, ifname: &str) {
         // `/proc/sys/net` shows the namespace of the thread that looks.
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -92,7 +92,7 @@ impl Program {
 
     /// What was written so far.
     pub(crate) fn so_far(&self) -> Output {
-        self.output.0.lock().unwrap().clone()
+        self.output.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Its process number.
@@ -156,11 +156,12 @@ fn follow(
         let mut stream = BufReader::new(stream);
         let mut line = Vec::new();
         while stream.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-            side(&mut output.0.lock().unwrap()).push_str(&String::from_utf8_lossy(&line));
+            side(&mut output.0.lock().unwrap_or_else(PoisonError::into_inner))
+                .push_str(&String::from_utf8_lossy(&line));
             output.1.notify_all();
             line.clear();
         }
-        output.0.lock().unwrap().ended += 1;
+        output.0.lock().unwrap_or_else(PoisonError::into_inner).ended += 1;
         output.1.notify_all();
     })
 }

@@ -1,0 +1,224 @@
+//! What `slipring bridge` does beyond two ports: one port alone, faults, captures, reports, names.
+
+use std::os::unix::fs::symlink;
+
+use rustix::process::Signal;
+
+use crate::support::bridge::{Bridge, Report};
+use crate::support::eventually;
+use crate::support::frames::{Ear, Sender, assert_same, cross, frame};
+use crate::support::installed;
+use crate::support::lab::{Lab, Way};
+use crate::support::namespace::Namespace;
+use crate::support::program::{Program, SLIPRING};
+
+/// A peer, and a host with interface `eth` whose address is 10.9.0.1.
+fn host_and_peer() -> Option<(Namespace, Namespace)> {
+    let (host, peer) = (Namespace::new()?, Namespace::new()?);
+    host.veth("eth", &peer, "e0", 1500);
+    peer.ip("link set e0 up");
+    host.ip("addr add 10.9.0.1/24 dev eth");
+    peer.ip("addr add 10.9.0.2/24 dev e0");
+    Some((host, peer))
+}
+
+fn pings(from: &Namespace, to: &str) -> (bool, String) {
+    from.attempt("ping", &format!("-n -c 3 -i 0.01 -W 10 {to}"))
+}
+
+#[test]
+fn one_port_alone_stands_between_the_nic_and_its_own_host() {
+    for name in ["netmap:eth", "xdp:eth"] {
+        let Some((host, peer)) = host_and_peer() else { return };
+        if !(installed("ping") && installed("iperf3")) {
+            return;
+        }
+        let bridge = Bridge::start(&host, &format!("-i {name}"));
+        for (from, to) in [(&peer, "10.9.0.1"), (&host, "10.9.0.2")] {
+            let (well, output) = pings(from, to);
+            assert!(well, "{name}: {output}");
+        }
+        let server = Program::start(&host, "iperf3", "-s -1 --forceflush");
+        server.wait_for_text("Server listening");
+        Program::start(&peer, "iperf3", "-c 10.9.0.1 -n 4M").finish().well();
+        server.finish().well();
+        let report = bridge.stop();
+        assert!(report.rx(0) > 6 && report.rx(1) > 6, "{report:?}");
+        report.balanced();
+        let (well, output) = pings(&peer, "10.9.0.1");
+        assert!(well, "after the bridge: {output}");
+        assert!(!host.ip("link show").contains(": sr"), "the hidden pair is still there");
+    }
+}
+
+#[test]
+fn loopback_sends_frames_back_where_they_came_from() {
+    for way in [Way::Native, Way::Packet] {
+        let Some(lab) = Lab::quiet(way) else { return };
+        let bridge = Bridge::start(&lab.mid, &format!("-L -i {}:la", way.prefix()));
+        let sent: Vec<_> = (0..50).map(frame).collect();
+        let (mut sender, mut ear) = (Sender::open(&lab.left, "e0"), Ear::open(&lab.left, "e0"));
+        let mut returned = Vec::new();
+        sender.send(&sent);
+        ear.hear(&mut returned, sent.len());
+        assert_same("returned", &returned, &sent);
+        let report = bridge.stop();
+        assert_eq!((report.rx(0), report.tx(0)), (50, 50));
+    }
+}
+
+#[test]
+fn faults_lose_exactly_what_they_count_and_are_the_same_for_a_seed() {
+    let mut losses = Vec::new();
+    for _ in 0..2 {
+        let Some(lab) = Lab::quiet(Way::Native) else { return };
+        let bridge = lab.bridge("--fault-loss 10% --fault-seed 7");
+        let sent: Vec<_> = (0..1000).map(frame).collect();
+        let (mut sender, mut ear) = (Sender::open(&lab.left, "e0"), Ear::open(&lab.right, "e0"));
+        let (mut heard, mut lost) = (Vec::new(), 0);
+        for (window, done) in sent.chunks(50).zip(1..) {
+            sender.send(window);
+            lost = eventually("the bridge to account for a window", || {
+                let report = bridge.now();
+                let lost = report.drops_for(0, "fault") + report.drops_for(1, "fault");
+                (report.tx(1) + lost == done * 50).then_some(lost)
+            });
+            ear.hear(&mut heard, done as usize * 50 - lost as usize);
+        }
+        assert!(lost > 100, "two ports at 10 % each lost {lost} of 1000");
+        let mut expected = sent.clone();
+        expected.retain(|frame| heard.contains(frame));
+        assert_same("survivors", &heard, &expected);
+        let report = bridge.stop();
+        assert_eq!(report.tx(1) + report.all_drops(), 1000, "{report:?}");
+        losses.push(heard);
+    }
+    assert!(losses[0] == losses[1], "the same seed lost other frames");
+}
+
+#[test]
+fn corrupt_frames_are_sent_with_a_bit_changed_and_nothing_lost() {
+    let Some(lab) = Lab::quiet(Way::Packet) else { return };
+    let bridge = lab.bridge("--fault-corrupt 100%");
+    let plain = vec![[2, 0, 0, 0, 0, 2].to_vec(), vec![0xff; 1000]].concat();
+    let mut sender = Sender::open(&lab.left, "e0");
+    sender.send(&vec![plain; 40]);
+    let report = eventually("all frames to pass", || {
+        let report = bridge.now();
+        (report.tx(1) == 40).then_some(report)
+    });
+    report.lossless();
+    bridge.stop().balanced().lossless();
+}
+
+#[test]
+fn delayed_frames_arrive_in_order_and_none_is_lost() {
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let bridge = lab.bridge("--fault-delay 2ms");
+    let sent: Vec<_> = (0..320).map(frame).collect();
+    assert_same("delayed", &cross(&lab.left, &lab.right, &sent), &sent);
+    bridge.stop().balanced().lossless();
+}
+
+#[test]
+fn a_capture_has_every_frame_as_often_as_it_passed_a_port() {
+    for file in ["both.pcapng", "both.pcap"] {
+        let Some(lab) = Lab::quiet(Way::Native) else { return };
+        if !installed("tcpdump") {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(file);
+        let bridge = lab.bridge(&format!("--capture {}", path.display()));
+        let sent: Vec<_> = (0..300).map(frame).collect();
+        assert_same("captured", &cross(&lab.left, &lab.right, &sent), &sent);
+        bridge.stop().balanced().lossless();
+        // Once as it is received, once as it is sent.
+        let text = lab.mid.command("tcpdump", &format!("-n -q -t -r {}", path.display()));
+        let lines = text.lines().filter(|line| line.contains("0x88b5") || line.contains("88b5"));
+        assert_eq!(lines.count(), 600, "{text}");
+    }
+}
+
+#[test]
+fn usr1_reports_at_once_and_json_is_one_document() {
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let bridge = lab.bridge("");
+    let sent: Vec<_> = (0..64).map(frame).collect();
+    cross(&lab.left, &lab.right, &sent);
+    let report = eventually("the counters to follow", || {
+        let report = bridge.now();
+        (report.tx(1) == 64).then_some(report)
+    });
+    assert_eq!((report.0["event"].as_str(), report.rx(0)), (Some("interval"), 64));
+    bridge.stop();
+    let words = format!("bridge --json -t 0.2 {}", lab.ports());
+    let ended = Program::start(&lab.mid, SLIPRING, &words).finish().well();
+    assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
+    let report = Report::last(&ended);
+    for key in
+        ["schema", "event", "time_ns", "command", "version", "elapsed_ns", "in_flight", "copies"]
+    {
+        assert!(!report.0[key].is_null(), "{key}: {report:?}");
+    }
+    assert!(ended.stderr.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn text_names_modes_first_then_intervals_then_a_summary() {
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let words = format!("bridge -T 50 -t 0.3 {}", lab.ports());
+    let ended = Program::start(&lab.mid, SLIPRING, &words).finish().well();
+    let lines: Vec<_> = ended.stdout.lines().collect();
+    assert!(lines[0].starts_with("# slipring bridge -T 50"), "{ended:?}");
+    assert!(lines[2].starts_with("# xdp:la kind=xdp mode=native"), "{ended:?}");
+    assert!(lines[3].starts_with("# xdp:ra kind=xdp mode=native"), "{ended:?}");
+    assert!(lines[4].contains("xdp:la rx") && lines[4].contains("drop 0"), "{ended:?}");
+    assert!(
+        ended.stdout.contains("in all\nxdp:la: received 0 packets, sent 0 packets\n"),
+        "{ended:?}"
+    );
+    assert_eq!(ended.stderr, "zerocopy supported\nReady to go\n");
+}
+
+#[test]
+fn every_signal_that_ends_it_ends_it_with_a_summary() {
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    for signal in [Signal::INT, Signal::TERM] {
+        let ended = lab.bridge("").end(signal).well();
+        assert_eq!(Report::last(&ended).0["event"], "end", "{ended:?}");
+    }
+}
+
+#[test]
+fn the_classic_name_takes_the_classic_words_and_gives_the_classic_statuses() {
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["bridge", "slipring-bridge"] {
+        let link = dir.path().join(name);
+        symlink(SLIPRING, &link).unwrap();
+        let program = link.to_str().unwrap();
+        let bridge = Program::start(&lab.mid, program, "-i netmap:la -i ra -b 512 -w 0");
+        bridge.wait_for_text("Ready to go");
+        let ended = bridge.stop(Signal::INT).well();
+        assert!(ended.stderr.starts_with("zerocopy supported\n"), "{ended:?}");
+        let positional = Program::start(&lab.mid, program, "la ra 256");
+        positional.wait_for_text("Ready to go");
+        positional.stop(Signal::INT).well();
+        for words in
+            ["-i netmap:none -i netmap:la", "--bogus", "-i netmap:la -i netmap:ra -i netmap:x"]
+        {
+            let ended = Program::start(&lab.mid, program, words).finish();
+            assert_eq!(ended.code(), 1, "{name} {words}: {ended:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let words = format!("{SLIPRING} bridge -T 20 {} | head -n 5 > /dev/null", lab.ports());
+    let script = format!("set -o pipefail; {words}");
+    let ended = Program::start_with(&lab.mid, "bash", &["-c", &script]).finish();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}

@@ -1,0 +1,131 @@
+//! Every way out leaves the interfaces as they were, and the next start succeeds at once.
+
+use rustix::process::Signal;
+
+use crate::support::bridge::Bridge;
+use crate::support::eventually;
+use crate::support::installed;
+use crate::support::lab::{LEFT, Lab, Way};
+use crate::support::namespace::Namespace;
+use crate::support::program::{Program, SLIPRING};
+
+const WAYS_OUT: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::KILL];
+
+/// A laboratory whose middle has an address of its own, to be reached when no bridge runs.
+fn lab_with_a_host(way: Way) -> Option<Lab> {
+    let lab = Lab::new(way)?;
+    lab.mid.ip("addr add 10.9.0.9/24 dev la");
+    Some(lab)
+}
+
+/// Nothing of ours is on the interfaces, and the host has its traffic again, both ways.
+fn assert_clean(lab: &Lab, what: &str) {
+    let links = lab.mid.ip("-d link show");
+    for trace in ["xdp", "PROMISC", ": sr", "promiscuity 1"] {
+        assert!(!links.contains(trace), "{what} leaves {trace}:\n{links}");
+    }
+    for (from, to) in [(&lab.left, "10.9.0.9"), (&lab.mid, LEFT)] {
+        let (well, output) = from.attempt("ping", &format!("-n -c 1 -W 10 {to}"));
+        assert!(well, "{what}, then ping {to}: {output}");
+    }
+}
+
+fn every_way_out_is_clean(way: Way) {
+    let Some(lab) = lab_with_a_host(way) else { return };
+    if !installed("ping") {
+        return;
+    }
+    for signal in WAYS_OUT {
+        let bridge = lab.bridge("");
+        assert!(lab.mid.ip("-d link show la").contains("promiscuity 1"));
+        let ended = bridge.end(signal);
+        assert_eq!(ended.code(), if signal == Signal::KILL { -1 } else { 0 }, "{ended:?}");
+        // The next one starts at once, and leaves by itself.
+        lab.bridge("").stop();
+        assert_clean(&lab, &format!("{way:?} ended by {signal:?}"));
+        drop(lab.bridge(""));
+        assert_clean(&lab, &format!("{way:?} killed"));
+    }
+}
+
+#[test]
+fn a_bridge_over_xdp_native_leaves_nothing() {
+    every_way_out_is_clean(Way::Native);
+}
+
+#[test]
+fn a_bridge_over_xdp_generic_leaves_nothing() {
+    every_way_out_is_clean(Way::Generic);
+}
+
+#[test]
+fn a_bridge_over_packet_ports_leaves_nothing() {
+    every_way_out_is_clean(Way::Packet);
+}
+
+#[test]
+fn a_bridge_over_taps_leaves_no_device() {
+    for signal in WAYS_OUT {
+        let Some(namespace) = Namespace::new() else { return };
+        for _ in 0..3 {
+            let bridge = Bridge::start(&namespace, "-i tap:la -i tap:ra");
+            assert!(namespace.ip("link show").contains("la:"));
+            bridge.end(signal);
+        }
+        // The kernel takes the rings of a killed process apart in its own time.
+        eventually("the devices to go", || {
+            let links = namespace.ip("link show");
+            (!links.contains("la:") && !links.contains("ra:")).then_some(())
+        });
+    }
+}
+
+#[test]
+fn a_tap_that_was_there_before_stays() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.ip("tuntap add dev keep mode tap");
+    namespace.ip("link set keep up");
+    for signal in WAYS_OUT {
+        Bridge::start(&namespace, "-i tap:keep -i null:").end(signal);
+        assert!(namespace.ip("link show").contains("keep:"));
+    }
+}
+
+#[test]
+fn what_a_killed_bridge_to_the_host_leaves_the_next_start_removes() {
+    let Some(lab) = lab_with_a_host(Way::Best) else { return };
+    if !installed("ping") {
+        return;
+    }
+    for signal in WAYS_OUT {
+        let bridge = Bridge::start(&lab.mid, "-i netmap:la");
+        assert!(lab.mid.ip("link show").contains(": sr"), "no hidden pair");
+        bridge.end(signal);
+        if signal == Signal::KILL {
+            Bridge::start(&lab.mid, "-i netmap:la").stop();
+        }
+        assert_clean(&lab, &format!("host bridge ended by {signal:?}"));
+    }
+}
+
+#[test]
+fn a_generator_leaves_nothing() {
+    for way in [Way::Native, Way::Generic, Way::Packet] {
+        let Some(lab) = lab_with_a_host(way) else { return };
+        if !installed("ping") {
+            return;
+        }
+        let mode = if way == Way::Generic { "--mode generic" } else { "" };
+        for signal in WAYS_OUT {
+            let words =
+                format!("gen -i {}:la {mode} -f tx -R 1000 -T 10 --json=lines", way.prefix());
+            let generator = Program::start(&lab.mid, SLIPRING, &words);
+            generator.wait_for("an interval", |output| {
+                (output.stdout.matches('\n').count() > 1).then_some(())
+            });
+            let ended = generator.stop(signal);
+            assert_eq!(ended.code(), if signal == Signal::KILL { -1 } else { 0 }, "{ended:?}");
+            assert_clean(&lab, &format!("gen over {way:?} ended by {signal:?}"));
+        }
+    }
+}
