@@ -35,6 +35,8 @@ pub struct Link {
     pub mtu: u32,
     /// `veth`, `tun`, …; empty for hardware.
     pub kind: String,
+    /// Frames that the kernel meant to send on it and dropped.
+    pub tx_dropped: u64,
 }
 
 impl Netlink {
@@ -114,6 +116,16 @@ impl Netlink {
     pub fn set_mtu(&self, index: u32, mtu: u32) -> io::Result<()> {
         let mut link = by_index(index);
         link.attributes.push(LinkAttribute::Mtu(mtu));
+        self.ask(RouteNetlinkMessage::SetLink(link), 0)
+    }
+
+    /// Sets how many frames the kernel queues towards a link.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_tx_queue_len(&self, index: u32, frames: u32) -> io::Result<()> {
+        let mut link = by_index(index);
+        link.attributes.push(LinkAttribute::TxQueueLen(frames));
         self.ask(RouteNetlinkMessage::SetLink(link), 0)
     }
 
@@ -254,11 +266,13 @@ fn listed(message: &LinkMessage) -> Link {
         up: message.header.flags.contains(LinkFlags::Up),
         mtu: 0,
         kind: String::new(),
+        tx_dropped: 0,
     };
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
             LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            LinkAttribute::Stats64(stats) => link.tx_dropped = stats.tx_dropped,
             LinkAttribute::LinkInfo(infos) => {
                 for info in infos {
                     if let LinkInfo::Kind(kind) = info {

@@ -15,22 +15,28 @@
 //! Reading costs a system call per frame: the driver has no other way, and io_uring is no faster.
 //! Writing is batched by io_uring where the kernel permits.
 
+mod drops;
 mod queue;
 mod sys;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use slipring_ring::Region;
 
+use crate::clock::{Nanos, now};
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
 use crate::info::{Caps, Mode, PortInfo};
+use crate::netlink::Netlink;
 use crate::options::{Needs, OpenOptions};
 use crate::port::Port;
 use crate::queue::Queue;
 
+use drops::HostDrops;
 use queue::{Limits, TapQueue};
 use sys::Attach;
 
@@ -38,6 +44,8 @@ use sys::Attach;
 const MAX_NAME: usize = 15;
 /// Most bytes of a frame, without a virtio-net header.
 const MAX_FRAME: u32 = 65_535;
+/// How long the device of a killed program may stay.
+const LINGER: Nanos = 500_000_000;
 /// Bytes of an Ethernet header with two tags.
 const TAGGED_HEADER: u32 = 22;
 
@@ -72,20 +80,31 @@ fn open_device(
     options: &OpenOptions,
 ) -> Result<Port, OpenCause> {
     check(ifname, options)?;
-    let exists = Iface::find(ifname).is_ok();
-    let (descriptors, ifname) = attach(ifname, queues, options.vnet_hdr)?;
+    let (exists, (descriptors, ifname)) = once_free(|| {
+        let exists = Iface::find(ifname).is_ok();
+        Ok((exists, attach(ifname, queues, options.vnet_hdr)?))
+    })?;
+    let iface = Iface::find(&ifname)?;
     if !exists {
+        lengthen(iface.index, options.slots);
         sys::bring_up(&ifname).map_err(|error| refused("set the TAP device up", error))?;
     }
-    let iface = Iface::find(&ifname)?;
     let send = MAX_FRAME + options.vnet_hdr;
     let receive = if options.vnet_hdr > 0 { send } else { iface.mtu + TAGGED_HEADER };
     let limits = Limits { send, receive };
     let open = |(i, tun)| TapQueue::new(name, i, region, options.slots, limits, tun);
-    let opened = (0..).zip(descriptors).map(open).collect::<Result<Vec<_>, _>>()?;
+    let mut opened = (0..).zip(descriptors).map(open).collect::<Result<Vec<_>, _>>()?;
+    opened[0].count_host_drops(HostDrops::of(iface.index, &iface.name));
     let info = info(name, &iface, &opened, region, options);
     let queues = opened.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
     Ok(Port { info, queues })
+}
+
+/// Makes the kernel's queue towards us hold a few rings' worth: what does not fit is dropped, and
+/// nothing but a read makes room.
+fn lengthen(index: u32, slots: u32) {
+    // With the kernel's default length it works too.
+    let _ = Netlink::open().and_then(|netlink| netlink.set_tx_queue_len(index, 4 * slots));
 }
 
 fn check(ifname: &str, options: &OpenOptions) -> Result<(), OpenCause> {
@@ -127,6 +146,18 @@ fn info(
         // The device's address is that of the host at the other end.
         mac: None,
         mtu: Some(iface.mtu),
+    }
+}
+
+/// Tries again for a moment where the device is in use: that of a killed program goes after the
+/// program, when the kernel has taken its io_uring apart.
+fn once_free<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Result<T, OpenCause> {
+    let until = now() + LINGER;
+    loop {
+        match attempt() {
+            Err(OpenCause::Busy { .. }) if now() < until => thread::sleep(Duration::from_millis(1)),
+            result => return result,
+        }
     }
 }
 

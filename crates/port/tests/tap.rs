@@ -365,6 +365,38 @@ fn runts_and_giants_are_dropped_by_name() {
 }
 
 #[test]
+fn frames_that_the_kernel_has_no_room_for_are_counted_wherever_the_device_is() {
+    let (Some(host), Some(elsewhere)) = (Namespace::new(), Namespace::new()) else { return };
+    let slots = 64;
+    let mut port = open(&host, 1, OpenOptions { slots, ..options() });
+    let overflow = |host: &Namespace| {
+        let socket = socket(host);
+        // The kernel queues four rings' worth towards us, and we read none.
+        for _ in 0..1000 {
+            socket.send_to(b"x", "10.0.0.2:9").unwrap();
+        }
+    };
+    overflow(&host);
+    let here = port.stats().dropped(DropCause::RxKernel);
+    assert!((1..1000).contains(&here), "{here} of 1000 are gone");
+    host.run({
+        let netns = elsewhere.run(|| std::fs::File::open("/proc/thread-self/ns/net").unwrap());
+        move || {
+            let netlink = slipring_port::netlink::Netlink::open().unwrap();
+            netlink
+                .set_netns(Iface::find("t0").unwrap().index, std::os::fd::AsFd::as_fd(&netns))
+                .unwrap();
+        }
+    });
+    elsewhere.ip("link set t0 up");
+    configure(&elsewhere, "10.0.0.1");
+    elsewhere.ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev t0");
+    overflow(&elsewhere);
+    let there = port.stats().dropped(DropCause::RxKernel);
+    assert!(there > here, "{there} after the move, {here} before");
+}
+
+#[test]
 fn a_device_that_vanishes_ends_the_port() {
     let Some(host) = Namespace::new() else { return };
     let mut port = open(&host, 1, options());

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use slipring_ring::{KernRing, Pair, Region, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing};
 
+use super::drops::HostDrops;
 use super::sys;
 use super::sys::uring::{BATCH, Uring};
 use crate::error::{OpenCause, RunCause, RunError};
@@ -29,6 +30,8 @@ pub(super) struct TapQueue {
     limits: Limits,
     /// What did not fit the first buffer of a frame.
     overflow: Vec<u8>,
+    /// The device's own count, on its first queue.
+    host_drops: Option<HostDrops>,
     tun: OwnedFd,
 }
 
@@ -73,8 +76,14 @@ impl TapQueue {
             gather: Gather::new(region, slots),
             limits,
             overflow: vec![0; OVERFLOW],
+            host_drops: None,
             tun,
         })
+    }
+
+    /// Makes this queue the one that counts what the device drops.
+    pub(super) fn count_host_drops(&mut self, drops: HostDrops) {
+        self.host_drops = Some(drops);
     }
 
     /// Whether many frames are written with one system call.
@@ -255,6 +264,13 @@ impl Queue for TapQueue {
 
     fn wait_fds(&self) -> WaitFds<'_> {
         WaitFds { rx: Some(self.tun.as_fd()), tx: Some(TxWait::Writable(self.tun.as_fd())) }
+    }
+
+    fn update_stats(&mut self) {
+        let drops = self.host_drops.as_mut().and_then(|drops| drops.since(self.tun.as_fd()));
+        if let Some(count) = drops {
+            self.counters.set_dropped(DropCause::RxKernel, count);
+        }
     }
 
     fn counters(&self) -> &Arc<Counters> {

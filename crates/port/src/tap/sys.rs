@@ -4,7 +4,7 @@ pub(super) mod uring;
 
 use std::ffi::{c_int, c_uint};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -89,6 +89,19 @@ pub(super) fn set_vnet_len(tun: BorrowedFd<'_>, len: u32) -> io::Result<()> {
     let len = len as c_int;
     // SAFETY: this request reads a `c_int` where the pointer leads, to a live one.
     check(unsafe { libc::ioctl(tun.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const len) })
+}
+
+/// The network namespace that the device is in.
+pub(super) fn namespace(tun: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    /// `_IO('T', 227)` of linux/if_tun.h.
+    const TUNGETDEVNETNS: libc::Ioctl = 0x54e3;
+    // SAFETY:
+    // - The request takes no pointer; it only makes a descriptor.
+    let fd = unsafe { libc::ioctl(tun.as_raw_fd(), TUNGETDEVNETNS, 0) };
+    check(fd)?;
+    // SAFETY:
+    // - Open and ours alone: the kernel has just made it for this call, which succeeded.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn check(rc: c_int) -> io::Result<()> {

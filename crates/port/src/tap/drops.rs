@@ -1,0 +1,63 @@
+//! What the kernel dropped on the host's side of a TAP device because its queue to us was full.
+//!
+//! Only the device's own counters tell, and those are read in the network namespace that the
+//! device is in, which need not be ours: a device may be moved after it was opened.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::sys;
+use crate::netlink::Netlink;
+
+/// Reads one device's count.
+#[derive(Debug)]
+pub(super) struct HostDrops {
+    index: u32,
+    name: String,
+    netlink: Option<Netlink>,
+    /// What the device counted before it was ours.
+    before: u64,
+}
+
+impl HostDrops {
+    /// Starts counting at what a device of this thread's namespace has dropped by now.
+    pub(super) fn of(index: u32, name: &str) -> Self {
+        let mut drops =
+            Self { index, name: name.to_owned(), netlink: Netlink::open().ok(), before: 0 };
+        drops.before = drops.read_here().unwrap_or(0);
+        drops
+    }
+
+    /// Frames dropped since; `None` where the device is out of sight.
+    pub(super) fn since(&mut self, tun: BorrowedFd<'_>) -> Option<u64> {
+        let count = self.read_here().or_else(|| {
+            self.netlink = follow(tun).ok();
+            self.read_here()
+        })?;
+        Some(count.saturating_sub(self.before))
+    }
+
+    fn read_here(&self) -> Option<u64> {
+        let links = self.netlink.as_ref()?.links().ok()?;
+        // The index may change when the device is moved, the name may be another's then: both.
+        let mut same = links.iter().filter(|link| link.name == self.name && link.kind == "tun");
+        let found = same.clone().find(|link| link.index == self.index).or_else(|| same.next());
+        found.map(|link| link.tx_dropped)
+    }
+}
+
+/// A netlink socket in the namespace that the device is in now.
+fn follow(tun: BorrowedFd<'_>) -> io::Result<Netlink> {
+    let netns = sys::namespace(tun)?;
+    let opened = std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            // A thread of its own, which ends in that namespace.
+            move_into_link_name_space(netns.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Netlink::open()
+        });
+        inside.join()
+    });
+    opened.unwrap_or_else(|_| Err(io::Error::other("the thread in the device's namespace failed")))
+}
