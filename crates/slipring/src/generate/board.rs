@@ -31,7 +31,9 @@ pub(super) struct Board {
 pub(super) struct Figures {
     /// What was done: sent, or received.
     pub(super) done: Done,
-    /// In which time.
+    /// What was done since the start.
+    pub(super) total: Done,
+    /// In which time the former was done.
     pub(super) time: Nanos,
     /// Least space in a ring; [`NO_SPACE`] for none looked at.
     pub(super) min_space: u64,
@@ -130,19 +132,20 @@ impl Board {
             batches: done.batches - last.batches,
             ..done
         };
-        self.figures(change, time - last_time, false)
+        self.figures(change, done, time - last_time, false)
     }
 
     /// Figures of the whole run. `over` once nothing more comes: what is missing then is lost.
     pub(super) fn total(&self, over: bool) -> Figures {
         let done = self.done();
-        self.figures(done, done.time(), over)
+        self.figures(done, done, done.time(), over)
     }
 
-    fn figures(&self, done: Done, time: Nanos, over: bool) -> Figures {
+    fn figures(&self, done: Done, total: Done, time: Nanos, over: bool) -> Figures {
         let submitted = sum(&self.senders).packets;
         Figures {
             done,
+            total,
             time,
             min_space: self.min_space(),
             framing: self.framing,

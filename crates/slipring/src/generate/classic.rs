@@ -102,7 +102,15 @@ mod tests {
     fn figures() -> Figures {
         let done =
             Done { packets: 14_880_000, bytes: 892_800_000, batches: 29_063, ..Done::default() };
-        Figures { done, time: 1_000_000_000, min_space: 3, framing: 0, submitted: 0, heard: None }
+        Figures {
+            done,
+            total: done,
+            time: 1_000_000_000,
+            min_space: 3,
+            framing: 0,
+            submitted: 0,
+            heard: None,
+        }
     }
 
     /// The text behind time and place.

@@ -15,10 +15,11 @@ use super::plan::Style;
 #[derive(Debug, Serialize)]
 pub(super) struct Extra {
     function: &'static str,
-    /// Frames counted: completed, or received.
+    /// Frames completed, or received, since the start.
     packets: u64,
     bytes: u64,
     batches: u64,
+    /// Over the interval, or over the whole run at its end.
     rate_pps: u64,
     rate_bps: u64,
     /// Scheduled time that was given up since the port could not keep up.
@@ -97,9 +98,9 @@ fn extra(figures: &Figures, function: Function, over: bool) -> Extra {
     let known = known && function != Function::Pong;
     Extra {
         function: function.name(),
-        packets: figures.done.packets,
-        bytes: figures.done.bytes,
-        batches: figures.done.batches,
+        packets: figures.total.packets,
+        bytes: figures.total.bytes,
+        batches: figures.total.batches,
         rate_pps: figures.pps().round() as u64,
         rate_bps: figures.bps().round() as u64,
         behind_ns: figures.done.forfeited,

@@ -75,6 +75,8 @@ fn lines_are_objects_one_per_event() {
     assert_eq!((&events[0]["event"], &events[0]["seed"]), (&"start".into(), &1.into()));
     assert_eq!(events[events.len() - 1]["event"], "end");
     assert!(events.len() >= 3);
+    let counted: Vec<_> = events[1..].iter().map(|event| number(event, "packets")).collect();
+    assert!(counted.is_sorted(), "counters are totals: {counted:?}");
     for event in &events[1..] {
         assert!(event["rate_pps"].is_u64() && event["function"] == "tx", "{event}");
     }

@@ -37,7 +37,7 @@ pub(super) mod bits {
 }
 
 /// Flags that say nothing to a program that makes no frames.
-const OF_FRAMES: [&str; 22] = [
+const OF_FRAMES: [&str; 21] = [
     "size",
     "dst",
     "src",
@@ -59,7 +59,6 @@ const OF_FRAMES: [&str; 22] = [
     "rate",
     "pcap",
     "timed",
-    "sink",
 ];
 
 /// The flags, read with pkt-gen's option bits in mind.
@@ -165,7 +164,7 @@ pub(super) fn warnings(reader: &Reader<'_>, function: Function) -> Vec<String> {
         warnings.push(format!("--exit-when-idle has no effect on {}", function.name()));
     }
     if !function.sends() {
-        let idle = OF_FRAMES.into_iter().filter(|id| reader.typed(id) && *id != "sink");
+        let idle = OF_FRAMES.into_iter().filter(|id| reader.typed(id));
         warnings.extend(idle.map(|id| format!("--{id} has no effect on {}", function.name())));
     }
     warnings
