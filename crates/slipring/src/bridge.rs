@@ -38,52 +38,60 @@ struct Plan {
 fn command() -> Command {
     let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
     let millis = |text: &str| Span::parse(text, Duration::from_millis(1));
-    let command = Command::new("bridge").about("Join two ports, or a NIC and the host's stack").args([
-        flags::port().action(ArgAction::Append).value_parser(PortName::parse_classic).help("Port, once or twice; one alone is joined to its host's stack"),
-        Arg::new("words")
-            .value_name(flags::PORT_VALUE)
-            .num_args(0..=3)
-            .help("The same, without -i; a third word is the burst"),
-        Arg::new("burst")
-            .short('b')
-            .long("burst")
-            .value_name("SLOTS")
-            .default_value("1024")
-            .value_parser(clap::value_parser!(u32).range(1..=65_536))
-            .help("Slots moved at most at a time"),
-        Arg::new("copy").short('c').long("copy").action(ArgAction::SetTrue).help("Copy frames, never exchange buffers"),
-        Arg::new("loopback")
-            .short('L')
-            .long("loopback")
-            .action(ArgAction::SetTrue)
-            .help("Send frames of the one port back where they came from"),
-        Arg::new("wait")
-            .short('w')
-            .long("wait")
-            .value_name("TIME")
-            .value_parser(seconds)
-            .help("Wait this long for the links to come up [default unit: s]"),
-        Arg::new("threads")
-            .short('p')
-            .long("threads")
-            .value_name("N")
-            .default_value("1")
-            .value_parser(clap::value_parser!(u32).range(1..=1024))
-            .help("Threads; queues are dealt out among them"),
-        Arg::new("period")
-            .short('T')
-            .long("period")
-            .value_name("TIME")
-            .default_value("1000")
-            .value_parser(millis)
-            .help("Report this often; 0 for the summary only [default unit: ms]"),
-        Arg::new("duration")
-            .short('t')
-            .long("duration")
-            .value_name("TIME")
-            .value_parser(seconds)
-            .help("Stop after this long [default unit: s]"),
-    ]);
+    let command =
+        Command::new("bridge").about("Join two ports, or a NIC and the host's stack").args([
+            flags::port()
+                .action(ArgAction::Append)
+                .value_parser(PortName::parse_classic)
+                .help("Port, once or twice; one alone is joined to its host's stack"),
+            Arg::new("words")
+                .value_name(flags::PORT_VALUE)
+                .num_args(0..=3)
+                .help("The same, without -i; a third word is the burst"),
+            Arg::new("burst")
+                .short('b')
+                .long("burst")
+                .value_name("SLOTS")
+                .default_value("1024")
+                .value_parser(clap::value_parser!(u32).range(1..=65_536))
+                .help("Slots moved at most at a time"),
+            Arg::new("copy")
+                .short('c')
+                .long("copy")
+                .action(ArgAction::SetTrue)
+                .help("Copy frames, never exchange buffers"),
+            Arg::new("loopback")
+                .short('L')
+                .long("loopback")
+                .action(ArgAction::SetTrue)
+                .help("Send frames of the one port back where they came from"),
+            Arg::new("wait")
+                .short('w')
+                .long("wait")
+                .value_name("TIME")
+                .value_parser(seconds)
+                .help("Wait this long for the links to come up [default unit: s]"),
+            Arg::new("threads")
+                .short('p')
+                .long("threads")
+                .value_name("N")
+                .default_value("1")
+                .value_parser(clap::value_parser!(u32).range(1..=1024))
+                .help("Threads; queues are dealt out among them"),
+            Arg::new("period")
+                .short('T')
+                .long("period")
+                .value_name("TIME")
+                .default_value("1000")
+                .value_parser(millis)
+                .help("Report this often; 0 for the summary only [default unit: ms]"),
+            Arg::new("duration")
+                .short('t')
+                .long("duration")
+                .value_name("TIME")
+                .value_parser(seconds)
+                .help("Stop after this long [default unit: s]"),
+        ]);
     flags::configuration(flags::reporting(opening::flags(command)))
 }
 
@@ -94,7 +102,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 impl Plan {
     fn of(matches: &ArgMatches) -> Result<Self, Failure> {
-        let mut ports: Vec<PortName> = matches.get_many("interface").into_iter().flatten().cloned().collect();
+        let mut ports: Vec<PortName> =
+            matches.get_many("interface").into_iter().flatten().cloned().collect();
         let mut burst = matches.get_one("burst").copied().unwrap_or(1024);
         for (i, word) in matches.get_many::<String>("words").into_iter().flatten().enumerate() {
             match word.parse() {
@@ -130,7 +139,11 @@ impl Plan {
             let (elapsed, time) = (meter.elapsed(), self.period.unwrap_or(Duration::from_secs(1)));
             let text = line(&meter.intervals(), elapsed, time);
             let sample = sample(&meter);
-            if interim { session.reporter.interim(&sample, text) } else { session.reporter.interval(&sample, text) }
+            if interim {
+                session.reporter.interim(&sample, text)
+            } else {
+                session.reporter.interval(&sample, text)
+            }
         });
         let ended = workers.finish();
         session.reporter.end(&sample(&meter), summary(&meter))?;
@@ -146,7 +159,9 @@ impl Plan {
         }
         // Ports that are opened together lie in one region.
         let swap = !self.copy && !ports.is_empty();
-        session.reporter.say(format_args!("zerocopy {}supported", if swap { "" } else { "NOT " }))?;
+        session
+            .reporter
+            .say(format_args!("zerocopy {}supported", if swap { "" } else { "NOT " }))?;
         session.reporter.say("Ready to go")
     }
 
@@ -162,7 +177,10 @@ impl Plan {
             }
         }
         let (burst, patience) = (self.burst, self.opening.patience);
-        lanes.into_iter().map(|[left, right]| task(Lane::new(left, right, burst, pass), patience)).collect()
+        lanes
+            .into_iter()
+            .map(|[left, right]| task(Lane::new(left, right, burst, pass), patience))
+            .collect()
     }
 }
 
@@ -181,8 +199,13 @@ fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, 
             ports.push(host);
             Ok(ports)
         }
-        (2, true) => Err(opening::wrong_ports("--loopback takes one port", "leave the second port out")),
-        (0, _) => Err(opening::wrong_ports("no port is given", "name two: slipring bridge netmap:eth0 netmap:eth1")),
+        (2, true) => {
+            Err(opening::wrong_ports("--loopback takes one port", "leave the second port out"))
+        }
+        (0, _) => Err(opening::wrong_ports(
+            "no port is given",
+            "name two: slipring bridge netmap:eth0 netmap:eth1",
+        )),
         _ => Err(opening::wrong_ports("more than two ports are given", "name two")),
     }
 }
@@ -202,7 +225,11 @@ fn line(intervals: &[Interval], elapsed: Duration, time: Duration) -> String {
     let mut text = format!("{:6.1}s", elapsed.as_secs_f64());
     for Interval { name, change } in intervals {
         let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
-        text += &format!("  {name} rx {rx} tx {tx} {} drop {}", bps(change.tx.bytes, time), change.dropped);
+        text += &format!(
+            "  {name} rx {rx} tx {tx} {} drop {}",
+            bps(change.tx.bytes, time),
+            change.dropped
+        );
     }
     text
 }

@@ -5,16 +5,16 @@ use std::time::Duration;
 use std::os::fd::AsFd;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 use slipring_abi::name::PortName;
 use slipring_cli::units::{Count, Share, Span};
 use slipring_cli::{Diagnostic, Failure, Signals, codes};
 use slipring_core::Host;
 use slipring_model::Chance;
 use slipring_port::capture::FileWriter;
-use slipring_port::middleware::{self, Capture, Faults, inject, observe};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use slipring_port::iface::Iface;
+use slipring_port::middleware::{self, Capture, Faults, inject, observe};
 use slipring_port::netlink::LinkEvents;
 use slipring_port::{Interest, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, now};
 use slipring_ring::HugePages;
@@ -42,22 +42,35 @@ pub(crate) fn flags(command: Command) -> Command {
         value("mode", "MODE", "Way into an interface; all but best refuse to fall back")
             .value_parser(["best", "zerocopy", "native", "generic"])
             .default_value("best"),
-        value("slots", "N", "Slots per ring").value_parser(clap::value_parser!(u32).range(64..=65_536)),
-        value("buf-size", "BYTES", "Bytes per buffer").value_parser(["2048", "4096"]).default_value("2048"),
+        value("slots", "N", "Slots per ring")
+            .value_parser(clap::value_parser!(u32).range(64..=65_536)),
+        value("buf-size", "BYTES", "Bytes per buffer")
+            .value_parser(["2048", "4096"])
+            .default_value("2048"),
         switch("hugepages", "Refuse to run without 2 MiB pages"),
         switch("shared", "Leave the interface to the host's stack as well"),
         switch("take-over", "Allow the interface that carries the default route"),
         switch("no-promisc", "Receive only frames for this host"),
-        value("busy-poll", "TIME", "Busy-poll the device this long per system call [default unit: us]")
-            .value_parser(|text: &str| Span::parse(text, Duration::from_micros(1))),
-        switch("spin", "Never sleep: lowest latency, a whole core per thread").conflicts_with("sleep"),
+        value(
+            "busy-poll",
+            "TIME",
+            "Busy-poll the device this long per system call [default unit: us]",
+        )
+        .value_parser(|text: &str| Span::parse(text, Duration::from_micros(1))),
+        switch("spin", "Never sleep: lowest latency, a whole core per thread")
+            .conflicts_with("sleep"),
         switch("sleep", "Never spin before sleeping"),
-        value("capture", "FILE", "Write what passes to a capture (.pcap, .pcapng)").value_hint(ValueHint::FilePath),
-        value("fault-loss", "SHARE", "Lose this share of frames on purpose").value_parser(str::parse::<Share>),
-        value("fault-corrupt", "SHARE", "Flip a bit in this share of frames").value_parser(str::parse::<Share>),
+        value("capture", "FILE", "Write what passes to a capture (.pcap, .pcapng)")
+            .value_hint(ValueHint::FilePath),
+        value("fault-loss", "SHARE", "Lose this share of frames on purpose")
+            .value_parser(str::parse::<Share>),
+        value("fault-corrupt", "SHARE", "Flip a bit in this share of frames")
+            .value_parser(str::parse::<Share>),
         value("fault-delay", "TIME", "Hold every frame this long [default unit: us]")
             .value_parser(|text: &str| Span::parse(text, Duration::from_micros(1))),
-        value("fault-seed", "N", "Seed of the faults").value_parser(str::parse::<Count>).default_value("1"),
+        value("fault-seed", "N", "Seed of the faults")
+            .value_parser(str::parse::<Count>)
+            .default_value("1"),
     ])
 }
 
@@ -89,7 +102,12 @@ impl Opening {
             (_, true) => Patience::Sleep,
             _ => Patience::default(),
         };
-        Self { options, patience, capture: text("capture").map(str::to_owned), faults: faults(matches) }
+        Self {
+            options,
+            patience,
+            capture: text("capture").map(str::to_owned),
+            faults: faults(matches),
+        }
     }
 
     /// Opens the ports, in one region, and wraps what was asked for around them.
@@ -136,12 +154,19 @@ impl Opening {
 ///
 /// # Errors
 /// If the kernel tells of no link changes.
-pub(crate) fn wait_for_links(ports: &[PortName], time: Duration, signals: &Signals) -> Result<(), Failure> {
+pub(crate) fn wait_for_links(
+    ports: &[PortName],
+    time: Duration,
+    signals: &Signals,
+) -> Result<(), Failure> {
     let until = now() + time.as_nanos() as u64;
     let events = LinkEvents::open()?;
     while ports.iter().any(is_down) && !signals.stopping() {
         let Some(left) = until.checked_sub(now()) else { break };
-        let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ };
+        let timeout = Timespec {
+            tv_sec: (left / 1_000_000_000) as i64,
+            tv_nsec: (left % 1_000_000_000) as _,
+        };
         let mut fds = [
             PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
@@ -181,7 +206,14 @@ fn faults(matches: &ArgMatches) -> Option<Faults> {
     if loss.is_none() && corruption.is_none() && delay.is_none() {
         return None;
     }
-    let chance = |ppb: Option<u64>| Chance::from_ratio(ppb.unwrap_or(0), 1_000_000_000).unwrap_or(Chance::NEVER);
+    let chance = |ppb: Option<u64>| {
+        Chance::from_ratio(ppb.unwrap_or(0), 1_000_000_000).unwrap_or(Chance::NEVER)
+    };
     let seed = matches.get_one::<Count>("fault-seed").map_or(1, |count| count.0);
-    Some(Faults { loss: chance(loss), corruption: chance(corruption), delay: delay.unwrap_or(0), seed })
+    Some(Faults {
+        loss: chance(loss),
+        corruption: chance(corruption),
+        delay: delay.unwrap_or(0),
+        seed,
+    })
 }

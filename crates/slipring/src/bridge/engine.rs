@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
-use slipring_ring::{TxRing, RxRing};
+use slipring_ring::{RxRing, TxRing};
 
 /// How frames pass from ring to ring: [`slipring_ring::forward`] or [`slipring_ring::copy`].
 pub(crate) type Pass = fn(&mut RxRing, &mut TxRing, u32) -> u32;
@@ -30,13 +30,23 @@ const STATS_PERIOD: Nanos = 500_000_000;
 
 impl Lane {
     /// A lane over these queues; `right` may be empty.
-    pub(crate) fn new(left: Vec<Box<dyn Queue>>, right: Vec<Box<dyn Queue>>, burst: u32, pass: Pass) -> Self {
+    pub(crate) fn new(
+        left: Vec<Box<dyn Queue>>,
+        right: Vec<Box<dyn Queue>>,
+        burst: u32,
+        pass: Pass,
+    ) -> Self {
         let wants = vec![Interest::RX; left.len() + right.len()];
         Self { left, right, burst, pass, wants }
     }
 
     /// Forwards until `stop` is set; `wake` becomes readable then.
-    pub(crate) fn run(&mut self, patience: Patience, stop: &AtomicBool, wake: BorrowedFd<'_>) -> Result<(), RunError> {
+    pub(crate) fn run(
+        &mut self,
+        patience: Patience,
+        stop: &AtomicBool,
+        wake: BorrowedFd<'_>,
+    ) -> Result<(), RunError> {
         let failed = |error| RunError::system("bridge", "wait for frames", error);
         let queues = self.left.iter().chain(&self.right).map(AsRef::as_ref);
         let mut waiter = Waiter::new(queues, patience).map_err(failed)?;
@@ -57,7 +67,11 @@ impl Lane {
     /// Moves one burst each way; returns how many slots were moved.
     fn step(&mut self) -> Result<u32, RunError> {
         if self.right.is_empty() {
-            return self.left.iter_mut().map(|queue| turn_back(&mut **queue, self.burst, self.pass)).sum();
+            return self
+                .left
+                .iter_mut()
+                .map(|queue| turn_back(&mut **queue, self.burst, self.pass))
+                .sum();
         }
         let there = cross(&mut self.left, &mut self.right, self.burst, self.pass)?;
         let back = cross(&mut self.right, &mut self.left, self.burst, self.pass)?;
@@ -98,7 +112,12 @@ impl Lane {
 }
 
 /// Queue `i` of one side feeds queue `i` of the other, modulo their number.
-fn cross(from: &mut [Box<dyn Queue>], to: &mut [Box<dyn Queue>], burst: u32, pass: Pass) -> Result<u32, RunError> {
+fn cross(
+    from: &mut [Box<dyn Queue>],
+    to: &mut [Box<dyn Queue>],
+    burst: u32,
+    pass: Pass,
+) -> Result<u32, RunError> {
     let outputs = to.len();
     let mut moved = 0;
     for (i, source) in from.iter_mut().enumerate() {
@@ -130,7 +149,12 @@ impl WaitSet for Lane {
 }
 
 /// Waits for frames, or, where frames wait for a full ring, for that ring's free slots.
-fn wish(from: &mut [Box<dyn Queue>], to: &mut [Box<dyn Queue>], from_wants: &mut [Interest], to_wants: &mut [Interest]) {
+fn wish(
+    from: &mut [Box<dyn Queue>],
+    to: &mut [Box<dyn Queue>],
+    from_wants: &mut [Interest],
+    to_wants: &mut [Interest],
+) {
     for (i, source) in from.iter_mut().enumerate() {
         let j = i % to.len();
         let blocked = source.rings().rx.avail() > 0 && to[j].rings().tx.avail() == 0;
