@@ -1,9 +1,9 @@
 /* A plain AF_XDP program in C, the yardstick for slipring's own AF_XDP ports: no library, no
  * slots, no counters beyond one, the fastest loop that the kernel's rings allow.
  *
- *   xsk tx IF SECONDS BATCH          sends 60-byte frames
- *   xsk rx IF SECONDS BATCH          receives and drops
- *   xsk fwd IF IF SECONDS BATCH      receives on the first, sends on the second
+ *   xsk tx IF SECONDS BATCH LENGTH        sends frames of LENGTH bytes
+ *   xsk rx IF SECONDS BATCH LENGTH        receives and drops
+ *   xsk fwd IF IF SECONDS BATCH LENGTH    receives on the first, sends on the second
  *
  * Prints one line: packets, nanoseconds of wall clock and of CPU time.
  */
@@ -26,7 +26,6 @@
 #define CHUNK 2048u
 #define RING 1024u
 #define CHUNKS (4 * RING)
-#define FRAME 60u
 #define TX_BUDGET_OPTION 9
 
 struct ring {
@@ -103,8 +102,12 @@ static void open_socket(struct socket *s, const char *ifname)
 	address.sxdp_ifindex = if_nametoindex(ifname);
 	if (address.sxdp_ifindex == 0)
 		die(ifname);
-	if (bind(s->fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-		die("bind");
+	/* The kernel lets go of a closed socket's queue only some time after. */
+	for (int tries = 0; bind(s->fd, (struct sockaddr *)&address, sizeof(address)) != 0; tries++) {
+		if (errno != EBUSY || tries == 200)
+			die("bind");
+		usleep(5000);
+	}
 }
 
 static int bpf(int command, union bpf_attr *attr)
@@ -179,20 +182,20 @@ static void kick(struct socket *s)
 	(void)sendto(s->fd, NULL, 0, MSG_DONTWAIT, NULL, 0);
 }
 
-static void make_frame(uint8_t *frame)
+static void make_frame(uint8_t *frame, uint32_t len)
 {
 	static const uint8_t ethernet[14] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x88, 0xb5 };
-	memset(frame, 0, FRAME);
+	memset(frame, 0, len);
 	memcpy(frame, ethernet, sizeof(ethernet));
 }
 
-static uint64_t send_frames(struct socket *s, uint32_t batch, uint64_t until)
+static uint64_t send_frames(struct socket *s, uint32_t batch, uint32_t len, uint64_t until)
 {
 	uint64_t done = 0, free_frames[RING];
 	uint32_t frames = RING;
 	for (uint32_t i = 0; i < RING; i++) {
 		free_frames[i] = (uint64_t)i * CHUNK + 256;
-		make_frame(umem + free_frames[i]);
+		make_frame(umem + free_frames[i], len);
 	}
 	while (nanos(CLOCK_MONOTONIC) < until) {
 		for (uint32_t left = ready(&s->completion); left > 0; left--, done++)
@@ -201,7 +204,7 @@ static uint64_t send_frames(struct socket *s, uint32_t batch, uint64_t until)
 		uint32_t n = frames < batch ? frames : batch;
 		for (uint32_t i = 0; i < n && room(&s->tx) > 0; i++) {
 			struct xdp_desc *d = &((struct xdp_desc *)s->tx.slots)[s->tx.cached_producer++ & (RING - 1)];
-			*d = (struct xdp_desc){ .addr = free_frames[--frames], .len = FRAME };
+			*d = (struct xdp_desc){ .addr = free_frames[--frames], .len = len };
 		}
 		give(&s->tx);
 		kick(s);
@@ -265,15 +268,15 @@ static uint64_t forward(struct socket *from, struct socket *to, uint32_t batch, 
 
 int main(int argc, char **argv)
 {
-	int two = argc == 6 && strcmp(argv[1], "fwd") == 0;
-	if (!two && argc != 5) {
-		fprintf(stderr, "usage: xsk tx|rx IF SECONDS BATCH | xsk fwd IF IF SECONDS BATCH\n");
+	int two = argc == 7 && strcmp(argv[1], "fwd") == 0;
+	if (!two && argc != 6) {
+		fprintf(stderr, "usage: xsk tx|rx IF SECONDS BATCH LENGTH | xsk fwd IF IF SECONDS BATCH LENGTH\n");
 		return 2;
 	}
-	double seconds = atof(argv[argc - 2]);
-	uint32_t batch = (uint32_t)atoi(argv[argc - 1]);
-	if (!(seconds > 0 && seconds <= 60) || batch == 0 || batch > RING) {
-		fprintf(stderr, "xsk: SECONDS is at most 60, BATCH from 1 to %u\n", RING);
+	double seconds = atof(argv[argc - 3]);
+	uint32_t batch = (uint32_t)atoi(argv[argc - 2]), len = (uint32_t)atoi(argv[argc - 1]);
+	if (!(seconds > 0 && seconds <= 60) || batch == 0 || batch > RING || len < 60 || len > 1514) {
+		fprintf(stderr, "xsk: SECONDS is at most 60, BATCH from 1 to %u, LENGTH from 60 to 1514\n", RING);
 		return 2;
 	}
 	umem = mmap(NULL, (size_t)CHUNKS * CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -294,7 +297,7 @@ int main(int argc, char **argv)
 	else if (strcmp(argv[1], "rx") == 0)
 		packets = receive(&first, batch, until);
 	else
-		packets = send_frames(&first, batch, until);
+		packets = send_frames(&first, batch, len, until);
 	printf("%llu %llu %llu\n", (unsigned long long)packets, (unsigned long long)(nanos(CLOCK_MONOTONIC) - start),
 	       (unsigned long long)(nanos(CLOCK_PROCESS_CPUTIME_ID) - cpu));
 	return 0;

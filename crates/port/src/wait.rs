@@ -98,7 +98,8 @@ impl Waiter {
         self.always.push(fds.rx.is_none() && fds.tx.is_none());
         self.registered.push(Interest::NONE);
         let mut seen: Option<i32> = None;
-        for fd in [fds.rx, fds.tx.map(tx_fd)].into_iter().flatten() {
+        let tx = fds.tx.filter(|tx| edge(tx).is_none()).map(tx_fd);
+        for fd in [fds.rx, tx].into_iter().flatten() {
             use std::os::fd::AsRawFd;
             if seen.replace(fd.as_raw_fd()) != Some(fd.as_raw_fd()) {
                 epoll::add(&self.epoll, fd, EventData::new_u64(index), EventFlags::empty())?;
@@ -189,6 +190,15 @@ impl Waiter {
         deadline: Option<Nanos>,
     ) -> Result<Woken, RunError> {
         self.register(queues)?;
+        let woken = self.sleep_registered(queues, deadline);
+        self.unwatch_edges(queues).and(woken)
+    }
+
+    fn sleep_registered(
+        &mut self,
+        queues: &mut (impl WaitSet + ?Sized),
+        deadline: Option<Nanos>,
+    ) -> Result<Woken, RunError> {
         loop {
             queues.each(&mut |queue, interest| {
                 queue.before_sleep(interest);
@@ -255,27 +265,48 @@ impl Waiter {
     fn register(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<(), RunError> {
         let mut i = 0;
         queues.each(&mut |queue, interest| {
-            if self.registered.get(i).is_some_and(|last| *last != interest) {
-                self.registered[i] = interest;
-                let modified = self.modify(i as u64, queue, interest);
-                modified.map_err(|error| {
-                    RunError::system("epoll", "change what is waited for", error)
-                })?;
+            self.change(i, queue, interest)?;
+            i += 1;
+            Ok(())
+        })
+    }
+
+    /// Edges are watched only during a sleep: a watched one costs its sender something for every
+    /// frame.
+    fn unwatch_edges(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<(), RunError> {
+        let mut i = 0;
+        queues.each(&mut |queue, interest| {
+            if queue.wait_fds().tx.as_ref().and_then(edge).is_some() {
+                self.change(i, queue, Interest { tx: false, ..interest })?;
             }
             i += 1;
             Ok(())
         })
     }
 
-    fn modify(&self, index: u64, queue: &dyn Queue, interest: Interest) -> io::Result<()> {
+    fn change(&mut self, i: usize, queue: &dyn Queue, wanted: Interest) -> Result<(), RunError> {
+        let Some(last) = self.registered.get_mut(i).filter(|last| **last != wanted) else {
+            return Ok(());
+        };
+        let last = std::mem::replace(last, wanted);
+        let modified = self.modify(i as u64, queue, last, wanted);
+        modified.map_err(|error| RunError::system("epoll", "change what is waited for", error))
+    }
+
+    fn modify(
+        &self,
+        index: u64,
+        queue: &dyn Queue,
+        last: Interest,
+        wanted: Interest,
+    ) -> io::Result<()> {
         let fds = queue.wait_fds();
         let data = EventData::new_u64(index);
-        let rx = if interest.rx { EventFlags::IN } else { EventFlags::empty() };
+        let rx = if wanted.rx { EventFlags::IN } else { EventFlags::empty() };
         let tx = |fd: &TxWait<'_>| match fd {
-            _ if !interest.tx => EventFlags::empty(),
+            _ if !wanted.tx => EventFlags::empty(),
             TxWait::Readable(_) => EventFlags::IN,
-            TxWait::Writable(_) => EventFlags::OUT,
-            TxWait::WritableEdge(_) => EventFlags::OUT | EventFlags::ET,
+            TxWait::Writable(_) | TxWait::WritableEdge(_) => EventFlags::OUT,
         };
         match (fds.rx, fds.tx) {
             (Some(one), Some(other)) if same(one, tx_fd(other)) => {
@@ -285,8 +316,15 @@ impl Waiter {
                 if let Some(fd) = one {
                     epoll::modify(&self.epoll, fd, data, rx)?;
                 }
-                if let Some(fd) = other {
-                    epoll::modify(&self.epoll, tx_fd(fd), data, tx(&fd))?;
+                match (other, last.tx, wanted.tx) {
+                    (Some(TxWait::WritableEdge(fd)), false, true) => {
+                        epoll::add(&self.epoll, fd, data, EventFlags::OUT | EventFlags::ET)?
+                    }
+                    (Some(TxWait::WritableEdge(fd)), true, false) => {
+                        epoll::delete(&self.epoll, fd)?
+                    }
+                    (Some(TxWait::WritableEdge(_)) | None, ..) => {}
+                    (Some(fd), ..) => epoll::modify(&self.epoll, tx_fd(fd), data, tx(&fd))?,
                 }
             }
         }
@@ -310,6 +348,14 @@ enum Polled {
 fn same(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> bool {
     use std::os::fd::AsRawFd;
     a.as_raw_fd() == b.as_raw_fd()
+}
+
+/// The descriptor, where it tells by an edge.
+fn edge<'q>(wait: &TxWait<'q>) -> Option<BorrowedFd<'q>> {
+    match *wait {
+        TxWait::WritableEdge(fd) => Some(fd),
+        TxWait::Readable(_) | TxWait::Writable(_) => None,
+    }
 }
 
 fn tx_fd(wait: TxWait<'_>) -> BorrowedFd<'_> {

@@ -143,6 +143,7 @@ impl Queue for XdpQueue {
     }
 
     fn after_sleep(&mut self) {
+        self.socket.after_sleep();
         self.doubt = true;
     }
 

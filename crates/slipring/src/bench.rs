@@ -1,0 +1,162 @@
+//! `slipring bench`: one table of what this machine reaches, each row beside its floor and its
+//! peers, measured in turn in the same run.
+//!
+//! All traffic stays in pipes, in memory, and in network namespaces that nobody else sees.
+
+mod frame;
+mod kernel;
+mod lab;
+mod measure;
+mod memory;
+mod null;
+mod outcome;
+mod party;
+mod pipe;
+mod priority;
+mod report;
+mod row;
+mod rows;
+mod scratch;
+mod testpmd;
+mod veth;
+mod xsk;
+
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::json;
+use slipring_cli::units::Span;
+use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes, flags};
+
+use outcome::{Effort, Outcome};
+use party::Part;
+use report::Head;
+use row::Row;
+
+/// The command.
+pub(crate) const VERB: Verb = Verb { name: "bench", classic: &[], command, plan };
+
+fn command() -> Command {
+    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let command = Command::new("bench")
+        .about("Measure ports and pipes beside the machine's floors and other programs")
+        .args([
+            Arg::new("rows").value_name("ROW").num_args(0..).help("Rows to measure, by the start of their names [default: all]"),
+            Arg::new("runs")
+                .long("runs")
+                .value_name("N")
+                .default_value("5")
+                .value_parser(clap::value_parser!(u32).range(1..=1000))
+                .help("Turns of each contender; the median counts"),
+            Arg::new("seconds")
+                .long("seconds")
+                .value_name("TIME")
+                .default_value("0.5")
+                .value_parser(seconds)
+                .help("Time of each turn, at most 60 s [default unit: s]"),
+            Arg::new("peers")
+                .long("peers")
+                .value_name("WHICH")
+                .default_value("all")
+                .value_parser(["all", "none"])
+                .help("Measure floors and other programs too, as far as they are installed"),
+            Arg::new("full").long("full").action(ArgAction::SetTrue).help("Also rows that repeat others with longer frames"),
+            Arg::new("gate").long("gate").action(ArgAction::SetTrue).help("Fail (1) when a goal is missed"),
+            Arg::new("list").long("list").action(ArgAction::SetTrue).help("List the rows and stop"),
+            Arg::new("part").long("part").value_name("PART").hide(true).value_parser(part),
+        ]);
+    flags::reporting(command)
+}
+
+fn part(text: &str) -> Result<Part, String> {
+    Part::parse(text).ok_or_else(|| "this flag is for the program itself".to_owned())
+}
+
+/// What was asked for.
+struct Plan {
+    rows: Vec<Row>,
+    effort: Effort,
+    gate: bool,
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    if let Some(&part) = matches.get_one::<Part>("part") {
+        return Ok(Box::new(move |session| play(part, session)));
+    }
+    let time = matches.get_one::<Span>("seconds").map_or(Duration::from_millis(500), |span| span.duration());
+    if time.is_zero() || time > Duration::from_secs(60) {
+        return Err(wrong("--seconds is out of range", "more than 0, at most 60 s"));
+    }
+    let effort = Effort {
+        runs: matches.get_one("runs").copied().unwrap_or(5),
+        time,
+        alone: matches.get_one::<String>("peers").is_some_and(|which| which == "none"),
+    };
+    let wanted: Vec<_> = matches.get_many::<String>("rows").into_iter().flatten().cloned().collect();
+    let rows = selected(rows::all(matches.get_flag("full")), &wanted)?;
+    if matches.get_flag("list") {
+        return Ok(Box::new(move |session| list(&rows, session)));
+    }
+    let plan = Plan { rows, effort, gate: matches.get_flag("gate") };
+    Ok(Box::new(move |session| plan.run(session)))
+}
+
+fn wrong(summary: &str, help: &str) -> Failure {
+    Diagnostic::new(codes::SR0002, summary).with_help(help).into()
+}
+
+/// The rows whose names start with one of the words; all without words.
+fn selected(rows: Vec<Row>, words: &[String]) -> Result<Vec<Row>, Failure> {
+    if let Some(word) = words.iter().find(|word| !rows.iter().any(|row| row.id.starts_with(*word))) {
+        let summary = format!("no row's name starts with `{word}`");
+        return Err(wrong(&summary, "slipring bench --list names all rows"));
+    }
+    let wanted = |row: &Row| words.is_empty() || words.iter().any(|word| row.id.starts_with(word));
+    Ok(rows.into_iter().filter(wanted).collect())
+}
+
+fn list(rows: &[Row], session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let lines: Vec<_> = rows.iter().map(|row| format!("{:<24} {}", row.id, row.title)).collect();
+    let ids: Vec<_> = rows.iter().map(|row| json!({ "row": row.id, "title": row.title })).collect();
+    session.reporter.document(&json!({ "rows": ids }), lines.join("\n"))?;
+    Ok(Exit::Done)
+}
+
+/// This process is the other end of a pipe.
+fn play(part: Part, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let tally = party::play(part).map_err(|why| {
+        Diagnostic::new(codes::SR0204, "the other end of the pipe").with_cause(why.to_string())
+    })?;
+    let line = format!("{} {} {}\n", tally.packets, tally.wall, tally.cpu);
+    session.reporter.raw(line.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+impl Plan {
+    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let signals = Signals::install()?;
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let head = Head::here(command, self.effort, priority::raise());
+        let text = session.reporter.format() == Format::Text;
+        if text {
+            session.reporter.raw(head.text().as_bytes())?;
+        }
+        let mut outcomes = Vec::new();
+        for row in self.rows {
+            if signals.stopping() {
+                break;
+            }
+            let outcome = outcome::measure(row, self.effort, || signals.stopping());
+            if text {
+                session.reporter.raw(report::text(&outcome).as_bytes())?;
+            }
+            outcomes.push(outcome);
+        }
+        if !text {
+            let rows: Vec<_> = outcomes.iter().map(report::json).collect();
+            session.reporter.document(&json!({ "machine": head.json(), "rows": rows }), "")?;
+        }
+        let short = self.gate && outcomes.iter().any(Outcome::falls_short);
+        Ok(if short { Exit::Expectation } else { Exit::Done })
+    }
+}

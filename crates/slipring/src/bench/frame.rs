@@ -1,0 +1,48 @@
+//! The frames of the pipe rows: every byte is written, every byte is read and checked.
+
+/// Writes frame `sequence` of `N` bytes; returns its length.
+#[inline(always)]
+pub(super) fn write<const N: usize>(buf: &mut [u8], sequence: u64) -> usize {
+    let frame = buf.first_chunk_mut::<N>().expect("buffers have 2048 bytes, frames fewer");
+    let (words, rest) = frame.as_chunks_mut::<8>();
+    for (i, word) in words.iter_mut().enumerate() {
+        *word = sequence.wrapping_add(i as u64).to_ne_bytes();
+    }
+    rest.copy_from_slice(&sequence.to_ne_bytes()[..rest.len()]);
+    N
+}
+
+/// Whether `bytes` are frame `sequence` of `N` bytes.
+#[inline(always)]
+pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
+    let (Some(frame), true) = (bytes.first_chunk::<N>(), bytes.len() == N) else { return false };
+    let (words, rest) = frame.as_chunks::<8>();
+    let sum = words.iter().fold(0u64, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
+    let n = words.len() as u64;
+    let wanted = n.wrapping_mul(sequence).wrapping_add(n * n.saturating_sub(1) / 2);
+    sum == wanted && *rest == sequence.to_ne_bytes()[..rest.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_right_until_a_byte_the_length_or_the_number_changes() {
+        fn try_len<const N: usize>() {
+            let mut buf = [0; 2048];
+            assert_eq!(write::<N>(&mut buf, 7), N);
+            assert!(is_right::<N>(&buf[..N], 7));
+            assert!(!is_right::<N>(&buf[..N], 8));
+            assert!(!is_right::<N>(&buf[..N - 1], 7));
+            assert!(!is_right::<N>(&buf[..=N], 7));
+            for i in 0..N {
+                buf[i] ^= 1;
+                assert!(!is_right::<N>(&buf[..N], 7), "byte {i} of {N}");
+                buf[i] ^= 1;
+            }
+        }
+        try_len::<64>();
+        try_len::<1500>();
+    }
+}

@@ -1,0 +1,191 @@
+//! A network namespace of its own for each contender: pairs of veth links, programs that drop
+//! what arrives, and the fastest source of frames there is.
+
+use std::mem::forget;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use slipring_core::netns::Netns;
+use slipring_port::bpf::insn::{Helper, Insn, Reg, call, exit, mov_imm};
+use slipring_port::bpf::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind};
+use slipring_port::iface::{Feature, Iface};
+use slipring_port::netlink::Netlink;
+use slipring_port::OpenCause;
+use slipring_wire::frame::FrameSpec;
+
+use super::measure::{FEEDER_CPU, Why, pin};
+
+/// The pair through which frames come in, and the end of it that a program receives on.
+pub(super) const SOURCE: &str = "srbench0a";
+pub(super) const INPUT: &str = "srbench0b";
+/// The pair through which frames go out: the end that a program sends on, and the far end.
+pub(super) const OUTPUT: &str = "srbench1a";
+pub(super) const SINK: &str = "srbench1b";
+
+/// `XDP_DROP`
+const DROP: [Insn; 2] = [mov_imm(Reg::R0, 1), exit()];
+/// Frames per run of the source, some 4 ms worth, and per batch within.
+const BURST: u32 = 50_000;
+const BATCH: u32 = 64;
+
+/// A namespace with both pairs, up. The far end of the output drops whatever reaches it.
+pub(super) struct Lab {
+    netns: Netns,
+    _drop: Link,
+}
+
+impl Lab {
+    /// Makes one.
+    pub(super) fn new() -> Result<Rc<Self>, Why> {
+        let netns = Netns::new()?;
+        let drop = within(&netns, || {
+            pair(SOURCE, INPUT)?;
+            pair(OUTPUT, SINK)?;
+            drop_all(SINK)
+        })?;
+        Ok(Rc::new(Self { netns, _drop: drop }))
+    }
+
+    /// Runs `work` in a thread in this namespace.
+    pub(super) fn within<T: Send>(
+        &self,
+        work: impl FnOnce() -> Result<T, Why> + Send,
+    ) -> Result<T, Why> {
+        within(&self.netns, work)
+    }
+
+    /// Makes `value` in the namespace, where it will also be taken down.
+    pub(super) fn hold<T: Send>(
+        self: &Rc<Self>,
+        make: impl FnOnce() -> Result<T, Why> + Send,
+    ) -> Result<Held<T>, Why> {
+        Ok(Held { value: Some(self.within(make)?), lab: self.clone() })
+    }
+
+    /// Runs `work` in the namespace while copies of `frame` leave `ifname` from the other CPU.
+    pub(super) fn while_feeding<T: Send>(
+        &self,
+        ifname: &str,
+        frame: &[u8],
+        work: impl FnOnce() -> Result<T, Why> + Send,
+    ) -> Result<T, Why> {
+        let (program, _attached) = self.within(|| source(ifname))?;
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let source = scope.spawn(|| {
+                self.netns.enter()?;
+                feed(&program, frame, &stop)
+            });
+            // The first frames are on their way then.
+            thread::sleep(Duration::from_millis(20));
+            let worked = self.within(work);
+            stop.store(true, Ordering::Relaxed);
+            source.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            worked
+        })
+    }
+}
+
+/// Something that lives in a lab.
+pub(super) struct Held<T: Send> {
+    value: Option<T>,
+    pub(super) lab: Rc<Lab>,
+}
+
+impl<T: Send> Held<T> {
+    /// The thing itself, and where it lives.
+    pub(super) fn parts(&mut self) -> (&mut T, &Lab) {
+        let value = self.value.as_mut().expect("only the destructor takes it");
+        (value, &self.lab)
+    }
+}
+
+impl<T: Send> Drop for Held<T> {
+    /// Within the namespace, because some things put interfaces back by name.
+    fn drop(&mut self) {
+        let value = self.value.take();
+        // Where even entering fails, it has been dropped with the closure.
+        let _ = self.lab.within(move || {
+            drop(value);
+            Ok(())
+        });
+    }
+}
+
+fn within<T: Send>(netns: &Netns, work: impl FnOnce() -> Result<T, Why> + Send) -> Result<T, Why> {
+    netns.run(|| Ok(work()))?
+}
+
+/// Two joined links, up, in the calling thread's namespace.
+fn pair(one: &str, other: &str) -> Result<(), Why> {
+    let netlink = Netlink::open()?;
+    netlink.add_veth(one, other, None)?;
+    for name in [one, other] {
+        let iface = find(name)?;
+        netlink.set_up(iface.index)?;
+        receive_by_napi(&iface);
+    }
+    Ok(())
+}
+
+/// Frames that BPF redirects are lost unless the peer has a native program or coalesces.
+pub(super) fn receive_by_napi(iface: &Iface) {
+    // Nobody else knows the interface: it goes as it is.
+    forget(iface.with_features(&[(Feature::Gro, true)]));
+}
+
+/// An interface of the calling thread's namespace.
+pub(super) fn find(name: &str) -> Result<Iface, Why> {
+    Iface::find(name).map_err(failed)
+}
+
+/// Drops whatever arrives at an interface, as long as the link lives.
+pub(super) fn drop_all(ifname: &str) -> Result<Link, Why> {
+    attach(ifname, &DROP)
+}
+
+/// Attaches a program natively.
+pub(super) fn attach(ifname: &str, insns: &[Insn]) -> Result<Link, Why> {
+    Ok(load(insns)?.attach(find(ifname)?.index, Attach::Xdp, LinkFlags::XdpNative)?)
+}
+
+fn load(insns: &[Insn]) -> Result<Program, Why> {
+    let flags = ProgramFlags { frags: true, bound_to: None };
+    Program::load(ProgramKind::Xdp, "slipring_bench", insns, flags).map_err(failed)
+}
+
+fn failed(cause: OpenCause) -> Why {
+    match cause {
+        OpenCause::Privilege { .. } => Why::Skipped(format!("needs root: {cause}")),
+        _ => Why::Failed(cause.to_string()),
+    }
+}
+
+/// A program that sends what it is run on out of `ifname`.
+///
+/// It is attached where no frame arrives: the kernel waits for a grace period whenever the first
+/// user of a program comes or the last one goes, so each run would take tens of milliseconds.
+fn source(ifname: &str) -> Result<(Program, Link), Why> {
+    let out = find(ifname)?.index as i32;
+    let program =
+        load(&[mov_imm(Reg::R1, out), mov_imm(Reg::R2, 0), call(Helper::Redirect), exit()])?;
+    let attached = program.attach(find(SOURCE)?.index, Attach::Xdp, LinkFlags::XdpNative)?;
+    Ok((program, attached))
+}
+
+/// Sends until `stop`.
+fn feed(program: &Program, frame: &[u8], stop: &AtomicBool) -> Result<(), Why> {
+    pin(FEEDER_CPU);
+    while !stop.load(Ordering::Relaxed) {
+        program.run_live(frame, BURST, BATCH)?;
+    }
+    Ok(())
+}
+
+/// A UDP frame of `len` bytes with its CRC, so of four bytes less.
+pub(super) fn frame(spec: &FrameSpec, len: usize) -> Result<Vec<u8>, Why> {
+    let template = spec.build(len - 4);
+    Ok(template.map_err(|error| Why::Failed(error.to_string()))?.bytes)
+}

@@ -1,0 +1,191 @@
+//! One measurement: a loop for a bounded time on one CPU, with wall clock and CPU time.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use slipring_port::{Class, Nanos, OpenError, RunError, now};
+use slipring_ring::{RegionError, SyncFault};
+
+/// The CPU of senders, generators and the kernel's receive work.
+pub(crate) const FEEDER_CPU: usize = 0;
+/// The CPU of the program that is measured.
+pub(crate) const PROGRAM_CPU: usize = 1;
+
+/// Why a contender has no figure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Something that it needs is not on this machine.
+    Skipped(String),
+    /// It ran and went wrong.
+    Failed(String),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skipped(why) => write!(f, "skipped: {why}"),
+            Self::Failed(why) => write!(f, "FAILED: {why}"),
+        }
+    }
+}
+
+impl From<io::Error> for Why {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::Skipped(format!("needs root: {error}")),
+            io::ErrorKind::NotFound => Self::Skipped(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<rustix::io::Errno> for Why {
+    fn from(error: rustix::io::Errno) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+impl From<OpenError> for Why {
+    fn from(error: OpenError) -> Self {
+        let text = format!("{}: {}", error.port, error.cause);
+        if error.class() == Class::Machine { Self::Skipped(text) } else { Self::Failed(text) }
+    }
+}
+
+impl From<RunError> for Why {
+    fn from(error: RunError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<SyncFault> for Why {
+    fn from(error: SyncFault) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<RegionError> for Why {
+    fn from(error: RegionError) -> Self {
+        Self::Skipped(error.to_string())
+    }
+}
+
+/// What one run of a contender gave.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Reading {
+    /// In the row's unit.
+    pub(crate) value: f64,
+    /// Packets per second of CPU time, where that is known.
+    pub(crate) per_cpu_second: Option<f64>,
+    /// Further figures, in the row's unit.
+    pub(crate) extra: Vec<(&'static str, f64)>,
+}
+
+impl Reading {
+    /// A figure alone.
+    pub(crate) fn of(value: f64) -> Self {
+        Self { value, per_cpu_second: None, extra: Vec::new() }
+    }
+}
+
+/// Packets, and the time they took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) packets: u64,
+    pub(crate) wall: Nanos,
+    /// 0 where it is not known.
+    pub(crate) cpu: Nanos,
+}
+
+impl From<Tally> for Reading {
+    fn from(tally: Tally) -> Self {
+        let per_second = |nanos: Nanos| tally.packets as f64 * 1e9 / nanos.max(1) as f64;
+        let per_cpu_second = (tally.cpu > 0).then(|| per_second(tally.cpu));
+        Self { value: per_second(tally.wall), per_cpu_second, extra: Vec::new() }
+    }
+}
+
+/// Runs `work`, which returns how many packets it did, again and again for `time`.
+pub(crate) fn tally<E>(
+    time: Duration,
+    mut work: impl FnMut() -> Result<u64, E>,
+) -> Result<Tally, E> {
+    let (start, cpu) = (now(), thread_cpu());
+    let until = start + time.as_nanos() as Nanos;
+    let mut packets = 0;
+    loop {
+        // The clock is not worth a look each time.
+        for _ in 0..16 {
+            packets += work()?;
+        }
+        let time = now();
+        if time >= until {
+            return Ok(Tally { packets, wall: time - start, cpu: thread_cpu() - cpu });
+        }
+    }
+}
+
+/// Runs `work` in a thread of its own on one CPU.
+pub(crate) fn on_cpu<T: Send>(cpu: usize, work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            pin(cpu);
+            work()
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Binds the calling thread to a CPU. On a machine that has not got it, the thread stays free.
+pub(crate) fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    let _ = sched_setaffinity(None, &set);
+}
+
+/// CPU time of the calling thread.
+pub(crate) fn thread_cpu() -> Nanos {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
+}
+
+/// CPU time of another process, from its threads that are alive; `None` when it is gone.
+pub(crate) fn process_cpu(pid: u32) -> Option<Nanos> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let spent = |task: io::Result<std::fs::DirEntry>| {
+        let stat = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+        stat.split_ascii_whitespace().next()?.parse::<Nanos>().ok()
+    };
+    Some(tasks.filter_map(spent).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_is_packets_over_time_and_over_cpu_time() {
+        let reading = Reading::from(Tally { packets: 10, wall: 1_000, cpu: 500 });
+        assert_eq!((reading.value, reading.per_cpu_second), (1e7, Some(2e7)));
+        assert_eq!(Reading::from(Tally { packets: 1, wall: 1, cpu: 0 }).per_cpu_second, None);
+    }
+
+    #[test]
+    fn a_loop_counts_what_its_rounds_did() {
+        let mut rounds = 0;
+        let result: Result<_, ()> = tally(Duration::ZERO, || {
+            rounds += 1;
+            Ok(3)
+        });
+        assert_eq!(result.unwrap().packets, 3 * rounds);
+    }
+
+    #[test]
+    fn own_cpu_time_is_seen_from_outside() {
+        assert!(process_cpu(std::process::id()).unwrap() > 0);
+        assert_eq!(process_cpu(u32::MAX), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! The floor of everything that copies: frames copied from buffer to buffer, both areas as large
+//! as a ring's.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use super::measure::{Why, on_cpu, PROGRAM_CPU, tally};
+use super::row::{Bout, Role, Row, Unit};
+
+const BUFS: usize = 1024;
+const BUF_SIZE: usize = 2048;
+
+/// Copies frames of `N` bytes.
+pub(crate) fn copies<const N: usize>() -> Result<Bout, Why> {
+    let mut areas = [vec![1u8; BUFS * BUF_SIZE], vec![0; BUFS * BUF_SIZE]];
+    Ok(Box::new(move |time: Duration| {
+        let [from, to] = &mut areas;
+        let counted = on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, Why>(copy::<N>(from, to))));
+        Ok(counted?.into())
+    }))
+}
+
+/// One round through all buffers.
+fn copy<const N: usize>(from: &[u8], to: &mut [u8]) -> u64 {
+    for (from, to) in from.chunks_exact(BUF_SIZE).zip(to.chunks_exact_mut(BUF_SIZE)) {
+        if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
+            *to = *black_box(from);
+        }
+    }
+    black_box(to);
+    BUFS as u64
+}
+
+/// The floor on its own.
+pub(crate) fn row<const N: usize>() -> Row {
+    Row::new(format!("copy-{N}"), format!("memory copy, {N} B"), Unit::PacketsPerSec)
+        .with(Role::Floor, "memcpy", copies::<N>)
+}

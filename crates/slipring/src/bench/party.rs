@@ -1,0 +1,134 @@
+//! The reading end of a pipe in another process: the same program, started again with a socket as
+//! its standard input, through which the region and the two bells are passed.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use slipring_ring::{Doorbell, PipeEnd, PipePair, Region};
+
+use super::measure::{PROGRAM_CPU, Tally, Why, pin};
+use super::pipe::{Reader, Way, Writer, beside_writer, pipe};
+use super::row::Bout;
+
+/// Region, own bell, the other's bell.
+const FDS: usize = 3;
+
+/// What the other process is told, as its one argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    offset: u64,
+    len: usize,
+    batch: u32,
+    way: Way,
+    time: Duration,
+}
+
+impl Part {
+    fn to_argument(self) -> String {
+        let Self { offset, len, batch, way, time } = self;
+        format!("{offset},{len},{batch},{},{}", u8::from(way == Way::Copy), time.as_nanos())
+    }
+
+    /// Reads what [`Self::to_argument`] wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let numbers: Option<Vec<u64>> = text.split(',').map(|word| word.parse().ok()).collect();
+        let [offset, len, batch, copy, nanos] = numbers?[..] else { return None };
+        Some(Self {
+            offset,
+            len: usize::try_from(len).ok()?,
+            batch: u32::try_from(batch).ok()?,
+            way: if copy == 0 { Way::Swap } else { Way::Copy },
+            time: Duration::from_nanos(nanos),
+        })
+    }
+}
+
+/// Writes here, reads there. Each bout has a pipe and a process of its own.
+pub(super) fn two_processes<const N: usize>(way: Way, batch: u32) -> Bout {
+    Box::new(move |time| {
+        let PipePair { a, b } = pipe()?;
+        let part = Part { offset: b.offset(), len: N, batch, way, time };
+        let child = start(&b, part)?;
+        // The ends of this process are not to touch the rings of the other's.
+        drop(b);
+        beside_writer::<N>(&mut Writer::new(a), batch, || result(child))
+    })
+}
+
+fn start(end: &PipeEnd, part: Part) -> Result<Child, Why> {
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let child = Command::new("/proc/self/exe")
+        .args(["bench", "--part", &part.to_argument()])
+        .stdin(theirs)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (mine, peers) = end.bells();
+    let fds = [end.rx.region().fd(), mine.as_fd(), peers.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(&ours, &[IoSlice::new(b"p")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(child)
+}
+
+/// `packets wall cpu`, or what went wrong.
+fn result(child: Child) -> Result<Tally, Why> {
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [packets, wall, cpu] if output.status.success() => Ok(Tally { packets, wall, cpu }),
+        _ => Err(Why::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}
+
+/// The other process's whole life: takes the end up, reads, says how it went.
+pub(crate) fn play(part: Part) -> Result<Tally, Why> {
+    let [region, mine, peers] = receive()?;
+    let region = Region::attach(region)?;
+    let bells = (Doorbell::from_fd(mine), Doorbell::from_fd(peers));
+    let end = PipeEnd::attach(&region, part.offset, bells.0, bells.1)?;
+    pin(PROGRAM_CPU);
+    let mut reader = Reader::new(end, part.way)?;
+    match part.len {
+        64 => reader.run::<64>(part.batch, part.time),
+        1500 => reader.run::<1500>(part.batch, part.time),
+        len => Err(Why::Failed(format!("no row has frames of {len} bytes"))),
+    }
+}
+
+fn receive() -> Result<[OwnedFd; FDS], Why> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FDS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    recvmsg(std::io::stdin(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+    let mut fds = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            fds.extend(received);
+        }
+    }
+    <[OwnedFd; FDS]>::try_from(fds).map_err(|_| Why::Failed("no descriptors came".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_process_understands_what_it_is_told() {
+        let part = Part { offset: 4096, len: 64, batch: 32, way: Way::Copy, time: Duration::from_millis(5) };
+        assert_eq!(Part::parse(&part.to_argument()), Some(part));
+        assert_eq!(Part::parse("1,2,3"), None);
+        assert_eq!(Part::parse("1,2,3,4,x"), None);
+    }
+}

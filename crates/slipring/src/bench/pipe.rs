@@ -1,0 +1,241 @@
+//! Pipe rows: one party writes every byte of every frame, the other reads them all and checks
+//! that none is lost, doubled or out of order.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use slipring_ring::{Geometry, HugePages, Pair, PipeEnd, PipePair, Region, SyncFault, Tx};
+
+use super::frame;
+use super::measure::{FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin, tally, thread_cpu};
+use super::row::{Bout, Of, Role, Row, Unit};
+use super::{memory, party, testpmd};
+
+pub(super) const SLOTS: u32 = 1024;
+
+/// Who the two ends belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parties {
+    OneThread,
+    TwoThreads,
+    TwoProcesses,
+}
+
+/// What happens to a frame at the reading end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Read where it lies.
+    Swap,
+    /// Copied to another region, as between ports that share none, and read there.
+    Copy,
+}
+
+/// The row for frames of `N` bytes.
+pub(crate) fn row<const N: usize>(parties: Parties, way: Way, batch: u32) -> Row {
+    let (short, long) = match parties {
+        Parties::OneThread => ("1t", "1 thread"),
+        Parties::TwoThreads => ("2t", "2 threads"),
+        Parties::TwoProcesses => ("2p", "2 processes"),
+    };
+    let word = if way == Way::Swap { "swap" } else { "copy" };
+    let id = format!("pipe-{short}-{word}-{N}-{batch}");
+    let title = format!("pipe, {long}, {word}, {N} B, batch {batch}");
+    let row = Row::new(id, title, Unit::PacketsPerSec);
+    let row = match parties {
+        Parties::OneThread => row.with(Role::Ours, "slipring", move || one_thread::<N>(way, batch)),
+        Parties::TwoThreads => row.with(Role::Ours, "slipring", move || two_threads::<N>(way, batch)),
+        Parties::TwoProcesses => {
+            row.with(Role::Ours, "slipring", move || Ok(party::two_processes::<N>(way, batch)))
+        }
+    };
+    let row = row.with(Role::Floor, "memcpy", memory::copies::<N>);
+    match (parties, way) {
+        (Parties::OneThread, Way::Swap) if N == 64 => {
+            row.with(Role::Peer, testpmd::RING, move || testpmd::ring(batch))
+        }
+        (Parties::TwoProcesses, Way::Swap) => {
+            let row = row.with(Role::Peer, testpmd::MEMIF, move || testpmd::memif(N, batch));
+            held_to::<N>(row, batch).goal(Of::RatioTo(testpmd::MEMIF), 2.0)
+        }
+        (Parties::TwoThreads, Way::Swap) => held_to::<N>(row, batch),
+        _ => row,
+    }
+}
+
+fn held_to<const N: usize>(row: Row, batch: u32) -> Row {
+    match (N, batch) {
+        (64, 32) => row.goal(Of::Value, 70e6),
+        (64, 256) => row.goal(Of::Value, 85e6),
+        _ => row,
+    }
+}
+
+/// A pipe in a region of its own.
+pub(super) fn pipe() -> Result<PipePair, Why> {
+    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 2 * SLOTS + 2, buf_size: 2048 };
+    Ok(PipePair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS)?)
+}
+
+/// The writing end, and the number of the next frame.
+pub(super) struct Writer {
+    end: PipeEnd,
+    next: u64,
+}
+
+impl Writer {
+    pub(super) fn new(end: PipeEnd) -> Self {
+        Self { end, next: 0 }
+    }
+
+    /// Writes up to a batch of frames and sends them.
+    #[inline(always)]
+    fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, SyncFault> {
+        // In a local variable: a store to memory between two frames would slow the loop down.
+        let mut sequence = self.next;
+        let filled = self.end.tx.fill(batch, |buf| {
+            let len = frame::write::<N>(buf, sequence);
+            sequence += 1;
+            len
+        });
+        self.next = sequence;
+        self.end.tx_sync()?;
+        Ok(filled)
+    }
+
+    /// Writes until `stop`; returns the CPU time that took, in nanoseconds.
+    #[inline(never)]
+    pub(super) fn run<const N: usize>(&mut self, batch: u32, stop: &AtomicBool) -> Result<u64, Why> {
+        let cpu = thread_cpu();
+        while !stop.load(Ordering::Relaxed) {
+            if self.step::<N>(batch)? == 0 {
+                spin_loop();
+            }
+        }
+        Ok(thread_cpu() - cpu)
+    }
+}
+
+/// The reading end, and the number of the frame that must come next.
+pub(super) struct Reader {
+    end: PipeEnd,
+    next: u64,
+    /// Where frames are copied to.
+    copies: Option<Pair<Tx>>,
+}
+
+impl Reader {
+    pub(super) fn new(end: PipeEnd, way: Way) -> Result<Self, Why> {
+        let geometry = Geometry { ring_bytes: 1 << 20, bufs: SLOTS + 2, buf_size: 2048 };
+        let copies = || Pair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS);
+        let copies = (way == Way::Copy).then(copies).transpose()?;
+        Ok(Self { end, next: 0, copies })
+    }
+
+    /// Receives up to a batch of frames and checks them.
+    #[inline(always)]
+    fn step<const N: usize>(&mut self, batch: u32) -> Result<u64, Why> {
+        self.end.rx_sync()?;
+        let (count, right) = match &mut self.copies {
+            None => read::<N>(&mut self.end, batch, self.next),
+            Some(copies) => read_copies::<N>(&mut self.end, copies, batch, self.next)?,
+        };
+        self.next += count;
+        if !right {
+            let upto = self.next;
+            return Err(Why::Failed(format!("a frame before {upto} is lost, doubled or damaged")));
+        }
+        Ok(count)
+    }
+
+    /// Reads for `time`.
+    #[inline(never)]
+    pub(super) fn run<const N: usize>(&mut self, batch: u32, time: Duration) -> Result<Tally, Why> {
+        tally(time, || {
+            let count = self.step::<N>(batch)?;
+            if count == 0 {
+                spin_loop();
+            }
+            Ok(count)
+        })
+    }
+}
+
+/// How many frames there were, and whether all were right.
+#[inline(always)]
+fn read<const N: usize>(end: &mut PipeEnd, batch: u32, first: u64) -> (u64, bool) {
+    let (mut sequence, mut right) = (first, true);
+    for frame in end.rx.batch(batch) {
+        right &= frame::is_right::<N>(frame.bytes, sequence);
+        sequence += 1;
+    }
+    (sequence - first, right)
+}
+
+/// The same through a ring in another region, whose driver half reads.
+#[inline(always)]
+fn read_copies<const N: usize>(
+    end: &mut PipeEnd,
+    copies: &mut Pair<Tx>,
+    batch: u32,
+    first: u64,
+) -> Result<(u64, bool), Why> {
+    slipring_ring::copy(&mut end.rx, &mut copies.app, batch);
+    let kern = &mut copies.kern;
+    let head = kern.released().map_err(SyncFault::from)?;
+    let (mut at, mut sequence, mut right) = (kern.hwcur(), first, true);
+    while at != head {
+        let slot = kern.slot(at);
+        right &= frame::is_right::<N>(kern.bytes(slot), sequence);
+        sequence += 1;
+        at = kern.next(at);
+    }
+    kern.done_to(head);
+    kern.set_tail(kern.prev(head));
+    Ok((sequence - first, right))
+}
+
+fn one_thread<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
+    let PipePair { a, b } = pipe()?;
+    let (mut writer, mut reader) = (Writer::new(a), Reader::new(b, way)?);
+    Ok(Box::new(move |time| {
+        let counted = on_cpu(PROGRAM_CPU, || {
+            tally(time, || {
+                writer.step::<N>(batch)?;
+                reader.step::<N>(batch)
+            })
+        });
+        Ok(counted?.into())
+    }))
+}
+
+fn two_threads<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
+    let PipePair { a, b } = pipe()?;
+    let (mut writer, mut reader) = (Writer::new(a), Reader::new(b, way)?);
+    Ok(Box::new(move |time| {
+        beside_writer::<N>(&mut writer, batch, || {
+            on_cpu(PROGRAM_CPU, || reader.run::<N>(batch, time))
+        })
+    }))
+}
+
+/// Runs `read` while another thread writes; counts the CPU time of both.
+pub(super) fn beside_writer<const N: usize>(
+    writer: &mut Writer,
+    batch: u32,
+    read: impl FnOnce() -> Result<Tally, Why>,
+) -> Result<Reading, Why> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            pin(FEEDER_CPU);
+            writer.run::<N>(batch, &stop)
+        });
+        let read = read();
+        stop.store(true, Ordering::Relaxed);
+        let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let (tally, cpu) = (read?, written?);
+        Ok(Tally { cpu: tally.cpu + cpu, ..tally }.into())
+    })
+}

@@ -1,0 +1,160 @@
+//! The table: as text while rows are measured, as JSON at the end.
+
+use serde_json::{Value, json};
+
+use super::measure::Reading;
+use super::outcome::{Effort, Measured, Outcome, Verdict};
+use super::row::{Of, Unit};
+
+/// Where and how the table was measured.
+pub(crate) struct Head {
+    pub(crate) command: String,
+    pub(crate) cpu: String,
+    pub(crate) cpus: usize,
+    pub(crate) kernel: String,
+    pub(crate) load: String,
+    pub(crate) priority: &'static str,
+    pub(crate) effort: Effort,
+}
+
+impl Head {
+    /// Asks `/proc`.
+    pub(crate) fn here(command: String, effort: Effort, priority: &'static str) -> Self {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let (cpuinfo, load) = (read("/proc/cpuinfo"), read("/proc/loadavg"));
+        let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
+        let model = model.and_then(|line| line.split_once(": ")).map_or("unknown", |(_, name)| name);
+        Self {
+            command,
+            cpu: model.to_owned(),
+            cpus: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            load: load.split(' ').next().unwrap_or_default().to_owned(),
+            priority,
+            effort,
+        }
+    }
+
+    /// The lines above the table.
+    pub(crate) fn text(&self) -> String {
+        let Self { command, cpu, cpus, kernel, load, priority, effort } = self;
+        format!(
+            "# {command}\n# slipring {}, {cpu}, {cpus} CPUs, Linux {kernel}, load {load}\n\
+             # median of {} runs of {:?}, contenders in turn; {priority}; feeder on CPU 0, program on CPU 1\n\
+             {:<44} {:<6} {:<22} {:>12} {:>12} {:>25} {:>7}\n",
+            env!("CARGO_PKG_VERSION"),
+            effort.runs,
+            effort.time,
+            "ROW", "", "WHO", "MEDIAN", "PER CPU-S", "LEAST..GREATEST", "OURS/IT",
+        )
+    }
+
+    /// The machine and the method as JSON.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "cpu": self.cpu, "cpus": self.cpus, "kernel": self.kernel, "load": self.load,
+            "priority": self.priority, "runs": self.effort.runs,
+            "run_ns": self.effort.time.as_nanos() as u64,
+        })
+    }
+}
+
+/// A row's lines: one per contender, one per goal.
+pub(crate) fn text(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    for (i, measured) in outcome.results.iter().enumerate() {
+        let title = if i == 0 { outcome.title.as_str() } else { "" };
+        text += &format!("{title:<44} {:<6} {:<22} ", measured.role.name(), measured.name);
+        text += &figures(outcome, measured, i == 0);
+        text.push('\n');
+    }
+    for verdict in outcome.verdicts() {
+        text += &format!("{:<44} {}\n", "", goal(outcome.unit, verdict));
+    }
+    text
+}
+
+fn figures(outcome: &Outcome, measured: &Measured, first: bool) -> String {
+    let unit = outcome.unit;
+    let (Some(value), Some((least, greatest))) = (measured.value(), measured.spread()) else {
+        return measured.readings.as_ref().err().map_or_else(|| "stopped".into(), ToString::to_string);
+    };
+    let per_cpu = measured.median(|reading| reading.per_cpu_second);
+    let per_cpu = per_cpu.map_or_else(|| "-".to_owned(), |rate| unit.show(rate));
+    let spread = format!("{}..{}", unit.show(least), unit.show(greatest));
+    let ratio = outcome.ratio_to(measured).filter(|_| !first);
+    let ratio = ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+    let mut line = format!("{:>12} {per_cpu:>12} {spread:>25} {ratio:>7}", unit.show(value));
+    for name in measured.extras() {
+        if let Some(extra) = measured.extra(name) {
+            line += &format!("  {name} {}", show_extra(unit, name, extra));
+        }
+    }
+    line.trim_end().to_owned()
+}
+
+/// Shares keep their unit whatever the row's is; their names say so.
+fn show_extra(unit: Unit, name: &str, value: f64) -> String {
+    if name.ends_with("cpu") { Unit::Share.show(value) } else { unit.show(value) }
+}
+
+fn goal(unit: Unit, Verdict { goal, reached, met }: Verdict) -> String {
+    let (sign, shown) = match (unit, goal.of) {
+        (Unit::PacketsPerSec, Of::RatioTo(name)) => (">=", format!("{} x {name}", goal.bound)),
+        (_, Of::RatioTo(name)) => ("<=", format!("{} x {name}", goal.bound)),
+        (Unit::PacketsPerSec, _) => (">=", unit.show(goal.bound)),
+        (_, Of::Extra(name)) => ("<=", format!("{} {name}", show_extra(unit, name, goal.bound))),
+        (_, Of::Value) => ("<=", unit.show(goal.bound)),
+    };
+    let word = match (reached, met) {
+        (None, _) => "not measured",
+        (_, true) => "met",
+        (_, false) => "MISSED",
+    };
+    format!("goal {sign} {shown}: {word}")
+}
+
+/// A row as JSON, every reading included.
+pub(crate) fn json(outcome: &Outcome) -> Value {
+    let contenders: Vec<_> = outcome.results.iter().map(|m| contender(outcome, m)).collect();
+    let goals: Vec<_> = outcome.verdicts().map(|verdict| goal_json(outcome.unit, verdict)).collect();
+    json!({
+        "row": outcome.id, "title": outcome.title, "unit": outcome.unit.name(),
+        "contenders": contenders, "goals": goals,
+    })
+}
+
+fn contender(outcome: &Outcome, measured: &Measured) -> Value {
+    let readings = match &measured.readings {
+        Ok(readings) => readings,
+        Err(why) => {
+            return json!({
+                "name": measured.name, "role": measured.role.name(), "absent": why.to_string(),
+            });
+        }
+    };
+    let values: Vec<_> = readings.iter().map(|reading| reading.value).collect();
+    let extra: serde_json::Map<_, _> = measured
+        .extras()
+        .map(|name| (name.replace(' ', "_"), json!(measured.extra(name))))
+        .collect();
+    json!({
+        "name": measured.name, "role": measured.role.name(), "median": measured.value(),
+        "per_cpu_second": measured.median(per_cpu), "runs": values,
+        "ours_by_it": outcome.ratio_to(measured), "also": extra,
+    })
+}
+
+fn per_cpu(reading: &Reading) -> Option<f64> {
+    reading.per_cpu_second
+}
+
+fn goal_json(unit: Unit, Verdict { goal, reached, met }: Verdict) -> Value {
+    let (of, against) = match goal.of {
+        Of::Value => ("value".to_owned(), None),
+        Of::Extra(name) => (name.replace(' ', "_"), None),
+        Of::RatioTo(name) => ("ratio".to_owned(), Some(name)),
+    };
+    let bound = if unit == Unit::PacketsPerSec { "at_least" } else { "at_most" };
+    json!({ "of": of, "against": against, bound: goal.bound, "reached": reached, "met": met })
+}

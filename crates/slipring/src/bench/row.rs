@@ -1,0 +1,139 @@
+//! A row of the table: contenders measured in turn, and the goals that their figures are held to.
+
+use std::time::Duration;
+
+use slipring_cli::units::human;
+
+use super::measure::{Reading, Why};
+
+/// What a row's figures are in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Packets per second; more is better.
+    PacketsPerSec,
+    /// Time; less is better.
+    Nanos,
+    /// Memory; less is better.
+    Bytes,
+    /// Parts of 1; less is better.
+    Share,
+}
+
+impl Unit {
+    /// Its name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::PacketsPerSec => "packets_per_second",
+            Self::Nanos => "ns",
+            Self::Bytes => "bytes",
+            Self::Share => "share",
+        }
+    }
+
+    /// A figure for people.
+    pub(crate) fn show(self, value: f64) -> String {
+        match self {
+            Self::PacketsPerSec => human::packets_per_sec(value),
+            Self::Nanos => human::span(Duration::from_nanos(value.max(0.0) as u64)),
+            Self::Bytes => human::bytes(value.max(0.0) as u64),
+            Self::Share => format!("{:.4} %", value * 100.0),
+        }
+    }
+}
+
+/// Whose figure it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// slipring's; the first of a row is what the others are compared with.
+    Ours,
+    /// What the machine allows at best.
+    Floor,
+    /// Another program doing the same.
+    Peer,
+}
+
+impl Role {
+    /// Its name.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Floor => "floor",
+            Self::Peer => "peer",
+        }
+    }
+}
+
+/// Makes a contender ready.
+pub(crate) type Start = Box<dyn FnOnce() -> Result<Bout, Why>>;
+/// Runs it once, for about this long. Dropping it takes everything down again.
+pub(crate) type Bout = Box<dyn FnMut(Duration) -> Result<Reading, Why>>;
+
+/// One that is measured.
+pub(crate) struct Contender {
+    pub(crate) role: Role,
+    pub(crate) name: &'static str,
+    pub(crate) start: Start,
+}
+
+/// What a goal looks at.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Of {
+    /// Our figure.
+    Value,
+    /// A further figure of ours.
+    Extra(&'static str),
+    /// Our figure over that of the contender of this name.
+    RatioTo(&'static str),
+}
+
+/// A figure to be reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Goal {
+    pub(crate) of: Of,
+    /// The bound: at least for rates and ratios of rates, at most for everything else.
+    pub(crate) bound: f64,
+}
+
+/// One row.
+pub(crate) struct Row {
+    /// The name to ask for it by.
+    pub(crate) id: String,
+    /// What is measured, for people.
+    pub(crate) title: String,
+    pub(crate) unit: Unit,
+    pub(crate) contenders: Vec<Contender>,
+    pub(crate) goals: Vec<Goal>,
+    /// Measured once, for this long, whatever was asked for: a rate over 10 s is that.
+    pub(crate) once: Option<Duration>,
+}
+
+impl Row {
+    /// A row without contenders and goals.
+    pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, unit: Unit) -> Self {
+        let (contenders, goals) = (Vec::new(), Vec::new());
+        Self { id: id.into(), title: title.into(), unit, contenders, goals, once: None }
+    }
+
+    /// Adds a contender.
+    pub(crate) fn with(
+        mut self,
+        role: Role,
+        name: &'static str,
+        start: impl FnOnce() -> Result<Bout, Why> + 'static,
+    ) -> Self {
+        self.contenders.push(Contender { role, name, start: Box::new(start) });
+        self
+    }
+
+    /// Adds a goal.
+    pub(crate) fn goal(mut self, of: Of, bound: f64) -> Self {
+        self.goals.push(Goal { of, bound });
+        self
+    }
+
+    /// Measures once only, for this long.
+    pub(crate) fn once(mut self, time: Duration) -> Self {
+        self.once = Some(time);
+        self
+    }
+}

@@ -1,0 +1,29 @@
+//! All rows, in the order of the table.
+
+use super::pipe::{self, Parties, Way};
+use super::row::Row;
+use super::veth::{self, Job, Path};
+use super::xsk::Yardstick;
+use super::{memory, null};
+
+/// Every row; with `full` those that repeat others at another size, too.
+pub(crate) fn all(full: bool) -> Vec<Row> {
+    let mut rows = vec![memory::row::<64>(), memory::row::<1500>()];
+    for parties in [Parties::OneThread, Parties::TwoThreads, Parties::TwoProcesses] {
+        for way in [Way::Swap, Way::Copy] {
+            for batch in [32, 256] {
+                rows.push(pipe::row::<64>(parties, way, batch));
+                rows.push(pipe::row::<1500>(parties, way, batch));
+            }
+        }
+    }
+    rows.push(null::row(256));
+    let yardstick = Yardstick::default();
+    let lens: &[usize] = if full { &[64, 1500] } else { &[64] };
+    for path in [Path::Native, Path::Generic, Path::Packet, Path::Tap] {
+        for job in [Job::Tx, Job::Rx, Job::Forward] {
+            rows.extend(lens.iter().map(|&len| veth::row(path, job, len, &yardstick)));
+        }
+    }
+    rows
+}

@@ -1,0 +1,309 @@
+//! DPDK's testpmd as a peer: started once per row, told to run only while its turn lasts, and
+//! measured by its own counters.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slipring_port::{Nanos, now};
+use slipring_wire::FrameSpec;
+
+use super::measure::{FEEDER_CPU, PROGRAM_CPU, Tally, Why, process_cpu};
+use super::lab::{INPUT, Lab, OUTPUT, SOURCE, frame};
+use super::row::Bout;
+use super::scratch::Scratch;
+use super::veth::Job;
+
+/// Name of the in-process ring contender.
+pub(super) const RING: &str = "testpmd net_ring";
+/// Name of the two-process pipe contender.
+pub(super) const MEMIF: &str = "testpmd net_memif";
+
+/// Names of the contenders over veth links.
+pub(super) const AF_XDP: &str = "testpmd net_af_xdp";
+/// See [`AF_XDP`].
+pub(super) const AF_PACKET: &str = "testpmd net_af_packet";
+
+const PROMPT: &[u8] = b"testpmd> ";
+/// Answers take milliseconds; starting with a socket to wait for takes longest.
+const ANSWER_TIME: Nanos = 20_000_000_000;
+
+/// What testpmd does with frames (`--forward-mode`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Io,
+    RxOnly,
+    TxOnly,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Io => "io",
+            Self::RxOnly => "rxonly",
+            Self::TxOnly => "txonly",
+        }
+    }
+}
+
+/// How to start it.
+#[derive(Debug, Clone)]
+pub(super) struct Setup {
+    /// `--vdev` of each port.
+    pub(super) devices: Vec<String>,
+    pub(super) mode: Mode,
+    pub(super) burst: u32,
+    /// Length of frames it makes, in bytes without CRC.
+    pub(super) len: usize,
+    /// The CPU that moves frames.
+    pub(super) cpu: usize,
+}
+
+/// A running testpmd that waits for commands.
+pub(super) struct Testpmd {
+    child: Child,
+    input: ChildStdin,
+    output: ChildStdout,
+    _files: Scratch,
+}
+
+/// Packets received and sent by all ports.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Counters {
+    rx: u64,
+    tx: u64,
+}
+
+impl Testpmd {
+    /// Starts it in the network namespace of the calling thread.
+    pub(super) fn start(setup: &Setup) -> Result<Self, Why> {
+        let files = Scratch::new()?;
+        let mut child = command(setup, &files).spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Why::Skipped("dpdk-testpmd or stdbuf is not installed".into())
+            }
+            _ => error.into(),
+        })?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Why::Failed("no pipes to testpmd".into()));
+        };
+        let mut testpmd = Self { child, input, output, _files: files };
+        testpmd.answer()?;
+        Ok(testpmd)
+    }
+
+    /// Sends a command and returns all output up to the next prompt.
+    pub(super) fn ask(&mut self, command: &str) -> Result<String, Why> {
+        self.input.write_all(format!("{command}\n").as_bytes())?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<String, Why> {
+        let (mut text, until) = (Vec::new(), now() + ANSWER_TIME);
+        while !text.ends_with(PROMPT) {
+            let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
+            let mut fds = [PollFd::from_borrowed_fd(self.output.as_fd(), PollFlags::IN)];
+            if poll(&mut fds, Some(&timeout))? > 0 {
+                let mut chunk = [0; 4096];
+                let got = self.output.read(&mut chunk)?;
+                if got == 0 {
+                    return Err(Why::Failed(last_words(&text)));
+                }
+                text.extend_from_slice(&chunk[..got]);
+            } else if now() > until {
+                return Err(Why::Failed("testpmd does not answer".into()));
+            }
+        }
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// CPU time of all its threads.
+    pub(super) fn cpu(&self) -> Nanos {
+        process_cpu(self.child.id()).unwrap_or(0)
+    }
+
+    fn counters(&mut self) -> Result<Counters, Why> {
+        Ok(counted(&self.ask("show port stats all")?))
+    }
+
+    /// Lets it run for `time` and counts.
+    pub(super) fn run(&mut self, mode: Mode, time: Duration, start: &str) -> Result<Tally, Why> {
+        self.ask(start)?;
+        // What was there before it began is not its rate.
+        std::thread::sleep(time / 10);
+        let tally = self.count(mode, time);
+        self.ask("stop")?;
+        tally
+    }
+
+    /// Counts for `time` while it runs.
+    fn count(&mut self, mode: Mode, time: Duration) -> Result<Tally, Why> {
+        let (before, start, cpu) = (self.counters()?, now(), self.cpu());
+        std::thread::sleep(time);
+        let wall = now() - start;
+        let cpu = self.cpu() - cpu;
+        let after = self.counters()?;
+        // The counters are read a little after the clock, both times by the same delay.
+        let packets = match mode {
+            Mode::TxOnly | Mode::Io => after.tx - before.tx,
+            Mode::RxOnly => after.rx - before.rx,
+        };
+        Ok(Tally { packets, wall, cpu })
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.input.write_all(b"quit\n");
+        let until = now() + 1_000_000_000;
+        while now() < until && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `stdbuf`, since answers must not wait in a buffer.
+fn command(setup: &Setup, files: &Scratch) -> Command {
+    let cpu = setup.cpu;
+    let mut command = Command::new("stdbuf");
+    command.args(["-o0", "dpdk-testpmd", "--no-huge", "-m", "192", "--no-pci", "--no-telemetry"]);
+    command.args(["--lcores", &format!("0@{cpu},1@{cpu}")]);
+    for device in &setup.devices {
+        command.args(["--vdev", device]);
+    }
+    command.args(["--", "-i", "--nb-cores=1", "--total-num-mbufs=16384"]);
+    command.arg(format!("--forward-mode={}", setup.mode.name()));
+    command.arg(format!("--burst={}", setup.burst));
+    command.arg(format!("--txpkts={}", setup.len));
+    // Its sockets and maps lie there, not in the system's run directory.
+    command.env("RUNTIME_DIRECTORY", files.path());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+}
+
+fn counted(text: &str) -> Counters {
+    let sum = |key: &str| {
+        let values = text.lines().filter_map(|line| {
+            let (_, rest) = line.split_once(key)?;
+            rest.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        values.sum()
+    };
+    Counters { rx: sum("RX-packets:"), tx: sum("TX-packets:") }
+}
+
+fn last_words(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(output);
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty()).rev();
+    let cause = lines.clone().find(|line| line.contains("Cause:"));
+    format!("testpmd ended: {}", cause.or_else(|| lines.next()).unwrap_or("").trim())
+}
+
+/// One that does everything by itself.
+pub(super) fn alone(setup: &Setup, start: &'static str) -> Result<Bout, Why> {
+    let (mut testpmd, mode) = (Testpmd::start(setup)?, setup.mode);
+    Ok(Box::new(move |time| Ok(testpmd.run(mode, time, start)?.into())))
+}
+
+/// Frames go round through a ring within one thread.
+pub(super) fn ring(burst: u32) -> Result<Bout, Why> {
+    let devices = vec!["net_ring0".to_owned()];
+    let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU };
+    alone(&setup, &"start tx_first 8")
+}
+
+/// Frames appear from nowhere and vanish.
+pub(super) fn null(burst: u32) -> Result<Bout, Why> {
+    let devices = vec!["net_null0,copy=0".to_owned(), "net_null1,copy=0".to_owned()];
+    let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU };
+    let mut testpmd = Testpmd::start(&setup)?;
+    Ok(Box::new(move |time| Ok(testpmd.run(Mode::Io, time, "start")?.into())))
+}
+
+/// One process sends to another through shared memory.
+pub(super) fn memif(len: usize, burst: u32) -> Result<Bout, Why> {
+    let files = Scratch::new()?;
+    let socket = files.path().join("memif.sock");
+    let device = |role: &str| {
+        let socket = socket.display();
+        vec![format!("net_memif0,role={role},id=0,socket={socket},socket-abstract=no")]
+    };
+    let setup = |role, mode, cpu| Setup { devices: device(role), mode, burst, len, cpu };
+    let mut reader = Testpmd::start(&setup("server", Mode::RxOnly, PROGRAM_CPU))?;
+    let mut writer = Testpmd::start(&setup("client", Mode::TxOnly, FEEDER_CPU))?;
+    Ok(Box::new(move |time| {
+        let _ = &files;
+        reader.ask("start")?;
+        writer.ask("start")?;
+        std::thread::sleep(time / 10);
+        let cpu = writer.cpu();
+        let tally = reader.count(Mode::RxOnly, time);
+        let cpu = writer.cpu() - cpu;
+        writer.ask("stop")?;
+        reader.ask("stop")?;
+        let tally = tally?;
+        Ok(Tally { cpu: tally.cpu + cpu, ..tally }.into())
+    }))
+}
+
+/// AF_XDP over veth links.
+pub(super) fn af_xdp(job: Job, len: usize) -> Result<Bout, Why> {
+    over_veth(job, len, |i, ifname| {
+        format!("net_af_xdp{i},iface={ifname},start_queue=0,queue_count=1")
+    })
+}
+
+/// AF_PACKET over veth links.
+pub(super) fn af_packet(job: Job, len: usize) -> Result<Bout, Why> {
+    over_veth(job, len, |i, ifname| {
+        format!("net_af_packet{i},iface={ifname},qpairs=1,qdisc_bypass=1")
+    })
+}
+
+fn over_veth(
+    job: Job,
+    len: usize,
+    device: impl Fn(usize, &str) -> String,
+) -> Result<Bout, Why> {
+    let (mode, interfaces): (_, &[&str]) = match job {
+        Job::Tx => (Mode::TxOnly, &[OUTPUT]),
+        Job::Rx => (Mode::RxOnly, &[INPUT]),
+        Job::Forward => (Mode::Io, &[INPUT, OUTPUT]),
+    };
+    let frame = frame(&FrameSpec::default(), len)?;
+    let devices = interfaces.iter().enumerate().map(|(i, name)| device(i, name)).collect();
+    let setup = Setup { devices, mode, burst: 64, len: frame.len(), cpu: PROGRAM_CPU };
+    let mut testpmd = Lab::new()?.hold(|| Testpmd::start(&setup))?;
+    Ok(Box::new(move |time| {
+        let (testpmd, lab) = testpmd.parts();
+        let run = || testpmd.run(mode, time, "start");
+        Ok(match job {
+            Job::Tx => lab.within(run)?,
+            Job::Rx | Job::Forward => lab.while_feeding(SOURCE, &frame, run)?,
+        }
+        .into())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_summed_over_ports() {
+        let text = "  RX-packets: 10   RX-missed: 1\n  TX-packets: 20         TX-errors: 0\n\
+                    \n  RX-packets: 3\n  TX-packets: 4   TX-errors: 5\ntestpmd> ";
+        assert_eq!(counted(text), Counters { rx: 13, tx: 24 });
+    }
+
+    #[test]
+    fn the_cause_is_its_last_word() {
+        let text = "EAL: x\n  Cause: no memory\nPort 0 is closed\n";
+        assert_eq!(last_words(text.as_bytes()), "testpmd ended: Cause: no memory");
+    }
+}
