@@ -34,13 +34,7 @@ impl Bridge {
 
     /// The counters now.
     pub(crate) fn now(&self) -> Report {
-        let lines = |text: &str| text.matches('\n').count();
-        let before = lines(&self.program.so_far().stdout);
-        self.program.signal(Signal::USR1);
-        self.program.wait_for("interim report", |output| {
-            let newer = lines(&output.stdout) > before;
-            newer.then(|| Report::of(output.stdout.lines().last().unwrap()))
-        })
+        Report::now(&self.program)
     }
 
     /// The program itself.
@@ -67,6 +61,17 @@ impl Bridge {
 impl Report {
     fn of(line: &str) -> Self {
         Self(serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+    }
+
+    /// Has a program that writes JSON lines report now.
+    pub(crate) fn now(program: &Program) -> Self {
+        let lines = |text: &str| text.matches('\n').count();
+        let before = lines(&program.so_far().stdout);
+        program.signal(Signal::USR1);
+        program.wait_for("interim report", |output| {
+            let newer = lines(&output.stdout) > before;
+            newer.then(|| Self::of(output.stdout.lines().last().unwrap()))
+        })
     }
 
     /// The last report of a program that ended.

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -112,7 +112,16 @@ impl Program {
     }
 
     /// Waits for the end.
-    pub(crate) fn finish(mut self) -> Ended {
+    pub(crate) fn finish(self) -> Ended {
+        self.finish_after(Duration::ZERO)
+    }
+
+    /// Waits for the end of a program that runs for `time`.
+    pub(crate) fn finish_after(mut self, time: Duration) -> Ended {
+        let start = Instant::now();
+        while self.child.try_wait().unwrap().is_none() && start.elapsed() < time {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let status = super::eventually(&format!("the end of {}", self.name), || {
             self.child.try_wait().unwrap()
         });

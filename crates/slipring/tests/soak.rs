@@ -1,0 +1,97 @@
+//! gen, bridge, gen for minutes at half of what the way can carry: nothing is lost, and the
+//! counters of the three programs and of the links between them balance to the packet.
+//!
+//! ```text
+//!   left: gen tx -- veth --> mid: bridge -- veth --> right: gen rx
+//! ```
+//! Run by `make soak`; `SLIPRING_SOAK_SECONDS` says how long.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use support::bridge::{Bridge, Report};
+use support::lab::{Lab, Way};
+use support::namespace::Namespace;
+use support::program::{Program, SLIPRING};
+
+/// Rings so long that a busy machine may look away for a while.
+const RINGS: &str = "--slots 32768";
+/// How long the saturation rate is measured.
+const TRIAL_SECONDS: u64 = 2;
+
+/// What the three programs counted in one run.
+struct Run {
+    sender: Report,
+    bridge: Report,
+    receiver: Report,
+}
+
+/// Sends for `seconds` at `rate`, 0 for all there is, and takes down what came of it.
+fn run(lab: &Lab, rate: u64, seconds: u64) -> Run {
+    let bridge = lab.bridge(RINGS);
+    let receiver = generator(&lab.right, "-f rx");
+    let sender = generator(&lab.left, &format!("-f tx -l 60 -R {rate} --duration {seconds}s"));
+    let sent = sender.finish_after(Duration::from_secs(seconds)).well();
+    settle(&bridge, &receiver);
+    let received = receiver.stop(Signal::INT).well();
+    Run { sender: Report::last(&sent), bridge: bridge.stop(), receiver: Report::last(&received) }
+}
+
+fn generator(namespace: &Namespace, words: &str) -> Program {
+    let words = format!("gen -i xdp:e0 {RINGS} -T 0 --json=lines -w 0 {words}");
+    let program = Program::start(namespace, SLIPRING, &words);
+    program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
+    program
+}
+
+/// Waits until nothing moves any more.
+fn settle(bridge: &Bridge, receiver: &Program) {
+    let mut before = None;
+    support::eventually("the last frames to arrive", || {
+        std::thread::sleep(Duration::from_millis(100));
+        let (bridge, receiver) = (bridge.now(), Report::now(receiver));
+        let now = Some((bridge.rx(0), bridge.tx(1), receiver.rx(0)));
+        let still = before == now && bridge.in_flight() == 0;
+        before = now;
+        still.then_some(())
+    });
+}
+
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn half_of_the_saturation_rate_crosses_without_loss() {
+    let seconds = std::env::var("SLIPRING_SOAK_SECONDS").map_or(600, |text| text.parse().unwrap());
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    // What else the machine does is not what is tested.
+    [&lab.left, &lab.mid, &lab.right].into_iter().for_each(Namespace::hurry);
+    let trial = run(&lab, 0, TRIAL_SECONDS);
+    balance(&trial);
+    let rate = trial.receiver.rx(0) / TRIAL_SECONDS / 2;
+    println!("half of the saturation rate: {rate} packets per second, for {seconds} s");
+    let soak = run(&lab, rate, seconds);
+    println!("{:#}", soak.bridge.0["ports"]);
+    balance(&soak);
+    let Run { sender, bridge, receiver } = &soak;
+    let kept = sender.tx(0) >= rate * seconds * 9 / 10;
+    assert!(kept, "the sender did not keep its rate: {sender:?}");
+    sender.lossless();
+    bridge.lossless();
+    receiver.lossless();
+    let count = |key: &str| receiver.0[key].as_u64().unwrap();
+    assert_eq!(count("received"), sender.tx(0), "{receiver:?}");
+    assert_eq!(["lost", "reordered", "duplicates", "corrupt", "foreign"].map(count), [0; 5]);
+    println!("{} packets sent, none lost", sender.tx(0));
+}
+
+/// Insists that each program received, or lost by a named cause, what the one before it sent.
+fn balance(run: &Run) {
+    let Run { sender, bridge, receiver } = run;
+    assert_eq!(bridge.rx(0) + bridge.drops(0, "rx"), sender.tx(0), "sender to bridge: {bridge:?}");
+    bridge.balanced();
+    let heard = receiver.rx(0) + receiver.drops(0, "rx");
+    assert_eq!(heard, bridge.tx(1), "bridge to receiver: {receiver:?}");
+}
