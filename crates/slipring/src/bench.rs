@@ -3,9 +3,12 @@
 //!
 //! All traffic stays in pipes, in memory, and in network namespaces that nobody else sees.
 
+mod child;
+mod footprint;
 mod frame;
 mod kernel;
 mod lab;
+mod latency;
 mod measure;
 mod memory;
 mod null;
@@ -41,7 +44,10 @@ fn command() -> Command {
     let command = Command::new("bench")
         .about("Measure ports and pipes beside the machine's floors and other programs")
         .args([
-            Arg::new("rows").value_name("ROW").num_args(0..).help("Rows to measure, by the start of their names [default: all]"),
+            Arg::new("rows")
+                .value_name("ROW")
+                .num_args(0..)
+                .help("Rows to measure, by the start of their names [default: all]"),
             Arg::new("runs")
                 .long("runs")
                 .value_name("N")
@@ -60,8 +66,14 @@ fn command() -> Command {
                 .default_value("all")
                 .value_parser(["all", "none"])
                 .help("Measure floors and other programs too, as far as they are installed"),
-            Arg::new("full").long("full").action(ArgAction::SetTrue).help("Also rows that repeat others with longer frames"),
-            Arg::new("gate").long("gate").action(ArgAction::SetTrue).help("Fail (1) when a goal is missed"),
+            Arg::new("full")
+                .long("full")
+                .action(ArgAction::SetTrue)
+                .help("Also rows that repeat others with longer frames"),
+            Arg::new("gate")
+                .long("gate")
+                .action(ArgAction::SetTrue)
+                .help("Fail (1) when a goal is missed"),
             Arg::new("list").long("list").action(ArgAction::SetTrue).help("List the rows and stop"),
             Arg::new("part").long("part").value_name("PART").hide(true).value_parser(part),
         ]);
@@ -83,7 +95,9 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     if let Some(&part) = matches.get_one::<Part>("part") {
         return Ok(Box::new(move |session| play(part, session)));
     }
-    let time = matches.get_one::<Span>("seconds").map_or(Duration::from_millis(500), |span| span.duration());
+    let time = matches
+        .get_one::<Span>("seconds")
+        .map_or(Duration::from_millis(500), |span| span.duration());
     if time.is_zero() || time > Duration::from_secs(60) {
         return Err(wrong("--seconds is out of range", "more than 0, at most 60 s"));
     }
@@ -92,7 +106,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
         time,
         alone: matches.get_one::<String>("peers").is_some_and(|which| which == "none"),
     };
-    let wanted: Vec<_> = matches.get_many::<String>("rows").into_iter().flatten().cloned().collect();
+    let wanted: Vec<_> =
+        matches.get_many::<String>("rows").into_iter().flatten().cloned().collect();
     let rows = selected(rows::all(matches.get_flag("full")), &wanted)?;
     if matches.get_flag("list") {
         return Ok(Box::new(move |session| list(&rows, session)));
@@ -107,7 +122,8 @@ fn wrong(summary: &str, help: &str) -> Failure {
 
 /// The rows whose names start with one of the words; all without words.
 fn selected(rows: Vec<Row>, words: &[String]) -> Result<Vec<Row>, Failure> {
-    if let Some(word) = words.iter().find(|word| !rows.iter().any(|row| row.id.starts_with(*word))) {
+    if let Some(word) = words.iter().find(|word| !rows.iter().any(|row| row.id.starts_with(*word)))
+    {
         let summary = format!("no row's name starts with `{word}`");
         return Err(wrong(&summary, "slipring bench --list names all rows"));
     }

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use slipring_core::netns::Netns;
 use slipring_port::bpf::Link;
-use slipring_port::bpf::insn::{
-    Insn, Reg, Width, add_imm, exit, jgt, jne_imm, load, mov, mov_imm,
-};
+use slipring_port::bpf::insn::{Insn, Reg, Width, add_imm, exit, jgt, jne_imm, load, mov, mov_imm};
 use slipring_port::netlink::Netlink;
 use slipring_port::now;
 use slipring_wire::MacAddr;
@@ -100,7 +98,9 @@ fn spread_receive_work() -> Result<(), Why> {
     let done = Command::new("unshare").args(["-m", "sh", "-c", &script]).output()?;
     match done.status.success() {
         true => Ok(()),
-        false => Err(Why::Skipped(format!("no RPS: {}", String::from_utf8_lossy(&done.stderr).trim()))),
+        false => {
+            Err(Why::Skipped(format!("no RPS: {}", String::from_utf8_lossy(&done.stderr).trim())))
+        }
     }
 }
 

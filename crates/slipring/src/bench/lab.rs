@@ -8,11 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 use slipring_core::netns::Netns;
+use slipring_port::OpenCause;
 use slipring_port::bpf::insn::{Helper, Insn, Reg, call, exit, mov_imm};
 use slipring_port::bpf::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind};
 use slipring_port::iface::{Feature, Iface};
 use slipring_port::netlink::Netlink;
-use slipring_port::OpenCause;
 use slipring_wire::frame::FrameSpec;
 
 use super::measure::{FEEDER_CPU, Why, pin};

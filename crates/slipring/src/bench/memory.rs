@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use super::measure::{Why, on_cpu, PROGRAM_CPU, tally};
+use super::measure::{PROGRAM_CPU, Why, on_cpu, tally};
 use super::row::{Bout, Role, Row, Unit};
 
 const BUFS: usize = 1024;
@@ -33,6 +33,9 @@ fn copy<const N: usize>(from: &[u8], to: &mut [u8]) -> u64 {
 
 /// The floor on its own.
 pub(crate) fn row<const N: usize>() -> Row {
-    Row::new(format!("copy-{N}"), format!("memory copy, {N} B"), Unit::PacketsPerSec)
-        .with(Role::Floor, "memcpy", copies::<N>)
+    Row::new(format!("copy-{N}"), format!("memory copy, {N} B"), Unit::PacketsPerSec).with(
+        Role::Floor,
+        "memcpy",
+        copies::<N>,
+    )
 }

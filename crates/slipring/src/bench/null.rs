@@ -15,8 +15,7 @@ pub(crate) fn row(batch: u32) -> Row {
 }
 
 fn forwarding(batch: u32) -> Result<Bout, Why> {
-    let [mut from, mut to] =
-        slipring_core::open_all(["null:", "null:"], &OpenOptions::default())?;
+    let [mut from, mut to] = slipring_core::open_all(["null:", "null:"], &OpenOptions::default())?;
     Ok(Box::new(move |time| {
         let counted = on_cpu(PROGRAM_CPU, || {
             tally(time, || forward(&mut from, &mut to, batch).map(u64::from))

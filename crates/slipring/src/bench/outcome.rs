@@ -165,7 +165,6 @@ impl Outcome {
     fn reached(&self, of: Of) -> Option<f64> {
         match of {
             Of::Value => self.ours()?.value(),
-            Of::Extra(name) => self.ours()?.extra(name),
             Of::RatioTo(name) => {
                 self.ratio_to(self.results.iter().find(|measured| measured.name == name)?)
             }

@@ -63,7 +63,8 @@ pub(super) fn two_processes<const N: usize>(way: Way, batch: u32) -> Bout {
 }
 
 fn start(end: &PipeEnd, part: Part) -> Result<Child, Why> {
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let child = Command::new("/proc/self/exe")
         .args(["bench", "--part", &part.to_argument()])
         .stdin(theirs)
@@ -126,7 +127,13 @@ mod tests {
 
     #[test]
     fn the_other_process_understands_what_it_is_told() {
-        let part = Part { offset: 4096, len: 64, batch: 32, way: Way::Copy, time: Duration::from_millis(5) };
+        let part = Part {
+            offset: 4096,
+            len: 64,
+            batch: 32,
+            way: Way::Copy,
+            time: Duration::from_millis(5),
+        };
         assert_eq!(Part::parse(&part.to_argument()), Some(part));
         assert_eq!(Part::parse("1,2,3"), None);
         assert_eq!(Part::parse("1,2,3,4,x"), None);

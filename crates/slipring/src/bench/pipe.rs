@@ -9,7 +9,9 @@ use std::time::Duration;
 use slipring_ring::{Geometry, HugePages, Pair, PipeEnd, PipePair, Region, SyncFault, Tx};
 
 use super::frame;
-use super::measure::{FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin, tally, thread_cpu};
+use super::measure::{
+    FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin, tally, thread_cpu,
+};
 use super::row::{Bout, Of, Role, Row, Unit};
 use super::{memory, party, testpmd};
 
@@ -45,7 +47,9 @@ pub(crate) fn row<const N: usize>(parties: Parties, way: Way, batch: u32) -> Row
     let row = Row::new(id, title, Unit::PacketsPerSec);
     let row = match parties {
         Parties::OneThread => row.with(Role::Ours, "slipring", move || one_thread::<N>(way, batch)),
-        Parties::TwoThreads => row.with(Role::Ours, "slipring", move || two_threads::<N>(way, batch)),
+        Parties::TwoThreads => {
+            row.with(Role::Ours, "slipring", move || two_threads::<N>(way, batch))
+        }
         Parties::TwoProcesses => {
             row.with(Role::Ours, "slipring", move || Ok(party::two_processes::<N>(way, batch)))
         }
@@ -106,7 +110,11 @@ impl Writer {
 
     /// Writes until `stop`; returns the CPU time that took, in nanoseconds.
     #[inline(never)]
-    pub(super) fn run<const N: usize>(&mut self, batch: u32, stop: &AtomicBool) -> Result<u64, Why> {
+    pub(super) fn run<const N: usize>(
+        &mut self,
+        batch: u32,
+        stop: &AtomicBool,
+    ) -> Result<u64, Why> {
         let cpu = thread_cpu();
         while !stop.load(Ordering::Relaxed) {
             if self.step::<N>(batch)? == 0 {

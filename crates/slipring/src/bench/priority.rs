@@ -23,7 +23,11 @@ pub(crate) fn raise() -> &'static str {
     if !leads_session() {
         return "nice -20 within the session's scheduling group";
     }
-    if std::fs::write(AUTOGROUP, "-20").is_ok() { "nice -20 in a scheduling group of its own" } else { "nice -20" }
+    if std::fs::write(AUTOGROUP, "-20").is_ok() {
+        "nice -20 in a scheduling group of its own"
+    } else {
+        "nice -20"
+    }
 }
 
 fn leads_session() -> bool {

@@ -23,7 +23,8 @@ impl Head {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let (cpuinfo, load) = (read("/proc/cpuinfo"), read("/proc/loadavg"));
         let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
-        let model = model.and_then(|line| line.split_once(": ")).map_or("unknown", |(_, name)| name);
+        let model =
+            model.and_then(|line| line.split_once(": ")).map_or("unknown", |(_, name)| name);
         Self {
             command,
             cpu: model.to_owned(),
@@ -45,7 +46,13 @@ impl Head {
             env!("CARGO_PKG_VERSION"),
             effort.runs,
             effort.time,
-            "ROW", "", "WHO", "MEDIAN", "PER CPU-S", "LEAST..GREATEST", "OURS/IT",
+            "ROW",
+            "",
+            "WHO",
+            "MEDIAN",
+            "PER CPU-S",
+            "LEAST..GREATEST",
+            "OURS/IT",
         )
     }
 
@@ -77,7 +84,11 @@ pub(crate) fn text(outcome: &Outcome) -> String {
 fn figures(outcome: &Outcome, measured: &Measured, first: bool) -> String {
     let unit = outcome.unit;
     let (Some(value), Some((least, greatest))) = (measured.value(), measured.spread()) else {
-        return measured.readings.as_ref().err().map_or_else(|| "stopped".into(), ToString::to_string);
+        return measured
+            .readings
+            .as_ref()
+            .err()
+            .map_or_else(|| "stopped".into(), ToString::to_string);
     };
     let per_cpu = measured.median(|reading| reading.per_cpu_second);
     let per_cpu = per_cpu.map_or_else(|| "-".to_owned(), |rate| unit.show(rate));
@@ -102,8 +113,7 @@ fn goal(unit: Unit, Verdict { goal, reached, met }: Verdict) -> String {
     let (sign, shown) = match (unit, goal.of) {
         (Unit::PacketsPerSec, Of::RatioTo(name)) => (">=", format!("{} x {name}", goal.bound)),
         (_, Of::RatioTo(name)) => ("<=", format!("{} x {name}", goal.bound)),
-        (Unit::PacketsPerSec, _) => (">=", unit.show(goal.bound)),
-        (_, Of::Extra(name)) => ("<=", format!("{} {name}", show_extra(unit, name, goal.bound))),
+        (Unit::PacketsPerSec, Of::Value) => (">=", unit.show(goal.bound)),
         (_, Of::Value) => ("<=", unit.show(goal.bound)),
     };
     let word = match (reached, met) {
@@ -117,7 +127,8 @@ fn goal(unit: Unit, Verdict { goal, reached, met }: Verdict) -> String {
 /// A row as JSON, every reading included.
 pub(crate) fn json(outcome: &Outcome) -> Value {
     let contenders: Vec<_> = outcome.results.iter().map(|m| contender(outcome, m)).collect();
-    let goals: Vec<_> = outcome.verdicts().map(|verdict| goal_json(outcome.unit, verdict)).collect();
+    let goals: Vec<_> =
+        outcome.verdicts().map(|verdict| goal_json(outcome.unit, verdict)).collect();
     json!({
         "row": outcome.id, "title": outcome.title, "unit": outcome.unit.name(),
         "contenders": contenders, "goals": goals,
@@ -152,7 +163,6 @@ fn per_cpu(reading: &Reading) -> Option<f64> {
 fn goal_json(unit: Unit, Verdict { goal, reached, met }: Verdict) -> Value {
     let (of, against) = match goal.of {
         Of::Value => ("value".to_owned(), None),
-        Of::Extra(name) => (name.replace(' ', "_"), None),
         Of::RatioTo(name) => ("ratio".to_owned(), Some(name)),
     };
     let bound = if unit == Unit::PacketsPerSec { "at_least" } else { "at_most" };

@@ -80,8 +80,6 @@ pub(crate) struct Contender {
 pub(crate) enum Of {
     /// Our figure.
     Value,
-    /// A further figure of ours.
-    Extra(&'static str),
     /// Our figure over that of the contender of this name.
     RatioTo(&'static str),
 }

@@ -1,10 +1,12 @@
 //! All rows, in the order of the table.
 
+use slipring_port::Patience;
+
 use super::pipe::{self, Parties, Way};
 use super::row::Row;
 use super::veth::{self, Job, Path};
 use super::xsk::Yardstick;
-use super::{memory, null};
+use super::{child, footprint, latency, memory, null};
 
 /// Every row; with `full` those that repeat others at another size, too.
 pub(crate) fn all(full: bool) -> Vec<Row> {
@@ -25,5 +27,11 @@ pub(crate) fn all(full: bool) -> Vec<Row> {
             rows.extend(lens.iter().map(|&len| veth::row(path, job, len, &yardstick)));
         }
     }
+    rows.extend([latency::row(Patience::Spin), latency::row(Patience::Sleep)]);
+    rows.push(child::idle_bridge());
+    rows.extend([10_000, 1_000_000].map(child::pacing));
+    rows.extend([Path::Native, Path::Packet].map(veth::generator_row));
+    rows.push(footprint::row(Path::Native, "xdp"));
+    rows.push(footprint::row(Path::Packet, "packet"));
     rows
 }

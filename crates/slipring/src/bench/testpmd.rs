@@ -10,8 +10,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_port::{Nanos, now};
 use slipring_wire::FrameSpec;
 
-use super::measure::{FEEDER_CPU, PROGRAM_CPU, Tally, Why, process_cpu};
 use super::lab::{INPUT, Lab, OUTPUT, SOURCE, frame};
+use super::measure::{FEEDER_CPU, PROGRAM_CPU, Tally, Why, process_cpu};
 use super::row::Bout;
 use super::scratch::Scratch;
 use super::veth::Job;
@@ -171,12 +171,12 @@ impl Drop for Testpmd {
 fn command(setup: &Setup, files: &Scratch) -> Command {
     let cpu = setup.cpu;
     let mut command = Command::new("stdbuf");
-    command.args(["-o0", "dpdk-testpmd", "--no-huge", "-m", "192", "--no-pci", "--no-telemetry"]);
+    command.args(["-o0", "dpdk-testpmd", "--no-huge", "-m", "512", "--no-pci", "--no-telemetry"]);
     command.args(["--lcores", &format!("0@{cpu},1@{cpu}")]);
     for device in &setup.devices {
         command.args(["--vdev", device]);
     }
-    command.args(["--", "-i", "--nb-cores=1", "--total-num-mbufs=16384"]);
+    command.args(["--", "-i", "--nb-cores=1", "--total-num-mbufs=65536"]);
     command.arg(format!("--forward-mode={}", setup.mode.name()));
     command.arg(format!("--burst={}", setup.burst));
     command.arg(format!("--txpkts={}", setup.len));
@@ -214,15 +214,14 @@ pub(super) fn alone(setup: &Setup, start: &'static str) -> Result<Bout, Why> {
 pub(super) fn ring(burst: u32) -> Result<Bout, Why> {
     let devices = vec!["net_ring0".to_owned()];
     let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU };
-    alone(&setup, &"start tx_first 8")
+    alone(&setup, "start tx_first 8")
 }
 
 /// Frames appear from nowhere and vanish.
 pub(super) fn null(burst: u32) -> Result<Bout, Why> {
     let devices = vec!["net_null0,copy=0".to_owned(), "net_null1,copy=0".to_owned()];
     let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU };
-    let mut testpmd = Testpmd::start(&setup)?;
-    Ok(Box::new(move |time| Ok(testpmd.run(Mode::Io, time, "start")?.into())))
+    alone(&setup, "start")
 }
 
 /// One process sends to another through shared memory.
@@ -265,11 +264,7 @@ pub(super) fn af_packet(job: Job, len: usize) -> Result<Bout, Why> {
     })
 }
 
-fn over_veth(
-    job: Job,
-    len: usize,
-    device: impl Fn(usize, &str) -> String,
-) -> Result<Bout, Why> {
+fn over_veth(job: Job, len: usize, device: impl Fn(usize, &str) -> String) -> Result<Bout, Why> {
     let (mode, interfaces): (_, &[&str]) = match job {
         Job::Tx => (Mode::TxOnly, &[OUTPUT]),
         Job::Rx => (Mode::RxOnly, &[INPUT]),

@@ -12,11 +12,14 @@ use super::lab::{Held, INPUT, Lab, OUTPUT, SOURCE, drop_all, find, frame, receiv
 use super::measure::{PROGRAM_CPU, Reading, Tally, Why, pin, tally};
 use super::row::{Bout, Of, Role, Row, Unit};
 use super::xsk::{self, Yardstick};
-use super::{kernel, testpmd};
+use super::{child, kernel, testpmd};
 
 const BATCH: u32 = 256;
 /// TAP devices: one that receives or sends, one to forward to.
 const TAPS: [&str; 2] = ["srbencht0", "srbencht1"];
+
+/// The loop that does nothing but send.
+const BARE: &str = "bare loop";
 
 /// The way into an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,8 +106,11 @@ pub(crate) fn row(path: Path, job: Job, len: usize, yardstick: &Yardstick) -> Ro
     let row = match path {
         Path::Native => {
             let yardstick = yardstick.clone();
-            row.with(Role::Floor, xsk::NAME, move || xsk::bout(yardstick, job, len))
-                .with(Role::Peer, testpmd::AF_XDP, move || testpmd::af_xdp(job, len))
+            row.with(Role::Floor, xsk::NAME, move || xsk::bout(yardstick, job, len)).with(
+                Role::Peer,
+                testpmd::AF_XDP,
+                move || testpmd::af_xdp(job, len),
+            )
         }
         Path::Packet => {
             row.with(Role::Peer, testpmd::AF_PACKET, move || testpmd::af_packet(job, len))
@@ -121,7 +127,9 @@ pub(crate) fn row(path: Path, job: Job, len: usize, yardstick: &Yardstick) -> Ro
 fn held_to(row: Row, path: Path, job: Job) -> Row {
     let row = match (path, job) {
         (Path::Native, Job::Tx) => row.goal(Of::Value, 2.1e6),
-        (Path::Native, Job::Rx) => row.goal(Of::Value, 10e6).goal(Of::RatioTo(testpmd::AF_XDP), 2.0),
+        (Path::Native, Job::Rx) => {
+            row.goal(Of::Value, 10e6).goal(Of::RatioTo(testpmd::AF_XDP), 2.0)
+        }
         (Path::Native, Job::Forward) => {
             row.goal(Of::Value, 1.9e6).goal(Of::RatioTo(testpmd::AF_XDP), 1.15)
         }
@@ -130,6 +138,22 @@ fn held_to(row: Row, path: Path, job: Job) -> Row {
         _ => row,
     };
     if path == Path::Native { row.goal(Of::RatioTo(xsk::NAME), 0.95) } else { row }
+}
+
+/// The row that says whether `gen` is as fast as the bare loop, over veth links.
+pub(crate) fn generator_row(path: Path) -> Row {
+    let (id, title) = (format!("gen-{}", path.id()), format!("gen, {}, 60 B", path.title()));
+    Row::new(id, title, Unit::PacketsPerSec)
+        .with(Role::Ours, "slipring gen", move || {
+            let lab = Lab::new()?;
+            Ok(Box::new(move |time| lab.within(|| generate(path, time))))
+        })
+        .with(Role::Floor, BARE, move || ours(path, Job::Tx, 64))
+        .goal(Of::RatioTo(BARE), 0.9)
+}
+
+fn generate(path: Path, time: Duration) -> Result<Reading, Why> {
+    child::saturating(&path.port(OUTPUT), time)
 }
 
 /// Open ports, and what keeps their far ends silent.
