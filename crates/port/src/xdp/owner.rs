@@ -13,9 +13,15 @@ pub(super) fn of_program(ifindex: u32) -> Option<String> {
     }
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let pid = pids.find(|&pid: &u32| holds(pid, ifindex))?;
+    let pid = pids.find(|&pid: &u32| is_near(pid) && holds(pid, ifindex))?;
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(format!("{} ({pid})", name.trim_end()))
+}
+
+/// Whether a process is in this thread's network namespace: others number their interfaces alike.
+fn is_near(pid: u32) -> bool {
+    let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/net")).ok();
+    namespace("thread-self").is_some_and(|here| namespace(&pid.to_string()) == Some(here))
 }
 
 fn holds(pid: u32, ifindex: u32) -> bool {
