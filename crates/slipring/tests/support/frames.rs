@@ -82,7 +82,7 @@ impl Sender {
                 ..OpenOptions::default()
             };
             let region =
-                Region::create(Geometry { bufs: 1024, ..Geometry::default() }, HugePages::Never);
+                Region::create(Geometry { bufs: 4096, ..Geometry::default() }, HugePages::Never);
             packet::open("packet:e0", ifname, None, &region.unwrap(), &options).unwrap()
         });
         Self { port }
@@ -104,14 +104,25 @@ impl Sender {
     }
 }
 
-/// Hears our frames arrive.
+/// Hears frames arrive.
 pub(crate) struct Ear {
     listener: Listener,
+    wanted: fn(&[u8]) -> bool,
 }
 
 impl Ear {
+    /// One that hears our numbered frames.
     pub(crate) fn open(namespace: &Namespace, ifname: &'static str) -> Self {
-        Self { listener: namespace.run(move || Listener::open(ifname).unwrap()) }
+        Self::choosy(namespace, ifname, is_ours)
+    }
+
+    /// One that hears only frames that are wanted.
+    pub(crate) fn choosy(
+        namespace: &Namespace,
+        ifname: &'static str,
+        wanted: fn(&[u8]) -> bool,
+    ) -> Self {
+        Self { listener: namespace.run(move || Listener::open(ifname).unwrap()), wanted }
     }
 
     /// Listens until `heard` has `count` frames.
@@ -131,7 +142,7 @@ impl Ear {
     fn hear_some(&mut self, heard: &mut Vec<Vec<u8>>) -> bool {
         let before = heard.len();
         while let Some(frame) = self.listener.hear().unwrap() {
-            if !frame.outgoing && is_ours(frame.frame) {
+            if !frame.outgoing && (self.wanted)(frame.frame) {
                 heard.push(frame.frame.to_vec());
             }
         }
