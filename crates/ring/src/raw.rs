@@ -6,6 +6,8 @@ use std::sync::atomic::{Ordering, fence};
 use slipring_abi::{NetmapRing, NetmapSlot};
 
 use crate::app::AppRing;
+use crate::pipe::{PipeEnd, PipePair, SyncFault};
+use crate::region::{Geometry, HugePages, Region, RegionError};
 
 /// A ring as a C program sees it.
 #[derive(Debug, Clone, Copy)]
@@ -167,5 +169,63 @@ impl RawRing {
         // SAFETY: by the caller.
         unsafe { tx.publish(j) };
         count
+    }
+}
+
+/// A frame of 64 bytes.
+pub type Frame = [u64; 8];
+
+/// The two ends of a pipe, worked by raw loops. Safe to use: nobody else has the memory, and the
+/// safe halves of the rings stay unused.
+///
+/// # Errors
+/// [`RegionError`] when there is no memory.
+pub fn pipe(slots: u32) -> Result<(RawWriter, RawReader), RegionError> {
+    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 2 * slots + 2, buf_size: 2048 };
+    let PipePair { a, b } = PipePair::create(&Region::create(geometry, HugePages::Try)?, 0, slots)?;
+    Ok((RawWriter(a), RawReader(b)))
+}
+
+/// See [`pipe`].
+#[derive(Debug)]
+pub struct RawWriter(PipeEnd);
+
+impl RawWriter {
+    /// Fills up to `max` slots with what `next` returns, and sends them.
+    ///
+    /// # Errors
+    /// As [`PipeEnd::tx_sync`].
+    #[inline(always)]
+    pub fn step(&mut self, max: u32, mut next: impl FnMut() -> Frame) -> Result<u32, SyncFault> {
+        let write = |buf: *mut u8| {
+            // SAFETY: a buffer has 2048 bytes, aligned to 256.
+            unsafe { buf.cast::<Frame>().write(next()) };
+            size_of::<Frame>() as u16
+        };
+        // SAFETY: `self` is borrowed, and nothing else uses the ring.
+        let filled = unsafe { RawRing::of(&self.0.tx).fill(max, write) };
+        self.0.tx_sync()?;
+        Ok(filled)
+    }
+}
+
+/// See [`pipe`].
+#[derive(Debug)]
+pub struct RawReader(PipeEnd);
+
+impl RawReader {
+    /// Receives, and shows up to `max` frames to `look`.
+    ///
+    /// # Errors
+    /// As [`PipeEnd::rx_sync`].
+    #[inline(always)]
+    pub fn step(&mut self, max: u32, mut look: impl FnMut(Frame)) -> Result<u32, SyncFault> {
+        self.0.rx_sync()?;
+        let read = |buf: *const u8, _: u16| {
+            // SAFETY: a buffer has 2048 bytes, aligned to 256.
+            look(unsafe { buf.cast::<Frame>().read() });
+        };
+        // SAFETY: `self` is borrowed, and nothing else uses the ring.
+        Ok(unsafe { RawRing::of(&self.0.rx).drain(max, read) })
     }
 }

@@ -16,6 +16,7 @@ mod outcome;
 mod party;
 mod pipe;
 mod priority;
+mod raw;
 mod report;
 mod row;
 mod rows;

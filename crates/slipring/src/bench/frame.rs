@@ -18,9 +18,20 @@ pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     let (Some(frame), true) = (bytes.first_chunk::<N>(), bytes.len() == N) else { return false };
     let (words, rest) = frame.as_chunks::<8>();
     let sum = words.iter().fold(0u64, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
-    let n = words.len() as u64;
-    let wanted = n.wrapping_mul(sequence).wrapping_add(n * n.saturating_sub(1) / 2);
-    sum == wanted && *rest == sequence.to_ne_bytes()[..rest.len()]
+    sum == total(words.len(), sequence) && *rest == sequence.to_ne_bytes()[..rest.len()]
+}
+
+/// Whether the words are those of frame `sequence`.
+#[inline(always)]
+pub(super) fn sums_to(words: &[u64; 8], sequence: u64) -> bool {
+    words.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)) == total(words.len(), sequence)
+}
+
+/// The sum of a frame's words.
+#[inline(always)]
+fn total(words: usize, sequence: u64) -> u64 {
+    let n = words as u64;
+    n.wrapping_mul(sequence).wrapping_add(n * n.saturating_sub(1) / 2)
 }
 
 #[cfg(test)]

@@ -218,7 +218,7 @@ fn one_thread<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
     }))
 }
 
-fn two_threads<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
+pub(super) fn two_threads<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
     let PipePair { a, b } = pipe()?;
     let (mut writer, mut reader) = (Writer::new(a), Reader::new(b, way)?);
     Ok(Box::new(move |time| {

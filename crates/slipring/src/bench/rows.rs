@@ -6,7 +6,7 @@ use super::pipe::{self, Parties, Way};
 use super::row::Row;
 use super::veth::{self, Job, Path};
 use super::xsk::Yardstick;
-use super::{child, footprint, latency, memory, null};
+use super::{child, footprint, latency, memory, null, raw};
 
 /// Every row; with `full` those that repeat others at another size, too.
 pub(crate) fn all(full: bool) -> Vec<Row> {
@@ -19,6 +19,7 @@ pub(crate) fn all(full: bool) -> Vec<Row> {
             }
         }
     }
+    rows.extend([32, 256].map(raw::row));
     rows.push(null::row(256));
     let yardstick = Yardstick::default();
     let lens: &[usize] = if full { &[64, 1500] } else { &[64] };

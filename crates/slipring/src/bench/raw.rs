@@ -1,0 +1,84 @@
+//! What the checks of the safe ring API cost: the same pipe worked by raw pointers.
+
+use std::hint::spin_loop;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use slipring_ring::raw::{Frame, RawReader, RawWriter, pipe};
+
+use super::frame;
+use super::measure::{
+    FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin, tally, thread_cpu,
+};
+use super::pipe::{SLOTS, Way, two_threads};
+use super::row::{Bout, Of, Role, Row, Unit};
+
+const RAW: &str = "raw pointers";
+
+/// The row for one batch size.
+pub(crate) fn row(batch: u32) -> Row {
+    let title = format!("safe API beside raw, 2 threads, 64 B, batch {batch}");
+    Row::new(format!("raw-{batch}"), title, Unit::PacketsPerSec)
+        .with(Role::Ours, "slipring", move || two_threads::<64>(Way::Swap, batch))
+        .with(Role::Floor, RAW, move || bout(batch))
+        .goal(Of::RatioTo(RAW), 0.97)
+}
+
+fn bout(batch: u32) -> Result<Bout, Why> {
+    let (mut writer, mut reader) = pipe(SLOTS)?;
+    let (mut written, mut read) = (0, 0);
+    Ok(Box::new(move |time| {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let writing = scope.spawn(|| write(&mut writer, batch, &mut written, &stop));
+            let tally = on_cpu(PROGRAM_CPU, || check(&mut reader, batch, &mut read, time));
+            stop.store(true, Ordering::Relaxed);
+            let cpu = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let tally = tally?;
+            Ok(Reading::from(Tally { cpu: tally.cpu + cpu, ..tally }))
+        })
+    }))
+}
+
+#[inline(never)]
+fn write(
+    writer: &mut RawWriter,
+    batch: u32,
+    next: &mut u64,
+    stop: &AtomicBool,
+) -> Result<u64, Why> {
+    pin(FEEDER_CPU);
+    let cpu = thread_cpu();
+    while !stop.load(Ordering::Relaxed) {
+        let mut sequence = *next;
+        let filled = writer.step(batch, || {
+            let frame: Frame = std::array::from_fn(|i| sequence.wrapping_add(i as u64));
+            sequence += 1;
+            frame
+        })?;
+        *next = sequence;
+        if filled == 0 {
+            spin_loop();
+        }
+    }
+    Ok(thread_cpu() - cpu)
+}
+
+#[inline(never)]
+fn check(reader: &mut RawReader, batch: u32, next: &mut u64, time: Duration) -> Result<Tally, Why> {
+    tally(time, || {
+        let (mut sequence, mut right) = (*next, true);
+        let count = reader.step(batch, |frame| {
+            right &= frame::sums_to(&frame, sequence);
+            sequence += 1;
+        })?;
+        *next = sequence;
+        match (right, count) {
+            (false, _) => return Err(Why::Failed("a frame is lost, doubled or damaged".into())),
+            (true, 0) => spin_loop(),
+            _ => {}
+        }
+        Ok(u64::from(count))
+    })
+}
