@@ -165,7 +165,7 @@ fn settle(
         detached => detached?,
     };
     let features = switch_off(iface, opened.hook.place);
-    Ok(Device { detached, promisc, features, _hook: opened.hook.clone() })
+    Ok(Device { detached, promisc, features, hook: opened.hook.clone() })
 }
 
 /// Offloads of real devices that would hide what was on the wire. Software devices take
@@ -256,7 +256,8 @@ impl Maker<'_> {
             enabled: number < iface.tx_queues,
         };
         let parts = queue::Parts { tx, rx, reserve, finisher, limits, device: self.device.clone() };
-        Ok(Box::new(XdpQueue::start(name, socket, parts, options.busy_poll_us > 0)))
+        let busy_poll = options.busy_poll_us > 0;
+        Ok(Box::new(XdpQueue::start(name, number, socket, parts, busy_poll)?))
     }
 }
 

@@ -12,7 +12,7 @@ use super::socket::{Socket, fault};
 use super::sys;
 use super::tx::{TxLimits, TxSide};
 use crate::bpf::host::HostDetached;
-use crate::error::{RunCause, RunError};
+use crate::error::{OpenCause, RunCause, RunError};
 use crate::iface::{FeatureGuard, Promisc};
 use crate::queue::{Interest, Queue, Rings, TxWait, WaitFds};
 use crate::stats::{Counters, DropCause};
@@ -26,7 +26,7 @@ pub(super) struct Device {
     pub(super) detached: Option<HostDetached>,
     pub(super) promisc: Option<Promisc>,
     pub(super) features: FeatureGuard,
-    pub(super) _hook: Arc<Hook>,
+    pub(super) hook: Arc<Hook>,
 }
 
 /// What a queue is made of, besides its socket.
@@ -55,16 +55,23 @@ pub(super) struct XdpQueue {
     busy_poll: bool,
     chains: bool,
     counters: Arc<Counters>,
-    _device: Arc<Device>,
+    device: Arc<Device>,
 }
 
 impl XdpQueue {
-    /// Gives the rx buffers to the kernel: frames arrive from here on.
-    pub(super) fn start(name: &str, mut socket: Socket, parts: Parts, busy_poll: bool) -> Self {
+    /// Gives the rx buffers to the kernel, and only then has it lead the frames of device queue
+    /// `number` here, so that none comes too early.
+    pub(super) fn start(
+        name: &str,
+        number: u32,
+        mut socket: Socket,
+        parts: Parts,
+        busy_poll: bool,
+    ) -> Result<Self, OpenCause> {
         let Parts { tx, rx, reserve, finisher, limits, device } = parts;
         let counters = Arc::<Counters>::default();
         let rx_side = RxSide::start(rx.kern, &mut socket.rx, reserve, finisher, counters.clone());
-        Self {
+        let queue = Self {
             tx_side: TxSide::new(tx.kern, limits, counters.clone()),
             rx_side,
             socket,
@@ -76,8 +83,11 @@ impl XdpQueue {
             busy_poll,
             chains: limits.chains,
             counters,
-            _device: device,
-        }
+            device,
+        };
+        let led = queue.device.hook.lead(number, queue.socket.fd());
+        led.map_err(|source| OpenCause::System { what: "lead frames to the socket", source })?;
+        Ok(queue)
     }
 
     #[inline(always)]

@@ -116,7 +116,7 @@ impl Attempt<'_> {
                 self.hook(mode)?
             }
         };
-        match self.bind_all(mode, &hook) {
+        match self.bind_all(mode) {
             Ok(sockets) => Ok(Opened { sockets, hook, mode }),
             Err(Failure::Refused(error, _)) => Err(Failure::Refused(error, Some(hook))),
             Err(fatal) => Err(fatal),
@@ -150,13 +150,10 @@ impl Attempt<'_> {
     }
 
     /// The first socket registers the region, the others share that.
-    fn bind_all(&self, mode: SocketMode, hook: &Hook) -> Result<Vec<Socket>, Failure> {
+    fn bind_all(&self, mode: SocketMode) -> Result<Vec<Socket>, Failure> {
         let mut sockets: Vec<Socket> = Vec::with_capacity(self.queues.len());
         for &queue in self.queues {
             let socket = self.bind(mode, queue, sockets.first())?;
-            if let Err(error) = hook.lead(queue, socket.fd()) {
-                return Err(self.failure(error, queue));
-            }
             sockets.push(socket);
         }
         Ok(sockets)
