@@ -33,11 +33,7 @@ test: ## run every test; the last line counts passed, failed and skipped
 bench: ## measure beside the floors and the peers; docs/benchmarks.md says how to read it
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory release
-	@mkdir -p $(TARGET)/bench
-	@for source in bench/*.c; do \
-		cc -O2 -o "$(TARGET)/bench/$$(basename "$$source" .c)" "$$source" || exit 1; \
-	done
-	@SLIPRING_BENCH_DIR=$(TARGET)/bench $(BINARY) bench $(ARGS)
+	@$(BINARY) bench $(ARGS)
 
 bench-gate: ## count the instructions of the hot loops, which no busy machine blurs
 	@scripts/setup.sh gate
