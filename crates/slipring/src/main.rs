@@ -18,15 +18,8 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 7] = [
-    generate::VERB,
-    bridge::VERB,
-    doctor::VERB,
-    ports::VERB,
-    demo::VERB,
-    trace::VERB,
-    bench::VERB,
-];
+static VERBS: [Verb; 7] =
+    [generate::VERB, bridge::VERB, doctor::VERB, ports::VERB, demo::VERB, trace::VERB, bench::VERB];
 
 static PROGRAM: Program = Program {
     name: "slipring",
