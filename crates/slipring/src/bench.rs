@@ -70,7 +70,7 @@ fn command() -> Command {
             Arg::new("full")
                 .long("full")
                 .action(ArgAction::SetTrue)
-                .help("Also rows that repeat others with longer frames"),
+                .help("Also rows that repeat others with longer frames or batches"),
             Arg::new("gate")
                 .long("gate")
                 .action(ArgAction::SetTrue)

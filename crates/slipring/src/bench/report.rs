@@ -42,7 +42,7 @@ impl Head {
         format!(
             "# {command}\n# slipring {}, {cpu}, {cpus} CPUs, Linux {kernel}, load {load}\n\
              # median of {} runs of {:?}, contenders in turn; {priority}; feeder on CPU 0, program on CPU 1\n\
-             {:<44} {:<6} {:<22} {:>12} {:>12} {:>25} {:>7}\n",
+             {:<48} {:<6} {:<22} {:>12} {:>12} {:>25} {:>7}\n",
             env!("CARGO_PKG_VERSION"),
             effort.runs,
             effort.time,
@@ -71,12 +71,12 @@ pub(crate) fn text(outcome: &Outcome) -> String {
     let mut text = String::new();
     for (i, measured) in outcome.results.iter().enumerate() {
         let title = if i == 0 { outcome.title.as_str() } else { "" };
-        text += &format!("{title:<44} {:<6} {:<22} ", measured.role.name(), measured.name);
+        text += &format!("{title:<48} {:<6} {:<22} ", measured.role.name(), measured.name);
         text += &figures(outcome, measured, i == 0);
         text.push('\n');
     }
     for verdict in outcome.verdicts() {
-        text += &format!("{:<44} {}\n", "", goal(outcome.unit, verdict));
+        text += &format!("{:<48} {}\n", "", goal(outcome.unit, verdict));
     }
     text
 }

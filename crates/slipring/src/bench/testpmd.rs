@@ -59,7 +59,14 @@ pub(super) struct Setup {
     pub(super) len: usize,
     /// The CPU that moves frames.
     pub(super) cpu: usize,
+    /// Buffers: as few as suffice, since more of them miss the caches.
+    pub(super) bufs: u32,
 }
+
+/// Enough for rings in memory.
+const FEW_BUFS: u32 = 16_384;
+/// With less than this, net_af_xdp between two ports comes to a stop.
+const MANY_BUFS: u32 = 65_536;
 
 /// A running testpmd that waits for commands.
 pub(super) struct Testpmd {
@@ -176,7 +183,9 @@ fn command(setup: &Setup, files: &Scratch) -> Command {
     for device in &setup.devices {
         command.args(["--vdev", device]);
     }
-    command.args(["--", "-i", "--nb-cores=1", "--total-num-mbufs=65536"]);
+    // Bursts of 256 do not fit the cache of buffers that it has by default.
+    command.args(["--", "-i", "--nb-cores=1", "--mbcache=512"]);
+    command.arg(format!("--total-num-mbufs={}", setup.bufs));
     command.arg(format!("--forward-mode={}", setup.mode.name()));
     command.arg(format!("--burst={}", setup.burst));
     command.arg(format!("--txpkts={}", setup.len));
@@ -213,14 +222,14 @@ pub(super) fn alone(setup: &Setup, start: &'static str) -> Result<Bout, Why> {
 /// Frames go round through a ring within one thread.
 pub(super) fn ring(burst: u32) -> Result<Bout, Why> {
     let devices = vec!["net_ring0".to_owned()];
-    let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU };
+    let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU, bufs: FEW_BUFS };
     alone(&setup, "start tx_first 8")
 }
 
 /// Frames appear from nowhere and vanish.
 pub(super) fn null(burst: u32) -> Result<Bout, Why> {
     let devices = vec!["net_null0,copy=0".to_owned(), "net_null1,copy=0".to_owned()];
-    let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU };
+    let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU, bufs: FEW_BUFS };
     alone(&setup, "start")
 }
 
@@ -232,7 +241,8 @@ pub(super) fn memif(len: usize, burst: u32) -> Result<Bout, Why> {
         let socket = socket.display();
         vec![format!("net_memif0,role={role},id=0,socket={socket},socket-abstract=no")]
     };
-    let setup = |role, mode, cpu| Setup { devices: device(role), mode, burst, len, cpu };
+    let setup =
+        |role, mode, cpu| Setup { devices: device(role), mode, burst, len, cpu, bufs: FEW_BUFS };
     let mut reader = Testpmd::start(&setup("server", Mode::RxOnly, PROGRAM_CPU))?;
     let mut writer = Testpmd::start(&setup("client", Mode::TxOnly, FEEDER_CPU))?;
     Ok(Box::new(move |time| {
@@ -272,7 +282,8 @@ fn over_veth(job: Job, len: usize, device: impl Fn(usize, &str) -> String) -> Re
     };
     let frame = frame(&FrameSpec::default(), len)?;
     let devices = interfaces.iter().enumerate().map(|(i, name)| device(i, name)).collect();
-    let setup = Setup { devices, mode, burst: 64, len: frame.len(), cpu: PROGRAM_CPU };
+    let setup =
+        Setup { devices, mode, burst: 64, len: frame.len(), cpu: PROGRAM_CPU, bufs: MANY_BUFS };
     let mut testpmd = Lab::new()?.hold(|| Testpmd::start(&setup))?;
     Ok(Box::new(move |time| {
         let (testpmd, lab) = testpmd.parts();
