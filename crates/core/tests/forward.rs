@@ -66,8 +66,11 @@ fn ip(words: &[&str]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// `cargo test` builds examples beside the directory of test programs.
+/// `cargo test` builds examples beside the directory of test programs, unless told to build one
+/// test alone.
 fn built_example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
-    test.parent().unwrap().with_file_name("examples").join("forward")
+    let example = test.parent().unwrap().with_file_name("examples").join("forward");
+    assert!(example.exists(), "build it: cargo build -p slipring-core --example forward");
+    example
 }
