@@ -40,7 +40,7 @@ impl Lane {
         Self { left, right, burst, pass, wants }
     }
 
-    /// Forwards until `stop` is set; `wake` becomes readable then.
+    /// Forwards until `stop` is set, when `wake` becomes readable, or a capture was read through.
     pub(crate) fn run(
         &mut self,
         patience: Patience,
@@ -52,7 +52,7 @@ impl Lane {
         let mut waiter = Waiter::new(queues, patience).map_err(failed)?;
         waiter.also(wake).map_err(failed)?;
         let mut next_stats = 0;
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && !self.ended() {
             self.make_wishes();
             waiter.wait(self, Some(Duration::from_millis(500)))?;
             while self.step()? > 0 && !stop.load(Ordering::Relaxed) {}
@@ -76,6 +76,12 @@ impl Lane {
         let there = cross(&mut self.left, &mut self.right, self.burst, self.pass)?;
         let back = cross(&mut self.right, &mut self.left, self.burst, self.pass)?;
         Ok(there + back)
+    }
+
+    /// Whether a queue will have no more frames, and those that it had are on their way.
+    fn ended(&mut self) -> bool {
+        let mut queues = self.left.iter_mut().chain(&mut self.right);
+        queues.any(|queue| queue.ended() && queue.rings().rx.avail() == 0)
     }
 
     fn make_wishes(&mut self) {

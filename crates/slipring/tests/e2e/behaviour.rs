@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use rustix::process::Signal;
+use slipring_port::capture::{FileReader, FileWriter};
 
 use crate::support::bridge::{Bridge, Report};
 use crate::support::eventually;
@@ -23,7 +24,7 @@ fn host_and_peer() -> Option<(Namespace, Namespace)> {
 }
 
 fn pings(from: &Namespace, to: &str) -> (bool, String) {
-    from.attempt("ping", &format!("-n -c 3 -i 0.01 -W 10 {to}"))
+    from.attempt("ping", &format!("-n -c 3 -i 0.01 -w 20 {to}"))
 }
 
 #[test]
@@ -139,6 +140,53 @@ fn a_capture_has_every_frame_as_often_as_it_passed_a_port() {
         let text = lab.mid.command("tcpdump", &format!("-n -q -t -r {}", path.display()));
         let lines = text.lines().filter(|line| line.contains("0x88b5") || line.contains("88b5"));
         assert_eq!(lines.count(), 600, "{text}");
+    }
+}
+
+#[test]
+fn a_capture_that_is_read_through_ends_the_bridge() {
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (first, second) = (path("first.pcapng"), path("second.pcap"));
+    let frames: Vec<_> = (0..700).map(frame).collect();
+    let mut writer = FileWriter::create(&first, &["test"]).unwrap();
+    frames.iter().for_each(|frame| writer.packet(0, 1, frame, None).unwrap());
+    drop(writer);
+    let mut ear = Ear::open(&lab.right, "e0");
+    for to in [format!("pcap:{second}"), "xdp:ra".to_owned()] {
+        let words = format!("bridge --json -i pcap:{first} -i {to}");
+        let ended = Program::start(&lab.mid, SLIPRING, &words).finish().well();
+        let report = Report::last(&ended);
+        assert_eq!((report.rx(0), report.tx(1)), (700, 700), "{report:?}");
+        report.lossless();
+    }
+    let mut heard = Vec::new();
+    ear.hear(&mut heard, frames.len());
+    assert_same("sent to the wire", &heard, &frames);
+    assert_same("written to a file", &read_all(&second), &frames);
+}
+
+fn read_all(path: &str) -> Vec<Vec<u8>> {
+    let mut reader = FileReader::open(path).unwrap();
+    let mut frames = Vec::new();
+    while let Some(packet) = reader.next().unwrap() {
+        frames.push(packet.data.to_vec());
+    }
+    frames
+}
+
+#[test]
+fn ports_of_different_kinds_exchange_frames_whole_and_in_order() {
+    for [left, right] in [["xdp", "packet"], ["packet", "netmap"], ["xdp", "xdp"]] {
+        let Some(lab) = Lab::quiet(Way::Native) else { return };
+        // A region of larger buffers too.
+        let words = format!("-i {left}:la -i {right}:ra --buf-size 4096");
+        let bridge = Bridge::start(&lab.mid, &words);
+        let sent: Vec<_> = (0..512).map(frame).collect();
+        assert_same(&words, &cross(&lab.left, &lab.right, &sent), &sent);
+        assert_same(&words, &cross(&lab.right, &lab.left, &sent), &sent);
+        bridge.stop().balanced().lossless();
     }
 }
 

@@ -25,7 +25,7 @@ fn assert_clean(lab: &Lab, what: &str) {
         assert!(!links.contains(trace), "{what} leaves {trace}:\n{links}");
     }
     for (from, to) in [(&lab.left, "10.9.0.9"), (&lab.mid, LEFT)] {
-        let (well, output) = from.attempt("ping", &format!("-n -c 1 -W 10 {to}"));
+        let (well, output) = from.attempt("ping", &format!("-n -c 1 -w 20 {to}"));
         assert!(well, "{what}, then ping {to}: {output}");
     }
 }

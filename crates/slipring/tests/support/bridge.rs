@@ -1,6 +1,7 @@
 //! `slipring bridge` at work, read through its JSON lines.
 
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -8,9 +9,10 @@ use serde_json::Value;
 use super::namespace::Namespace;
 use super::program::{Ended, Program, SLIPRING};
 
-/// A bridge that has opened its ports.
+/// A bridge that has opened its ports. In a panic it shows its counters before it goes.
 pub(crate) struct Bridge {
-    program: Program,
+    /// There until it is ended.
+    program: Option<Program>,
 }
 
 /// The counters of a report.
@@ -24,22 +26,22 @@ impl Bridge {
         command.args(["bridge", "--json=lines", "-T", "0"]).args(words.split_ascii_whitespace());
         let program = Program::launch(namespace, command);
         program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
-        Self { program }
+        Self { program: Some(program) }
     }
 
     /// The report that was made at the start: it has the modes.
     pub(crate) fn start_report(&self) -> Report {
-        Report::of(self.program.so_far().stdout.lines().next().unwrap())
+        Report::of(self.program().so_far().stdout.lines().next().unwrap())
     }
 
     /// The counters now.
     pub(crate) fn now(&self) -> Report {
-        Report::now(&self.program)
+        Report::now(self.program())
     }
 
     /// The program itself.
     pub(crate) fn program(&self) -> &Program {
-        &self.program
+        self.program.as_ref().unwrap()
     }
 
     /// Ends it as a person would; its last report.
@@ -48,13 +50,29 @@ impl Bridge {
     }
 
     /// Ends it by `signal`.
-    pub(crate) fn end(self, signal: Signal) -> Ended {
-        self.program.stop(signal)
+    pub(crate) fn end(mut self, signal: Signal) -> Ended {
+        self.program.take().unwrap().stop(signal)
     }
 
     /// Waits for its end.
-    pub(crate) fn finish(self) -> Ended {
-        self.program.finish()
+    pub(crate) fn finish(mut self) -> Ended {
+        self.program.take().unwrap().finish()
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        let Some(program) = self.program.as_ref().filter(|_| std::thread::panicking()) else {
+            return;
+        };
+        program.signal(Signal::USR1);
+        let before = program.so_far().stdout.len();
+        for _ in 0..100 {
+            if program.so_far().stdout.len() > before {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

@@ -100,9 +100,9 @@ impl Program {
         self.child.id()
     }
 
-    /// Sends a signal.
+    /// Sends a signal, to nobody if it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 
     /// Sends a signal and waits for the end.
