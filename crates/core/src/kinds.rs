@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use slipring_abi::name::{Kind, PortName, Rings};
+use slipring_abi::name::{Flags, Kind, PortName, Rings};
 use slipring_port::iface::Iface;
 use slipring_port::{
     Needs, OpenCause, OpenError, OpenOptions, Port, XdpMode, host, null, packet, pcap, pipe, tap,
@@ -11,6 +11,11 @@ use slipring_port::{
 use slipring_ring::Region;
 
 use crate::Host;
+
+/// Slots that a ring may have: what AF_XDP's rings and the longest chain of slots take.
+const SLOTS: std::ops::RangeInclusive<u32> = 64..=65_536;
+/// Most ring pairs of a port whose number is ours to choose; the kernel's limit for TAP devices.
+const MAX_PAIRS: u32 = 256;
 
 /// A name, the region its port goes to, and the options: what every kind is told.
 struct Wanted<'w> {
@@ -74,10 +79,40 @@ impl<'w> Wanted<'w> {
         if host_rings && !matches!(name.kind, Kind::Netmap | Kind::Xdp | Kind::Packet) {
             return Err(wanted.refused("only netmap:, xdp: and packet: have host rings"));
         }
+        wanted.refuse_what_is_not_there()?;
         if matches!(name.rings, Rings::OneHost(1..)) {
             return Err(wanted.refused("an interface has one pair of host rings"));
         }
         Ok(wanted)
+    }
+
+    /// Nothing that a name asks for is ignored in silence.
+    fn refuse_what_is_not_there(&self) -> Result<(), OpenError> {
+        let Self { name, options, .. } = self;
+        if name.flags.is_monitor() || name.flags.contains(Flags::ZCOPY_MON) {
+            return Err(self.unsupported("a monitor", "monitors are not part of this version"));
+        }
+        if name.memory.is_some() || name.offsets.is_some() {
+            let needs =
+                "regions by number, external memory and offsets are not part of this version";
+            return Err(self.unsupported("this option behind @", needs));
+        }
+        if !SLOTS.contains(&options.slots) {
+            let (least, most) = SLOTS.into_inner();
+            let reason = format!("a ring has {least} to {most} slots, not {}", options.slots);
+            return Err(OpenError::new(&self.shown, OpenCause::Setting { reason }));
+        }
+        let fixed = name.pipe.is_none() && !matches!(name.kind, Kind::Tap | Kind::Null);
+        if self.pairs() > MAX_PAIRS || self.pairs() > 1 && fixed {
+            let reason = if fixed {
+                "an interface has as many rings as its driver gives it (ethtool -L changes that)"
+                    .to_owned()
+            } else {
+                format!("a port has at most {MAX_PAIRS} ring pairs, not {}", self.pairs())
+            };
+            return Err(OpenError::new(&self.shown, OpenCause::Setting { reason }));
+        }
+        Ok(())
     }
 
     fn wants_nic(&self) -> bool {
@@ -198,5 +233,29 @@ impl<'w> Wanted<'w> {
 
     fn unsupported(&self, what: &str, needs: &'static str) -> OpenError {
         OpenError::new(&self.shown, OpenCause::Unsupported { what: what.to_owned(), needs })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_port::Class;
+
+    use super::*;
+
+    #[test]
+    fn what_a_name_asks_for_and_does_not_get_is_refused_by_name() {
+        for (name, class, words) in [
+            ("null:@conf:slots=1", Class::Usage, "a ring has 64 to 65536 slots, not 1"),
+            ("null:@conf:slots=4294967295", Class::Usage, "a ring has 64 to 65536 slots"),
+            ("tap:x@conf:rings=4096", Class::Usage, "at most 256 ring pairs, not 4096"),
+            ("netmap:lo@conf:rings=64", Class::Usage, "as many rings as its driver gives it"),
+            ("netmap:lo/t", Class::Machine, "monitors are not part of this version"),
+            ("netmap:lo@7", Class::Machine, "not part of this version"),
+            ("vale0:a", Class::Machine, "switches are not part of this version"),
+        ] {
+            let error = crate::open(name).unwrap_err();
+            assert_eq!(error.class(), class, "{error}");
+            assert!(error.to_string().contains(words), "{error}");
+        }
     }
 }

@@ -96,6 +96,10 @@ impl Host {
         names: &[PortName],
         options: &OpenOptions,
     ) -> Result<Vec<Port>, OpenError> {
+        if names.iter().any(|name| name.kind.names_interface()) {
+            // What a killed program left; not being allowed to is no reason to stop here.
+            let _ = slipring_port::host::remove_stale();
+        }
         let mut needs = Needs { ring_bytes: 0, bufs: options.extra_bufs };
         for name in names {
             needs += kinds::needs(self, name, &with_conf(name, options))? * (1 + options.layers);

@@ -93,7 +93,6 @@ impl HiddenPair {
 
     fn try_create(iface: &Iface) -> io::Result<Self> {
         let netlink = Netlink::open()?;
-        remove_stale(&netlink)?;
         let stem = format!("sr{}h{}", std::process::id(), iface.index);
         let (kernel, user) = (format!("{stem}k"), format!("{stem}u"));
         netlink.add_veth(&kernel, &user, None)?;
@@ -117,8 +116,12 @@ impl Drop for HiddenPair {
     }
 }
 
-/// Removes pairs whose process was killed.
-fn remove_stale(netlink: &Netlink) -> io::Result<()> {
+/// Removes hidden pairs whose process was killed, in this network namespace.
+///
+/// # Errors
+/// The kernel's, mostly for want of CAP_NET_ADMIN.
+pub fn remove_stale() -> io::Result<()> {
+    let netlink = Netlink::open()?;
     for link in netlink.links()? {
         if link.kind == "veth" && owner(&link.name).is_some_and(is_dead) {
             netlink.delete(link.index)?;

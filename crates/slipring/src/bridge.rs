@@ -129,10 +129,10 @@ impl Plan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
-        let ports = self.opening.open(&self.ports)?;
+        let mut ports = self.opening.open(&self.ports)?;
         let mut meter = Meter::new(&ports);
         session.reporter.start(None, "monotonic", &meter.reports())?;
-        self.announce(session, &ports)?;
+        self.announce(session, &mut ports)?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(self.tasks(ports))?;
         let watched = workers.watch(&signals, self.period, deadline, |interim| {
@@ -153,12 +153,11 @@ impl Plan {
     }
 
     /// netmap's bridge says on start whether it can exchange buffers.
-    fn announce(&self, session: &mut Session<'_>, ports: &[Port]) -> Result<(), Failure> {
+    fn announce(&self, session: &mut Session<'_>, ports: &mut [Port]) -> Result<(), Failure> {
         if session.reporter.format() != Format::Text {
             return Ok(());
         }
-        // Ports that are opened together lie in one region.
-        let swap = !self.copy && !ports.is_empty();
+        let swap = !self.copy && in_one_region(ports);
         session
             .reporter
             .say(format_args!("zerocopy {}supported", if swap { "" } else { "NOT " }))?;
@@ -182,6 +181,13 @@ impl Plan {
             .map(|[left, right]| task(Lane::new(left, right, burst, pass), patience))
             .collect()
     }
+}
+
+/// Whether buffers can be exchanged between the ports.
+fn in_one_region(ports: &mut [Port]) -> bool {
+    let mut rings = ports.iter_mut().flat_map(|port| &mut port.queues).map(|queue| queue.rings());
+    let first = rings.next();
+    first.is_some_and(|first| rings.all(|other| first.rx.same_region(other.tx)))
 }
 
 fn task(mut lane: Lane, patience: Patience) -> Task {

@@ -43,6 +43,9 @@ pub(super) enum Until {
 const IDLE: Nanos = 1_000_000_000;
 /// How long frames may be under way after the last was sent.
 const UNDER_WAY: Nanos = 300_000_000;
+/// How long frames are taken after the last was sent, though others keep coming: those of other
+/// senders, which never end.
+const TRAILING: Nanos = 2_000_000_000;
 /// Batches taken after the end, at most.
 const LAST_BATCHES: u32 = 4;
 /// How long a receiver sleeps at most.
@@ -222,7 +225,8 @@ impl Receiver {
         let mut waiter = waiter_for(&self.queues.all(), self.patience, stop)?;
         let mut silent_since = now();
         let mut next_stats = now() + IDLE;
-        while self.goes_on(stop) {
+        let mut senders_ended = None;
+        while self.goes_on(stop) && !self.until.has_trailed(&mut senders_ended) {
             if self.step()? > 0 {
                 silent_since = now();
             } else if self.queues.ended() || self.until.is_over(silent_since, &self.progress) {
@@ -270,6 +274,17 @@ impl Until {
     /// Whether to end when told to stop. One that hears others waits for them: they stop too.
     fn obeys(&self) -> bool {
         !matches!(self, Self::Heard(_))
+    }
+
+    /// Whether the senders ended so long ago that what comes now is not theirs. `since` keeps when
+    /// that was first seen.
+    fn has_trailed(&self, since: &mut Option<Nanos>) -> bool {
+        let Self::Heard(senders) = self else { return false };
+        if !senders.iter().all(|sender| sender.is_done()) {
+            return false;
+        }
+        let time = now();
+        time - *since.get_or_insert(time) >= TRAILING
     }
 
     /// Whether the end has come, when nothing has been received since `silent_since`.

@@ -157,3 +157,9 @@ fn stamps_in_a_capture_are_the_schedule_s() {
         .collect();
     assert_eq!(times, [0, 1_000_000, 2_000_000, 3_000_000, 4_000_000]);
 }
+
+#[test]
+fn a_sink_ends_after_its_senders_though_strangers_keep_sending() {
+    let run = slipring("gen -i null: --sink null: -f tx -n 1000 --json").ended(0);
+    assert!(number(&run.document(), "foreign") > 0, "a null port never stops");
+}
