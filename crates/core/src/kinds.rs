@@ -240,8 +240,6 @@ impl<'w> Wanted<'w> {
 mod tests {
     use slipring_port::Class;
 
-    use super::*;
-
     #[test]
     fn what_a_name_asks_for_and_does_not_get_is_refused_by_name() {
         for (name, class, words) in [

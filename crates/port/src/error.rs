@@ -119,7 +119,7 @@ impl OpenError {
             OpenCause::Mtu { ifname, limit, .. } => format!("lower it: ip link set {ifname} mtu {limit}"),
             OpenCause::Busy { .. } => "stop the program that holds it, or take another queue; `slipring ports` shows owners".into(),
             OpenCause::ModeRefused { .. } => "leave the mode out to take the best one there is".into(),
-            OpenCause::DefaultRoute { .. } => "add --take-over if you mean it, or --shared to leave the host its traffic".into(),
+            OpenCause::DefaultRoute { .. } => "add --take-over if you mean it; `packet:` with --shared leaves the host its traffic".into(),
             OpenCause::Region(_) => "ask for fewer slots (@conf:slots=N) or fewer queues".into(),
             OpenCause::LockedMemory { .. } => "raise the limit (ulimit -l unlimited) or add cap_ipc_lock".into(),
             OpenCause::PipeTaken { .. } => "open the other end, or choose another pipe name".into(),

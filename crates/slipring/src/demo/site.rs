@@ -180,5 +180,5 @@ fn open(kind: Kind) -> Result<Vec<Port>, Failure> {
     for name in &names {
         parsed.push(slipring_core::parse(name)?);
     }
-    Ok(Host::global().open_all(&parsed, &OpenOptions::default())?)
+    Ok(Host::global().open_all(&parsed, &OpenOptions { slots: 4096, ..OpenOptions::default() })?)
 }

@@ -59,7 +59,7 @@ fn interface(row: &Row, privileges: &Privileges) -> Vec<Finding> {
                 "default route",
                 format!("leads out of {}: taking it cuts this machine off", row.interface),
             )
-            .mend("add --take-over if you mean it, or --shared to leave the host its traffic"),
+            .mend("add --take-over if you mean it; `packet:` with --shared leaves the host its traffic"),
         );
     }
     findings
