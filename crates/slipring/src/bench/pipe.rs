@@ -219,10 +219,12 @@ fn one_thread<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
     }))
 }
 
+/// Each turn has a pipe of its own: where its pages lie in the caches is a matter of luck, worth a
+/// tenth of the rate, and the median should be over that too.
 pub(super) fn two_threads<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
-    let PipePair { a, b } = pipe()?;
-    let (mut writer, mut reader) = (Writer::new(a), Reader::new(b, way)?);
     Ok(Box::new(move |time| {
+        let PipePair { a, b } = pipe()?;
+        let (mut writer, mut reader) = (Writer::new(a), Reader::new(b, way)?);
         beside_writer::<N>(&mut writer, batch, || {
             on_cpu(PROGRAM_CPU, || reader.run::<N>(batch, time))
         })

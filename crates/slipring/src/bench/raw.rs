@@ -26,9 +26,9 @@ pub(crate) fn row(batch: u32) -> Row {
 }
 
 fn bout(batch: u32) -> Result<Bout, Why> {
-    let (mut writer, mut reader) = pipe(SLOTS)?;
-    let (mut written, mut read) = (0, 0);
     Ok(Box::new(move |time| {
+        let (mut writer, mut reader) = pipe(SLOTS)?;
+        let (mut written, mut read) = (0, 0);
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             let writing = scope.spawn(|| write(&mut writer, batch, &mut written, &stop));
