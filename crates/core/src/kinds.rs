@@ -162,7 +162,7 @@ impl<'w> Wanted<'w> {
         let ifname = name.name.as_str();
         match &name.kind {
             Kind::Netmap => self.open_best(region),
-            Kind::Xdp => xdp::open(shown, ifname, self.queue(), region, options),
+            Kind::Xdp => xdp::open(shown, ifname, self.queue(), region, &self.way_in()?),
             Kind::Packet => packet::open(shown, ifname, self.queue(), region, options),
             Kind::Tap => tap::open(shown, ifname, self.pairs(), region, options),
             Kind::Pcap => pcap::open(shown, ifname, region, options),
@@ -171,16 +171,27 @@ impl<'w> Wanted<'w> {
         }
     }
 
-    /// `netmap:IF`: AF_XDP in the driver, else in the stack, else AF_PACKET. Beside host rings
-    /// not in the stack, where frames for the host would be caught again.
+    /// The options for AF_XDP: beside host rings not in the stack, where frames for the host
+    /// would be caught again.
+    fn way_in(&self) -> Result<OpenOptions, OpenError> {
+        let options = self.options.clone();
+        let beside_host = options.beside_host || self.wants_host();
+        match options.xdp {
+            XdpMode::Best if beside_host => Ok(OpenOptions { xdp: XdpMode::Native, ..options }),
+            XdpMode::Generic if beside_host => {
+                let reason = "generic mode would catch what goes to the host once more: \
+                              beside host rings take native mode, or packet:";
+                Err(OpenError::new(&self.shown, OpenCause::Setting { reason: reason.into() }))
+            }
+            _ => Ok(options),
+        }
+    }
+
+    /// `netmap:IF`: AF_XDP in the driver, else in the stack, else AF_PACKET.
     fn open_best(&self, region: &Arc<Region>) -> Result<Port, OpenError> {
         let Self { shown, name, options } = self;
         let ifname = name.name.as_str();
-        let beside_host = options.beside_host || self.wants_host();
-        let in_driver = OpenOptions { xdp: XdpMode::Native, ..options.clone() };
-        let options =
-            if beside_host && options.xdp == XdpMode::Best { &in_driver } else { options };
-        match xdp::open(shown, ifname, self.queue(), region, options) {
+        match xdp::open(shown, ifname, self.queue(), region, &self.way_in()?) {
             Err(error) if self.may_fall_back(&error) => {
                 packet::open(shown, ifname, self.queue(), region, options)
             }

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
+use crate::bpf::host::TO_HOST_MARK;
 use crate::gather::{Gather, Part};
 
 /// Bytes of the header that tells of offloads, before each frame of a receiving socket.
@@ -205,6 +206,7 @@ pub(super) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Filter {
     Nothing,
+    /// All that come from the wire.
     Everything,
     /// Those of one receive queue of the device: the same as [`fanout_join`] would give it.
     Queue {
@@ -223,20 +225,24 @@ pub(super) fn filter(socket: BorrowedFd<'_>, filter: Filter) -> io::Result<()> {
     const JUMP_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
     let (all, none) = (op(RETURN, 0, 0, u32::MAX), op(RETURN, 0, 0, 0));
-    match filter {
-        Filter::Everything => set(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0),
-        Filter::Nothing => attach(socket, &mut [none]),
-        Filter::Queue { queue, of } => attach(
-            socket,
-            &mut [
-                op(LOAD, 0, 0, (libc::SKF_AD_OFF + libc::SKF_AD_QUEUE) as u32),
-                op(MODULO, 0, 0, of),
-                op(JUMP_EQUAL, 0, 1, (queue + 1) % of),
-                all,
-                none,
-            ],
-        ),
-    }
+    // What a port on its way to the host lets arrive is no frame from the wire.
+    let from_wire = [
+        op(LOAD, 0, 0, (libc::SKF_AD_OFF + libc::SKF_AD_MARK) as u32),
+        op(JUMP_EQUAL, 0, 1, TO_HOST_MARK),
+        none,
+    ];
+    let rest: &[_] = match filter {
+        Filter::Nothing => &[none],
+        Filter::Everything => &[all],
+        Filter::Queue { queue, of } => &[
+            op(LOAD, 0, 0, (libc::SKF_AD_OFF + libc::SKF_AD_QUEUE) as u32),
+            op(MODULO, 0, 0, of),
+            op(JUMP_EQUAL, 0, 1, (queue + 1) % of),
+            all,
+            none,
+        ],
+    };
+    attach(socket, &mut [&from_wire, rest].concat())
 }
 
 fn attach(socket: BorrowedFd<'_>, code: &mut [libc::sock_filter]) -> io::Result<()> {
