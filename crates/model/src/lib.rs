@@ -31,6 +31,7 @@ extern crate alloc;
 extern crate std;
 
 mod delay;
+pub mod format;
 mod pace;
 mod stream;
 

@@ -1,0 +1,107 @@
+//! Text files that describe links: distributions, traces, profiles and loss patterns.
+//!
+//! Each reader takes the whole text and gives plain numbers; what they mean to a link is the
+//! engine's to say. Nothing is guessed: a number without a unit, a step back in time, an empty
+//! file are refused with line and column.
+//!
+//! | file | reader | gives |
+//! |---|---|---|
+//! | netem `.dist` | [`netem_table`] | an inverse CDF, 8192 = one standard deviation |
+//! | mahimahi trace | [`opportunities`] | when each packet may leave |
+//! | `time,rate` | [`rate_steps`] | from when on which rate holds |
+//! | `time,delay` | [`delay_steps`] | from when on which delay holds |
+//! | `delay,probability` | [`cdf`] | points of a distribution function |
+//! | one delay a line | [`samples`] | the delays as they stand |
+//! | dummynet profile | [`DummynetProfile`] | extra time on the link, and the share lost |
+//! | `0` and `1` | [`loss_bits`] | which packets get through |
+//! | TheaterQ | [`theaterq`] | delay, rate and loss over time |
+//!
+//! Not for: opening files, or captures (those are the `pcap` crate's).
+
+mod bits;
+mod columns;
+mod dist;
+mod dummynet;
+mod mahimahi;
+mod number;
+mod points;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod theaterq;
+
+use alloc::string::String;
+use core::fmt;
+
+pub use bits::loss_bits;
+pub use dist::netem_table;
+pub use dummynet::DummynetProfile;
+pub use mahimahi::{TimeUnit, opportunities};
+pub use points::{CdfPoint, cdf, samples};
+pub use steps::{Step, delay_steps, rate_steps};
+pub use theaterq::{TheaterqRow, theaterq};
+
+/// Why a text is not what it should be, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormatError {
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column in characters, counted from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub what: String,
+    /// What would be right.
+    pub allowed: &'static str,
+}
+
+impl FormatError {
+    fn new(line: usize, column: usize, what: impl Into<String>, allowed: &'static str) -> Self {
+        Self { line, column, what: what.into(), allowed }
+    }
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at line {}, column {}", self.what, self.line, self.column)
+    }
+}
+
+impl core::error::Error for FormatError {}
+
+/// A word and where it stands.
+#[derive(Clone, Copy, Debug)]
+struct Word<'t> {
+    text: &'t str,
+    line: usize,
+    column: usize,
+}
+
+impl Word<'_> {
+    fn error(&self, what: impl Into<String>, allowed: &'static str) -> FormatError {
+        FormatError::new(self.line, self.column, what, allowed)
+    }
+}
+
+/// The words of a text, without what follows a `#` in each line.
+fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
+    text.lines().zip(1..).flat_map(|(line, number)| words_of(line, number))
+}
+
+/// The words of one line, separated by white space.
+fn words_of(line: &str, number: usize) -> impl Iterator<Item = Word<'_>> {
+    let said = without_comment(line);
+    said.split_whitespace().map(move |text| {
+        // A word is a part of its line, so the distance of their starts is its place.
+        let before = text.as_ptr() as usize - line.as_ptr() as usize;
+        Word { text, line: number, column: column_of(line, before) }
+    })
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split('#').next().unwrap_or_default()
+}
+
+/// The column, from 1, of a byte offset that lies on a character's edge.
+fn column_of(line: &str, before: usize) -> usize {
+    line.get(..before).map_or(1, |text| text.chars().count() + 1)
+}

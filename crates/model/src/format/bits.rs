@@ -1,0 +1,20 @@
+//! Loss patterns as Link'Em and FlowEmu write them.
+
+use alloc::vec::Vec;
+
+use super::FormatError;
+
+/// Reads a pattern: `1` lets a packet through, `0` loses it, all else separates or comments.
+/// True means lost.
+///
+/// # Errors
+/// If there is neither a `0` nor a `1`.
+pub fn loss_bits(text: &str) -> Result<Vec<bool>, FormatError> {
+    let bits: Vec<bool> =
+        text.bytes().filter(|byte| matches!(byte, b'0' | b'1')).map(|byte| byte == b'0').collect();
+    if bits.is_empty() {
+        let allowed = "1 for a packet that passes, 0 for one that is lost";
+        return Err(FormatError::new(1, 1, "the pattern is empty", allowed));
+    }
+    Ok(bits)
+}

@@ -1,0 +1,95 @@
+//! Files of columns: comma, semicolon or white space between them, an optional header with units.
+//!
+//! ```text
+//! # measured on the train          comment
+//! time_s,rate_mbit                 header: the unit stands behind the last underscore, or in
+//! 0,12.5                           brackets: time[s]
+//! 0.5,2Mbit                        a value's own unit wins
+//! ```
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::number::Quantity;
+use super::{FormatError, Word, column_of, without_comment};
+
+/// The rows of a text, each with the columns that it must have.
+pub(super) struct Columns<'t, const N: usize> {
+    kinds: [Quantity; N],
+    units: [Option<u64>; N],
+    lines: Vec<Vec<Word<'t>>>,
+}
+
+const ALLOWED: &str = "one row per line, with the columns the format has";
+
+impl<'t, const N: usize> Columns<'t, N> {
+    /// Splits the text and reads its header, if it has one.
+    pub(super) fn read(text: &'t str, kinds: [Quantity; N]) -> Result<Self, FormatError> {
+        let lines = text.lines().zip(1..).map(|(line, number)| fields(line, number));
+        let mut lines: Vec<_> = lines.filter(|fields| !fields.is_empty()).collect();
+        let has_header = lines.first().is_some_and(|fields| is_header(fields));
+        let header = if has_header { lines.remove(0) } else { Vec::new() };
+        let mut units = [None; N];
+        for (slot, (kind, name)) in units.iter_mut().zip(kinds.iter().zip(&header)) {
+            *slot = unit_of(*kind, name.text);
+        }
+        if lines.is_empty() {
+            return Err(FormatError::new(1, 1, "the file has no row", ALLOWED));
+        }
+        Ok(Self { kinds, units, lines })
+    }
+
+    /// The rows, each with as many words as there are columns.
+    pub(super) fn rows(&self) -> impl Iterator<Item = Result<[Word<'t>; N], FormatError>> {
+        self.lines.iter().map(|fields| {
+            fields.as_slice().try_into().map_err(|_| {
+                let what = format!("{} columns instead of {N}", fields.len());
+                fields.last().map_or_else(
+                    || FormatError::new(1, 1, "an empty row", ALLOWED),
+                    |last| last.error(what, ALLOWED),
+                )
+            })
+        })
+    }
+
+    /// The value of a word in column `column`, in ns or bit/s.
+    pub(super) fn value(&self, column: usize, word: &Word<'_>) -> Result<u64, FormatError> {
+        word.quantity(self.kinds[column], self.units[column])
+    }
+}
+
+/// Splits at `,` or `;`, else at white space.
+fn fields(line: &str, number: usize) -> Vec<Word<'_>> {
+    let said = without_comment(line);
+    if said.trim().is_empty() {
+        return Vec::new();
+    }
+    if !said.contains([',', ';']) {
+        return super::words_of(line, number).collect();
+    }
+    let mut start = 0;
+    said.split([',', ';'])
+        .map(|field| {
+            let text = field.trim();
+            let lead = field.len() - field.trim_start().len();
+            let word = Word { text, line: number, column: column_of(line, start + lead) };
+            start += field.len() + 1;
+            word
+        })
+        .collect()
+}
+
+/// Whether a line names columns: no field begins as a number does.
+fn is_header(fields: &[Word<'_>]) -> bool {
+    let names = |word: &Word<'_>| word.text.starts_with(|c: char| c.is_ascii_alphabetic());
+    // `nan,inf` are wrong values, not names.
+    let number = |word: &Word<'_>| word.text.parse::<f64>().is_ok();
+    fields.iter().all(|word| names(word) && !number(word))
+}
+
+/// The unit in a column's name: behind its last underscore, or in brackets.
+fn unit_of(kind: Quantity, name: &str) -> Option<u64> {
+    let bracketed = name.split_once(['[', '(']).map(|(_, unit)| unit.trim_end_matches([']', ')']));
+    let unit = bracketed.or(name.rsplit_once('_').map(|(_, unit)| unit))?;
+    kind.unit(unit)
+}

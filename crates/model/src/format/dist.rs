@@ -1,0 +1,31 @@
+//! Distribution tables as netem's `.dist` files hold them.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::{FormatError, words};
+
+/// The most entries that netem's tools accept.
+const MAX_ENTRIES: usize = 16_384;
+
+const ALLOWED: &str = "whole numbers from -32768 to 32767, up to 16384 of them";
+
+/// Reads a netem table: an inverse distribution function at equal steps of probability, in
+/// 1/8192 of a standard deviation from the mean. `#` starts a comment.
+///
+/// # Errors
+/// If a word is no such number, or there are none or too many.
+pub fn netem_table(text: &str) -> Result<Vec<i16>, FormatError> {
+    let mut table = Vec::new();
+    for word in words(text) {
+        if table.len() == MAX_ENTRIES {
+            return Err(word.error(format!("more than {MAX_ENTRIES} entries"), ALLOWED));
+        }
+        let entry = word.text.parse();
+        table.push(entry.map_err(|_| word.error(format!("`{}` is no entry", word.text), ALLOWED))?);
+    }
+    if table.is_empty() {
+        return Err(FormatError::new(1, 1, "the table is empty", ALLOWED));
+    }
+    Ok(table)
+}

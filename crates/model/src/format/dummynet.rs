@@ -1,0 +1,211 @@
+//! Profiles of extra time on a link, as dummynet's `pipe … profile FILE` reads them.
+//!
+//! ```text
+//! name        bad_wireless       keywords, each once, in any order
+//! bw          1Mbit/s
+//! loss-level  0.86               draws from here on lose the packet after it took its time
+//! samples     100
+//! prob delay                     or `delay prob`; then the points of a distribution function
+//! 0    200                       delays in ms
+//! 0.5  300
+//! 1    1300
+//! ```
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::number::Decimal;
+use super::{FormatError, Word, words_of};
+
+/// What a profile says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DummynetProfile {
+    /// Its name.
+    pub name: Option<String>,
+    /// The link's bandwidth in bit/s, where the profile sets it.
+    pub bits_per_sec: Option<u64>,
+    /// The share of draws that keep their packet.
+    pub loss_level: f64,
+    /// Extra time on the link in ms, one entry per draw, each equally likely, rising. Where no
+    /// two points enclose an entry it is 0.
+    pub extra_ms: Vec<u32>,
+}
+
+const MAX_SAMPLES: usize = 1024;
+const KEYWORDS: &str = "name, bw, loss-level, samples, the heading `prob delay` or `delay prob`, then pairs of numbers";
+const PAIR: &str = "a probability from 0 to 1 and a delay in ms up to 4294967295";
+
+/// A point of the distribution function.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    probability: f64,
+    delay_ms: f64,
+}
+
+/// In which order a pair stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Order {
+    ProbabilityFirst,
+    DelayFirst,
+}
+
+struct Reading {
+    profile: DummynetProfile,
+    samples: usize,
+    order: Option<Order>,
+    points: Vec<Point>,
+    seen: Vec<&'static str>,
+}
+
+impl DummynetProfile {
+    /// Reads a profile.
+    ///
+    /// # Errors
+    /// If a line is neither a keyword with its value nor a pair, a keyword is repeated, or there
+    /// are less than two points.
+    pub fn parse(text: &str) -> Result<Self, FormatError> {
+        let mut reading = Reading {
+            profile: Self { name: None, bits_per_sec: None, loss_level: 1.0, extra_ms: Vec::new() },
+            samples: 100,
+            order: None,
+            points: Vec::new(),
+            seen: Vec::new(),
+        };
+        for (line, number) in text.lines().zip(1..) {
+            let words: Vec<_> = words_of(line, number).collect();
+            match words[..] {
+                [] => {}
+                [first, second] => reading.line(first, second)?,
+                [first] => return Err(first.error("a word without its value", KEYWORDS)),
+                [_, _, third, ..] => return Err(third.error("one word too many", KEYWORDS)),
+            }
+        }
+        reading.finish(text.lines().count())
+    }
+
+    /// Of the draws `0..extra_ms.len()`, the first that loses its packet.
+    #[must_use]
+    pub fn first_lost(&self) -> usize {
+        // A draw is lost if it is not below the product, so a fraction keeps one more.
+        let kept = self.loss_level * self.extra_ms.len() as f64;
+        let whole = kept as usize;
+        whole + usize::from((whole as f64) < kept)
+    }
+
+    /// The mean extra time in ms, lost packets included.
+    #[must_use]
+    pub fn mean_ms(&self) -> f64 {
+        let sum: f64 = self.extra_ms.iter().map(|ms| f64::from(*ms)).sum();
+        sum / self.extra_ms.len() as f64
+    }
+}
+
+impl Reading {
+    fn line(&mut self, first: Word<'_>, second: Word<'_>) -> Result<(), FormatError> {
+        match (first.text, second.text) {
+            ("prob", "delay") => self.heading(first, Order::ProbabilityFirst),
+            ("delay", "prob") => self.heading(first, Order::DelayFirst),
+            ("name", name) => {
+                self.profile.name = Some(name.to_string());
+                self.once("name", first)
+            }
+            ("bw", _) => {
+                self.profile.bits_per_sec = Some(bandwidth(second)?);
+                self.once("bw", first)
+            }
+            ("loss-level", _) => {
+                self.profile.loss_level = second.probability()?;
+                self.once("loss-level", first)
+            }
+            ("samples", _) => {
+                let samples = second.text.parse().ok();
+                self.samples =
+                    samples.filter(|n| (2..=MAX_SAMPLES).contains(n)).ok_or_else(|| {
+                        second.error(format!("`{}` does not fit", second.text), "2 to 1024")
+                    })?;
+                self.once("samples", first)
+            }
+            _ => self.pair(first, second),
+        }
+    }
+
+    fn heading(&mut self, at: Word<'_>, order: Order) -> Result<(), FormatError> {
+        self.order = Some(order);
+        self.once("prob", at)
+    }
+
+    fn once(&mut self, keyword: &'static str, at: Word<'_>) -> Result<(), FormatError> {
+        if self.seen.contains(&keyword) {
+            return Err(at.error(format!("a second `{}`", at.text), "each keyword once"));
+        }
+        self.seen.push(keyword);
+        Ok(())
+    }
+
+    fn pair(&mut self, first: Word<'_>, second: Word<'_>) -> Result<(), FormatError> {
+        let (probability, delay) = match self.order {
+            Some(Order::ProbabilityFirst) => (first, second),
+            Some(Order::DelayFirst) => (second, first),
+            None => {
+                let what = format!("unknown keyword `{}`", first.text);
+                return Err(first.error(what, KEYWORDS));
+            }
+        };
+        let bad = || delay.error(format!("`{}` is no delay", delay.text), PAIR);
+        let (_, rest) = Decimal::split(delay.text).ok_or_else(bad)?;
+        let delay_ms = delay.text.parse::<f64>().ok();
+        let delay_ms = delay_ms.filter(|ms| rest.is_empty() && *ms <= f64::from(u32::MAX));
+        let point =
+            Point { probability: probability.probability()?, delay_ms: delay_ms.ok_or_else(bad)? };
+        self.points.push(point);
+        Ok(())
+    }
+
+    fn finish(mut self, lines: usize) -> Result<DummynetProfile, FormatError> {
+        if self.points.len() < 2 {
+            let what = "less than two points";
+            return Err(FormatError::new(lines.max(1), 1, what, KEYWORDS));
+        }
+        self.points.sort_by(|a, b| {
+            let by_probability = a.probability.total_cmp(&b.probability);
+            by_probability.then(a.delay_ms.total_cmp(&b.delay_ms))
+        });
+        self.profile.extra_ms = alloc::vec![0; self.samples];
+        for pair in self.points.windows(2) {
+            fill(&mut self.profile.extra_ms, pair[0], pair[1]);
+        }
+        Ok(self.profile)
+    }
+}
+
+/// Fills the entries between two points: on the line through them, cut to whole ms.
+fn fill(extra_ms: &mut [u32], from: Point, to: Point) {
+    let number = extra_ms.len() as f64;
+    let (first, end) = ((from.probability * number) as usize, (to.probability * number) as usize);
+    let (width, rise) = (to.probability - from.probability, to.delay_ms - from.delay_ms);
+    for (index, entry) in extra_ms.iter_mut().enumerate().take(end).skip(first) {
+        let share = (index as f64 / number - from.probability) / width;
+        // What is whole but for the last bits of the quotient is not cut to one less.
+        *entry = (from.delay_ms + rise * share.max(0.0) + 1e-9) as u32;
+    }
+}
+
+/// `300Kbit/s`, `10MBit/s`, `100KByte/s`, a bare number in bit/s.
+fn bandwidth(word: Word<'_>) -> Result<u64, FormatError> {
+    const ALLOWED: &str = "a number, K, M or G, and Bit/s or Byte/s: 10Mbit/s";
+    let bad = || word.error(format!("`{}` is no bandwidth", word.text), ALLOWED);
+    let (number, unit) = Decimal::split(word.text).ok_or_else(bad)?;
+    let (scale, unit) = match unit.chars().next() {
+        Some('k' | 'K') => (1_000, &unit[1..]),
+        Some('m' | 'M') => (1_000_000, &unit[1..]),
+        Some('g' | 'G') => (1_000_000_000, &unit[1..]),
+        _ => (1, unit),
+    };
+    let bits = match unit {
+        "" | "bit/s" | "Bit/s" | "bit" | "Bit" | "bps" => 1,
+        "byte/s" | "Byte/s" | "byte" | "Byte" | "B/s" => 8,
+        _ => return Err(bad()),
+    };
+    number.times(scale * bits).ok_or_else(bad)
+}

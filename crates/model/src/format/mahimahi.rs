@@ -1,0 +1,80 @@
+//! Packet delivery traces as mahimahi's link shell reads them.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::number::Decimal;
+use super::{FormatError, Word, words_of};
+
+/// What a bare number in a trace counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Milliseconds, as mahimahi means it.
+    Millis,
+    /// Microseconds.
+    Micros,
+    /// Nanoseconds.
+    Nanos,
+}
+
+impl TimeUnit {
+    const fn nanos(self) -> u64 {
+        match self {
+            Self::Millis => 1_000_000,
+            Self::Micros => 1_000,
+            Self::Nanos => 1,
+        }
+    }
+}
+
+const ALLOWED: &str = "one time per line, never before the line above";
+
+/// Reads a trace: each line is a moment at which one packet may leave, in ns from the start. A
+/// repeated line is a further packet. Beyond mahimahi, times may have decimals, or a unit
+/// (`us`, `ns`) of their own.
+///
+/// # Errors
+/// If a line is empty or no time, time runs backwards, or the trace ends at 0 (its length is the
+/// period of its repetition).
+pub fn opportunities(text: &str, unit: TimeUnit) -> Result<Vec<u64>, FormatError> {
+    let mut times = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        let mut words = words_of(line, number);
+        let word = match (words.next(), words.next()) {
+            (Some(word), None) => word,
+            (Some(_), Some(more)) => {
+                return Err(more.error(format!("`{}` is one word too many", more.text), ALLOWED));
+            }
+            (None, _) if line.trim_start().starts_with('#') => continue,
+            (None, _) => return Err(FormatError::new(number, 1, "an empty line", ALLOWED)),
+        };
+        let time = time_of(word, unit)?;
+        if times.last().is_some_and(|last| time < *last) {
+            return Err(word.error(format!("`{}` goes back in time", word.text), ALLOWED));
+        }
+        times.push(time);
+    }
+    match times.last() {
+        None => Err(FormatError::new(1, 1, "the trace is empty", ALLOWED)),
+        Some(0) => {
+            let what = "the trace ends at 0, so it has no length";
+            Err(FormatError::new(text.lines().count(), 1, what, "a last time above 0"))
+        }
+        Some(_) => Ok(times),
+    }
+}
+
+fn time_of(word: Word<'_>, unit: TimeUnit) -> Result<u64, FormatError> {
+    let bad = || word.error(format!("`{}` is no time", word.text), ALLOWED);
+    let (number, rest) = Decimal::split(word.text).ok_or_else(bad)?;
+    let per_unit = match rest {
+        "" => unit.nanos(),
+        "ms" => 1_000_000,
+        "us" => 1_000,
+        "ns" => 1,
+        _ => return Err(bad()),
+    };
+    number
+        .times(per_unit)
+        .ok_or_else(|| word.error(format!("`{}` is too large", word.text), ALLOWED))
+}

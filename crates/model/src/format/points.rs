@@ -1,0 +1,61 @@
+//! Measured delays: a distribution function in points, or the samples themselves.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::FormatError;
+use super::columns::Columns;
+use super::number::Quantity;
+
+/// A point of a distribution function.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CdfPoint {
+    /// A delay in ns.
+    pub delay_ns: u64,
+    /// The share of packets with this delay or less.
+    pub probability: f64,
+}
+
+/// Reads rows of `delay,probability`. Both rise or stay (a rise of one alone is a step or a gap),
+/// and the last probability is 1.
+///
+/// # Errors
+/// If a row is no such pair, a value falls, or the last probability is not 1.
+pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
+    let columns = Columns::read(text, [Quantity::Time, Quantity::Probability])?;
+    let mut points: Vec<CdfPoint> = Vec::new();
+    let mut end = (1, 1);
+    for row in columns.rows() {
+        let [delay, probability] = row?;
+        let point = CdfPoint {
+            delay_ns: columns.value(0, &delay)?,
+            probability: probability.probability()?,
+        };
+        for (word, falls) in [
+            (delay, points.last().is_some_and(|last| point.delay_ns < last.delay_ns)),
+            (probability, points.last().is_some_and(|last| point.probability < last.probability)),
+        ] {
+            if falls {
+                let what = format!("`{}` is less than in the row above", word.text);
+                return Err(word.error(what, "delays and probabilities that never fall"));
+            }
+        }
+        points.push(point);
+        end = (probability.line, probability.column);
+    }
+    if points.last().is_none_or(|last| last.probability < 1.0) {
+        let what = "the last probability is not 1";
+        return Err(FormatError::new(end.0, end.1, what, "a last row with probability 1"));
+    }
+    Ok(points)
+}
+
+/// Reads one delay per line, in ns, in the order of the file.
+///
+/// # Errors
+/// If a line is no time with a unit, or there is none.
+pub fn samples(text: &str) -> Result<Vec<u64>, FormatError> {
+    let columns = Columns::read(text, [Quantity::Time])?;
+    let rows = columns.rows().map(|row| row.and_then(|[word]| columns.value(0, &word)));
+    rows.collect()
+}

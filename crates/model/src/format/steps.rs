@@ -1,0 +1,49 @@
+//! Values over time: `time,rate` and `time,delay`.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::FormatError;
+use super::columns::Columns;
+use super::number::Quantity;
+
+/// A value that holds from a moment on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// From when, in ns from the start of the file.
+    pub from_ns: u64,
+    /// In bit/s or ns, by the file.
+    pub value: u64,
+}
+
+/// Reads rows of `time,rate`; rates come out in bit/s. Units stand in the header or behind the
+/// values.
+///
+/// # Errors
+/// If a row is no such pair, a unit is missing, or times do not rise from row to row.
+pub fn rate_steps(text: &str) -> Result<Vec<Step>, FormatError> {
+    steps(text, Quantity::Rate)
+}
+
+/// Reads rows of `time,delay`; delays come out in ns.
+///
+/// # Errors
+/// As [`rate_steps`].
+pub fn delay_steps(text: &str) -> Result<Vec<Step>, FormatError> {
+    steps(text, Quantity::Time)
+}
+
+fn steps(text: &str, kind: Quantity) -> Result<Vec<Step>, FormatError> {
+    let columns = Columns::read(text, [Quantity::Time, kind])?;
+    let mut steps: Vec<Step> = Vec::new();
+    for row in columns.rows() {
+        let [time, value] = row?;
+        let from_ns = columns.value(0, &time)?;
+        if steps.last().is_some_and(|last| from_ns <= last.from_ns) {
+            let what = format!("`{}` is not after the row above", time.text);
+            return Err(time.error(what, "times that rise from row to row"));
+        }
+        steps.push(Step { from_ns, value: columns.value(1, &value)? });
+    }
+    Ok(steps)
+}

@@ -1,0 +1,85 @@
+//! Trace files of the TheaterQ queueing discipline.
+//!
+//! A row holds for its first field, in µs, and has five fields, `keep,latency,rate,loss,limit`,
+//! or ten, `keep,latency,jitter,rate,loss,limit,dup_prob,dup_delay,route_id,queue_id`. Rows that
+//! do not begin with a number are headers and comments. Loss counts in 1/2^32 (all ones: every
+//! packet), the rate in bit/s with -1 for no limit.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::FormatError;
+
+/// What holds for a while.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TheaterqRow {
+    /// For how long, in ns.
+    pub keep_ns: u64,
+    /// Delay in ns.
+    pub latency_ns: u64,
+    /// Standard deviation of the delay, in ns.
+    pub jitter_ns: u64,
+    /// Bit/s; none without a limit.
+    pub bits_per_sec: Option<u64>,
+    /// Share of packets lost, in 1/2^32; all ones is every packet.
+    pub loss: u32,
+    /// Packets in the queue.
+    pub limit: u64,
+    /// Share of packets duplicated, as `loss`.
+    pub duplicated: u32,
+}
+
+const ALLOWED: &str = "5 or 10 whole numbers separated by commas; only the rate may be -1";
+
+/// Reads a trace.
+///
+/// # Errors
+/// If a row has another number of fields, one is no number in its range, or no time passes.
+pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
+    let mut rows = Vec::new();
+    for (line, number) in text.lines().zip(1..) {
+        if line.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
+            rows.push(row(line, number)?);
+        }
+    }
+    let length = rows.iter().try_fold(0_u64, |sum, row| sum.checked_add(row.keep_ns));
+    match length {
+        None => Err(FormatError::new(1, 1, "the trace is too long", ALLOWED)),
+        Some(0) => Err(FormatError::new(1, 1, "the trace has no length", ALLOWED)),
+        Some(_) => Ok(rows),
+    }
+}
+
+fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
+    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+    // Where the fields of a row of ten stand in one of five.
+    let places = match fields.len() {
+        5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None],
+        10 => [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5), Some(6)],
+        n => return Err(FormatError::new(number, 1, format!("{n} fields"), ALLOWED)),
+    };
+    let mut values = [0_i128; 7];
+    for (value, place) in values.iter_mut().zip(places) {
+        let Some(place) = place else { continue };
+        let parsed = fields[place].parse::<i64>().ok();
+        *value = parsed.map(i128::from).ok_or_else(|| wrong(number, line, fields[place]))?;
+    }
+    let [keep, latency, jitter, rate, loss, limit, duplicated] = values;
+    let bad = |value: i128| wrong(number, line, &format!("{value}"));
+    let size = |value: i128| u64::try_from(value).map_err(|_| bad(value));
+    let share = |value: i128| u32::try_from(value).map_err(|_| bad(value));
+    Ok(TheaterqRow {
+        keep_ns: size(keep)?.checked_mul(1000).ok_or_else(|| bad(keep))?,
+        latency_ns: size(latency)?,
+        jitter_ns: size(jitter)?,
+        bits_per_sec: if rate == -1 { None } else { Some(size(rate)?) },
+        loss: share(loss)?,
+        limit: size(limit)?,
+        duplicated: share(duplicated)?,
+    })
+}
+
+fn wrong(number: usize, line: &str, field: &str) -> FormatError {
+    let column = line.find(field).map_or(1, |at| super::column_of(line, at));
+    FormatError::new(number, column, format!("`{field}` does not fit"), ALLOWED)
+}
