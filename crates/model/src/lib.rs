@@ -31,12 +31,18 @@ extern crate alloc;
 extern crate std;
 
 mod delay;
+mod dist;
 pub mod format;
 mod pace;
+mod parameter;
+mod serial;
 mod stream;
 
 pub use delay::DelayLine;
+pub use dist::{CdfPoint, Dist, Playback};
 pub use pace::{Pacer, Rate};
+pub use parameter::ParameterError;
+pub use serial::{BitRate, LineClock};
 pub use stream::{Chance, Stream};
 
 /// Nanoseconds in a second.

@@ -1,0 +1,139 @@
+//! What a distribution really is, after cutting and rounding, in numbers and
+//! in words.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::ops::RangeInclusive;
+
+use super::law::{Law, Tail, Truncated};
+use super::picks::Origin;
+use super::{Dist, Shape, Smooth};
+
+impl Dist {
+    /// The value up to which the share `p` of all values lies, in ns and not
+    /// rounded; `p` outside 0 to 1 means its nearer end, as for [`Self::at`].
+    #[must_use]
+    pub fn quantile_ns(&self, p: f64) -> f64 {
+        /// The probability of the first half of the first draw.
+        const LEAST: f64 = 1.0 / (1u128 << 65) as f64;
+        let p = p.clamp(0.0, 1.0);
+        match &self.0 {
+            Shape::Constant(ns) => *ns as f64,
+            Shape::Uniform { low, high } => *low as f64 + p * (high - low) as f64,
+            Shape::Smooth(smooth) if p < 0.5 => smooth.quantile_ns(Tail::Low(p.max(LEAST))),
+            Shape::Smooth(smooth) => smooth.quantile_ns(Tail::High((1.0 - p).max(LEAST))),
+            Shape::Segments(segments) => segments.quantile_ns(p),
+            Shape::Picks(picks) => picks.quantile_ns(p),
+        }
+    }
+
+    /// The mean of what is really drawn, in ns; infinite where there is none.
+    #[must_use]
+    pub fn mean_ns(&self) -> f64 {
+        self.moments().0
+    }
+
+    /// The standard deviation of what is really drawn, in ns; infinite where
+    /// there is none.
+    #[must_use]
+    pub fn sd_ns(&self) -> f64 {
+        libm::sqrt(self.moments().1.max(0.0))
+    }
+
+    /// The least and the greatest value that can be drawn, in ns.
+    #[must_use]
+    pub fn bounds(&self) -> RangeInclusive<u64> {
+        self.at(0)..=self.at(u64::MAX)
+    }
+
+    /// What was asked for, as in `normal(mean 20ms, sd 3ms) from 0ns`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        self.to_string()
+    }
+
+    /// Mean and variance.
+    fn moments(&self) -> (f64, f64) {
+        match &self.0 {
+            Shape::Constant(ns) => (*ns as f64, 0.0),
+            Shape::Uniform { low, high } => {
+                let choices = (high - low) as f64 + 1.0;
+                (*low as f64 + (choices - 1.0) / 2.0, (choices * choices - 1.0) / 12.0)
+            }
+            Shape::Smooth(smooth) => smooth_moments(smooth),
+            Shape::Segments(segments) => segments.moments(),
+            Shape::Picks(picks) => picks.moments(),
+        }
+    }
+}
+
+fn smooth_moments(smooth: &Smooth) -> (f64, f64) {
+    let (has_mean, has_variance) = smooth.source.law.has_moments();
+    let (mean, variance) = smooth.moments();
+    let endless = smooth.source.high == f64::INFINITY;
+    let unless = |exists, value| if exists || !endless { value } else { f64::INFINITY };
+    (unless(has_mean, mean), unless(has_variance, variance))
+}
+
+impl fmt::Display for Dist {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Shape::Constant(ns) => write!(f, "constant({})", Time(*ns as f64)),
+            Shape::Uniform { low, high } => {
+                write!(f, "uniform({} to {})", Time(*low as f64), Time(*high as f64))
+            }
+            Shape::Smooth(smooth) => {
+                write_law(f, &smooth.source)?;
+                match smooth.offset_ns {
+                    0 => Ok(()),
+                    offset_ns => write!(f, " plus {}", Time(offset_ns as f64)),
+                }
+            }
+            Shape::Segments(segments) => write!(f, "cdf({} points)", segments.points.len()),
+            Shape::Picks(picks) => match picks.origin {
+                Origin::Samples => write!(f, "samples({} values)", picks.values.len()),
+                Origin::Table { mean_ns, sd_ns } => {
+                    let (mean, sd, count) = (Time(mean_ns), Time(sd_ns), picks.values.len());
+                    write!(f, "table(mean {mean}, sd {sd}, {count} entries)")
+                }
+            },
+        }
+    }
+}
+
+fn write_law(f: &mut fmt::Formatter<'_>, source: &Truncated) -> fmt::Result {
+    match source.law {
+        Law::Normal { mean, sd } => write!(f, "normal(mean {}, sd {})", Time(mean), Time(sd)),
+        Law::Exponential { mean } => write!(f, "exponential(mean {})", Time(mean)),
+        Law::Pareto { scale, shape } => write!(f, "pareto(scale {}, shape {shape})", Time(scale)),
+        Law::Gamma { shape, scale } => write!(f, "gamma(shape {shape}, scale {})", Time(scale)),
+        Law::Weibull { shape, scale } => {
+            write!(f, "weibull(shape {shape}, scale {})", Time(scale))
+        }
+        Law::Lognormal { mu, sigma } => {
+            let variance = sigma * sigma;
+            let mean = libm::exp(mu + variance / 2.0);
+            let sd = mean * libm::sqrt(libm::expm1(variance));
+            write!(f, "lognormal(mean {}, sd {})", Time(mean), Time(sd))
+        }
+    }?;
+    if source.low > 0.0 {
+        write!(f, " from {}", Time(source.low))?;
+    }
+    if source.high < f64::INFINITY {
+        write!(f, " up to {}", Time(source.high))?;
+    }
+    Ok(())
+}
+
+/// Nanoseconds in the unit that a person would choose.
+struct Time(f64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
+        let fits = UNITS.iter().find(|(size, _)| self.0.abs() >= *size);
+        let (size, unit) = fits.copied().unwrap_or((1.0, "ns"));
+        write!(f, "{}{unit}", libm::round(self.0 / size * 1e6) / 1e6)
+    }
+}

@@ -1,0 +1,146 @@
+//! Continuous laws: the probability below and above a value, and quantiles,
+//! each accurate in both tails; and laws cut down to a range.
+
+use super::{gamma, normal};
+use crate::ParameterError;
+
+/// A probability counted from the end of the line that it is nearer to, so
+/// that one in 2⁶⁴ is told as well from none at the top as at the bottom.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Tail {
+    /// The probability of smaller values.
+    Low(f64),
+    /// The probability of greater values.
+    High(f64),
+}
+
+/// A continuous distribution over nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Law {
+    Normal { mean: f64, sd: f64 },
+    Exponential { mean: f64 },
+    Pareto { scale: f64, shape: f64 },
+    /// `mu` and `sigma` are those of the logarithm.
+    Lognormal { mu: f64, sigma: f64 },
+    Gamma { shape: f64, scale: f64 },
+    Weibull { shape: f64, scale: f64 },
+}
+
+impl Law {
+    /// The probability of a value of at most `x`.
+    fn below(&self, x: f64) -> f64 {
+        match *self {
+            Self::Normal { mean, sd } => normal::below((x - mean) / sd),
+            Self::Lognormal { mu, sigma } if x > 0.0 => normal::below((libm::log(x) - mu) / sigma),
+            Self::Gamma { shape, scale } if x > 0.0 => gamma::below(shape, x / scale),
+            Self::Lognormal { .. } | Self::Gamma { .. } => 0.0,
+            Self::Exponential { .. } | Self::Pareto { .. } | Self::Weibull { .. } => {
+                -libm::expm1(-self.hazard(x))
+            }
+        }
+    }
+
+    /// The probability of a value of more than `x`.
+    fn above(&self, x: f64) -> f64 {
+        match *self {
+            Self::Normal { mean, sd } => normal::below((mean - x) / sd),
+            Self::Lognormal { mu, sigma } if x > 0.0 => normal::below((mu - libm::log(x)) / sigma),
+            Self::Gamma { shape, scale } if x > 0.0 => gamma::above(shape, x / scale),
+            Self::Lognormal { .. } | Self::Gamma { .. } => 1.0,
+            Self::Exponential { .. } | Self::Pareto { .. } | Self::Weibull { .. } => {
+                libm::exp(-self.hazard(x))
+            }
+        }
+    }
+
+    /// Minus the logarithm of the probability above `x`, of the laws that have
+    /// a formula for it.
+    fn hazard(&self, x: f64) -> f64 {
+        match *self {
+            Self::Exponential { mean } => (x / mean).max(0.0),
+            Self::Pareto { scale, shape } => (shape * libm::log(x.max(scale) / scale)).max(0.0),
+            Self::Weibull { shape, scale } => libm::pow((x / scale).max(0.0), shape),
+            Self::Normal { .. } | Self::Lognormal { .. } | Self::Gamma { .. } => {
+                -libm::log(self.above(x))
+            }
+        }
+    }
+
+    /// The value that `tail` cuts off.
+    fn quantile(&self, tail: Tail) -> f64 {
+        let hazard = match tail {
+            Tail::Low(p) => -libm::log1p(-p),
+            Tail::High(q) => -libm::log(q),
+        };
+        match *self {
+            Self::Normal { mean, sd } => mean + sd * normal::quantile(tail),
+            Self::Lognormal { mu, sigma } => libm::exp(mu + sigma * normal::quantile(tail)),
+            Self::Gamma { shape, scale } => scale * gamma::quantile(shape, tail),
+            Self::Exponential { mean } => mean * hazard,
+            Self::Pareto { scale, shape } => scale * libm::exp(hazard / shape),
+            Self::Weibull { shape, scale } => scale * libm::pow(hazard, 1.0 / shape),
+        }
+    }
+
+    /// Whether the mean and the deviation exist when nothing cuts the law off above.
+    pub(super) fn has_moments(&self) -> (bool, bool) {
+        match *self {
+            Self::Pareto { shape, .. } => (shape > 1.0, shape > 2.0),
+            _ => (true, true),
+        }
+    }
+}
+
+/// A law under the condition that its value lies between `low` and `high`:
+/// every probability is that of the law divided by the mass of the range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Truncated {
+    pub(super) law: Law,
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// The law's probability below the range, and above it.
+    cut_below: f64,
+    cut_above: f64,
+    mass: f64,
+}
+
+impl Truncated {
+    /// The least part of a law that a range may keep. Less is a mistake, such
+    /// as a minimum far beyond the mean, rather than a wish.
+    const LEAST_MASS: f64 = 1e-9;
+
+    /// Cuts `law` down to `low..=high`; `high` may be infinite.
+    ///
+    /// # Errors
+    /// If next to nothing of the law lies there.
+    pub(super) fn new(law: Law, low: f64, high: f64) -> Result<Self, ParameterError> {
+        let (cut_below, cut_above) = (law.below(low), law.above(high));
+        // The difference of the smaller pair loses no digits.
+        let mass = if cut_below < 0.5 {
+            law.below(high) - cut_below
+        } else {
+            law.above(low) - cut_above
+        };
+        let must_be = "at least a billionth of the distribution";
+        ParameterError::unless(mass >= Self::LEAST_MASS, "what min and max keep", must_be, mass)?;
+        Ok(Self { law, low, high, cut_below, cut_above, mass })
+    }
+
+    /// The value that `tail` cuts off.
+    pub(super) fn quantile(&self, tail: Tail) -> f64 {
+        let (p, q) = match tail {
+            Tail::Low(p) => (p, 1.0 - p),
+            Tail::High(q) => (1.0 - q, q),
+        };
+        let below = self.cut_below + p * self.mass;
+        let above = self.cut_above + q * self.mass;
+        let tail = if below < above { Tail::Low(below) } else { Tail::High(above) };
+        self.law.quantile(tail).clamp(self.low, self.high)
+    }
+
+    /// The probability of a value of at most `x`.
+    #[cfg(test)]
+    pub(super) fn below(&self, x: f64) -> f64 {
+        ((self.law.below(x) - self.cut_below) / self.mass).clamp(0.0, 1.0)
+    }
+}

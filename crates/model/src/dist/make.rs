@@ -1,0 +1,213 @@
+//! Making distributions: parameters checked, tables filled.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use super::law::{Law, Truncated};
+use super::picks::Origin;
+use super::smooth::MAX_NS;
+use super::{CdfPoint, Dist, Picks, Segments, Shape, Smooth};
+use crate::ParameterError;
+
+type Made = Result<Dist, ParameterError>;
+
+impl Dist {
+    /// Most entries of a table in netem's format.
+    pub const MAX_TABLE: usize = 16_384;
+
+    /// Always `ns`.
+    #[must_use]
+    pub const fn constant(ns: u64) -> Self {
+        Self(Shape::Constant(ns))
+    }
+
+    /// Every nanosecond from `min_ns` to `max_ns` equally likely.
+    ///
+    /// # Errors
+    /// If `min_ns` is beyond `max_ns`.
+    pub fn uniform(min_ns: u64, max_ns: u64) -> Made {
+        let ordered = min_ns <= max_ns;
+        ParameterError::unless(ordered, "max", "no less than min", max_ns as f64)?;
+        Ok(Self(Shape::Uniform { low: min_ns, high: max_ns }))
+    }
+
+    /// The normal distribution, without what it has below 0.
+    ///
+    /// # Errors
+    /// If `mean_ns` is negative, `sd_ns` is not positive, or either is no number.
+    pub fn normal(mean_ns: f64, sd_ns: f64) -> Made {
+        let mean = time("mean", mean_ns)?;
+        law(Law::Normal { mean, sd: positive_time("sd", sd_ns)? }, 0)
+    }
+
+    /// `min_ns` and an exponentially distributed rest; the whole has the mean `mean_ns`.
+    ///
+    /// # Errors
+    /// If `mean_ns` is no number greater than `min_ns`.
+    pub fn exponential(min_ns: u64, mean_ns: f64) -> Made {
+        let mean = positive_time("mean", mean_ns)?;
+        let rest = mean - min_ns as f64;
+        ParameterError::unless(rest > 0.0, "mean", "greater than min", mean)?;
+        law(Law::Exponential { mean: rest }, min_ns)
+    }
+
+    /// The Pareto distribution: at least `scale_ns`, and `(scale_ns / x)^shape`
+    /// of it beyond `x`. The mean is finite when the shape is above 1, the
+    /// deviation when above 2.
+    ///
+    /// # Errors
+    /// If a parameter is not positive, or no number.
+    pub fn pareto(scale_ns: f64, shape: f64) -> Made {
+        let scale = positive_time("scale", scale_ns)?;
+        law(Law::Pareto { scale, shape: shape_of(shape)? }, 0)
+    }
+
+    /// The lognormal distribution that has this mean and this deviation itself
+    /// (not those of its logarithm).
+    ///
+    /// # Errors
+    /// If a parameter is not positive, or no number.
+    pub fn lognormal(mean_ns: f64, sd_ns: f64) -> Made {
+        let (mean, sd) = (positive_time("mean", mean_ns)?, positive_time("sd", sd_ns)?);
+        let variance = libm::log1p((sd / mean) * (sd / mean));
+        let mu = libm::log(mean) - 0.5 * variance;
+        law(Law::Lognormal { mu, sigma: libm::sqrt(variance) }, 0)
+    }
+
+    /// The gamma distribution: mean `shape * scale_ns`, variance `shape * scale_ns²`.
+    ///
+    /// # Errors
+    /// If `shape` is outside 0.001 to 1,000,000 or `scale_ns` is not positive.
+    pub fn gamma(shape: f64, scale_ns: f64) -> Made {
+        law(Law::Gamma { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
+    }
+
+    /// The Weibull distribution: `exp(-(x / scale_ns)^shape)` of it beyond `x`.
+    ///
+    /// # Errors
+    /// If `shape` is outside 0.001 to 1,000,000 or `scale_ns` is not positive.
+    pub fn weibull(shape: f64, scale_ns: f64) -> Made {
+        law(Law::Weibull { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
+    }
+
+    /// A table in netem's format, every entry `t` equally likely and worth
+    /// `mean_ns + sd_ns * t / 8192`, rounded half away from zero. Entries below
+    /// 0 are 0, as in netem.
+    ///
+    /// The deviation is `sd_ns` only as far as the table has one of 8192; of
+    /// netem's own tables only `normal` has. [`Self::sd_ns`] tells the real one.
+    ///
+    /// # Errors
+    /// If the table has no entry or over [`Self::MAX_TABLE`], or a parameter is
+    /// negative or no number.
+    pub fn table(entries: &[i16], mean_ns: f64, sd_ns: f64) -> Made {
+        let (mean_ns, sd_ns) = (time("mean", mean_ns)?, time("sd", sd_ns)?);
+        let count = entries.len() as f64;
+        let fits = entries.len() <= Self::MAX_TABLE;
+        ParameterError::unless(fits, "the number of entries", "at most 16384", count)?;
+        let value = |&entry: &i16| {
+            let ns = libm::round(mean_ns + sd_ns * f64::from(entry) / 8192.0);
+            ns.clamp(0.0, MAX_NS as f64) as u64
+        };
+        let values: Box<[u64]> = entries.iter().map(value).collect();
+        picks(Picks::new(values, Origin::Table { mean_ns, sd_ns })?)
+    }
+
+    /// One of `values_ns`, all equally likely, at random. To play them back in
+    /// their order, see [`Playback`](crate::Playback).
+    ///
+    /// # Errors
+    /// If there are none, or one is beyond 104 days.
+    pub fn samples(values_ns: &[u64]) -> Made {
+        picks(Picks::new(values_ns.into(), Origin::Samples)?)
+    }
+
+    /// A cumulative distribution function by its points, with straight lines
+    /// between them. Two points of one value are a step: that value has the
+    /// difference of their probabilities. So has the first value, if its
+    /// probability is not 0.
+    ///
+    /// # Errors
+    /// If there are less than two points, values or probabilities fall, or the
+    /// last probability is not 1.
+    pub fn cdf(points: &[CdfPoint]) -> Made {
+        Ok(Self(Shape::Segments(Arc::new(Segments::new(points)?))))
+    }
+
+    /// The same distribution under the condition that the value is in
+    /// `min_ns..=max_ns`, as if others were drawn again. `max_ns` may be infinite.
+    ///
+    /// # Errors
+    /// If the range is none, or next to nothing of the distribution is in it.
+    pub fn within(&self, min_ns: f64, max_ns: f64) -> Made {
+        let min_ns = ParameterError::not_negative("min", min_ns)?;
+        ParameterError::unless(max_ns >= min_ns, "max", "no less than min", max_ns)?;
+        match &self.0 {
+            Shape::Constant(ns) => {
+                let must_be = "a range around the constant";
+                let fits = (min_ns..=max_ns).contains(&(*ns as f64));
+                ParameterError::unless(fits, "min to max", must_be, min_ns)?;
+                Ok(self.clone())
+            }
+            Shape::Uniform { low, high } => {
+                Self::uniform((*low).max(libm::ceil(min_ns) as u64), (*high).min(max_ns as u64))
+            }
+            Shape::Smooth(smooth) => smooth_within(smooth, min_ns, max_ns),
+            Shape::Segments(segments) => {
+                Ok(Self(Shape::Segments(Arc::new(segments.within(min_ns, max_ns)?))))
+            }
+            Shape::Picks(values) => picks(values.within(min_ns, max_ns)?),
+        }
+    }
+
+    /// The same distribution, every value greater by `offset_ns`.
+    #[must_use]
+    pub fn plus(&self, offset_ns: u64) -> Self {
+        Self(match &self.0 {
+            Shape::Constant(ns) => Shape::Constant(ns.saturating_add(offset_ns)),
+            Shape::Uniform { low, high } => Shape::Uniform {
+                low: low.saturating_add(offset_ns),
+                high: high.saturating_add(offset_ns),
+            },
+            Shape::Smooth(smooth) => {
+                let offset_ns = smooth.offset_ns.saturating_add(offset_ns);
+                Shape::Smooth(Arc::new(Smooth::new(smooth.source, offset_ns)))
+            }
+            Shape::Segments(segments) => Shape::Segments(Arc::new(segments.plus(offset_ns as f64))),
+            Shape::Picks(values) => Shape::Picks(Arc::new(values.plus(offset_ns))),
+        })
+    }
+}
+
+fn law(law: Law, offset_ns: u64) -> Made {
+    let source = Truncated::new(law, 0.0, f64::INFINITY)?;
+    Ok(Dist(Shape::Smooth(Arc::new(Smooth::new(source, offset_ns)))))
+}
+
+fn smooth_within(smooth: &Smooth, min_ns: f64, max_ns: f64) -> Made {
+    let (source, offset) = (smooth.source, smooth.offset_ns as f64);
+    let low = source.low.max(min_ns - offset);
+    let high = source.high.min(max_ns - offset);
+    let source = Truncated::new(source.law, low, high)?;
+    Ok(Dist(Shape::Smooth(Arc::new(Smooth::new(source, smooth.offset_ns)))))
+}
+
+fn picks(values: Picks) -> Made {
+    Ok(Dist(Shape::Picks(Arc::new(values))))
+}
+
+fn time(name: &'static str, ns: f64) -> Made64 {
+    ParameterError::not_negative(name, ns)?;
+    ParameterError::unless(ns <= MAX_NS as f64, name, "below 104 days", ns)
+}
+
+type Made64 = Result<f64, ParameterError>;
+
+fn positive_time(name: &'static str, ns: f64) -> Made64 {
+    ParameterError::positive(name, ns)?;
+    time(name, ns)
+}
+
+fn shape_of(shape: f64) -> Made64 {
+    ParameterError::unless((1e-3..=1e6).contains(&shape), "shape", "0.001 to 1000000", shape)
+}

@@ -1,0 +1,99 @@
+//! Distributions of a time: how long something takes, drawn at random.
+//!
+//! A [`Dist`] is a quantile function: it turns one of 2⁶⁴ equally likely
+//! numbers into a time in whole nanoseconds. The numbers come from a
+//! [`Stream`], where draws are independent, or from a [`Correlated`] process,
+//! where they drift with time; the distribution is the same for both.
+//!
+//! # What is promised
+//! 1. Times are never negative. What a normal law has below 0 is not drawn.
+//! 2. A range ([`Dist::within`]) is a condition: within it all proportions stay
+//!    as they were, as if values outside were drawn again until one fits. Nothing
+//!    piles up at the ends, as clamping would do; mean and deviation move, and
+//!    [`Dist::mean_ns`] and [`Dist::sd_ns`] tell where to.
+//! 3. One draw takes exactly one number from its stream, whatever the law, so
+//!    another law changes no later decision of that stream.
+//! 4. The same numbers give the same times on every machine.
+//!
+//! Tables in netem's format are the exception to 2 at zero only: there netem's
+//! meaning holds, and entries below 0 are 0.
+//!
+//! Not for: correlation between draws (see [`Correlated`]), or values that are
+//! played back in order (see [`Playback`]).
+//!
+//! [`Correlated`]: crate::Correlated
+
+mod explain;
+mod gamma;
+mod law;
+mod make;
+pub(crate) mod normal;
+mod picks;
+mod segments;
+mod smooth;
+#[cfg(test)]
+mod tests;
+
+use alloc::sync::Arc;
+
+pub(crate) use law::Tail;
+pub use picks::Playback;
+use picks::Picks;
+pub use segments::CdfPoint;
+use segments::Segments;
+use smooth::Smooth;
+
+use crate::Stream;
+
+/// A distribution of times in nanoseconds.
+///
+/// Tables are shared between clones, so ten thousand clones cost little.
+///
+/// ```
+/// use slipring_model::{Dist, Stream};
+///
+/// let delay = Dist::normal(20e6, 3e6)?.within(15e6, 40e6)?;
+/// let mut stream = Stream::new(7, "example/delay");
+/// let drawn = delay.sample_ns(&mut stream);
+/// assert!((15_000_000..=40_000_000).contains(&drawn));
+/// assert!(delay.mean_ns() > 20e6, "the range cuts off more below than above");
+/// # Ok::<(), slipring_model::ParameterError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dist(Shape);
+
+/// How a draw becomes a time.
+#[derive(Clone, Debug, PartialEq)]
+enum Shape {
+    Constant(u64),
+    /// `low..=high`, every nanosecond equally likely.
+    Uniform { low: u64, high: u64 },
+    Smooth(Arc<Smooth>),
+    Segments(Arc<Segments>),
+    Picks(Arc<Picks>),
+}
+
+impl Dist {
+    /// Draws a time.
+    #[inline]
+    pub fn sample_ns(&self, stream: &mut Stream) -> u64 {
+        self.at(stream.next_u64())
+    }
+
+    /// The time at number `draw` of 2⁶⁴ equally likely ones, least first: the
+    /// quantile function in integers, rounded to the nearest nanosecond.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, draw: u64) -> u64 {
+        match &self.0 {
+            Shape::Constant(ns) => *ns,
+            Shape::Uniform { low, high } => {
+                let choices = u128::from(high - low) + 1;
+                low + ((u128::from(draw) * choices) >> 64) as u64
+            }
+            Shape::Smooth(smooth) => smooth.at(draw),
+            Shape::Segments(segments) => segments.at(draw),
+            Shape::Picks(picks) => picks.at(draw),
+        }
+    }
+}

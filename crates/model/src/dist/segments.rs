@@ -1,0 +1,141 @@
+//! A distribution function given by points, with straight lines between them.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::smooth::MAX_NS;
+use crate::ParameterError;
+
+/// A point of a cumulative distribution: `p` of all values are at most `ns`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CdfPoint {
+    /// The value, in nanoseconds.
+    pub ns: f64,
+    /// The probability of a value up to this one, 0 to 1.
+    pub p: f64,
+}
+
+/// Points of a distribution function, made fast.
+///
+/// # Invariants
+/// 1. Values and probabilities never fall; the first probability is 0, the last 1.
+/// 2. `guide[b]` is the first segment that reaches draws whose top byte is `b`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Segments {
+    pub(super) points: Box<[CdfPoint]>,
+    /// The last draw of each segment.
+    ends: Box<[u64]>,
+    guide: Box<[u32]>,
+}
+
+impl Segments {
+    pub(super) fn new(points: &[CdfPoint]) -> Result<Self, ParameterError> {
+        check(points)?;
+        // What lies at the first point already is a step up from 0.
+        let step = points.first().filter(|first| first.p > 0.0);
+        let step = step.map(|first| CdfPoint { p: 0.0, ..*first });
+        Ok(Self::tabulate(step.into_iter().chain(points.iter().copied()).collect()))
+    }
+
+    fn tabulate(points: Vec<CdfPoint>) -> Self {
+        // What no draw reaches would only blur the bounds.
+        let first = points.iter().rposition(|point| point.p == 0.0).unwrap_or(0);
+        let last = points.iter().position(|point| point.p == 1.0).unwrap_or(points.len() - 1);
+        let points: Box<[CdfPoint]> = points[first..=last].into();
+        // The cast saturates at the last draw, where p is 1.
+        let ends: Box<[u64]> = points[1..].iter().map(|point| (point.p * TWO_64) as u64).collect();
+        let reaches = |byte: u64| ends.partition_point(|&end| end < byte << 56) as u32;
+        let guide = (0..256).map(reaches).chain([ends.len() as u32 - 1]).collect();
+        Self { points, ends, guide }
+    }
+
+    /// The value at `draw` of 2⁶⁴, in whole ns.
+    #[inline]
+    pub(super) fn at(&self, draw: u64) -> u64 {
+        let byte = (draw >> 56) as usize;
+        let (from, to) = (self.guide[byte] as usize, self.guide[byte + 1] as usize);
+        let segment = from + self.ends[from..to].partition_point(|&end| end < draw);
+        libm::rint(self.inside(segment, draw as f64 / TWO_64)) as u64
+    }
+
+    /// The value up to which the share `p` of all values lies.
+    pub(super) fn quantile_ns(&self, p: f64) -> f64 {
+        let segment = self.points[1..].partition_point(|point| point.p < p);
+        self.inside(segment.min(self.ends.len() - 1), p)
+    }
+
+    fn inside(&self, segment: usize, p: f64) -> f64 {
+        let (from, to) = (self.points[segment], self.points[segment + 1]);
+        if to.p <= from.p {
+            return from.ns;
+        }
+        from.ns + (to.ns - from.ns) * ((p - from.p) / (to.p - from.p)).clamp(0.0, 1.0)
+    }
+
+    /// The probability of a value below `ns`, or up to and with it.
+    fn below(&self, ns: f64, with: bool) -> f64 {
+        let next = self.points.partition_point(|point| point.ns < ns || (with && point.ns == ns));
+        match (next.checked_sub(1), self.points.get(next)) {
+            (None, _) => 0.0,
+            (Some(last), None) => self.points[last].p,
+            (Some(last), Some(to)) => {
+                let from = self.points[last];
+                from.p + (to.p - from.p) * (ns - from.ns) / (to.ns - from.ns)
+            }
+        }
+    }
+
+    /// The same under the condition that the value is in `min_ns..=max_ns`.
+    pub(super) fn within(&self, min_ns: f64, max_ns: f64) -> Result<Self, ParameterError> {
+        let (low, high) = (self.below(min_ns, false), self.below(max_ns, true));
+        let must_be = "at least a billionth of the distribution";
+        let mass = high - low;
+        ParameterError::unless(mass >= 1e-9, "what min and max keep", must_be, mass)?;
+        let first = CdfPoint { ns: min_ns, p: low };
+        let last = CdfPoint { ns: max_ns.min(MAX_NS as f64), p: high };
+        let inside = |point: &CdfPoint| (min_ns..=max_ns).contains(&point.ns);
+        let between = self.points.iter().copied().filter(inside);
+        let cut = [first].into_iter().chain(between).chain([last]);
+        let scaled = cut.map(|point| CdfPoint { p: ((point.p - low) / mass).min(1.0), ..point });
+        Ok(Self::tabulate(scaled.collect()))
+    }
+
+    /// The same, every value moved up by `offset_ns`.
+    pub(super) fn plus(&self, offset_ns: f64) -> Self {
+        let mut moved = self.clone();
+        for point in &mut moved.points {
+            point.ns = (point.ns + offset_ns).min(MAX_NS as f64);
+        }
+        moved
+    }
+
+    /// Mean and variance.
+    pub(super) fn moments(&self) -> (f64, f64) {
+        let pairs = || self.points.windows(2).map(|pair| (pair[1].p - pair[0].p, pair));
+        let mean = pairs().map(|(weight, pair)| weight * (pair[0].ns + pair[1].ns) / 2.0).sum();
+        let square = |(weight, pair): (f64, &[CdfPoint])| {
+            let (a, b) = (pair[0].ns - mean, pair[1].ns - mean);
+            weight * (a * a + a * b + b * b) / 3.0
+        };
+        (mean, pairs().map(square).sum())
+    }
+}
+
+const TWO_64: f64 = 18_446_744_073_709_551_616.0;
+
+fn check(points: &[CdfPoint]) -> Result<(), ParameterError> {
+    let refuse = ParameterError::unless;
+    refuse(points.len() >= 2, "the number of points", "at least 2", points.len() as f64)?;
+    refuse(points.len() <= 1 << 20, "the number of points", "at most 1048576", points.len() as f64)?;
+    for point in points {
+        let in_range = (0.0..=MAX_NS as f64).contains(&point.ns);
+        refuse(in_range, "a value", "0 or more and below 104 days", point.ns)?;
+        refuse((0.0..=1.0).contains(&point.p), "a probability", "0 to 1", point.p)?;
+    }
+    for pair in points.windows(2) {
+        refuse(pair[0].ns <= pair[1].ns, "a value", "no less than the one before it", pair[1].ns)?;
+        refuse(pair[0].p <= pair[1].p, "a probability", "no less than the one before", pair[1].p)?;
+    }
+    let last = points[points.len() - 1].p;
+    refuse(last == 1.0, "the last probability", "1", last).map(|_| ())
+}

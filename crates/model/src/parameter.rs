@@ -1,0 +1,47 @@
+//! What is wrong with a parameter, in words that a person can act on.
+
+/// Why a parameter was refused.
+///
+/// ```
+/// use slipring_model::Dist;
+/// let error = Dist::normal(5e6, -1.0).unwrap_err();
+/// assert_eq!(error.parameter, "sd");
+/// assert_eq!(error.to_string(), "sd must be greater than 0, and is -1");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("{parameter} must be {must_be}, and is {value}")]
+pub struct ParameterError {
+    /// The parameter, by the name that users know it by.
+    pub parameter: &'static str,
+    /// What is allowed, to follow "must be".
+    pub must_be: &'static str,
+    /// What it was.
+    pub value: f64,
+}
+
+impl ParameterError {
+    /// Passes `value` on when `allowed`; NaN never is.
+    pub(crate) fn unless(
+        allowed: bool,
+        parameter: &'static str,
+        must_be: &'static str,
+        value: f64,
+    ) -> Result<f64, Self> {
+        if allowed && !value.is_nan() {
+            return Ok(value);
+        }
+        Err(Self { parameter, must_be, value })
+    }
+
+    /// Passes on what is greater than zero and finite.
+    pub(crate) fn positive(parameter: &'static str, value: f64) -> Result<f64, Self> {
+        let allowed = value > 0.0 && value.is_finite();
+        Self::unless(allowed, parameter, "greater than 0", value)
+    }
+
+    /// Passes on what is zero or more and finite.
+    pub(crate) fn not_negative(parameter: &'static str, value: f64) -> Result<f64, Self> {
+        let allowed = value >= 0.0 && value.is_finite();
+        Self::unless(allowed, parameter, "0 or more", value)
+    }
+}

@@ -1,0 +1,231 @@
+//! Exact serialisation: when the last bit of each frame has left a line.
+//!
+//! Work is counted in bits times 10⁹, so that a line of `bps` does `bps` units of it in one
+//! nanosecond and every time is a whole number of nanoseconds plus a remainder over the rate.
+//! Nothing is rounded in the state: after any number of frames the clock is exact, and only the
+//! time that is told is rounded up.
+//!
+//! # Invariants
+//! 1. The line is free at `ns + rem / bps` nanoseconds, and `rem < bps`.
+//! 2. Quotients are exact: the reciprocal only guesses them, one correction makes them right.
+//!
+//! Not for: queues, or rates that change by themselves.
+
+use core::num::NonZeroU64;
+
+use crate::NANOS_PER_SEC;
+
+/// A bit rate, prepared so that dividing by it needs no division.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitRate {
+    bps: NonZeroU64,
+    /// ⌊2⁶⁴ / bps⌋, or one less than that where it would not fit.
+    reciprocal: u64,
+}
+
+impl BitRate {
+    /// Prepares a rate in bits per second.
+    #[must_use]
+    pub const fn new(bps: NonZeroU64) -> Self {
+        // For powers of two this is one less than the exact value: the correction covers it.
+        Self { bps, reciprocal: u64::MAX / bps.get() }
+    }
+
+    /// The rate in bits per second.
+    #[must_use]
+    pub const fn bps(self) -> u64 {
+        self.bps.get()
+    }
+
+    /// Quotient and remainder of `work / bps`.
+    #[inline]
+    #[must_use]
+    pub const fn divide(self, work: u64) -> (u64, u64) {
+        let bps = self.bps.get();
+        let mut quotient = ((work as u128 * self.reciprocal as u128) >> 64) as u64;
+        let mut rem = work - quotient * bps;
+        // The guess is at most two too small.
+        while rem >= bps {
+            quotient += 1;
+            rem -= bps;
+        }
+        (quotient, rem)
+    }
+
+    /// As [`Self::divide`] for any amount of work; the quotient saturates.
+    #[must_use]
+    pub fn divide_wide(self, work: u128) -> (u64, u64) {
+        let bps = u128::from(self.bps.get());
+        let quotient = u64::try_from(work / bps).unwrap_or(u64::MAX);
+        (quotient, (work % bps) as u64)
+    }
+}
+
+/// The moment from which a line is free, kept exactly.
+///
+/// ```
+/// use core::num::NonZeroU64;
+/// use slipring_model::{BitRate, LineClock};
+///
+/// let three = BitRate::new(NonZeroU64::new(3).unwrap());
+/// let mut line = LineClock::new(three, 0);
+/// let ends: Vec<u64> = (0..3).map(|_| line.occupy(0, 1)).collect();
+/// assert_eq!(ends, [333_333_334, 666_666_667, 1_000_000_000]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineClock {
+    rate: BitRate,
+    ns: u64,
+    rem: u64,
+}
+
+impl LineClock {
+    /// A line that is free from `start_ns` on.
+    #[must_use]
+    pub const fn new(rate: BitRate, start_ns: u64) -> Self {
+        Self { rate, ns: start_ns, rem: 0 }
+    }
+
+    /// The rate of the line.
+    #[must_use]
+    pub const fn rate(&self) -> BitRate {
+        self.rate
+    }
+
+    /// From when the line is free, in ns, rounded up.
+    #[inline]
+    #[must_use]
+    pub const fn free_ns(&self) -> u64 {
+        self.ns.saturating_add((self.rem > 0) as u64)
+    }
+
+    /// Moves the clock to `ready_ns` if the line is free before: the line idles until then.
+    #[inline]
+    pub fn wait_for(&mut self, ready_ns: u64) {
+        if self.free_ns() <= ready_ns {
+            self.ns = ready_ns;
+            self.rem = 0;
+        }
+    }
+
+    /// Occupies the line with `bits` from the moment when it is free and they are ready, and
+    /// returns when the last one is through, in ns, rounded up.
+    #[inline]
+    pub fn occupy(&mut self, ready_ns: u64, bits: u64) -> u64 {
+        self.wait_for(ready_ns);
+        self.advance(bits);
+        self.free_ns()
+    }
+
+    /// Occupies the line for a time rather than for a number of bits.
+    pub fn occupy_ns(&mut self, ns: u64) {
+        self.ns = self.ns.saturating_add(ns);
+    }
+
+    /// Changes the rate from the moment when the line is free. What the old rate left of a
+    /// nanosecond is carried over, rounded down.
+    pub fn set_rate(&mut self, rate: BitRate) {
+        let rem = u128::from(self.rem) * u128::from(rate.bps()) / u128::from(self.rate.bps());
+        (self.rate, self.rem) = (rate, rem as u64);
+    }
+
+    /// Occupies the line with as many of `work` (bits times 10⁹) as it can do before `end_ns`
+    /// and returns what is left over. The clock stands at `end_ns` when anything is.
+    #[must_use]
+    pub fn work_until(&mut self, end_ns: u64, work: u128) -> u128 {
+        let span = u128::from(end_ns.saturating_sub(self.ns)) * u128::from(self.rate.bps());
+        let room = span.saturating_sub(u128::from(self.rem));
+        if work > room {
+            (self.ns, self.rem) = (end_ns.max(self.ns), 0);
+            return work - room;
+        }
+        self.advance_wide(work);
+        0
+    }
+
+    #[inline]
+    fn advance(&mut self, bits: u64) {
+        // Below these bounds neither product nor sum can leave 64 bits.
+        if bits < 1 << 32 && self.rate.bps() < 1 << 62 {
+            let (ns, rem) = self.rate.divide(bits * NANOS_PER_SEC + self.rem);
+            (self.ns, self.rem) = (self.ns.saturating_add(ns), rem);
+        } else {
+            self.advance_wide(u128::from(bits) * u128::from(NANOS_PER_SEC));
+        }
+    }
+
+    fn advance_wide(&mut self, work: u128) {
+        let (ns, rem) = self.rate.divide_wide(work + u128::from(self.rem));
+        (self.ns, self.rem) = (self.ns.saturating_add(ns), rem);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn rate(bps: u64) -> BitRate {
+        BitRate::new(NonZeroU64::new(bps).unwrap())
+    }
+
+    #[test]
+    fn a_million_frames_at_400_gbit_end_within_a_nanosecond() {
+        let mut line = LineClock::new(rate(400_000_000_000), 7);
+        let end_ns = (0..1_000_000).map(|_| line.occupy(0, 84 * 8)).last().unwrap();
+        assert_eq!(end_ns, 7 + 1_680_000);
+    }
+
+    #[test]
+    fn one_bit_per_second_takes_a_second_per_bit() {
+        let mut line = LineClock::new(rate(1), 0);
+        assert_eq!(line.occupy(0, 12_000), 12_000 * NANOS_PER_SEC);
+    }
+
+    #[test]
+    fn an_idle_line_starts_when_the_bits_are_ready() {
+        let mut line = LineClock::new(rate(1_000_000_000), 0);
+        assert_eq!(line.occupy(500, 8), 508);
+        assert_eq!(line.occupy(100, 8), 516);
+    }
+
+    #[test]
+    fn a_new_rate_holds_from_when_the_line_is_free() {
+        let mut line = LineClock::new(rate(3), 0);
+        line.occupy(0, 1);
+        line.set_rate(rate(6_000_000_000));
+        assert_eq!(line.occupy(0, 4), 333_333_334);
+        assert_eq!(line.occupy(0, 2), 333_333_335);
+    }
+
+    #[test]
+    fn work_stops_at_the_end_of_its_span() {
+        let mut line = LineClock::new(rate(1_000_000_000), 10);
+        let left = line.work_until(15, 8_000_000_000);
+        assert_eq!((left, line.free_ns()), (3_000_000_000, 15));
+        assert_eq!(line.work_until(100, left), 0);
+        assert_eq!(line.free_ns(), 18);
+    }
+
+    proptest! {
+        #[test]
+        fn guessed_quotients_are_exact(work: u64, bps in 1u64..) {
+            prop_assert_eq!(rate(bps).divide(work), (work / bps, work % bps));
+        }
+
+        #[test]
+        fn line_agrees_with_exact_fractions(
+            bps in prop_oneof![1u64..100, 1u64..=400_000_000_000, 1u64..],
+            frames in prop::collection::vec(1u64..600_000, 1..50),
+        ) {
+            let mut line = LineClock::new(rate(bps), 0);
+            let mut bits = 0u128;
+            for frame in frames {
+                bits += u128::from(frame);
+                let exact = (bits * 1_000_000_000).div_ceil(u128::from(bps));
+                prop_assert_eq!(u128::from(line.occupy(0, frame)), exact);
+            }
+        }
+    }
+}
