@@ -74,7 +74,8 @@ impl Plan {
         };
         let ports = self.opening.clone().towards(direction).open(&names)?;
         let streams = u32::from(self.stream)..u32::from(self.stream) + u32::from(self.threads);
-        let mut board = Board::new(Meter::new(&ports), self.function, streams, self.framing);
+        let board = Board::new(Meter::new(&ports), self.function, streams, self.framing);
+        let mut board = board.behind(self.header());
         let heads: Vec<_> =
             ports.iter().map(|port| (port.info.clone(), port.queues.len())).collect();
         let tasks = setup::tasks(&self, ports, frames, &mut board)?;

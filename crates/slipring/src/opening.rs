@@ -136,11 +136,17 @@ impl Opening {
         self
     }
 
+    /// Says that a virtio-net header of so many bytes stands before each frame in the rings.
+    pub(crate) fn with_vnet_header(mut self, bytes: u32) -> Self {
+        self.options.vnet_hdr = bytes;
+        self
+    }
+
     fn start_capture(&self, ports: &[Port]) -> Result<Option<Capture>, OpenError> {
         let Some(path) = &self.capture else { return Ok(None) };
         let names: Vec<_> = ports.iter().map(|port| port.info.name.as_str()).collect();
         let file = FileWriter::create(path, &names).map_err(|cause| OpenError::new(path, cause))?;
-        Ok(Some(Capture::new(file)))
+        Ok(Some(Capture::new(file).behind(self.options.vnet_hdr as usize)))
     }
 
     /// As [`Self::open`], for a program that uses a port in one direction only.

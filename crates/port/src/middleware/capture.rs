@@ -15,6 +15,8 @@ pub struct Capture {
     epoch: u64,
     /// Which of the file's interfaces the frames are from.
     interface: usize,
+    /// Bytes before each frame that are not part of it.
+    header: usize,
     packet: Vec<u8>,
 }
 
@@ -23,13 +25,19 @@ impl Capture {
     #[must_use]
     pub fn new(file: FileWriter) -> Self {
         let epoch = wall_clock().saturating_sub(now());
-        Self { file: Arc::new(Mutex::new(file)), epoch, interface: 0, packet: Vec::new() }
+        Self { file: Arc::new(Mutex::new(file)), epoch, interface: 0, header: 0, packet: Vec::new() }
     }
 
     /// Captures into the same file, as of its `interface`-th interface.
     #[must_use]
     pub fn of_interface(&self, interface: usize) -> Self {
         Self { interface, packet: Vec::new(), ..self.clone() }
+    }
+
+    /// Leaves out the first `header` bytes of each packet: a virtio-net header.
+    #[must_use]
+    pub fn behind(self, header: usize) -> Self {
+        Self { header, ..self }
     }
 }
 
@@ -53,6 +61,7 @@ impl Observer for Capture {
         };
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let packet = if self.packet.is_empty() { bytes } else { &self.packet };
+        let packet = packet.get(self.header..).unwrap_or_default();
         let written = file.packet(self.interface, self.epoch + time, packet, Some(direction));
         self.packet.clear();
         written.map_err(|error| {

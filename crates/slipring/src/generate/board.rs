@@ -20,6 +20,8 @@ pub(super) struct Board {
     /// Streams that this run sends.
     streams: std::ops::Range<u32>,
     framing: u64,
+    /// Bytes before each frame that the port counts and we do not.
+    header: u64,
     senders: Vec<Arc<Progress>>,
     receivers: Vec<Arc<Progress>>,
     ears: Vec<SharedEar>,
@@ -73,11 +75,17 @@ impl Board {
             function,
             streams,
             framing: framing as u64,
+            header: 0,
             senders: Vec::new(),
             receivers: Vec::new(),
             ears: Vec::new(),
             last: (now(), Done::default()),
         }
+    }
+
+    /// Leaves out `header` bytes of each frame that the port counts.
+    pub(super) fn behind(self, header: usize) -> Self {
+        Self { header: header as u64, ..self }
     }
 
     /// The counter of a new thread that sends.
@@ -160,7 +168,8 @@ impl Board {
             return sum(&self.receivers);
         }
         let completed = self.meter.total(0).tx;
-        Done { packets: completed.packets, bytes: completed.bytes, ..sum(&self.senders) }
+        let bytes = completed.bytes.saturating_sub(completed.packets * self.header);
+        Done { packets: completed.packets, bytes, ..sum(&self.senders) }
     }
 
     fn min_space(&self) -> u64 {

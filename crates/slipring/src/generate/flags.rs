@@ -103,6 +103,14 @@ fn frames() -> Vec<Arg> {
         value("fragment-size", 'M', "BYTES", "Put at most this much of a frame into one slot")
             .value_parser(value_parser!(u16).range(16..)),
         switch("uninitialised", 'r', "Send whatever the buffers hold"),
+        value(
+            "vnet-header",
+            'H',
+            "BYTES",
+            "Bytes of the virtio-net header that a tap: port has before each frame",
+        )
+        .value_parser(["0", "10", "12"])
+        .default_value("0"),
     ];
     frames.map(|arg| arg.help_heading("Frames")).into()
 }
@@ -242,9 +250,6 @@ fn old() -> Vec<Arg> {
             "TXS[,RXS[,TXR[,RXR]]]",
             "Slots and rings; better as @conf: in the port's name",
         ),
-        value("vnet-header", 'H', "BYTES", "Length of the virtio-net header: 0")
-            .value_parser(["0", "10", "12"])
-            .default_value("0"),
     ];
     old.map(|arg| arg.help_heading("Kept from pkt-gen")).into()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
 use slipring_ring::forward;
-use slipring_traffic::{Generator, turn_around};
+use slipring_traffic::turn_around;
 use slipring_wire::MacAddr;
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use super::progress::{DoneOnDrop, Progress};
 use super::receive::{Budget, Queues, SharedEar, lock};
 use super::schedule::Schedule;
 use super::send::{Manner, drain, fill_whole, waiter_for};
+use super::source::Source;
 use crate::workers::Stop;
 
 /// Sends on its first queue, and listens for answers on all.
-pub(super) struct Pinger {
+pub(super) struct Pinger<S> {
     /// The queues.
     pub(super) queues: Queues,
     /// The pings.
-    pub(super) source: Generator,
+    pub(super) source: S,
     /// When they go; unpaced, the next one goes when the last is answered.
     pub(super) schedule: Schedule,
     /// How they go.
@@ -40,7 +41,7 @@ const PATIENCE: Nanos = 1_000_000_000;
 /// A sleep ends this much too late at worst; so much before the time, look instead.
 const WAKE_MARGIN: Nanos = 60_000;
 
-impl Pinger {
+impl<S: Source> Pinger<S> {
     /// Pings until all is sent and answered, or `stop` is set.
     pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
         let (sent, answers) = (self.sent.clone(), self.answers.clone());
@@ -131,6 +132,9 @@ pub(super) struct Ponger {
     pub(super) burst: u32,
     /// How many frames all threads may answer together.
     pub(super) budget: Arc<Budget>,
+    /// Bytes before each frame, which go back with it: who answers a checksum that is yet to be
+    /// finished leaves it to be finished.
+    pub(super) header: usize,
     /// The address that answers what was sent to many.
     pub(super) mac: MacAddr,
     /// How to wait.
@@ -172,12 +176,15 @@ impl Ponger {
             let (mut packets, mut bytes, mut inside) = (0, 0, false);
             for i in 0..count {
                 let Some(frame) = rings.rx.frame(i) else { break };
-                bytes += frame.bytes.len() as u64;
+                let first = !std::mem::replace(&mut inside, frame.more());
+                let header = if first { self.header } else { 0 };
+                let part = frame.bytes.get_mut(header..).unwrap_or_default();
+                bytes += part.len() as u64;
                 if self.dump {
-                    dump("rx", frame.bytes);
+                    dump("rx", part);
                 }
-                if !std::mem::replace(&mut inside, frame.more()) {
-                    turn_around(frame.bytes, self.mac);
+                if first {
+                    turn_around(part, self.mac);
                     packets += 1;
                 }
             }

@@ -13,7 +13,7 @@ use slipring_port::{Interest, Patience};
 use slipring_traffic::{Expectations, Fraction, Pattern, Timeline};
 
 pub(super) use self::pattern::OWN_MAC;
-use self::reader::{Reader, add_conf, bits, refuse_vnet_header, warnings};
+use self::reader::{Reader, add_conf, bits, vnet_header, warnings};
 use super::function::Function;
 use super::send::{Manner, Split, StampTime};
 use crate::opening::Opening;
@@ -89,13 +89,12 @@ impl Plan {
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let reader = Reader::new(matches)?;
         let function = Function::named(reader.text("function").unwrap_or("rx"));
-        refuse_vnet_header(&reader)?;
         let mut port: PortName =
             reader.get("interface").ok_or_else(|| wrong("no port is given"))?;
         if let Some(text) = reader.text("config-rings") {
             add_conf(&mut port, text)?;
         }
-        let opening = Opening::of(matches);
+        let opening = Opening::of(matches).with_vnet_header(vnet_header(&reader));
         let latency = reader.flag("latency", bits::LATENCY);
         let expectations = Expectations {
             max_loss: reader.get::<Fraction>("max-loss"),
@@ -132,7 +131,25 @@ impl Plan {
             function,
         };
         plan.check()?;
+        plan.check_header()?;
         Ok(plan)
+    }
+
+    /// Bytes of the virtio-net header before each frame: 0, 10 or 12.
+    pub(super) fn header(&self) -> usize {
+        self.opening.options.vnet_hdr as usize
+    }
+
+    /// Refuses a virtio-net header where frames are bare.
+    fn check_header(&self) -> Result<(), Failure> {
+        let bare = |port: &&PortName| port.kind != Kind::Tap;
+        let port = [Some(&self.port), self.sink.as_ref()].into_iter().flatten().find(bare);
+        let Some(port) = port.filter(|_| self.header() > 0) else { return Ok(()) };
+        let summary = format!("--vnet-header {} does not go together with {port}", self.header());
+        let error = Diagnostic::new(codes::SR0003, summary)
+            .with_cause("only tap: ports carry virtio-net headers; on all others frames are bare")
+            .with_help("leave -H out, or take a TAP device: -i tap:NAME");
+        Err(error.into())
     }
 
     /// Refuses what contradicts itself.

@@ -90,6 +90,8 @@ pub(super) struct Ear {
     tracker: Tracker,
     ages: Option<Histogram<u64>>,
     dump: bool,
+    /// Bytes before each frame that are not part of it.
+    header: usize,
     /// Whether the next slot goes on with a packet.
     inside: bool,
 }
@@ -105,7 +107,13 @@ pub(super) fn ages() -> Histogram<u64> {
 impl Ear {
     /// Hears nothing yet. `verify` says how closely to listen, `latency` whether ages count.
     pub(super) fn new(verify: Verify, latency: bool, dump: bool) -> Self {
-        Self { tracker: Tracker::new(verify), ages: latency.then(ages), dump, inside: false }
+        let (tracker, ages) = (Tracker::new(verify), latency.then(ages));
+        Self { tracker, ages, dump, header: 0, inside: false }
+    }
+
+    /// Hears frames behind a virtio-net header of so many bytes.
+    pub(super) fn behind(self, header: usize) -> Self {
+        Self { header, ..self }
     }
 
     /// One slot of a frame that arrived at `time`, the last one unless `more`. Returns the age of
@@ -113,6 +121,8 @@ impl Ear {
     #[inline(always)]
     pub(super) fn hear(&mut self, bytes: &[u8], more: bool, time: Nanos) -> Option<Nanos> {
         let goes_on = std::mem::replace(&mut self.inside, more);
+        let header = if goes_on { 0 } else { self.header };
+        let bytes = bytes.get(header..).unwrap_or_default();
         if self.dump {
             dump(if goes_on { "rx …" } else { "rx" }, bytes);
         }
@@ -150,12 +160,14 @@ impl Ear {
 pub(super) struct Queues {
     queues: Vec<Box<dyn Queue>>,
     burst: u32,
+    /// Bytes before each frame that do not count as its own.
+    header: u64,
 }
 
 impl Queues {
-    /// Takes `burst` slots at a time.
-    pub(super) fn new(queues: Vec<Box<dyn Queue>>, burst: u32) -> Self {
-        Self { queues, burst }
+    /// Takes `burst` slots at a time; before each frame stand `header` bytes that do not count.
+    pub(super) fn new(queues: Vec<Box<dyn Queue>>, burst: u32, header: usize) -> Self {
+        Self { queues, burst, header: header as u64 }
     }
 
     /// The queues, for a waiter.
@@ -191,6 +203,7 @@ impl Queues {
                 batch.bytes += frame.bytes.len() as u64;
                 batch.packets += u64::from(!frame.more());
             }
+            batch.bytes = batch.bytes.saturating_sub(batch.packets * self.header);
             budget.take(batch.packets);
             progress.space(avail);
             progress.batch(batch.packets, batch.bytes, time);

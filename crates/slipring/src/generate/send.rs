@@ -130,16 +130,16 @@ impl<S: Source> Sender<S> {
     fn fill_slowly(&mut self, time: Nanos, max: u32) -> Batch {
         let mut batch = Batch::default();
         let mut frame = Vec::new();
-        let ring = self.queue.rings().tx;
+        let (ring, header) = (self.queue.rings().tx, self.source.header());
         while batch.packets < u64::from(max)
             && let Some(len) = self.source.next_len()
-            && self.manner.split.slots(len) <= ring.avail()
+            && self.manner.split.slots(header + len) <= ring.avail()
             && let Some(due) = self.schedule.admit(time, len, self.source.due())
         {
-            frame.resize(len, 0);
+            frame.resize(header + len, 0);
             self.source.write(self.manner.stamp.of(time, due), &mut frame);
             if self.manner.dump {
-                dump("tx", &frame);
+                dump("tx", &frame[header..]);
             }
             put(ring, &frame, self.manner.split);
             batch.packets += 1;
@@ -180,7 +180,7 @@ pub(super) fn fill_whole<S: Source>(
         let Some(due) = schedule.admit(time, len, source.due()) else { return 0 };
         source.write(stamp.of(time, due), buffer);
         bytes += len as u64;
-        len
+        source.header() + len
     });
     Batch { packets: packets.into(), bytes }
 }
@@ -212,7 +212,7 @@ impl Split {
     }
 }
 
-/// Queues one frame; there is room for all of its slots.
+/// Queues one frame with what stands before it; there is room for all of its slots.
 fn put(ring: &mut TxRing, frame: &[u8], split: Split) {
     let parts = frame.chunks(split.part(frame.len()));
     let count = parts.len() as u32;

@@ -15,7 +15,7 @@ use super::plan::{Frames, OWN_MAC, Pinning, Plan, wrong};
 use super::receive::{Budget, Ear, Queues, Receiver, SharedEar, Until};
 use super::schedule::Schedule;
 use super::send::{Manner, Sender, Split};
-use super::source::{Patched, Recording, Replay, Source, Unwritten};
+use super::source::{Headed, Patched, Recording, Replay, Source, Unwritten};
 use crate::workers::Task;
 
 /// Between opening and the first frame: time for all threads to be there.
@@ -91,7 +91,9 @@ struct Setup<'s> {
     kind: &'static str,
 }
 
-type Hands = Vec<Vec<Box<dyn Queue>>>;
+/// The queues of one thread.
+type Hand = Vec<Box<dyn Queue>>;
+type Hands = Vec<Hand>;
 
 impl Setup<'_> {
     fn senders(&mut self, hands: Hands, material: Material) -> Result<Vec<Task>, Failure> {
@@ -119,12 +121,15 @@ impl Setup<'_> {
         Ok(tasks)
     }
 
-    fn sender<S: Source + 'static>(
-        &mut self,
-        i: u16,
-        hand: Vec<Box<dyn Queue>>,
-        source: S,
-    ) -> Task {
+    /// Frames of `source`, behind a header where the port has one.
+    fn sender<S: Source + 'static>(&mut self, i: u16, hand: Hand, source: S) -> Task {
+        match self.plan.header() {
+            0 => self.sender_of(i, hand, source),
+            header => self.sender_of(i, hand, Headed::new(source, header)),
+        }
+    }
+
+    fn sender_of<S: Source + 'static>(&mut self, i: u16, hand: Hand, source: S) -> Task {
         let mut hand = hand.into_iter();
         let queue = hand.next().expect("there are as many queues as threads");
         // The others stay open, unused, as long as this one is in use.
@@ -167,7 +172,7 @@ impl Setup<'_> {
         verify: Verify,
     ) -> Task {
         let receiver = Receiver {
-            queues: Queues::new(queues, self.manner.burst),
+            queues: Queues::new(queues, self.manner.burst, self.plan.header()),
             ear: self.ear(verify, self.plan.latency),
             patience: self.manner.patience,
             progress: self.board.receiver(),
@@ -183,41 +188,40 @@ impl Setup<'_> {
         };
         let mut tasks = Vec::new();
         for (i, hand) in hands.into_iter().enumerate() {
-            let pinger = self.pinger(i as u16, hand, &pattern)?;
-            let task: Task = Box::new(move |stop| pinger.run(stop));
-            tasks.push(task);
+            let i = i as u16;
+            let source = self.generator(&pattern, i)?;
+            tasks.push(match self.plan.header() {
+                0 => self.pinger(i, hand, source),
+                header => self.pinger(i, hand, Headed::new(source, header)),
+            });
         }
         Ok(tasks)
     }
 
-    fn pinger(
-        &mut self,
-        i: u16,
-        hand: Vec<Box<dyn Queue>>,
-        pattern: &Pattern,
-    ) -> Result<Pinger, Failure> {
-        let source = self.generator(pattern, i)?;
-        Ok(Pinger {
-            queues: Queues::new(hand, self.manner.burst.max(64)),
-            schedule: self.schedule(i, source.next_len()),
+    fn pinger<S: Source + 'static>(&mut self, i: u16, hand: Hand, source: S) -> Task {
+        let pinger = Pinger {
+            queues: Queues::new(hand, self.manner.burst.max(64), self.plan.header()),
+            schedule: self.schedule(i, source.next_len().unwrap_or(0)),
             manner: self.manner,
             left: self.share(i),
             ear: self.ear(Verify::Checksum, true),
             sent: self.board.sender(),
             answers: self.board.receiver(),
             source,
-        })
+        };
+        Box::new(move |stop| pinger.run(stop))
     }
 
     fn pongers(&mut self, hands: Hands) -> Vec<Task> {
         let budget = Budget::new(self.plan.packets);
-        let ponger = |hand: Vec<Box<dyn Queue>>| -> Task {
+        let ponger = |hand: Hand| -> Task {
             let ponger = Ponger {
                 wants: vec![Interest::RX; hand.len()],
                 queues: hand,
                 // Answers go out together with those that came together.
                 burst: self.manner.burst.max(64),
                 budget: budget.clone(),
+                header: self.plan.header(),
                 mac: self.mac,
                 patience: self.manner.patience,
                 dump: self.manner.dump,
@@ -281,7 +285,8 @@ impl Setup<'_> {
     }
 
     fn ear(&mut self, verify: Verify, latency: bool) -> SharedEar {
-        let ear = Arc::new(Mutex::new(Ear::new(verify, latency, self.manner.dump)));
+        let ear = Ear::new(verify, latency, self.manner.dump).behind(self.plan.header());
+        let ear = Arc::new(Mutex::new(ear));
         self.board.listen(&ear);
         ear
     }
@@ -328,10 +333,12 @@ fn split(plan: &Plan, info: &PortInfo, material: &Material) -> Result<Split, Fai
         Material::Recorded { recording, .. } => recording.max_len(),
     };
     let (most, slot) = (info.caps.max_packet as usize, info.caps.max_slot as usize);
+    let most = most - plan.header();
     if longest > most {
         let error = wrong(format!("frames of {longest} bytes do not fit {}", info.name));
         return Err(error.with_help(format!("it carries {most} bytes at most")).into());
     }
+    let longest = plan.header() + longest;
     Ok(match plan.manner.split {
         Split::Whole if longest > slot => Split::Bytes(slot),
         Split::Bytes(bytes) => Split::Bytes(bytes.min(slot)),

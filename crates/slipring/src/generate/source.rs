@@ -12,12 +12,19 @@ pub(super) trait Source: Send {
     /// Bytes of the next frame; `None` when there are no more.
     fn next_len(&self) -> Option<usize>;
 
+    /// Bytes that stand before each frame and do not count as its own.
+    #[inline(always)]
+    fn header(&self) -> usize {
+        0
+    }
+
     /// When the next frame goes out, after the start, where the source has times of its own.
     fn due(&self) -> Option<Nanos> {
         None
     }
 
-    /// Writes the next frame, sent at `time`, to the start of `out`, which holds it, and goes on.
+    /// Writes header and next frame, sent at `time`, to the start of `out`, which holds them, and
+    /// goes on.
     fn write(&mut self, time: Nanos, out: &mut [u8]);
 }
 
@@ -85,6 +92,40 @@ impl Source for Unwritten {
 
     #[inline(always)]
     fn write(&mut self, _: Nanos, _: &mut [u8]) {}
+}
+
+/// Frames of another source, each behind a virtio-net header that asks nothing of the kernel: all
+/// zeros, since checksums and segments are finished.
+pub(super) struct Headed<S> {
+    source: S,
+    header: usize,
+}
+
+impl<S> Headed<S> {
+    /// Puts `header` bytes before each frame of `source`.
+    pub(super) fn new(source: S, header: usize) -> Self {
+        Self { source, header }
+    }
+}
+
+impl<S: Source> Source for Headed<S> {
+    fn next_len(&self) -> Option<usize> {
+        self.source.next_len()
+    }
+
+    fn header(&self) -> usize {
+        self.header
+    }
+
+    fn due(&self) -> Option<Nanos> {
+        self.source.due()
+    }
+
+    fn write(&mut self, time: Nanos, out: &mut [u8]) {
+        let (header, frame) = out.split_at_mut(self.header);
+        header.fill(0);
+        self.source.write(time, frame);
+    }
 }
 
 /// A capture in memory.

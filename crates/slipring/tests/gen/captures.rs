@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::{number, slipring};
 
 /// Packets of a capture.
-fn packets(path: &str) -> Vec<Vec<u8>> {
+pub(super) fn packets(path: &str) -> Vec<Vec<u8>> {
     let mut reader = FileReader::open(path).unwrap();
     let mut packets = Vec::new();
     while let Some(packet) = reader.next().unwrap() {
@@ -17,7 +17,7 @@ fn packets(path: &str) -> Vec<Vec<u8>> {
     packets
 }
 
-fn write(path: &str, packets: &[(u64, Vec<u8>)]) {
+pub(super) fn write(path: &str, packets: &[(u64, Vec<u8>)]) {
     let mut writer = FileWriter::create(path, &["x"]).unwrap();
     for (time, packet) in packets {
         writer.packet(0, *time, packet, None).unwrap();
@@ -25,7 +25,7 @@ fn write(path: &str, packets: &[(u64, Vec<u8>)]) {
     writer.flush().unwrap();
 }
 
-fn file(dir: &TempDir, name: &str) -> String {
+pub(super) fn file(dir: &TempDir, name: &str) -> String {
     dir.path().join(name).to_str().unwrap().to_owned()
 }
 

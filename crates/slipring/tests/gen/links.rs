@@ -16,19 +16,19 @@ fn links() -> Option<Namespace> {
     Some(namespace)
 }
 
-fn start(namespace: &Namespace, words: &str) -> Program {
+pub(super) fn start(namespace: &Namespace, words: &str) -> Program {
     Program::start(namespace, SLIPRING, words)
 }
 
 /// Starts a program and waits until its ports are open; it reports by JSON lines.
-fn ready(namespace: &Namespace, words: &str) -> Program {
+pub(super) fn ready(namespace: &Namespace, words: &str) -> Program {
     let program = start(namespace, &format!("{words} --json=lines -T 0"));
     program.wait_for("start", |output| output.stdout.contains("\"start\"").then_some(()));
     program
 }
 
 /// The last report.
-fn report(ended: &Ended) -> Value {
+pub(super) fn report(ended: &Ended) -> Value {
     let line = ended.stdout.lines().last().unwrap_or_else(|| panic!("no report: {ended:#?}"));
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }

@@ -8,6 +8,7 @@ mod support;
 mod captures;
 mod classic;
 mod errors;
+mod headers;
 mod links;
 
 use std::process::{Command, Output};

@@ -109,15 +109,12 @@ fn option_bits(matches: &ArgMatches) -> Result<u32, Failure> {
     Err(error.with_cause(cause).with_help("use the long flags instead; see --help").into())
 }
 
-pub(super) fn refuse_vnet_header(reader: &Reader<'_>) -> Result<(), Failure> {
+/// Bytes of the virtio-net header before each frame.
+pub(super) fn vnet_header(reader: &Reader<'_>) -> u32 {
     match reader.text("vnet-header") {
-        None | Some("0") => Ok(()),
-        Some(length) => {
-            let error =
-                Diagnostic::new(codes::SR0002, format!("`{length}` does not fit --vnet-header"));
-            let cause = "ports here carry bare frames: checksum and segmentation offloads are resolved below";
-            Err(error.with_cause(cause).with_help("leave -H out").into())
-        }
+        Some("10") => 10,
+        Some("12") => 12,
+        _ => 0,
     }
 }
 

@@ -163,10 +163,23 @@ fn old_ring_sizes_go_into_the_name() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_by_name() {
-    assert!(plan("-i null: -H 0").is_ok());
-    refused("-i null: -H 12", "--vnet-header");
-    refused("-i null: -H 7", "possible values");
+fn virtio_net_headers_go_with_taps_alone() {
+    for header in [0, 10, 12] {
+        for function in ["tx", "rx", "ping", "pong", "txseq", "rxseq"] {
+            let plan = plan(&format!("-i tap:t0 -f {function} -H {header}")).unwrap();
+            assert_eq!(plan.header(), header);
+        }
+    }
+    assert_eq!(tx("-H 0").header(), 0);
+    for port in ["null:", "netmap:eth0", "packet:eth0", "xdp:eth0", "pcap:x", "netmap:x{1"] {
+        refused(&format!("-i {port} -f tx -H 12"), "SR0003");
+        refused(
+            &format!("-i {port} -f tx -H 12"),
+            &format!("--vnet-header 12 does not go together with {port}"),
+        );
+    }
+    refused("-i tap:t0 -f tx --sink null: -H 10", "does not go together with null:");
+    refused("-i tap:t0 -H 7", "possible values");
 }
 
 #[test]

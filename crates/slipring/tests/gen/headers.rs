@@ -1,0 +1,76 @@
+//! Virtio-net headers, which a TAP device takes and gives before each frame.
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use super::captures::{file, packets, write};
+use super::links::{ready, report, start};
+use super::number;
+use super::support::frames::{Ear, assert_same, frame};
+use super::support::namespace::Namespace;
+
+/// A namespace with a TAP device `e0`, up and quiet.
+fn device() -> Option<Namespace> {
+    let namespace = Namespace::new()?;
+    namespace.ip("tuntap add e0 mode tap");
+    namespace.silence("e0");
+    namespace.ip("link set e0 up");
+    Some(namespace)
+}
+
+#[test]
+fn frames_behind_a_header_arrive_unchanged() {
+    let dir = TempDir::new().unwrap();
+    let (from, seen) = (file(&dir, "from.pcap"), file(&dir, "seen.pcap"));
+    let frames: Vec<_> = (0..200).map(frame).collect();
+    write(&from, &frames.iter().map(|frame| (0, frame.clone())).collect::<Vec<_>>());
+    let bytes: usize = frames.iter().map(Vec::len).sum();
+    for (header, more) in [(10, ""), (12, ""), (10, "-F 3"), (12, "-M 16 -X")] {
+        let Some(host) = device() else { return };
+        let mut ear = Ear::open(&host, "e0");
+        let words = format!(
+            "gen -i tap:e0 -f tx -H {header} -P {from} --loops 1 {more} --capture {seen} --json"
+        );
+        let sent = report(&start(&host, &words).finish().well());
+        let mut heard = Vec::new();
+        ear.hear(&mut heard, frames.len());
+        assert_same(&words, &heard, &frames);
+        assert_same("the capture", &packets(&seen), &frames);
+        // The port counts what its rings carried, we what frames are.
+        assert_eq!(number(&sent, "bytes"), bytes as u64, "{sent}");
+        let carried = bytes + header * frames.len();
+        assert_eq!(number(&sent["ports"][0]["tx"], "bytes"), carried as u64, "{sent}");
+    }
+}
+
+#[test]
+fn numbered_frames_are_understood_behind_a_header() {
+    for header in [10, 12] {
+        let Some(host) = device() else { return };
+        let words = format!("gen -i tap:e0 -f rxseq -H {header} -n 2000 --max-loss 0");
+        let receiver = ready(&host, &words);
+        let words = "gen -i packet:e0 -f txseq -n 2000 -R 5k -l imix --json";
+        let sent = report(&start(&host, words).finish().well());
+        let heard = report(&receiver.finish().well());
+        for key in ["packets", "bytes"] {
+            assert_eq!(number(&heard, key), number(&sent, key), "{heard}");
+        }
+        assert_eq!((number(&heard, "corrupt"), number(&heard, "foreign")), (0, 0), "{heard}");
+    }
+}
+
+#[test]
+fn either_end_of_a_round_trip_may_have_headers() {
+    for (ping, pong) in [("tap:e0 -H 12", "packet:e0"), ("packet:e0", "tap:e0 -H 10")] {
+        let Some(host) = device() else { return };
+        let pong = ready(&host, &format!("gen -i {pong} -f pong"));
+        for more in ["", "-6 --proto icmp"] {
+            let words = format!("gen -i {ping} -f ping -n 50 --max-loss 0 --json {more}");
+            let report = report(&start(&host, &words).finish().well());
+            let counts = (number(&report, "packets"), number(&report["latency_ns"], "count"));
+            assert_eq!(counts, (50, 50), "{report}");
+        }
+        let answered = report(&pong.stop(Signal::INT).well());
+        assert_eq!(number(&answered, "packets"), 100);
+    }
+}
