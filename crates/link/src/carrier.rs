@@ -1,0 +1,178 @@
+//! What the engine asks of its caller: the storage of frames, and where frames go.
+
+use core::fmt;
+
+/// A frame of the caller's; the engine only passes it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(pub u32);
+
+/// A link of a network, by its place in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+/// A place where frames enter a network, by its place in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntryId(pub u16);
+
+/// A place where frames leave a network, by its place in the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExitId(pub u16);
+
+/// A frame that reaches a network or a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, on the caller's clock.
+    pub arrival_ns: u64,
+    /// Which.
+    pub handle: Handle,
+    /// Its length in bytes, without FCS.
+    pub len: u32,
+}
+
+/// A frame that leaves the network, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// When it is to leave: never before this.
+    pub release_ns: u64,
+    /// Which.
+    pub handle: Handle,
+    /// Its length in bytes, without FCS.
+    pub len: u32,
+    /// Where to.
+    pub exit: ExitId,
+    /// The last link that it passed.
+    pub link: LinkId,
+}
+
+/// A frame that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// When; for frames lost after they occupied the link, the end of that.
+    pub at_ns: u64,
+    /// Which.
+    pub handle: Handle,
+    /// Its length in bytes, without FCS.
+    pub len: u32,
+    /// Why.
+    pub cause: Cause,
+    /// By which link; `None` when no link wanted it ([`Cause::Route`]).
+    pub link: Option<LinkId>,
+}
+
+/// A frame that left a queue towards the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// The queue of which link.
+    pub link: LinkId,
+    /// When the frame began to occupy the line, rounded up.
+    pub at_ns: u64,
+    /// How long it had waited by then.
+    pub delay_ns: u64,
+    /// Bytes still waiting behind it.
+    pub bytes: u64,
+    /// Packets still waiting behind it.
+    pub packets: u64,
+}
+
+/// What a network runs on.
+///
+/// Frames stay with the caller; the engine reads and changes bytes only in stages that need them
+/// (classes, ECN marks, corruption, models of the user), never on the plain path.
+pub trait Carrier {
+    /// The stored bytes of a frame, possibly fewer than its length. Marks and bit errors are
+    /// written in place.
+    fn frame(&mut self, handle: Handle) -> &mut [u8];
+
+    /// Stores a second copy of a frame; `None` when there is no room for it, which is counted as
+    /// [`Cause::Buffer`].
+    fn copy(&mut self, handle: Handle) -> Option<Handle>;
+
+    /// Takes a frame that leaves the network. Its storage is the caller's again once it was sent.
+    fn deliver(&mut self, delivery: Delivery);
+
+    /// Takes back a frame that is lost.
+    fn lose(&mut self, lost: Lost);
+
+    /// Learns that a frame left a queue, for histograms.
+    fn queued(&mut self, _queued: Queued) {}
+}
+
+/// Why a frame was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Cause {
+    /// A loss model took it.
+    Loss,
+    /// A bit error of the loss model `ber` hit it.
+    Ber,
+    /// The policer found it beyond its profile.
+    Police,
+    /// The queue was full.
+    Queue,
+    /// Active queue management took it.
+    Aqm,
+    /// There was no storage for it.
+    Buffer,
+    /// It was too late to send.
+    Late,
+    /// The receiving port overran.
+    RxOverrun,
+    /// The sending port was full.
+    TxFull,
+    /// It was not a frame.
+    Malformed,
+    /// No class, and so no link, wanted it.
+    Route,
+    /// It would have overtaken another, and the order policy is `drop`.
+    Order,
+    /// A link profile gave it up after it had occupied the link.
+    Profile,
+}
+
+impl Cause {
+    /// How many causes there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// All causes, in the order of their numbers.
+    pub const ALL: [Self; 13] = [
+        Self::Loss,
+        Self::Ber,
+        Self::Police,
+        Self::Queue,
+        Self::Aqm,
+        Self::Buffer,
+        Self::Late,
+        Self::RxOverrun,
+        Self::TxFull,
+        Self::Malformed,
+        Self::Route,
+        Self::Order,
+        Self::Profile,
+    ];
+
+    /// The name under which it is counted everywhere.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Loss => "loss",
+            Self::Ber => "ber",
+            Self::Police => "police",
+            Self::Queue => "queue",
+            Self::Aqm => "aqm",
+            Self::Buffer => "buffer",
+            Self::Late => "late",
+            Self::RxOverrun => "rx_overrun",
+            Self::TxFull => "tx_full",
+            Self::Malformed => "malformed",
+            Self::Route => "route",
+            Self::Order => "order",
+            Self::Profile => "profile",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

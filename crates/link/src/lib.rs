@@ -1,0 +1,47 @@
+//! Emulated links, as a pure engine: what happens to each frame, and when.
+//!
+//! ```text
+//!  push -> classes -> | police -> loss -> hold -> queue -> line -> loss -> corrupt -> duplicate
+//!         (route)     | (front)                   (server)       (back)
+//!                     |                        -> delay -> order -> | -> next link, or deliver
+//!                     |                           (output)          |
+//!                     +------------------- one link -----------------+        (network)
+//! ```
+//!
+//! The caller keeps the frames ([`Carrier`]) and the clock; the engine decides. It is driven by
+//! events on that clock: [`Network::push`] brings frames, [`Network::run`] performs what is due,
+//! [`Network::next_ns`] tells when that will be next. In real time and in virtual time it is the
+//! same engine, and the same seed and the same arrivals give the same deliveries on every machine.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`spec`] | what links are to do: plain data, judged before anything is built |
+//! | [`carrier`] | what the engine asks of its caller |
+//! | [`counters`] | what is counted |
+//! | [`user`] | models of the user's own |
+//!
+//! # Invariants
+//! 1. Every random decision has a stream of its own, from the seed, the name of the link and the
+//!    stage; changing one stage shifts no decision of another.
+//! 2. Times are exact inside and rounded up to the next nanosecond when told: never early.
+//! 3. At any moment a link's `input + copies = output + drops by cause + in flight`.
+//!
+//! Not for: reading clocks, ports or files, or keeping payload.
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod carrier;
+pub mod counters;
+pub mod spec;
+pub mod user;
+
+pub use carrier::{
+    Arrival, Carrier, Cause, Delivery, EntryId, ExitId, Handle, LinkId, Lost, Queued,
+};
+pub use counters::{Counters, Drops, Tally};
+pub use spec::*;

@@ -1,0 +1,108 @@
+//! What links are to do: plain data that configuration files, flags and control messages produce.
+//!
+//! Every value that can be written down can be judged by `check`, which names the field and what
+//! may stand there. An engine is only ever built from a specification that passed.
+//!
+//! Times are in nanoseconds, rates in bits per second, lengths in bytes without FCS, in the names
+//! of the fields. What varies over time counts from when the engine began, or from when a change
+//! took effect.
+
+mod delay;
+mod error;
+mod loss;
+mod mangle;
+mod network;
+mod police;
+mod queue;
+mod rate;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use delay::{DelayModel, DelaySpec, DelayStep, OrderPolicy};
+pub use error::SpecError;
+pub use loss::{LossModel, LossSpec, LossWindow, Place};
+pub use mangle::{BitErrors, CorruptSpec, DuplicateSpec, HoldSpec};
+pub use network::{ClassSpec, NetworkLink, NetworkSpec, Source, Target};
+pub use police::{Action, Meter, PoliceSpec};
+pub use queue::{
+    Admit, CoDelSpec, Discipline, DualPi2Spec, FqCoDelSpec, PieSpec, QueueSpec, RedSpec,
+};
+pub use rate::{
+    Cells, Framing, MarkovState, Profile, RateSpec, RateStep, Serialise, Slot, TraceEnd,
+};
+
+/// One link in one direction. The default is a wire: it adds and takes nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LinkSpec {
+    /// Its name, which also names its random streams.
+    pub name: String,
+    /// Limits what may enter at all.
+    pub police: Option<PoliceSpec>,
+    /// Losses before the queue or after the line.
+    pub loss: Vec<LossSpec>,
+    /// Frames held back before the queue.
+    pub hold: Option<HoldSpec>,
+    /// What waits for the line.
+    pub queue: QueueSpec,
+    /// How fast the line is.
+    pub rate: RateSpec,
+    /// What a frame costs on the line beside its bytes.
+    pub framing: Framing,
+    /// Extra occupation of the line, per frame.
+    pub profile: Option<Profile>,
+    /// Bit errors that are delivered.
+    pub corrupt: Option<CorruptSpec>,
+    /// Copies.
+    pub duplicate: Option<DuplicateSpec>,
+    /// How long a frame travels after the line.
+    pub delay: DelaySpec,
+    /// What becomes of frames that would overtake.
+    pub order: OrderPolicy,
+    /// From which end of its serialisation a frame's delay counts.
+    pub serialise: Serialise,
+    /// Speed of the port that sends the frames: its own serialisation is taken off the delay.
+    pub output_bps: Option<u64>,
+    /// Taken off every delay: the fixed cost of the box.
+    pub offset_ns: u64,
+}
+
+impl LinkSpec {
+    /// A wire of that name.
+    #[must_use]
+    pub fn wire(name: &str) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// Judges every part.
+    ///
+    /// # Errors
+    /// The first field that no link can have; its path begins with `link.NAME`.
+    pub fn check(&self) -> Result<(), SpecError> {
+        self.check_parts().map_err(|error| error.within(&self.name).within("link"))
+    }
+
+    fn check_parts(&self) -> Result<(), SpecError> {
+        let part = |name| move |error: SpecError| error.within(name);
+        self.police.iter().try_for_each(PoliceSpec::check).map_err(part("police"))?;
+        self.loss.iter().try_for_each(LossSpec::check).map_err(part("loss"))?;
+        self.queue.check().map_err(part("queue"))?;
+        self.rate.check().map_err(part("rate"))?;
+        self.framing.check().map_err(part("framing"))?;
+        self.profile.iter().try_for_each(Profile::check).map_err(part("profile"))?;
+        self.corrupt.iter().try_for_each(CorruptSpec::check).map_err(part("corrupt"))?;
+        self.duplicate.iter().try_for_each(DuplicateSpec::check).map_err(part("duplicate"))?;
+        self.delay.check().map_err(part("delay"))?;
+        self.order.check(&self.delay)?;
+        if self.output_bps == Some(0) {
+            return Err(SpecError::new("output_bps", 0, "1 bit/s or more, or left out"));
+        }
+        Ok(())
+    }
+
+    /// Whether frames occupy a line, and so may have to wait for it.
+    #[must_use]
+    pub fn has_line(&self) -> bool {
+        self.rate != RateSpec::Unlimited || self.profile.is_some()
+    }
+}

@@ -1,0 +1,131 @@
+//! How long frames travel, and what becomes of those that would overtake.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::error::{at_least, filled};
+use super::{SpecError, TraceEnd};
+use crate::user::UserDelay;
+
+/// How long a frame travels after the line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DelaySpec {
+    /// The time.
+    pub model: DelayModel,
+    /// After which time half of a deviation is forgotten; needed by [`OrderPolicy::Correlated`].
+    pub half_life_ns: Option<u64>,
+}
+
+/// How long a frame travels.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DelayModel {
+    /// Always as long, in ns.
+    Constant(u64),
+    /// Delays over time.
+    Trace {
+        /// The first holds from the beginning, whatever its time.
+        steps: Vec<DelayStep>,
+        /// Length of the whole; later than the last step.
+        period_ns: u64,
+        /// What follows; with [`TraceEnd::Once`] the delay is 0 then.
+        end: TraceEnd,
+        /// Whether delays between two steps lie on a straight line.
+        smooth: bool,
+    },
+    /// A gap behind the frame before, as TLEM: a frame leaves `delay_ns` after the line and not
+    /// before a gap, drawn from its bounds, has passed since the release before.
+    InterPacket {
+        /// Shortest gap.
+        min_gap_ns: u64,
+        /// Longest gap.
+        max_gap_ns: u64,
+        /// Least delay.
+        delay_ns: u64,
+    },
+    /// A model of the user's.
+    User(UserDelay),
+}
+
+impl Default for DelayModel {
+    fn default() -> Self {
+        Self::Constant(0)
+    }
+}
+
+/// A delay and from when it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelayStep {
+    /// From when.
+    pub at_ns: u64,
+    /// How long frames travel.
+    pub delay_ns: u64,
+    /// The path that they take: with [`OrderPolicy::Path`] frames of one path keep their order.
+    pub route: u32,
+}
+
+/// What becomes of frames that would overtake others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OrderPolicy {
+    /// They are put off until those others have left: delays are drawn independently, and
+    /// become longer than asked when frames come faster than the delay varies.
+    #[default]
+    Strict,
+    /// There are few: the delay varies smoothly in time, with the half-life of the delay.
+    Correlated,
+    /// They overtake.
+    Free,
+    /// They are dropped.
+    Drop,
+    /// They overtake frames of other paths and are put off behind those of their own.
+    Path,
+}
+
+impl OrderPolicy {
+    /// Whether frames leave in the order in which they came.
+    #[must_use]
+    pub const fn keeps_order(self) -> bool {
+        matches!(self, Self::Strict | Self::Correlated | Self::Drop)
+    }
+
+    pub(super) fn check(self, delay: &DelaySpec) -> Result<(), SpecError> {
+        if self == Self::Correlated && delay.half_life_ns.is_none() {
+            let allowed = "`correlated` needs a half-life of the delay";
+            return Err(SpecError::new("order", "correlated", allowed));
+        }
+        Ok(())
+    }
+}
+
+impl DelaySpec {
+    /// The same delay for every frame.
+    #[must_use]
+    pub const fn constant(delay_ns: u64) -> Self {
+        Self { model: DelayModel::Constant(delay_ns), half_life_ns: None }
+    }
+
+    /// Judges the fields.
+    ///
+    /// # Errors
+    /// The first field that no delay can have.
+    pub fn check(&self) -> Result<(), SpecError> {
+        if let Some(half_life_ns) = self.half_life_ns {
+            at_least("half_life_ns", half_life_ns, 1, "ns")?;
+        }
+        match &self.model {
+            DelayModel::Constant(_) | DelayModel::User(_) => Ok(()),
+            DelayModel::Trace { steps, period_ns, .. } => check_steps(steps, *period_ns),
+            DelayModel::InterPacket { min_gap_ns, max_gap_ns, .. } => {
+                at_least("max_gap_ns", *max_gap_ns, *min_gap_ns, "ns, the shortest gap,")
+            }
+        }
+    }
+}
+
+fn check_steps(steps: &[DelayStep], period_ns: u64) -> Result<(), SpecError> {
+    filled("steps", steps)?;
+    if let Some(pair) = steps.windows(2).find(|pair| pair[1].at_ns <= pair[0].at_ns) {
+        let allowed = format!("later than {}", pair[0].at_ns);
+        return Err(SpecError::new("steps.at_ns", pair[1].at_ns, &allowed));
+    }
+    at_least("period_ns", period_ns, steps[steps.len() - 1].at_ns + 1, "ns")
+}

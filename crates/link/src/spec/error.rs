@@ -1,0 +1,54 @@
+//! Why a specification was refused.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::Display;
+
+/// A value that no link can have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {value} is not allowed; {allowed}")]
+pub struct SpecError {
+    /// The path of the field, such as `link.up.rate.bps`.
+    pub field: String,
+    /// The value found there.
+    pub value: String,
+    /// What may stand there.
+    pub allowed: String,
+}
+
+impl SpecError {
+    /// Refuses `value` in `field`; `allowed` says what would do.
+    pub fn new(field: &str, value: impl Display, allowed: &str) -> Self {
+        Self { field: field.to_string(), value: value.to_string(), allowed: allowed.to_string() }
+    }
+
+    /// Puts the name of the part that holds the field in front of its path.
+    #[must_use]
+    pub fn within(self, part: &str) -> Self {
+        Self { field: format!("{part}.{}", self.field), ..self }
+    }
+}
+
+/// Checks that hold for many fields.
+pub(super) fn at_least(field: &str, value: u64, least: u64, unit: &str) -> Result<(), SpecError> {
+    if value >= least {
+        return Ok(());
+    }
+    Err(SpecError::new(field, value, &format!("{least} {unit} or more")))
+}
+
+/// A real number within bounds; refuses NaN too.
+pub(super) fn within(field: &str, value: f64, low: f64, high: f64) -> Result<(), SpecError> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(SpecError::new(field, value, &format!("a number from {low} to {high}")))
+}
+
+/// A list that must not be empty.
+pub(super) fn filled<T>(field: &str, list: &[T]) -> Result<(), SpecError> {
+    if list.is_empty() {
+        return Err(SpecError::new(field, "an empty list", "at least one entry"));
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! What else happens to frames: held back, damaged, doubled.
+
+use slipring_model::Chance;
+
+use super::SpecError;
+use super::error::{at_least, within};
+
+/// Frames held back before the queue, so that later ones overtake them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HoldSpec {
+    /// How likely a frame is held.
+    pub chance: Chance,
+    /// For how long.
+    pub hold_ns: u64,
+}
+
+/// Bit errors that are delivered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CorruptSpec {
+    /// How many bits, and how often.
+    pub errors: BitErrors,
+    /// First byte that may be hit.
+    pub from_byte: u32,
+    /// First byte behind that may not; `None`: up to the end.
+    pub until_byte: Option<u32>,
+    /// Whether IP, TCP, UDP and ICMP checksums that were right are made right again, so that the
+    /// damage reaches the application.
+    pub fix_checksum: bool,
+}
+
+/// How many bits are wrong, and how often.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BitErrors {
+    /// Each bit with the same chance.
+    Ber(f64),
+    /// So many neighbouring bits of a frame, with a chance per frame; all of them are inverted.
+    Burst {
+        /// How likely a frame is hit.
+        chance: Chance,
+        /// How many bits.
+        bits: u32,
+    },
+}
+
+/// Copies of frames, made after the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DuplicateSpec {
+    /// How likely a frame is copied.
+    pub chance: Chance,
+    /// How many copies.
+    pub copies: u32,
+    /// How much later than the one before each is sent on.
+    pub after_ns: u64,
+}
+
+impl CorruptSpec {
+    /// Each bit with the same chance, wherever it is.
+    #[must_use]
+    pub const fn ber(ber: f64) -> Self {
+        let errors = BitErrors::Ber(ber);
+        Self { errors, from_byte: 0, until_byte: None, fix_checksum: false }
+    }
+
+    /// Judges the fields.
+    ///
+    /// # Errors
+    /// No chance, no bits or no bytes.
+    pub fn check(&self) -> Result<(), SpecError> {
+        match self.errors {
+            BitErrors::Ber(ber) => within("ber", ber, 0.0, 1.0)?,
+            BitErrors::Burst { bits, .. } => at_least("bits", u64::from(bits), 1, "bit")?,
+        }
+        let least = u64::from(self.from_byte) + 1;
+        self.until_byte.map_or(Ok(()), |until| {
+            at_least("until_byte", u64::from(until), least, "bytes, beyond the first,")
+        })
+    }
+}
+
+impl DuplicateSpec {
+    /// Judges the fields.
+    ///
+    /// # Errors
+    /// No copies.
+    pub fn check(&self) -> Result<(), SpecError> {
+        at_least("copies", u64::from(self.copies), 1, "copy")
+    }
+}

@@ -1,0 +1,247 @@
+//! Links joined to a network.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use slipring_filter::Program;
+
+use super::{LinkSpec, SpecError};
+
+/// Places where frames enter and leave, nodes, and links between them.
+///
+/// ```
+/// use slipring_link::{LinkSpec, NetworkSpec};
+///
+/// let plan = NetworkSpec::between("left", "right", LinkSpec::wire("up"), LinkSpec::wire("down"));
+/// assert!(plan.check().is_ok());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NetworkSpec {
+    /// Names of the places where frames enter.
+    pub entries: Vec<String>,
+    /// Names of the places where frames leave.
+    pub exits: Vec<String>,
+    /// Names of the nodes where links meet.
+    pub nodes: Vec<String>,
+    /// The links.
+    pub links: Vec<NetworkLink>,
+    /// Which frames take which link, where several begin at one place. The first class that
+    /// wants a frame has it; what none wants takes the link that no class names, if there is
+    /// one, and is lost otherwise.
+    pub classes: Vec<ClassSpec>,
+}
+
+/// A link and its ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkLink {
+    /// What it does.
+    pub spec: LinkSpec,
+    /// Where it begins.
+    pub from: Source,
+    /// Where it ends.
+    pub to: Target,
+}
+
+/// Where a link begins: an index into the lists of the [`NetworkSpec`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// At a place where frames enter.
+    Entry(usize),
+    /// At a node.
+    Node(usize),
+}
+
+/// Where a link ends: an index into the lists of the [`NetworkSpec`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// At a place where frames leave.
+    Exit(usize),
+    /// At a node.
+    Node(usize),
+}
+
+/// Frames that take a certain link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClassSpec {
+    /// The filter as it was written.
+    pub filter: String,
+    /// The filter as it runs.
+    pub program: Program,
+    /// Index of the link, at whose source the class decides.
+    pub link: usize,
+}
+
+impl ClassSpec {
+    /// Compiles a pcap filter expression.
+    ///
+    /// # Errors
+    /// What is wrong with the filter, and in which column.
+    pub fn new(filter: &str, link: usize) -> Result<Self, SpecError> {
+        let program = slipring_filter::compile(filter)
+            .map_err(|error| SpecError::new("match", format!("`{filter}`"), &error.to_string()))?;
+        Ok(Self { filter: filter.to_string(), program, link })
+    }
+}
+
+impl NetworkSpec {
+    /// One link alone, from the entry `in` to the exit `out`.
+    #[must_use]
+    pub fn single(link: LinkSpec) -> Self {
+        let link = NetworkLink { spec: link, from: Source::Entry(0), to: Target::Exit(0) };
+        Self {
+            entries: vec!["in".into()],
+            exits: vec!["out".into()],
+            links: vec![link],
+            ..Self::default()
+        }
+    }
+
+    /// Two ports and a link in each direction: entry and exit 0 are the left port, entry and
+    /// exit 1 the right one; link 0 is `up`, from left to right, link 1 is `down`.
+    #[must_use]
+    pub fn between(left: &str, right: &str, up: LinkSpec, down: LinkSpec) -> Self {
+        let names = vec![left.to_string(), right.to_string()];
+        let link =
+            |spec, from, to| NetworkLink { spec, from: Source::Entry(from), to: Target::Exit(to) };
+        Self {
+            entries: names.clone(),
+            exits: names,
+            links: vec![link(up, 0, 1), link(down, 1, 0)],
+            ..Self::default()
+        }
+    }
+
+    /// Judges the plan and every link.
+    ///
+    /// # Errors
+    /// The first thing that cannot be built: a value of a link, a name used twice, an end that
+    /// does not exist, two links for the same frames, or a circle of links.
+    pub fn check(&self) -> Result<(), SpecError> {
+        self.links.iter().try_for_each(|link| link.spec.check())?;
+        self.check_names()?;
+        self.check_ends()?;
+        self.check_defaults()?;
+        self.check_circles()
+    }
+
+    /// The link at `source` that takes what no class wants.
+    pub(crate) fn default_link(&self, source: Source) -> Option<usize> {
+        self.links_without_class(source).next()
+    }
+
+    fn links_without_class(&self, source: Source) -> impl Iterator<Item = usize> + '_ {
+        let classless = |link| self.classes.iter().all(|class| class.link != link);
+        let here = self.links.iter().enumerate().filter(move |(_, link)| link.from == source);
+        here.map(|(index, _)| index).filter(move |&link| classless(link))
+    }
+
+    fn check_names(&self) -> Result<(), SpecError> {
+        unique("link", self.links.iter().map(|link| link.spec.name.as_str()))?;
+        unique("entry", self.entries.iter().map(String::as_str))?;
+        unique("exit", self.exits.iter().map(String::as_str))?;
+        unique("node", self.nodes.iter().map(String::as_str))
+    }
+
+    fn check_ends(&self) -> Result<(), SpecError> {
+        let refuse = |part: &str, field, index, count| {
+            let allowed = format!("an index below {count}");
+            Err(SpecError::new(field, index, &allowed).within(part))
+        };
+        for link in &self.links {
+            let name = format!("link.{}", link.spec.name);
+            let (from, sources) = match link.from {
+                Source::Entry(index) => (index, self.entries.len()),
+                Source::Node(index) => (index, self.nodes.len()),
+            };
+            if from >= sources {
+                return refuse(&name, "from", from, sources);
+            }
+            let (to, targets) = match link.to {
+                Target::Exit(index) => (index, self.exits.len()),
+                Target::Node(index) => (index, self.nodes.len()),
+            };
+            if to >= targets {
+                return refuse(&name, "to", to, targets);
+            }
+        }
+        match self.classes.iter().find(|class| class.link >= self.links.len()) {
+            Some(class) => refuse("class", "use", class.link, self.links.len()),
+            None => Ok(()),
+        }
+    }
+
+    fn check_defaults(&self) -> Result<(), SpecError> {
+        let entries = (0..self.entries.len()).map(Source::Entry);
+        for source in entries.chain((0..self.nodes.len()).map(Source::Node)) {
+            if let Some(second) = self.links_without_class(source).nth(1) {
+                let field = format!("link.{}.from", self.links[second].spec.name);
+                let allowed = "only one link of a place may go without a class";
+                return Err(SpecError::new(&field, self.source_name(source), allowed));
+            }
+        }
+        Ok(())
+    }
+
+    fn source_name(&self, source: Source) -> &str {
+        match source {
+            Source::Entry(index) => &self.entries[index],
+            Source::Node(index) => &self.nodes[index],
+        }
+    }
+
+    /// Takes away nodes that no link reaches, again and again; what stays lies behind a circle.
+    fn check_circles(&self) -> Result<(), SpecError> {
+        let mut feeders = vec![0usize; self.nodes.len()];
+        for link in &self.links {
+            if let Target::Node(node) = link.to {
+                feeders[node] += 1;
+            }
+        }
+        let leaving = |source| self.links.iter().filter(move |link| link.from == source);
+        let mut reached: Vec<usize> =
+            (0..feeders.len()).filter(|&node| feeders[node] == 0).collect();
+        for entry in 0..self.entries.len() {
+            release(leaving(Source::Entry(entry)), &mut feeders, &mut reached);
+        }
+        while let Some(node) = reached.pop() {
+            release(leaving(Source::Node(node)), &mut feeders, &mut reached);
+        }
+        match feeders.iter().position(|&left| left > 0) {
+            Some(node) => {
+                Err(SpecError::new("node", &self.nodes[node], "links must not form a circle"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Takes links away from the nodes that they feed; nodes left without are `reached`.
+fn release<'a>(
+    links: impl Iterator<Item = &'a NetworkLink>,
+    feeders: &mut [usize],
+    reached: &mut Vec<usize>,
+) {
+    for link in links {
+        if let Target::Node(node) = link.to {
+            feeders[node] -= 1;
+            if feeders[node] == 0 {
+                reached.push(node);
+            }
+        }
+    }
+}
+
+fn unique<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), SpecError> {
+    let mut seen = alloc::collections::BTreeSet::new();
+    for name in names {
+        if name.is_empty() {
+            return Err(SpecError::new(field, "an empty name", "a name"));
+        }
+        if !seen.insert(name) {
+            return Err(SpecError::new(field, format!("`{name}` twice"), "names that differ"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! What may enter a link at all.
+
+use super::SpecError;
+use super::error::at_least;
+
+/// A policer: measures arrivals and acts on those beyond its profile. It never delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoliceSpec {
+    /// How it measures.
+    pub meter: Meter,
+    /// What it does with frames beyond the committed rate (yellow, of meters with two rates).
+    pub exceed: Action,
+    /// What it does with frames beyond the peak rate (red); meters with one rate have none.
+    pub violate: Action,
+}
+
+/// How a policer measures. Buckets begin full and count frames without FCS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meter {
+    /// One token bucket.
+    Bucket {
+        /// Bits per second that flow in.
+        bps: u64,
+        /// Bytes that it holds.
+        burst: u64,
+    },
+    /// Two rates, three colours, RFC 2698: the peak rate bounds the whole.
+    Rfc2698 {
+        /// Committed rate in bits per second.
+        committed_bps: u64,
+        /// Committed burst in bytes.
+        committed_burst: u64,
+        /// Peak rate in bits per second, not below the committed one.
+        peak_bps: u64,
+        /// Peak burst in bytes.
+        peak_burst: u64,
+    },
+    /// Two rates, three colours, RFC 4115: the excess rate is on top of the committed one.
+    Rfc4115 {
+        /// Committed rate in bits per second.
+        committed_bps: u64,
+        /// Committed burst in bytes.
+        committed_burst: u64,
+        /// Excess rate in bits per second.
+        excess_bps: u64,
+        /// Excess burst in bytes.
+        excess_burst: u64,
+    },
+}
+
+/// What a policer does with a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Action {
+    /// Lets it pass.
+    Pass,
+    /// Marks it with congestion experienced; drops it when it cannot carry the mark.
+    Mark,
+    /// Drops it.
+    #[default]
+    Drop,
+}
+
+impl PoliceSpec {
+    /// One token bucket that drops what exceeds it.
+    #[must_use]
+    pub const fn bucket(bps: u64, burst: u64) -> Self {
+        let meter = Meter::Bucket { bps, burst };
+        Self { meter, exceed: Action::Drop, violate: Action::Drop }
+    }
+
+    /// Judges the fields.
+    ///
+    /// # Errors
+    /// The first field that no policer can have.
+    pub fn check(&self) -> Result<(), SpecError> {
+        match self.meter {
+            Meter::Bucket { bps, burst } => {
+                at_least("bps", bps, 1, "bit/s")?;
+                at_least("burst", burst, 1, "byte")
+            }
+            Meter::Rfc2698 { committed_bps, committed_burst, peak_bps, peak_burst } => {
+                at_least("committed_bps", committed_bps, 1, "bit/s")?;
+                at_least("committed_burst", committed_burst, 1, "byte")?;
+                at_least("peak_bps", peak_bps, committed_bps, "bit/s, the committed rate,")?;
+                at_least("peak_burst", peak_burst, 1, "byte")
+            }
+            Meter::Rfc4115 { committed_bps, committed_burst, excess_bps, excess_burst } => {
+                at_least("committed_bps", committed_bps, 1, "bit/s")?;
+                at_least("committed_burst", committed_burst, 1, "byte")?;
+                at_least("excess_bps", excess_bps, 1, "bit/s")?;
+                at_least("excess_burst", excess_burst, 1, "byte")
+            }
+        }
+    }
+}

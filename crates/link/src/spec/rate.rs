@@ -1,0 +1,343 @@
+//! How fast a line is, and what a frame costs on it.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::SpecError;
+use super::error::{at_least, filled, within};
+use crate::user::UserRate;
+
+/// The speed of a line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum RateSpec {
+    /// Takes no time: nothing ever queues.
+    #[default]
+    Unlimited,
+    /// The same all the time.
+    Constant {
+        /// Bits per second.
+        bps: u64,
+    },
+    /// A trace of opportunities, as mahimahi records them: at each moment up to `mtu` bytes may
+    /// leave. A frame may use several, several frames may share one, and what is left is lost.
+    Opportunities {
+        /// When; not decreasing. The last one is also the length of a round of the trace.
+        at_ns: Vec<u64>,
+        /// Bytes per opportunity.
+        mtu: u32,
+        /// What follows the last one.
+        end: TraceEnd,
+    },
+    /// Rates that hold from their time until the next.
+    Steps {
+        /// The first holds from the beginning, whatever its time.
+        steps: Vec<RateStep>,
+        /// Length of the whole; not before the last step.
+        period_ns: u64,
+        /// What follows.
+        end: TraceEnd,
+    },
+    /// Time slots that recur: the line is fast inside them and stands still outside.
+    Slots {
+        /// Bits per second inside a slot.
+        bps: u64,
+        /// After which time the slots recur.
+        period_ns: u64,
+        /// In order, apart from each other, inside the period.
+        slots: Vec<Slot>,
+        /// Whether a frame that does not fit the rest of a slot waits for the next. One that fits
+        /// no slot is split all the same.
+        whole_frames: bool,
+    },
+    /// From one rate to another.
+    Ramp {
+        /// Bits per second at first.
+        from_bps: u64,
+        /// Bits per second at last.
+        to_bps: u64,
+        /// How long that takes.
+        duration_ns: u64,
+        /// How often the rate changes on the way.
+        step_ns: u64,
+        /// What follows.
+        end: TraceEnd,
+    },
+    /// Up and down around a mean.
+    Sine {
+        /// Mean, in bits per second.
+        mean_bps: u64,
+        /// Largest deviation from it.
+        amplitude_bps: u64,
+        /// Time from one peak to the next.
+        period_ns: u64,
+        /// How often the rate changes.
+        step_ns: u64,
+    },
+    /// States that follow one another at random, each with a rate of its own.
+    Markov {
+        /// The first one is where it begins.
+        states: Vec<MarkovState>,
+    },
+    /// An Ornstein–Uhlenbeck process: a rate that wanders and is drawn back to its mean.
+    Wander {
+        /// Mean, in bits per second.
+        mean_bps: u64,
+        /// Standard deviation of the rate in the long run.
+        sd_bps: u64,
+        /// After which time half of a deviation is forgotten.
+        half_life_ns: u64,
+        /// The rate stays at or above this.
+        min_bps: u64,
+        /// The rate stays at or below this.
+        max_bps: u64,
+        /// How often the rate changes.
+        step_ns: u64,
+    },
+    /// A model of the user's.
+    User(UserRate),
+}
+
+/// What follows the end of a trace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TraceEnd {
+    /// It begins again.
+    #[default]
+    Loop,
+    /// Its last value holds on.
+    Hold,
+    /// Nothing: the line stands still.
+    Once,
+}
+
+/// A rate and from when it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateStep {
+    /// From when.
+    pub at_ns: u64,
+    /// Bits per second; 0 stands still.
+    pub bps: u64,
+}
+
+/// A slot of a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// When it begins, from the beginning of the period.
+    pub start_ns: u64,
+    /// How long it is.
+    pub len_ns: u64,
+}
+
+/// A state of a Markov chain of rates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MarkovState {
+    /// Bits per second; 0 stands still.
+    pub bps: u64,
+    /// Mean time in the state, exponentially distributed.
+    pub mean_ns: u64,
+    /// For each state how likely it follows, as weights; its own must be 0. Empty: all others
+    /// are equally likely.
+    pub next: Vec<f64>,
+}
+
+impl RateSpec {
+    /// Judges the fields.
+    ///
+    /// # Errors
+    /// The first field that no line can have.
+    pub fn check(&self) -> Result<(), SpecError> {
+        match self {
+            Self::Unlimited | Self::User(_) => Ok(()),
+            Self::Constant { bps } => at_least("bps", *bps, 1, "bit/s"),
+            Self::Opportunities { at_ns, mtu, .. } => check_opportunities(at_ns, *mtu),
+            Self::Steps { steps, period_ns, end } => check_steps(steps, *period_ns, *end),
+            Self::Slots { bps, period_ns, slots, .. } => check_slots(*bps, *period_ns, slots),
+            Self::Ramp { from_bps, to_bps, duration_ns, step_ns, .. } => {
+                at_least("from_bps", *from_bps, 1, "bit/s")?;
+                at_least("to_bps", *to_bps, 1, "bit/s")?;
+                check_grid("duration_ns", *duration_ns, *step_ns)
+            }
+            Self::Sine { mean_bps, amplitude_bps, period_ns, step_ns } => {
+                at_least("mean_bps", *mean_bps, 1, "bit/s")?;
+                if amplitude_bps > mean_bps {
+                    return Err(SpecError::new("amplitude_bps", amplitude_bps, "at most the mean"));
+                }
+                check_grid("period_ns", *period_ns, *step_ns)
+            }
+            Self::Markov { states } => check_states(states),
+            Self::Wander { mean_bps, half_life_ns, min_bps, max_bps, step_ns, .. } => {
+                at_least("half_life_ns", *half_life_ns, 1, "ns")?;
+                at_least("step_ns", *step_ns, 1, "ns")?;
+                at_least("max_bps", *max_bps, 1, "bit/s")?;
+                if min_bps > mean_bps || mean_bps > max_bps {
+                    return Err(SpecError::new(
+                        "mean_bps",
+                        mean_bps,
+                        "between minimum and maximum",
+                    ));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn check_opportunities(at_ns: &[u64], mtu: u32) -> Result<(), SpecError> {
+    filled("at_ns", at_ns)?;
+    at_least("mtu", u64::from(mtu), 1, "byte")?;
+    if let Some(pair) = at_ns.windows(2).find(|pair| pair[1] < pair[0]) {
+        return Err(SpecError::new("at_ns", pair[1], &format!("{} or later", pair[0])));
+    }
+    at_least("at_ns", at_ns[at_ns.len() - 1], 1, "ns as the last time")
+}
+
+fn check_steps(steps: &[RateStep], period_ns: u64, end: TraceEnd) -> Result<(), SpecError> {
+    filled("steps", steps)?;
+    if let Some(pair) = steps.windows(2).find(|pair| pair[1].at_ns <= pair[0].at_ns) {
+        let allowed = format!("later than {}", pair[0].at_ns);
+        return Err(SpecError::new("steps.at_ns", pair[1].at_ns, &allowed));
+    }
+    if end == TraceEnd::Loop && steps.iter().all(|step| step.bps == 0) {
+        return Err(SpecError::new("steps.bps", 0, "a rate above 0 in at least one step"));
+    }
+    at_least("period_ns", period_ns, steps[steps.len() - 1].at_ns + 1, "ns")
+}
+
+fn check_slots(bps: u64, period_ns: u64, slots: &[Slot]) -> Result<(), SpecError> {
+    at_least("bps", bps, 1, "bit/s")?;
+    filled("slots", slots)?;
+    let mut free_ns = 0;
+    for slot in slots {
+        at_least("slots.start_ns", slot.start_ns, free_ns, "ns, the end of the slot before,")?;
+        at_least("slots.len_ns", slot.len_ns, 1, "ns")?;
+        free_ns = slot.start_ns.saturating_add(slot.len_ns);
+    }
+    at_least("period_ns", period_ns, free_ns, "ns, the end of the last slot,")
+}
+
+fn check_states(states: &[MarkovState]) -> Result<(), SpecError> {
+    filled("states", states)?;
+    if states.iter().all(|state| state.bps == 0) {
+        return Err(SpecError::new("states.bps", 0, "a rate above 0 in at least one state"));
+    }
+    for (own, state) in states.iter().enumerate() {
+        at_least("states.mean_ns", state.mean_ns, 1, "ns")?;
+        check_weights(own, &state.next, states.len())?;
+    }
+    Ok(())
+}
+
+fn check_weights(own: usize, next: &[f64], states: usize) -> Result<(), SpecError> {
+    if next.is_empty() {
+        return Ok(());
+    }
+    if next.len() != states {
+        return Err(SpecError::new("states.next", next.len(), &format!("{states} weights")));
+    }
+    next.iter().try_for_each(|&weight| within("states.next", weight, 0.0, f64::MAX))?;
+    let others: f64 = next.iter().sum();
+    if next[own] != 0.0 || !others.is_finite() || others <= 0.0 {
+        return Err(SpecError::new(
+            "states.next",
+            others,
+            "0 for the state itself, more for others",
+        ));
+    }
+    Ok(())
+}
+
+/// A duration, and how often something changes during it.
+fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError> {
+    at_least("step_ns", step_ns, 1, "ns")?;
+    at_least(field, whole_ns, step_ns, "ns, one step,")
+}
+
+/// What a frame occupies on the line beside its own bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Framing {
+    /// Bytes added to each frame; negative ones are taken off.
+    pub overhead_bytes: i32,
+    /// Shorter frames, counted with their overhead, are padded to this.
+    pub min_frame: u32,
+    /// Cells that carry the bytes.
+    pub cells: Cells,
+}
+
+/// Cells that carry frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cells {
+    /// None: bytes.
+    #[default]
+    None,
+    /// ATM with AAL5: 48 of 53 bytes carry data, the last cell is padded. The trailer of 8 bytes
+    /// belongs to the overhead.
+    Atm,
+    /// DOCSIS minislots of as many bytes: the last one is padded.
+    Docsis {
+        /// Bytes of a minislot.
+        minislot: u32,
+    },
+}
+
+impl Framing {
+    /// The bytes as they are.
+    pub const NONE: Self = Self { overhead_bytes: 0, min_frame: 0, cells: Cells::None };
+    /// Ethernet: FCS, preamble and gap.
+    pub const ETHER: Self = Self { overhead_bytes: 24, ..Self::NONE };
+
+    /// Judges the fields.
+    ///
+    /// # Errors
+    /// A minislot without a byte.
+    pub fn check(&self) -> Result<(), SpecError> {
+        match self.cells {
+            Cells::Docsis { minislot } => {
+                at_least("cells.minislot", u64::from(minislot), 1, "byte")
+            }
+            Cells::None | Cells::Atm => Ok(()),
+        }
+    }
+
+    /// Bytes that a frame of `len` occupies on the line.
+    #[inline]
+    #[must_use]
+    pub fn wire_bytes(&self, len: u32) -> u64 {
+        let bytes = u64::from(len).saturating_add_signed(i64::from(self.overhead_bytes));
+        let bytes = bytes.max(u64::from(self.min_frame));
+        match self.cells {
+            Cells::None => bytes,
+            Cells::Atm => bytes.div_ceil(48) * 53,
+            Cells::Docsis { minislot } => bytes.next_multiple_of(u64::from(minislot)),
+        }
+    }
+}
+
+/// Extra occupation of the line per frame, as dummynet's profiles: a sample is drawn for each.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Occupation beyond the frame's own, equally likely each, in ascending order of probability.
+    pub samples_ns: Vec<u64>,
+    /// The fraction of the samples, from the first, whose frames arrive. Others are lost after
+    /// they occupied the line.
+    pub loss_level: f64,
+}
+
+impl Profile {
+    /// Judges the fields.
+    ///
+    /// # Errors
+    /// No samples, or a level that is no fraction.
+    pub fn check(&self) -> Result<(), SpecError> {
+        filled("samples_ns", &self.samples_ns)?;
+        within("loss_level", self.loss_level, 0.0, 1.0)
+    }
+}
+
+/// From which end of its serialisation a frame's delay counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Serialise {
+    /// From its last bit.
+    #[default]
+    End,
+    /// From its first bit, as TLEM: right when the output port is itself as slow as the link.
+    Start,
+}

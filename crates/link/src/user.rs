@@ -1,0 +1,112 @@
+//! Models of the user's own: three traits, and how a specification carries them.
+//!
+//! A specification is plain data that is copied and compared, a model has state. So a
+//! specification holds a *maker* behind a shared pointer, which makes a fresh model for each link;
+//! two such specifications are equal when they share the maker.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+
+use slipring_model::Stream;
+
+use crate::carrier::Cause;
+
+/// What a model of the user's sees of a frame.
+#[derive(Debug)]
+pub struct Packet<'a> {
+    /// The stored bytes; changes stay.
+    pub data: &'a mut [u8],
+    /// Its length in bytes, without FCS.
+    pub len: u32,
+    /// When it reached this stage.
+    pub at_ns: u64,
+    /// How many frames this model saw before.
+    pub number: u64,
+}
+
+/// What a loss model says about a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    Keep,
+    /// It is lost.
+    Drop(Cause),
+    /// It is marked with congestion experienced, and lost when it cannot carry the mark.
+    Mark,
+}
+
+/// A moment finer than a nanosecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// Whole nanoseconds.
+    pub ns: u64,
+    /// The rest in units of 2⁻³² ns.
+    pub fraction: u32,
+}
+
+impl Moment {
+    /// Rounded up to the next nanosecond.
+    #[must_use]
+    pub const fn ceil_ns(self) -> u64 {
+        self.ns.saturating_add((self.fraction > 0) as u64)
+    }
+}
+
+/// How fast a line is.
+pub trait Rate: Send {
+    /// When the line is through with `wire_bytes` that begin at `start`. An answer before `start`
+    /// counts as `start`.
+    fn finish(&mut self, start: Moment, wire_bytes: u64) -> Moment;
+}
+
+/// Which frames are lost.
+pub trait Loss: Send {
+    /// Judges a frame.
+    fn judge(&mut self, packet: &mut Packet<'_>, stream: &mut Stream) -> Verdict;
+}
+
+/// How long frames travel.
+pub trait Delay: Send {
+    /// The delay of a frame in ns.
+    fn delay_ns(&mut self, packet: &mut Packet<'_>, stream: &mut Stream) -> u64;
+}
+
+/// A shared maker of models.
+pub struct Maker<M: ?Sized>(Arc<dyn Fn() -> Box<M> + Send + Sync>);
+
+/// Makes rate models.
+pub type UserRate = Maker<dyn Rate>;
+/// Makes loss models.
+pub type UserLoss = Maker<dyn Loss>;
+/// Makes delay models.
+pub type UserDelay = Maker<dyn Delay>;
+
+impl<M: ?Sized> Maker<M> {
+    /// Wraps a function that makes a fresh model.
+    pub fn new(make: impl Fn() -> Box<M> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(make))
+    }
+
+    pub(crate) fn make(&self) -> Box<M> {
+        (self.0)()
+    }
+}
+
+impl<M: ?Sized> Clone for Maker<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<M: ?Sized> PartialEq for Maker<M> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl<M: ?Sized> fmt::Debug for Maker<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a model of the user's")
+    }
+}
