@@ -59,6 +59,12 @@ impl Namespace {
         self.run(|| rustix::process::setpriority_process(None, -20)).unwrap();
     }
 
+    /// Lets the programs that are started from now on run as soon as they have something to do.
+    pub(crate) fn real_time(&self) {
+        let thread = self.run(rustix::thread::gettid).as_raw_nonzero();
+        self.command("chrt", &format!("--fifo --pid 10 {thread}"));
+    }
+
     /// Starts a program inside.
     pub(crate) fn spawn(&self, mut command: Command) -> Child {
         self.run(move || kill_with_parent(&mut command).spawn().unwrap())
