@@ -30,11 +30,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod aqm;
+pub mod bucket;
 mod delay;
 mod dist;
 pub mod format;
 mod pace;
-mod serial;
 mod parameter;
 mod serial;
 mod stream;
@@ -42,7 +43,6 @@ mod stream;
 pub use delay::DelayLine;
 pub use dist::{CdfPoint, Dist, Playback};
 pub use pace::{Pacer, Rate};
-pub use serial::{BitRate, LineClock};
 pub use parameter::ParameterError;
 pub use serial::{BitRate, LineClock};
 pub use stream::{Chance, Stream};

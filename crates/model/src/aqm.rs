@@ -1,0 +1,238 @@
+//! Active queue management: when a queue drops or marks before it is full.
+//!
+//! Two families, told apart by who owns the packets:
+//!
+//! | family | types | the caller |
+//! |---|---|---|
+//! | one FIFO | [`Red`], [`CoDel`], [`Pie`]; any of them as [`FifoAqm`] | keeps the FIFO and asks the [`Aqm`] |
+//! | several queues | [`FqCoDel`], [`FqPie`], [`DualPi2`]; any as [`MultiQueue`] | hands over opaque [`Entry`]s and takes them back |
+//!
+//! ```text
+//!   arrival --> admit? --> FIFO --> dequeue? --> link        Keep, Mark or Drop at each "?"
+//! ```
+//!
+//! A caller tells each decision the time and what is in the queue. Timers of the algorithms are
+//! made up for at the next call: as nothing happens to a queue between two calls, the result is
+//! the same as if they had fired on time.
+//!
+//! # Invariants
+//! 1. Times given to one object never decrease; an older one counts as the latest.
+//! 2. `Mark` is said only for packets whose ECN field allows it, and only if the parameters do.
+//! 3. In what owns packets: entries in = entries out + entries lost + [`MultiQueue::packets`].
+//!
+//! Not for: limits of a plain FIFO (a comparison that its owner makes), payload, clocks.
+//!
+//! ```
+//! use slipring_model::aqm::{Aqm, CoDel, CoDelSpec, Leaving, QueueView, Verdict};
+//!
+//! let mut codel = CoDel::new(&CoDelSpec::default())?;
+//! let queue = QueueView { bytes: 90_000, packets: 60, delay_ns: 0 };
+//! let leaving = |now_ns| Leaving { now_ns, len: 1500, sojourn_ns: 7_000_000, queue };
+//! // Above the target of 5 ms, but not yet for an interval of 100 ms.
+//! assert_eq!(codel.dequeue(&leaving(0), || false), Verdict::Keep);
+//! assert_eq!(codel.dequeue(&leaving(100_000_000), || false), Verdict::Drop);
+//! # Ok::<(), slipring_model::ParameterError>(())
+//! ```
+
+mod codel;
+mod dualpi2;
+mod fair;
+mod multi;
+mod param;
+mod pie;
+mod red;
+mod store;
+
+pub use codel::{CoDel, CoDelSpec};
+pub use dualpi2::{DualPi2, DualPi2Spec, Schedule};
+pub use fair::{FairQueue, FairSpec, FqCoDel, FqPie};
+pub use multi::MultiQueue;
+pub use pie::{DelayFrom, Pie, PieSpec};
+pub use red::{Red, RedSpec, RedUnit};
+
+use crate::{NANOS_PER_SEC, Stream};
+
+/// What an algorithm decides about a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Nothing happens to it.
+    Keep,
+    /// It goes on, with its ECN field set to "congestion experienced".
+    Mark,
+    /// It is lost.
+    Drop,
+}
+
+/// What is in a queue, without the packet that a decision is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueView {
+    /// Bytes waiting.
+    pub bytes: u64,
+    /// Packets waiting.
+    pub packets: u64,
+    /// How long the queue takes to drain, in ns, if the owner knows; only
+    /// [`DelayFrom::View`] reads it.
+    pub delay_ns: u64,
+}
+
+/// A packet that wants to enter a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arriving {
+    /// The time, in ns.
+    pub now_ns: u64,
+    /// Length of the packet in bytes.
+    pub len: u32,
+    /// What is in the queue before it.
+    pub queue: QueueView,
+}
+
+/// A packet that was taken from the head of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    /// The time, in ns.
+    pub now_ns: u64,
+    /// Length of the packet in bytes.
+    pub len: u32,
+    /// How long it waited, in ns.
+    pub sojourn_ns: u64,
+    /// What it leaves behind.
+    pub queue: QueueView,
+}
+
+/// An algorithm that watches over one FIFO, which the caller owns.
+///
+/// `ecn_capable` is asked at most once, and only when the answer matters, so that the bytes of a
+/// packet are looked at only then.
+pub trait Aqm {
+    /// Decides about a packet that arrives, before it is put into the queue.
+    fn admit(
+        &mut self,
+        packet: &Arriving,
+        ecn_capable: impl FnOnce() -> bool,
+        random: &mut Stream,
+    ) -> Verdict;
+
+    /// Decides about a packet that was taken from the queue. After [`Verdict::Drop`] the caller
+    /// takes the next one at the same time.
+    fn dequeue(&mut self, packet: &Leaving, ecn_capable: impl FnOnce() -> bool) -> Verdict;
+}
+
+/// The ECN field of an IP header (RFC 3168, section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Ecn {
+    /// Not capable of ECN, or not IP.
+    #[default]
+    NotEct = 0,
+    /// Capable, and of the L4S kind (RFC 9331).
+    Ect1 = 1,
+    /// Capable.
+    Ect0 = 2,
+    /// Congestion experienced: marked on the way here.
+    Ce = 3,
+}
+
+impl Ecn {
+    /// Reads the field from the type of service (IPv4) or traffic class (IPv6).
+    #[must_use]
+    pub const fn from_tos(tos: u8) -> Self {
+        match tos & 3 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
+    /// Whether a packet may be marked instead of dropped.
+    #[must_use]
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Self::NotEct)
+    }
+
+    /// Whether the packet belongs into the low-latency queue of [`DualPi2`].
+    #[must_use]
+    pub const fn is_l4s(self) -> bool {
+        matches!(self, Self::Ect1 | Self::Ce)
+    }
+}
+
+/// A packet in a queue that owns its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<H> {
+    /// The caller's name for it.
+    pub handle: H,
+    /// Its length in bytes.
+    pub len: u32,
+    /// When it entered, in ns.
+    pub arrival_ns: u64,
+    /// Hash of its flow, all 32 bits well mixed.
+    pub flow: u32,
+    /// Its ECN field on arrival.
+    pub ecn: Ecn,
+}
+
+/// A packet that left a queue towards the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure<H> {
+    /// The packet as it was handed in.
+    pub entry: Entry<H>,
+    /// Whether its ECN field is to be set to "congestion experienced".
+    pub mark: bool,
+}
+
+/// Why a queue lost a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropCause {
+    /// The queue was full.
+    Limit,
+    /// The algorithm chose it.
+    Aqm,
+}
+
+/// Any algorithm for one FIFO, or none.
+#[derive(Clone, Debug, Default)]
+pub enum FifoAqm {
+    /// No algorithm: packets are lost only to the limits of the queue.
+    #[default]
+    None,
+    /// Random early detection.
+    Red(Red),
+    /// Controlled delay.
+    CoDel(CoDel),
+    /// Proportional integral controller enhanced.
+    Pie(Pie),
+}
+
+impl Aqm for FifoAqm {
+    #[inline]
+    fn admit(
+        &mut self,
+        packet: &Arriving,
+        ecn_capable: impl FnOnce() -> bool,
+        random: &mut Stream,
+    ) -> Verdict {
+        match self {
+            Self::None => Verdict::Keep,
+            Self::Red(red) => red.admit(packet, ecn_capable, random),
+            Self::CoDel(codel) => codel.admit(packet, ecn_capable, random),
+            Self::Pie(pie) => pie.admit(packet, ecn_capable, random),
+        }
+    }
+
+    #[inline]
+    fn dequeue(&mut self, packet: &Leaving, ecn_capable: impl FnOnce() -> bool) -> Verdict {
+        match self {
+            Self::None => Verdict::Keep,
+            Self::Red(red) => red.dequeue(packet, ecn_capable),
+            Self::CoDel(codel) => codel.dequeue(packet, ecn_capable),
+            Self::Pie(pie) => pie.dequeue(packet, ecn_capable),
+        }
+    }
+}
+
+/// `to - from`, in seconds.
+fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
+    // Both are exact in f64 up to 2^53 ns = 104 days.
+    (to_ns as f64 - from_ns as f64) / NANOS_PER_SEC as f64
+}

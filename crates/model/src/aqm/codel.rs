@@ -1,0 +1,213 @@
+//! CoDel: controls the time that packets spend in a queue (RFC 8289).
+//!
+//! When every packet of an interval waited longer than the target, one is dropped, and further
+//! ones at shrinking distances, interval / sqrt(count), until a packet waits less.
+//!
+//! ```text
+//!   sojourn > target since   t0        t0+I        +I/√1       +I/√2    +I/√3
+//!                            |----------|-----------|-----------|--------|-->
+//!                            keep       drop 1      drop 2      drop 3   drop 4
+//! ```
+//!
+//! The RFC drops in a loop within one call; here each packet is a call. The states passed through
+//! are the same: a packet that the loop would take next is the one of the next call.
+//!
+//! # Invariants
+//! 1. `count >= 1` once `dropping`.
+//! 2. The last packet of a queue is never dropped: what it leaves behind is within one MTU.
+
+use super::param;
+use super::{Aqm, Arriving, Leaving, Verdict};
+use crate::{ParameterError, Stream};
+
+/// Parameters of [`CoDel`]. The defaults are those of RFC 8289, section 4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoDelSpec {
+    /// Acceptable standing delay in ns; 5 ms.
+    pub target_ns: u64,
+    /// How long the delay must stay above the target before anything is done, in ns: about the
+    /// longest round trip of the flows; 100 ms.
+    pub interval_ns: u64,
+    /// A queue of no more bytes than this is left alone: the largest packet; 1514.
+    pub mtu: u32,
+    /// Mark what is capable of ECN instead of dropping it.
+    pub ecn: bool,
+    /// Also mark, at once, each ECN capable packet that waited longer than this, in ns.
+    pub ce_threshold_ns: Option<u64>,
+}
+
+impl Default for CoDelSpec {
+    fn default() -> Self {
+        Self {
+            target_ns: 5_000_000,
+            interval_ns: 100_000_000,
+            mtu: 1514,
+            ecn: false,
+            ce_threshold_ns: None,
+        }
+    }
+}
+
+impl CoDelSpec {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`ParameterError`] names the first one that is out of range.
+    pub fn validate(&self) -> Result<(), ParameterError> {
+        param::time("interval_ns", self.interval_ns)?;
+        let ok = (1..=self.interval_ns).contains(&self.target_ns);
+        param::check(ok, "target_ns", self.target_ns as f64, "from 1 ns to the interval")
+    }
+}
+
+/// The state of CoDel for one queue.
+#[derive(Clone, Debug)]
+pub struct CoDel {
+    spec: CoDelSpec,
+    /// When the sojourn time will have been above the target for an interval; `None`: it is below.
+    first_above_ns: Option<u64>,
+    drop_next_ns: u64,
+    /// Drops in this drop state, of which the square root sets the pace.
+    count: u32,
+    /// What `count` began with in this drop state.
+    last_count: u32,
+    dropping: bool,
+    /// A drop was just made; if the next packet is late too, the one after next is due.
+    reschedule: bool,
+}
+
+impl CoDel {
+    /// Starts with an empty queue.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if `spec` is out of range.
+    pub fn new(spec: &CoDelSpec) -> Result<Self, ParameterError> {
+        spec.validate()?;
+        Ok(Self {
+            spec: *spec,
+            first_above_ns: None,
+            drop_next_ns: 0,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+            reschedule: false,
+        })
+    }
+
+    /// Changes the parameters; the state goes on.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if `spec` is out of range; nothing changes then.
+    pub fn retune(&mut self, spec: &CoDelSpec) -> Result<(), ParameterError> {
+        spec.validate()?;
+        self.spec = *spec;
+        Ok(())
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub const fn spec(&self) -> &CoDelSpec {
+        &self.spec
+    }
+
+    /// Whether it is dropping, and how many drops set the present pace.
+    #[must_use]
+    pub fn drop_count(&self) -> Option<u32> {
+        self.dropping.then_some(self.count)
+    }
+
+    /// Whether this packet ends an interval of too long sojourns: `ok_to_drop` of the RFC.
+    #[inline]
+    fn is_late(&mut self, packet: &Leaving) -> bool {
+        if packet.sojourn_ns < self.spec.target_ns || packet.queue.bytes <= u64::from(self.spec.mtu)
+        {
+            self.first_above_ns = None;
+            return false;
+        }
+        match self.first_above_ns {
+            Some(first_above_ns) => packet.now_ns >= first_above_ns,
+            None => {
+                self.first_above_ns = Some(packet.now_ns.saturating_add(self.spec.interval_ns));
+                false
+            }
+        }
+    }
+
+    /// Whether a late packet is to be hit now.
+    #[cold]
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        if core::mem::take(&mut self.reschedule) {
+            self.drop_next_ns = self.paced(self.drop_next_ns);
+        }
+        !self.dropping || now_ns >= self.drop_next_ns
+    }
+
+    /// Marks or drops a packet, and sees to the time of the next one.
+    #[cold]
+    fn hit(&mut self, now_ns: u64, ecn_capable: impl FnOnce() -> bool) -> Verdict {
+        let mark = self.spec.ecn && ecn_capable();
+        if !self.dropping {
+            self.enter(now_ns);
+        } else {
+            self.count = self.count.saturating_add(1);
+            // After a drop the RFC looks at the next packet before it schedules.
+            self.reschedule = !mark;
+            if mark {
+                self.drop_next_ns = self.paced(self.drop_next_ns);
+            }
+        }
+        if mark { Verdict::Mark } else { Verdict::Drop }
+    }
+
+    /// Enters the drop state, at the pace of the last one if that was not long ago.
+    fn enter(&mut self, now_ns: u64) {
+        let grown = self.count.saturating_sub(self.last_count);
+        let recent = now_ns.saturating_sub(self.drop_next_ns) < 16 * self.spec.interval_ns;
+        self.count = if grown > 1 && recent { grown } else { 1 };
+        self.last_count = self.count;
+        self.dropping = true;
+        self.drop_next_ns = self.paced(now_ns);
+    }
+
+    /// The control law: the next drop after one at `from_ns`.
+    fn paced(&self, from_ns: u64) -> u64 {
+        from_ns.saturating_add(interval_over_sqrt(self.spec.interval_ns, self.count))
+    }
+}
+
+/// `interval / sqrt(count)`, exact but for the rounding down to whole ns: for real x,
+/// floor(sqrt(x)) = isqrt(floor(x)).
+fn interval_over_sqrt(interval_ns: u64, count: u32) -> u64 {
+    match interval_ns.checked_mul(interval_ns) {
+        Some(square) => (square / u64::from(count)).isqrt(),
+        None => {
+            let square = u128::from(interval_ns) * u128::from(interval_ns);
+            (square / u128::from(count)).isqrt() as u64
+        }
+    }
+}
+
+impl Aqm for CoDel {
+    /// Admits everything: CoDel acts when packets leave.
+    #[inline]
+    fn admit(&mut self, _: &Arriving, _: impl FnOnce() -> bool, _: &mut Stream) -> Verdict {
+        Verdict::Keep
+    }
+
+    #[inline]
+    fn dequeue(&mut self, packet: &Leaving, ecn_capable: impl FnOnce() -> bool) -> Verdict {
+        if !self.is_late(packet) {
+            self.dropping = false;
+            self.reschedule = false;
+        } else if self.is_due(packet.now_ns) {
+            return self.hit(packet.now_ns, ecn_capable);
+        }
+        match self.spec.ce_threshold_ns {
+            Some(limit_ns) if packet.sojourn_ns > limit_ns && ecn_capable() => Verdict::Mark,
+            _ => Verdict::Keep,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,386 @@
+//! DualPI2: low latency and classic traffic side by side (RFC 9332, appendix A).
+//!
+//! L4S packets (ECN field ECT(1) or CE) have a queue of their own that is kept short by marking
+//! early and often; all others queue as with PIE. One controller serves both: its base
+//! probability p' sets the classic drop probability p'^2, and the L4S marking probability k p',
+//! so that flows of both kinds get about the same rate.
+//!
+//! ```text
+//!              +--- L --- mark: max(ramp(sojourn), k p') ---+
+//!   arrival ---+                                            +--- scheduler --> link
+//!              +--- C --- drop or mark: p'^2  --------------+
+//!                         p' by PI over the longer delay
+//! ```
+//!
+//! Drops and marks are spread evenly: each queue adds up its probability and hits when the sum
+//! passes one, as the RFC does; no random numbers are needed.
+//!
+//! Overload: once p'^2 reaches `max_classic_p`, ECN no longer protects: the classic queue drops
+//! what it would mark, and the L4S queue drops with p'^2 before it marks.
+//!
+//! # Invariants
+//! 1. `0 <= p' <= 1`.
+//! 2. The limits hold after each call; the arriving packet is the one that is lost to them.
+
+use alloc::vec::Vec;
+
+use super::param;
+use super::store::{Chain, Queued, Store};
+use super::{Departure, DropCause, Entry, Verdict, seconds_between};
+use crate::ParameterError;
+
+/// How [`DualPi2`] chooses between its queues when both hold packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Schedule {
+    /// Weighted round robin by bytes: the classic queue has this share of the link, in percent.
+    Weighted {
+        /// From 0 (only what L4S leaves) to 100.
+        classic_percent: u32,
+    },
+    /// Time-shifted FIFO: the L4S packet goes first unless the classic one is older by more than
+    /// this.
+    TimeShifted {
+        /// The head start of L4S in ns.
+        shift_ns: u64,
+    },
+}
+
+/// Parameters of [`DualPi2`]. The defaults are those of RFC 9332, appendix A, and of Linux where
+/// it leaves a choice.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DualPi2Spec {
+    /// Delay that the controller holds, in ns; 15 ms.
+    pub target_ns: u64,
+    /// Update period in ns; 16 ms.
+    pub update_ns: u64,
+    /// Integral gain, per second of delay; 0.16.
+    pub alpha: f64,
+    /// Proportional gain, per second of delay; 3.2.
+    pub beta: f64,
+    /// Coupling: L4S marks are `k` times the base probability; 2.
+    pub k: f64,
+    /// Classic probability at which the queues are overloaded; 0.25.
+    pub max_classic_p: f64,
+    /// Sojourn time of L4S packets at which marking begins, in ns; 800 µs.
+    pub ramp_start_ns: u64,
+    /// Length of the ramp up to certain marking in ns; 0 is a step; 400 µs.
+    pub ramp_ns: u64,
+    /// The ramp applies only if this many packets are left in the L4S queue; 1.
+    pub ramp_packets: u32,
+    /// How to choose between the queues; 10 % for classic.
+    pub schedule: Schedule,
+    /// Most packets in both queues; 10000.
+    pub limit_packets: u32,
+    /// Most bytes in both queues; 15,000,000.
+    pub limit_bytes: u64,
+}
+
+impl Default for DualPi2Spec {
+    fn default() -> Self {
+        Self {
+            target_ns: 15_000_000,
+            update_ns: 16_000_000,
+            alpha: 0.16,
+            beta: 3.2,
+            k: 2.0,
+            max_classic_p: 0.25,
+            ramp_start_ns: 800_000,
+            ramp_ns: 400_000,
+            ramp_packets: 1,
+            schedule: Schedule::Weighted { classic_percent: 10 },
+            limit_packets: 10_000,
+            limit_bytes: 15_000_000,
+        }
+    }
+}
+
+impl DualPi2Spec {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`ParameterError`] names the first one that is out of range.
+    pub fn validate(&self) -> Result<(), ParameterError> {
+        param::time("target_ns", self.target_ns)?;
+        param::time("update_ns", self.update_ns)?;
+        param::gain("alpha", self.alpha)?;
+        param::gain("beta", self.beta)?;
+        param::check((1.0..=1000.0).contains(&self.k), "k", self.k, "from 1 to 1000")?;
+        param::share("max_classic_p", self.max_classic_p)?;
+        param::time_or_zero("ramp_start_ns", self.ramp_start_ns)?;
+        param::time_or_zero("ramp_ns", self.ramp_ns)?;
+        param::packets("limit_packets", self.limit_packets)?;
+        param::bytes("limit_bytes", self.limit_bytes)?;
+        match self.schedule {
+            Schedule::Weighted { classic_percent: percent } => {
+                param::check(percent <= 100, "classic_percent", f64::from(percent), "from 0 to 100")
+            }
+            Schedule::TimeShifted { shift_ns } => param::time_or_zero("shift_ns", shift_ns),
+        }
+    }
+}
+
+/// Two queues, one controller.
+#[derive(Clone, Debug)]
+pub struct DualPi2<H> {
+    spec: DualPi2Spec,
+    store: Store<H>,
+    l4s: Lane,
+    classic: Lane,
+    controller: Controller,
+    /// Bytes by which the classic queue is ahead of its share (below zero: behind).
+    classic_credit: i64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Lane {
+    chain: Chain,
+    /// Sums of probabilities that have not led to a mark or a drop yet.
+    marks: f64,
+    drops: f64,
+}
+
+/// The linear controller of the base probability.
+#[derive(Clone, Debug, Default)]
+struct Controller {
+    /// When the next update is due; `None`: no packet was seen yet.
+    next_update_ns: Option<u64>,
+    base_p: f64,
+    old_delay_ns: u64,
+}
+
+impl<H> DualPi2<H> {
+    /// Starts empty.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if `spec` is out of range.
+    pub fn new(spec: &DualPi2Spec) -> Result<Self, ParameterError> {
+        spec.validate()?;
+        Ok(Self {
+            spec: *spec,
+            store: Store::new(),
+            l4s: Lane::default(),
+            classic: Lane::default(),
+            controller: Controller::default(),
+            classic_credit: 0,
+        })
+    }
+
+    /// Changes the parameters; packets and state stay.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if `spec` is out of range; nothing changes then.
+    pub fn retune(&mut self, spec: &DualPi2Spec) -> Result<(), ParameterError> {
+        spec.validate()?;
+        self.spec = *spec;
+        Ok(())
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub const fn spec(&self) -> &DualPi2Spec {
+        &self.spec
+    }
+
+    /// Packets in both queues.
+    #[must_use]
+    pub const fn packets(&self) -> u64 {
+        self.l4s.chain.packets() as u64 + self.classic.chain.packets() as u64
+    }
+
+    /// Bytes in both queues.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.l4s.chain.bytes() + self.classic.chain.bytes()
+    }
+
+    /// The base probability p'.
+    #[must_use]
+    pub const fn base_probability(&self) -> f64 {
+        self.controller.base_p
+    }
+
+    /// The probability that a classic packet is dropped or marked: p'^2.
+    #[must_use]
+    pub fn classic_probability(&self) -> f64 {
+        self.controller.base_p * self.controller.base_p
+    }
+
+    /// The probability that an L4S packet is marked because of the classic queue: k p'.
+    #[must_use]
+    pub fn coupled_probability(&self) -> f64 {
+        (self.spec.k * self.controller.base_p).min(1.0)
+    }
+
+    /// Takes `entry` in at `now_ns`, or tells `lost` that there is no room.
+    pub fn enqueue(
+        &mut self,
+        now_ns: u64,
+        entry: Entry<H>,
+        lost: &mut impl FnMut(Entry<H>, DropCause),
+    ) {
+        self.catch_up(now_ns);
+        let is_full = self.packets() >= u64::from(self.spec.limit_packets)
+            || self.bytes() + u64::from(entry.len) > self.spec.limit_bytes;
+        if is_full {
+            return lost(entry, DropCause::Limit);
+        }
+        let lane = if entry.ecn.is_l4s() { &mut self.l4s } else { &mut self.classic };
+        self.store.push(&mut lane.chain, Queued { entry, mark: false });
+    }
+
+    /// Takes out the packet that is to leave at `now_ns`. Packets that are dropped on the way
+    /// are told to `lost`.
+    pub fn dequeue(
+        &mut self,
+        now_ns: u64,
+        lost: &mut impl FnMut(Entry<H>, DropCause),
+    ) -> Option<Departure<H>> {
+        self.catch_up(now_ns);
+        loop {
+            let is_l4s = self.l4s_is_next()?;
+            let lane = if is_l4s { &mut self.l4s } else { &mut self.classic };
+            let Queued { entry, .. } = self.store.pop(&mut lane.chain)?;
+            let verdict = if is_l4s {
+                self.judge_l4s(now_ns.saturating_sub(entry.arrival_ns))
+            } else {
+                self.judge_classic(entry.ecn.is_capable())
+            };
+            if verdict == Verdict::Drop {
+                lost(entry, DropCause::Aqm);
+                continue;
+            }
+            self.charge(is_l4s, entry.len);
+            return Some(Departure { entry, mark: verdict == Verdict::Mark });
+        }
+    }
+
+    /// Empties both queues, in the order of arrival.
+    pub fn drain(&mut self) -> Vec<Departure<H>> {
+        let mut drained = Vec::with_capacity(self.packets() as usize);
+        for lane in [&mut self.l4s, &mut self.classic] {
+            while let Some(Queued { entry, mark }) = self.store.pop(&mut lane.chain) {
+                drained.push(Departure { entry, mark });
+            }
+        }
+        drained.sort_by_key(|departure| departure.entry.arrival_ns);
+        drained
+    }
+
+    /// Whether the L4S queue goes first; `None`: both are empty.
+    fn l4s_is_next(&self) -> Option<bool> {
+        let (l4s, classic) =
+            (self.store.first(&self.l4s.chain), self.store.first(&self.classic.chain));
+        let (Some(l4s), Some(classic)) = (l4s, classic) else {
+            return l4s.map(|_| true).or(classic.map(|_| false));
+        };
+        Some(match self.spec.schedule {
+            Schedule::Weighted { .. } => self.classic_credit <= 0,
+            Schedule::TimeShifted { shift_ns } => {
+                l4s.arrival_ns <= classic.arrival_ns.saturating_add(shift_ns)
+            }
+        })
+    }
+
+    /// Keeps the account of who is ahead, while both queues want the link.
+    fn charge(&mut self, was_l4s: bool, len: u32) {
+        let Schedule::Weighted { classic_percent } = self.spec.schedule else { return };
+        let others = if was_l4s { &self.classic } else { &self.l4s };
+        if others.chain.is_empty() {
+            self.classic_credit = 0;
+            return;
+        }
+        let percent = i64::from(classic_percent);
+        let due = if was_l4s { percent } else { percent - 100 };
+        self.classic_credit = self.classic_credit.saturating_add(due * i64::from(len));
+    }
+
+    fn judge_l4s(&mut self, sojourn_ns: u64) -> Verdict {
+        let coupled_p = self.coupled_probability();
+        let classic_p = self.classic_probability();
+        if classic_p >= self.spec.max_classic_p {
+            if recurs(&mut self.l4s.drops, classic_p) {
+                return Verdict::Drop;
+            }
+            return mark_if(recurs(&mut self.l4s.marks, coupled_p));
+        }
+        let native_p = if self.l4s.chain.packets() >= self.spec.ramp_packets {
+            self.ramp(sojourn_ns)
+        } else {
+            0.0
+        };
+        mark_if(recurs(&mut self.l4s.marks, native_p.max(coupled_p)))
+    }
+
+    fn judge_classic(&mut self, ecn_capable: bool) -> Verdict {
+        let classic_p = self.classic_probability();
+        if !recurs(&mut self.classic.drops, classic_p) {
+            return Verdict::Keep;
+        }
+        let may_mark = ecn_capable && classic_p < self.spec.max_classic_p;
+        if may_mark { Verdict::Mark } else { Verdict::Drop }
+    }
+
+    /// The L4S queue's own marking probability.
+    fn ramp(&self, sojourn_ns: u64) -> f64 {
+        match sojourn_ns.checked_sub(self.spec.ramp_start_ns) {
+            None | Some(0) => 0.0,
+            Some(over_ns) if over_ns >= self.spec.ramp_ns => 1.0,
+            Some(over_ns) => over_ns as f64 / self.spec.ramp_ns as f64,
+        }
+    }
+
+    /// Makes the updates that are due by `now_ns`.
+    #[inline]
+    fn catch_up(&mut self, now_ns: u64) {
+        let next_ns = *self.controller.next_update_ns.get_or_insert(now_ns + self.spec.update_ns);
+        if now_ns >= next_ns {
+            self.make_updates(next_ns, now_ns);
+        }
+    }
+
+    #[cold]
+    fn make_updates(&mut self, mut at_ns: u64, now_ns: u64) {
+        let first = |lane: &Lane| self.store.first(&lane.chain).map(|entry| entry.arrival_ns);
+        let oldest_ns = [first(&self.l4s), first(&self.classic)].into_iter().flatten().min();
+        let period_ns = self.spec.update_ns;
+        while at_ns <= now_ns {
+            let before_p = self.controller.base_p;
+            let delay_ns = oldest_ns.map_or(0, |oldest_ns| at_ns.saturating_sub(oldest_ns));
+            self.controller.update(&self.spec, delay_ns);
+            at_ns = at_ns.saturating_add(period_ns);
+            // A wait that only grows keeps a certain drop certain, and none keeps it at zero.
+            let is_settled = before_p == self.controller.base_p && matches!(before_p, 0.0 | 1.0);
+            if is_settled && at_ns <= now_ns {
+                at_ns += (now_ns - at_ns) / period_ns * period_ns;
+            }
+        }
+        self.controller.next_update_ns = Some(at_ns);
+    }
+}
+
+impl Controller {
+    fn update(&mut self, spec: &DualPi2Spec, delay_ns: u64) {
+        let off_target = seconds_between(spec.target_ns, delay_ns);
+        let change = seconds_between(self.old_delay_ns, delay_ns);
+        let step = spec.alpha * off_target + spec.beta * change;
+        self.base_p = (self.base_p + step).clamp(0.0, 1.0);
+        self.old_delay_ns = delay_ns;
+    }
+}
+
+/// Adds a probability to a sum; tells whether the sum passed one.
+fn recurs(sum: &mut f64, p: f64) -> bool {
+    *sum += p;
+    let passed = *sum > 1.0;
+    if passed {
+        *sum -= 1.0;
+    }
+    passed
+}
+
+fn mark_if(mark: bool) -> Verdict {
+    if mark { Verdict::Mark } else { Verdict::Keep }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,376 @@
+//! Flow queueing: FQ-CoDel (RFC 8290) and FQ-PIE.
+//!
+//! Packets are sorted by a hash of their flow into queues, each with an algorithm of its own.
+//! Queues take turns by deficit round robin; one that was empty goes first for a quantum, so that
+//! sparse flows (DNS, the first packets of a page) need not wait behind bulk.
+//!
+//! ```text
+//!            hash    +--- queue + CoDel ---+    new --> served first, for one quantum
+//!   arrival -------> +--- queue + CoDel ---+    old --> served in turns
+//!                    +--- queue + CoDel ---+
+//! ```
+//!
+//! # Invariants
+//! 1. A queue with packets is in exactly one of the lists `new` and `old`.
+//! 2. After each arrival the limits hold; what is over is dropped from the heads of the queue with
+//!    the most bytes.
+//! 3. State is made for a queue when its first packet arrives; a link that few flows use stays
+//!    small whatever `flows` is.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::param;
+use super::store::{Chain, Queued, Store};
+use super::{Aqm, Arriving, CoDel, CoDelSpec, Departure, DropCause, Entry, Leaving};
+use super::{Pie, PieSpec, QueueView, Verdict};
+use crate::{ParameterError, Stream};
+
+/// CoDel for each flow (RFC 8290).
+pub type FqCoDel<H> = FairQueue<H, CoDel>;
+
+/// PIE for each flow.
+pub type FqPie<H> = FairQueue<H, Pie>;
+
+/// Parameters of flow queueing. The defaults are those of RFC 8290 and of dummynet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FairSpec {
+    /// Number of queues that flows are hashed to; 1024.
+    pub flows: u32,
+    /// Bytes a queue may send per turn; 1514.
+    pub quantum: u32,
+    /// Most packets in all queues together; 10240.
+    pub limit_packets: u32,
+    /// Most bytes in all queues together; 32 MiB.
+    pub limit_bytes: u64,
+    /// Most packets that are dropped at once when a limit is passed (half of the longest queue,
+    /// if that is less); 64.
+    pub drop_batch: u32,
+}
+
+impl Default for FairSpec {
+    fn default() -> Self {
+        Self {
+            flows: 1024,
+            quantum: 1514,
+            limit_packets: 10_240,
+            limit_bytes: 32 << 20,
+            drop_batch: 64,
+        }
+    }
+}
+
+impl FairSpec {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`ParameterError`] names the first one that is out of range.
+    pub fn validate(&self) -> Result<(), ParameterError> {
+        let within = |value: u32, max, name, must_be| {
+            param::check((1..=max).contains(&value), name, f64::from(value), must_be)
+        };
+        within(self.flows, MAX_FLOWS, "flows", "from 1 to 65536")?;
+        within(self.quantum, MAX_QUANTUM, "quantum", "from 1 byte to 1 MiB")?;
+        within(self.drop_batch, u32::MAX, "drop_batch", "at least 1 packet")?;
+        param::packets("limit_packets", self.limit_packets)?;
+        param::bytes("limit_bytes", self.limit_bytes)
+    }
+}
+
+const MAX_FLOWS: u32 = 1 << 16;
+const MAX_QUANTUM: u32 = 1 << 20;
+/// No flow: the end of a list, and a hash value without a queue.
+const NONE: u32 = u32::MAX;
+
+/// Queues with an [`Aqm`] each, served in turns.
+#[derive(Clone, Debug)]
+pub struct FairQueue<H, A> {
+    spec: FairSpec,
+    /// What the algorithm of a new queue begins as.
+    fresh: A,
+    /// Index of the queue of each hash value, or [`NONE`].
+    table: Vec<u32>,
+    flows: Vec<Flow<A>>,
+    new: Turns,
+    old: Turns,
+    store: Store<H>,
+    total: QueueView,
+}
+
+#[derive(Clone, Debug)]
+struct Flow<A> {
+    chain: Chain,
+    aqm: A,
+    /// Bytes it may still send in this turn.
+    deficit: i64,
+    /// The next in its list.
+    next: u32,
+    listed: bool,
+}
+
+/// A list of flows, linked through [`Flow::next`].
+#[derive(Clone, Debug)]
+struct Turns {
+    head: u32,
+    tail: u32,
+}
+
+impl<H> FqCoDel<H> {
+    /// Starts empty, with CoDel for each flow.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if a parameter is out of range.
+    pub fn new(spec: &FairSpec, codel: &CoDelSpec) -> Result<Self, ParameterError> {
+        Self::with_aqm(spec, CoDel::new(codel)?)
+    }
+
+    /// Changes the parameters. Packets and the state of the queues stay; with another number of
+    /// queues the packets are sorted into new ones. New limits act at the next arrival.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if a parameter is out of range; nothing changes then.
+    pub fn retune(&mut self, spec: &FairSpec, codel: &CoDelSpec) -> Result<(), ParameterError> {
+        let fresh = CoDel::new(codel)?;
+        self.reshape(spec, fresh)?;
+        self.flows.iter_mut().try_for_each(|flow| flow.aqm.retune(codel))
+    }
+}
+
+impl<H> FqPie<H> {
+    /// Starts empty, with PIE for each flow.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if a parameter is out of range.
+    pub fn new(spec: &FairSpec, pie: &PieSpec) -> Result<Self, ParameterError> {
+        Self::with_aqm(spec, Pie::new(pie)?)
+    }
+
+    /// Changes the parameters, as [`FqCoDel::retune`] does.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if a parameter is out of range; nothing changes then.
+    pub fn retune(&mut self, spec: &FairSpec, pie: &PieSpec) -> Result<(), ParameterError> {
+        let fresh = Pie::new(pie)?;
+        self.reshape(spec, fresh)?;
+        self.flows.iter_mut().try_for_each(|flow| flow.aqm.retune(pie))
+    }
+}
+
+impl<H, A: Aqm + Clone> FairQueue<H, A> {
+    /// Starts empty; the algorithm of each queue begins as a copy of `fresh`.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if `spec` is out of range.
+    pub fn with_aqm(spec: &FairSpec, fresh: A) -> Result<Self, ParameterError> {
+        spec.validate()?;
+        Ok(Self {
+            spec: *spec,
+            fresh,
+            table: vec![NONE; spec.flows as usize],
+            flows: Vec::new(),
+            new: Turns::EMPTY,
+            old: Turns::EMPTY,
+            store: Store::new(),
+            total: QueueView::default(),
+        })
+    }
+
+    /// Packets in all queues.
+    #[must_use]
+    pub const fn packets(&self) -> u64 {
+        self.total.packets
+    }
+
+    /// Bytes in all queues.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.total.bytes
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub const fn spec(&self) -> &FairSpec {
+        &self.spec
+    }
+
+    /// Takes `entry` in at `now_ns`. It, or others in its place, may be lost: `lost` is told.
+    pub fn enqueue(
+        &mut self,
+        now_ns: u64,
+        entry: Entry<H>,
+        random: &mut Stream,
+        lost: &mut impl FnMut(Entry<H>, DropCause),
+    ) {
+        let index = self.flow_of(entry.flow);
+        let flow = &mut self.flows[index as usize];
+        let arriving = Arriving { now_ns, len: entry.len, queue: flow.chain.view() };
+        let verdict = flow.aqm.admit(&arriving, || entry.ecn.is_capable(), random);
+        if verdict == Verdict::Drop {
+            return lost(entry, DropCause::Aqm);
+        }
+        self.append(index, Queued { entry, mark: verdict == Verdict::Mark });
+        self.shed(lost);
+    }
+
+    /// Takes out the packet that is to leave at `now_ns`. Packets that the algorithm drops on
+    /// the way are told to `lost`.
+    pub fn dequeue(
+        &mut self,
+        now_ns: u64,
+        lost: &mut impl FnMut(Entry<H>, DropCause),
+    ) -> Option<Departure<H>> {
+        loop {
+            let index = self.next_turn()?;
+            let flow = &mut self.flows[index as usize];
+            let Some(queued) = self.store.pop(&mut flow.chain) else {
+                self.end_turn(index);
+                continue;
+            };
+            let Queued { entry, mark } = queued;
+            self.total.packets -= 1;
+            self.total.bytes -= u64::from(entry.len);
+            let leaving = Leaving {
+                now_ns,
+                len: entry.len,
+                sojourn_ns: now_ns.saturating_sub(entry.arrival_ns),
+                queue: flow.chain.view(),
+            };
+            let verdict = flow.aqm.dequeue(&leaving, || entry.ecn.is_capable());
+            if verdict == Verdict::Drop {
+                lost(entry, DropCause::Aqm);
+                continue;
+            }
+            flow.deficit -= i64::from(entry.len);
+            return Some(Departure { entry, mark: mark || verdict == Verdict::Mark });
+        }
+    }
+
+    /// Empties the queues, in the order of arrival.
+    pub fn drain(&mut self) -> Vec<Departure<H>> {
+        let mut drained = Vec::with_capacity(self.total.packets as usize);
+        for flow in &mut self.flows {
+            while let Some(Queued { entry, mark }) = self.store.pop(&mut flow.chain) {
+                drained.push(Departure { entry, mark });
+            }
+        }
+        self.total = QueueView::default();
+        drained.sort_by_key(|departure| departure.entry.arrival_ns);
+        drained
+    }
+
+    /// Puts an admitted packet into its queue, and the queue on a list.
+    fn append(&mut self, index: u32, queued: Queued<H>) {
+        let flow = &mut self.flows[index as usize];
+        self.total.packets += 1;
+        self.total.bytes += u64::from(queued.entry.len);
+        self.store.push(&mut flow.chain, queued);
+        if !flow.listed {
+            flow.listed = true;
+            flow.deficit = i64::from(self.spec.quantum);
+            self.new.push(&mut self.flows, index);
+        }
+    }
+
+    /// Takes over new parameters; `fresh` is what new queues begin as.
+    fn reshape(&mut self, spec: &FairSpec, fresh: A) -> Result<(), ParameterError> {
+        if spec.flows == self.spec.flows {
+            spec.validate()?;
+            self.fresh = fresh;
+        } else {
+            let reshaped = Self::with_aqm(spec, fresh)?;
+            let drained = self.drain();
+            *self = reshaped;
+            for Departure { entry, mark } in drained {
+                let index = self.flow_of(entry.flow);
+                self.append(index, Queued { entry, mark });
+            }
+        }
+        self.spec = *spec;
+        Ok(())
+    }
+
+    /// The queue of a flow, made if there is none yet.
+    fn flow_of(&mut self, hash: u32) -> u32 {
+        let slot = (u64::from(hash) * self.table.len() as u64) >> 32;
+        let index = &mut self.table[slot as usize];
+        if *index == NONE {
+            *index = self.flows.len() as u32;
+            let aqm = self.fresh.clone();
+            let chain = Chain::default();
+            self.flows.push(Flow { chain, aqm, deficit: 0, next: NONE, listed: false });
+        }
+        *index
+    }
+
+    /// The queue whose turn it is. Queues that used up theirs go to the end of `old`.
+    fn next_turn(&mut self) -> Option<u32> {
+        loop {
+            let turns = if self.new.head == NONE { &mut self.old } else { &mut self.new };
+            let index = turns.head;
+            let flow = self.flows.get_mut(index as usize)?;
+            if flow.deficit > 0 {
+                return Some(index);
+            }
+            flow.deficit += i64::from(self.spec.quantum);
+            turns.pop(&mut self.flows);
+            self.old.push(&mut self.flows, index);
+        }
+    }
+
+    /// Takes an empty queue off its list. A new one waits once in `old`, lest a flow that sends
+    /// one packet at a time were new for ever (RFC 8290, section 4.2).
+    fn end_turn(&mut self, index: u32) {
+        if self.new.head == index {
+            self.new.pop(&mut self.flows);
+            self.old.push(&mut self.flows, index);
+        } else {
+            self.old.pop(&mut self.flows);
+            self.flows[index as usize].listed = false;
+        }
+    }
+
+    /// Drops from the heads of the longest queue until the limits hold.
+    fn shed(&mut self, lost: &mut impl FnMut(Entry<H>, DropCause)) {
+        while self.total.packets > u64::from(self.spec.limit_packets)
+            || self.total.bytes > self.spec.limit_bytes
+        {
+            let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.chain.weight()) else {
+                return;
+            };
+            let keep_bytes = flow.chain.bytes() / 2;
+            for _ in 0..self.spec.drop_batch {
+                let Some(Queued { entry, .. }) = self.store.pop(&mut flow.chain) else { break };
+                self.total.packets -= 1;
+                self.total.bytes -= u64::from(entry.len);
+                lost(entry, DropCause::Limit);
+                if flow.chain.bytes() <= keep_bytes {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Turns {
+    const EMPTY: Self = Self { head: NONE, tail: NONE };
+
+    fn push<A>(&mut self, flows: &mut [Flow<A>], index: u32) {
+        flows[index as usize].next = NONE;
+        match self.tail {
+            NONE => self.head = index,
+            tail => flows[tail as usize].next = index,
+        }
+        self.tail = index;
+    }
+
+    fn pop<A>(&mut self, flows: &mut [Flow<A>]) {
+        let Some(flow) = flows.get(self.head as usize) else { return };
+        self.head = flow.next;
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! Any discipline that owns its packets, behind one face.
+
+use alloc::vec::Vec;
+
+use super::{Departure, DropCause, DualPi2, Entry, FqCoDel, FqPie};
+use crate::Stream;
+
+/// Any discipline that owns its packets.
+#[derive(Clone, Debug)]
+pub enum MultiQueue<H> {
+    /// Flow queueing with CoDel.
+    FqCoDel(FqCoDel<H>),
+    /// Flow queueing with PIE.
+    FqPie(FqPie<H>),
+    /// Low latency and classic queue.
+    DualPi2(DualPi2<H>),
+}
+
+impl<H> MultiQueue<H> {
+    /// Takes `entry` in at `now_ns`. It, or others in its place, may be lost: `lost` is told.
+    #[inline]
+    pub fn enqueue(
+        &mut self,
+        now_ns: u64,
+        entry: Entry<H>,
+        random: &mut Stream,
+        lost: &mut impl FnMut(Entry<H>, DropCause),
+    ) {
+        match self {
+            Self::FqCoDel(fair) => fair.enqueue(now_ns, entry, random, lost),
+            Self::FqPie(fair) => fair.enqueue(now_ns, entry, random, lost),
+            Self::DualPi2(dual) => dual.enqueue(now_ns, entry, lost),
+        }
+    }
+
+    /// Takes out the packet that is to leave at `now_ns`; `None`: nothing is left. Packets that
+    /// are dropped on the way are told to `lost`.
+    #[inline]
+    pub fn dequeue(
+        &mut self,
+        now_ns: u64,
+        lost: &mut impl FnMut(Entry<H>, DropCause),
+    ) -> Option<Departure<H>> {
+        match self {
+            Self::FqCoDel(fair) => fair.dequeue(now_ns, lost),
+            Self::FqPie(fair) => fair.dequeue(now_ns, lost),
+            Self::DualPi2(dual) => dual.dequeue(now_ns, lost),
+        }
+    }
+
+    /// Empties it, in the order of arrival: for a change of discipline.
+    pub fn drain(&mut self) -> Vec<Departure<H>> {
+        match self {
+            Self::FqCoDel(fair) => fair.drain(),
+            Self::FqPie(fair) => fair.drain(),
+            Self::DualPi2(dual) => dual.drain(),
+        }
+    }
+
+    /// Packets in it.
+    #[must_use]
+    pub const fn packets(&self) -> u64 {
+        match self {
+            Self::FqCoDel(fair) => fair.packets(),
+            Self::FqPie(fair) => fair.packets(),
+            Self::DualPi2(dual) => dual.packets(),
+        }
+    }
+
+    /// Bytes in it.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        match self {
+            Self::FqCoDel(fair) => fair.bytes(),
+            Self::FqPie(fair) => fair.bytes(),
+            Self::DualPi2(dual) => dual.bytes(),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Checks that parameters of several algorithms share.
+
+use crate::ParameterError;
+
+/// Longest time constant that is taken, in ns: an hour. It keeps sums of a few of them far from
+/// overflow.
+const MAX_TIME_NS: u64 = 3_600_000_000_000;
+/// Largest gain that is taken: a millisecond off the target is then a certain drop.
+const MAX_GAIN: f64 = 1000.0;
+/// Most packets that a queue may be limited to: indices stay within 32 bits.
+const MAX_PACKETS: u32 = 1 << 30;
+
+/// Refuses `value` unless `ok`.
+pub(super) fn check(
+    ok: bool,
+    parameter: &'static str,
+    value: f64,
+    must_be: &'static str,
+) -> Result<(), ParameterError> {
+    ParameterError::unless(ok, parameter, must_be, value).map(drop)
+}
+
+/// A time constant in ns that cannot be zero.
+pub(super) fn time(parameter: &'static str, ns: u64) -> Result<(), ParameterError> {
+    check((1..=MAX_TIME_NS).contains(&ns), parameter, ns as f64, "from 1 ns to 1 h")
+}
+
+/// A time constant in ns that may be zero.
+pub(super) fn time_or_zero(parameter: &'static str, ns: u64) -> Result<(), ParameterError> {
+    check(ns <= MAX_TIME_NS, parameter, ns as f64, "from 0 to 1 h")
+}
+
+/// A gain of a controller, per second of delay.
+pub(super) fn gain(parameter: &'static str, gain: f64) -> Result<(), ParameterError> {
+    check((0.0..=MAX_GAIN).contains(&gain), parameter, gain, "from 0 to 1000")
+}
+
+/// A probability or share that may be zero.
+pub(super) fn share_or_zero(parameter: &'static str, p: f64) -> Result<(), ParameterError> {
+    check((0.0..=1.0).contains(&p), parameter, p, "from 0 to 1")
+}
+
+/// A probability or share above zero.
+pub(super) fn share(parameter: &'static str, p: f64) -> Result<(), ParameterError> {
+    check(p > 0.0 && p <= 1.0, parameter, p, "above 0 and at most 1")
+}
+
+/// A limit in packets.
+pub(super) fn packets(parameter: &'static str, packets: u32) -> Result<(), ParameterError> {
+    let ok = (1..=MAX_PACKETS).contains(&packets);
+    check(ok, parameter, f64::from(packets), "from 1 to 2^30 packets")
+}
+
+/// A limit in bytes.
+pub(super) fn bytes(parameter: &'static str, bytes: u64) -> Result<(), ParameterError> {
+    check(bytes > 0, parameter, bytes as f64, "at least 1 byte")
+}

@@ -1,0 +1,353 @@
+//! PIE: holds the queueing delay at a target by a drop probability (RFC 8033).
+//!
+//! A proportional integral controller sets the probability every update period from the present
+//! delay and its change. Its gains shrink with the probability itself, so that it is stable at
+//! small ones and quick at large ones. Bursts pass: while the burst allowance lasts nothing is
+//! dropped.
+//!
+//! ```text
+//!   p += tune(p) * (alpha * (delay - target) + beta * (delay - delay before))     each period
+//! ```
+//!
+//! Periods are made up for at the next call. In between nothing entered or left, so all that an
+//! update reads is what it was; once an update changes nothing, the remaining ones are skipped.
+//!
+//! # Invariants
+//! 1. `0 <= probability <= 1`.
+//! 2. An update is made for each period that has begun before the packet of a call, once.
+
+use super::param;
+use super::{Aqm, Arriving, Leaving, QueueView, Verdict, seconds_between};
+use crate::{ParameterError, Stream};
+
+/// Where [`Pie`] takes the queueing delay from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DelayFrom {
+    /// Queue length over a departure rate that is measured while the queue is long enough
+    /// (RFC 8033, section 4.3).
+    DepartureRate,
+    /// Sojourn time of the packet that left last.
+    Timestamps,
+    /// [`QueueView::delay_ns`]: the owner knows.
+    View,
+}
+
+/// Parameters of [`Pie`]. The defaults are those of RFC 8033.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PieSpec {
+    /// The delay to hold, in ns; 15 ms.
+    pub target_ns: u64,
+    /// The update period in ns; 15 ms.
+    pub update_ns: u64,
+    /// Gain on the distance from the target, per second of delay; 0.125.
+    pub alpha: f64,
+    /// Gain on the change of the delay, per second of delay; 1.25.
+    pub beta: f64,
+    /// How long a burst may last from an empty queue before anything is dropped, in ns; 150 ms.
+    pub max_burst_ns: u64,
+    /// Mark what is capable of ECN instead of dropping it; false.
+    pub ecn: bool,
+    /// Probability from which on ECN capable packets are dropped, too; 0.1.
+    pub max_ecn_p: f64,
+    /// Grow the probability by at most 0.02 a period once it is 0.1 (section 5.5); true.
+    pub cap: bool,
+    /// Avoid drops that follow each other by chance closely, or not for long (section 5.4); true.
+    pub derandomize: bool,
+    /// Where the delay is taken from; the departure rate.
+    pub delay_from: DelayFrom,
+    /// Usual length of a packet in bytes; up to two of them in the queue are left alone; 1000.
+    pub mean_len: u32,
+    /// Sleep until the queue holds this many bytes, and again once delay and probability are
+    /// zero (section 5.7); 0: always awake.
+    pub wake_bytes: u64,
+}
+
+impl Default for PieSpec {
+    fn default() -> Self {
+        Self {
+            target_ns: 15_000_000,
+            update_ns: 15_000_000,
+            alpha: 0.125,
+            beta: 1.25,
+            max_burst_ns: 150_000_000,
+            ecn: false,
+            max_ecn_p: 0.1,
+            cap: true,
+            derandomize: true,
+            delay_from: DelayFrom::DepartureRate,
+            mean_len: 1000,
+            wake_bytes: 0,
+        }
+    }
+}
+
+impl PieSpec {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`ParameterError`] names the first one that is out of range.
+    pub fn validate(&self) -> Result<(), ParameterError> {
+        param::time("target_ns", self.target_ns)?;
+        param::time("update_ns", self.update_ns)?;
+        param::gain("alpha", self.alpha)?;
+        param::gain("beta", self.beta)?;
+        param::time_or_zero("max_burst_ns", self.max_burst_ns)?;
+        param::share_or_zero("max_ecn_p", self.max_ecn_p)
+    }
+}
+
+/// Bytes over which a departure rate is measured (RFC 8033, section 5.3), and their weight in the
+/// average: threshold / 2^16.
+const RATE_BYTES: u64 = 1 << 14;
+const RATE_WEIGHT: f64 = 0.25;
+/// Above this probability the queue is no longer trusted to drain by itself.
+const SAFE_P: f64 = 0.2;
+
+/// The state of PIE for one queue.
+#[derive(Clone, Debug)]
+pub struct Pie {
+    spec: PieSpec,
+    awake: bool,
+    /// When the next update is due; `None`: no packet was seen yet.
+    next_update_ns: Option<u64>,
+    p: f64,
+    /// Sum of the probabilities since the last hit.
+    accumulated_p: f64,
+    old_delay_ns: u64,
+    burst_left_ns: u64,
+    last_sojourn_ns: u64,
+    rate: RateMeter,
+}
+
+impl Pie {
+    /// Starts with an empty queue.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if `spec` is out of range.
+    pub fn new(spec: &PieSpec) -> Result<Self, ParameterError> {
+        spec.validate()?;
+        Ok(Self { awake: spec.wake_bytes == 0, ..Self::calm(*spec) })
+    }
+
+    /// The state over an empty queue.
+    fn calm(spec: PieSpec) -> Self {
+        Self {
+            spec,
+            awake: true,
+            next_update_ns: None,
+            p: 0.0,
+            accumulated_p: 0.0,
+            old_delay_ns: 0,
+            burst_left_ns: spec.max_burst_ns,
+            last_sojourn_ns: 0,
+            rate: RateMeter::default(),
+        }
+    }
+
+    /// Changes the parameters; the state goes on.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if `spec` is out of range; nothing changes then.
+    pub fn retune(&mut self, spec: &PieSpec) -> Result<(), ParameterError> {
+        spec.validate()?;
+        self.awake |= spec.wake_bytes == 0;
+        self.burst_left_ns = self.burst_left_ns.min(spec.max_burst_ns);
+        self.spec = *spec;
+        Ok(())
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub const fn spec(&self) -> &PieSpec {
+        &self.spec
+    }
+
+    /// The drop probability.
+    #[must_use]
+    pub const fn probability(&self) -> f64 {
+        self.p
+    }
+
+    /// Makes the updates that are due by `now_ns`, while the queue was as `queue` says.
+    #[inline]
+    fn catch_up(&mut self, now_ns: u64, queue: &QueueView) {
+        let due_ns = *self.next_update_ns.get_or_insert(now_ns + self.spec.update_ns);
+        if now_ns >= due_ns {
+            self.make_updates(due_ns, now_ns, queue);
+        }
+    }
+
+    #[cold]
+    fn make_updates(&mut self, due_ns: u64, now_ns: u64, queue: &QueueView) {
+        let period_ns = self.spec.update_ns;
+        let updates = (now_ns - due_ns) / period_ns + 1;
+        self.next_update_ns = Some(due_ns.saturating_add(updates.saturating_mul(period_ns)));
+        let delay_ns = self.delay_ns(queue);
+        for _ in 0..updates {
+            let before = (self.p, self.old_delay_ns, self.burst_left_ns, self.awake);
+            self.update(delay_ns);
+            if before == (self.p, self.old_delay_ns, self.burst_left_ns, self.awake) {
+                return;
+            }
+        }
+    }
+
+    fn delay_ns(&self, queue: &QueueView) -> u64 {
+        match self.spec.delay_from {
+            DelayFrom::DepartureRate => self.rate.delay_ns(queue.bytes),
+            DelayFrom::Timestamps if queue.packets == 0 => 0,
+            DelayFrom::Timestamps => self.last_sojourn_ns,
+            DelayFrom::View => queue.delay_ns,
+        }
+    }
+
+    /// One update (RFC 8033, section 4.2).
+    fn update(&mut self, delay_ns: u64) {
+        if !self.awake {
+            return;
+        }
+        self.p = (self.p + self.step(delay_ns)).clamp(0.0, 1.0);
+        if delay_ns == 0 && self.old_delay_ns == 0 {
+            self.p *= 0.98;
+            // The RFC leaves the decay to the number format: it ends at the smallest step.
+            if self.p < SMALLEST_P {
+                self.p = 0.0;
+            }
+        }
+        self.burst_left_ns = self.burst_left_ns.saturating_sub(self.spec.update_ns);
+        let calm_ns = self.spec.target_ns / 2;
+        if self.p == 0.0 && delay_ns < calm_ns && self.old_delay_ns < calm_ns {
+            self.burst_left_ns = self.spec.max_burst_ns;
+        }
+        if self.spec.wake_bytes > 0 && self.p == 0.0 && delay_ns == 0 && self.old_delay_ns == 0 {
+            self.awake = false;
+        }
+        self.old_delay_ns = delay_ns;
+    }
+
+    /// How much the probability changes.
+    fn step(&self, delay_ns: u64) -> f64 {
+        let step = self.spec.alpha * seconds_between(self.spec.target_ns, delay_ns)
+            + self.spec.beta * seconds_between(self.old_delay_ns, delay_ns);
+        let step = step * tuning(self.p);
+        if self.spec.cap && self.p >= 0.1 { step.min(0.02) } else { step }
+    }
+
+    /// Whether the packet that arrives is hit (RFC 8033, sections 4.1 and 5.4).
+    fn is_hit(&mut self, packet: &Arriving, random: &mut Stream) -> bool {
+        let calm = self.old_delay_ns < self.spec.target_ns / 2 && self.p < SAFE_P;
+        let short = packet.queue.bytes <= 2 * u64::from(self.spec.mean_len);
+        if self.burst_left_ns > 0 || calm || short {
+            return false;
+        }
+        if !self.spec.derandomize {
+            return random.next_f64() < self.p;
+        }
+        self.accumulated_p = if self.p == 0.0 { 0.0 } else { self.accumulated_p + self.p };
+        let hit = match self.accumulated_p {
+            ..0.85 => false,
+            8.5.. => true,
+            _ => random.next_f64() < self.p,
+        };
+        if hit {
+            self.accumulated_p = 0.0;
+        }
+        hit
+    }
+}
+
+impl Aqm for Pie {
+    fn admit(
+        &mut self,
+        packet: &Arriving,
+        ecn_capable: impl FnOnce() -> bool,
+        random: &mut Stream,
+    ) -> Verdict {
+        self.catch_up(packet.now_ns, &packet.queue);
+        if !self.awake {
+            if packet.queue.bytes < self.spec.wake_bytes {
+                return Verdict::Keep;
+            }
+            let next_update_ns = Some(packet.now_ns.saturating_add(self.spec.update_ns));
+            *self = Self { next_update_ns, ..Self::calm(self.spec) };
+        }
+        if !self.is_hit(packet, random) {
+            return Verdict::Keep;
+        }
+        let mark = self.spec.ecn && self.p < self.spec.max_ecn_p && ecn_capable();
+        if mark { Verdict::Mark } else { Verdict::Drop }
+    }
+
+    /// Keeps everything; learns the delay.
+    #[inline]
+    fn dequeue(&mut self, packet: &Leaving, _: impl FnOnce() -> bool) -> Verdict {
+        let before = QueueView {
+            bytes: packet.queue.bytes + u64::from(packet.len),
+            packets: packet.queue.packets + 1,
+            ..packet.queue
+        };
+        self.catch_up(packet.now_ns, &before);
+        self.last_sojourn_ns = packet.sojourn_ns;
+        if self.spec.delay_from == DelayFrom::DepartureRate {
+            self.rate.departed(packet);
+        }
+        Verdict::Keep
+    }
+}
+
+/// Probabilities below this are zero: the least step of a 32-bit fraction.
+const SMALLEST_P: f64 = 1.0 / (1u64 << 32) as f64;
+
+/// How much of the gains applies at probability `p` (RFC 8033, section 4.2).
+fn tuning(p: f64) -> f64 {
+    match p {
+        ..0.000_001 => 1.0 / 2048.0,
+        ..0.000_01 => 1.0 / 512.0,
+        ..0.000_1 => 1.0 / 128.0,
+        ..0.001 => 1.0 / 32.0,
+        ..0.01 => 1.0 / 8.0,
+        ..0.1 => 1.0 / 2.0,
+        _ => 1.0,
+    }
+}
+
+/// Measures how fast a queue drains while it is long (RFC 8033, section 5.3).
+///
+/// The packet at which a measurement begins is not counted: its bytes left before the time that
+/// is measured.
+#[derive(Clone, Debug, Default)]
+struct RateMeter {
+    /// Start of the measurement and the bytes that left since; `None`: not measuring.
+    running: Option<(u64, u64)>,
+    /// Average time in ns for [`RATE_BYTES`] to leave; zero: not known yet.
+    average_ns: f64,
+}
+
+impl RateMeter {
+    #[inline]
+    fn departed(&mut self, packet: &Leaving) {
+        if let Some((since_ns, bytes)) = &mut self.running {
+            *bytes += u64::from(packet.len);
+            if *bytes < RATE_BYTES {
+                return;
+            }
+            let took_ns = packet.now_ns.saturating_sub(*since_ns) as f64;
+            let sample_ns = took_ns * RATE_BYTES as f64 / *bytes as f64;
+            self.running = None;
+            self.average_ns = match self.average_ns {
+                0.0 => sample_ns,
+                average_ns => average_ns + RATE_WEIGHT * (sample_ns - average_ns),
+            };
+        }
+        if packet.queue.bytes >= RATE_BYTES {
+            self.running = Some((packet.now_ns, 0));
+        }
+    }
+
+    fn delay_ns(&self, queued_bytes: u64) -> u64 {
+        (queued_bytes as f64 * self.average_ns / RATE_BYTES as f64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! RED: random early detection (Floyd and Jacobson, 1993), with the gentle variant.
+//!
+//! ```text
+//!   drop          1 +                         ______ hard
+//!   probability     |                    gentle /
+//!             max_p +              ____.---'
+//!                   |         __--'
+//!                 0 +--------'-----+---------+-------- average queue
+//!                           min   max      2 max
+//! ```
+//!
+//! The average is exponential and moves when packets arrive; time with an empty queue counts as
+//! the packets that the link could have sent meanwhile. Hits are spread: the probability of each
+//! packet grows with the number of packets since the last one, so that the distance between two
+//! is uniform instead of geometric.
+
+use super::param;
+use super::{Aqm, Arriving, Leaving, QueueView, Verdict};
+use crate::{ParameterError, Stream};
+
+/// What the average of [`Red`] counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RedUnit {
+    /// Packets.
+    Packets,
+    /// Bytes.
+    Bytes,
+}
+
+/// Parameters of [`Red`]. Thresholds are in `unit`s.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RedSpec {
+    /// What the thresholds and the average count; packets.
+    pub unit: RedUnit,
+    /// Average from which on packets may be hit; 5.
+    pub min: f64,
+    /// Average at which the probability is `max_p`; 15.
+    pub max: f64,
+    /// Probability at `max`; 0.1.
+    pub max_p: f64,
+    /// Weight of the newest queue length in the average; 0.002.
+    pub weight: f64,
+    /// Between `max` and twice `max` the probability grows from `max_p` to 1, instead of
+    /// everything being dropped above `max`: GRED; true.
+    pub gentle: bool,
+    /// Leave at least 1/p packets between two hits, as ns-2 does; false.
+    pub wait: bool,
+    /// Mark what is capable of ECN instead of dropping it; false.
+    pub ecn: bool,
+    /// Drop ECN capable packets, too, where everything is hit (RFC 3168, section 7); true.
+    pub hard_drop: bool,
+    /// Scale the probability by length / `mean_len`: byte mode; false.
+    pub by_length: bool,
+    /// Usual length of a packet in bytes; 500. Only for `by_length`.
+    pub mean_len: u32,
+    /// How long a usual packet takes on the link, in ns, by which the average decays while the
+    /// queue is empty. Zero: it is forgotten at once.
+    pub idle_packet_ns: u64,
+}
+
+impl Default for RedSpec {
+    fn default() -> Self {
+        Self {
+            unit: RedUnit::Packets,
+            min: 5.0,
+            max: 15.0,
+            max_p: 0.1,
+            weight: 0.002,
+            gentle: true,
+            wait: false,
+            ecn: false,
+            hard_drop: true,
+            by_length: false,
+            mean_len: 500,
+            idle_packet_ns: 0,
+        }
+    }
+}
+
+impl RedSpec {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// [`ParameterError`] names the first one that is out of range.
+    pub fn validate(&self) -> Result<(), ParameterError> {
+        let Self { min, max, .. } = *self;
+        param::check((0.0..MAX_THRESHOLD).contains(&min), "min", min, "from 0 to 10^15")?;
+        let above = max > min && max <= MAX_THRESHOLD;
+        param::check(above, "max", max, "above min, and at most 10^15")?;
+        param::share("max_p", self.max_p)?;
+        param::share("weight", self.weight)?;
+        let mean_len = self.mean_len;
+        param::check(mean_len > 0, "mean_len", f64::from(mean_len), "at least 1 byte")
+    }
+}
+
+/// Far beyond any queue, and within the integers that `f64` holds exactly.
+const MAX_THRESHOLD: f64 = 1e15;
+
+/// The state of RED for one queue.
+#[derive(Clone, Debug)]
+pub struct Red {
+    spec: RedSpec,
+    average: f64,
+    /// Packets since the last hit while the average was above `min`.
+    since_hit: u64,
+    /// Since when the queue is empty.
+    idle_since_ns: u64,
+}
+
+impl Red {
+    /// Starts with an empty queue.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if `spec` is out of range.
+    pub fn new(spec: &RedSpec) -> Result<Self, ParameterError> {
+        spec.validate()?;
+        Ok(Self { spec: *spec, average: 0.0, since_hit: 0, idle_since_ns: 0 })
+    }
+
+    /// Changes the parameters; average and count go on.
+    ///
+    /// # Errors
+    /// [`ParameterError`] if `spec` is out of range; nothing changes then.
+    pub fn retune(&mut self, spec: &RedSpec) -> Result<(), ParameterError> {
+        spec.validate()?;
+        if spec.unit != self.spec.unit {
+            self.average = 0.0;
+        }
+        self.spec = *spec;
+        Ok(())
+    }
+
+    /// The parameters.
+    #[must_use]
+    pub const fn spec(&self) -> &RedSpec {
+        &self.spec
+    }
+
+    /// The average queue length, in the unit of the parameters.
+    #[must_use]
+    pub const fn average(&self) -> f64 {
+        self.average
+    }
+
+    fn update_average(&mut self, now_ns: u64, queue: &QueueView) {
+        if queue.packets == 0 {
+            self.decay(now_ns.saturating_sub(self.idle_since_ns));
+            self.idle_since_ns = now_ns;
+            return;
+        }
+        let length = match self.spec.unit {
+            RedUnit::Packets => queue.packets,
+            RedUnit::Bytes => queue.bytes,
+        };
+        self.average += self.spec.weight * (length as f64 - self.average);
+    }
+
+    /// Lets the average see the empty queues that packets would have found in the idle time.
+    fn decay(&mut self, idle_ns: u64) {
+        self.average *= match self.spec.idle_packet_ns {
+            0 => 0.0,
+            packet_ns => libm::pow(1.0 - self.spec.weight, idle_ns as f64 / packet_ns as f64),
+        };
+    }
+
+    /// The probability by the average alone; `None`: everything is hit.
+    fn base_probability(&self, len: u32) -> Option<f64> {
+        let RedSpec { min, max, max_p, .. } = self.spec;
+        let p = if self.average < max {
+            max_p * (self.average - min) / (max - min)
+        } else if self.spec.gentle && self.average < 2.0 * max {
+            max_p + (1.0 - max_p) * (self.average - max) / max
+        } else {
+            return None;
+        };
+        let scale = f64::from(len) / f64::from(self.spec.mean_len);
+        Some(if self.spec.by_length { (p * scale).min(1.0) } else { p })
+    }
+
+    /// The probability with regard to the packets since the last hit.
+    fn spread(&self, p: f64) -> f64 {
+        let expected = self.since_hit as f64 * p;
+        let spread = match (self.spec.wait, expected) {
+            (true, ..1.0) => 0.0,
+            (true, ..2.0) => p / (2.0 - expected),
+            (false, ..1.0) => p / (1.0 - expected),
+            _ => 1.0,
+        };
+        spread.min(1.0)
+    }
+
+    fn hit(&mut self, may_mark: bool, ecn_capable: impl FnOnce() -> bool) -> Verdict {
+        self.since_hit = 0;
+        if may_mark && self.spec.ecn && ecn_capable() { Verdict::Mark } else { Verdict::Drop }
+    }
+}
+
+impl Aqm for Red {
+    fn admit(
+        &mut self,
+        packet: &Arriving,
+        ecn_capable: impl FnOnce() -> bool,
+        random: &mut Stream,
+    ) -> Verdict {
+        self.update_average(packet.now_ns, &packet.queue);
+        if self.average < self.spec.min {
+            self.since_hit = 0;
+            return Verdict::Keep;
+        }
+        let Some(p) = self.base_probability(packet.len) else {
+            return self.hit(!self.spec.hard_drop, ecn_capable);
+        };
+        if random.next_f64() < self.spread(p) {
+            return self.hit(true, ecn_capable);
+        }
+        self.since_hit += 1;
+        Verdict::Keep
+    }
+
+    /// Keeps everything; notes when the queue became empty.
+    #[inline]
+    fn dequeue(&mut self, packet: &Leaving, _: impl FnOnce() -> bool) -> Verdict {
+        if packet.queue.packets == 0 {
+            self.idle_since_ns = packet.now_ns;
+        }
+        Verdict::Keep
+    }
+}
+
+#[cfg(test)]
+mod tests;
