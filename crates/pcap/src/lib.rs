@@ -40,7 +40,7 @@ pub use decode::{Decoded, Decoder, MAX_BLOCK_LEN, MAX_PACKET_LEN, Step};
 pub use error::{PcapError, WriteError};
 pub use interface::{Interface, LinkType};
 pub use options::Options;
-pub use packet::{Direction, Packet};
+pub use packet::{Direction, Packet, Verdict};
 pub use reader::Reader;
 pub use write::PcapWriter;
 pub use write_ng::{

@@ -17,6 +17,7 @@ pub(crate) const EPB_FLAGS: u16 = 2;
 pub(crate) const EPB_DROPCOUNT: u16 = 4;
 pub(crate) const EPB_PACKETID: u16 = 5;
 pub(crate) const EPB_QUEUE: u16 = 6;
+pub(crate) const EPB_VERDICT: u16 = 7;
 
 /// The options of one block, checked; iterates over number and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

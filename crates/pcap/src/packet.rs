@@ -1,7 +1,9 @@
 //! One packet of a file.
 
 use crate::interface::LinkType;
-use crate::options::{COMMENT, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, Options};
+use crate::options::{
+    COMMENT, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, EPB_VERDICT, Options,
+};
 
 /// A packet, its bytes borrowed from the buffer that was decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +33,29 @@ pub enum Direction {
     Outbound,
 }
 
+/// What became of a packet, in the words of Linux traffic control: the form of the verdict option
+/// that readers know how to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It goes on (`TC_ACT_OK`).
+    Passed,
+    /// It was dropped (`TC_ACT_SHOT`).
+    Dropped,
+}
+
+impl Verdict {
+    /// The option's first byte: a verdict of Linux traffic control in eight bytes.
+    pub(crate) const TC: u8 = 1;
+
+    /// Linux's number of it.
+    pub(crate) const fn number(self) -> u64 {
+        match self {
+            Self::Passed => 0,
+            Self::Dropped => 2,
+        }
+    }
+}
+
 impl<'b> Packet<'b> {
     /// Which way it went, if the file tells.
     #[must_use]
@@ -58,6 +83,15 @@ impl<'b> Packet<'b> {
     #[must_use]
     pub fn queue(&self) -> Option<u32> {
         self.u32(EPB_QUEUE)
+    }
+
+    /// What became of it, if the file tells in the words of Linux traffic control.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        let (&kind, number) = self.options.get(EPB_VERDICT)?.split_first()?;
+        let number = self.options.endian.u64(number.try_into().ok()?);
+        let known = [Verdict::Passed, Verdict::Dropped];
+        known.into_iter().find(|verdict| kind == Verdict::TC && verdict.number() == number)
     }
 
     /// The first comment, if it is UTF-8.

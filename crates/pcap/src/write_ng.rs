@@ -6,10 +6,10 @@ use crate::error::WriteError;
 use crate::interface::LinkType;
 use crate::ng::{BYTE_ORDER, ENHANCED_PACKET, INTERFACE, SECTION_HEADER, STATISTICS};
 use crate::options::{
-    COMMENT, END, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, IF_DESCRIPTION, IF_HARDWARE,
-    IF_NAME, IF_TSRESOL,
+    COMMENT, END, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, EPB_VERDICT, IF_DESCRIPTION,
+    IF_HARDWARE, IF_NAME, IF_TSRESOL,
 };
-use crate::packet::Direction;
+use crate::packet::{Direction, Verdict};
 use crate::write::{cut, effective_snaplen};
 
 const SHB_HARDWARE: u16 = 2;
@@ -74,6 +74,8 @@ pub struct PacketRecord<'a> {
     pub packet_id: Option<u64>,
     /// The queue of the interface that it came through.
     pub queue: Option<u32>,
+    /// What became of it.
+    pub verdict: Option<Verdict>,
     /// Text for the reader, such as why it was dropped.
     pub comment: &'a str,
 }
@@ -235,6 +237,10 @@ impl PacketRecord<'_> {
         options.number(EPB_PACKETID, self.packet_id)?;
         if let Some(queue) = self.queue {
             options.value(EPB_QUEUE, &queue.to_le_bytes())?;
+        }
+        if let Some(verdict) = self.verdict {
+            let [a, b, c, d, e, f, g, h] = verdict.number().to_le_bytes();
+            options.value(EPB_VERDICT, &[Verdict::TC, a, b, c, d, e, f, g, h])?;
         }
         options.text(COMMENT, self.comment)?;
         options.end();

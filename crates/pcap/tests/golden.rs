@@ -4,7 +4,7 @@
 
 use slipring_pcap::{
     Direction, InterfaceInfo, InterfaceStats, LinkType, Packet, PacketRecord, PcapError,
-    PcapWriter, PcapngWriter, Reader, SectionInfo,
+    PcapWriter, PcapngWriter, Reader, SectionInfo, Verdict,
 };
 
 fn read(file: &[u8]) -> Result<Vec<Packet<'_>>, PcapError> {
@@ -190,4 +190,27 @@ fn pcapng_is_written_to_the_byte() {
     expected.extend(little(&[4 << 16 | 2, 1, 4 << 16 | 6, 2, 0, 60]));
     expected.extend(little(&[5, 52, 0, 1, 3, 8 << 16 | 3, 1, 4, 8 << 16 | 5, 9, 0, 0, 52]));
     assert_eq!(file, expected);
+}
+
+#[test]
+fn a_verdict_is_written_as_traffic_control_has_it_and_read_back() {
+    for (verdict, number) in [(Verdict::Passed, 0), (Verdict::Dropped, 2)] {
+        let mut file = Vec::new();
+        let mut writer = PcapngWriter::begin(&mut file, &SectionInfo::default()).unwrap();
+        let interface = writer.interface(&mut file, &InterfaceInfo::default()).unwrap();
+        let start = file.len();
+        let record = PacketRecord {
+            interface,
+            orig_len: 60,
+            verdict: Some(verdict),
+            ..PacketRecord::default()
+        };
+        writer.packet(&mut file, &record).unwrap();
+
+        let mut expected = little(&[6, 52, 0, 0, 0, 0, 60, 9 << 16 | 7]);
+        expected.extend([1, number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend(little(&[0, 52]));
+        assert_eq!(file[start..], expected);
+        assert_eq!(Reader::new(&file).next().unwrap().unwrap().verdict(), Some(verdict));
+    }
 }
