@@ -74,6 +74,7 @@ impl Converter {
             drop_count: packet.drop_count(),
             packet_id: packet.packet_id(),
             queue: packet.queue(),
+            verdict: packet.verdict(),
             comment: packet.comment().unwrap_or_default(),
         };
         Ok(self.writer.packet(&mut self.out, &record)?)

@@ -42,6 +42,7 @@ impl Drawn {
             drop_count: self.drop_count,
             packet_id: self.packet_id,
             queue: self.queue,
+            verdict: None,
             comment: &self.comment,
         }
     }
