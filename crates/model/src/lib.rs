@@ -32,20 +32,26 @@ extern crate std;
 
 pub mod aqm;
 pub mod bucket;
+mod correlated;
 mod delay;
 mod dist;
 pub mod format;
+mod loss;
 mod pace;
 mod parameter;
 mod serial;
 mod stream;
+mod wheel;
 
+pub use correlated::Correlated;
 pub use delay::DelayLine;
 pub use dist::{CdfPoint, Dist, Playback};
+pub use loss::{FourState, GilbertElliott, TimedGilbertElliott};
 pub use pace::{Pacer, Rate};
 pub use parameter::ParameterError;
 pub use serial::{BitRate, LineClock};
 pub use stream::{Chance, Stream};
+pub use wheel::Wheel;
 
 /// Nanoseconds in a second.
 pub const NANOS_PER_SEC: u64 = 1_000_000_000;

@@ -69,6 +69,18 @@ impl Stream {
         self.next_u64() >> 1 < chance.threshold
     }
 
+    /// Tells which of two events that exclude each other happens this time, if
+    /// any. Draws exactly once, as [`Self::chance`]. The chances must not exceed
+    /// 1 together ([`Chance::or_else`]).
+    #[inline]
+    pub(crate) fn choose(&mut self, [first, second]: [Chance; 2]) -> Option<usize> {
+        let draw = self.next_u64() >> 1;
+        if draw < first.threshold {
+            return Some(0);
+        }
+        (draw - first.threshold < second.threshold).then_some(1)
+    }
+
     /// Draws from `0..bound`, every value equally likely.
     ///
     /// # Panics
@@ -143,6 +155,20 @@ impl Chance {
     pub fn from_f64(p: f64) -> Option<Self> {
         // Multiplying by a power of two is exact, so this rounds only below 2⁻⁶³.
         (0.0..=1.0).contains(&p).then_some(Self { threshold: (p * Self::DRAWS as f64) as u64 })
+    }
+
+    /// The probability as it is really kept.
+    #[must_use]
+    pub fn to_f64(self) -> f64 {
+        self.threshold as f64 / Self::DRAWS as f64
+    }
+
+    /// The probability that one of two events happens that exclude each other;
+    /// `None` when their probabilities exceed 1 together.
+    #[must_use]
+    pub fn or_else(self, other: Self) -> Option<Self> {
+        let threshold = self.threshold + other.threshold;
+        (threshold <= Self::DRAWS).then_some(Self { threshold })
     }
 }
 

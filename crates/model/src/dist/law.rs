@@ -17,13 +17,30 @@ pub(crate) enum Tail {
 /// A continuous distribution over nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Law {
-    Normal { mean: f64, sd: f64 },
-    Exponential { mean: f64 },
-    Pareto { scale: f64, shape: f64 },
+    Normal {
+        mean: f64,
+        sd: f64,
+    },
+    Exponential {
+        mean: f64,
+    },
+    Pareto {
+        scale: f64,
+        shape: f64,
+    },
     /// `mu` and `sigma` are those of the logarithm.
-    Lognormal { mu: f64, sigma: f64 },
-    Gamma { shape: f64, scale: f64 },
-    Weibull { shape: f64, scale: f64 },
+    Lognormal {
+        mu: f64,
+        sigma: f64,
+    },
+    Gamma {
+        shape: f64,
+        scale: f64,
+    },
+    Weibull {
+        shape: f64,
+        scale: f64,
+    },
 }
 
 impl Law {
@@ -116,11 +133,8 @@ impl Truncated {
     pub(super) fn new(law: Law, low: f64, high: f64) -> Result<Self, ParameterError> {
         let (cut_below, cut_above) = (law.below(low), law.above(high));
         // The difference of the smaller pair loses no digits.
-        let mass = if cut_below < 0.5 {
-            law.below(high) - cut_below
-        } else {
-            law.above(low) - cut_above
-        };
+        let mass =
+            if cut_below < 0.5 { law.below(high) - cut_below } else { law.above(low) - cut_above };
         let must_be = "at least a billionth of the distribution";
         ParameterError::unless(mass >= Self::LEAST_MASS, "what min and max keep", must_be, mass)?;
         Ok(Self { law, low, high, cut_below, cut_above, mass })

@@ -37,8 +37,8 @@ mod tests;
 use alloc::sync::Arc;
 
 pub(crate) use law::Tail;
-pub use picks::Playback;
 use picks::Picks;
+pub use picks::Playback;
 pub use segments::CdfPoint;
 use segments::Segments;
 use smooth::Smooth;
@@ -67,7 +67,10 @@ pub struct Dist(Shape);
 enum Shape {
     Constant(u64),
     /// `low..=high`, every nanosecond equally likely.
-    Uniform { low: u64, high: u64 },
+    Uniform {
+        low: u64,
+        high: u64,
+    },
     Smooth(Arc<Smooth>),
     Segments(Arc<Segments>),
     Picks(Arc<Picks>),

@@ -126,7 +126,12 @@ const TWO_64: f64 = 18_446_744_073_709_551_616.0;
 fn check(points: &[CdfPoint]) -> Result<(), ParameterError> {
     let refuse = ParameterError::unless;
     refuse(points.len() >= 2, "the number of points", "at least 2", points.len() as f64)?;
-    refuse(points.len() <= 1 << 20, "the number of points", "at most 1048576", points.len() as f64)?;
+    refuse(
+        points.len() <= 1 << 20,
+        "the number of points",
+        "at most 1048576",
+        points.len() as f64,
+    )?;
     for point in points {
         let in_range = (0.0..=MAX_NS as f64).contains(&point.ns);
         refuse(in_range, "a value", "0 or more and below 104 days", point.ns)?;

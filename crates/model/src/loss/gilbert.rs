@@ -1,0 +1,77 @@
+//! The model of Gilbert and Elliott, a step per packet.
+
+use crate::{Chance, Stream};
+
+/// Two states, good and bad, each with its own chance of loss; the state may
+/// change after every packet. A new chain is in the good state.
+///
+/// ```
+/// use slipring_model::{Chance, GilbertElliott, Stream};
+///
+/// let p = |p| Chance::from_f64(p).unwrap();
+/// let mut link = GilbertElliott::new(p(0.01), p(0.25), Chance::ALWAYS, Chance::NEVER);
+/// assert!((link.expected_loss() - 0.01 / 0.26).abs() < 1e-12);
+/// assert!((link.mean_burst() - 4.0).abs() < 1e-12);
+/// let mut stream = Stream::new(7, "example/loss");
+/// assert!(!link.lost(&mut stream), "the first packet meets the good state");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GilbertElliott {
+    /// Of the good state, then of the bad one.
+    leave: [Chance; 2],
+    lose: [Chance; 2],
+    bad: bool,
+}
+
+impl GilbertElliott {
+    /// Makes a chain that goes bad with probability `p` and recovers with `r`
+    /// after each packet; packets are lost with `bad` in the bad state (often
+    /// written 1 - h) and with `good` in the good one (1 - k).
+    #[must_use]
+    pub const fn new(p: Chance, r: Chance, bad: Chance, good: Chance) -> Self {
+        Self { leave: [p, r], lose: [good, bad], bad: false }
+    }
+
+    /// Whether the next packet is lost. Draws exactly twice.
+    #[inline]
+    pub fn lost(&mut self, stream: &mut Stream) -> bool {
+        let state = usize::from(self.bad);
+        let lost = stream.chance(self.lose[state]);
+        self.bad ^= stream.chance(self.leave[state]);
+        lost
+    }
+
+    /// Whether the chain is in its bad state.
+    #[must_use]
+    pub const fn is_bad(&self) -> bool {
+        self.bad
+    }
+
+    /// The share of packets in the bad state, in the long run.
+    #[must_use]
+    pub fn bad_share(&self) -> f64 {
+        let [p, r] = self.leave.map(Chance::to_f64);
+        if p == 0.0 { f64::from(u8::from(self.bad)) } else { p / (p + r) }
+    }
+
+    /// The share of packets lost, in the long run.
+    #[must_use]
+    pub fn expected_loss(&self) -> f64 {
+        let bad_share = self.bad_share();
+        let [good, bad] = self.lose.map(Chance::to_f64);
+        bad_share * bad + (1.0 - bad_share) * good
+    }
+
+    /// How many packets are lost in a row on average, in the long run; 0 when
+    /// none are, infinite when all are.
+    #[must_use]
+    pub fn mean_burst(&self) -> f64 {
+        let [p, r] = self.leave.map(Chance::to_f64);
+        let [good, bad] = self.lose.map(Chance::to_f64);
+        let bad_share = self.bad_share();
+        // A burst starts where a packet is lost and the one before was not.
+        let starts = (1.0 - bad_share) * (1.0 - good) * ((1.0 - p) * good + p * bad)
+            + bad_share * (1.0 - bad) * ((1.0 - r) * bad + r * good);
+        super::burst(self.expected_loss(), starts)
+    }
+}
