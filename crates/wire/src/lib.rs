@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`view`] | where the headers of a frame are, for fast paths |
+//! | [`flow`] | which flow a frame belongs to, and a keyed hash of that |
 //! | [`checksum`] | the Internet checksum: whole, chained, incremental |
 //! | [`offload`] | finishes what a kernel left to "hardware": checksums and segmentation |
 //! | [`frame`] | builds frames of an exact length and patches their fields |
@@ -28,12 +29,14 @@ extern crate std;
 pub mod assigned;
 pub mod checksum;
 mod field;
+pub mod flow;
 pub mod frame;
 pub mod mac;
 pub mod offload;
 pub mod summary;
 pub mod view;
 
+pub use flow::{FlowHasher, FlowKey};
 pub use frame::{FrameSpec, FrameTemplate};
 pub use mac::MacAddr;
 pub use view::Headers;

@@ -1,0 +1,186 @@
+//! Which flow a frame belongs to, and a hash of that to spread flows over queues or servers.
+//!
+//! | frame | key |
+//! |---|---|
+//! | TCP, UDP, SCTP | addresses, protocol, ports, VLAN ids |
+//! | other IP, any fragment | addresses, protocol, VLAN ids |
+//! | anything else, or broken | MAC addresses, type, VLAN ids |
+//!
+//! Only the first fragment of a packet holds ports, so no fragment's ports count: all go one way.
+//! The hash is SipHash-1-3 over the key: who does not know its two secret words cannot choose
+//! flows that collide. The same words give the same hashes on every machine.
+//!
+//! Not for: connection state, or hashes that must equal those of a network card (Toeplitz).
+
+use siphasher::sip::SipHasher13;
+
+use crate::assigned::{EtherType, IpProto};
+use crate::field::array;
+use crate::view::{Fragment, Headers, Ip, IpVersion};
+
+/// One end of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoint {
+    /// An IPv6, IPv4 or MAC address as a number: [`FlowKind`] says which.
+    pub address: u128,
+    /// The transport port; 0 where there is none.
+    pub port: u16,
+}
+
+/// What the addresses of a [`FlowKey`] are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlowKind {
+    /// MAC addresses, and what the frame carries.
+    Link(EtherType),
+    /// IPv4 addresses, and the protocol above.
+    V4(IpProto),
+    /// IPv6 addresses, and the protocol above.
+    V6(IpProto),
+}
+
+/// What frames of one flow, in one direction, have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlowKey {
+    /// What the addresses are.
+    pub kind: FlowKind,
+    /// VLAN ids, 12 bits each, the inner one lowest; 0 without tags.
+    pub vlans: u32,
+    /// Where the frame comes from.
+    pub src: Endpoint,
+    /// Where it goes to.
+    pub dst: Endpoint,
+}
+
+impl FlowKey {
+    /// Finds the flow of `frame`. Every frame has one: those with broken headers are told apart
+    /// by their MAC addresses, those without even these are one flow.
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Self {
+        match Headers::parse(frame).or_else(|_| Headers::link(frame)) {
+            Ok(headers) => Self::from_headers(frame, &headers),
+            Err(_) => Self::link(frame, EtherType(0), 0),
+        }
+    }
+
+    /// Finds the flow of `frame`, whose headers were parsed before.
+    #[must_use]
+    pub fn from_headers(frame: &[u8], headers: &Headers) -> Self {
+        let vlans =
+            headers.tags_found().iter().fold(0, |ids, tag| ids << 12 | u32::from(tag.vid()));
+        let ip = headers.ip.and_then(|ip| Self::ip(frame, headers, ip, vlans));
+        ip.unwrap_or_else(|| Self::link(frame, headers.ethertype, vlans))
+    }
+
+    /// The flow in the other direction.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        Self { src: self.dst, dst: self.src, ..self }
+    }
+
+    /// The same key for both directions of a flow.
+    #[must_use]
+    pub fn undirected(self) -> Self {
+        if self.src <= self.dst { self } else { self.reversed() }
+    }
+
+    fn ip(frame: &[u8], headers: &Headers, ip: Ip, vlans: u32) -> Option<Self> {
+        let l3 = usize::from(headers.l3);
+        let (kind, src, dst) = match ip.version {
+            IpVersion::V4 => {
+                let address = |at| array(frame, at).map(u32::from_be_bytes).map(u128::from);
+                (FlowKind::V4(ip.proto), address(l3 + 12)?, address(l3 + 16)?)
+            }
+            IpVersion::V6 => {
+                let address = |at| array(frame, at).map(u128::from_be_bytes);
+                (FlowKind::V6(ip.proto), address(l3 + 8)?, address(l3 + 24)?)
+            }
+        };
+        let ports = match ip.fragment {
+            Fragment::Whole => headers.ports(frame),
+            _ => None,
+        };
+        let (src_port, dst_port) = ports.unwrap_or_default();
+        Some(Self {
+            kind,
+            vlans,
+            src: Endpoint { address: src, port: src_port },
+            dst: Endpoint { address: dst, port: dst_port },
+        })
+    }
+
+    fn link(frame: &[u8], ethertype: EtherType, vlans: u32) -> Self {
+        let mac = |at| {
+            let bytes = array::<6>(frame, at).unwrap_or_default();
+            let address = bytes.iter().fold(0, |mac, &byte| mac << 8 | u128::from(byte));
+            Endpoint { address, port: 0 }
+        };
+        Self { kind: FlowKind::Link(ethertype), vlans, src: mac(6), dst: mac(0) }
+    }
+
+    /// The key as bytes, each field at a place of its own.
+    fn to_bytes(self) -> [u8; 44] {
+        let (kind, detail) = match self.kind {
+            FlowKind::Link(ethertype) => (0, ethertype.0),
+            FlowKind::V4(proto) => (4, u16::from(proto.0)),
+            FlowKind::V6(proto) => (6, u16::from(proto.0)),
+        };
+        let mut bytes = [0; 44];
+        bytes[..16].copy_from_slice(&self.src.address.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.dst.address.to_le_bytes());
+        bytes[32..34].copy_from_slice(&self.src.port.to_le_bytes());
+        bytes[34..36].copy_from_slice(&self.dst.port.to_le_bytes());
+        bytes[36..40].copy_from_slice(&(self.vlans | kind << 24).to_le_bytes());
+        bytes[40..42].copy_from_slice(&detail.to_le_bytes());
+        bytes
+    }
+}
+
+/// Hashes flows, keyed by two secret words.
+///
+/// ```
+/// use slipring_wire::{FlowHasher, FlowKey, FrameSpec};
+///
+/// let frame = FrameSpec::default().build(60)?.bytes;
+/// let key = FlowKey::of(&frame);
+/// let hasher = FlowHasher::new([1, 2]);
+/// assert_ne!(hasher.hash(&key), hasher.hash(&key.reversed()));
+/// let symmetric = hasher.symmetric();
+/// assert_eq!(symmetric.hash(&key), symmetric.hash(&key.reversed()));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct FlowHasher {
+    sip: SipHasher13,
+    is_symmetric: bool,
+}
+
+impl FlowHasher {
+    /// A hasher that tells the two directions of a flow apart.
+    #[must_use]
+    pub fn new(secret: [u64; 2]) -> Self {
+        Self { sip: SipHasher13::new_with_keys(secret[0], secret[1]), is_symmetric: false }
+    }
+
+    /// The same, but with one hash for both directions of a flow.
+    #[must_use]
+    pub const fn symmetric(self) -> Self {
+        Self { is_symmetric: true, ..self }
+    }
+
+    /// The hash of a flow.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, key: &FlowKey) -> u64 {
+        let key = if self.is_symmetric { key.undirected() } else { *key };
+        self.sip.hash(&key.to_bytes())
+    }
+
+    /// The hash of the flow of `frame`.
+    #[must_use]
+    pub fn hash_frame(&self, frame: &[u8]) -> u64 {
+        self.hash(&FlowKey::of(frame))
+    }
+}
+
+#[cfg(test)]
+mod tests;
