@@ -49,12 +49,17 @@ pub(crate) fn printed(command: &Command, matches: &ArgMatches) -> String {
 fn read(path: &Path) -> Result<Table, Diagnostic> {
     let name = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| {
-        Diagnostic::new(SR0201, format!("cannot open {name}")).with_cause(error.to_string())
+        Diagnostic::new(SR0201, format!("cannot open {name}"))
+            .with_cause(error.to_string())
+            .with_help(format!("see whether it is there and may be read: ls -ld {name}"))
     })?;
     text.parse::<Table>().map_err(|error| {
         let (line, column) = position(&text, error.span().map_or(0, |span| span.start));
         Diagnostic::new(SR0009, format!("{name} is not TOML"))
             .with_cause(format!("line {line}, column {column}: {}", error.message()))
+            .with_help(
+                "see what a file looks like: add --print-config to a command line that works",
+            )
     })
 }
 
@@ -110,12 +115,14 @@ fn assigned(key: &str, value: &Value) -> Option<OsString> {
 fn unknown_key(path: &Path, key: &str) -> Diagnostic {
     let name = path.display();
     Diagnostic::new(SR0010, format!("{name}: the command has no flag `{key}`"))
-        .with_help("keys are long flag names; print the present settings by --print-config")
+        .with_cause("keys are the long names of flags, without dashes")
+        .with_help("print the present settings: --print-config")
 }
 
 fn unfit_value(path: &Path, key: &str) -> Diagnostic {
     let name = path.display();
     Diagnostic::new(SR0010, format!("{name}: `{key}` takes no such value"))
+        .with_cause("the value is of a kind that the flag does not take")
         .with_help("switches take true or false, counted flags a number, others a value or a list")
 }
 

@@ -21,7 +21,8 @@ impl Diagnose for NameError {
     }
 
     fn help(&self) -> Option<String> {
-        self.help()
+        let forms = "write netmap:eth0, xdp:eth0-2, tap:t0, pcap:FILE or null:";
+        self.help().or_else(|| Some(forms.to_owned()))
     }
 }
 

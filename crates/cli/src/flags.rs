@@ -3,12 +3,15 @@
 //! A short letter is given only where the command has not used it for one of its own: call these
 //! after adding the command's flags. A flag whose long name the command has is left alone.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_abi::name::PortName;
 
 use crate::Format;
+use crate::units::Span;
 
 /// The value name that marks a flag as taking a port, for completion.
 pub const PORT_VALUE: &str = "PORT";
@@ -22,6 +25,35 @@ pub fn port() -> Arg {
         .value_name(PORT_VALUE)
         .value_parser(PortName::parse)
         .help("Port to open")
+}
+
+/// `-T TIME`: how often to report, a second by default.
+#[must_use]
+pub fn period() -> Arg {
+    Arg::new("period")
+        .short('T')
+        .long("period")
+        .value_name("TIME")
+        .default_value("1000")
+        .value_parser(read_period)
+        .help("Report this often; 0 for the summary only [default unit: ms]")
+}
+
+/// What `-T` says; `None` for no reports but the last.
+#[must_use]
+pub fn period_of(matches: &ArgMatches) -> Option<Duration> {
+    let span = matches.get_one::<Span>("period")?;
+    Some(span.duration()).filter(|period| !period.is_zero())
+}
+
+fn read_period(text: &str) -> Result<Span, Box<dyn Error + Send + Sync>> {
+    /// More reports than a person or a pipe can take are a slip of the unit.
+    const LEAST: Duration = Duration::from_millis(1);
+    let span = Span::parse(text, Duration::from_millis(1))?;
+    if span.nanos() > 0 && span.duration() < LEAST {
+        return Err("reports come once a millisecond at most, and with 0 only at the end".into());
+    }
+    Ok(span)
 }
 
 /// `--json`, `--quiet`, `--verbose`, `--color`: how a command reports.
@@ -171,6 +203,21 @@ mod tests {
         ] {
             assert_eq!(format(&matches(&args)), format_wanted, "{args:?}");
         }
+    }
+
+    #[test]
+    fn a_period_is_a_millisecond_at_least_or_none() {
+        let of = |text: &str| {
+            let matches = Command::new("x").arg(period()).try_get_matches_from(["x", "-T", text]);
+            matches.map(|matches| period_of(&matches)).map_err(|error| error.to_string())
+        };
+        assert_eq!(of("0"), Ok(None));
+        assert_eq!(of("1"), Ok(Some(Duration::from_millis(1))));
+        assert_eq!(of("2s"), Ok(Some(Duration::from_secs(2))));
+        for absurd in ["1ns", "999us", "0.5"] {
+            assert!(of(absurd).unwrap_err().contains("once a millisecond at most"), "{absurd}");
+        }
+        assert!(of("soon").unwrap_err().contains("expected a number"));
     }
 
     #[test]

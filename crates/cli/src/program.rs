@@ -104,9 +104,10 @@ impl Program {
             return self.obey_root(call, reporter);
         };
         let mut command = self.flag_table(verb).bin_name(&call.typed);
+        let typed = usage::joined(&command, call.args.clone());
         let args = match command.get_arguments().any(|arg| arg.get_id() == "config") {
-            true => config::merged(&command, &call.args)?,
-            false => call.args.clone(),
+            true => config::merged(&command, &typed)?,
+            false => typed,
         };
         let with_name = [OsString::from(&call.typed)].into_iter().chain(args);
         let matches = match command.try_get_matches_from_mut(with_name) {
@@ -210,7 +211,8 @@ impl Program {
                 let names: Vec<_> = fitting.iter().map(|verb| verb.name).collect();
                 let summary = format!("`{start}` is short for several commands");
                 let error = Diagnostic::new(SR0005, summary);
-                Err(error.with_cause(names.join(", ")).into())
+                let cause = format!("it could be {}", names.join(", "));
+                Err(error.with_cause(cause).with_help("write more of the name").into())
             }
         }
     }
@@ -219,7 +221,10 @@ impl Program {
     fn unknown(&self, word: &str) -> Failure {
         let args = [self.name, word];
         match self.command().try_get_matches_from(args) {
-            Ok(_) => Diagnostic::new(SR0005, format!("unknown command `{word}`")).into(),
+            Ok(_) => Diagnostic::new(SR0005, format!("unknown command `{word}`"))
+                .with_cause(format!("`{}` has no command whose name starts so", self.name))
+                .with_help(format!("list them: {} --help", self.name))
+                .into(),
             Err(error) => usage::diagnostic(&error, self.name).into(),
         }
     }

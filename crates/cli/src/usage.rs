@@ -1,8 +1,10 @@
-//! What clap found wrong, in our words.
+//! What clap found wrong, in our words; and what it would take for a flag, but is a value.
 
 use std::error::Error as _;
+use std::ffi::{OsStr, OsString};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, Command};
 use slipring_abi::name::NameError;
 
 use crate::Diagnostic;
@@ -13,7 +15,7 @@ use crate::units::UnitError;
 ///
 /// A value that was refused by a typed parser keeps the code of the parser's own error.
 pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
-    let context = Context { error };
+    let context = Context { error, command };
     let diagnostic = match error.kind() {
         ErrorKind::UnknownArgument => context.unknown_flag(),
         ErrorKind::InvalidSubcommand => context.unknown_command(),
@@ -25,7 +27,8 @@ pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
         | ErrorKind::TooFewValues
         | ErrorKind::WrongNumberOfValues
         | ErrorKind::NoEquals => context.wrong_number(),
-        _ => Diagnostic::new(codes::SR0001, first_line(error)),
+        _ => Diagnostic::new(codes::SR0001, first_line(error))
+            .with_cause("the command line cannot be read as flags and values"),
     };
     if crate::Diagnose::help(&diagnostic).is_some() {
         return diagnostic;
@@ -33,20 +36,58 @@ pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
     diagnostic.with_help(format!("list the flags: {command} --help"))
 }
 
+/// Joins a negative value to its flag, `-t -1s` to `-t=-1s`: what begins with a dash and a digit
+/// behind a flag that needs a value is that value, and no unknown flag.
+pub(crate) fn joined(command: &Command, args: Vec<OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::with_capacity(args.len());
+    for arg in args {
+        match joined.last_mut() {
+            Some(flag) if is_negative(&arg) && needs_value(command, flag) => {
+                flag.push("=");
+                flag.push(arg);
+            }
+            _ => joined.push(arg),
+        }
+    }
+    joined
+}
+
+fn is_negative(arg: &OsStr) -> bool {
+    let [b'-', next, ..] = arg.as_encoded_bytes() else { return false };
+    next.is_ascii_digit() || *next == b'.'
+}
+
+fn needs_value(command: &Command, flag: &OsStr) -> bool {
+    let Some(flag) = flag.to_str() else { return false };
+    let is_meant = |arg: &&Arg| match flag.strip_prefix("--") {
+        Some(long) => arg.get_long() == Some(long),
+        None => {
+            let mut letters = arg.get_short_and_visible_aliases().into_iter().flatten();
+            letters.any(|letter| flag == format!("-{letter}"))
+        }
+    };
+    let optional = |arg: &Arg| arg.get_num_args().is_some_and(|count| count.min_values() == 0);
+    let arg = command.get_arguments().find(is_meant);
+    arg.is_some_and(|arg| arg.get_action().takes_values() && !optional(arg))
+}
+
 struct Context<'e> {
     error: &'e clap::Error,
+    command: &'e str,
 }
 
 impl Context<'_> {
     fn unknown_flag(&self) -> Diagnostic {
         let flag = self.text(ContextKind::InvalidArg);
-        let diagnostic = Diagnostic::new(codes::SR0001, format!("unknown flag `{flag}`"));
+        let diagnostic = Diagnostic::new(codes::SR0001, format!("unknown flag `{flag}`"))
+            .with_cause(format!("`{}` has no such flag", self.command));
         self.suggest(diagnostic, ContextKind::SuggestedArg)
     }
 
     fn unknown_command(&self) -> Diagnostic {
         let verb = self.text(ContextKind::InvalidSubcommand);
-        let diagnostic = Diagnostic::new(codes::SR0005, format!("unknown command `{verb}`"));
+        let diagnostic = Diagnostic::new(codes::SR0005, format!("unknown command `{verb}`"))
+            .with_cause(format!("`{}` has no command whose name starts so", self.command));
         self.suggest(diagnostic, ContextKind::SuggestedSubcommand)
     }
 
@@ -76,6 +117,7 @@ impl Context<'_> {
         if valid.is_empty() {
             return diagnostic;
         }
+        let diagnostic = diagnostic.with_cause("the flag takes fixed words only");
         diagnostic.with_help(format!("it is one of: {valid}"))
     }
 
@@ -84,15 +126,17 @@ impl Context<'_> {
         let prior = self.text(ContextKind::PriorArg);
         if prior.is_empty() || prior == flag {
             let summary = format!("{flag} can be given only once");
-            return Diagnostic::new(codes::SR0003, summary);
+            return Diagnostic::new(codes::SR0003, summary)
+                .with_cause("a second value would contradict the first");
         }
         let summary = format!("{flag} does not go together with {prior}");
-        Diagnostic::new(codes::SR0003, summary)
+        Diagnostic::new(codes::SR0003, summary).with_cause("each asks for what the other excludes")
     }
 
     fn missing_flag(&self) -> Diagnostic {
         let flags = self.text(ContextKind::InvalidArg);
         Diagnostic::new(codes::SR0006, format!("missing: {flags}"))
+            .with_cause("there is nothing that this could be by default")
     }
 
     fn wrong_number(&self) -> Diagnostic {
@@ -100,9 +144,11 @@ impl Context<'_> {
         let code: Code = codes::SR0004;
         if self.error.kind() == ErrorKind::TooManyValues {
             let value = self.text(ContextKind::InvalidValue);
-            return Diagnostic::new(code, format!("`{value}` is one value too many for {flag}"));
+            return Diagnostic::new(code, format!("`{value}` is one value too many for {flag}"))
+                .with_cause("the flag takes fewer");
         }
         Diagnostic::new(code, format!("{flag} needs a value"))
+            .with_cause("the command line ends, or goes on with a flag, where its value should be")
     }
 
     fn suggest(&self, diagnostic: Diagnostic, kind: ContextKind) -> Diagnostic {
@@ -206,9 +252,36 @@ mod tests {
     }
 
     #[test]
-    fn every_usage_error_offers_help() {
-        for args in ["--bogus", "-i", "-i null: --mode=", "stray", ""] {
-            assert!(words(args).contains("   help: "), "{args}");
+    fn every_usage_error_says_why_and_offers_help() {
+        for args in [
+            "--bogus",
+            "-i",
+            "-i null: --mode=",
+            "-i null: --mode up",
+            "-i null: --flood --rate 1k",
+            "-i null: --rate 1k --rate 2k",
+            "stray",
+            "",
+        ] {
+            let words = words(args);
+            assert!(words.contains("  cause: "), "{args}: {words}");
+            assert!(words.contains("   help: "), "{args}: {words}");
         }
+    }
+
+    #[test]
+    fn a_negative_value_is_a_value_of_its_flag() {
+        let text = |args: &str| {
+            let args = args.split_whitespace().map(OsString::from).collect();
+            let joined = joined(&command(), args);
+            joined.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(text("--rate -1Mpps -i -5"), "--rate=-1Mpps -i=-5");
+        assert_eq!(text("--rate -.5"), "--rate=-.5");
+        // Flags that are digits, and flags that take no value, stay what they are.
+        assert_eq!(text("-i null: -4 --flood -6"), "-i null: -4 --flood -6");
+        assert_eq!(text("--rate --flood"), "--rate --flood");
+        let words = words(&text("-i null: --rate -1"));
+        assert!(words.starts_with("error[SR0007]: `-1` is not a rate"), "{words}");
     }
 }

@@ -77,11 +77,15 @@ impl<'w> Wanted<'w> {
         let wanted = Self { shown: name.to_string(), name, options: options.clone() };
         let host_rings = matches!(name.rings, Rings::NicAndHost | Rings::Host | Rings::OneHost(_));
         if host_rings && !matches!(name.kind, Kind::Netmap | Kind::Xdp | Kind::Packet) {
-            return Err(wanted.refused("only netmap:, xdp: and packet: have host rings"));
+            return Err(wanted.refused(
+                "only netmap:, xdp: and packet: have host rings",
+                "name a second port, or take one of these kinds",
+            ));
         }
         wanted.refuse_what_is_not_there()?;
         if matches!(name.rings, Rings::OneHost(1..)) {
-            return Err(wanted.refused("an interface has one pair of host rings"));
+            let help = "leave the number behind the ^ out";
+            return Err(wanted.refused("an interface has one pair of host rings", help));
         }
         Ok(wanted)
     }
@@ -100,17 +104,17 @@ impl<'w> Wanted<'w> {
         if !SLOTS.contains(&options.slots) {
             let (least, most) = SLOTS.into_inner();
             let reason = format!("a ring has {least} to {most} slots, not {}", options.slots);
-            return Err(OpenError::new(&self.shown, OpenCause::Setting { reason }));
+            return Err(self.refused(&reason, "ask for @conf:slots=1024, or leave slots out"));
         }
         let fixed = name.pipe.is_none() && !matches!(name.kind, Kind::Tap | Kind::Null);
         if self.pairs() > MAX_PAIRS || self.pairs() > 1 && fixed {
-            let reason = if fixed {
-                "an interface has as many rings as its driver gives it (ethtool -L changes that)"
-                    .to_owned()
-            } else {
-                format!("a port has at most {MAX_PAIRS} ring pairs, not {}", self.pairs())
-            };
-            return Err(OpenError::new(&self.shown, OpenCause::Setting { reason }));
+            if fixed {
+                let reason = "an interface has as many rings as its driver gives it";
+                let help = "leave rings out; ethtool -L IF combined N changes the driver's number";
+                return Err(self.refused(reason, help));
+            }
+            let reason = format!("a port has at most {MAX_PAIRS} ring pairs, not {}", self.pairs());
+            return Err(self.refused(&reason, "ask for fewer, or leave rings out"));
         }
         Ok(())
     }
@@ -181,7 +185,7 @@ impl<'w> Wanted<'w> {
             XdpMode::Generic if beside_host => {
                 let reason = "generic mode would catch what goes to the host once more: \
                               beside host rings take native mode, or packet:";
-                Err(OpenError::new(&self.shown, OpenCause::Setting { reason: reason.into() }))
+                Err(self.refused(reason, "leave --mode generic out, or take packet:"))
             }
             _ => Ok(options),
         }
@@ -238,8 +242,9 @@ impl<'w> Wanted<'w> {
         self.unsupported(what, needs)
     }
 
-    fn refused(&self, reason: &str) -> OpenError {
-        OpenError::new(&self.shown, OpenCause::Setting { reason: reason.to_owned() })
+    fn refused(&self, reason: &str, help: &str) -> OpenError {
+        let cause = OpenCause::Setting { reason: reason.to_owned(), help: help.to_owned() };
+        OpenError::new(&self.shown, cause)
     }
 
     fn unsupported(&self, what: &str, needs: &'static str) -> OpenError {

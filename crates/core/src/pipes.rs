@@ -22,7 +22,9 @@ impl Pipes {
         options: &OpenOptions,
     ) -> Result<Port, OpenError> {
         let Some((mine, other)) = ends(name) else {
-            return Err(OpenError::new(name, OpenCause::Setting { reason: "not a pipe".into() }));
+            let help = "write NAME{K for one end and NAME}K for the other".into();
+            let cause = OpenCause::Setting { reason: "not a pipe".into(), help };
+            return Err(OpenError::new(name, cause));
         };
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(port) = waiting.remove(&mine) {

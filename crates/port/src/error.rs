@@ -40,7 +40,7 @@ pub enum OpenCause {
     #[error("{reason}")]
     Name { reason: String, help: Option<String> },
     #[error("{reason}")]
-    Setting { reason: String },
+    Setting { reason: String, help: String },
     #[error("there is no interface `{ifname}` in this network namespace")]
     NoInterface { ifname: String },
     #[error("interface `{ifname}` is down")]
@@ -109,6 +109,8 @@ impl OpenError {
     pub fn help(&self) -> Option<String> {
         Some(match &*self.cause {
             OpenCause::Name { help, .. } => return help.clone(),
+            OpenCause::Setting { help, .. } => help.clone(),
+            OpenCause::File { path, .. } => format!("see whether it is there and open to you: ls -ld {path}"),
             OpenCause::NoInterface { .. } => "list the interfaces there are: slipring ports".into(),
             OpenCause::Down { ifname } => format!("bring it up: ip link set {ifname} up"),
             OpenCause::Privilege { capabilities, .. } => format!(
@@ -125,7 +127,7 @@ impl OpenError {
             OpenCause::PipeTaken { .. } => "open the other end, or choose another pipe name".into(),
             OpenCause::NotACapture { .. } => "pcap and pcapng files are read; check it with: file FILE".into(),
             OpenCause::Truncated { .. } => "capture it again, or cut the damaged end off with: editcap".into(),
-            OpenCause::Setting { .. } | OpenCause::Unsupported { .. } | OpenCause::File { .. } | OpenCause::System { .. } => return None,
+            OpenCause::Unsupported { .. } | OpenCause::System { .. } => return None,
         })
     }
 

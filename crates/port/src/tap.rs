@@ -116,6 +116,7 @@ fn check(ifname: &str, options: &OpenOptions) -> Result<(), OpenCause> {
         0 | 10 | 12 => Ok(()),
         len => Err(OpenCause::Setting {
             reason: format!("a virtio-net header has 10 or 12 bytes, not {len}"),
+            help: "take 0 for bare frames, 10, or 12".into(),
         }),
     }
 }

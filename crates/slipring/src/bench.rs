@@ -100,7 +100,11 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
         .get_one::<Span>("seconds")
         .map_or(Duration::from_millis(500), |span| span.duration());
     if time.is_zero() || time > Duration::from_secs(60) {
-        return Err(wrong("--seconds is out of range", "more than 0, at most 60 s"));
+        return Err(wrong(
+            "--seconds is out of range",
+            "a turn takes more than 0 and at most 60 s",
+            "--seconds 0.5",
+        ));
     }
     let effort = Effort {
         runs: matches.get_one("runs").copied().unwrap_or(5),
@@ -117,8 +121,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     Ok(Box::new(move |session| plan.run(session)))
 }
 
-fn wrong(summary: &str, help: &str) -> Failure {
-    Diagnostic::new(codes::SR0002, summary).with_help(help).into()
+fn wrong(summary: &str, cause: &str, help: &str) -> Failure {
+    Diagnostic::new(codes::SR0002, summary).with_cause(cause).with_help(help).into()
 }
 
 /// The rows whose names start with one of the words; all without words.
@@ -126,7 +130,8 @@ fn selected(rows: Vec<Row>, words: &[String]) -> Result<Vec<Row>, Failure> {
     if let Some(word) = words.iter().find(|word| !rows.iter().any(|row| row.id.starts_with(*word)))
     {
         let summary = format!("no row's name starts with `{word}`");
-        return Err(wrong(&summary, "slipring bench --list names all rows"));
+        let cause = "rows are chosen by the start of their names";
+        return Err(wrong(&summary, cause, "slipring bench --list names all rows"));
     }
     let wanted = |row: &Row| words.is_empty() || words.iter().any(|word| row.id.starts_with(word));
     Ok(rows.into_iter().filter(wanted).collect())

@@ -8,7 +8,9 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use slipring_abi::name::{PortName, Rings};
 use slipring_cli::report::{NoExtra, Sample};
 use slipring_cli::units::{Span, human};
-use slipring_cli::{Classic, Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_cli::{
+    Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes, flags,
+};
 use slipring_port::{Patience, Port, now};
 use std::os::fd::AsFd;
 
@@ -37,7 +39,6 @@ struct Plan {
 
 fn command() -> Command {
     let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
-    let millis = |text: &str| Span::parse(text, Duration::from_millis(1));
     let command =
         Command::new("bridge").about("Join two ports, or a NIC and the host's stack").args([
             flags::port()
@@ -78,13 +79,7 @@ fn command() -> Command {
                 .default_value("1")
                 .value_parser(clap::value_parser!(u32).range(1..=1024))
                 .help("Threads; queues are dealt out among them"),
-            Arg::new("period")
-                .short('T')
-                .long("period")
-                .value_name("TIME")
-                .default_value("1000")
-                .value_parser(millis)
-                .help("Report this often; 0 for the summary only [default unit: ms]"),
+            flags::period(),
             Arg::new("duration")
                 .short('t')
                 .long("duration")
@@ -121,7 +116,7 @@ impl Plan {
             copy: matches.get_flag("copy"),
             threads: matches.get_one("threads").copied().unwrap_or(1),
             link_wait: span("wait").unwrap_or_default(),
-            period: span("period").filter(|period| !period.is_zero()),
+            period: flags::period_of(matches),
             duration: span("duration"),
         })
     }
@@ -205,15 +200,33 @@ fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, 
             ports.push(host);
             Ok(ports)
         }
-        (2, true) => {
-            Err(opening::wrong_ports("--loopback takes one port", "leave the second port out"))
-        }
-        (0, _) => Err(opening::wrong_ports(
-            "no port is given",
-            "name two: slipring bridge netmap:eth0 netmap:eth1",
-        )),
-        _ => Err(opening::wrong_ports("more than two ports are given", "name two")),
+        (count, turn_back) => Err(wrong_ports(count, turn_back).into()),
     }
+}
+
+/// The number of ports does not fit.
+fn wrong_ports(count: usize, turn_back: bool) -> Diagnostic {
+    let (code, summary, cause, help) = match (count, turn_back) {
+        (0, _) => (
+            codes::SR0006,
+            "missing: --interface <PORT>",
+            "a bridge joins two ports, or one and the host's stack",
+            "name two: slipring bridge netmap:eth0 netmap:eth1",
+        ),
+        (_, true) => (
+            codes::SR0003,
+            "--loopback does not go together with two ports",
+            "it sends the frames of one port back where they came from",
+            "leave the second port out",
+        ),
+        (_, false) => (
+            codes::SR0004,
+            "more than two ports are given",
+            "a bridge joins two; the third word alone may be the burst",
+            "name two: slipring bridge netmap:eth0 netmap:eth1",
+        ),
+    };
+    Diagnostic::new(code, summary).with_cause(cause).with_help(help)
 }
 
 fn sample(meter: &Meter) -> Sample<NoExtra> {

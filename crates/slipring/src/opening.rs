@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use slipring_abi::name::PortName;
 use slipring_cli::units::{Count, Share, Span};
-use slipring_cli::{Diagnostic, Failure, Signals, codes};
+use slipring_cli::{Failure, Signals};
 use slipring_core::Host;
 use slipring_model::Chance;
 use slipring_port::capture::FileWriter;
@@ -187,11 +187,6 @@ pub(crate) fn wait_for_links(
 fn is_down(name: &PortName) -> bool {
     let interface = name.kind.names_interface() && name.pipe.is_none();
     interface && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
-}
-
-/// The number of ports does not fit the command.
-pub(crate) fn wrong_ports(summary: &str, help: &str) -> Failure {
-    Diagnostic::new(codes::SR0002, summary).with_help(help).into()
 }
 
 /// Puts a wrapper around each queue of a port.

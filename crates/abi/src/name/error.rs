@@ -118,8 +118,9 @@ fn found_text(found: Option<char>) -> String {
     found.map_or_else(|| "the end".to_string(), |c| format!("`{}`", c.escape_debug()))
 }
 
+/// The kinds that can be opened; the grammar knows more.
 const KINDS: &str =
-    "the kinds are netmap:, vale…:, xdp:, packet:, tap:, vfio:, pcap:, null: and kernel:";
+    "the kinds are netmap:, xdp:, packet:, tap:, pcap: and null:, and pipes are NAME{K and NAME}K";
 
 impl NameError {
     /// The one thing to try next, without the word "help".

@@ -102,6 +102,10 @@ impl Diagnose for UnknownCode {
         format!("`{}` is not an error code", self.0)
     }
 
+    fn cause(&self) -> Option<String> {
+        Some("codes are SR and four digits, and this is none of those there are".to_owned())
+    }
+
     fn help(&self) -> Option<String> {
         Some("list them all: slipring explain".to_owned())
     }

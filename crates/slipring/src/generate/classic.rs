@@ -49,6 +49,8 @@ pub(super) fn head(
         Function::Ping => "Pinging on",
         Function::Pong => "Answering on",
     };
+    // A name of a kind alone, `null:`, has the colon already.
+    let port = port.strip_suffix(':').unwrap_or(port);
     format!("{doing} {port}: {queues} queues, {threads} threads and {cpus} cpus.")
 }
 

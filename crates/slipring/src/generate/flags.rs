@@ -42,10 +42,6 @@ fn seconds(text: &str) -> Result<Span, slipring_cli::units::UnitError> {
     Span::parse(text, Duration::from_secs(1))
 }
 
-fn millis(text: &str) -> Result<Span, slipring_cli::units::UnitError> {
-    Span::parse(text, Duration::from_millis(1))
-}
-
 fn rate(text: &str) -> Result<Rate, slipring_cli::units::UnitError> {
     Rate::parse(text, RateUnit::Packets)
 }
@@ -192,14 +188,7 @@ fn capture() -> Vec<Arg> {
 
 fn reports() -> Vec<Arg> {
     let reports = [
-        value(
-            "period",
-            'T',
-            "TIME",
-            "Report this often; 0 for the summary only [default unit: ms]",
-        )
-        .value_parser(millis)
-        .default_value("1000"),
+        flags::period(),
         value("wait", 'w', "TIME", "Wait this long for the link to come up [default unit: s]")
             .value_parser(seconds)
             .default_value("2"),

@@ -8,11 +8,11 @@ use std::time::Duration;
 use clap::ArgMatches;
 use slipring_abi::name::{Kind, PortName};
 use slipring_cli::units::Rate;
-use slipring_cli::{Diagnostic, Failure, codes};
+use slipring_cli::{Diagnostic, Failure, codes, flags};
 use slipring_port::{Interest, Patience};
 use slipring_traffic::{Expectations, Fraction, Pattern, Timeline};
 
-pub(super) use self::pattern::OWN_MAC;
+pub(super) use self::pattern::{OWN_MAC, unmakable};
 use self::reader::{Reader, add_conf, bits, vnet_header, warnings};
 use super::function::Function;
 use super::send::{Manner, Split, StampTime};
@@ -89,8 +89,7 @@ impl Plan {
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let reader = Reader::new(matches)?;
         let function = Function::named(reader.text("function").unwrap_or("rx"));
-        let mut port: PortName =
-            reader.get("interface").ok_or_else(|| wrong("no port is given"))?;
+        let mut port: PortName = reader.get("interface").expect("clap requires the port");
         if let Some(text) = reader.text("config-rings") {
             add_conf(&mut port, text)?;
         }
@@ -117,7 +116,7 @@ impl Plan {
                 .any(|id| reader.typed(id)),
             exit_when_idle: matches.get_flag("exit-when-idle"),
             link_wait: reader.span("wait").unwrap_or_default(),
-            period: reader.span("period").filter(|period| !period.is_zero()),
+            period: flags::period_of(matches),
             duration: reader.span("duration"),
             style: Style {
                 raw: matches.get_flag("raw-units"),
@@ -146,10 +145,11 @@ impl Plan {
         let port = [Some(&self.port), self.sink.as_ref()].into_iter().flatten().find(bare);
         let Some(port) = port.filter(|_| self.header() > 0) else { return Ok(()) };
         let summary = format!("--vnet-header {} does not go together with {port}", self.header());
-        let error = Diagnostic::new(codes::SR0003, summary)
-            .with_cause("only tap: ports carry virtio-net headers; on all others frames are bare")
-            .with_help("leave -H out, or take a TAP device: -i tap:NAME");
-        Err(error.into())
+        Err(conflict(
+            summary,
+            "only tap: ports carry virtio-net headers; on all others frames are bare",
+            "leave -H out, or take a TAP device: -i tap:NAME",
+        ))
     }
 
     /// Refuses what contradicts itself.
@@ -159,32 +159,38 @@ impl Plan {
             return Err(conflict(
                 "--latency does not go together with a capture",
                 "times in a file were read long ago",
+                "leave --latency out, or receive from an interface",
             ));
         }
         if file && self.function.direction() == Interest::BOTH {
             let summary = format!("{} does not go together with a capture", self.function.name());
-            return Err(conflict(summary, "a file is read or written, not both"));
+            let help = "take -f tx to write it, -f rx to read it";
+            return Err(conflict(summary, "a file is read or written, not both", help));
         }
         if self.sink.is_some() && !matches!(self.function, Function::Tx | Function::TxSeq) {
             return Err(conflict(
                 "--sink goes with -f tx only",
                 "the other functions receive by themselves",
+                "leave --sink out, or send: -f tx",
             ));
         }
         if self.function == Function::Pong && self.expectations.max_loss.is_some() {
             return Err(conflict(
                 "--max-loss does not go together with pong",
                 "only the ping knows what was lost",
+                "give it to the ping at the other end",
             ));
         }
         if self.function == Function::Ping && !matches!(self.frames, Frames::Made(_)) {
             return Err(conflict(
                 "ping makes its own frames",
                 "answers are told by the times in them",
+                "leave -P and -r out",
             ));
         }
         if self.function == Function::Ping && self.manner.split != Split::Whole {
-            return Err(conflict("ping sends frames of one slot", "leave -F and -M out"));
+            let cause = "a frame of several slots would be late by itself";
+            return Err(conflict("ping sends frames of one slot", cause, "leave -F and -M out"));
         }
         Ok(())
     }
@@ -229,7 +235,8 @@ fn frames(reader: &Reader<'_>) -> Result<Frames, Failure> {
         return Ok(Frames::Made(Box::new(pattern)));
     }
     if pattern.sizes.min() != pattern.sizes.max() {
-        return Err(conflict("-r sends frames of one size", "give one -l"));
+        let cause = "nothing is written, not even a length";
+        return Err(conflict("-r sends frames of one size", cause, "give one -l, such as -l 60"));
     }
     Ok(Frames::Unwritten(pattern.sizes.max().into()))
 }
@@ -247,13 +254,18 @@ fn model_rate(rate: Rate) -> slipring_model::Rate {
     }
 }
 
-/// A value does not fit.
-pub(super) fn wrong(summary: impl Into<String>) -> Diagnostic {
-    Diagnostic::new(codes::SR0002, summary)
+/// A value does not fit: what, why, and what would.
+pub(super) fn wrong(
+    summary: impl Into<String>,
+    cause: impl Into<String>,
+    help: impl Into<String>,
+) -> Failure {
+    Diagnostic::new(codes::SR0002, summary).with_cause(cause).with_help(help).into()
 }
 
-fn conflict(summary: impl Into<String>, cause: &str) -> Failure {
-    Diagnostic::new(codes::SR0003, summary).with_cause(cause).into()
+/// Flags contradict each other: which, why, and what to do.
+fn conflict(summary: impl Into<String>, cause: &str, help: &str) -> Failure {
+    Diagnostic::new(codes::SR0003, summary).with_cause(cause).with_help(help).into()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use slipring_wire::MacAddr;
 use super::board::Board;
 use super::function::Function;
 use super::ping::{Pinger, Ponger};
-use super::plan::{Frames, OWN_MAC, Pinning, Plan, wrong};
+use super::plan::{Frames, OWN_MAC, Pinning, Plan, unmakable, wrong};
 use super::receive::{Budget, Ear, Queues, Receiver, SharedEar, Until};
 use super::schedule::Schedule;
 use super::send::{Manner, Sender, Split};
@@ -184,7 +184,7 @@ impl Setup<'_> {
 
     fn pingers(&mut self, hands: Hands, material: Material) -> Result<Vec<Task>, Failure> {
         let Material::Made(pattern) = material else {
-            return Err(wrong("ping makes its own frames").into());
+            unreachable!("the plan lets ping make its own frames");
         };
         let mut tasks = Vec::new();
         for (i, hand) in hands.into_iter().enumerate() {
@@ -233,13 +233,11 @@ impl Setup<'_> {
     }
 
     fn generator(&self, pattern: &Pattern, i: u16) -> Result<Generator, Failure> {
-        let unfit = |error: slipring_traffic::PatternError| {
-            wrong("these frames cannot be made").with_cause(error.to_string())
-        };
         let src_mac = if self.plan.mac_of_port { self.mac } else { pattern.src_mac };
         let pattern = Pattern { src_mac, ..pattern.clone() };
         let lane = Lane::new(i, self.plan.threads).expect("thread i is one of the threads");
-        let generator = Generator::new(&pattern, self.plan.seed, lane).map_err(unfit)?;
+        let generator =
+            Generator::new(&pattern, self.plan.seed, lane).map_err(|error| unmakable(&error))?;
         self.check_stamp(&generator)?;
         Ok(generator.with_stream_id(self.plan.stream.wrapping_add(i)))
     }
@@ -266,8 +264,9 @@ impl Setup<'_> {
         if fits {
             return Ok(());
         }
-        let error = wrong(format!("the shortest frames have no room for {what}"));
-        Err(error.with_help("ask for longer ones: -l 100").into())
+        let summary = format!("the shortest frames have no room for {what}");
+        let cause = "it stands behind all headers of a frame";
+        Err(wrong(summary, cause, "ask for longer ones: -l 100"))
     }
 
     fn schedule(&self, i: u16, len: usize) -> Schedule {
@@ -296,17 +295,11 @@ fn check_port(plan: &Plan, port: &Port) -> Result<(), Failure> {
     check_direction(&port.info, plan.function.direction())?;
     let queues = port.queues.len();
     if usize::from(plan.threads) > queues {
-        let error = wrong(format!(
-            "{} threads, but {} has {}",
-            plan.threads,
-            port.info.name,
-            plural(queues)
+        return Err(wrong(
+            format!("{} threads, but {} has {}", plan.threads, port.info.name, plural(queues)),
+            "each thread needs a queue of its own",
+            format!("-p {queues}, or a port with more: @conf:rings=N"),
         ));
-        let cause = "each thread needs a queue of its own";
-        return Err(error
-            .with_cause(cause)
-            .with_help(format!("-p {queues}, or a port with more: @conf:rings=N"))
-            .into());
     }
     Ok(())
 }
@@ -316,12 +309,13 @@ fn plural(queues: usize) -> String {
 }
 
 fn check_direction(info: &PortInfo, direction: Interest) -> Result<(), Failure> {
-    let what = match (direction.rx && !info.caps.rx, direction.tx && !info.caps.tx) {
+    let (what, other) = match (direction.rx && !info.caps.rx, direction.tx && !info.caps.tx) {
         (false, false) => return Ok(()),
-        (true, _) => "receive",
-        (_, true) => "send",
+        (true, _) => ("receive", "tx"),
+        (_, true) => ("send", "rx"),
     };
-    Err(wrong(format!("{} cannot {what}", info.name)).into())
+    let cause = format!("ports of kind {} have this mode:{}", info.kind, info.mode);
+    Err(wrong(format!("{} cannot {what}", info.name), cause, format!("take -f {other}")))
 }
 
 /// Spreads frames over slots where they are longer than one, or where that was asked for.
@@ -335,8 +329,9 @@ fn split(plan: &Plan, info: &PortInfo, material: &Material) -> Result<Split, Fai
     let (most, slot) = (info.caps.max_packet as usize, info.caps.max_slot as usize);
     let most = most - plan.header();
     if longest > most {
-        let error = wrong(format!("frames of {longest} bytes do not fit {}", info.name));
-        return Err(error.with_help(format!("it carries {most} bytes at most")).into());
+        let summary = format!("frames of {longest} bytes do not fit {}", info.name);
+        let cause = format!("it carries {most} bytes at most");
+        return Err(wrong(summary, cause, format!("ask for shorter ones: -l {most}")));
     }
     let longest = plan.header() + longest;
     Ok(match plan.manner.split {
@@ -366,8 +361,9 @@ fn cpus(Pinning { first, count }: Pinning, threads: usize) -> Result<Vec<usize>,
     match cpus.iter().find(|cpu| !usable(**cpu)) {
         None => Ok(cpus),
         Some(cpu) => {
-            let error = wrong(format!("there is no CPU {cpu} for a thread to be pinned to"));
-            Err(error.with_help("lower -a or -c; see `nproc` and `taskset -p $$`").into())
+            let summary = format!("there is no CPU {cpu} for a thread to be pinned to");
+            let cause = format!("this process may use {} CPUs", allowed.count());
+            Err(wrong(summary, cause, "lower -a or -c; see `nproc` and `taskset -p $$`"))
         }
     }
 }

@@ -156,7 +156,9 @@ impl Recording {
             }
         }
         if recording.packets.is_empty() {
-            let error = Diagnostic::new(codes::SR0202, format!("`{path}` holds no packet to send"));
+            let error = Diagnostic::new(codes::SR0202, format!("`{path}` holds no packet to send"))
+                .with_cause("it is a capture, but an empty one")
+                .with_help("capture again, or leave -P out to have frames made");
             return Err(error.into());
         }
         Ok(recording)

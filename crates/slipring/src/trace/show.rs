@@ -188,7 +188,10 @@ impl Saver {
 }
 
 fn failed(path: &str, error: &io::Error) -> Failure {
-    Diagnostic::new(SR0201, format!("cannot write {path}")).with_cause(error.to_string()).into()
+    Diagnostic::new(SR0201, format!("cannot write {path}"))
+        .with_cause(error.to_string())
+        .with_help(format!("see whether its directory is there and open to you: ls -ld {path}"))
+        .into()
 }
 
 #[cfg(test)]

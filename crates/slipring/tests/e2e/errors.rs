@@ -42,6 +42,10 @@ impl Transcript {
         for (what, stands_for) in &self.volatile {
             self.text = self.text.replace(what, stands_for);
         }
+        for usage in self.text.split("\n\n").filter(|run| run.ends_with("exit 2")) {
+            let told = usage.contains("cause") && usage.contains("help");
+            assert!(told, "a wrong command is told why and what to try:\n{usage}");
+        }
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/golden").join(self.name);
         if std::env::var_os("SLIPRING_BLESS").is_some() {
             fs::write(&path, &self.text).unwrap();
@@ -85,7 +89,12 @@ fn wrong_names_flags_and_values_exit_2_and_say_where() {
         "bridge -i null: -i null: -p 0",
         "bridge -i null: -i null: -T 5parsec",
         "bridge -i null: -i null: -t -1",
+        "bridge -i null: -i null: -t -1.5s",
         "bridge -i null: -i null: --duration=-1",
+        "bridge -i null: -i null: -b -64",
+        "bridge -i null: -i null: -T 1us",
+        "bridge -i null:@conf:slots=1 -i null:",
+        "bridge -i null:@conf:rings=4096 -i null:",
         "bridge -i null: -i null: -t 99999999999999h",
         "bridge -i null: -i null: --slots 63",
         "bridge -i null: -i null: --slots 65537",
@@ -107,9 +116,32 @@ fn wrong_names_flags_and_values_exit_2_and_say_where() {
         "gen -i null: -f tx -n 1 -D 00:11:22",
         "gen -i null: -f tx -n 1 --vlan 4096",
         "gen -i null: -f tx -n many",
+        "gen -i null: -f tx -n -5",
+        "gen -i null: -f tx -R -1Mpps",
+        "gen -i null: -f tx -l -60",
+        "gen -i null: -f tx -l 60 -l 70 -l 80",
+        "gen -i null: -f tx -a -2",
+        "gen -i null: -f tx -T 0.5",
+        "gen -i null: -f tx -C 0",
+        "gen -i null: -f tx -o 128",
+        "gen -i null: -f tx -H 12",
+        "gen -i tap:t0 -f tx -H 11",
+        "gen -i null: -f tx -p 2",
+        "gen -i null: -f txseq -l 44",
+        "gen -i null: -f tx -4 -6",
+        "gen -i null: -f tx -4 -d [fd00::9]:7",
+        "gen -i null: -f tx -F 2 -M 64",
+        "gen -i null: -f rx --sink null:",
+        "gen -i pcap:x -f ping",
         "gen -i null: -f tx -n 1 -P /no/such.pcap",
         "gen -i null: -f tx -n 1 --max-loss 2",
         "explain SR9999",
+        "p",
+        "trace",
+        "trace -i null: hots 10.0.0.1",
+        "trace -i null: -c -5",
+        "bench --seconds 0",
+        "bench nosuchrow",
     ] {
         transcript.run(&namespace, words);
     }

@@ -40,7 +40,7 @@ fn a_run_reads_as_pkt_gens() {
     let talk = normalised(&run.stderr());
     let mut lines = talk.lines();
     assert_eq!(lines.next(), Some("N main [N] interface is null: kind=null queues=N slots=N"));
-    assert_eq!(lines.next(), Some("Sending on null:: N queues, N threads and N cpus."));
+    assert_eq!(lines.next(), Some("Sending on null: N queues, N threads and N cpus."));
     assert_eq!(lines.next(), Some("N main [N] Ready..."));
     let line = "N main_thread [N] N pps (N pkts N bps in N usec) N avg_batch N min_space";
     assert!(lines.clone().count() >= 2 && lines.all(|seen| seen == line), "{talk}");

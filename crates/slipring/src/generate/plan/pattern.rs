@@ -2,8 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use slipring_cli::{Diagnostic, Failure, codes};
-use slipring_traffic::{Endpoints, Order, Pattern, Protocol, Sizes, StampForm};
+use slipring_cli::Failure;
+use slipring_traffic::{
+    Endpoints, Order, Pattern, PatternError, Protocol, SizeError, Sizes, StampForm,
+};
 use slipring_wire::MacAddr;
 use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::frame::TagSpec;
@@ -40,10 +42,13 @@ pub(super) fn of(reader: &Reader<'_>) -> Result<Pattern, Failure> {
         ..Pattern::default()
     };
     pattern.sizes = sizes(reader, &pattern)?;
-    pattern
-        .check()
-        .map_err(|error| wrong("these frames cannot be made").with_cause(error.to_string()))?;
+    pattern.check().map_err(|error| unmakable(&error))?;
     Ok(pattern)
+}
+
+/// No frame can be as the flags want it.
+pub(in super::super) fn unmakable(error: &PatternError) -> Failure {
+    wrong("these frames cannot be made", error.to_string(), "give another -l, or fewer headers")
 }
 
 fn order(random: bool) -> Order {
@@ -66,6 +71,7 @@ fn endpoints(reader: &Reader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
         return Err(conflict(
             "-4, -6 and the addresses contradict each other",
             "source and destination must both be of the one family",
+            "give -s and -d addresses of one family",
         ));
     }
     Ok((src, dst))
@@ -84,7 +90,8 @@ fn usual(family: IpVersion, v4: [u8; 4], net: u16) -> Endpoints {
 fn tags(reader: &Reader<'_>) -> Result<Vec<TagSpec>, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("vlan").into_iter().flatten().collect();
     if texts.len() > 2 {
-        return Err(wrong("more than two VLAN tags").with_help("--vlan OUTER --vlan INNER").into());
+        let cause = "a frame has an outer and an inner one at most";
+        return Err(wrong("more than two VLAN tags", cause, "--vlan OUTER --vlan INNER"));
     }
     let outer_of_two = texts.len() == 2;
     let tag = |(i, text): (usize, &&String)| {
@@ -94,38 +101,43 @@ fn tags(reader: &Reader<'_>) -> Result<Vec<TagSpec>, Failure> {
     texts.iter().enumerate().map(tag).collect()
 }
 
-fn tag(text: &str) -> Result<VlanTag, Diagnostic> {
+fn tag(text: &str) -> Result<VlanTag, Failure> {
     let (vid, priority) = text.split_once(':').unwrap_or((text, "0"));
     match (vid.parse::<u16>(), priority.parse::<u8>()) {
         (Ok(vid), Ok(priority)) if vid < 4096 && priority < 8 => Ok(VlanTag::new(vid, priority)),
-        _ => Err(wrong(format!("`{text}` does not fit --vlan"))
-            .with_help("an id from 0 to 4095, and behind a colon a priority from 0 to 7")),
+        _ => Err(wrong(
+            format!("`{text}` does not fit --vlan"),
+            "ids go from 0 to 4095, priorities behind a colon from 0 to 7",
+            "write --vlan 5, or --vlan 5:3",
+        )),
     }
 }
 
 /// One `-l`, or pkt-gen's two; else the shortest frame that has room for a time.
 fn sizes(reader: &Reader<'_>, pattern: &Pattern) -> Result<Sizes, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("size").into_iter().flatten().collect();
-    let unfit = |text: &str| wrong(format!("`{text}` does not fit --size"));
     match texts[..] {
         [] => {
             let least = pattern.header_len() + StampForm::Timed.bytes();
-            let least = u16::try_from(least.max(60))
-                .map_err(|error| unfit("").with_cause(error.to_string()))?;
-            Ok(Sizes::fixed(least).map_err(|error| unfit("").with_cause(error.to_string()))?)
+            let least = u16::try_from(least.max(60)).map_err(|error| unfit_size("", error))?;
+            Sizes::fixed(least).map_err(|error| unfit_size("", error))
         }
-        [text] => text.parse().map_err(|error: slipring_traffic::SizeError| {
-            unfit(text).with_cause(error.to_string()).into()
-        }),
+        [text] => text.parse().map_err(|error: SizeError| unfit_size(text, error)),
         [most, least] => {
             let (Ok(longest), Ok(shortest)) = (most.parse(), least.parse()) else {
-                return Err(unfit(least)
-                    .with_cause("a random minimum goes with one plain size")
-                    .into());
+                return Err(unfit_size(least, "a random minimum goes with one plain size"));
             };
-            let random = Sizes::random(shortest, longest);
-            Ok(random.map_err(|error| unfit(least).with_cause(error.to_string()))?)
+            Sizes::random(shortest, longest).map_err(|error| unfit_size(least, error))
         }
-        _ => Err(Diagnostic::new(codes::SR0003, "-l can be given twice, not more").into()),
+        _ => Err(conflict(
+            "-l can be given twice, not more",
+            "a second one is a random minimum; a third would mean nothing",
+            "write -l 1500 -l 60, or a mix: -l 60:7,590:4",
+        )),
     }
+}
+
+fn unfit_size(text: &str, cause: impl ToString) -> Failure {
+    let summary = format!("`{text}` does not fit --size");
+    wrong(summary, cause.to_string(), "write -l 60, -l 60-1514, -l imix or -l 60:7,590:4")
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use slipring_abi::name::PortName;
+use slipring_cli::Failure;
 use slipring_cli::units::{Count, Span};
-use slipring_cli::{Diagnostic, Failure, codes};
 
-use super::pinning;
+use super::{pinning, wrong};
 use crate::generate::function::Function;
 
 /// pkt-gen's option bits. Those not here say how to touch buffers, which is decided otherwise.
@@ -104,9 +104,9 @@ fn option_bits(matches: &ArgMatches) -> Result<u32, Failure> {
     if unknown == 0 {
         return Ok(bits);
     }
-    let error = Diagnostic::new(codes::SR0002, format!("`{bits}` does not fit --options"));
     let cause = format!("pkt-gen had no meaning for the bits of {unknown}");
-    Err(error.with_cause(cause).with_help("use the long flags instead; see --help").into())
+    let summary = format!("`{bits}` does not fit --options");
+    Err(wrong(summary, cause, "use the long flags instead; see --help"))
 }
 
 /// Bytes of the virtio-net header before each frame.
@@ -121,12 +121,15 @@ pub(super) fn vnet_header(reader: &Reader<'_>) -> u32 {
 /// pkt-gen's `-C`, into the name, where `@conf:` does not say it already.
 pub(super) fn add_conf(port: &mut PortName, text: &str) -> Result<(), Failure> {
     let unfit = || {
-        let error = Diagnostic::new(codes::SR0002, format!("`{text}` does not fit --config-rings"));
-        error.with_help("up to four numbers, or @conf:slots=512,rings=2 in the port's name")
+        wrong(
+            format!("`{text}` does not fit --config-rings"),
+            "it is up to four numbers, none of them 0, with commas between",
+            "write -C 512,512,2,2, or @conf:slots=512,rings=2 behind the port's name",
+        )
     };
     let parts: Vec<_> = text.split(',').collect();
     if parts.len() > 4 {
-        return Err(unfit().into());
+        return Err(unfit());
     }
     for (i, part) in parts.into_iter().enumerate() {
         let number: NonZeroU32 = part.parse().map_err(|_| unfit())?;
