@@ -1,0 +1,88 @@
+//! What an emulation has done so far, taken at one moment between two batches.
+
+use slipring_link::{Counters, Drops, Tally};
+use slipring_port::Nanos;
+
+use crate::emulate::report::histogram::Histogram;
+
+/// The whole account. At any moment what was received is what was sent, lost by cause, or is
+/// still inside: see [`Self::balance`].
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Account {
+    /// When it was taken, on the clock of [`slipring_port::now`].
+    pub(crate) at_ns: Nanos,
+    /// The links' own accounts, in the order of the plan.
+    pub(crate) links: Vec<Counters>,
+    /// Frames taken in, per entry.
+    pub(crate) entries: Vec<EntryAccount>,
+    /// Frames sent, per exit.
+    pub(crate) exits: Vec<ExitAccount>,
+    /// Frames that no link wanted.
+    pub(crate) unrouted: Tally,
+    /// Memory held for frames, in bytes.
+    pub(crate) storage_bytes: u64,
+}
+
+/// What came in at one place.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EntryAccount {
+    /// Frames received, those refused included.
+    pub(crate) received: Tally,
+    /// Frames that no link got to see: no storage, or no frames at all.
+    pub(crate) refused: Drops,
+}
+
+/// What left at one place.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ExitAccount {
+    /// Frames given to the port.
+    pub(crate) sent: Tally,
+    /// Frames that left the links and could not be sent in time.
+    pub(crate) dropped: Drops,
+    /// Frames that are due and wait for the port.
+    pub(crate) waiting: Tally,
+    /// How late frames were given to the port, in ns.
+    pub(crate) lateness: Histogram,
+    /// How long frames took from their arrival until then, in ns.
+    pub(crate) delay: Histogram,
+}
+
+impl Account {
+    /// Frames received.
+    pub(crate) fn received(&self) -> Tally {
+        sum(self.entries.iter().map(|entry| entry.received))
+    }
+
+    /// Copies made by links.
+    pub(crate) fn copies(&self) -> Tally {
+        sum(self.links.iter().map(|link| link.copies))
+    }
+
+    /// Frames sent.
+    pub(crate) fn sent(&self) -> Tally {
+        sum(self.exits.iter().map(|exit| exit.sent))
+    }
+
+    /// Frames lost, for whatever cause.
+    pub(crate) fn lost(&self) -> Tally {
+        let links = self.links.iter().map(|link| link.drops.total());
+        let entries = self.entries.iter().map(|entry| entry.refused.total());
+        let exits = self.exits.iter().map(|exit| exit.dropped.total());
+        sum(links.chain(entries).chain(exits).chain([self.unrouted]))
+    }
+
+    /// Frames inside.
+    pub(crate) fn in_flight(&self) -> Tally {
+        let links = self.links.iter().map(|link| link.in_flight);
+        sum(links.chain(self.exits.iter().map(|exit| exit.waiting)))
+    }
+
+    /// Whether nothing was lost uncounted.
+    pub(crate) fn balance(&self) -> bool {
+        self.received() + self.copies() == self.sent() + self.lost() + self.in_flight()
+    }
+}
+
+fn sum(tallies: impl Iterator<Item = Tally>) -> Tally {
+    tallies.fold(Tally::default(), |sum, tally| sum + tally)
+}

@@ -1,0 +1,124 @@
+//! Between the thread that moves frames and those that look at it or change it: accounts one way,
+//! plans the other. Neither costs anything per frame; the busy thread looks at two words per turn.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use slipring_link::{ChangeError, NetworkSpec};
+use slipring_port::Nanos;
+use slipring_ring::Doorbell;
+
+use super::account::Account;
+
+/// How long an answer may take; a thread that takes longer has ended.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// Another plan, and from when it is to hold.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// On the clock of [`slipring_port::now`]; a time that has passed means at once.
+    pub(crate) at_ns: Nanos,
+    /// The whole plan.
+    pub(crate) plan: Box<NetworkSpec>,
+    /// Where the engine says whether it can hold it; when not, the old one goes on.
+    pub(crate) answer: mpsc::Sender<Result<(), ChangeError>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Board {
+    asked: AtomicBool,
+    changes: AtomicBool,
+    /// Rings when something was asked.
+    bell: Doorbell,
+    shown: Mutex<Shown>,
+    fresh: Condvar,
+    pending: Mutex<Vec<Change>>,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    account: Account,
+    edition: u64,
+}
+
+impl Board {
+    /// An empty board.
+    ///
+    /// # Errors
+    /// If the process is out of descriptors.
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            asked: AtomicBool::new(false),
+            changes: AtomicBool::new(false),
+            bell: Doorbell::new()?,
+            shown: Mutex::default(),
+            fresh: Condvar::new(),
+            pending: Mutex::default(),
+        })
+    }
+
+    /// The account as of now; the last one if nobody answers any more.
+    pub(crate) fn ask(&self) -> Account {
+        let before = lock(&self.shown).edition;
+        // Release: pairs with the acquire in `is_asked`.
+        self.asked.store(true, Ordering::Release);
+        self.bell.ring();
+        let stale = |shown: &mut Shown| shown.edition == before;
+        let waited = self.fresh.wait_timeout_while(lock(&self.shown), ANSWER, stale);
+        waited.unwrap_or_else(PoisonError::into_inner).0.account.clone()
+    }
+
+    /// Hands in another plan.
+    pub(crate) fn change(&self, change: Change) {
+        lock(&self.pending).push(change);
+        // Release: pairs with the acquire in `take_changes`.
+        self.changes.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Whether somebody waits for an account.
+    #[inline(always)]
+    pub(super) fn is_asked(&self) -> bool {
+        // Acquire: pairs with the release in `ask`.
+        self.asked.load(Ordering::Acquire)
+    }
+
+    /// Shows an account.
+    pub(super) fn show(&self, account: Account) {
+        self.asked.store(false, Ordering::Relaxed);
+        let mut shown = lock(&self.shown);
+        shown.account = account;
+        shown.edition += 1;
+        self.fresh.notify_all();
+    }
+
+    /// Plans that were handed in since the last call.
+    #[inline(always)]
+    pub(super) fn take_changes(&self) -> Vec<Change> {
+        // Acquire: pairs with the release in `change`.
+        if !self.changes.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.changes.store(false, Ordering::Relaxed);
+        std::mem::take(&mut lock(&self.pending))
+    }
+
+    /// Lets the bell be rung anew.
+    pub(super) fn silence(&self) {
+        self.bell.silence();
+    }
+}
+
+impl AsFd for Board {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+/// What is behind the locks is whole at any time, also when a thread that held one panicked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

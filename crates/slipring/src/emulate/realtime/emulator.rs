@@ -1,0 +1,171 @@
+//! The emulation loop, run to completion in one thread: the heart of `slipring emulate`.
+//!
+//! ```text
+//!   rx rings --take--> store --push--> network --deliver--> outlets --flush--> tx rings
+//!             stamps    bytes   16 B    decides    24 B        copies
+//! ```
+//!
+//! One turn does all of that once, for a batch: one look at the clock, one sync per ring. A turn
+//! never waits; who calls it decides what happens between two ([`super::run`]).
+
+use slipring_link::{Carrier, Delivery, Handle, LinkId, Lost, Network, Queued, Tally};
+use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet};
+
+use super::account::Account;
+use super::inlet::Inlet;
+use super::outlet::Outlet;
+use super::tap::Tap;
+use crate::emulate::store::Store;
+
+/// One port: its queues, and what they mean to the network.
+pub(super) struct Side {
+    pub(super) queues: Vec<Box<dyn Queue>>,
+    /// What enters here; nothing does where the network has no such entry.
+    pub(super) inlet: Option<Inlet>,
+    /// Place in the list of outlets.
+    pub(super) outlet: Option<usize>,
+}
+
+/// Frames between the rings: what the network runs on.
+pub(super) struct Cargo<T> {
+    pub(super) store: Store,
+    pub(super) outlets: Vec<Outlet>,
+    pub(super) unrouted: Tally,
+    pub(super) tap: T,
+}
+
+/// Everything that one thread emulates.
+pub(super) struct Emulator<T> {
+    pub(super) sides: Vec<Side>,
+    pub(super) network: Network,
+    pub(super) links: usize,
+    pub(super) cargo: Cargo<T>,
+}
+
+/// What a turn did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// Frames taken in.
+    pub(super) taken: usize,
+    /// Frames sent.
+    pub(super) sent: usize,
+    /// When.
+    pub(super) at_ns: Nanos,
+}
+
+impl<T: Tap> Emulator<T> {
+    /// Takes what has arrived, runs the network up to now, sends what is due.
+    pub(super) fn turn(&mut self, clock: impl Fn() -> Nanos) -> Result<Turn, RunError> {
+        for queue in self.sides.iter_mut().flat_map(|side| &mut side.queues) {
+            queue.rx_sync()?;
+        }
+        // What the syncs found had arrived by now, and what is due by now may leave.
+        let at_ns = clock();
+        let taken = self.take(at_ns);
+        self.network.run(at_ns, &mut self.cargo);
+        let sent = self.send(at_ns, clock)?;
+        Ok(Turn { taken, sent, at_ns })
+    }
+
+    fn take(&mut self, now: Nanos) -> usize {
+        let Self { sides, network, cargo, .. } = self;
+        let mut taken = 0;
+        for side in sides {
+            let Some(inlet) = &mut side.inlet else { continue };
+            let entry = inlet.entry();
+            let batch = inlet.take(&mut side.queues, &mut cargo.store, &mut cargo.tap, now);
+            if !batch.is_empty() {
+                network.push(entry, batch, cargo);
+                taken += batch.len();
+            }
+        }
+        taken
+    }
+
+    /// Frames leave by the first queue of a port: on several they would overtake each other.
+    fn send(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
+        let Cargo { store, outlets, tap, .. } = &mut self.cargo;
+        let mut sent = 0;
+        for side in &mut self.sides {
+            if let (Some(outlet), Some(queue)) = (side.outlet, side.queues.first_mut()) {
+                sent += outlets[outlet].flush(&mut **queue, store, tap, now, &clock)?;
+            }
+        }
+        Ok(sent)
+    }
+
+    /// When something will happen by itself.
+    pub(super) fn next_ns(&self) -> Option<Nanos> {
+        self.network.next_ns()
+    }
+
+    /// Whether frames that are due wait for room at a port.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.cargo.outlets.iter().any(Outlet::is_waiting)
+    }
+
+    /// Whether a port will bring no more frames, and all that came have left.
+    pub(super) fn is_done(&mut self) -> bool {
+        let mut queues = self.sides.iter_mut().flat_map(|side| &mut side.queues);
+        let ended = queues.any(|queue| queue.ended() && queue.rings().rx.avail() == 0);
+        ended && self.network.next_ns().is_none() && !self.is_blocked()
+    }
+
+    /// What was done so far.
+    pub(super) fn account(&self, at_ns: Nanos) -> Account {
+        let links = (0..self.links as u32).map(|link| self.network.counters(LinkId(link)));
+        let inlets = self.sides.iter().filter_map(|side| side.inlet.as_ref());
+        Account {
+            at_ns,
+            links: links.collect(),
+            entries: inlets.map(|inlet| inlet.account.clone()).collect(),
+            exits: self.cargo.outlets.iter().map(Outlet::account).collect(),
+            unrouted: self.cargo.unrouted,
+            storage_bytes: self.cargo.store.held_bytes(),
+        }
+    }
+}
+
+impl<T: Tap> Carrier for Cargo<T> {
+    #[inline]
+    fn frame(&mut self, handle: Handle) -> &mut [u8] {
+        self.store.get(handle).bytes
+    }
+
+    fn copy(&mut self, handle: Handle) -> Option<Handle> {
+        self.store.copy(handle)
+    }
+
+    #[inline(always)]
+    fn deliver(&mut self, delivery: Delivery) {
+        self.outlets[usize::from(delivery.exit.0)].push(delivery);
+    }
+
+    #[inline]
+    fn lose(&mut self, lost: Lost) {
+        if lost.link.is_none() {
+            self.unrouted.count(lost.len);
+        }
+        self.tap.lost(&lost, &mut self.store);
+        self.store.free(lost.handle);
+    }
+
+    #[inline]
+    fn queued(&mut self, queued: Queued) {
+        self.tap.queued(&queued);
+    }
+}
+
+/// Waits for frames, and where some are due at a full port, for room there.
+impl<T> WaitSet for Emulator<T> {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        for side in &mut self.sides {
+            let waiting = side.outlet.is_some_and(|i| self.cargo.outlets[i].is_waiting());
+            let rx = side.inlet.is_some();
+            for (i, queue) in side.queues.iter_mut().enumerate() {
+                visit(&mut **queue, Interest { rx, tx: waiting && i == 0 })?;
+            }
+        }
+        Ok(())
+    }
+}

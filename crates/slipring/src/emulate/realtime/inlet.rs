@@ -1,0 +1,144 @@
+//! The way in at one port: takes frames off its rings, stamps and stores them.
+
+use slipring_link::{Arrival, Cause, EntryId};
+use slipring_port::{Nanos, Queue};
+use slipring_ring::{RxRing, SlotFlags};
+
+use super::account::EntryAccount;
+use super::stamp::{ETHER_OVERHEAD, Spread, Stamper};
+use super::tap::Tap;
+use crate::emulate::store::{Lane, MAX_FRAME, Store};
+
+/// The way in at one port.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    entry: EntryId,
+    stamper: Stamper,
+    /// Whose memory the frames share.
+    lane: Lane,
+    /// Slots taken from a queue at most at a time.
+    burst: u32,
+    /// Slots of whole frames that each queue has ready.
+    ready: Vec<u32>,
+    /// The batch.
+    arrivals: Vec<Arrival>,
+    /// A frame of several slots.
+    scratch: Vec<u8>,
+    pub(super) account: EntryAccount,
+}
+
+impl Inlet {
+    /// For frames that enter at `entry`, from a line of that speed.
+    pub(super) fn new(
+        entry: EntryId,
+        lane: Lane,
+        bits_per_sec: u64,
+        burst: u32,
+        now: Nanos,
+    ) -> Self {
+        Self {
+            entry,
+            stamper: Stamper::new(bits_per_sec, now),
+            lane,
+            burst,
+            ready: Vec::new(),
+            arrivals: Vec::new(),
+            scratch: Vec::new(),
+            account: EntryAccount::default(),
+        }
+    }
+
+    /// Where its frames enter.
+    pub(super) fn entry(&self) -> EntryId {
+        self.entry
+    }
+
+    /// Takes a burst of whole frames off each queue, found there at `now`; those that could be
+    /// stored are the batch.
+    pub(super) fn take<T: Tap>(
+        &mut self,
+        queues: &mut [Box<dyn Queue>],
+        store: &mut Store,
+        tap: &mut T,
+        now: Nanos,
+    ) -> &[Arrival] {
+        self.arrivals.clear();
+        let wire_bytes = self.look(queues);
+        if wire_bytes == 0 {
+            return &[];
+        }
+        let spread = self.stamper.spread(now, wire_bytes);
+        let mut so_far = 0;
+        for (i, queue) in queues.iter_mut().enumerate() {
+            let slots = std::mem::take(&mut self.ready[i]);
+            self.take_slots(queue.rings().rx, slots, store, spread, &mut so_far);
+        }
+        if T::ON {
+            self.arrivals.iter().for_each(|frame| tap.arrived(self.entry, frame, store));
+        }
+        &self.arrivals
+    }
+
+    /// Notes how many slots of whole frames each queue has, and what they take on the wire.
+    #[inline]
+    fn look(&mut self, queues: &mut [Box<dyn Queue>]) -> u64 {
+        let mut wire_bytes = 0;
+        self.ready.clear();
+        for queue in queues {
+            let rx = queue.rings().rx;
+            let slots = rx.avail().min(self.burst);
+            let slots = rx.whole_packets(slots);
+            for slot in (0..slots).filter_map(|i| rx.slot(i)) {
+                let ends = !slot.flags.has(SlotFlags::MOREFRAG);
+                wire_bytes += u64::from(slot.len) + if ends { ETHER_OVERHEAD } else { 0 };
+            }
+            self.ready.push(slots);
+        }
+        wire_bytes
+    }
+
+    #[inline]
+    fn take_slots(
+        &mut self,
+        rx: &mut RxRing,
+        slots: u32,
+        store: &mut Store,
+        spread: Spread,
+        so_far: &mut u64,
+    ) {
+        for part in rx.batch(slots) {
+            *so_far += part.bytes.len() as u64;
+            if part.more() || !self.scratch.is_empty() {
+                self.scratch.extend_from_slice(part.bytes);
+                if !part.more() {
+                    *so_far += ETHER_OVERHEAD;
+                    let frame = std::mem::take(&mut self.scratch);
+                    self.admit(&frame, spread.at(*so_far), store);
+                    self.scratch = frame;
+                    self.scratch.clear();
+                }
+                continue;
+            }
+            *so_far += ETHER_OVERHEAD;
+            self.admit(part.bytes, spread.at(*so_far), store);
+        }
+    }
+
+    /// Stores a frame, or counts why not.
+    #[inline(always)]
+    fn admit(&mut self, frame: &[u8], arrival_ns: Nanos, store: &mut Store) {
+        let len = frame.len() as u32;
+        self.account.received.count(len);
+        match store.put(self.lane, arrival_ns, frame.len(), |room| room.copy_from_slice(frame)) {
+            Some(handle) => self.arrivals.push(Arrival { arrival_ns, handle, len }),
+            None => self.refuse(len),
+        }
+    }
+
+    #[cold]
+    fn refuse(&mut self, len: u32) {
+        let a_frame = (1..=MAX_FRAME).contains(&(len as usize));
+        let cause = if a_frame { Cause::Buffer } else { Cause::Malformed };
+        self.account.refused.count(cause, len);
+    }
+}

@@ -1,0 +1,191 @@
+//! The way out at one port: frames that are due, in the order in which they are to leave.
+//!
+//! A wire does not queue. But a port that takes nothing for a moment, since its reader was not
+//! running or its device is as fast as the emulated line, would make losses that nobody asked for
+//! out of microseconds; so a frame waits for room for as long as the outlet has patience, and is
+//! dropped as `tx_full` after that. How late it left is measured either way.
+
+use slipring_link::{Cause, Delivery, Tally};
+use slipring_port::{Nanos, Queue, RunError};
+use slipring_ring::TxRing;
+
+use super::account::ExitAccount;
+use super::tap::Tap;
+use crate::emulate::store::{Store, Stored};
+
+/// How long a due frame waits for a port that takes nothing, where nothing else is asked for.
+const PATIENCE: Nanos = 10_000_000;
+
+/// The way out at one port.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    /// Frames that are due, those from `next` on.
+    due: Vec<Delivery>,
+    next: usize,
+    /// Frames given to the port since its last sync.
+    given: Vec<Given>,
+    /// How long a frame waits for room.
+    patience: Nanos,
+    /// Frames later than this are not sent any more.
+    late_drop: Option<Nanos>,
+    account: ExitAccount,
+}
+
+/// What is remembered of a frame until the port has it.
+#[derive(Debug, Clone, Copy)]
+struct Given {
+    release_ns: Nanos,
+    arrival_ns: Nanos,
+    len: u32,
+}
+
+impl Outlet {
+    /// Frames later than `late_drop` are dropped instead of sent.
+    pub(super) fn new(late_drop: Option<Nanos>) -> Self {
+        Self {
+            due: Vec::new(),
+            next: 0,
+            given: Vec::new(),
+            patience: late_drop.unwrap_or(PATIENCE),
+            late_drop,
+            account: ExitAccount::default(),
+        }
+    }
+
+    /// Takes a frame that is due.
+    #[inline(always)]
+    pub(super) fn push(&mut self, delivery: Delivery) {
+        self.due.push(delivery);
+    }
+
+    /// Whether frames wait.
+    #[inline(always)]
+    pub(super) fn is_waiting(&self) -> bool {
+        self.next < self.due.len()
+    }
+
+    /// Sends what is due, as far as the port takes it; returns how many frames. What was found
+    /// due at `now` has left by what `clock` says afterwards.
+    pub(super) fn flush<T: Tap>(
+        &mut self,
+        queue: &mut dyn Queue,
+        store: &mut Store,
+        tap: &mut T,
+        now: Nanos,
+        clock: impl Fn() -> Nanos,
+    ) -> Result<usize, RunError> {
+        if self.is_waiting() {
+            if let Some(most) = self.late_drop {
+                self.drop_later_than(most, Cause::Late, store, tap, now);
+            }
+            let tx = queue.rings().tx;
+            while self.fill_slots(tx, store, tap, now) || self.fill_chain(tx, store, tap, now) {}
+            self.drop_later_than(self.patience, Cause::TxFull, store, tap, now);
+            self.forget_done();
+        }
+        if !self.given.is_empty() || queue.rings().tx.with_driver() > 0 {
+            queue.tx_sync()?;
+        }
+        Ok(if self.given.is_empty() { 0 } else { self.count_given(clock()) })
+    }
+
+    /// The account, with what waits.
+    pub(super) fn account(&self) -> ExitAccount {
+        let mut account = self.account.clone();
+        account.waiting = Tally::default();
+        self.due[self.next..].iter().for_each(|frame| account.waiting.count(frame.len));
+        account
+    }
+
+    /// Drops frames from the front while they are that late.
+    fn drop_later_than<T: Tap>(
+        &mut self,
+        most: Nanos,
+        cause: Cause,
+        store: &mut Store,
+        tap: &mut T,
+        now: Nanos,
+    ) {
+        while let Some(frame) = self.due.get(self.next)
+            && now.saturating_sub(frame.release_ns) > most
+        {
+            tap.dropped(frame, cause, now, store);
+            self.account.dropped.count(cause, frame.len);
+            store.free(frame.handle);
+            self.next += 1;
+        }
+    }
+
+    /// Copies frames that fit a slot each, up to one that does not; whether there were any.
+    #[inline]
+    fn fill_slots<T: Tap>(
+        &mut self,
+        tx: &mut TxRing,
+        store: &mut Store,
+        tap: &mut T,
+        now: Nanos,
+    ) -> bool {
+        let size = tx.buf_size();
+        let (given, mut due) = (&mut self.given, self.due[self.next..].iter());
+        let filled = tx.fill(u32::MAX, |buf| {
+            let Some(frame) = due.next().filter(|frame| frame.len <= size) else { return 0 };
+            let Stored { bytes, arrival_ns } = store.get(frame.handle);
+            let len = bytes.len();
+            buf[..len].copy_from_slice(bytes);
+            given.push(Given { release_ns: frame.release_ns, arrival_ns, len: frame.len });
+            if T::ON {
+                tap.sent(frame, now, store);
+            }
+            store.free(frame.handle);
+            len
+        });
+        self.next += filled as usize;
+        filled > 0
+    }
+
+    /// One frame that takes several slots; whether there was one, and room for it.
+    fn fill_chain<T: Tap>(
+        &mut self,
+        tx: &mut TxRing,
+        store: &mut Store,
+        tap: &mut T,
+        now: Nanos,
+    ) -> bool {
+        let Some(frame) = self.due.get(self.next).filter(|frame| frame.len > tx.buf_size()) else {
+            return false;
+        };
+        let Stored { bytes, arrival_ns } = store.get(frame.handle);
+        if !tx.push(bytes) {
+            return false;
+        }
+        self.given.push(Given { release_ns: frame.release_ns, arrival_ns, len: frame.len });
+        tap.sent(frame, now, store);
+        store.free(frame.handle);
+        self.next += 1;
+        true
+    }
+
+    /// Counts what the port has had since `now`.
+    fn count_given(&mut self, now: Nanos) -> usize {
+        let ExitAccount { sent, lateness, delay, .. } = &mut self.account;
+        for frame in &self.given {
+            sent.count(frame.len);
+            lateness.record(now.saturating_sub(frame.release_ns));
+            delay.record(now.saturating_sub(frame.arrival_ns));
+        }
+        let count = self.given.len();
+        self.given.clear();
+        count
+    }
+
+    /// What is done makes room: all of it at once when nothing waits.
+    fn forget_done(&mut self) {
+        if !self.is_waiting() {
+            self.due.clear();
+            self.next = 0;
+        } else if self.next > 4096 {
+            self.due.drain(..self.next);
+            self.next = 0;
+        }
+    }
+}

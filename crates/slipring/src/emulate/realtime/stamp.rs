@@ -1,0 +1,101 @@
+//! When each frame of a batch arrived.
+//!
+//! A poll finds frames that came since the poll before. On a line of known speed they came no
+//! closer together than their bytes take, so the last one is taken to have come now and the others
+//! back to back before it; where that would reach back before the poll that did not find them yet,
+//! they are spread over the time since then instead. One stamp for the whole batch would put a
+//! burst into an emulated queue that never was on the line.
+
+use slipring_port::Nanos;
+
+/// What a frame costs on an Ethernet line beside its bytes: FCS, preamble and gap.
+pub(super) const ETHER_OVERHEAD: u64 = 24;
+/// Longest time that a batch is spread over.
+const LONGEST: Nanos = 1_000_000_000;
+
+/// Stamps the batches of one port.
+#[derive(Debug)]
+pub(super) struct Stamper {
+    /// Picoseconds that a byte takes.
+    byte_ps: u64,
+    /// The last poll, and so the latest stamp given.
+    polled: Nanos,
+}
+
+/// The times of one batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spread {
+    start: Nanos,
+    end: Nanos,
+    /// Nanoseconds per byte, times 2^32.
+    slope: u64,
+}
+
+impl Stamper {
+    /// For a line of this speed, polled for the first time at `now`.
+    pub(super) fn new(bits_per_sec: u64, now: Nanos) -> Self {
+        Self { byte_ps: 8_000_000_000_000 / bits_per_sec.max(1), polled: now }
+    }
+
+    /// The times of frames that take `wire_bytes` in all and are found at `now`.
+    #[inline]
+    pub(super) fn spread(&mut self, now: Nanos, wire_bytes: u64) -> Spread {
+        let now = now.max(self.polled);
+        let on_line = self.byte_ps.saturating_mul(wire_bytes) / 1000;
+        let span = on_line.min(now - self.polled).min(LONGEST);
+        self.polled = now;
+        Spread { start: now - span, end: now, slope: (span << 32) / wire_bytes.max(1) }
+    }
+}
+
+impl Spread {
+    /// When the frame had arrived with which `so_far` bytes of the batch were complete.
+    #[inline(always)]
+    pub(super) fn at(self, so_far: u64) -> Nanos {
+        // A peer that changes its slots while we look must not send us into the future.
+        (self.start + (so_far.wrapping_mul(self.slope) >> 32)).min(self.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEN_GBIT: u64 = 10_000_000_000;
+
+    #[test]
+    fn frames_of_a_batch_came_back_to_back_and_the_last_one_now() {
+        let mut stamper = Stamper::new(TEN_GBIT, 0);
+        let spread = stamper.spread(1_000_000, 3 * 1250);
+        assert_eq!([1250, 2500, 3750].map(|so_far| spread.at(so_far)), [998_000, 999_000, 1_000_000]);
+    }
+
+    #[test]
+    fn no_frame_came_before_the_poll_that_missed_it() {
+        let mut stamper = Stamper::new(TEN_GBIT, 1_000_000);
+        let spread = stamper.spread(1_000_500, 100 * 1250);
+        assert!(spread.at(1250) > 1_000_000);
+        assert_eq!(spread.at(50 * 1250), 1_000_250);
+    }
+
+    #[test]
+    fn stamps_never_go_back_and_never_lie_ahead() {
+        let mut stamper = Stamper::new(TEN_GBIT, 5_000);
+        let mut last = 5_000;
+        for (now, frames) in [(5_000, 3), (5_001, 500), (4_000, 2), (9_000, 7), (3_000_000_000, 1)] {
+            let spread = stamper.spread(now, frames * 84);
+            for i in 1..=frames {
+                let stamp = spread.at(i * 84);
+                assert!(stamp >= last && stamp <= now.max(last), "{stamp} after {last} at {now}");
+                last = stamp;
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_line_and_a_long_pause_do_not_overflow() {
+        let mut stamper = Stamper::new(1, 0);
+        let spread = stamper.spread(u64::MAX / 2, 1 << 24);
+        assert!(spread.at(1 << 24) <= u64::MAX / 2);
+    }
+}

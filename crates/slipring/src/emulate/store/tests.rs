@@ -1,0 +1,188 @@
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LANE: Lane = Lane(0);
+
+impl Store {
+    fn put_bytes(&mut self, lane: Lane, arrival_ns: u64, bytes: &[u8]) -> Option<Handle> {
+        self.put(lane, arrival_ns, bytes.len(), |room| room.copy_from_slice(bytes))
+    }
+
+    fn bytes(&mut self, handle: Handle) -> Vec<u8> {
+        self.get(handle).bytes.to_vec()
+    }
+}
+
+#[test]
+fn a_frame_is_what_was_stored_with_the_time_it_came() {
+    let mut store = Store::new(1 << 30);
+    for len in [1, 14, 60, 64, 1500, 9000, MAX_FRAME] {
+        let frame: Vec<_> = (0..len).map(|i| i as u8).collect();
+        let handle = store.put_bytes(LANE, len as u64 * 1000, &frame).unwrap();
+        assert_eq!(store.bytes(handle), frame);
+        assert_eq!(store.get(handle).arrival_ns, len as u64 * 1000);
+    }
+}
+
+#[test]
+fn no_frame_is_empty_or_longer_than_the_longest() {
+    let mut store = Store::new(1 << 30);
+    assert_eq!(store.put_bytes(LANE, 0, &[]), None);
+    assert_eq!(store.put_bytes(LANE, 0, &vec![0; MAX_FRAME + 1]), None);
+    assert_eq!(store.held_bytes(), 0);
+}
+
+#[test]
+fn frames_are_refused_beyond_the_limit_and_taken_again_below_it() {
+    let mut store = Store::new(2 * CHUNK as u64);
+    let frame = [7; 1024];
+    let handles: Vec<_> = std::iter::from_fn(|| store.put_bytes(LANE, 0, &frame)).collect();
+    assert_eq!(handles.len(), 2 * CHUNK / 1024);
+    assert_eq!(store.held_bytes(), 2 * CHUNK as u64);
+    for handle in &handles[..1024] {
+        store.free(*handle);
+    }
+    assert!(store.put_bytes(LANE, 0, &frame).is_some());
+}
+
+#[test]
+fn memory_freed_last_is_filled_first() {
+    let mut store = Store::new(1 << 30);
+    let frame = [0; MAX_FRAME];
+    let chunks: Vec<Vec<Handle>> = (0..4)
+        .map(|_| (0..16).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect())
+        .collect();
+    for handles in [&chunks[2], &chunks[0]] {
+        handles.iter().for_each(|&handle| store.free(handle));
+    }
+    let next = store.put_bytes(LANE, 0, &frame).unwrap();
+    assert_eq!(next.0 >> NUMBER_BITS, chunks[0][0].0 >> NUMBER_BITS);
+}
+
+#[test]
+fn a_steady_flow_needs_no_more_than_what_is_in_flight() {
+    let mut store = Store::new(1 << 40);
+    let mut line = std::collections::VecDeque::new();
+    for i in 0..400_000u64 {
+        line.push_back(store.put_bytes(LANE, i, &[i as u8; 64]).unwrap());
+        if line.len() > 100_000 {
+            store.free(line.pop_front().unwrap());
+        }
+    }
+    let in_flight = 100_000 * 64;
+    assert!(store.held_bytes() <= in_flight + 2 * CHUNK as u64, "{}", store.held_bytes());
+}
+
+#[test]
+fn an_empty_store_begins_again_where_it_is_warm() {
+    let mut store = Store::new(1 << 30);
+    let first = store.put_bytes(LANE, 0, &[1; 64]).unwrap();
+    store.free(first);
+    assert_eq!(store.put_bytes(LANE, 5, &[1; 64]), Some(first));
+}
+
+#[test]
+fn memory_of_a_burst_is_given_back() {
+    let mut store = Store::new(1 << 40);
+    let frame = [0; MAX_FRAME];
+    let handles: Vec<_> =
+        (0..64 * 16).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect();
+    assert_eq!(store.held_bytes(), 64 * CHUNK as u64);
+    handles.into_iter().for_each(|handle| store.free(handle));
+    assert!(store.held_bytes() <= (MAX_SPARE as u64 + 1) * CHUNK as u64);
+}
+
+#[test]
+fn slow_frames_do_not_hold_the_memory_of_fast_ones() {
+    let (fast, slow) = (Lane::number(0), Lane::number(1));
+    let mut store = Store::new(1 << 40);
+    let mut slow_bytes = 0;
+    for i in 0..200_000u64 {
+        let frame = store.put_bytes(fast, i, &[0; 1500]).unwrap();
+        if i % 100 == 0 {
+            store.put_bytes(slow, i, &[0; 1500]).unwrap();
+            slow_bytes += 1504;
+        }
+        store.free(frame);
+    }
+    assert!(store.held_bytes() <= slow_bytes + 2 * CHUNK as u64);
+}
+
+#[test]
+fn arrival_times_are_kept_over_hours_and_out_of_order() {
+    let mut store = Store::new(1 << 40);
+    let times = [5_000_000_000_000, 5, 9_000_000_000, 8_999_999_999, u64::from(u32::MAX)];
+    let handles = times.map(|time| store.put_bytes(LANE, time, &[0; 60]).unwrap());
+    assert_eq!(handles.map(|handle| store.get(handle).arrival_ns), times);
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Put { lane: u8, len: usize },
+    Copy(usize),
+    Mark(usize),
+    Free(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let len = prop_oneof![4 => 1..200usize, 2 => 200..2000usize, 1 => 2000..=MAX_FRAME];
+    prop_oneof![
+        4 => (0..3u8, len).prop_map(|(lane, len)| Step::Put { lane, len }),
+        1 => any::<usize>().prop_map(Step::Copy),
+        1 => any::<usize>().prop_map(Step::Mark),
+        3 => any::<usize>().prop_map(Step::Free),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever is stored, copied, changed in place and freed in whatever order: every frame is
+    /// found as a map would find it, and no two frames share a byte.
+    #[test]
+    fn it_behaves_like_a_map(steps in proptest::collection::vec(step(), 1..600)) {
+        let mut store = Store::new(8 * CHUNK as u64);
+        let mut model: HashMap<u32, (Vec<u8>, u64)> = HashMap::new();
+        let mut order: Vec<u32> = Vec::new();
+        for (i, step) in steps.into_iter().enumerate() {
+            let time = i as u64 * 40_000_000;
+            match step {
+                Step::Put { lane, len } => {
+                    let frame = vec![i as u8; len];
+                    if let Some(handle) = store.put_bytes(Lane(lane), time, &frame) {
+                        prop_assert!(model.insert(handle.0, (frame, time)).is_none());
+                        order.push(handle.0);
+                    }
+                }
+                Step::Copy(which) if !order.is_empty() => {
+                    let from = order[which % order.len()];
+                    if let Some(handle) = store.copy(Handle(from)) {
+                        let frame = model[&from].clone();
+                        prop_assert!(model.insert(handle.0, frame).is_none());
+                        order.push(handle.0);
+                    }
+                }
+                Step::Mark(which) if !order.is_empty() => {
+                    let handle = order[which % order.len()];
+                    store.get(Handle(handle)).bytes[0] ^= 0xff;
+                    model.get_mut(&handle).unwrap().0[0] ^= 0xff;
+                }
+                Step::Free(which) if !order.is_empty() => {
+                    let handle = order.swap_remove(which % order.len());
+                    store.free(Handle(handle));
+                    model.remove(&handle);
+                }
+                _ => {}
+            }
+        }
+        for (handle, (frame, time)) in model {
+            let stored = store.get(Handle(handle));
+            prop_assert_eq!(&stored.bytes[..], &frame[..]);
+            prop_assert_eq!(stored.arrival_ns, time);
+        }
+        prop_assert!(store.held_bytes() <= 8 * CHUNK as u64);
+    }
+}
