@@ -135,3 +135,6 @@ impl TwoRateThreeColour {
         Colour::Red
     }
 }
+
+#[cfg(test)]
+mod tests;
