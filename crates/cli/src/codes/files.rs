@@ -26,4 +26,10 @@ codes! {
         remedy: "Make room, or write elsewhere.",
         example: "df -h .",
     }
+    SR0205 Usage "the trace, table or profile cannot be used" {
+        cause: "A file that describes a link has an error: a number without a unit, a time that goes\n\
+                back, a probability beyond 1, an empty line. The cause line has line and column.",
+        remedy: "Mend the line; the help line says what may stand there.",
+        example: "slipring emulate --config link.toml --check",
+    }
 }

@@ -66,4 +66,18 @@ codes! {
         remedy: "Validate a file without touching anything by --check.",
         example: "slipring gen --config gen.toml --check",
     }
+    SR0011 Usage "the description of the links has an unknown or unfit setting" {
+        cause: "A part of a link has no setting or model of this name, a setting is missing, given\n\
+                twice, or of a kind (text, number, table, list) that it cannot be. The cause line\n\
+                says where it stands: in a file, a flag or a control message.",
+        remedy: "The help line names what is allowed, or the name that is nearest.",
+        example: "slipring emulate --config link.toml --check\n\
+                  slipring emulate -B 10m -D 20ms --print-config",
+    }
+    SR0012 Usage "the classic program did what slipring does in another way" {
+        cause: "A flag of the old program stands for something that cannot be had by that flag\n\
+                here, such as a shared session file.",
+        remedy: "The help line has the command that does it.",
+        example: "slipring explain SR0012",
+    }
 }
