@@ -25,7 +25,13 @@ impl Capture {
     #[must_use]
     pub fn new(file: FileWriter) -> Self {
         let epoch = wall_clock().saturating_sub(now());
-        Self { file: Arc::new(Mutex::new(file)), epoch, interface: 0, header: 0, packet: Vec::new() }
+        Self {
+            file: Arc::new(Mutex::new(file)),
+            epoch,
+            interface: 0,
+            header: 0,
+            packet: Vec::new(),
+        }
     }
 
     /// Captures into the same file, as of its `interface`-th interface.
