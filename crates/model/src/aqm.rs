@@ -236,3 +236,6 @@ fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
     // Both are exact in f64 up to 2^53 ns = 104 days.
     (to_ns as f64 - from_ns as f64) / NANOS_PER_SEC as f64
 }
+
+#[cfg(test)]
+mod tests;
