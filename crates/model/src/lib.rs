@@ -40,6 +40,8 @@ mod loss;
 mod pace;
 mod parameter;
 mod serial;
+#[cfg(test)]
+mod statistics;
 mod stream;
 mod wheel;
 

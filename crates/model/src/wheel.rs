@@ -284,3 +284,6 @@ impl Level {
         core::mem::replace(&mut self.heads[digit], NIL)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,7 +56,7 @@ impl Dist {
     /// deviation when above 2.
     ///
     /// # Errors
-    /// If a parameter is not positive, or no number.
+    /// If `scale_ns` is not positive or `shape` is outside 0.1 to 1,000,000.
     pub fn pareto(scale_ns: f64, shape: f64) -> Made {
         let scale = positive_time("scale", scale_ns)?;
         law(Law::Pareto { scale, shape: shape_of(shape)? }, 0)
@@ -77,7 +77,7 @@ impl Dist {
     /// The gamma distribution: mean `shape * scale_ns`, variance `shape * scale_ns²`.
     ///
     /// # Errors
-    /// If `shape` is outside 0.001 to 1,000,000 or `scale_ns` is not positive.
+    /// If `shape` is outside 0.1 to 1,000,000 or `scale_ns` is not positive.
     pub fn gamma(shape: f64, scale_ns: f64) -> Made {
         law(Law::Gamma { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
@@ -85,7 +85,7 @@ impl Dist {
     /// The Weibull distribution: `exp(-(x / scale_ns)^shape)` of it beyond `x`.
     ///
     /// # Errors
-    /// If `shape` is outside 0.001 to 1,000,000 or `scale_ns` is not positive.
+    /// If `shape` is outside 0.1 to 1,000,000 or `scale_ns` is not positive.
     pub fn weibull(shape: f64, scale_ns: f64) -> Made {
         law(Law::Weibull { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
@@ -209,5 +209,5 @@ fn positive_time(name: &'static str, ns: f64) -> Made64 {
 }
 
 fn shape_of(shape: f64) -> Made64 {
-    ParameterError::unless((1e-3..=1e6).contains(&shape), "shape", "0.001 to 1000000", shape)
+    ParameterError::unless((0.1..=1e6).contains(&shape), "shape", "0.1 to 1000000", shape)
 }

@@ -3,8 +3,8 @@
 //! The 2⁶⁴ equally likely draws are folded at the median, and each half is cut
 //! into octaves towards its end, each of [`CELLS`] equal cells. The table holds
 //! the exact quantiles at the edges; within a cell the quantile is a straight
-//! line. Cells shrink with the probability that is left, so a line is off by
-//! less than 1e-4 deviations anywhere. Below the last octave, once in 2¹⁶
+//! line. Cells shrink with the probability that is left, so a line is off by less
+//! than 1e-4 deviations, or 5e-4 of the value in the heaviest tails. Below the last octave, once in 2¹⁶
 //! draws, the law itself is asked: the tails are exact.
 //!
 //! ```text
