@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Drops and marks are spread evenly: each queue adds up its probability and hits when the sum
-//! passes one, as the RFC does; no random numbers are needed.
+//! reaches one, as the RFC does; no random numbers are needed.
 //!
 //! Overload: once p'^2 reaches `max_classic_p`, ECN no longer protects: the classic queue drops
 //! what it would mark, and the L4S queue drops with p'^2 before it marks.
@@ -368,14 +368,15 @@ impl Controller {
     }
 }
 
-/// Adds a probability to a sum; tells whether the sum passed one.
+/// Adds a probability to a sum; tells whether the sum reached one. (The RFC asks for more than
+/// one, and so lets one packet pass at a probability of one.)
 fn recurs(sum: &mut f64, p: f64) -> bool {
     *sum += p;
-    let passed = *sum > 1.0;
-    if passed {
+    let reached = *sum >= 1.0;
+    if reached {
         *sum -= 1.0;
     }
-    passed
+    reached
 }
 
 fn mark_if(mark: bool) -> Verdict {

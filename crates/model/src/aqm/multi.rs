@@ -77,3 +77,6 @@ impl<H> MultiQueue<H> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
