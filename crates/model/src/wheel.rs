@@ -17,12 +17,13 @@
 //! ones.
 //!
 //! # Invariants
-//! 1. `near` holds the handles of slots up to `current`, the lists all later ones.
-//! 2. Lists hold the last handle pushed first. Handles of equal times are in one
-//!    list and stay in order of pushing, because a list is emptied into lower
-//!    levels before anything is pushed there directly.
-//! 3. Every slot that holds handles on a level comes before any on higher levels.
-//! 4. `first_ns` of a level is the least release time on it.
+//! 1. `near` and `late` hold the handles of slots up to `current`, the levels
+//!    all later ones.
+//! 2. `near` is sorted, the first handle last; `late` has what was pushed after
+//!    its slot had become current. Of equal times, `near` was pushed first.
+//! 3. A list is in order of pushing, because it is emptied into lower levels
+//!    before anything is pushed there directly.
+//! 4. Every slot that holds handles on a level comes before any on higher levels.
 //!
 //! Not for: delays that never overtake, where [`DelayLine`] alone is cheaper.
 
@@ -44,16 +45,14 @@ use crate::DelayLine;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Wheel<H> {
-    near: DelayLine<H>,
+    near: Vec<Entry<H>>,
+    late: DelayLine<H>,
     /// The slot that time has reached.
     current: u64,
-    levels: [Option<Box<Level>>; LEVELS],
+    levels: [Option<Box<Level<H>>>; LEVELS],
     /// Which levels hold handles, a bit each.
     busy: u32,
-    nodes: Vec<Node<H>>,
-    free: u32,
-    waiting: usize,
-    due: Vec<(u64, H)>,
+    len: usize,
 }
 
 /// Nanoseconds in a slot, as a power of two.
@@ -63,36 +62,18 @@ const DIGIT_BITS: u32 = 10;
 const SLOTS: usize = 1 << DIGIT_BITS;
 /// As many as reach over all slots that there are.
 const LEVELS: usize = (64 - SLOT_BITS).div_ceil(DIGIT_BITS) as usize;
-/// No node.
-const NIL: u32 = u32::MAX;
 
-#[derive(Clone, Debug)]
-struct Node<H> {
-    release_ns: u64,
-    next: u32,
-    handle: H,
-}
-
-#[derive(Clone, Debug)]
-struct Level {
-    heads: [u32; SLOTS],
-    occupied: [u64; SLOTS / 64],
-    first_ns: u64,
-}
-
-impl<H: Copy> Wheel<H> {
+impl<H> Wheel<H> {
     /// Makes an empty wheel. Levels are allocated when first used.
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            near: DelayLine::new(),
+            near: Vec::new(),
+            late: DelayLine::new(),
             current: 0,
             levels: [const { None }; LEVELS],
             busy: 0,
-            nodes: Vec::new(),
-            free: NIL,
-            waiting: 0,
-            due: Vec::new(),
+            len: 0,
         }
     }
 
@@ -100,17 +81,14 @@ impl<H: Copy> Wheel<H> {
     ///
     /// Constant time, unless `release_ns` is in the slot that time has reached
     /// or before: then as [`DelayLine::push`].
-    ///
-    /// # Panics
-    /// With 2³² handles inside.
     #[inline]
     pub fn push(&mut self, release_ns: u64, handle: H) {
+        self.len += 1;
         if release_ns >> SLOT_BITS <= self.current {
-            return self.near.push(release_ns, handle);
+            self.late.push(release_ns, handle);
+        } else {
+            self.file(Entry { release_ns, handle });
         }
-        let node = self.store(Node { release_ns, next: NIL, handle });
-        self.waiting += 1;
-        self.link(node, release_ns);
     }
 
     /// Takes out the first handle if its release time is `now_ns` or before.
@@ -119,29 +97,42 @@ impl<H: Copy> Wheel<H> {
         if self.near.is_empty() && now_ns >> SLOT_BITS > self.current {
             self.advance(now_ns >> SLOT_BITS);
         }
-        self.near.pop_due(now_ns)
+        let near_ns = self.near.last().map(|entry| entry.release_ns);
+        let late_ns = self.late.next_release_ns();
+        let handle = match (near_ns, late_ns) {
+            (Some(near_ns), None) if near_ns <= now_ns => self.near.pop()?.handle,
+            (Some(near_ns), Some(late_ns)) if near_ns <= late_ns.min(now_ns) => {
+                self.near.pop()?.handle
+            }
+            _ => self.late.pop_due(now_ns)?,
+        };
+        self.len -= 1;
+        Some(handle)
     }
 
     /// When the first handle is due: the time to sleep until.
     #[inline]
     #[must_use]
     pub fn next_release_ns(&self) -> Option<u64> {
-        self.near.next_release_ns().or_else(|| {
-            let level = self.levels.get(self.busy.trailing_zeros() as usize)?;
-            level.as_ref().map(|level| level.first_ns)
+        let near_ns = self.near.last().map(|entry| entry.release_ns);
+        let late_ns = self.late.next_release_ns();
+        let soon_ns = near_ns.into_iter().chain(late_ns).min();
+        soon_ns.or_else(|| {
+            let level = self.levels.get(self.busy.trailing_zeros() as usize)?.as_ref()?;
+            level.first_slot().map(|digit| level.lists[level.heads[digit] as usize].first_ns)
         })
     }
 
     /// How many handles are in the wheel.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.near.len() + self.waiting
+    pub const fn len(&self) -> usize {
+        self.len
     }
 
     /// Whether the wheel is empty.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Moves time on to slot `target`, or to the first slot with handles if
@@ -161,117 +152,91 @@ impl<H: Copy> Wheel<H> {
                 self.current = target;
                 return;
             }
-            let list = level.take(digit);
             self.current = start;
-            self.restore_first(depth);
-            if depth == 0 { self.give_out(list) } else { self.spread(list) }
-        }
-    }
-
-    /// Finds `first_ns` of a level again, or that it is empty.
-    fn restore_first(&mut self, depth: u32) {
-        let Some(level) = &mut self.levels[depth as usize] else { return };
-        let Some(digit) = level.first_slot() else {
-            level.first_ns = u64::MAX;
-            self.busy &= !(1 << depth);
-            return;
-        };
-        level.first_ns = u64::MAX;
-        let mut at = level.heads[digit];
-        while at != NIL {
-            let node = &self.nodes[at as usize];
-            level.first_ns = level.first_ns.min(node.release_ns);
-            at = node.next;
-        }
-    }
-
-    /// Moves the list of the current slot to `near`, in order.
-    fn give_out(&mut self, list: u32) {
-        let mut due = core::mem::take(&mut self.due);
-        let mut at = list;
-        while at != NIL {
-            let node = &mut self.nodes[at as usize];
-            due.push((node.release_ns, node.handle));
-            let next = core::mem::replace(&mut node.next, self.free);
-            self.free = at;
-            at = next;
-        }
-        self.waiting -= due.len();
-        due.reverse();
-        due.sort_by_key(|&(release_ns, _)| release_ns);
-        for &(release_ns, handle) in &due {
-            self.near.push(release_ns, handle);
-        }
-        due.clear();
-        self.due = due;
-    }
-
-    /// Spreads a list over the levels below, the handle pushed first first.
-    fn spread(&mut self, list: u32) {
-        let mut at = self.reversed(list);
-        let mut reached = NIL;
-        while at != NIL {
-            let node = &mut self.nodes[at as usize];
-            let (next, release_ns) = (node.next, node.release_ns);
-            if release_ns >> SLOT_BITS == self.current {
-                node.next = reached;
-                reached = at;
-            } else {
-                self.link(at, release_ns);
+            let list = level.close(digit, &mut self.near);
+            self.busy &= !(u32::from(level.first_slot().is_none()) << depth);
+            if depth > 0 {
+                self.spread(depth, list);
             }
-            at = next;
+            sort(&mut self.near);
         }
-        self.give_out(reached);
     }
 
-    fn reversed(&mut self, list: u32) -> u32 {
-        let (mut at, mut turned) = (list, NIL);
-        while at != NIL {
-            let next = core::mem::replace(&mut self.nodes[at as usize].next, turned);
-            turned = at;
-            at = next;
+    /// Files the entries of a list that was just closed, now in `near`, on
+    /// lower levels; those of the current slot stay.
+    fn spread(&mut self, depth: u32, list: u32) {
+        let mut entries = core::mem::take(&mut self.near);
+        for entry in entries.drain(..) {
+            if entry.release_ns >> SLOT_BITS == self.current {
+                self.near.push(entry);
+            } else {
+                self.file(entry);
+            }
         }
-        turned
+        if let Some(level) = &mut self.levels[depth as usize] {
+            level.lists[list as usize].entries = entries;
+        }
     }
 
-    /// Puts a node into the list of its slot, which lies ahead.
+    /// Puts an entry into the list of its slot, which lies ahead.
     #[inline]
-    fn link(&mut self, node: u32, release_ns: u64) {
-        let slot = release_ns >> SLOT_BITS;
+    fn file(&mut self, entry: Entry<H>) {
+        let slot = entry.release_ns >> SLOT_BITS;
         let depth = (63 - (slot ^ self.current).leading_zeros()) / DIGIT_BITS;
         let digit = (slot >> (depth * DIGIT_BITS)) as usize % SLOTS;
-        let level = self.levels[depth as usize].get_or_insert_with(Level::empty);
-        self.nodes[node as usize].next = core::mem::replace(&mut level.heads[digit], node);
-        level.occupied[digit / 64] |= 1 << (digit % 64);
-        level.first_ns = level.first_ns.min(release_ns);
         self.busy |= 1 << depth;
-    }
-
-    /// Keeps a node, in the place freed last if there is one.
-    #[inline]
-    fn store(&mut self, node: Node<H>) -> u32 {
-        if let Some(place) = self.nodes.get_mut(self.free as usize) {
-            let index = self.free;
-            self.free = place.next;
-            *place = node;
-            return index;
-        }
-        let index = u32::try_from(self.nodes.len()).ok().filter(|&index| index != NIL);
-        self.nodes.push(node);
-        index.expect("a wheel holds less than 2^32 handles")
+        self.levels[depth as usize].get_or_insert_with(Level::empty).file(digit, entry);
     }
 }
 
-impl<H: Copy> Default for Wheel<H> {
+impl<H> Default for Wheel<H> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Level {
+/// Sorts by time, the first last, so that it can be popped. Entries of equal
+/// times keep their order.
+fn sort<H>(entries: &mut [Entry<H>]) {
+    if entries.len() > 1 {
+        entries.sort_by_key(|entry| entry.release_ns);
+        entries.reverse();
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Entry<H> {
+    release_ns: u64,
+    handle: H,
+}
+
+/// Slots of one size, each with a list of entries while it has any.
+///
+/// Lists are used again, the last closed first, and keep their memory: they
+/// stay few and as large as this level's need to be.
+#[derive(Clone, Debug)]
+struct Level<H> {
+    heads: [u32; SLOTS],
+    occupied: [u64; SLOTS / 64],
+    lists: Vec<List<H>>,
+    spare: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct List<H> {
+    first_ns: u64,
+    entries: Vec<Entry<H>>,
+}
+
+impl<H> Level<H> {
     #[cold]
     fn empty() -> Box<Self> {
-        Box::new(Self { heads: [NIL; SLOTS], occupied: [0; SLOTS / 64], first_ns: u64::MAX })
+        Box::new(Self {
+            heads: [0; SLOTS],
+            occupied: [0; SLOTS / 64],
+            lists: Vec::new(),
+            spare: Vec::new(),
+        })
     }
 
     fn first_slot(&self) -> Option<usize> {
@@ -279,9 +244,34 @@ impl Level {
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 
-    fn take(&mut self, digit: usize) -> u32 {
+    #[inline]
+    fn file(&mut self, digit: usize, entry: Entry<H>) {
+        if self.occupied[digit / 64] >> (digit % 64) & 1 == 0 {
+            self.open(digit);
+        }
+        let list = &mut self.lists[self.heads[digit] as usize];
+        list.first_ns = list.first_ns.min(entry.release_ns);
+        list.entries.push(entry);
+    }
+
+    fn open(&mut self, digit: usize) {
+        self.occupied[digit / 64] |= 1 << (digit % 64);
+        self.heads[digit] = self.spare.pop().unwrap_or_else(|| {
+            self.lists.push(List { first_ns: u64::MAX, entries: Vec::new() });
+            self.lists.len() as u32 - 1
+        });
+    }
+
+    /// Exchanges the entries of a slot with the empty `entries`; returns the
+    /// list that had them.
+    fn close(&mut self, digit: usize, entries: &mut Vec<Entry<H>>) -> u32 {
         self.occupied[digit / 64] &= !(1 << (digit % 64));
-        core::mem::replace(&mut self.heads[digit], NIL)
+        let list = self.heads[digit];
+        self.spare.push(list);
+        let closed = &mut self.lists[list as usize];
+        closed.first_ns = u64::MAX;
+        core::mem::swap(&mut closed.entries, entries);
+        list
     }
 }
 
