@@ -83,6 +83,11 @@ impl Reporter {
         error.exit()
     }
 
+    /// Sends reports elsewhere from now on: where stdout belongs to another program.
+    pub fn redirect(&mut self, data: Box<dyn Write>) {
+        self.data = data;
+    }
+
     /// The format of this run, for commands that compute more for machines than for people.
     #[must_use]
     pub fn format(&self) -> Format {

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 
+use rustix::mount::MountPropagationFlags;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::sys;
@@ -84,13 +85,40 @@ pub fn become_private() -> io::Result<()> {
 /// The kernel's: `InvalidInput` when the process has several threads; `PermissionDenied`, or
 /// ENOSPC, when the system does not allow it.
 pub fn become_private_user() -> io::Result<()> {
+    become_user(|_| 0)?;
+    become_private()
+}
+
+/// Moves this process into a new user namespace in which it stays the same user, but may do
+/// everything in namespaces that it makes from now on. Programs that it runs may not: they are
+/// what they were outside.
+///
+/// # Errors
+/// As of [`become_private_user`].
+pub fn become_own_user() -> io::Result<()> {
+    become_user(|id| id)
+}
+
+/// In the new user namespace, this process's ids are what `inside` makes of those outside.
+fn become_user(inside: fn(u32) -> u32) -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(UnshareFlags::NEWUSER)?;
     // An ordinary user may map his group only after giving up to change the others.
     std::fs::write("/proc/self/setgroups", "deny")?;
-    std::fs::write("/proc/self/uid_map", format!("0 {uid} 1"))?;
-    std::fs::write("/proc/self/gid_map", format!("0 {gid} 1"))?;
-    become_private()
+    std::fs::write("/proc/self/uid_map", format!("{} {uid} 1", inside(uid)))?;
+    std::fs::write("/proc/self/gid_map", format!("{} {gid} 1", inside(gid)))
+}
+
+/// Moves the calling thread into a mount namespace of its own: what it mounts from now on is seen
+/// by itself and by the programs that it starts.
+///
+/// # Errors
+/// `PermissionDenied` without CAP_SYS_ADMIN.
+pub fn become_private_mounts() -> io::Result<()> {
+    sys::unshare(UnshareFlags::NEWNS)?;
+    // Mounts made outside still come in; none goes out.
+    let inwards = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    Ok(rustix::mount::mount_change("/", inwards)?)
 }
 
 fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
