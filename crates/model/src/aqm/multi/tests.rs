@@ -78,7 +78,7 @@ const FIELDS: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
 type Step = (u64, std::vec::Vec<(u32, u32, usize)>, usize);
 
 fn step() -> impl Strategy<Value = Step> {
-    let packet = (any::<u32>().prop_map(|flow| flow % 3 << 29), 0u32..2000, 0usize..4);
+    let packet = (any::<u32>().prop_map(|flow| (flow % 3) << 29), 0u32..2000, 0usize..4);
     (0u64..9_000, prop::collection::vec(packet, 0..6), 0usize..4)
 }
 
@@ -128,7 +128,7 @@ proptest! {
 #[test]
 fn random_traffic_meets_every_kind_of_loss() {
     let arrivals =
-        |count: u64| (0..count).map(move |k| ((k % 3 << 29) as u32, 900, k as usize % 4));
+        |count: u64| (0..count).map(move |k| (((k % 3) << 29) as u32, 900, k as usize % 4));
     // A burst beyond the limits, then 2 packets in for 1 out.
     let burst: Step = (0, arrivals(60).collect(), 1);
     let rest = (0..3000u64).map(|n| (4_000, arrivals(n * 7 / 3 % 5).collect(), 1));

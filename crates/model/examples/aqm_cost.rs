@@ -1,0 +1,132 @@
+//! What each queue management algorithm and token bucket costs per packet, in ns.
+//!
+//! `cargo run --release -p slipring-model --example aqm_cost`
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use slipring_model::aqm::{
+    Aqm, Arriving, CoDel, CoDelSpec, DelayFrom, DualPi2, DualPi2Spec, Ecn, Entry, FairSpec,
+    FifoAqm, FqCoDel, FqPie, Leaving, MultiQueue, Pie, PieSpec, QueueView, Red, RedSpec,
+};
+use slipring_model::bucket::{ColourMode, MeterKind, TokenBucket, TwoRateSpec, TwoRateThreeColour};
+use slipring_model::{ParameterError, Stream};
+
+const PACKETS: u64 = 1_000_000;
+/// 1000 bytes at 10 Gbit/s.
+const GAP_NS: u64 = 800;
+
+fn main() -> Result<(), ParameterError> {
+    println!("{:<44} {:>8} {:>8}", "ns per packet", "best", "median");
+    fifos()?;
+    queues()?;
+    buckets()
+}
+
+/// Runs `packet` for each packet number; prints the best and the median of 11 runs.
+fn measure(name: &str, mut packet: impl FnMut(u64)) {
+    let mut runs: [f64; 11] = core::array::from_fn(|run| {
+        let first = run as u64 * PACKETS;
+        let start = Instant::now();
+        (first..first + PACKETS).for_each(&mut packet);
+        start.elapsed().as_nanos() as f64 / PACKETS as f64
+    });
+    runs.sort_by(f64::total_cmp);
+    println!("{name:<44} {:>8.2} {:>8.2}", runs[0], runs[5]);
+}
+
+fn fifos() -> Result<(), ParameterError> {
+    let codel = FifoAqm::CoDel(CoDel::new(&CoDelSpec::default())?);
+    dequeues("CoDel dequeue, below target", codel.clone(), 1_000_000);
+    dequeues("CoDel dequeue, dropping", codel, 20_000_000);
+    let red = FifoAqm::Red(Red::new(&RedSpec::default())?);
+    admits("RED admit, below min", red.clone(), 2);
+    admits("RED admit, between min and max", red, 10);
+    for from in [DelayFrom::View, DelayFrom::Timestamps, DelayFrom::DepartureRate] {
+        let pie = FifoAqm::Pie(Pie::new(&PieSpec { delay_from: from, ..PieSpec::default() })?);
+        both(&format!("PIE admit + dequeue, {from:?}"), pie);
+    }
+    Ok(())
+}
+
+fn leaving(n: u64, sojourn_ns: u64) -> Leaving {
+    let queue = QueueView { bytes: 100_000, packets: 100, delay_ns: sojourn_ns };
+    Leaving { now_ns: n * GAP_NS, len: 1000, sojourn_ns: black_box(sojourn_ns), queue }
+}
+
+fn arriving(n: u64, packets: u64) -> Arriving {
+    let queue = QueueView { bytes: packets * 1000, packets, delay_ns: 20_000_000 };
+    Arriving { now_ns: n * GAP_NS, len: 1000, queue }
+}
+
+fn dequeues(name: &str, mut aqm: FifoAqm, sojourn_ns: u64) {
+    measure(name, |n| {
+        black_box(aqm.dequeue(&leaving(n, sojourn_ns), || false));
+    });
+}
+
+fn admits(name: &str, mut aqm: FifoAqm, packets: u64) {
+    let mut random = Stream::new(1, "cost");
+    measure(name, |n| {
+        black_box(aqm.admit(&arriving(n, packets), || false, &mut random));
+    });
+}
+
+fn both(name: &str, mut aqm: FifoAqm) {
+    let mut random = Stream::new(1, "cost");
+    measure(name, |n| {
+        black_box(aqm.admit(&arriving(n, 100), || false, &mut random));
+        black_box(aqm.dequeue(&leaving(n, 20_000_000), || false));
+    });
+}
+
+fn queues() -> Result<(), ParameterError> {
+    let fair = FairSpec::default();
+    for flows in [1, 64, 1024] {
+        let queue = MultiQueue::FqCoDel(FqCoDel::new(&fair, &CoDelSpec::default())?);
+        passes(&format!("FQ-CoDel in + out, flows: {flows}"), queue, flows);
+    }
+    let queue = MultiQueue::FqPie(FqPie::new(&fair, &PieSpec::default())?);
+    passes("FQ-PIE in + out, flows: 64", queue, 64);
+    let queue = MultiQueue::DualPi2(DualPi2::new(&DualPi2Spec::default())?);
+    passes("DualPI2 in + out", queue, 64);
+    Ok(())
+}
+
+/// One packet in and one out, with 1000 waiting.
+fn passes(name: &str, mut queue: MultiQueue<u32>, flows: u32) {
+    let mut random = Stream::new(1, "cost");
+    let entry = |n: u64| Entry {
+        handle: n as u32,
+        len: 1000,
+        arrival_ns: n * GAP_NS,
+        flow: (n as u32 % flows).wrapping_mul(0x9E37_79B9),
+        ecn: if n.is_multiple_of(2) { Ecn::Ect1 } else { Ecn::NotEct },
+    };
+    (0..1000).for_each(|n| queue.enqueue(0, entry(n), &mut random, &mut |_, _| {}));
+    measure(name, |n| {
+        let now_ns = n * GAP_NS;
+        queue.enqueue(now_ns, entry(n), &mut random, &mut |_, _| {});
+        black_box(queue.dequeue(now_ns, &mut |_, _| {}));
+    });
+}
+
+fn buckets() -> Result<(), ParameterError> {
+    let mut bucket = TokenBucket::new(8_000_000_000, 100_000, 0)?;
+    measure("token bucket", |n| {
+        black_box(bucket.take(n * GAP_NS, 1000));
+    });
+    let spec = TwoRateSpec {
+        kind: MeterKind::Rfc2698,
+        mode: ColourMode::Blind,
+        committed_bps: 5_000_000_000,
+        committed_bytes: 100_000,
+        other_bps: 8_000_000_000,
+        other_bytes: 100_000,
+    };
+    let mut meter = TwoRateThreeColour::new(&spec, 0)?;
+    measure("two-rate three-colour meter", |n| {
+        black_box(meter.colour(n * GAP_NS, 1000, slipring_model::bucket::Colour::Green));
+    });
+    Ok(())
+}
