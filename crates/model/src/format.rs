@@ -37,7 +37,7 @@ pub use bits::loss_bits;
 pub use dist::netem_table;
 pub use dummynet::DummynetProfile;
 pub use mahimahi::{TimeUnit, opportunities};
-pub use points::{CdfPoint, cdf, samples};
+pub use points::{cdf, samples};
 pub use steps::{Step, delay_steps, rate_steps};
 pub use theaterq::{TheaterqRow, theaterq};
 

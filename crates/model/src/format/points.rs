@@ -3,18 +3,11 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use crate::CdfPoint;
+
 use super::FormatError;
 use super::columns::Columns;
 use super::number::Quantity;
-
-/// A point of a distribution function.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CdfPoint {
-    /// A delay in ns.
-    pub delay_ns: u64,
-    /// The share of packets with this delay or less.
-    pub probability: f64,
-}
 
 /// Reads rows of `delay,probability`. Both rise or stay (a rise of one alone is a step or a gap),
 /// and the last probability is 1.
@@ -27,13 +20,11 @@ pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
     let mut end = (1, 1);
     for row in columns.rows() {
         let [delay, probability] = row?;
-        let point = CdfPoint {
-            delay_ns: columns.value(0, &delay)?,
-            probability: probability.probability()?,
-        };
+        let point =
+            CdfPoint { ns: columns.value(0, &delay)? as f64, p: probability.probability()? };
         for (word, falls) in [
-            (delay, points.last().is_some_and(|last| point.delay_ns < last.delay_ns)),
-            (probability, points.last().is_some_and(|last| point.probability < last.probability)),
+            (delay, points.last().is_some_and(|last| point.ns < last.ns)),
+            (probability, points.last().is_some_and(|last| point.p < last.p)),
         ] {
             if falls {
                 let what = format!("`{}` is less than in the row above", word.text);
@@ -43,7 +34,7 @@ pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
         points.push(point);
         end = (probability.line, probability.column);
     }
-    if points.last().is_none_or(|last| last.probability < 1.0) {
+    if points.last().is_none_or(|last| last.p < 1.0) {
         let what = "the last probability is not 1";
         return Err(FormatError::new(end.0, end.1, what, "a last row with probability 1"));
     }

@@ -113,14 +113,9 @@ fn steps_without_unit_order_or_second_column_are_refused() {
 
 #[test]
 fn a_distribution_function_rises_to_one() {
-    let point = |delay_ns, probability| CdfPoint { delay_ns, probability };
+    let point = |ns, p| crate::CdfPoint { ns, p };
     let points = cdf("delay_ms,p\n10,0\n20,0.5\n20,0.75\n40,1\n");
-    let wanted = [
-        point(10_000_000, 0.0),
-        point(20_000_000, 0.5),
-        point(20_000_000, 0.75),
-        point(40_000_000, 1.0),
-    ];
+    let wanted = [point(10e6, 0.0), point(20e6, 0.5), point(20e6, 0.75), point(40e6, 1.0)];
     assert_eq!(points.unwrap(), wanted);
     for (text, why) in [
         ("1ms 0\n2ms 0.9", "the last probability is not 1 at line 2, column 5"),
@@ -242,6 +237,7 @@ fn theaterq_rows_come_in_two_widths() {
         loss: 5,
         limit: 6,
         duplicated: 7,
+        route: 9,
     };
     assert_eq!(rows, [row]);
     for (text, why) in [

@@ -1,0 +1,275 @@
+//! `slipring emulate`: frames pass between two ports, or two captures, as a link would carry them.
+//! TLEM's flags under TLEM's name.
+//!
+//! ```text
+//!   flags.rs, classic.rs, config/ -> Plan -> virtual_time: captures, as fast as possible
+//!                                        -> realtime: ports
+//!                                           both: the engine of the link crate; report/
+//! ```
+//!
+//! Not for: what links do to frames; that is the engine's.
+
+mod classic;
+pub(crate) mod config;
+mod flags;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use slipring_abi::name::PortName;
+use slipring_cli::codes::{SR0002, SR0003, SR0006};
+use slipring_cli::units::{Count, Span};
+use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Verb};
+use slipring_link::{NetworkSpec, RateSpec};
+use slipring_ring::HugePages;
+
+use crate::opening::Opening;
+use config::{Config, Outputs, quantity as units, tree};
+pub(crate) use plan::{Bounds, CapturePair, Clock, Plan, RealTime};
+
+/// The command.
+pub(crate) const VERB: Verb =
+    Verb { name: "emulate", classic: &[CLASSIC], command: flags::command, plan };
+
+/// TLEM: 1 for any failure.
+const CLASSIC: Classic = Classic { name: "tlem", status: |exit| u8::from(exit != Exit::Done) };
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let print = matches.get_flag("print-settings");
+    let plan = Plan::of(matches)?;
+    Ok(Box::new(move |session| match print {
+        true => {
+            session.reporter.raw(plan.config.to_toml().as_bytes())?;
+            Ok(Exit::Done)
+        }
+        false => plan.run(session),
+    }))
+}
+
+impl Plan {
+    /// What the flags, and the file that they name, ask for.
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        classic::refuse_foreign(matches)?;
+        let (config, unasked) = settings(matches)?;
+        let network = config.network()?;
+        let bounds = classic::bounds(matches)?;
+        let schedule = config.schedule()?;
+        for changed in &schedule {
+            bounds.allow(&changed.config.network()?)?;
+        }
+        bounds.allow(&network)?;
+        let given = matches.get_one::<Count>("seed").map(|count| count.0).or(config.seed()?);
+        let mut warnings = warnings(&network, &unasked);
+        if matches.get_flag("no-zerocopy") {
+            warnings.push("-c changes nothing: frames are always copied into the delay line".into());
+        }
+        Ok(Self {
+            clock: clock(matches, &config)?,
+            seed: given.unwrap_or_else(chosen_seed),
+            schedule,
+            outputs: outputs(matches, &config)?,
+            late_drop_ns: time(matches, "late-drop", "-d")?,
+            bounds,
+            warnings,
+            stats: matches.get_flag("stats"),
+            explain: matches.get_flag("explain"),
+            network,
+            config,
+        })
+    }
+
+    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        if self.explain {
+            let explained = config::explain(&self.network, self.seed);
+            let text = match session.reporter.format() {
+                slipring_cli::Format::Text => explained.text(),
+                _ => format!("{}\n", explained.json()),
+            };
+            session.reporter.raw(text.as_bytes())?;
+            return Ok(Exit::Done);
+        }
+        for warning in &self.warnings {
+            session.reporter.say(format_args!("warning: {warning}"))?;
+        }
+        Err(Diagnostic::new(SR0002, "this clock cannot be run yet").into())
+    }
+}
+
+/// The settings by file or by flags, and the links that got TLEM's queue unasked.
+fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure> {
+    let flags = classic::says_links(matches);
+    let (mut config, unasked) = match (matches.get_one::<PathBuf>("config-file"), flags) {
+        (Some(_), Some(flag)) => {
+            let error = Diagnostic::new(SR0003, format!("{flag} does not go together with --config"));
+            return Err(error.with_help("change the file's settings by --set PATH=VALUE").into());
+        }
+        (Some(path), None) => (Config::open(path)?, Vec::new()),
+        (None, _) => classic::settings(matches)?,
+    };
+    for text in matches.get_many::<String>("set").into_iter().flatten() {
+        let Some((path, value)) = text.split_once('=') else {
+            let error = Diagnostic::new(SR0002, format!("`{text}` does not fit --set"));
+            return Err(error.with_help("write --set link.up.rate.bps=20Mbit").into());
+        };
+        let place = tree::Place::flag("--set").right(path.chars().count() + 1);
+        config.set(path, tree::Node::text(value, place))?;
+    }
+    name_ports(&mut config, matches)?;
+    Ok((config, unasked))
+}
+
+/// `-i` names the devices of the ports, in their order.
+fn name_ports(config: &mut Config, matches: &ArgMatches) -> Result<(), Failure> {
+    let given: Vec<_> = matches.get_raw("interface").into_iter().flatten().collect();
+    let ports = config.ports()?;
+    if given.len() > ports.len() {
+        let error = Diagnostic::new(SR0002, format!("{} ports are given", given.len()));
+        let help = format!("the links have {}: {}", ports.len(), listed(&ports));
+        return Err(error.with_help(help).into());
+    }
+    let place = tree::Place::flag("-i");
+    for (name, port) in given.iter().zip(&ports) {
+        let root = config.root.table_at("ports", &place);
+        let port = root.and_then(|table| table.table_at(&port.name, &place));
+        let table = port.expect("ports were read as tables");
+        table.put("dev", tree::Node::text(name.to_string_lossy(), place.clone()));
+    }
+    Ok(())
+}
+
+fn listed(ports: &[config::PortSetting]) -> String {
+    let names: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
+    names.join(", ")
+}
+
+fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
+    if let Some(files) = matches.get_many::<PathBuf>("virtual") {
+        return captures(&files.collect::<Vec<_>>(), config);
+    }
+    let mut ports = Vec::new();
+    for port in config.ports()? {
+        let Some(device) = port.device else {
+            let error = Diagnostic::new(SR0006, "two ports are needed");
+            return Err(error
+                .with_cause(format!("nothing stands for {}", port.name))
+                .with_help("name them: slipring emulate -i netmap:eth0 -i netmap:eth1 -D 20ms, \
+                            or pass captures: --virtual in.pcap out.pcapng")
+                .into());
+        };
+        ports.push(PortName::parse_classic(&device)?);
+    }
+    if let Some((at, twice)) = ports.iter().enumerate().find(|(at, port)| ports[..*at].contains(port)) {
+        let error = Diagnostic::new(SR0002, format!("port {} is given twice", shown(matches, at, twice)));
+        return Err(error.with_help("a link joins two ports that differ").into());
+    }
+    Ok(Clock::RealTime(Box::new(real_time(matches, ports))))
+}
+
+fn shown(matches: &ArgMatches, at: usize, port: &PortName) -> String {
+    let raw = matches.get_raw("interface").and_then(|mut all| all.nth(at));
+    raw.map_or_else(|| port.name.clone(), |name| name.to_string_lossy().into_owned())
+}
+
+fn captures(files: &[&PathBuf], config: &Config) -> Result<Clock, Failure> {
+    let ports = config.ports()?.len();
+    let pairs: Vec<_> = files
+        .chunks_exact(2)
+        .map(|pair| CapturePair { input: pair[0].clone(), output: pair[1].clone() })
+        .collect();
+    if files.len() % 2 == 1 || pairs.len() > ports {
+        let error = Diagnostic::new(SR0002, "--virtual takes pairs of captures, one per direction");
+        return Err(error.with_help("--virtual IN OUT, or --virtual IN OUT IN2 OUT2").into());
+    }
+    Ok(Clock::Virtual(pairs))
+}
+
+fn real_time(matches: &ArgMatches, ports: Vec<PortName>) -> RealTime {
+    let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+    let mut opening = Opening::of(matches);
+    if matches.get_count("hugepages-classic") >= 2 {
+        opening.options.huge = HugePages::Require;
+    }
+    // TLEM's 0 asks for its default.
+    let burst = matches.get_one("burst").copied().filter(|burst| *burst > 0).unwrap_or(256);
+    RealTime {
+        ports,
+        opening,
+        pipeline: matches.get_flag("pipeline"),
+        cpus: matches.get_many("cpu").into_iter().flatten().copied().collect(),
+        burst,
+        link_wait: span("wait").unwrap_or_default(),
+        period: span("period").filter(|period| !period.is_zero()),
+        duration: span("duration").filter(|duration| *duration > Duration::ZERO),
+        name: matches.get_one::<String>("name").cloned(),
+    }
+}
+
+fn outputs(matches: &ArgMatches, config: &Config) -> Result<Outputs, Failure> {
+    let file = config.outputs()?;
+    Ok(Outputs {
+        log: matches.get_one("log").cloned().or(file.log),
+        mahimahi: matches.get_one("mahimahi-log").cloned().or(file.mahimahi),
+        metrics: matches.get_one("metrics").cloned().or(file.metrics),
+        late_warn_ns: file.late_warn_ns,
+    })
+}
+
+/// A time with classic units.
+fn time(matches: &ArgMatches, id: &str, shown: &str) -> Result<Option<u64>, Failure> {
+    let text = matches.get_one::<String>(id);
+    let node = text.map(|text| tree::Node::text(text, tree::Place::flag(shown)));
+    Ok(node.map(|node| units::time_ns(shown, &node)).transpose()?)
+}
+
+/// Short enough to be typed again.
+fn chosen_seed() -> u64 {
+    RandomState::new().hash_one(std::process::id()) >> 40
+}
+
+/// Queues that were not asked for and are shorter than a TCP needs on this path.
+fn warnings(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
+    let round_trip_ns: f64 = network.links.iter().map(|link| config::mean_delay_ns(&link.spec)).sum();
+    let small = network.links.iter().filter(|link| unasked.contains(&link.spec.name.as_str()));
+    small
+        .filter_map(|link| {
+            let RateSpec::Constant { bps } = link.spec.rate else { return None };
+            let bytes = link.spec.queue.bytes?;
+            let needed = bps as f64 * round_trip_ns / 8e9;
+            let message = format!(
+                "the queue of {} holds {bytes} bytes, as for TLEM; one TCP needs about {needed:.0} \
+                 to fill the link (-Q)",
+                link.spec.name
+            );
+            (needed > bytes as f64).then_some(message)
+        })
+        .collect()
+}
+
+impl Bounds {
+    /// Refuses a network that goes beyond.
+    ///
+    /// # Errors
+    /// The first link that does.
+    pub(crate) fn allow(&self, network: &NetworkSpec) -> Result<(), Failure> {
+        for link in &network.links {
+            let spec = &link.spec;
+            let beyond = |most: Option<u64>, asked: u64| most.is_some_and(|most| asked > most);
+            let delay = config::greatest_delay_ns(spec);
+            let what = match (&spec.rate, &spec.hold) {
+                _ if beyond(self.delay_ns, delay) => "delay",
+                (RateSpec::Constant { bps }, _) if beyond(self.bps, *bps) => "rate",
+                (_, Some(hold)) if beyond(self.hold_ns, hold.hold_ns) => "hold",
+                _ => continue,
+            };
+            let summary = format!("the {what} of {} is beyond its bound", spec.name);
+            let error = Diagnostic::new(SR0002, summary).with_cause("-M bounds what may be asked for");
+            return Err(error.with_help("raise -M delay[,bps[,hold]], or ask for less").into());
+        }
+        Ok(())
+    }
+}

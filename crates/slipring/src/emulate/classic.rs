@@ -1,0 +1,184 @@
+//! From flags to settings: what each flag says of the two links.
+
+use clap::ArgMatches;
+use slipring_cli::codes::{SR0002, SR0003, SR0012};
+use slipring_cli::{Diagnostic, Failure};
+
+use super::config::tree::{Node, Place, Table, Value};
+use super::config::{Config, ConfigError, call};
+use super::flags::{DIRECTED, Directed};
+
+/// The queue that TLEM gives a link with a constant rate.
+const TLEM_QUEUE: &str = "50000";
+
+/// The two directions, by their names in a configuration.
+pub(super) const LINKS: [&str; 2] = ["up", "down"];
+const PORTS: [&str; 2] = ["left", "right"];
+
+/// Whether the flags say anything of the links.
+pub(super) fn says_links(matches: &ArgMatches) -> Option<String> {
+    let directed = DIRECTED.iter().find(|flag| matches.contains_id(flag.id)).map(Directed::shown);
+    directed.or_else(|| LINKS.iter().find(|id| matches.contains_id(id)).map(|id| format!("--{id}")))
+}
+
+/// The settings that the flags make, and which links got TLEM's queue unasked.
+pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure> {
+    let mut root = Table::default();
+    let place = Place::flag("the command line");
+    let (mut ports, mut links) = (Table::default(), Table::default());
+    let mut unasked = Vec::new();
+    for name in PORTS {
+        ports.put(name, Node::table(Table::default(), place.clone()));
+    }
+    for (direction, name) in LINKS.into_iter().enumerate() {
+        let mut link = Table::default();
+        for (key, port) in [("from", PORTS[direction]), ("to", PORTS[1 - direction])] {
+            link.put(key, Node::text(port, place.clone()));
+        }
+        let mut parts = parts(matches, direction)?;
+        if has_classic_queue(&parts) {
+            unasked.push(name);
+            let queue = parts.table_at("queue", &place);
+            queue.expect("it is a table").put("bytes", Node::text(TLEM_QUEUE, place.clone()));
+        }
+        link.entries.extend(parts.entries);
+        links.put(name, Node::table(link, place.clone()));
+    }
+    root.put("ports", Node::table(ports, place.clone()));
+    root.put("link", Node::table(links, place));
+    Ok((Config { root, ..Config::default() }, unasked))
+}
+
+/// What the flags say of one direction.
+fn parts(matches: &ArgMatches, direction: usize) -> Result<Table, Failure> {
+    let mut link = Table::default();
+    let mut later = Vec::new();
+    for flag in &DIRECTED {
+        let Some(text) = value_for(matches, flag, direction)? else { continue };
+        let node = Node::text(text, Place::flag(&flag.shown()));
+        match flag.id {
+            "half-life" => later.push(("delay", "half_life", node)),
+            "admit" => later.push(("queue", "admit", node)),
+            "rate" => put_rate(&mut link, node)?,
+            "reorder" => put_reorder(&mut link, &node)?,
+            id => link.put(id, node),
+        }
+    }
+    call::expand(&mut link, LINKS[direction])?;
+    for (part, key, node) in later {
+        let place = node.place.clone();
+        link.table_at(part, &place).expect("parts were expanded").put(key, node);
+    }
+    if let Some(text) = matches.get_one::<String>(LINKS[direction]) {
+        let mut whole = call::parts(text, &Place::flag(&format!("--{}", LINKS[direction])))?;
+        call::expand(&mut whole, LINKS[direction])?;
+        whole.entries.into_iter().for_each(|entry| link.put(&entry.key, entry.node));
+    }
+    Ok(link)
+}
+
+/// The value of a flag for a direction: given once it holds for both.
+fn value_for<'m>(
+    matches: &'m ArgMatches,
+    flag: &Directed,
+    direction: usize,
+) -> Result<Option<&'m String>, Failure> {
+    let values: Vec<_> = matches.get_many::<String>(flag.id).into_iter().flatten().collect();
+    match values[..] {
+        [] => Ok(None),
+        [both] => Ok(Some(both)),
+        [up, down] => Ok(Some(if direction == 0 { up } else { down })),
+        _ => {
+            let summary = format!("{} is given {} times", flag.shown(), values.len());
+            let error = Diagnostic::new(SR0003, summary).with_cause("there are two directions");
+            Err(error.with_help("give it once for both, or once for each").into())
+        }
+    }
+}
+
+/// TLEM's `avg` is a policer, all else a rate.
+fn put_rate(link: &mut Table, node: Node) -> Result<(), ConfigError> {
+    let text = node.shown();
+    match text.strip_prefix("avg,") {
+        Some(rest) => link.put("police", Node::text(rest, node.place.right("avg,".len()))),
+        None => link.put("rate", node),
+    }
+    Ok(())
+}
+
+fn put_reorder(link: &mut Table, node: &Node) -> Result<(), ConfigError> {
+    let order = match node.shown().as_str() {
+        "0" => "strict",
+        "1" => "drop",
+        other => {
+            let error = ConfigError::value("-P", other, "it is neither 0 nor 1").at(&node.place);
+            return Err(error.help("1 drops frames that would overtake; see --order for more"));
+        }
+    };
+    link.put("order", Node::text(order, node.place.clone()));
+    Ok(())
+}
+
+/// A constant rate without a limit to its queue.
+fn has_classic_queue(link: &Table) -> bool {
+    let Some(Node { value: Value::Table(rate), .. }) = link.get("rate") else { return false };
+    let constant = matches!(rate.word("model"), None | Some("const" | "ether"));
+    let plain = match link.get("queue").map(|node| &node.value) {
+        None => true,
+        Some(Value::Table(queue)) => {
+            queue.entries.iter().all(|entry| matches!(entry.key.as_str(), "admit" | "ecn"))
+        }
+        Some(_) => false,
+    };
+    constant && plain
+}
+
+/// Letters of TLEM that cannot be obeyed here.
+pub(super) fn refuse_foreign(matches: &ArgMatches) -> Result<(), Failure> {
+    let refuse = |what: &str, help: &str| -> Result<(), Failure> {
+        Err(Diagnostic::new(SR0012, what).with_help(help).into())
+    };
+    if matches.contains_id("session") {
+        return refuse(
+            "-s: there is no session file",
+            "start with --name NAME; then: slipring emulate ctl set --name NAME link.up.delay=40ms",
+        );
+    }
+    if matches.get_flag("ask-to-exit") {
+        return refuse(
+            "-a: there is no session to ask",
+            "end the run by its process: kill -INT PID",
+        );
+    }
+    if matches.get_flag("route") || matches.contains_id("gateway") {
+        let flag = if matches.get_flag("route") { "-r" } else { "-G" };
+        return refuse(
+            &format!("{flag}: the emulator does not route"),
+            "let the kernel route and put the emulator into the way of one of its interfaces: \
+             slipring emulate -i netmap:eth0 -i netmap:eth0^",
+        );
+    }
+    Ok(())
+}
+
+/// `-M delay[,bps[,hold]]`.
+pub(super) fn bounds(matches: &ArgMatches) -> Result<super::plan::Bounds, Failure> {
+    use super::config::quantity as units;
+    let mut bounds = super::plan::Bounds::default();
+    let Some(text) = matches.get_one::<String>("bounds") else { return Ok(bounds) };
+    let mut at = 0;
+    for (place, word) in text.split(',').enumerate() {
+        let node = Node::text(word, Place::flag("-M").right(at));
+        at += word.chars().count() + 1;
+        match place {
+            0 => bounds.delay_ns = Some(units::time_ns("the greatest delay", &node)?),
+            1 => bounds.bps = Some(units::rate_bps("the greatest rate", &node)?),
+            2 => bounds.hold_ns = Some(units::time_ns("the longest hold", &node)?),
+            _ => {
+                let error = Diagnostic::new(SR0002, format!("`{text}` does not fit -M"));
+                return Err(error.with_help("write it as delay[,bps[,hold]]").into());
+            }
+        }
+    }
+    Ok(bounds)
+}

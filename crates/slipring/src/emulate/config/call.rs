@@ -1,0 +1,235 @@
+//! Models written in one line: `normal,20ms,3ms` as TLEM has it, or `normal(20ms, sd=3ms)`.
+//!
+//! ```text
+//!   call  := [name,] args  |  name ( args )
+//!   args  := arg { , arg }          commas inside of brackets do not count
+//!   arg   := [key =] value
+//!   parts := part = call { , part = call }            the values of --up and --down
+//! ```
+
+use super::error::{ConfigError, listed};
+use super::section::unknown_word;
+use super::shape::{Model, Part};
+use super::tree::{Node, Place, Table, Value};
+
+/// A piece of a text and the number of characters before it.
+#[derive(Clone, Copy)]
+struct Piece<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+impl<'t> Piece<'t> {
+    fn whole(text: &'t str) -> Self {
+        Self { text, at: 0 }.trimmed()
+    }
+
+    fn trimmed(self) -> Self {
+        let lead = self.text.len() - self.text.trim_start().len();
+        let at = self.at + self.text[..lead].chars().count();
+        Self { text: self.text.trim(), at }
+    }
+
+    fn tail(self, bytes: usize) -> Self {
+        let at = self.at + self.text[..bytes].chars().count();
+        Self { text: &self.text[bytes..], at }
+    }
+
+    /// Splits at the commas outside of brackets.
+    fn at_commas(self) -> Result<Vec<Self>, (&'static str, usize)> {
+        let (mut pieces, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+        for (at, c) in self.text.char_indices() {
+            match c {
+                '(' => depth += 1,
+                ')' if depth == 0 => return Err(("a `)` without its `(`", self.tail(at).at)),
+                ')' => depth -= 1,
+                ',' if depth == 0 => {
+                    pieces.push(Self { text: &self.text[start..at], ..self.tail(start) }.trimmed());
+                    start = at + 1;
+                }
+                _ => {}
+            }
+        }
+        if depth > 0 {
+            return Err(("a `(` without its `)`", self.tail(self.text.len()).at));
+        }
+        pieces.push(self.tail(start).trimmed());
+        Ok(pieces)
+    }
+
+    /// Splits `key=value`, where a key is letters before the first bracket.
+    fn key(self) -> (Option<&'t str>, Self) {
+        let end = self.text.find(['=', '(']).filter(|end| self.text[*end..].starts_with('='));
+        match end {
+            Some(end) => {
+                let key = self.text[..end].trim();
+                (Some(key), self.tail(end + 1).trimmed())
+            }
+            None => (None, self),
+        }
+    }
+
+    /// Takes `name(args)` apart.
+    fn call(self) -> Option<(&'t str, Self)> {
+        let open = self.text.find('(')?;
+        let inner = self.text[open + 1..].strip_suffix(')')?;
+        Some((self.text[..open].trim(), Self { text: inner, ..self.tail(open + 1) }))
+    }
+}
+
+/// Reads a part of a link from one line; none for `none`.
+pub(crate) fn part(
+    part: &Part,
+    path: &str,
+    text: &str,
+    place: &Place,
+) -> Result<Option<Table>, ConfigError> {
+    let whole = Piece::whole(text);
+    if whole.text == "none" {
+        return Ok(None);
+    }
+    let torn = |(what, at)| ConfigError::value(path, text, what).at(&place.right(at));
+    let (name, arguments) = match whole.call() {
+        Some((name, inner)) => (Some((name, whole.at)), inner.at_commas().map_err(torn)?),
+        None => split_name(part, whole.at_commas().map_err(torn)?),
+    };
+    let model = match name {
+        None => part.model(part.default).expect("the default is one of the models"),
+        Some((name, at)) => part
+            .model(name)
+            .ok_or_else(|| unknown_word(path, name, &place.right(at), &part.names()))?,
+    };
+    let mut table = Table::default();
+    if name.is_some() {
+        table.put(part.selector, Node::text(model.name, place.right(whole.at)));
+    }
+    let empty = arguments.len() == 1 && arguments[0].text.is_empty() && name.is_some();
+    if !empty {
+        fill(&mut table, model, path, &arguments, place)?;
+    }
+    Ok(Some(table))
+}
+
+/// A first word that names a model is its name; so is one that can be nothing else.
+fn split_name<'t>(
+    part: &Part,
+    mut pieces: Vec<Piece<'t>>,
+) -> (Option<(&'t str, usize)>, Vec<Piece<'t>>) {
+    let first = pieces[0];
+    let named = part.model(first.text).is_some();
+    let word = first.text.starts_with(|c: char| c.is_ascii_alphabetic());
+    let (key, _) = first.key();
+    if named || (word && key.is_none()) {
+        pieces.remove(0);
+        return (Some((first.text, first.at)), pieces);
+    }
+    (None, pieces)
+}
+
+fn fill(
+    table: &mut Table,
+    model: &Model,
+    path: &str,
+    arguments: &[Piece<'_>],
+    place: &Place,
+) -> Result<(), ConfigError> {
+    let mut unnamed = 0;
+    for argument in arguments {
+        let (key, value) = argument.key();
+        let at = place.right(value.at);
+        let (key, rest) = match key {
+            Some(key) => (key, false),
+            None => {
+                unnamed += 1;
+                model.argument(unnamed - 1).ok_or_else(|| too_many(model, path, argument, place))?
+            }
+        };
+        let key = if key == "corr" { "half_life" } else { key };
+        let node = Node::text(value.text, at.clone());
+        match table.get_mut(key).map(|node| &mut node.value) {
+            Some(Value::List(list)) if rest => list.push(node),
+            Some(_) => {
+                let error = ConfigError::key(format!("{path}.{key} is given twice"), "");
+                return Err(error.at(&at));
+            }
+            None if rest => {
+                table.put(key, Node { place: at, value: Value::List(vec![node]) });
+            }
+            None => table.put(key, node),
+        }
+    }
+    Ok(())
+}
+
+fn too_many(model: &Model, path: &str, argument: &Piece<'_>, place: &Place) -> ConfigError {
+    let what = format!("{} takes no more values", model.name);
+    let error = ConfigError::value(path, argument.text, what).at(&place.right(argument.at));
+    error.help(format!("{} takes: {}", model.name, listed(model.arguments)))
+}
+
+/// Reads the parts of a whole link: `rate=50m,delay=normal(20ms,3ms)`.
+pub(crate) fn parts(text: &str, place: &Place) -> Result<Table, ConfigError> {
+    let whole = Piece::whole(text);
+    let torn = |(what, at)| ConfigError::value("the link", text, what).at(&place.right(at));
+    let mut table = Table::default();
+    for piece in whole.at_commas().map_err(torn)? {
+        let (key, value) = piece.key();
+        let at = place.right(value.at);
+        let Some(key) = key else {
+            let what = "expected name=value";
+            let error = ConfigError::value("the link", piece.text, what);
+            let names: Vec<_> = super::shape::PARTS.iter().map(|part| part.name).collect();
+            return Err(error
+                .at(&place.right(piece.at))
+                .help(format!("names: {}", listed(&names))));
+        };
+        let node = Node::text(value.text, at);
+        match (key, table.get_mut(key)) {
+            // Losses add up: each is judged by itself.
+            ("loss", Some(Node { value: Value::List(list), .. })) => list.push(node),
+            ("loss", Some(first)) => {
+                let list = vec![first.clone(), node.clone()];
+                *first = Node { place: node.place, value: Value::List(list) };
+            }
+            (_, Some(_)) => {
+                let error = ConfigError::key(format!("{key} is given twice"), "");
+                return Err(error.at(&place.right(piece.at)));
+            }
+            (_, None) => table.put(key, node),
+        }
+    }
+    Ok(table)
+}
+
+/// Writes every part of a link that is in one line as a table.
+///
+/// # Errors
+/// If a line names no model of its part, or has too many values.
+pub(crate) fn expand(link: &mut Table, path: &str) -> Result<(), ConfigError> {
+    for shape in &super::shape::PARTS {
+        let path = format!("{path}.{}", shape.name);
+        let Some(node) = link.get_mut(shape.name) else { continue };
+        if let Value::List(list) = &mut node.value {
+            let mut kept = Vec::new();
+            for node in std::mem::take(list) {
+                kept.extend(expanded(shape, &path, node)?);
+            }
+            *list = kept;
+            continue;
+        }
+        match expanded(shape, &path, node.clone())? {
+            Some(table) => *node = table,
+            None => link.remove(shape.name),
+        }
+    }
+    Ok(())
+}
+
+fn expanded(shape: &Part, path: &str, node: Node) -> Result<Option<Node>, ConfigError> {
+    let text = match &node.value {
+        Value::Text(text) | Value::Number(text) => text,
+        _ => return Ok(Some(node)),
+    };
+    let table = part(shape, path, text, &node.place)?;
+    Ok(table.map(|table| Node::table(table, node.place)))
+}

@@ -1,0 +1,353 @@
+//! What links really do, after all rounding: probabilities as they are drawn, delays as they are
+//! cut, the memory that they take.
+
+use serde_json::{Value, json};
+use slipring_cli::units::human;
+use slipring_link::{
+    BitErrors, Cells, DelayModel, Discipline, LinkSpec, LossModel, Meter, NetworkSpec, RateSpec,
+};
+use slipring_model::Chance;
+use std::time::Duration;
+
+/// The effective figures of a network.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Explained {
+    pub(crate) seed: u64,
+    pub(crate) links: Vec<ExplainedLink>,
+}
+
+/// The effective figures of a link: names as in a configuration, each with its words and values.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ExplainedLink {
+    pub(crate) name: String,
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// One part of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) name: &'static str,
+    /// For people.
+    pub(crate) text: String,
+    /// For machines; units stand in the names.
+    pub(crate) value: Value,
+}
+
+impl Explained {
+    /// A block for each link.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("seed {}\n", self.seed);
+        for link in &self.links {
+            text += &format!("{}\n", link.name);
+            for figure in &link.figures {
+                text += &format!("  {:<10} {}\n", figure.name, figure.text);
+            }
+        }
+        text
+    }
+
+    /// The same as one object.
+    pub(crate) fn json(&self) -> Value {
+        let links: serde_json::Map<_, _> = self
+            .links
+            .iter()
+            .map(|link| {
+                let figures = link.figures.iter();
+                let figures = figures.map(|figure| (figure.name.to_owned(), figure.value.clone()));
+                (link.name.clone(), Value::Object(figures.collect()))
+            })
+            .collect();
+        json!({ "schema": 1, "event": "explain", "seed": self.seed, "links": links })
+    }
+}
+
+/// Explains a network.
+pub(crate) fn explain(network: &NetworkSpec, seed: u64) -> Explained {
+    let links = network.links.iter().map(|link| explain_link(&link.spec)).collect();
+    Explained { seed, links }
+}
+
+fn explain_link(link: &LinkSpec) -> ExplainedLink {
+    let mut figures = vec![rate(link)];
+    figures.extend(link.police.iter().map(|police| {
+        let (text, value) = meter(&police.meter);
+        Figure { name: "police", text, value }
+    }));
+    figures.extend(link.loss.iter().map(|loss| {
+        let (text, mut value) = loss_model(&loss.model);
+        let place = format!("{:?}", loss.place).to_lowercase();
+        value["where"] = json!(place);
+        Figure { name: "loss", text: format!("{text} ({place})"), value }
+    }));
+    figures.extend(link.hold.iter().map(|hold| {
+        let p = probability(hold.chance);
+        let text = format!("{} for {}", chance_text(hold.chance), span(hold.hold_ns));
+        Figure { name: "hold", text, value: json!({ "probability": p, "hold_ns": hold.hold_ns }) }
+    }));
+    if link.has_line() {
+        figures.push(queue(link));
+    }
+    figures.extend(link.corrupt.iter().map(|corrupt| match corrupt.errors {
+        BitErrors::Ber(ber) => {
+            figure("corrupt", format!("each bit with {ber:e}"), json!({ "ber": ber }))
+        }
+        BitErrors::Burst { chance, bits } => {
+            let text = format!("{bits} bits with {}", chance_text(chance));
+            figure("corrupt", text, json!({ "probability": probability(chance), "bits": bits }))
+        }
+    }));
+    figures.extend(link.duplicate.iter().map(|duplicate| {
+        let text = format!("{} copies with {}", duplicate.copies, chance_text(duplicate.chance));
+        let p = probability(duplicate.chance);
+        figure("duplicate", text, json!({ "probability": p, "copies": duplicate.copies }))
+    }));
+    figures.push(delay(link));
+    figures.push(memory(link));
+    ExplainedLink { name: link.name.clone(), figures }
+}
+
+fn figure(name: &'static str, text: String, value: Value) -> Figure {
+    Figure { name, text, value }
+}
+
+fn span(ns: u64) -> String {
+    human::span(Duration::from_nanos(ns))
+}
+
+fn bps(bps: u64) -> String {
+    slipring_cli::units::Rate::Bits(bps).to_string()
+}
+
+/// The probability that is really drawn: a whole number of 2^-63.
+fn probability(chance: Chance) -> f64 {
+    chance.to_f64()
+}
+
+fn chance_text(chance: Chance) -> String {
+    format!("probability {:e}", probability(chance))
+}
+
+fn rate(link: &LinkSpec) -> Figure {
+    let (text, mut value) = rate_model(&link.rate);
+    let framing = &link.framing;
+    let mut text = text;
+    if link.has_line() {
+        let least = framing.wire_bytes(60);
+        text += &format!("; a frame of 60 bytes takes {least} on the line");
+        value["wire_bytes_of_60"] = json!(least);
+        if let RateSpec::Constant { bps } = link.rate {
+            let ns = least as f64 * 8e9 / bps as f64;
+            text += &format!(", {ns:.3} ns");
+            value["ns_of_60"] = json!(ns);
+        }
+    }
+    if framing.cells != Cells::None {
+        text += &format!(" ({:?} cells)", framing.cells);
+    }
+    figure("rate", text, value)
+}
+
+fn rate_model(rate: &RateSpec) -> (String, Value) {
+    match rate {
+        RateSpec::Unlimited => ("no limit".into(), json!({ "model": "none" })),
+        RateSpec::Constant { bps: rate } => {
+            (bps(*rate), json!({ "model": "const", "bits_per_sec": rate }))
+        }
+        RateSpec::Opportunities { at_ns, mtu, end } => {
+            let period = at_ns.last().copied().unwrap_or(1).max(1);
+            let mean = at_ns.len() as f64 * f64::from(*mtu) * 8e9 / period as f64;
+            let text = format!(
+                "trace of {} opportunities of {mtu} bytes in {}, {}, then {end:?}",
+                at_ns.len(),
+                span(period),
+                human::bits_per_sec(mean)
+            );
+            (text, json!({ "model": "trace", "mean_bits_per_sec": mean, "period_ns": period }))
+        }
+        RateSpec::Steps { steps, period_ns, end } => {
+            let ends = steps.iter().skip(1).map(|step| step.at_ns).chain([*period_ns]);
+            let bits: f64 = steps
+                .iter()
+                .zip(ends)
+                .map(|(step, end)| step.bps as f64 * (end - step.at_ns) as f64)
+                .sum();
+            let mean = bits / (*period_ns).max(1) as f64;
+            let text = format!(
+                "{} steps in {}, mean {}, then {end:?}",
+                steps.len(),
+                span(*period_ns),
+                human::bits_per_sec(mean)
+            );
+            (text, json!({ "model": "steps", "mean_bits_per_sec": mean, "period_ns": period_ns }))
+        }
+        RateSpec::Slots { bps: rate, period_ns, slots, .. } => {
+            let open: u64 = slots.iter().map(|slot| slot.len_ns).sum();
+            let mean = *rate as f64 * open as f64 / *period_ns as f64;
+            let text = format!(
+                "{} in {} slots of {}, mean {}",
+                bps(*rate),
+                slots.len(),
+                span(*period_ns),
+                human::bits_per_sec(mean)
+            );
+            (text, json!({ "model": "tdm", "mean_bits_per_sec": mean, "period_ns": period_ns }))
+        }
+        other => (format!("{other:?}"), json!({ "model": "varying" })),
+    }
+}
+
+fn meter(meter: &Meter) -> (String, Value) {
+    match meter {
+        Meter::Bucket { bps: rate, burst } => (
+            format!("{} with bursts of {burst} bytes", bps(*rate)),
+            json!({ "bits_per_sec": rate, "burst_bytes": burst }),
+        ),
+        other => (format!("{other:?}"), json!({})),
+    }
+}
+
+fn loss_model(model: &LossModel) -> (String, Value) {
+    match model {
+        LossModel::Bernoulli(chance) => {
+            let p = probability(*chance);
+            (chance_text(*chance), json!({ "model": "plr", "probability": p, "mean_loss": p }))
+        }
+        LossModel::Ber(ber) => {
+            let of_1500 = -f64::exp_m1(1500.0 * 8.0 * f64::ln_1p(-ber));
+            let text = format!("each bit with {ber:e}: {of_1500:.3e} of frames of 1500 bytes");
+            (text, json!({ "model": "ber", "ber": ber, "mean_loss_of_1500": of_1500 }))
+        }
+        LossModel::GilbertElliott { p, r, bad, good } => {
+            let in_bad = if p + r > 0.0 { p / (p + r) } else { 0.0 };
+            let mean = in_bad * bad + (1.0 - in_bad) * good;
+            let burst = 1.0 / r;
+            let text = format!("bursts of {burst:.3} frames in the bad state, mean loss {mean:.6}");
+            (text, json!({ "model": "ge", "mean_loss": mean, "mean_burst": burst }))
+        }
+        LossModel::TimedGilbertElliott { good_ns, bad_ns, bad, good } => {
+            let in_bad = *bad_ns as f64 / (*bad_ns as f64 + *good_ns as f64);
+            let mean = in_bad * bad + (1.0 - in_bad) * good;
+            let text = format!("bad for {} at a time, mean loss {mean:.6}", span(*bad_ns));
+            (text, json!({ "model": "timed-ge", "mean_loss": mean }))
+        }
+        LossModel::Pattern(bits) => {
+            let lost = bits.iter().filter(|lost| **lost).count();
+            let text = format!("{lost} of every {} frames", bits.len());
+            let mean = lost as f64 / bits.len() as f64;
+            (text, json!({ "model": "pattern", "mean_loss": mean, "period": bits.len() }))
+        }
+        LossModel::Nth { every, nth } => {
+            let text = format!("number {nth} of every {every} frames");
+            (text, json!({ "model": "nth", "mean_loss": 1.0 / *every as f64 }))
+        }
+        other => (format!("{other:?}"), json!({ "model": "other" })),
+    }
+}
+
+fn queue(link: &LinkSpec) -> Figure {
+    let queue = &link.queue;
+    let limits = [
+        queue.bytes.map(|bytes| format!("{bytes} bytes")),
+        queue.packets.map(|packets| format!("{packets} packets")),
+        queue.delay_ns.map(span),
+    ];
+    let limits: Vec<_> = limits.into_iter().flatten().collect();
+    let mut text = match limits[..] {
+        [] => "no limit".to_owned(),
+        _ => limits.join(" and "),
+    };
+    if let (Some(bytes), RateSpec::Constant { bps }) = (queue.bytes, &link.rate) {
+        let ns = (bytes as f64 * 8e9 / *bps as f64) as u64;
+        text += &format!(" ({} of the line)", span(ns));
+    }
+    let discipline = match &queue.discipline {
+        Discipline::DropTail => "droptail".to_owned(),
+        Discipline::DropHead => "drophead".to_owned(),
+        other => format!("{other:?}"),
+    };
+    text += &format!(", {discipline}{}", if queue.ecn { ", marks ECN" } else { "" });
+    let value = json!({
+        "bytes": queue.bytes,
+        "packets": queue.packets,
+        "delay_ns": queue.delay_ns,
+        "discipline": discipline,
+        "ecn": queue.ecn,
+    });
+    figure("queue", text, value)
+}
+
+fn delay(link: &LinkSpec) -> Figure {
+    let order = format!("{:?}", link.order).to_lowercase();
+    let (mean, greatest) = (mean_delay_ns(link), greatest_delay_ns(link));
+    let (what, sd) = match &link.delay.model {
+        DelayModel::Constant(ns) => (span(*ns), 0.0),
+        DelayModel::Random(dist) => {
+            let what = format!(
+                "{}: mean {}, sd {}, up to {}",
+                dist.describe(),
+                span(mean as u64),
+                span(dist.sd_ns() as u64),
+                span(greatest)
+            );
+            (what, dist.sd_ns())
+        }
+        DelayModel::Trace { steps, period_ns, .. } => {
+            (format!("trace of {} steps in {}", steps.len(), span(*period_ns)), 0.0)
+        }
+        other => (format!("{other:?}"), 0.0),
+    };
+    let text = format!("{what}, order {order}");
+    let value = json!({
+        "mean_ns": mean, "sd_ns": sd, "greatest_ns": greatest, "order": order,
+        "half_life_ns": link.delay.half_life_ns,
+    });
+    figure("delay", text, value)
+}
+
+/// What a full link holds: the line at its rate for the longest delay, and the queue.
+fn memory(link: &LinkSpec) -> Figure {
+    let bytes = match &link.rate {
+        RateSpec::Constant { bps } => {
+            let travelling = *bps as f64 / 8.0 * greatest_delay_ns(link) as f64 / 1e9;
+            Some(travelling as u64 + link.queue.bytes.unwrap_or(0))
+        }
+        _ => None,
+    };
+    let text = match bytes {
+        Some(bytes) => format!("{} when full", human::bytes(bytes)),
+        None => "as much as is in flight".to_owned(),
+    };
+    figure("memory", text, json!({ "bytes_when_full": bytes }))
+}
+
+/// The mean delay behind the line, in ns.
+pub(crate) fn mean_delay_ns(link: &LinkSpec) -> f64 {
+    match &link.delay.model {
+        DelayModel::Constant(ns) => *ns as f64,
+        DelayModel::Random(dist) => dist.mean_ns(),
+        DelayModel::InterPacket { delay_ns, .. } => *delay_ns as f64,
+        DelayModel::InTurn(delays) => {
+            delays.iter().map(|ns| *ns as f64).sum::<f64>() / delays.len() as f64
+        }
+        DelayModel::Trace { steps, .. } => {
+            steps.iter().map(|step| step.delay_ns as f64).sum::<f64>() / steps.len() as f64
+        }
+        DelayModel::User(_) => 0.0,
+    }
+}
+
+/// The greatest delay that is ever drawn, in ns.
+pub(crate) fn greatest_delay_ns(link: &LinkSpec) -> u64 {
+    match &link.delay.model {
+        DelayModel::Constant(ns) => *ns,
+        DelayModel::Random(dist) => *dist.bounds().end(),
+        DelayModel::InTurn(delays) => delays.iter().copied().max().unwrap_or(0),
+        DelayModel::InterPacket { delay_ns, max_gap_ns, .. } => {
+            delay_ns.saturating_add(*max_gap_ns)
+        }
+        DelayModel::Trace { steps, .. } => {
+            steps.iter().map(|step| step.delay_ns).max().unwrap_or(0)
+        }
+        DelayModel::User(_) => 0,
+    }
+}

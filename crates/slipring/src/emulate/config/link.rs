@@ -1,0 +1,115 @@
+//! One link in one direction: the settings under `link.NAME`.
+
+use slipring_link::{LinkSpec, RateSpec, Serialise};
+
+use super::error::ConfigError;
+use super::files::Files;
+use super::section::{self, Section};
+use super::tree::{Node, Table, Value};
+use super::{delay, loss, mangle, queue, rate};
+
+/// Names under a link that say where it lies rather than what it does.
+pub(super) const WIRING: [&str; 3] = ["from", "to", "like"];
+
+/// Reads what a link does. Its parts are tables already.
+pub(super) fn read(
+    name: &str,
+    path: &str,
+    node: &Node,
+    files: &Files,
+) -> Result<LinkSpec, ConfigError> {
+    let mut section = Section::new(path, node)?;
+    for key in WIRING {
+        section.get(key);
+    }
+    let mut link = LinkSpec::wire(name);
+    if let Some((rate, framing)) =
+        section.read("rate", |path, node| rate::read(path, node, files))?
+    {
+        (link.rate, link.framing) = (rate, framing);
+    }
+    if let Some(profile) =
+        section.read("profile", |path, node| mangle::profile(path, node, files))?
+    {
+        let (profile, bps) = profile;
+        link.profile = Some(profile);
+        if let (RateSpec::Unlimited, Some(bps)) = (&link.rate, bps.filter(|bps| *bps > 0)) {
+            link.rate = RateSpec::Constant { bps };
+        }
+    }
+    link.hold = section.read("hold", mangle::hold)?;
+    link.police = section.read("police", mangle::police)?;
+    link.loss =
+        section.read("loss", |path, node| loss::read(path, node, files))?.unwrap_or_default();
+    link.queue = section.read("queue", queue::read)?.unwrap_or_default();
+    link.corrupt = section.read("corrupt", mangle::corrupt)?;
+    link.duplicate = section.read("duplicate", mangle::duplicate)?;
+    let delay = section.read("delay", |path, node| delay::read(path, node, files))?;
+    let (delay, order) = delay.unwrap_or_default();
+    link.delay = delay;
+    link.order = section.word("order", &delay::ORDERS)?.or(order).unwrap_or_default();
+    let ends = [("end", Serialise::End), ("start", Serialise::Start)];
+    link.serialise = section.word("serialise", &ends)?.unwrap_or_default();
+    link.offset_ns = section.time("offset")?.unwrap_or(0);
+    link.output_bps = section.read("output", super::quantity::rate_bps)?;
+    section.finish()?;
+    link.check().map_err(|error| placed(error, path, node))?;
+    Ok(link)
+}
+
+/// Finds where the value stands that the engine refuses. Its field is a path in our own words but
+/// for the unit at the end.
+fn placed(error: slipring_link::SpecError, path: &str, node: &Node) -> ConfigError {
+    let field = error.field.clone();
+    let mut node = node;
+    for key in field.strip_prefix(path).unwrap_or(&field).split('.').filter(|key| !key.is_empty()) {
+        let bare = key.rsplit_once('_').map_or(key, |(bare, _)| bare);
+        let Value::Table(table) = &node.value else { break };
+        match table.get(key).or_else(|| table.get(bare)) {
+            Some(inner) => node = inner,
+            None => break,
+        }
+    }
+    ConfigError::from(error).at(&node.place)
+}
+
+/// The settings of a link with those of the link that it is like. A part that names another model
+/// stands for itself; of others, each value counts that is its own.
+pub(super) fn merged(base: &Table, own: &Table) -> Table {
+    let mut merged = base.clone();
+    for key in WIRING {
+        merged.remove(key);
+    }
+    for entry in &own.entries {
+        let node = match (base.get(&entry.key), &entry.node.value) {
+            (Some(Node { value: Value::Table(base), .. }), Value::Table(own))
+                if same_model(&entry.key, base, own) =>
+            {
+                let mut part = base.clone();
+                own.entries.iter().for_each(|entry| part.put(&entry.key, entry.node.clone()));
+                Node::table(part, entry.node.place.clone())
+            }
+            _ => entry.node.clone(),
+        };
+        merged.put(&entry.key, node);
+    }
+    merged
+}
+
+fn same_model(part: &str, base: &Table, own: &Table) -> bool {
+    let Some(shape) = super::shape::Part::named(part) else { return false };
+    let model = |table: &Table| {
+        let traced = table.get("trace").map(|_| "trace");
+        table.word(shape.selector).or(traced).map(str::to_owned)
+    };
+    model(own).is_none() || model(own) == model(base)
+}
+
+/// The name of the link that this one is like.
+pub(super) fn like<'n>(
+    path: &str,
+    table: &'n Table,
+) -> Result<Option<(String, &'n Node)>, ConfigError> {
+    let node = table.get("like");
+    node.map(|node| Ok((section::text(&format!("{path}.like"), node)?, node))).transpose()
+}

@@ -1,0 +1,124 @@
+//! What else happens to frames: the settings of `hold`, `police`, `corrupt`, `duplicate` and
+//! `profile`.
+
+use slipring_link::{
+    Action, BitErrors, CorruptSpec, DuplicateSpec, HoldSpec, Meter, PoliceSpec, Profile,
+};
+use slipring_model::format::DummynetProfile;
+
+use super::error::ConfigError;
+use super::files::Files;
+use super::quantity;
+use super::section::{self, Section};
+use super::tree::Node;
+
+/// Reads a hold.
+pub(super) fn hold(path: &str, node: &Node) -> Result<HoldSpec, ConfigError> {
+    let mut section = Section::new(path, node)?;
+    section.word("model", &[("const", ())])?;
+    let hold = HoldSpec {
+        chance: section.need("p", section::chance)?,
+        hold_ns: section.need("time", quantity::time_ns)?,
+    };
+    section.finish()?;
+    Ok(hold)
+}
+
+const ACTIONS: [(&str, Action); 3] =
+    [("pass", Action::Pass), ("mark", Action::Mark), ("drop", Action::Drop)];
+
+#[derive(Clone, Copy)]
+enum Meters {
+    Bucket,
+    Rfc2698,
+    Rfc4115,
+}
+
+/// Reads a policer.
+pub(super) fn police(path: &str, node: &Node) -> Result<PoliceSpec, ConfigError> {
+    let names =
+        [("bucket", Meters::Bucket), ("rfc2698", Meters::Rfc2698), ("rfc4115", Meters::Rfc4115)];
+    let mut section = Section::new(path, node)?;
+    let model = section.word("model", &names)?.unwrap_or(Meters::Bucket);
+    let police = PoliceSpec {
+        meter: meter(&mut section, model)?,
+        exceed: section.word("exceed", &ACTIONS)?.unwrap_or_default(),
+        violate: section.word("violate", &ACTIONS)?.unwrap_or_default(),
+    };
+    section.finish()?;
+    Ok(police)
+}
+
+fn meter(section: &mut Section<'_>, model: Meters) -> Result<Meter, ConfigError> {
+    let rate = |section: &mut Section<'_>, key| section.need(key, quantity::rate_bps);
+    let size = |section: &mut Section<'_>, key| section.need(key, quantity::size_bytes);
+    Ok(match model {
+        Meters::Bucket => {
+            let bps = rate(section, "bps")?;
+            Meter::Bucket { bps, burst: section.size("burst")?.unwrap_or(usual_burst(bps)) }
+        }
+        Meters::Rfc2698 => Meter::Rfc2698 {
+            committed_bps: rate(section, "cir")?,
+            committed_burst: size(section, "cbs")?,
+            peak_bps: rate(section, "pir")?,
+            peak_burst: size(section, "pbs")?,
+        },
+        Meters::Rfc4115 => Meter::Rfc4115 {
+            committed_bps: rate(section, "cir")?,
+            committed_burst: size(section, "cbs")?,
+            excess_bps: rate(section, "eir")?,
+            excess_burst: size(section, "ebs")?,
+        },
+    })
+}
+
+/// Ten milliseconds of the rate, and room for two of the longest ordinary frames.
+fn usual_burst(bps: u64) -> u64 {
+    (bps / 800).max(2 * 1514)
+}
+
+/// Reads bit errors.
+pub(super) fn corrupt(path: &str, node: &Node) -> Result<CorruptSpec, ConfigError> {
+    let mut section = Section::new(path, node)?;
+    let burst = section.word("model", &[("ber", false), ("burst", true)])?;
+    let errors = match burst.unwrap_or(section.has("p")) {
+        false => BitErrors::Ber(section.need("ber", quantity::probability)?),
+        true => BitErrors::Burst {
+            chance: section.need("p", section::chance)?,
+            bits: section.small("bits")?.unwrap_or(1),
+        },
+    };
+    let corrupt = CorruptSpec {
+        errors,
+        from_byte: section.small("from_byte")?.unwrap_or(0),
+        until_byte: section.small("until_byte")?,
+        fix_checksum: section.flag("fix_checksum")?.unwrap_or(false),
+    };
+    section.finish()?;
+    Ok(corrupt)
+}
+
+/// Reads a duplication.
+pub(super) fn duplicate(path: &str, node: &Node) -> Result<DuplicateSpec, ConfigError> {
+    let mut section = Section::new(path, node)?;
+    section.word("model", &[("const", ())])?;
+    let duplicate = DuplicateSpec {
+        chance: section.need("p", section::chance)?,
+        copies: section.small("copies")?.unwrap_or(1),
+        after_ns: section.time("after")?.unwrap_or(0),
+    };
+    section.finish()?;
+    Ok(duplicate)
+}
+
+/// Reads a dummynet profile, and the rate that it may set.
+pub(super) fn profile(
+    path: &str,
+    node: &Node,
+    files: &Files,
+) -> Result<(Profile, Option<u64>), ConfigError> {
+    let name = section::text(path, node)?;
+    let profile = files.parsed(&name, node, DummynetProfile::parse)?;
+    let samples_ns = profile.extra_ms.iter().map(|ms| u64::from(*ms) * 1_000_000).collect();
+    Ok((Profile { samples_ns, loss_level: profile.loss_level }, profile.bits_per_sec))
+}

@@ -1,0 +1,241 @@
+//! Values with units, read as the place where they stand allows.
+//!
+//! In flags a number may stand alone and a unit may be one letter, as TLEM has them: times in
+//! seconds (`n u m s`), rates in bit/s (`k m g`, powers of 1000), sizes in bytes (`k m g`, powers
+//! of 1024). Longer units mean what they say: `10m` is 10 ms, `10min` is ten minutes. In files and
+//! control messages a unit is mandatory and written in full.
+
+use std::time::Duration;
+
+use slipring_cli::Diagnose;
+use slipring_cli::units::{Bytes, Rate, RateUnit, Reason, Span, UnitError};
+
+use super::error::ConfigError;
+use super::tree::{Node, Place, Value};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Time,
+    Rate,
+    Size,
+}
+
+impl Kind {
+    const fn forms(self) -> &'static str {
+        match self {
+            Self::Time => "write it as 250us, 2ms, 1.5s, 10min or 1h",
+            Self::Rate => "write it as 10Mbit, 9.5Gbit/s or 125MB/s",
+            Self::Size => "write it as 1500B, 64KiB (65536) or 64kB (64000)",
+        }
+    }
+
+    /// What a classic unit stands for.
+    fn classic<'u>(self, unit: &'u str) -> &'u str {
+        match (self, unit) {
+            (Self::Time, "" | "s" | "S") => "s",
+            (Self::Time, "m" | "M") => "ms",
+            (Self::Time, "u" | "U") => "us",
+            (Self::Time, "n" | "N") => "ns",
+            (Self::Rate, "") => "bit",
+            (Self::Size, "") => "B",
+            (Self::Size, "k" | "K") => "KiB",
+            (Self::Size, "m" | "M") => "MiB",
+            (Self::Size, "g" | "G") => "GiB",
+            _ => unit,
+        }
+    }
+
+    /// Whether a unit says what is counted, rather than only how many thousands of it.
+    fn is_full(self, unit: &str) -> bool {
+        match self {
+            Self::Time => !unit.is_empty(),
+            Self::Rate => unit.contains(['b', 'B']),
+            Self::Size => unit.ends_with('B'),
+        }
+    }
+}
+
+/// Nanoseconds.
+pub(crate) fn time_ns(setting: &str, node: &Node) -> Result<u64, ConfigError> {
+    let second = Duration::from_secs(1);
+    read(setting, node, Kind::Time, |text| Span::parse(text, second).map(Span::nanos))
+}
+
+/// Bits per second.
+pub(crate) fn rate_bps(setting: &str, node: &Node) -> Result<u64, ConfigError> {
+    let rate = read(setting, node, Kind::Rate, |text| Rate::parse(text, RateUnit::Bits))?;
+    match rate {
+        Rate::Bits(bps) => Ok(bps),
+        Rate::Packets(_) => {
+            let error = ConfigError::value(setting, &node.shown(), "it counts packets");
+            Err(error.at(&node.place).help(Kind::Rate.forms()))
+        }
+    }
+}
+
+/// Bytes.
+pub(crate) fn size_bytes(setting: &str, node: &Node) -> Result<u64, ConfigError> {
+    read(setting, node, Kind::Size, |text| text.parse::<Bytes>().map(|bytes| bytes.0))
+}
+
+fn read<T>(
+    setting: &str,
+    node: &Node,
+    kind: Kind,
+    parse: impl Fn(&str) -> Result<T, UnitError>,
+) -> Result<T, ConfigError> {
+    let text = match &node.value {
+        Value::Text(text) => text.as_str(),
+        Value::Number(text) if node.place.is_classic() => text,
+        Value::Number(text) => return Err(no_unit(setting, text, kind, &node.place)),
+        other => return Err(wrong_kind(setting, other, &node.place).help(kind.forms())),
+    };
+    let bad = |what: &str, at: usize| {
+        let place = node.place.right(at);
+        ConfigError::value(setting, text, what).at(&place).help(kind.forms())
+    };
+    let (number, unit) = split(text).ok_or_else(|| bad("expected a number", 0))?;
+    let unit_at = text.chars().count() - unit.chars().count();
+    let unit = match node.place.is_classic() {
+        true => kind.classic(unit),
+        false if !kind.is_full(unit) => return Err(no_unit(setting, text, kind, &node.place)),
+        false => unit,
+    };
+    let number = plain(number).ok_or_else(|| bad("too large", 0))?;
+    parse(&format!("{number}{unit}")).map_err(|error| match &error.reason {
+        Reason::UnknownUnit(_) => bad(&format!("unknown unit `{unit}`"), unit_at),
+        Reason::NoNumber => bad("expected a number", 0),
+        Reason::NotWhole | Reason::TooLarge => {
+            let text = Diagnose::cause(&error).unwrap_or_default();
+            bad(text.split(" at column").next().unwrap_or_default(), 0)
+        }
+    })
+}
+
+fn no_unit(setting: &str, text: &str, kind: Kind, place: &Place) -> ConfigError {
+    let what = match split(text) {
+        None => "expected a number",
+        Some(_) => "it has no unit",
+    };
+    ConfigError::value(setting, text, what).at(place).help(kind.forms())
+}
+
+pub(crate) fn wrong_kind(setting: &str, value: &Value, place: &Place) -> ConfigError {
+    ConfigError::key(format!("{setting} cannot be {}", value.kind()), "").at(place)
+}
+
+/// Splits a number off; one space may stand before the unit.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let whole = digits(text);
+    let fraction = match text[whole..].strip_prefix('.') {
+        Some(rest) => 1 + digits(rest),
+        None => 0,
+    };
+    let mantissa = whole + fraction;
+    if mantissa == usize::from(fraction > 0) {
+        return None;
+    }
+    let end = mantissa + exponent(&text[mantissa..]);
+    let (number, unit) = text.split_at(end);
+    Some((number, unit.strip_prefix(' ').unwrap_or(unit)))
+}
+
+/// The length of `e-3` and the like at the front.
+fn exponent(text: &str) -> usize {
+    let Some(rest) = text.strip_prefix(['e', 'E']) else { return 0 };
+    let sign = usize::from(rest.starts_with(['+', '-']));
+    let digits = rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
+    if digits == 0 { 0 } else { 1 + sign + digits }
+}
+
+/// The number without an exponent; none where it would be absurdly long.
+fn plain(number: &str) -> Option<String> {
+    let (mantissa, power) = match number.split_once(['e', 'E']) {
+        Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?),
+        None => (number, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if power == 0 {
+        let whole = if whole.is_empty() { "0" } else { whole };
+        return Some(if fraction.is_empty() {
+            whole.into()
+        } else {
+            format!("{whole}.{fraction}")
+        });
+    }
+    const LONGEST: i32 = 60;
+    let point = i32::try_from(whole.len()).ok()?.checked_add(power)?;
+    if point.abs() > LONGEST {
+        return None;
+    }
+    let mut digits = format!("{whole}{fraction}");
+    let at = usize::try_from(point).unwrap_or_else(|_| {
+        digits.insert_str(0, &"0".repeat(point.unsigned_abs() as usize));
+        0
+    });
+    while digits.len() < at {
+        digits.push('0');
+    }
+    let (whole, fraction) = digits.split_at(at);
+    let whole = if whole.is_empty() { "0" } else { whole };
+    Some(if fraction.is_empty() { whole.into() } else { format!("{whole}.{fraction}") })
+}
+
+/// A probability: `0.1%`, `0.001`, `250ppm`, `1e-15`.
+pub(crate) fn probability(setting: &str, node: &Node) -> Result<f64, ConfigError> {
+    let value = number(setting, node, &[("", 1.0), ("%", 1e-2), ("ppm", 1e-6), ("ppb", 1e-9)])
+        .map_err(|error| error.help(PROBABILITY))?;
+    if value > 1.0 {
+        let error = ConfigError::value(setting, &node.shown(), "more than 1");
+        return Err(error.at(&node.place).help(PROBABILITY));
+    }
+    Ok(value)
+}
+
+const PROBABILITY: &str = "write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1";
+
+/// A number of no dimension, 0 or more.
+pub(crate) fn real(setting: &str, node: &Node) -> Result<f64, ConfigError> {
+    number(setting, node, &[("", 1.0)]).map_err(|error| error.help("write a number, 0 or more"))
+}
+
+fn number(setting: &str, node: &Node, units: &[(&str, f64)]) -> Result<f64, ConfigError> {
+    let text = match &node.value {
+        Value::Text(text) | Value::Number(text) => text,
+        other => return Err(wrong_kind(setting, other, &node.place)),
+    };
+    let bad = |what: String, at| ConfigError::value(setting, text, what).at(&node.place.right(at));
+    let (number, unit) = split(text).ok_or_else(|| bad("expected a number".into(), 0))?;
+    let at = text.chars().count() - unit.chars().count();
+    let scale = units.iter().find(|(name, _)| *name == unit);
+    let (_, scale) = scale.ok_or_else(|| bad(format!("unknown unit `{unit}`"), at))?;
+    // Dividing by a whole power of ten rounds once; multiplying by its inverse would twice.
+    let value = number.parse::<f64>().map(|value| value / (1.0 / scale).round());
+    value.ok().filter(|value| value.is_finite()).ok_or_else(|| bad("too large".into(), 0))
+}
+
+/// A whole number.
+pub(crate) fn count(setting: &str, node: &Node) -> Result<u64, ConfigError> {
+    signed(setting, node).and_then(|value| {
+        u64::try_from(value).map_err(|_| {
+            let error = ConfigError::value(setting, &node.shown(), "it is negative");
+            error.at(&node.place).help("write a whole number, 0 or more")
+        })
+    })
+}
+
+/// A whole number, negative ones too.
+pub(crate) fn signed(setting: &str, node: &Node) -> Result<i128, ConfigError> {
+    let text = match &node.value {
+        Value::Text(text) | Value::Number(text) => text,
+        other => return Err(wrong_kind(setting, other, &node.place)),
+    };
+    // Leading zeros and `+` are nobody's wish; i64 and u64 both fit.
+    let value = text.parse::<i128>().ok().filter(|value| value.unsigned_abs() <= u64::MAX.into());
+    value.ok_or_else(|| {
+        let error = ConfigError::value(setting, text, "it is no whole number");
+        error.at(&node.place).help("write a whole number")
+    })
+}

@@ -1,0 +1,223 @@
+//! The flags of `slipring emulate`: TLEM's letters, each with a long name, and our own.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use slipring_abi::name::PortName;
+use slipring_cli::flags;
+use slipring_cli::units::{Count, Span, UnitError};
+
+use crate::opening;
+
+/// A flag that may be given for each direction: once for both, twice for each its own.
+pub(super) struct Directed {
+    /// Its long name, and its name in errors.
+    pub(super) id: &'static str,
+    pub(super) short: Option<char>,
+    value: &'static str,
+    help: &'static str,
+}
+
+impl Directed {
+    /// As errors call it.
+    pub(super) fn shown(&self) -> String {
+        self.short.map_or_else(|| format!("--{}", self.id), |short| format!("-{short}"))
+    }
+
+    fn arg(&self) -> Arg {
+        let arg = Arg::new(self.id).long(self.id).value_name(self.value).help(self.help);
+        let arg = arg.action(ArgAction::Append).allow_hyphen_values(true).help_heading(LINKS);
+        self.short.into_iter().fold(arg, Arg::short)
+    }
+}
+
+const LINKS: &str = "The links (once for both directions, twice for each its own)";
+
+const fn directed(
+    id: &'static str,
+    short: Option<char>,
+    value: &'static str,
+    help: &'static str,
+) -> Directed {
+    Directed { id, short, value, help }
+}
+
+/// What a link does, by direction.
+pub(super) static DIRECTED: [Directed; 15] = [
+    directed(
+        "rate",
+        Some('B'),
+        "RATE",
+        "[const,]BPS; ether,BPS (24 bytes more per frame); avg,BPS[,BURST] (police); trace,FILE; \
+         steps,FILE; tdm,..; ramp,..; sine,..; markov,..; ou,.. [bare numbers: bit/s]",
+    ),
+    directed(
+        "delay",
+        Some('D'),
+        "DELAY",
+        "[const,]T; uniform,MIN,MAX; exp,MIN,MEAN; normal,MEAN,SD; pareto,SCALE,SHAPE; \
+         lognormal,MEAN,SD; gamma,MEAN,SD; weibull,SCALE,SHAPE; table,FILE,MEAN,SD; cdf,FILE; \
+         samples,FILE; trace,FILE; inter-packet,MIN,MAX,DELAY [bare numbers: s]",
+    ),
+    directed(
+        "loss",
+        Some('L'),
+        "LOSS",
+        "[plr,]P; ber,P; ge,P,R[,BAD[,GOOD]]; timed-ge,GOOD,BAD; state4,P13,P31,P32,P23,P14; \
+         pattern,BITS|FILE; nth,N; numbers,N,..; time,FROM,UNTIL,P; trace,FILE",
+    ),
+    directed(
+        "hold",
+        Some('R'),
+        "P,TIME",
+        "Hold frames back with probability P, before the queue, so that others overtake them",
+    ),
+    directed(
+        "queue",
+        Some('Q'),
+        "SIZE",
+        "Bytes (k, m, g: 1024s), or red,..; codel,TARGET,INTERVAL; pie,..; fq_codel,..; \
+         dualpi2,..; droptail,packets=N,time=T [default: 50000 with a constant rate, else no limit]",
+    ),
+    directed("reorder", Some('P'), "0|1", "1: drop frames that would overtake others"),
+    directed("offset", Some('O'), "TIME", "Take this off every delay: the fixed cost of the box"),
+    directed("order", None, "POLICY", "strict, correlated, free, drop or path"),
+    directed("half-life", None, "TIME", "Let the delay vary smoothly, with this half-life"),
+    directed("admit", None, "RULE", "When a queue is full: strict or tlem"),
+    directed("serialise", None, "END", "Delays count from the end of a frame, or its start"),
+    directed("police", None, "RATE", "BPS[,BURST]; rfc2698,..; rfc4115,..: drop what exceeds it"),
+    directed("corrupt", None, "BER", "Bit errors that are delivered: BER, or burst,P,BITS"),
+    directed("duplicate", None, "P", "Copy frames: P[,AFTER[,COPIES]]"),
+    directed("profile", None, "FILE", "Extra time on the link, by a dummynet profile"),
+];
+
+/// The one flag table.
+pub(super) fn command() -> Command {
+    let command = Command::new("emulate")
+        .about("Pass frames between two ports, or two captures, as a link would")
+        .arg(
+            flags::port()
+                .action(ArgAction::Append)
+                .value_parser(PortName::parse_classic)
+                .help("Port, twice: frames from the first to the second go up, others down"),
+        )
+        .args(DIRECTED.iter().map(Directed::arg))
+        .args(whole_links())
+        .args(run())
+        .args(places())
+        .args(outputs())
+        .args(old());
+    flags::run_dir(flags::configuration(flags::reporting(opening::flags(command))))
+}
+
+fn own(id: &'static str, name: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).value_name(name).help(help)
+}
+
+fn switch(id: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
+}
+
+fn seconds(text: &str) -> Result<Span, UnitError> {
+    Span::parse(text, Duration::from_secs(1))
+}
+
+fn millis(text: &str) -> Result<Span, UnitError> {
+    Span::parse(text, Duration::from_millis(1))
+}
+
+fn whole_links() -> [Arg; 6] {
+    let link = |id: &'static str, help: &'static str| {
+        own(id, "LINK", help).allow_hyphen_values(true).help_heading(LINKS)
+    };
+    [
+        link("up", "The way up at once: 'rate=50m,delay=normal(20ms,3ms),queue=codel(5ms,100ms)'"),
+        link("down", "The way down at once"),
+        own("config-file", "FILE", "Read ports, links and the rest from a TOML file")
+            .long("config")
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath),
+        own("set", "PATH=VALUE", "Change a setting of the file: link.up.rate.bps=20Mbit")
+            .action(ArgAction::Append),
+        switch("print-settings", "Print all settings as such a file and stop").long("print-config"),
+        switch("explain", "Print the effective figures, after all rounding, and stop"),
+    ]
+}
+
+fn run() -> [Arg; 5] {
+    [
+        own("virtual", "CAPTURE", "In virtual time: IN OUT [IN2 OUT2], captures instead of ports")
+            .num_args(2..=4)
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath)
+            .conflicts_with("interface"),
+        own("seed", "N", "Seed of every random stream [default: chosen and told]")
+            .value_parser(str::parse::<Count>),
+        own("duration", "TIME", "Stop after this long [default unit: s]")
+            .short('t')
+            .value_parser(seconds),
+        own("period", "TIME", "Report this often; 0 for the summary only [default unit: ms]")
+            .short('T')
+            .default_value("1000")
+            .value_parser(millis),
+        own("late-drop", "TIME", "Drop frames that are later than this; else they are counted")
+            .short('d'),
+    ]
+}
+
+fn places() -> [Arg; 5] {
+    [
+        switch("pipeline", "A thread for input and one for output, in each direction"),
+        own("cpu", "CPUS", "Processors to pin the threads to: 2,3")
+            .short('C')
+            .value_delimiter(',')
+            .value_parser(value_parser!(u32).range(..4096)),
+        own("burst", "FRAMES", "Frames taken from a port at most at a time; 0 for the default")
+            .short('b')
+            .default_value("256")
+            .value_parser(value_parser!(u32).range(..=8192)),
+        own("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
+            .short('w')
+            .value_parser(seconds),
+        own("bounds", "DELAY[,BPS[,HOLD]]", "The most that live changes may ask for").short('M'),
+    ]
+}
+
+fn outputs() -> [Arg; 5] {
+    [
+        own("log", "FILE", "Write every frame with its fate to a pcapng file")
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath),
+        own("mahimahi-log", "PREFIX", "Write PREFIX.LINK for each link in mahimahi's format")
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath),
+        own("metrics", "ADDR", "Serve counters as OpenMetrics: 127.0.0.1:9100, or a socket's path"),
+        own(
+            "name",
+            "NAME",
+            "Name by which ctl and top find this run [default: its process number]",
+        ),
+        switch("stats", "Say every figure at the end"),
+    ]
+}
+
+/// Letters of TLEM that have another answer here. Each is refused or explained by name.
+fn old() -> [Arg; 6] {
+    let letter = |id: &'static str, short: char, help: &'static str| {
+        Arg::new(id).short(short).help(help).help_heading("As TLEM has them")
+    };
+    [
+        letter("hugepages-classic", 'H', "Use huge pages; twice: or do not run")
+            .action(ArgAction::Count),
+        letter("no-zerocopy", 'c', "Copy frames, as is always done").action(ArgAction::SetTrue),
+        letter("route", 'r', "Route between subnets: refused, routing is the kernel's")
+            .action(ArgAction::SetTrue),
+        letter("gateway", 'G', "Gateway of route mode: refused")
+            .value_name("IPV4")
+            .action(ArgAction::Append),
+        letter("session", 's', "Session file: refused, see --name and ctl").value_name("FILE"),
+        letter("ask-to-exit", 'a', "Ask the server of a session to exit: refused")
+            .action(ArgAction::SetTrue),
+    ]
+}

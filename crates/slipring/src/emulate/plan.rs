@@ -1,0 +1,84 @@
+//! What a run is to do: the common end of flags and files, and where both clocks begin.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use slipring_abi::name::PortName;
+use slipring_link::NetworkSpec;
+
+use super::config::{Change, Config, Outputs};
+use crate::opening::Opening;
+
+/// A planned run.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The links. Entry and exit `i` belong to port `i` of the run.
+    pub(crate) network: NetworkSpec,
+    /// The settings that `network` was built from, which live changes start from
+    /// ([`super::config::apply`]).
+    pub(crate) config: Config,
+    /// The seed of every random stream; chosen here where none was given, and always told.
+    pub(crate) seed: u64,
+    /// Virtual or real time.
+    pub(crate) clock: Clock,
+    /// Changes at given times from the start, in order; every one was built once.
+    pub(crate) schedule: Vec<Change>,
+    /// What is written down beside the report.
+    pub(crate) outputs: Outputs,
+    /// Frames later than this are dropped and counted, in ns; else they are only counted.
+    pub(crate) late_drop_ns: Option<u64>,
+    /// What live changes may not go beyond.
+    pub(crate) bounds: Bounds,
+    /// What to tell the user first, each in one line.
+    pub(crate) warnings: Vec<String>,
+    /// Whether to say all figures at the end, not only the main ones.
+    pub(crate) stats: bool,
+    /// Whether to explain the effective figures and stop.
+    pub(crate) explain: bool,
+}
+
+/// By which clock frames move.
+#[derive(Debug)]
+pub(crate) enum Clock {
+    /// The clock of captures: as fast as possible, exact.
+    Virtual(Vec<CapturePair>),
+    /// The machine's clock, between ports.
+    RealTime(Box<RealTime>),
+}
+
+/// A capture and where what is left of it goes; the first pair enters at port 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CapturePair {
+    pub(crate) input: PathBuf,
+    pub(crate) output: PathBuf,
+}
+
+/// A run between ports.
+#[derive(Debug)]
+pub(crate) struct RealTime {
+    /// The ports, in the order of the network's entries.
+    pub(crate) ports: Vec<PortName>,
+    pub(crate) opening: Opening,
+    /// One thread for input and one for output per direction, instead of one for all.
+    pub(crate) pipeline: bool,
+    /// Processors to pin the threads to, in turn; empty: none.
+    pub(crate) cpus: Vec<u32>,
+    /// Frames taken from a port at a time.
+    pub(crate) burst: u32,
+    /// How long to wait for the links of the ports to come up.
+    pub(crate) link_wait: Duration,
+    /// Time between reports; none: only at the end.
+    pub(crate) period: Option<Duration>,
+    /// When to end; none: at a signal.
+    pub(crate) duration: Option<Duration>,
+    /// The name under which `slipring emulate ctl` and `slipring top` find the run.
+    pub(crate) name: Option<String>,
+}
+
+/// What `-M` bounds: changes that ask for more are refused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) delay_ns: Option<u64>,
+    pub(crate) bps: Option<u64>,
+    pub(crate) hold_ns: Option<u64>,
+}

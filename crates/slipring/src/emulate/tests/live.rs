@@ -1,0 +1,1 @@
+//! Settings changed while they are in force.

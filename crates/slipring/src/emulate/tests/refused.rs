@@ -1,0 +1,139 @@
+//! What is refused, in its exact words.
+
+use super::{plan, refusal, told};
+
+const TIME: &str = "write it as 250us, 2ms, 1.5s, 10min or 1h";
+const SHARE: &str = "write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1";
+
+#[test]
+fn a_bad_value_is_named_with_its_column_in_the_flag() {
+    for (args, why) in [
+        ("-D 20q", format!("`20q` does not fit up.delay.mean | unknown unit `q` at column 3 of -D | {TIME}")),
+        ("-D 20msx", format!("`20msx` does not fit up.delay.mean | unknown unit `msx` at column 3 of -D | {TIME}")),
+        ("-D normal,20ms,3q", format!("`3q` does not fit up.delay.sd | unknown unit `q` at column 14 of -D | {TIME}")),
+        ("-D const,-5ms", format!("`-5ms` does not fit up.delay.mean | expected a number at column 7 of -D | {TIME}")),
+        ("-D 0.3n", format!("`0.3n` does not fit up.delay.mean | not a whole number of nanoseconds at column 1 of -D | {TIME}")),
+        ("-D 1e30", format!("`1e30` does not fit up.delay.mean | too large at column 1 of -D | {TIME}")),
+        ("-L 1.5", format!("`1.5` does not fit up.loss.p | more than 1 at column 1 of -L | {SHARE}")),
+        ("-L plr,-0.1", format!("`-0.1` does not fit up.loss.p | expected a number at column 5 of -L | {SHARE}")),
+        ("-L 1%%", format!("`1%%` does not fit up.loss.p | unknown unit `%%` at column 2 of -L | {SHARE}")),
+        ("-B 10pps", "`10pps` does not fit up.rate.bps | it counts packets at column 1 of -B | write it as 10Mbit, 9.5Gbit/s or 125MB/s".into()),
+        ("-Q 5x", "`5x` does not fit up.queue.bytes | unknown unit `x` at column 2 of -Q | write it as 1500B, 64KiB (65536) or 64kB (64000)".into()),
+        ("-P 2", "`2` does not fit -P | it is neither 0 nor 1 at column 1 of -P | 1 drops frames that would overtake; see --order for more".into()),
+    ] {
+        assert_eq!(refusal(args), why.replace("up.", "link.up."), "{args}");
+    }
+}
+
+#[test]
+fn nan_negative_and_trailing_garbage_are_no_numbers_anywhere() {
+    for flag in ["-B", "-D", "-Q", "-O", "-L", "-R", "--half-life", "--duplicate"] {
+        for value in ["NaN", "nan", "-1", "inf", "", "1,2,3,4,5,6,7,8", "1x", "0x10", "1 2", "--"] {
+            let args = ["--virtual", "a", "b", flag, value];
+            assert!(super::plan_of(&args).is_err(), "{flag} {value}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_model_names_the_nearest_and_all() {
+    assert_eq!(
+        refusal("-D norml,1ms,2ms"),
+        "`norml` does not fit link.up.delay | unknown name at column 1 of -D | did you mean \
+         `normal`? allowed: const, uniform, exp, normal, pareto, lognormal, gamma, weibull, table, \
+         cdf, samples, trace, inter-packet"
+    );
+    assert_eq!(
+        refusal("-B 10m --order last"),
+        "`last` does not fit link.up.order | unknown name at column 1 of --order | allowed: \
+         strict, correlated, free, drop, path"
+    );
+}
+
+#[test]
+fn missing_and_surplus_values_are_named() {
+    assert_eq!(refusal("-D normal,20ms"), "link.up.delay.sd is missing | at column 1 of -D");
+    assert_eq!(refusal("-R 0.1"), "link.up.hold.time is missing | at column 1 of -R");
+    assert_eq!(
+        refusal("-D uniform,1ms,2ms,3ms"),
+        "`3ms` does not fit link.up.delay | uniform takes no more values at column 17 of -D | \
+         uniform takes: min, max"
+    );
+    assert_eq!(
+        refusal("-D normal,20ms,3ms,mean=5ms"),
+        "link.up.delay.mean is given twice | at column 20 of -D"
+    );
+    assert_eq!(
+        refusal("-D normal,20ms,3ms,hlaf_life=5ms"),
+        "link.up.delay has no `hlaf_life` | at column 20 of -D | did you mean `half_life`? \
+         allowed: dist, half_life, order, mean, sd, min, max"
+    );
+}
+
+#[test]
+fn values_that_the_engine_cannot_have_are_named_with_their_place() {
+    assert_eq!(
+        refusal("-D uniform,9ms,1ms"),
+        "link.up.delay cannot be built | max must be no less than min, and is 1000000 at column 13 \
+         of -D"
+    );
+    assert_eq!(
+        refusal("-D 5ms --order correlated"),
+        "`correlated` does not fit link.up.order | the link cannot have it at column 1 of --order \
+         | allowed: `correlated` needs a half-life of the delay"
+    );
+}
+
+#[test]
+fn a_third_direction_a_second_file_and_other_contradictions_are_refused() {
+    assert_eq!(
+        refusal("-B 1m -B 2m -B 3m"),
+        "-B is given 3 times | there are two directions | give it once for both, or once for each"
+    );
+    let error = told(&plan("--config x.toml -D 5ms").unwrap_err());
+    assert_eq!(
+        error,
+        "-D does not go together with --config | change the file's settings by --set PATH=VALUE"
+    );
+    let error = told(&plan("--virtual a b c").unwrap_err());
+    assert_eq!(
+        error,
+        "--virtual takes pairs of captures, one per direction | --virtual IN OUT, or --virtual IN \
+         OUT IN2 OUT2"
+    );
+    let error = told(&plan("-i tap:a -D 5ms").unwrap_err());
+    assert!(
+        error.starts_with("two ports are needed | nothing stands for right | name them"),
+        "{error}"
+    );
+    let error = told(&plan("-i tap:a -i tap:a").unwrap_err());
+    assert_eq!(error, "port tap:a is given twice | a link joins two ports that differ");
+    let error = told(&plan("-i tap:a -i tap:b -i tap:c").unwrap_err());
+    assert_eq!(error, "3 ports are given | the links have 2: left, right");
+}
+
+#[test]
+fn letters_of_tlem_that_are_done_otherwise_name_the_modern_command() {
+    for (args, help) in [
+        (
+            "-s /tmp/x",
+            "start with --name NAME; then: slipring emulate ctl set --name NAME link.up.delay=40ms",
+        ),
+        ("-a", "end the run by its process: kill -INT PID"),
+        (
+            "-r",
+            "let the kernel route and put the emulator into the way of one of its interfaces: slipring emulate -i netmap:eth0 -i netmap:eth0^",
+        ),
+        ("-G 10.0.0.1", "let the kernel route"),
+    ] {
+        let error = refusal(args);
+        assert!(error.contains(help), "{args}: {error}");
+    }
+}
+
+#[test]
+fn bounds_hold_for_flags_too() {
+    assert!(refusal("-M 10ms -D 20ms").starts_with("the delay of up is beyond its bound"));
+    assert!(refusal("-M 10ms,1m -B 2m").starts_with("the rate of up is beyond its bound"));
+    assert!(refusal("-M 10q").contains("unknown unit `q` at column 3 of -M"));
+}
