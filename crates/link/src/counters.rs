@@ -20,13 +20,6 @@ impl Tally {
         self.packets += 1;
         self.bytes += len as u64;
     }
-
-    /// Takes one packet back out.
-    #[inline]
-    pub(crate) const fn uncount(&mut self, len: u32) {
-        self.packets -= 1;
-        self.bytes -= len as u64;
-    }
 }
 
 impl Add for Tally {

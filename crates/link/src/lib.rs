@@ -35,13 +35,32 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod agenda;
+mod back;
+mod bits;
 pub mod carrier;
+mod checks;
+mod corrupt;
 pub mod counters;
+mod delay;
+mod ecn;
+mod front;
+mod line;
+mod link;
+mod loss;
+mod network;
+mod output;
+mod queue;
+mod schedule;
+mod server;
+mod sink;
 pub mod spec;
+mod streams;
 pub mod user;
 
 pub use carrier::{
     Arrival, Carrier, Cause, Delivery, EntryId, ExitId, Handle, LinkId, Lost, Queued,
 };
 pub use counters::{Counters, Drops, Tally};
+pub use network::{ChangeError, Network};
 pub use spec::*;

@@ -25,9 +25,7 @@ pub use loss::{LossModel, LossSpec, LossWindow, Place};
 pub use mangle::{BitErrors, CorruptSpec, DuplicateSpec, HoldSpec};
 pub use network::{ClassSpec, NetworkLink, NetworkSpec, Source, Target};
 pub use police::{Action, Meter, PoliceSpec};
-pub use queue::{
-    Admit, CoDelSpec, Discipline, DualPi2Spec, FqCoDelSpec, PieSpec, QueueSpec, RedSpec,
-};
+pub use queue::{Admit, Discipline, QueueSpec};
 pub use rate::{
     Cells, Framing, MarkovState, Profile, RateSpec, RateStep, Serialise, Slot, TraceEnd,
 };

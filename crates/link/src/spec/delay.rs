@@ -3,7 +3,9 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::error::{at_least, filled};
+use slipring_model::{Dist, Playback};
+
+use super::error::{at_least, filled, model};
 use super::{SpecError, TraceEnd};
 use crate::user::UserDelay;
 
@@ -21,6 +23,10 @@ pub struct DelaySpec {
 pub enum DelayModel {
     /// Always as long, in ns.
     Constant(u64),
+    /// Drawn for each frame; with a half-life, from a process that is correlated in time.
+    Random(Dist),
+    /// These delays in ns, one frame after another, and again from the first.
+    InTurn(Vec<u64>),
     /// Delays over time.
     Trace {
         /// The first holds from the beginning, whatever its time.
@@ -103,6 +109,12 @@ impl DelaySpec {
         Self { model: DelayModel::Constant(delay_ns), half_life_ns: None }
     }
 
+    /// A delay drawn for each frame.
+    #[must_use]
+    pub const fn random(dist: Dist) -> Self {
+        Self { model: DelayModel::Random(dist), half_life_ns: None }
+    }
+
     /// Judges the fields.
     ///
     /// # Errors
@@ -112,13 +124,18 @@ impl DelaySpec {
             at_least("half_life_ns", half_life_ns, 1, "ns")?;
         }
         match &self.model {
-            DelayModel::Constant(_) | DelayModel::User(_) => Ok(()),
+            DelayModel::Constant(_) | DelayModel::Random(_) | DelayModel::User(_) => Ok(()),
+            DelayModel::InTurn(delays) => check_turns(delays),
             DelayModel::Trace { steps, period_ns, .. } => check_steps(steps, *period_ns),
             DelayModel::InterPacket { min_gap_ns, max_gap_ns, .. } => {
                 at_least("max_gap_ns", *max_gap_ns, *min_gap_ns, "ns, the shortest gap,")
             }
         }
     }
+}
+
+fn check_turns(delays: &[u64]) -> Result<(), SpecError> {
+    Playback::new(delays).map(|_| ()).map_err(model)
 }
 
 fn check_steps(steps: &[DelayStep], period_ns: u64) -> Result<(), SpecError> {

@@ -4,9 +4,11 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::Display;
 
+use slipring_model::ParameterError;
+
 /// A value that no link can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {value} is not allowed; {allowed}")]
+#[error("{field}: {value} is not allowed, only {allowed}")]
 pub struct SpecError {
     /// The path of the field, such as `link.up.rate.bps`.
     pub field: String,
@@ -51,4 +53,9 @@ pub(super) fn filled<T>(field: &str, list: &[T]) -> Result<(), SpecError> {
         return Err(SpecError::new(field, "an empty list", "at least one entry"));
     }
     Ok(())
+}
+
+/// A parameter that a model refuses.
+pub(super) fn model(error: ParameterError) -> SpecError {
+    SpecError::new(error.parameter, error.value, error.must_be)
 }

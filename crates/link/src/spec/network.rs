@@ -126,11 +126,6 @@ impl NetworkSpec {
         self.check_circles()
     }
 
-    /// The link at `source` that takes what no class wants.
-    pub(crate) fn default_link(&self, source: Source) -> Option<usize> {
-        self.links_without_class(source).next()
-    }
-
     fn links_without_class(&self, source: Source) -> impl Iterator<Item = usize> + '_ {
         let classless = |link| self.classes.iter().all(|class| class.link != link);
         let here = self.links.iter().enumerate().filter(move |(_, link)| link.from == source);

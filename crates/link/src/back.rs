@@ -1,0 +1,137 @@
+//! What happens to a frame after the line: lost, damaged, copied.
+
+use alloc::vec::Vec;
+
+use slipring_model::{DelayLine, Stream};
+
+use crate::carrier::{Arrival, Carrier, Cause};
+use crate::corrupt::Corruptor;
+use crate::front::survives;
+use crate::loss::LossStage;
+use crate::output::Departed;
+use crate::sink::Sink;
+use crate::spec::{DuplicateSpec, LinkSpec, Place};
+use crate::streams::Streams;
+
+pub(crate) struct Back {
+    losses: Vec<LossStage>,
+    corrupt: Option<Corruptor>,
+    corrupt_stream: Stream,
+    duplicate: Option<DuplicateSpec>,
+    duplicate_stream: Stream,
+    /// Copies that are sent on later.
+    later: DelayLine<Departed>,
+}
+
+/// Whether a link has anything to do between its line and its delay.
+pub(crate) fn is_needed(spec: &LinkSpec) -> bool {
+    spec.corrupt.is_some()
+        || spec.duplicate.is_some()
+        || spec.loss.iter().any(|loss| loss.place == Place::Post)
+}
+
+impl Back {
+    pub(crate) fn new(spec: &LinkSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
+        let mut corrupt_stream = streams.stage("corrupt");
+        Self {
+            losses: streams.losses(spec, Place::Post, start_ns),
+            corrupt: spec.corrupt.map(|corrupt| Corruptor::new(corrupt, &mut corrupt_stream)),
+            corrupt_stream,
+            duplicate: spec.duplicate,
+            duplicate_stream: streams.stage("duplicate"),
+            later: DelayLine::new(),
+        }
+    }
+
+    /// Goes over to another specification; streams and copies stay.
+    pub(crate) fn change(
+        &mut self,
+        old: &LinkSpec,
+        new: &LinkSpec,
+        streams: &Streams<'_>,
+        at_ns: u64,
+    ) {
+        streams.change_losses(&mut self.losses, old, new, Place::Post, at_ns);
+        if old.corrupt != new.corrupt {
+            let stream = &mut self.corrupt_stream;
+            self.corrupt = new.corrupt.map(|corrupt| Corruptor::new(corrupt, stream));
+        }
+        self.duplicate = new.duplicate;
+    }
+
+    /// Loses or damages a frame; `false` when it is lost.
+    #[inline]
+    pub(crate) fn pass<C: Carrier>(
+        &mut self,
+        frame: Departed,
+        end_ns: u64,
+        sink: &mut Sink<'_, C>,
+    ) -> bool {
+        let arrival = frame.as_arrival();
+        if !self.losses.iter_mut().all(|loss| survives(loss, arrival, end_ns, sink)) {
+            return false;
+        }
+        if let Some(corrupt) = &mut self.corrupt
+            && corrupt.damage(arrival, &mut self.corrupt_stream, sink.carrier)
+        {
+            sink.counters.corrupted.count(frame.len);
+        }
+        true
+    }
+
+    /// How many copies of a frame are to be made.
+    #[inline]
+    pub(crate) fn copies(&mut self) -> u32 {
+        match self.duplicate {
+            Some(spec) if self.duplicate_stream.chance(spec.chance) => spec.copies,
+            _ => 0,
+        }
+    }
+
+    /// Makes the `number`th copy, from 1. It is sent on at once if it is given back, and later
+    /// or never otherwise.
+    pub(crate) fn copy<C: Carrier>(
+        &mut self,
+        frame: Departed,
+        number: u32,
+        sink: &mut Sink<'_, C>,
+    ) -> Option<Departed> {
+        let after_ns = self.duplicate.map_or(0, |spec| spec.after_ns);
+        let Some(handle) = sink.carrier.copy(frame.handle) else {
+            // Made and lost: nobody's storage was taken, so there is nothing to give back.
+            sink.counters.copies.count(frame.len);
+            sink.counters.drops.count(Cause::Buffer, frame.len);
+            return None;
+        };
+        sink.counters.copies.count(frame.len);
+        let after_ns = after_ns.saturating_mul(u64::from(number));
+        let start_ns = frame.start_ns.saturating_add(after_ns);
+        let base_ns = frame.base_ns.saturating_add(after_ns);
+        let copy = Departed { handle, start_ns, base_ns, ..frame };
+        if after_ns == 0 {
+            return Some(copy);
+        }
+        self.later.push(base_ns, copy);
+        None
+    }
+
+    /// When the next copy is sent on.
+    #[inline]
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.later.next_release_ns().unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn release(&mut self, now_ns: u64) -> Option<Departed> {
+        self.later.pop_due(now_ns)
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        self.later.len() as u64
+    }
+}
+
+impl Departed {
+    pub(crate) const fn as_arrival(self) -> Arrival {
+        Arrival { arrival_ns: self.base_ns, handle: self.handle, len: self.len }
+    }
+}

@@ -1,0 +1,165 @@
+//! How long each frame travels.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use slipring_model::{Correlated, Dist, Playback, Stream};
+
+use crate::carrier::Carrier;
+use crate::output::Departed;
+use crate::schedule::Schedule;
+use crate::spec::{DelayModel, DelaySpec, DelayStep};
+use crate::user::{Delay, Packet};
+
+/// A delay, and what comes with it.
+pub(crate) struct Delayed {
+    pub(crate) delay_ns: u64,
+    pub(crate) route: u32,
+    /// The frame leaves at this time or later, whatever its delay.
+    pub(crate) not_before_ns: u64,
+}
+
+impl Delayed {
+    #[inline]
+    const fn of(delay_ns: u64) -> Self {
+        Self { delay_ns, route: 0, not_before_ns: 0 }
+    }
+}
+
+pub(crate) struct Delayer {
+    model: Model,
+    stream: Stream,
+}
+
+enum Model {
+    Constant(u64),
+    Random(Dist),
+    Correlated(Dist, Box<Correlated>),
+    InTurn(Playback),
+    Trace(Trace),
+    InterPacket { min_gap_ns: u64, max_gap_ns: u64, delay_ns: u64, last_ns: u64 },
+    User { model: Box<dyn Delay>, number: u64 },
+}
+
+struct Trace {
+    steps: Vec<DelayStep>,
+    schedule: Schedule,
+    smooth: bool,
+}
+
+impl Delayer {
+    pub(crate) fn new(spec: &DelaySpec, seed: u64, label: &str, start_ns: u64) -> Self {
+        let stream = Stream::new(seed, label);
+        Self { model: Model::new(spec, &stream, start_ns), stream }
+    }
+
+    /// Goes over to another delay; the stream goes on.
+    pub(crate) fn change(&mut self, old: &DelaySpec, new: &DelaySpec, at_ns: u64) {
+        match (&mut self.model, &new.model) {
+            // The process goes on where it is; only what its values mean changes.
+            (Model::Correlated(dist, _), DelayModel::Random(fresh))
+                if old.half_life_ns == new.half_life_ns =>
+            {
+                *dist = fresh.clone();
+            }
+            (model, _) => *model = Model::new(new, &self.stream, at_ns),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn constant_ns(&self) -> Option<u64> {
+        match self.model {
+            Model::Constant(delay_ns) => Some(delay_ns),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn delay(&mut self, frame: &Departed, carrier: &mut impl Carrier) -> Delayed {
+        match &mut self.model {
+            Model::Constant(delay_ns) => Delayed::of(*delay_ns),
+            Model::Random(dist) => Delayed::of(dist.sample_ns(&mut self.stream)),
+            Model::Correlated(dist, process) => {
+                Delayed::of(dist.at(process.draw_at(frame.base_ns)))
+            }
+            Model::InTurn(playback) => Delayed::of(playback.next_ns()),
+            Model::Trace(trace) => trace.at(frame.base_ns),
+            Model::InterPacket { min_gap_ns, max_gap_ns, delay_ns, last_ns } => {
+                let gap_ns = self.stream.between(*min_gap_ns, *max_gap_ns);
+                let not_before_ns = last_ns.saturating_add(gap_ns);
+                Delayed { not_before_ns, ..Delayed::of(*delay_ns) }
+            }
+            Model::User { model, number } => {
+                let data = carrier.frame(frame.handle);
+                let (len, at_ns) = (frame.len, frame.base_ns);
+                let mut packet = Packet { data, len, at_ns, number: *number };
+                *number += 1;
+                Delayed::of(model.delay_ns(&mut packet, &mut self.stream))
+            }
+        }
+    }
+
+    /// Learns when the frame leaves that was asked about last.
+    #[inline]
+    pub(crate) fn released(&mut self, release_ns: u64) {
+        if let Model::InterPacket { last_ns, .. } = &mut self.model {
+            *last_ns = release_ns;
+        }
+    }
+}
+
+impl Model {
+    fn new(spec: &DelaySpec, stream: &Stream, start_ns: u64) -> Self {
+        match &spec.model {
+            DelayModel::Constant(delay_ns) => Self::Constant(*delay_ns),
+            DelayModel::Random(dist) => Self::random(dist.clone(), spec.half_life_ns, stream),
+            DelayModel::InTurn(delays) => {
+                Playback::new(delays).map_or(Self::Constant(0), Self::InTurn)
+            }
+            DelayModel::Trace { steps, period_ns, end, smooth } => Self::Trace(Trace {
+                schedule: Schedule::new(start_ns, *period_ns, *end),
+                steps: steps.clone(),
+                smooth: *smooth,
+            }),
+            DelayModel::InterPacket { min_gap_ns, max_gap_ns, delay_ns } => Self::InterPacket {
+                min_gap_ns: *min_gap_ns,
+                max_gap_ns: *max_gap_ns,
+                delay_ns: *delay_ns,
+                last_ns: 0,
+            },
+            DelayModel::User(maker) => Self::User { model: maker.make(), number: 0 },
+        }
+    }
+
+    fn random(dist: Dist, half_life_ns: Option<u64>, stream: &Stream) -> Self {
+        let process = half_life_ns.and_then(|ns| Correlated::new(ns, stream.clone()).ok());
+        match process {
+            Some(process) => Self::Correlated(dist, Box::new(process)),
+            None => Self::Random(dist),
+        }
+    }
+}
+
+impl Trace {
+    fn at(&self, now_ns: u64) -> Delayed {
+        let Some(place) = self.schedule.place(now_ns) else {
+            return Delayed::of(0);
+        };
+        let index = self.steps.partition_point(|step| step.at_ns <= place.offset_ns).max(1) - 1;
+        let step = self.steps[index];
+        let delay_ns = match self.steps.get(index + 1) {
+            Some(next) if self.smooth && place.offset_ns >= step.at_ns => {
+                between(&step, next, place.offset_ns)
+            }
+            _ => step.delay_ns,
+        };
+        Delayed { route: step.route, ..Delayed::of(delay_ns) }
+    }
+}
+
+/// The delay at `at_ns` on the straight line between two steps.
+fn between(from: &DelayStep, to: &DelayStep, at_ns: u64) -> u64 {
+    let (passed, whole) = (u128::from(at_ns - from.at_ns), u128::from(to.at_ns - from.at_ns));
+    let sum = u128::from(from.delay_ns) * (whole - passed) + u128::from(to.delay_ns) * passed;
+    (sum / whole) as u64
+}

@@ -1,0 +1,49 @@
+//! The ECN field of a frame (RFC 3168): read, and set to "congestion experienced".
+
+use slipring_model::aqm::Ecn;
+use slipring_wire::Headers;
+use slipring_wire::checksum::Delta;
+use slipring_wire::view::IpVersion;
+
+/// Offset of the header checksum of IPv4.
+const IPV4_CHECKSUM: usize = 10;
+
+/// The ECN field of a frame; not capable when it is not IP.
+pub(crate) fn read(frame: &[u8]) -> Ecn {
+    ip_header(frame).map_or(Ecn::NotEct, |(version, l3)| Ecn::from_tos(tos(frame, version, l3)))
+}
+
+/// Sets "congestion experienced" and keeps checksums right; `false`, and nothing happens, if the
+/// frame is not capable of ECN.
+pub(crate) fn mark(frame: &mut [u8]) -> bool {
+    let Some((version, l3)) = ip_header(frame) else { return false };
+    if !Ecn::from_tos(tos(frame, version, l3)).is_capable() {
+        return false;
+    }
+    match version {
+        IpVersion::V6 => frame[l3 + 1] |= 0x30,
+        IpVersion::V4 => {
+            let before = u16::from_be_bytes([frame[l3], frame[l3 + 1]]);
+            frame[l3 + 1] |= 3;
+            let after = u16::from_be_bytes([frame[l3], frame[l3 + 1]]);
+            let at = l3 + IPV4_CHECKSUM;
+            let checksum = u16::from_be_bytes([frame[at], frame[at + 1]]);
+            let checksum = Delta::new().u16(before, after).apply(checksum);
+            frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+        }
+    }
+    true
+}
+
+/// Version and offset of the IP header, all of which is stored.
+fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
+    let headers = Headers::parse(frame).ok()?;
+    headers.ip.map(|ip| (ip.version, usize::from(headers.l3)))
+}
+
+fn tos(frame: &[u8], version: IpVersion, l3: usize) -> u8 {
+    match version {
+        IpVersion::V4 => frame[l3 + 1],
+        IpVersion::V6 => (frame[l3] << 4) | (frame[l3 + 1] >> 4),
+    }
+}

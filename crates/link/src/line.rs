@@ -1,0 +1,137 @@
+//! The line: what serialises frames, one after another.
+//!
+//! A line is asked for two things. [`Line::begin_ns`] tells from when it can take a frame, so that
+//! the queue before it decides at that moment and no earlier; [`Line::serve`] then takes the frame
+//! and tells when its last bit has left.
+
+mod fluid;
+mod opportunities;
+mod segments;
+
+use alloc::boxed::Box;
+use core::num::NonZeroU64;
+
+use slipring_model::{BitRate, LineClock, Stream};
+
+use crate::spec::RateSpec;
+use crate::user::{Moment, Rate};
+use fluid::Fluid;
+use opportunities::Opportunities;
+use segments::Segments;
+
+pub(crate) enum Line {
+    /// Takes no time of its own; free from a time on.
+    Instant { free_ns: u64 },
+    /// The same rate all the time.
+    Constant(LineClock),
+    /// A rate that changes.
+    Fluid(Box<Fluid>),
+    /// Moments at which bytes may leave.
+    Opportunities(Box<Opportunities>),
+    /// A model of the user's.
+    User { model: Box<dyn Rate>, free: Moment },
+}
+
+impl Line {
+    /// A line that is free from `start_ns` on, when its trace begins, if it has one.
+    pub(crate) fn new(spec: &RateSpec, stream: Stream, start_ns: u64) -> Self {
+        match spec {
+            RateSpec::Unlimited => Self::Instant { free_ns: 0 },
+            RateSpec::Constant { bps } => Self::Constant(LineClock::new(bit_rate(*bps), 0)),
+            RateSpec::Opportunities { at_ns, mtu, end } => {
+                Self::Opportunities(Box::new(Opportunities::new(at_ns, *mtu, *end, start_ns)))
+            }
+            RateSpec::User(maker) => Self::User { model: maker.make(), free: Moment::default() },
+            _ => Self::Fluid(Box::new(Fluid::new(Segments::new(spec, stream, start_ns)))),
+        }
+    }
+
+    /// The line of another specification, busy as long as this one is.
+    pub(crate) fn changed(&self, spec: &RateSpec, stream: Stream, at_ns: u64) -> Self {
+        if let (Self::Constant(clock), RateSpec::Constant { bps }) = (self, spec) {
+            let mut clock = clock.clone();
+            clock.set_rate(bit_rate(*bps));
+            return Self::Constant(clock);
+        }
+        let mut line = Self::new(spec, stream, at_ns);
+        line.occupy_until(self.free_ns());
+        line
+    }
+
+    /// From when the line is free, rounded up.
+    #[inline]
+    pub(crate) fn free_ns(&self) -> u64 {
+        match self {
+            Self::Instant { free_ns } => *free_ns,
+            Self::Constant(clock) => clock.free_ns(),
+            Self::Fluid(fluid) => fluid.free_ns(),
+            Self::Opportunities(trace) => trace.free_ns(),
+            Self::User { free, .. } => free.ceil_ns(),
+        }
+    }
+
+    /// From when the line can take a frame that is ready at `ready_ns`, rounded up; `u64::MAX`
+    /// when it never will.
+    #[inline]
+    pub(crate) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
+        match self {
+            Self::Instant { free_ns } => ready_ns.max(*free_ns),
+            Self::Constant(clock) => ready_ns.max(clock.free_ns()),
+            Self::Fluid(fluid) => fluid.begin_ns(ready_ns),
+            Self::Opportunities(trace) => trace.begin_ns(ready_ns),
+            Self::User { free, .. } => ready_ns.max(free.ceil_ns()),
+        }
+    }
+
+    /// Takes a frame of so many bytes that is ready at `ready_ns`, keeps the line `extra_ns` longer
+    /// than the frame needs, and tells when it is through, rounded up.
+    #[inline]
+    pub(crate) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64) -> u64 {
+        match self {
+            Self::Instant { free_ns } => {
+                *free_ns = ready_ns.max(*free_ns).saturating_add(extra_ns);
+            }
+            Self::Constant(clock) => {
+                clock.occupy(ready_ns, bytes.saturating_mul(8));
+                clock.occupy_ns(extra_ns);
+            }
+            Self::Fluid(fluid) => fluid.serve(ready_ns, bytes, extra_ns),
+            Self::Opportunities(trace) => trace.serve(ready_ns, bytes, extra_ns),
+            Self::User { model, free } => {
+                let start = (*free).max(Moment { ns: ready_ns, fraction: 0 });
+                *free = model.finish(start, bytes).max(start);
+                free.ns = free.ns.saturating_add(extra_ns);
+            }
+        }
+        self.free_ns()
+    }
+
+    /// How long the line needs for so many bytes from `now_ns` on, beside what it is busy with:
+    /// what a frame may expect, exact where the rate is constant.
+    pub(crate) fn estimate_ns(&mut self, now_ns: u64, bytes: u64) -> u64 {
+        let busy_ns = self.begin_ns(now_ns).saturating_sub(now_ns);
+        let work = u128::from(bytes) * 8 * u128::from(slipring_model::NANOS_PER_SEC);
+        let own_ns = match self {
+            Self::Instant { .. } | Self::User { .. } => 0,
+            Self::Constant(clock) => clock.rate().divide_wide(work).0,
+            Self::Fluid(fluid) => bit_rate(fluid.usual_bps()).divide_wide(work).0,
+            Self::Opportunities(trace) => trace.estimate_ns(bytes),
+        };
+        busy_ns.saturating_add(own_ns)
+    }
+
+    fn occupy_until(&mut self, until_ns: u64) {
+        match self {
+            Self::Instant { free_ns } => *free_ns = until_ns,
+            Self::Constant(clock) => clock.wait_for(until_ns),
+            Self::Fluid(fluid) => fluid.wait_for(until_ns),
+            Self::Opportunities(trace) => trace.wait_for(until_ns),
+            Self::User { free, .. } => *free = Moment { ns: until_ns, fraction: 0 },
+        }
+    }
+}
+
+/// A rate of at least one bit per second.
+fn bit_rate(bps: u64) -> BitRate {
+    BitRate::new(NonZeroU64::new(bps).unwrap_or(NonZeroU64::MIN))
+}

@@ -1,0 +1,254 @@
+//! Rates over time as segments: constant in between, one after another.
+
+use alloc::vec::Vec;
+
+use slipring_model::Stream;
+
+use crate::schedule::Schedule;
+use crate::spec::{MarkovState, RateSpec, RateStep, Slot, TraceEnd};
+
+/// A rate that holds for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) begin_ns: u64,
+    /// Up to when; `u64::MAX` for good.
+    pub(super) end_ns: u64,
+    /// Bits per second; 0 stands still.
+    pub(super) bps: u64,
+}
+
+impl Segment {
+    pub(super) const fn is_last(&self) -> bool {
+        self.end_ns == u64::MAX
+    }
+
+    /// Whether it had begun before `now_ns`.
+    pub(super) const fn is_begun_at(&self, now_ns: u64) -> bool {
+        self.begin_ns < now_ns
+    }
+}
+
+/// The source of segments.
+pub(crate) struct Segments {
+    kind: Kind,
+    stream: Stream,
+    now_ns: u64,
+}
+
+enum Kind {
+    List { steps: Vec<RateStep>, schedule: Schedule, index: usize, round_ns: u64 },
+    Slots { bps: u64, slots: Vec<Slot>, period_ns: u64, index: usize, round_ns: u64, whole: bool },
+    Sine { mean_bps: u64, amplitude_bps: u64, period_ns: u64, step_ns: u64, start_ns: u64 },
+    Markov { states: Vec<MarkovState>, state: usize },
+    Wander(Wander),
+}
+
+struct Wander {
+    mean: f64,
+    sd: f64,
+    keep: f64,
+    min_bps: u64,
+    max_bps: u64,
+    step_ns: u64,
+    deviation: f64,
+}
+
+impl Segments {
+    pub(super) fn new(spec: &RateSpec, stream: Stream, start_ns: u64) -> Self {
+        Self { kind: Kind::new(spec, start_ns), stream, now_ns: start_ns }
+    }
+
+    /// Whether frames must fit into a segment.
+    pub(super) fn whole_frames(&self) -> bool {
+        matches!(self.kind, Kind::Slots { whole: true, .. })
+    }
+
+    /// The segment after the one given last.
+    pub(super) fn next(&mut self) -> Segment {
+        let begin_ns = self.now_ns;
+        let (end_ns, bps) = self.kind.next(begin_ns, &mut self.stream);
+        self.now_ns = end_ns;
+        Segment { begin_ns, end_ns, bps }
+    }
+}
+
+impl Kind {
+    fn new(spec: &RateSpec, start_ns: u64) -> Self {
+        match spec {
+            RateSpec::Steps { steps, period_ns, end } => {
+                Self::list(steps.clone(), *period_ns, *end, start_ns)
+            }
+            RateSpec::Ramp { from_bps, to_bps, duration_ns, step_ns, end } => {
+                let steps = ramp(*from_bps, *to_bps, *duration_ns, *step_ns);
+                Self::list(steps, *duration_ns, *end, start_ns)
+            }
+            RateSpec::Slots { bps, period_ns, slots, whole_frames } => Self::Slots {
+                bps: *bps,
+                slots: slots.clone(),
+                period_ns: *period_ns,
+                index: 0,
+                round_ns: start_ns,
+                whole: *whole_frames,
+            },
+            RateSpec::Sine { mean_bps, amplitude_bps, period_ns, step_ns } => Self::Sine {
+                mean_bps: *mean_bps,
+                amplitude_bps: *amplitude_bps,
+                period_ns: *period_ns,
+                step_ns: *step_ns,
+                start_ns,
+            },
+            RateSpec::Markov { states } => Self::Markov { states: states.clone(), state: 0 },
+            RateSpec::Wander { .. } => Self::Wander(Wander::new(spec)),
+            // Lines of other kinds have no segments.
+            _ => Self::list(Vec::new(), 1, TraceEnd::Once, start_ns),
+        }
+    }
+
+    fn list(steps: Vec<RateStep>, period_ns: u64, end: TraceEnd, start_ns: u64) -> Self {
+        let schedule = Schedule::new(start_ns, period_ns, end);
+        Self::List { steps, schedule, index: 0, round_ns: start_ns }
+    }
+
+    /// End and rate of the segment that begins now.
+    fn next(&mut self, now_ns: u64, stream: &mut Stream) -> (u64, u64) {
+        match self {
+            Self::List { steps, schedule, index, round_ns } => {
+                next_step(steps, schedule, index, round_ns)
+            }
+            Self::Slots { bps, slots, period_ns, index, round_ns, .. } => {
+                next_slot(now_ns, *bps, slots, *period_ns, index, round_ns)
+            }
+            Self::Sine { mean_bps, amplitude_bps, period_ns, step_ns, start_ns } => {
+                let middle_ns = (now_ns - *start_ns) % *period_ns + *step_ns / 2;
+                let turn = middle_ns as f64 / *period_ns as f64 * core::f64::consts::TAU;
+                let bps = *mean_bps as f64 + *amplitude_bps as f64 * libm::sin(turn);
+                (now_ns.saturating_add(*step_ns), libm::round(bps) as u64)
+            }
+            Self::Markov { states, state } => {
+                let now = *state;
+                *state = follow(states, now, stream);
+                let stay_ns = exponential(states[now].mean_ns, stream);
+                (now_ns.saturating_add(stay_ns), states[now].bps)
+            }
+            Self::Wander(wander) => (now_ns.saturating_add(wander.step_ns), wander.next(stream)),
+        }
+    }
+}
+
+fn ramp(from_bps: u64, to_bps: u64, duration_ns: u64, step_ns: u64) -> Vec<RateStep> {
+    let rate_at = |at_ns: u64| {
+        // The middle of the step stands for all of it.
+        let passed = i128::from((at_ns + step_ns / 2).min(duration_ns));
+        let rise = i128::from(to_bps) - i128::from(from_bps);
+        (i128::from(from_bps) + rise * passed / i128::from(duration_ns)) as u64
+    };
+    let starts = (0..duration_ns).step_by(usize::try_from(step_ns).unwrap_or(usize::MAX));
+    let mut steps: Vec<_> = starts.map(|at_ns| RateStep { at_ns, bps: rate_at(at_ns) }).collect();
+    if let Some(last) = steps.last_mut()
+        && last.at_ns + step_ns >= duration_ns
+    {
+        last.bps = to_bps;
+    }
+    steps
+}
+
+fn next_step(
+    steps: &[RateStep],
+    schedule: &Schedule,
+    index: &mut usize,
+    round_ns: &mut u64,
+) -> (u64, u64) {
+    let Some(step) = steps.get(*index) else { return (u64::MAX, 0) };
+    *index += 1;
+    if let Some(next) = steps.get(*index) {
+        return (round_ns.saturating_add(next.at_ns), step.bps);
+    }
+    match schedule.end() {
+        TraceEnd::Hold => (u64::MAX, step.bps),
+        TraceEnd::Once => (round_ns.saturating_add(schedule.period_ns()), step.bps),
+        TraceEnd::Loop => {
+            *index = 0;
+            *round_ns = round_ns.saturating_add(schedule.period_ns());
+            (*round_ns, step.bps)
+        }
+    }
+}
+
+/// A gap before a slot, then the slot, and so on; empty gaps are left out.
+fn next_slot(
+    now_ns: u64,
+    bps: u64,
+    slots: &[Slot],
+    period_ns: u64,
+    index: &mut usize,
+    round_ns: &mut u64,
+) -> (u64, u64) {
+    if *index == slots.len() {
+        *index = 0;
+        *round_ns = round_ns.saturating_add(period_ns);
+    }
+    let slot = slots[*index];
+    let start_ns = round_ns.saturating_add(slot.start_ns);
+    if now_ns < start_ns {
+        return (start_ns, 0);
+    }
+    *index += 1;
+    (start_ns.saturating_add(slot.len_ns), bps)
+}
+
+/// The state after `now`.
+fn follow(states: &[MarkovState], now: usize, stream: &mut Stream) -> usize {
+    if states.len() == 1 {
+        return 0;
+    }
+    let weights = &states[now].next;
+    if weights.is_empty() {
+        let other = stream.below(states.len() as u64 - 1) as usize;
+        return if other >= now { other + 1 } else { other };
+    }
+    let mut left = stream.next_f64() * weights.iter().sum::<f64>();
+    let chosen = weights.iter().position(|&weight| {
+        left -= weight;
+        left < 0.0
+    });
+    // Rounding may leave a trace of the sum: the last possible one has it.
+    chosen.or_else(|| weights.iter().rposition(|&weight| weight > 0.0)).unwrap_or(0)
+}
+
+/// An exponentially distributed time of at least a nanosecond.
+pub(crate) fn exponential(mean_ns: u64, stream: &mut Stream) -> u64 {
+    // 1 - x is in (0, 1]: its logarithm is finite.
+    let time_ns = -libm::log(1.0 - stream.next_f64()) * mean_ns as f64;
+    (libm::round(time_ns) as u64).max(1)
+}
+
+impl Wander {
+    fn new(spec: &RateSpec) -> Self {
+        let RateSpec::Wander { mean_bps, sd_bps, half_life_ns, min_bps, max_bps, step_ns } = *spec
+        else {
+            unreachable!("only made for a rate that wanders")
+        };
+        Self {
+            mean: mean_bps as f64,
+            sd: sd_bps as f64,
+            keep: libm::exp2(-(step_ns as f64) / half_life_ns as f64),
+            min_bps,
+            max_bps,
+            step_ns,
+            deviation: 0.0,
+        }
+    }
+
+    fn next(&mut self, stream: &mut Stream) -> u64 {
+        let bps = libm::round((self.mean + self.sd * self.deviation).max(0.0)) as u64;
+        let fresh = libm::sqrt(1.0 - self.keep * self.keep);
+        self.deviation = self.keep * self.deviation + fresh * normal(stream);
+        bps.clamp(self.min_bps, self.max_bps)
+    }
+}
+
+/// A standard normal number, by Box and Muller.
+fn normal(stream: &mut Stream) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.next_f64()));
+    radius * libm::cos(core::f64::consts::TAU * stream.next_f64())
+}

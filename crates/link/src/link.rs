@@ -1,0 +1,303 @@
+//! One link in one direction: its stages, and the events between them.
+//!
+//! A frame comes in by [`Link::arrive`] and is taken as far as it goes at that moment. What waits
+//! for time (held frames, the line, late copies) goes on in [`Link::settle`]; what has travelled
+//! to the end comes out of [`Link::pop_due`].
+//!
+//! A link that only delays, always as long and in order, is *plain*: whole batches go through
+//! [`Link::arrive_all`] at the cost of a copy.
+
+use crate::back::{self, Back};
+use crate::carrier::{Arrival, Carrier, Cause, Delivery, ExitId, LinkId};
+use crate::counters::{Counters, Tally};
+use crate::front::{self, Front};
+use crate::output::{Departed, Flight, Output, Sent};
+use crate::server::{Served, Server};
+use crate::sink::Sink;
+use crate::spec::{LinkSpec, Target};
+use crate::streams::Streams;
+
+use alloc::boxed::Box;
+
+pub(crate) struct Link {
+    id: LinkId,
+    pub(crate) to: Target,
+    counters: Counters,
+    plain_delay_ns: Option<u64>,
+    /// Deliveries are made as soon as they are decided.
+    early: bool,
+    front: Option<Box<Front>>,
+    server: Option<Box<Server>>,
+    back: Option<Box<Back>>,
+    output: Output,
+}
+
+impl Link {
+    pub(crate) fn new(id: LinkId, spec: &LinkSpec, to: Target, seed: u64, start_ns: u64) -> Self {
+        let streams = Streams { seed, link: &spec.name };
+        let make_front = || Box::new(Front::new(spec, &streams, start_ns));
+        let make_server = || Box::new(Server::new(spec, &streams, start_ns));
+        let make_back = || Box::new(Back::new(spec, &streams, start_ns));
+        let mut link = Self {
+            id,
+            to,
+            counters: Counters::default(),
+            plain_delay_ns: None,
+            early: false,
+            front: front::is_needed(spec).then(make_front),
+            server: spec.has_line().then(make_server),
+            back: back::is_needed(spec).then(make_back),
+            output: Output::new(spec, seed, &streams.label("delay"), start_ns),
+        };
+        link.find_plain();
+        link
+    }
+
+    /// Goes over to another specification, now that everything up to `at_ns` is settled. Frames,
+    /// streams, and the state of every stage that stays as it is are kept.
+    pub(crate) fn change(
+        &mut self,
+        old: &LinkSpec,
+        new: &LinkSpec,
+        seed: u64,
+        at_ns: u64,
+        carrier: &mut impl Carrier,
+    ) {
+        let streams = Streams { seed, link: &new.name };
+        match &mut self.front {
+            Some(front) => front.change(old, new, &streams, at_ns),
+            None if front::is_needed(new) => {
+                self.front = Some(Box::new(Front::new(new, &streams, at_ns)));
+            }
+            None => {}
+        }
+        let counters = &mut self.counters;
+        match &mut self.server {
+            Some(server) => {
+                let mut sink = Sink { carrier, counters, link: self.id };
+                server.change(old, new, &streams, at_ns, &mut sink);
+            }
+            None if new.has_line() => {
+                self.server = Some(Box::new(Server::new(new, &streams, at_ns)));
+            }
+            None => {}
+        }
+        match &mut self.back {
+            Some(back) => back.change(old, new, &streams, at_ns),
+            None if back::is_needed(new) => {
+                self.back = Some(Box::new(Back::new(new, &streams, at_ns)));
+            }
+            None => {}
+        }
+        self.output.change(old, new, at_ns);
+        self.find_plain();
+    }
+
+    pub(crate) fn set_early(&mut self, early: bool) {
+        self.early = early && matches!(self.to, Target::Exit(_));
+    }
+
+    fn find_plain(&mut self) {
+        let stages = self.front.is_some() || self.server.is_some() || self.back.is_some();
+        self.plain_delay_ns = self.output.plain_delay_ns().filter(|_| !stages);
+    }
+
+    /// Whether frames need nothing of this link but to be passed to [`Self::arrive_all`].
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain_delay_ns.is_some()
+    }
+
+    /// Takes frames into a plain link.
+    #[inline]
+    pub(crate) fn arrive_all(&mut self, frames: &[Arrival], carrier: &mut impl Carrier) {
+        let delay_ns = self.plain_delay_ns.unwrap_or(0);
+        let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
+        self.counters.input += Tally { packets: frames.len() as u64, bytes };
+        let flights = frames.iter().map(|frame| Flight {
+            release_ns: frame.arrival_ns.saturating_add(delay_ns),
+            handle: frame.handle,
+            len: frame.len,
+        });
+        if self.may_deliver_early() {
+            for flight in flights {
+                let flight = self.output.pass(flight);
+                self.deliver(flight, carrier);
+            }
+        } else {
+            self.output.send_all(flights);
+        }
+    }
+
+    /// Takes a frame in. Everything before it must be settled.
+    #[inline]
+    pub(crate) fn arrive(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
+        self.counters.input.count(frame.len);
+        if let Some(front) = &mut self.front {
+            let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
+            if front.pass(frame, &mut sink).is_none() {
+                return;
+            }
+        }
+        self.enter(frame, carrier);
+    }
+
+    /// When the next frame moves inside the link; `u64::MAX` when none will.
+    #[inline]
+    fn next_inside_ns(&self) -> u64 {
+        let front = self.front.as_ref().map_or(u64::MAX, |front| front.next_ns());
+        let server = self.server.as_ref().map_or(u64::MAX, |server| server.next_ns());
+        let back = self.back.as_ref().map_or(u64::MAX, |back| back.next_ns());
+        front.min(server).min(back)
+    }
+
+    /// When anything happens next; `None` when nothing will.
+    #[inline]
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        let outside = self.output.next_ns().unwrap_or(u64::MAX);
+        let next_ns = outside.min(self.next_inside_ns());
+        (next_ns != u64::MAX).then_some(next_ns)
+    }
+
+    /// Performs what happens inside the link up to `now_ns`, in order of time. At one moment the
+    /// line comes first, so that what it frees is free for what arrives.
+    #[inline]
+    pub(crate) fn settle(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
+        loop {
+            let next_ns = self.next_inside_ns();
+            if next_ns > now_ns || next_ns == u64::MAX {
+                return;
+            }
+            self.step(next_ns, carrier);
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
+        if let Some(server) = &mut self.server
+            && server.next_ns() == now_ns
+        {
+            let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
+            if let Some(served) = server.serve(&mut sink) {
+                self.depart(served, carrier);
+            }
+        } else if let Some(copy) = self.back.as_mut().and_then(|back| back.release(now_ns)) {
+            self.travel(copy, carrier);
+        } else if let Some(frame) = self.front.as_mut().and_then(|front| front.release(now_ns)) {
+            self.enter(frame, carrier);
+        }
+    }
+
+    /// A frame reaches the queue, or passes by where there is no line.
+    #[inline]
+    fn enter(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
+        let Arrival { arrival_ns, handle, len } = frame;
+        let Some(server) = &mut self.server else {
+            let departed = Departed { handle, len, start_ns: arrival_ns, base_ns: arrival_ns };
+            return self.depart(Served { departed, end_ns: arrival_ns, given_up: false }, carrier);
+        };
+        let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
+        server.enqueue(frame, &mut sink);
+        while let Some(now_ns) = self.server.as_ref().map(|server| server.next_ns())
+            && now_ns <= arrival_ns
+        {
+            self.step(now_ns, carrier);
+        }
+    }
+
+    /// A frame leaves the line.
+    #[inline]
+    fn depart(&mut self, served: Served, carrier: &mut impl Carrier) {
+        let Served { departed, end_ns, given_up } = served;
+        let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
+        if given_up {
+            return sink.lose(departed.as_arrival(), end_ns, Cause::Profile);
+        }
+        let Some(back) = &mut self.back else { return self.travel(departed, carrier) };
+        if !back.pass(departed, end_ns, &mut sink) {
+            return;
+        }
+        let copies = back.copies();
+        self.travel_with_copies(departed, copies, carrier);
+    }
+
+    #[inline]
+    fn travel_with_copies(&mut self, frame: Departed, copies: u32, carrier: &mut impl Carrier) {
+        // Copies are made before the frame is sent: once delivered, it is the caller's.
+        let mut made = alloc::vec::Vec::new();
+        for number in 1..=copies {
+            let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
+            if let Some(back) = &mut self.back {
+                made.extend(back.copy(frame, number, &mut sink));
+            }
+        }
+        self.travel(frame, carrier);
+        for copy in made {
+            self.travel(copy, carrier);
+        }
+    }
+
+    /// A frame sets out for the far end.
+    #[inline]
+    fn travel(&mut self, frame: Departed, carrier: &mut impl Carrier) {
+        match self.output.judge(frame, carrier) {
+            Sent::Overtook => {
+                let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
+                sink.lose(frame.as_arrival(), frame.base_ns, Cause::Order);
+            }
+            Sent::Released { flight, clamped } => {
+                if clamped {
+                    self.counters.clamped.count(flight.len);
+                }
+                if self.may_deliver_early() {
+                    self.deliver(flight, carrier);
+                } else {
+                    self.output.send(flight);
+                }
+            }
+        }
+    }
+
+    /// Takes out the next frame that has reached the far end by `now_ns`.
+    #[inline]
+    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<Flight> {
+        let flight = self.output.pop_due(now_ns)?;
+        self.counters.output.count(flight.len);
+        Some(flight)
+    }
+
+    /// Delivers what has reached the exit by `now_ns`.
+    #[inline]
+    pub(crate) fn deliver_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
+        let early = self.early && self.output.in_order();
+        let until_ns = if early { u64::MAX } else { now_ns };
+        while let Some(flight) = self.output.pop_due(until_ns) {
+            self.deliver(flight, carrier);
+        }
+    }
+
+    #[inline]
+    fn may_deliver_early(&self) -> bool {
+        self.early && self.output.in_order() && self.output.len() == 0
+    }
+
+    #[inline]
+    fn deliver(&mut self, flight: Flight, carrier: &mut impl Carrier) {
+        let Flight { release_ns, handle, len } = flight;
+        let Target::Exit(exit) = self.to else { return };
+        self.counters.output.count(len);
+        let exit = ExitId(exit as u16);
+        carrier.deliver(Delivery { release_ns, handle, len, exit, link: self.id });
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        let front = self.front.as_ref().map_or(0, |front| front.held());
+        let server = self.server.as_ref().map_or(0, |server| server.waiting());
+        let back = self.back.as_ref().map_or(0, |back| back.held());
+        let gone = counters.output + counters.drops.total();
+        let bytes = (counters.input + counters.copies).bytes - gone.bytes;
+        counters.in_flight = Tally { packets: front + server + back + self.output.len(), bytes };
+        counters
+    }
+}

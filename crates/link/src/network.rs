@@ -1,0 +1,236 @@
+//! Links joined to a network, and the order of events over all of them.
+//!
+//! Links that can reach a common place form an *island*; what happens on one island matters to no
+//! other. Inside an island everything happens in order of time. A push performs what is due on its
+//! own island before the frame arrives; a run performs what is due on all of them, and delivers
+//! in order of time.
+//!
+//! Not for: cycles (refused), or links that come and go (a change keeps the links).
+
+mod changes;
+mod island;
+mod route;
+
+use alloc::vec::Vec;
+
+use crate::agenda::Agenda;
+use crate::carrier::{Arrival, Carrier, EntryId, LinkId};
+use crate::counters::Counters;
+use crate::link::Link;
+use crate::spec::{NetworkSpec, SpecError};
+pub use changes::ChangeError;
+use changes::Pending;
+use island::Island;
+use route::Routes;
+
+/// A network of links, ready to take frames.
+///
+/// ```
+/// use slipring_link::{
+///     Arrival, Carrier, Delivery, DelaySpec, EntryId, Handle, LinkSpec, Lost, Network, NetworkSpec,
+/// };
+///
+/// #[derive(Default)]
+/// struct Released(Vec<u64>);
+///
+/// impl Carrier for Released {
+///     fn frame(&mut self, _: Handle) -> &mut [u8] {
+///         &mut []
+///     }
+///     fn copy(&mut self, _: Handle) -> Option<Handle> {
+///         None
+///     }
+///     fn deliver(&mut self, delivery: Delivery) {
+///         self.0.push(delivery.release_ns);
+///     }
+///     fn lose(&mut self, _: Lost) {}
+/// }
+///
+/// let link = LinkSpec { delay: DelaySpec::constant(20_000_000), ..LinkSpec::wire("up") };
+/// let mut network = Network::new(&NetworkSpec::single(link), 42)?;
+/// let mut carrier = Released::default();
+/// let frame = Arrival { arrival_ns: 5, handle: Handle(0), len: 60 };
+/// network.push(EntryId(0), &[frame], &mut carrier);
+/// assert_eq!(network.next_ns(), Some(20_000_005));
+/// network.run(20_000_005, &mut carrier);
+/// assert_eq!(carrier.0, [20_000_005]);
+/// # Ok::<(), slipring_link::SpecError>(())
+/// ```
+pub struct Network {
+    plan: NetworkSpec,
+    seed: u64,
+    links: Vec<Link>,
+    routes: Routes,
+    islands: Vec<Island>,
+    /// Over islands, when there are several.
+    agenda: Agenda,
+    pending: Pending,
+}
+
+impl Network {
+    /// Builds a network in which time begins at 0.
+    ///
+    /// # Errors
+    /// The first thing in the plan that cannot be built.
+    pub fn new(plan: &NetworkSpec, seed: u64) -> Result<Self, SpecError> {
+        Self::starting_at(plan, seed, 0)
+    }
+
+    /// Builds a network whose traces and schedules begin at `start_ns`.
+    ///
+    /// # Errors
+    /// The first thing in the plan that cannot be built.
+    pub fn starting_at(plan: &NetworkSpec, seed: u64, start_ns: u64) -> Result<Self, SpecError> {
+        plan.check()?;
+        let link = |(index, link): (usize, &crate::spec::NetworkLink)| {
+            Link::new(LinkId(index as u32), &link.spec, link.to, seed, start_ns)
+        };
+        let links: Vec<_> = plan.links.iter().enumerate().map(link).collect();
+        let islands = island::find(plan);
+        Ok(Self {
+            seed,
+            routes: Routes::new(plan, &islands),
+            agenda: Agenda::new(islands.len()),
+            islands,
+            links,
+            pending: Pending::new(),
+            plan: plan.clone(),
+        })
+    }
+
+    /// Brings frames to an entry. Their times must not decrease, within a call and from call to
+    /// call; what is due before a frame on its island happens first.
+    ///
+    /// # Panics
+    /// If the network has no such entry.
+    #[inline]
+    pub fn push(&mut self, entry: EntryId, arrivals: &[Arrival], carrier: &mut impl Carrier) {
+        let mut rest = arrivals;
+        while let Some(at_ns) = self.pending.next_ns() {
+            let before = rest.partition_point(|arrival| arrival.arrival_ns < at_ns);
+            let (now, later) = rest.split_at(before);
+            self.push_settled(entry, now, carrier);
+            rest = later;
+            if rest.is_empty() {
+                return;
+            }
+            self.run(at_ns, carrier);
+        }
+        self.push_settled(entry, rest, carrier);
+    }
+
+    /// Performs everything that is due up to `now_ns`.
+    #[inline]
+    pub fn run(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
+        while let Some(at_ns) = self.pending.next_ns().filter(|&at_ns| at_ns <= now_ns) {
+            self.run_settled(at_ns, carrier);
+            self.apply_next_change(carrier);
+        }
+        self.run_settled(now_ns, carrier);
+    }
+
+    /// When something happens next: the time to run again.
+    #[must_use]
+    #[inline]
+    pub fn next_ns(&self) -> Option<u64> {
+        let event = match &self.islands[..] {
+            [island] => island.next_ns(&self.links),
+            _ => self.agenda.next_ns(),
+        };
+        match (event, self.pending.next_ns()) {
+            (Some(event), Some(change)) => Some(event.min(change)),
+            (event, change) => event.or(change),
+        }
+    }
+
+    /// Whether frames are delivered as soon as it is decided when they are to leave, with that
+    /// time still to come: on links that end at an exit and keep order. Others deliver when the
+    /// time has come.
+    pub fn deliver_early(&mut self, yes: bool) {
+        self.links.iter_mut().for_each(|link| link.set_early(yes));
+    }
+
+    /// The account of a link.
+    ///
+    /// # Panics
+    /// If the network has no such link.
+    #[must_use]
+    pub fn counters(&self, link: LinkId) -> Counters {
+        self.links[link.0 as usize].counters()
+    }
+
+    /// The account of an entry: frames that no link wanted are its drops, all others its output.
+    ///
+    /// # Panics
+    /// If the network has no such entry.
+    #[must_use]
+    pub fn entry_counters(&self, entry: EntryId) -> Counters {
+        self.routes.entry(entry).counters
+    }
+
+    /// The account of a node, likewise.
+    ///
+    /// # Panics
+    /// If the network has no such node.
+    #[must_use]
+    pub fn node_counters(&self, node: usize) -> Counters {
+        self.routes.node(node).counters
+    }
+
+    /// The plan that is in effect.
+    #[must_use]
+    pub fn plan(&self) -> &NetworkSpec {
+        &self.plan
+    }
+
+    #[inline]
+    fn push_settled(&mut self, entry: EntryId, arrivals: &[Arrival], carrier: &mut impl Carrier) {
+        let route = self.routes.entry_mut(entry);
+        let Some(island) = route.island() else {
+            arrivals.iter().for_each(|arrival| route.refuse(*arrival, carrier));
+            return;
+        };
+        let place = &mut self.islands[island as usize];
+        if let Some(only) = route.only_link()
+            && place.is_single()
+        {
+            let link = &mut self.links[only];
+            route.count_all(arrivals);
+            if link.is_plain() {
+                link.arrive_all(arrivals, carrier);
+            } else {
+                for arrival in arrivals {
+                    link.settle(arrival.arrival_ns, carrier);
+                    link.arrive(*arrival, carrier);
+                }
+            }
+        } else {
+            for arrival in arrivals {
+                place.run(arrival.arrival_ns, &mut self.links, &mut self.routes, carrier);
+                place.push(entry, *arrival, &mut self.links, &mut self.routes, carrier);
+            }
+        }
+        self.arm(island);
+    }
+
+    #[inline]
+    fn run_settled(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
+        if let [island] = &mut self.islands[..] {
+            return island.run(now_ns, &mut self.links, &mut self.routes, carrier);
+        }
+        while let Some((_, first)) = self.agenda.pop_due(now_ns) {
+            // Up to where another island has something to do, so that deliveries stay in order.
+            let until_ns = self.agenda.next_ns().map_or(now_ns, |next_ns| next_ns.min(now_ns));
+            let island = &mut self.islands[first as usize];
+            island.run(until_ns, &mut self.links, &mut self.routes, carrier);
+            self.arm(first);
+        }
+    }
+
+    #[inline]
+    fn arm(&mut self, island: u32) {
+        if self.islands.len() > 1 {
+            self.agenda.set(island, self.islands[island as usize].next_ns(&self.links));
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Changes of a running network: whole, at a time, or not at all.
+
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+
+use super::Network;
+use crate::carrier::Carrier;
+use crate::spec::{NetworkSpec, SpecError};
+
+/// Why a change was refused. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The new plan cannot be built.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The new plan has other places or links.
+    #[error("{what} cannot change while the network runs")]
+    Shape {
+        /// What would have changed.
+        what: String,
+    },
+    /// A change for a later time was accepted already.
+    #[error("a change at {accepted_ns} ns was accepted already; the next one cannot come before")]
+    Order {
+        /// The time of that change.
+        accepted_ns: u64,
+    },
+}
+
+/// Changes that were accepted and have not taken effect, in order of time.
+pub(super) struct Pending {
+    changes: VecDeque<(u64, NetworkSpec)>,
+}
+
+impl Pending {
+    pub(super) const fn new() -> Self {
+        Self { changes: VecDeque::new() }
+    }
+
+    /// When the next one takes effect.
+    #[inline]
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.changes.front().map(|(at_ns, _)| *at_ns)
+    }
+}
+
+impl Network {
+    /// Accepts another plan for the same links, to take effect at `at_ns` on all of them at once:
+    /// after everything that is due by then, before what arrives then. A time that has passed
+    /// means the next call.
+    ///
+    /// Frames inside stay: waiting ones go on under the new rules, those on their way arrive when
+    /// they would have. A stage that does not change keeps its state, every stage its stream.
+    ///
+    /// # Errors
+    /// [`ChangeError`], and everything goes on as it was.
+    pub fn change(&mut self, at_ns: u64, plan: &NetworkSpec) -> Result<(), ChangeError> {
+        plan.check()?;
+        same_shape(&self.plan, plan)?;
+        if let Some((accepted_ns, _)) = self.pending.changes.back()
+            && *accepted_ns > at_ns
+        {
+            return Err(ChangeError::Order { accepted_ns: *accepted_ns });
+        }
+        self.pending.changes.push_back((at_ns, plan.clone()));
+        Ok(())
+    }
+
+    /// Takes back all changes that have not taken effect.
+    pub fn cancel_changes(&mut self) {
+        self.pending.changes.clear();
+    }
+
+    pub(super) fn apply_next_change(&mut self, carrier: &mut impl Carrier) {
+        let Some((at_ns, plan)) = self.pending.changes.pop_front() else { return };
+        for (index, link) in self.links.iter_mut().enumerate() {
+            let (old, new) = (&self.plan.links[index].spec, &plan.links[index].spec);
+            if old != new {
+                link.change(old, new, self.seed, at_ns, carrier);
+            }
+        }
+        self.routes.choose(&plan);
+        self.plan = plan;
+        for island in 0..self.islands.len() {
+            self.islands[island].arm_all(&self.links);
+            self.arm(island as u32);
+        }
+    }
+}
+
+fn same_shape(old: &NetworkSpec, new: &NetworkSpec) -> Result<(), ChangeError> {
+    let shape = |what: &str| Err(ChangeError::Shape { what: what.to_string() });
+    if old.entries != new.entries || old.exits != new.exits || old.nodes != new.nodes {
+        return shape("ports and nodes");
+    }
+    let same = |(old, new): (&crate::spec::NetworkLink, &crate::spec::NetworkLink)| {
+        old.spec.name == new.spec.name && old.from == new.from && old.to == new.to
+    };
+    if old.links.len() != new.links.len() || !old.links.iter().zip(&new.links).all(same) {
+        return shape("links and their ends");
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! The far end of a link: delays, order, and the frames on their way.
+//!
+//! ```text
+//!   released in order:  | t1 | t2 | t3 | ...  a FIFO, at the cost of a copy
+//!   overtaking:         { t2.5, ... }         only frames that really overtake
+//! ```
+//!
+//! # Invariants
+//! 1. The FIFO is sorted by release time; equal times keep the order of arrival.
+//! 2. With a policy that keeps order nothing is ever in `overtaking` but what an earlier policy
+//!    left there.
+
+use alloc::collections::{BTreeMap, VecDeque};
+
+use slipring_model::{BitRate, NANOS_PER_SEC, Wheel};
+
+use crate::carrier::{Carrier, Handle};
+use crate::delay::{Delayed, Delayer};
+use crate::spec::{LinkSpec, OrderPolicy};
+
+/// A frame on its way, and when it arrives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    pub(crate) release_ns: u64,
+    pub(crate) handle: Handle,
+    pub(crate) len: u32,
+}
+
+/// A frame that left the line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Departed {
+    pub(crate) handle: Handle,
+    pub(crate) len: u32,
+    /// When its first bit left.
+    pub(crate) start_ns: u64,
+    /// From when its delay counts.
+    pub(crate) base_ns: u64,
+}
+
+/// What became of a frame that was to travel.
+pub(crate) enum Sent {
+    /// It is on its way; `clamped`: later than its delay says.
+    Released { flight: Flight, clamped: bool },
+    /// It would have overtaken, and the policy forbids that.
+    Overtook,
+}
+
+pub(crate) struct Output {
+    delayer: Delayer,
+    order: OrderPolicy,
+    /// The physical port behind the link.
+    port: Option<BitRate>,
+    offset_ns: u64,
+    last_release_ns: u64,
+    /// Last release of each path.
+    paths: BTreeMap<u32, u64>,
+    fifo: VecDeque<Flight>,
+    overtaking: Wheel<Flight>,
+}
+
+impl Output {
+    pub(crate) fn new(spec: &LinkSpec, seed: u64, label: &str, start_ns: u64) -> Self {
+        Self {
+            delayer: Delayer::new(&spec.delay, seed, label, start_ns),
+            order: spec.order,
+            port: port_of(spec),
+            offset_ns: spec.offset_ns,
+            last_release_ns: 0,
+            paths: BTreeMap::new(),
+            fifo: VecDeque::new(),
+            overtaking: Wheel::new(),
+        }
+    }
+
+    /// Goes over to another specification; frames on their way stay on it.
+    pub(crate) fn change(&mut self, old: &LinkSpec, new: &LinkSpec, at_ns: u64) {
+        if old.delay != new.delay {
+            self.delayer.change(&old.delay, &new.delay, at_ns);
+        }
+        self.order = new.order;
+        self.port = port_of(new);
+        self.offset_ns = new.offset_ns;
+    }
+
+    /// The delay, when it is all there is to do here.
+    #[inline]
+    pub(crate) fn plain_delay_ns(&self) -> Option<u64> {
+        let plain = self.port.is_none() && self.offset_ns == 0 && self.order.keeps_order();
+        plain.then(|| self.delayer.constant_ns()).flatten()
+    }
+
+    /// Decides when a frame arrives. It is not on its way yet: see [`Self::send`].
+    #[inline]
+    pub(crate) fn judge(&mut self, frame: Departed, carrier: &mut impl Carrier) -> Sent {
+        let Delayed { delay_ns, route, not_before_ns } = self.delayer.delay(&frame, carrier);
+        let own_ns = self.own_serialisation_ns(frame.len).saturating_add(self.offset_ns);
+        let due_ns = frame.base_ns.saturating_add(delay_ns).saturating_sub(own_ns);
+        // Whatever is taken off, nothing leaves before it began to.
+        let due_ns = due_ns.max(frame.start_ns).max(not_before_ns);
+        let last_ns = match self.order {
+            OrderPolicy::Strict | OrderPolicy::Correlated => self.last_release_ns,
+            OrderPolicy::Drop if due_ns < self.last_release_ns => return Sent::Overtook,
+            OrderPolicy::Drop | OrderPolicy::Free => 0,
+            OrderPolicy::Path => self.paths.get(&route).copied().unwrap_or(0),
+        };
+        let release_ns = due_ns.max(last_ns);
+        if self.order == OrderPolicy::Path {
+            self.paths.insert(route, release_ns);
+        }
+        self.delayer.released(release_ns);
+        self.last_release_ns = self.last_release_ns.max(release_ns);
+        let flight = Flight { release_ns, handle: frame.handle, len: frame.len };
+        Sent::Released { flight, clamped: release_ns > due_ns }
+    }
+
+    /// Puts a frame on its way.
+    #[inline]
+    pub(crate) fn send(&mut self, flight: Flight) {
+        match self.fifo.back() {
+            Some(last) if last.release_ns > flight.release_ns => {
+                self.overtaking.push(flight.release_ns, flight);
+            }
+            _ => self.fifo.push_back(flight),
+        }
+    }
+
+    /// Puts frames on their way that only have a constant delay and come in order.
+    #[inline]
+    pub(crate) fn send_all(&mut self, flights: impl Iterator<Item = Flight>) {
+        let mut last_ns = self.last_release_ns;
+        self.fifo.extend(flights.map(|flight| {
+            last_ns = flight.release_ns.max(last_ns);
+            Flight { release_ns: last_ns, ..flight }
+        }));
+        self.last_release_ns = last_ns;
+    }
+
+    /// As [`Self::send_all`] for one frame that the caller delivers at once.
+    #[inline]
+    pub(crate) fn pass(&mut self, flight: Flight) -> Flight {
+        self.last_release_ns = flight.release_ns.max(self.last_release_ns);
+        Flight { release_ns: self.last_release_ns, ..flight }
+    }
+
+    /// Takes out the next frame that has arrived by `now_ns`.
+    #[inline]
+    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<Flight> {
+        let front_ns = self.fifo.front().map_or(u64::MAX, |flight| flight.release_ns);
+        if let Some(first_ns) = self.overtaking.next_release_ns()
+            && first_ns < front_ns
+        {
+            return self.overtaking.pop_due(now_ns);
+        }
+        if front_ns > now_ns {
+            return None;
+        }
+        self.fifo.pop_front()
+    }
+
+    /// When the next frame arrives.
+    #[inline]
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        let front = self.fifo.front().map(|flight| flight.release_ns);
+        match self.overtaking.next_release_ns() {
+            None => front,
+            Some(first) => Some(front.map_or(first, |front| front.min(first))),
+        }
+    }
+
+    /// Whether frames on their way leave in the order in which they were sent.
+    pub(crate) fn in_order(&self) -> bool {
+        self.order.keeps_order() && self.overtaking.is_empty()
+    }
+
+    /// How many frames are on their way.
+    pub(crate) fn len(&self) -> u64 {
+        (self.fifo.len() + self.overtaking.len()) as u64
+    }
+
+    #[inline]
+    fn own_serialisation_ns(&self, len: u32) -> u64 {
+        self.port.map_or(0, |port| {
+            // Lengths below 2^32 bytes keep the product within 2^65: divide the wide way.
+            let work = u128::from(len) * 8 * u128::from(NANOS_PER_SEC);
+            // Rounded down: never early.
+            u64::try_from(work)
+                .map_or_else(|_| port.divide_wide(work).0, |work| port.divide(work).0)
+        })
+    }
+}
+
+fn port_of(spec: &LinkSpec) -> Option<BitRate> {
+    spec.output_bps.and_then(core::num::NonZeroU64::new).map(BitRate::new)
+}

@@ -1,0 +1,367 @@
+//! The queue before the line: limits, disciplines, and marks.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+
+use slipring_model::ParameterError;
+use slipring_model::Stream;
+use slipring_model::aqm::{
+    Aqm, Arriving, CoDel, CoDelSpec, DelayFrom, DropCause, DualPi2, DualPi2Spec, Entry, FairQueue,
+    FairSpec, FifoAqm, Leaving, MultiQueue, Pie, PieSpec, QueueView, Red, RedSpec, Verdict,
+};
+use slipring_wire::FlowHasher;
+
+use crate::carrier::{Arrival, Carrier, Cause, Handle};
+use crate::counters::Tally;
+use crate::ecn;
+use crate::sink::Sink;
+use crate::spec::{Admit, Discipline, QueueSpec};
+
+pub(crate) struct Queue {
+    spec: QueueSpec,
+    kind: Kind,
+    stream: Stream,
+    hasher: FlowHasher,
+}
+
+enum Kind {
+    Fifo(Fifo),
+    Multi(Box<MultiQueue<Handle>>),
+}
+
+struct Fifo {
+    aqm: FifoAqm,
+    waiting: VecDeque<Arrival>,
+    bytes: u64,
+}
+
+/// What a queue must know of the line behind it to judge an arrival.
+pub(crate) struct Ahead {
+    /// The frame on the line.
+    pub(crate) busy: Tally,
+    /// How long a frame that arrives now waits for the line.
+    pub(crate) wait_ns: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(spec: &QueueSpec, mut stream: Stream) -> Self {
+        let hasher = FlowHasher::new([stream.next_u64(), stream.next_u64()]);
+        let kind = Kind::new(spec).expect("specifications are judged before anything is built");
+        Self { spec: spec.clone(), kind, stream, hasher }
+    }
+
+    /// Goes over to another specification. What waits keeps waiting; an algorithm keeps its
+    /// state if only its parameters change.
+    pub(crate) fn change<C: Carrier>(
+        &mut self,
+        spec: &QueueSpec,
+        now_ns: u64,
+        sink: &mut Sink<'_, C>,
+    ) {
+        if *spec == self.spec {
+            return;
+        }
+        let fresh = Kind::new(spec).expect("specifications are judged before anything is built");
+        self.spec = spec.clone();
+        if self.kind.retune(spec) {
+            return;
+        }
+        let mut old = core::mem::replace(&mut self.kind, fresh);
+        while let Some(frame) = old.take(now_ns, sink) {
+            self.restore(frame, now_ns, sink);
+        }
+    }
+
+    /// Bytes and packets that wait.
+    #[inline]
+    pub(crate) fn tally(&self) -> Tally {
+        match &self.kind {
+            Kind::Fifo(fifo) => Tally { packets: fifo.waiting.len() as u64, bytes: fifo.bytes },
+            Kind::Multi(multi) => Tally { packets: multi.packets(), bytes: multi.bytes() },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.kind {
+            Kind::Fifo(fifo) => fifo.waiting.is_empty(),
+            Kind::Multi(multi) => multi.packets() == 0,
+        }
+    }
+
+    /// Whether judging an arrival needs to know how long it would wait.
+    #[inline]
+    pub(crate) fn asks_for_wait(&self) -> bool {
+        let asks = |pie: &PieSpec| pie.delay_from == DelayFrom::View;
+        self.spec.delay_ns.is_some()
+            || matches!(&self.spec.discipline, Discipline::Pie(pie) if asks(pie))
+    }
+
+    /// Takes a frame in, or loses it or others in its place.
+    #[inline]
+    pub(crate) fn enqueue<C: Carrier>(
+        &mut self,
+        frame: Arrival,
+        ahead: &Ahead,
+        sink: &mut Sink<'_, C>,
+    ) {
+        if self.spec.delay_ns.is_some_and(|limit_ns| ahead.wait_ns > limit_ns) {
+            return sink.lose(frame, frame.arrival_ns, Cause::Queue);
+        }
+        match &mut self.kind {
+            Kind::Multi(multi) => {
+                let entry = entry(frame, &self.hasher, sink.carrier);
+                let now_ns = frame.arrival_ns;
+                multi.enqueue(now_ns, entry, &mut self.stream, &mut |entry, cause| {
+                    sink.lose(arrival(&entry), now_ns, cause_of(cause));
+                });
+            }
+            Kind::Fifo(fifo) => {
+                let full = |fifo: &Fifo| is_full(&self.spec, fifo.view(ahead), frame.len);
+                if self.spec.discipline == Discipline::DropHead {
+                    while full(fifo)
+                        && let Some(oldest) = fifo.pop()
+                    {
+                        sink.lose(oldest, frame.arrival_ns, Cause::Queue);
+                    }
+                }
+                if full(fifo) {
+                    return sink.lose(frame, frame.arrival_ns, Cause::Queue);
+                }
+                fifo.admit(frame, ahead, &mut self.stream, sink);
+            }
+        }
+    }
+
+    /// Takes out the frame that goes on the line at `now_ns`.
+    #[inline]
+    pub(crate) fn dequeue<C: Carrier>(
+        &mut self,
+        now_ns: u64,
+        sink: &mut Sink<'_, C>,
+    ) -> Option<Arrival> {
+        let frame = match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.dequeue(now_ns, sink),
+            multi @ Kind::Multi(_) => multi.take(now_ns, sink),
+        }?;
+        if let Some(above_ns) = self.spec.mark_above_ns
+            && now_ns.saturating_sub(frame.arrival_ns) >= above_ns
+        {
+            sink.mark(frame.handle, frame.len);
+        }
+        Some(frame)
+    }
+
+    /// Puts a frame back that was in the queue already.
+    fn restore<C: Carrier>(&mut self, frame: Arrival, now_ns: u64, sink: &mut Sink<'_, C>) {
+        match &mut self.kind {
+            Kind::Fifo(fifo) => fifo.push(frame),
+            Kind::Multi(multi) => {
+                let entry = entry(frame, &self.hasher, sink.carrier);
+                multi.enqueue(now_ns, entry, &mut self.stream, &mut |entry, cause| {
+                    sink.lose(arrival(&entry), now_ns, cause_of(cause));
+                });
+            }
+        }
+    }
+}
+
+/// Whether a frame of `len` does not fit any more.
+#[inline]
+fn is_full(spec: &QueueSpec, queue: QueueView, len: u32) -> bool {
+    let (bytes, packets) = match spec.admit {
+        Admit::Strict => (queue.bytes + u64::from(len), queue.packets + 1),
+        Admit::Tlem => (queue.bytes, queue.packets),
+    };
+    spec.bytes.is_some_and(|limit| bytes > limit)
+        || spec.packets.is_some_and(|limit| packets > limit)
+}
+
+impl Fifo {
+    /// What is in the queue, the frame on the line with it.
+    #[inline]
+    fn view(&self, ahead: &Ahead) -> QueueView {
+        QueueView {
+            bytes: self.bytes + ahead.busy.bytes,
+            packets: self.waiting.len() as u64 + ahead.busy.packets,
+            delay_ns: ahead.wait_ns,
+        }
+    }
+
+    #[inline]
+    fn admit<C: Carrier>(
+        &mut self,
+        frame: Arrival,
+        ahead: &Ahead,
+        stream: &mut Stream,
+        sink: &mut Sink<'_, C>,
+    ) {
+        if !matches!(self.aqm, FifoAqm::None) {
+            let now_ns = frame.arrival_ns;
+            let arriving = Arriving { now_ns, len: frame.len, queue: self.view(ahead) };
+            let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
+            match self.aqm.admit(&arriving, capable, stream) {
+                Verdict::Keep => {}
+                Verdict::Mark => _ = sink.mark(frame.handle, frame.len),
+                Verdict::Drop => return sink.lose(frame, now_ns, Cause::Aqm),
+            }
+        }
+        self.push(frame);
+    }
+
+    #[inline]
+    fn dequeue<C: Carrier>(&mut self, now_ns: u64, sink: &mut Sink<'_, C>) -> Option<Arrival> {
+        loop {
+            let frame = self.pop()?;
+            if matches!(self.aqm, FifoAqm::None) {
+                return Some(frame);
+            }
+            let leaving = Leaving {
+                now_ns,
+                len: frame.len,
+                sojourn_ns: now_ns.saturating_sub(frame.arrival_ns),
+                queue: QueueView {
+                    bytes: self.bytes,
+                    packets: self.waiting.len() as u64,
+                    delay_ns: 0,
+                },
+            };
+            let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
+            match self.aqm.dequeue(&leaving, capable) {
+                Verdict::Keep => return Some(frame),
+                Verdict::Mark => {
+                    sink.mark(frame.handle, frame.len);
+                    return Some(frame);
+                }
+                Verdict::Drop => sink.lose(frame, now_ns, Cause::Aqm),
+            }
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, frame: Arrival) {
+        self.bytes += u64::from(frame.len);
+        self.waiting.push_back(frame);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Arrival> {
+        let frame = self.waiting.pop_front()?;
+        self.bytes -= u64::from(frame.len);
+        Some(frame)
+    }
+}
+
+impl Kind {
+    fn new(spec: &QueueSpec) -> Result<Self, ParameterError> {
+        let fifo = |aqm| Self::Fifo(Fifo { aqm, waiting: VecDeque::new(), bytes: 0 });
+        let multi = |multi| Self::Multi(Box::new(multi));
+        Ok(match &spec.discipline {
+            Discipline::DropTail | Discipline::DropHead => fifo(FifoAqm::None),
+            Discipline::Red(red) => fifo(FifoAqm::Red(Red::new(&red_of(red, spec))?)),
+            Discipline::CoDel(codel) => fifo(FifoAqm::CoDel(CoDel::new(&codel_of(codel, spec))?)),
+            Discipline::Pie(pie) => fifo(FifoAqm::Pie(Pie::new(&pie_of(pie, spec))?)),
+            Discipline::FqCoDel(fair, codel) => multi(MultiQueue::FqCoDel(
+                FairQueue::<_, CoDel>::new(&fair_of(fair, spec), &codel_of(codel, spec))?,
+            )),
+            Discipline::FqPie(fair, pie) => multi(MultiQueue::FqPie(FairQueue::<_, Pie>::new(
+                &fair_of(fair, spec),
+                &pie_of(pie, spec),
+            )?)),
+            Discipline::DualPi2(dual) => {
+                multi(MultiQueue::DualPi2(DualPi2::new(&dual_of(dual, spec))?))
+            }
+        })
+    }
+
+    /// Changes parameters in place; `false` when another discipline is needed.
+    fn retune(&mut self, spec: &QueueSpec) -> bool {
+        match (self, &spec.discipline) {
+            (Self::Fifo(fifo), discipline) => match (&mut fifo.aqm, discipline) {
+                (FifoAqm::None, Discipline::DropTail | Discipline::DropHead) => true,
+                (FifoAqm::Red(red), Discipline::Red(new)) => red.retune(&red_of(new, spec)).is_ok(),
+                (FifoAqm::CoDel(codel), Discipline::CoDel(new)) => {
+                    codel.retune(&codel_of(new, spec)).is_ok()
+                }
+                (FifoAqm::Pie(pie), Discipline::Pie(new)) => pie.retune(&pie_of(new, spec)).is_ok(),
+                _ => false,
+            },
+            (Self::Multi(multi), Discipline::DualPi2(new)) => match multi.as_mut() {
+                MultiQueue::DualPi2(dual) => dual.retune(&dual_of(new, spec)).is_ok(),
+                _ => false,
+            },
+            (Self::Multi(_), _) => false,
+        }
+    }
+
+    /// Takes out the next frame whatever the algorithm of a FIFO thinks of it.
+    fn take<C: Carrier>(&mut self, now_ns: u64, sink: &mut Sink<'_, C>) -> Option<Arrival> {
+        match self {
+            Self::Fifo(fifo) => fifo.pop(),
+            Self::Multi(multi) => {
+                let departure = multi.dequeue(now_ns, &mut |entry, cause| {
+                    sink.lose(arrival(&entry), now_ns, cause_of(cause));
+                })?;
+                let frame = arrival(&departure.entry);
+                if departure.mark {
+                    sink.mark(frame.handle, frame.len);
+                }
+                Some(frame)
+            }
+        }
+    }
+}
+
+fn red_of(red: &RedSpec, spec: &QueueSpec) -> RedSpec {
+    RedSpec { ecn: red.ecn || spec.ecn, ..*red }
+}
+
+fn codel_of(codel: &CoDelSpec, spec: &QueueSpec) -> CoDelSpec {
+    CoDelSpec { ecn: codel.ecn || spec.ecn, ..*codel }
+}
+
+fn pie_of(pie: &PieSpec, spec: &QueueSpec) -> PieSpec {
+    PieSpec { ecn: pie.ecn || spec.ecn, ..*pie }
+}
+
+fn fair_of(fair: &FairSpec, spec: &QueueSpec) -> FairSpec {
+    FairSpec {
+        limit_packets: packets_of(spec, fair.limit_packets),
+        limit_bytes: spec.bytes.unwrap_or(fair.limit_bytes),
+        ..*fair
+    }
+}
+
+fn dual_of(dual: &DualPi2Spec, spec: &QueueSpec) -> DualPi2Spec {
+    DualPi2Spec {
+        limit_packets: packets_of(spec, dual.limit_packets),
+        limit_bytes: spec.bytes.unwrap_or(dual.limit_bytes),
+        ..*dual
+    }
+}
+
+fn packets_of(spec: &QueueSpec, own: u32) -> u32 {
+    spec.packets.map_or(own, |limit| u32::try_from(limit).unwrap_or(u32::MAX))
+}
+
+fn entry(frame: Arrival, hasher: &FlowHasher, carrier: &mut impl Carrier) -> Entry<Handle> {
+    let bytes = carrier.frame(frame.handle);
+    Entry {
+        handle: frame.handle,
+        len: frame.len,
+        arrival_ns: frame.arrival_ns,
+        flow: hasher.hash_frame(bytes) as u32,
+        ecn: ecn::read(bytes),
+    }
+}
+
+fn arrival(entry: &Entry<Handle>) -> Arrival {
+    Arrival { arrival_ns: entry.arrival_ns, handle: entry.handle, len: entry.len }
+}
+
+const fn cause_of(cause: DropCause) -> Cause {
+    match cause {
+        DropCause::Limit => Cause::Queue,
+        DropCause::Aqm => Cause::Aqm,
+    }
+}

@@ -1,0 +1,53 @@
+//! Where in a trace a moment lies.
+
+use crate::spec::TraceEnd;
+
+/// A trace that begins at a time and has a length and an end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    start_ns: u64,
+    period_ns: u64,
+    end: TraceEnd,
+}
+
+/// A moment within a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// When this round of the trace began.
+    pub(crate) round_ns: u64,
+    /// How far into it.
+    pub(crate) offset_ns: u64,
+}
+
+impl Schedule {
+    pub(crate) const fn new(start_ns: u64, period_ns: u64, end: TraceEnd) -> Self {
+        Self { start_ns, period_ns, end }
+    }
+
+    /// Where `now_ns` lies; `None` after the end of a trace that has one. What lies before the
+    /// beginning counts as the beginning.
+    #[inline]
+    pub(crate) fn place(&self, now_ns: u64) -> Option<Place> {
+        let since_ns = now_ns.saturating_sub(self.start_ns);
+        if since_ns < self.period_ns {
+            return Some(Place { round_ns: self.start_ns, offset_ns: since_ns });
+        }
+        match self.end {
+            TraceEnd::Loop => {
+                let offset_ns = since_ns % self.period_ns;
+                let round_ns = self.start_ns.saturating_add(since_ns - offset_ns);
+                Some(Place { round_ns, offset_ns })
+            }
+            TraceEnd::Hold => Some(Place { round_ns: self.start_ns, offset_ns: since_ns }),
+            TraceEnd::Once => None,
+        }
+    }
+
+    pub(crate) const fn period_ns(&self) -> u64 {
+        self.period_ns
+    }
+
+    pub(crate) const fn end(&self) -> TraceEnd {
+        self.end
+    }
+}

@@ -1,0 +1,149 @@
+//! Queue and line together: what waits, and when it goes.
+//!
+//! # Invariants
+//! 1. `begin_ns` is when the next waiting frame goes on the line; `u64::MAX` when none will.
+//! 2. The frame on the line counts as waiting until `busy_until_ns`.
+
+use slipring_model::Stream;
+
+use crate::carrier::{Arrival, Carrier, Queued};
+use crate::counters::Tally;
+use crate::line::Line;
+use crate::output::Departed;
+use crate::queue::{Ahead, Queue};
+use crate::sink::Sink;
+use crate::spec::{Framing, LinkSpec, Profile, Serialise};
+use crate::streams::Streams;
+
+pub(crate) struct Server {
+    queue: Queue,
+    line: Line,
+    framing: Framing,
+    serialise: Serialise,
+    profile: Option<Profile>,
+    profile_stream: Stream,
+    begin_ns: u64,
+    busy_until_ns: u64,
+    busy_len: u32,
+}
+
+/// A frame that went on the line.
+pub(crate) struct Served {
+    pub(crate) departed: Departed,
+    /// When its last bit left, with all that it occupied the line for.
+    pub(crate) end_ns: u64,
+    /// Whether the profile of the line gave it up.
+    pub(crate) given_up: bool,
+}
+
+impl Server {
+    pub(crate) fn new(spec: &LinkSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
+        Self {
+            queue: Queue::new(&spec.queue, streams.stage("queue")),
+            line: Line::new(&spec.rate, streams.stage("rate"), start_ns),
+            framing: spec.framing,
+            serialise: spec.serialise,
+            profile: spec.profile.clone(),
+            profile_stream: streams.stage("profile"),
+            begin_ns: u64::MAX,
+            busy_until_ns: 0,
+            busy_len: 0,
+        }
+    }
+
+    /// Goes over to another specification at `at_ns`. Waiting frames stay, and go at the new
+    /// rate; the frame on the line ends as it began.
+    pub(crate) fn change<C: Carrier>(
+        &mut self,
+        old: &LinkSpec,
+        new: &LinkSpec,
+        streams: &Streams<'_>,
+        at_ns: u64,
+        sink: &mut Sink<'_, C>,
+    ) {
+        self.queue.change(&new.queue, at_ns, sink);
+        if old.rate != new.rate {
+            self.line = self.line.changed(&new.rate, streams.stage("rate"), at_ns);
+        }
+        self.framing = new.framing;
+        self.serialise = new.serialise;
+        self.profile.clone_from(&new.profile);
+        self.begin_ns = if self.queue.is_empty() { u64::MAX } else { self.line.begin_ns(at_ns) };
+    }
+
+    /// Takes a frame into the queue, or loses it or others in its place.
+    #[inline]
+    pub(crate) fn enqueue<C: Carrier>(&mut self, frame: Arrival, sink: &mut Sink<'_, C>) {
+        let busy = self.busy_until_ns > frame.arrival_ns;
+        let wait_ns = if self.queue.asks_for_wait() { self.wait_ns(frame.arrival_ns) } else { 0 };
+        let busy = Tally {
+            packets: u64::from(busy),
+            bytes: if busy { u64::from(self.busy_len) } else { 0 },
+        };
+        self.queue.enqueue(frame, &Ahead { busy, wait_ns }, sink);
+        if self.begin_ns == u64::MAX && !self.queue.is_empty() {
+            self.begin_ns = self.line.begin_ns(frame.arrival_ns);
+        }
+    }
+
+    /// When the next frame goes on the line; `u64::MAX` when none will.
+    #[inline]
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.begin_ns
+    }
+
+    /// Puts the next frame on the line, at `next_ns`. `None` when the queue dropped all it had.
+    #[inline]
+    pub(crate) fn serve<C: Carrier>(&mut self, sink: &mut Sink<'_, C>) -> Option<Served> {
+        let now_ns = self.begin_ns;
+        let Some(frame) = self.queue.dequeue(now_ns, sink) else {
+            self.begin_ns = u64::MAX;
+            return None;
+        };
+        self.tell(frame, now_ns, sink);
+        let (extra_ns, given_up) = self.extra();
+        // A line that was busy goes on without a pause, to the fraction of a nanosecond.
+        let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
+        let end_ns = self.line.serve(ready_ns, self.framing.wire_bytes(frame.len), extra_ns);
+        (self.busy_until_ns, self.busy_len) = (end_ns, frame.len);
+        self.begin_ns = if self.queue.is_empty() { u64::MAX } else { self.line.begin_ns(now_ns) };
+        let base_ns = match self.serialise {
+            Serialise::End => end_ns,
+            Serialise::Start => now_ns,
+        };
+        let departed = Departed { handle: frame.handle, len: frame.len, start_ns: now_ns, base_ns };
+        Some(Served { departed, end_ns, given_up })
+    }
+
+    /// How many frames wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.queue.tally().packets
+    }
+
+    #[inline]
+    fn tell<C: Carrier>(&self, frame: Arrival, at_ns: u64, sink: &mut Sink<'_, C>) {
+        let Tally { packets, bytes } = self.queue.tally();
+        let delay_ns = at_ns.saturating_sub(frame.arrival_ns);
+        sink.carrier.queued(Queued { link: sink.link, at_ns, delay_ns, bytes, packets });
+    }
+
+    /// How long a frame that arrives at `now_ns` will wait: exact for a constant rate when all
+    /// waiting frames have one length.
+    fn wait_ns(&mut self, now_ns: u64) -> u64 {
+        let waiting = self.queue.tally();
+        let mean_len = waiting.bytes.checked_div(waiting.packets).unwrap_or(0);
+        let mean_len = u32::try_from(mean_len).unwrap_or(u32::MAX);
+        let bytes = self.framing.wire_bytes(mean_len).saturating_mul(waiting.packets);
+        self.line.estimate_ns(now_ns, bytes)
+    }
+
+    /// Extra occupation of the line, and whether the frame is lost after it.
+    #[inline]
+    fn extra(&mut self) -> (u64, bool) {
+        let Some(profile) = &self.profile else { return (0, false) };
+        let count = profile.samples_ns.len() as u64;
+        let drawn = self.profile_stream.below(count);
+        let given_up = drawn as f64 >= profile.loss_level * count as f64;
+        (profile.samples_ns[drawn as usize], given_up)
+    }
+}
