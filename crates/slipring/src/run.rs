@@ -1,0 +1,230 @@
+//! `slipring run`: a command behind an emulated link.
+//!
+//! ```text
+//!   the command's namespace                       the namespace that we were called in
+//!   eth0 100.64.N.2 --[tap]--[emulator]--[tap]-- slipN 100.64.N.1 == nf_tables: masquerade == ...
+//!   eth0 100.64.N.2 --[tap]--[emulator]--[packet]-- TAP of pasta == its sockets ============= ...
+//! ```
+//! The first way is root's where this namespace forwards; the second needs no privilege at all,
+//! nor a setting. Neither changes one: not `ip_forward`, no interface but our own, no table but our
+//! own, no file. Where nothing forwards, root gets the second way, or is told what the first
+//! lacks. Within the command's namespace, which is ours, forwarding is on, so that runs nest, as
+//! mahimahi's shells do, and each adds its delay.
+//!
+//! # What is left behind
+//! Nothing, on any way out: namespaces and devices are held by descriptors, the translation by a
+//! socket, the command and pasta by the kernel's parent-death signal. When the command ends, what
+//! it left running is ended too. After KILL only the command's own children may live on, in a
+//! namespace without a link.
+//!
+//! # Not for
+//! A wall: the command is an ordinary process of this user. It can reach this host's sockets in
+//! the file system, such as a resolver that is asked over D-Bus, around the link. And a
+//! firewall here that drops what is forwarded drops it for the command as well: `--nat user` does
+//! not need forwarding.
+
+mod addresses;
+mod command;
+mod masquerade;
+mod nat;
+mod outer;
+mod relay;
+mod site;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::builder::OsStringValueParser;
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use slipring_cli::codes::{SR0201, SR0302};
+use slipring_cli::report::{NoExtra, Sample};
+use slipring_cli::{Diagnostic, Exit, Failure, Job, Session, Verb, flags};
+use slipring_port::{Patience, Port};
+use slipring_ring::Doorbell;
+
+use crate::bridge::engine::Lane;
+use crate::meter::Meter;
+use crate::workers::{Task, Workers};
+use command::{Call, Forwarded, Running, StartError};
+use site::{Site, Wish, cannot};
+
+pub(crate) const VERB: Verb = Verb { name: "run", classic: &[], command, plan };
+
+/// What a shell says when there is no such program, and when there is one that it may not execute.
+const NO_PROGRAM: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+
+fn command() -> Command {
+    let nat = Arg::new("nat")
+        .long("nat")
+        .value_name("WHO")
+        .default_value("auto")
+        .value_parser(["auto", "kernel", "user"])
+        .help("Who translates addresses behind the link: the kernel (root), or pasta or slirp4netns");
+    let report = Arg::new("report")
+        .long("report")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .value_hint(ValueHint::FilePath)
+        .help("Write the report there instead of to stderr");
+    let words = Arg::new("command")
+        .value_name("COMMAND")
+        .num_args(0..)
+        .last(true)
+        .value_parser(OsStringValueParser::new())
+        .value_hint(ValueHint::CommandWithArguments)
+        .help("Command and its arguments [default: your shell]");
+    let command = Command::new("run")
+        .about("Run a command behind an emulated link, in a network namespace of its own")
+        .after_help(
+            "Values hold for each direction: with --delay 20ms the round trip takes 40 ms more.\n\
+             Up is away from the command, down towards it.",
+        )
+        .args([nat, report, words]);
+    flags::reporting(command)
+}
+
+/// What was asked for.
+struct Plan {
+    wish: Wish,
+    report: Option<PathBuf>,
+    words: Vec<OsString>,
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let plan = Plan::of(matches);
+    Ok(Box::new(move |session| plan.run(session)))
+}
+
+impl Plan {
+    fn of(matches: &ArgMatches) -> Self {
+        let wish = match matches.get_one::<String>("nat").map(String::as_str) {
+            Some("kernel") => Wish::Kernel,
+            Some("user") => Wish::User,
+            _ => Wish::Best,
+        };
+        Self {
+            wish,
+            report: matches.get_one("report").cloned(),
+            words: matches.get_many("command").into_iter().flatten().cloned().collect(),
+        }
+    }
+
+    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        match &self.report {
+            // stdout is the command's.
+            None => session.reporter.redirect(Box::new(io::stderr())),
+            Some(path) => session.reporter.redirect(Box::new(create(path)?)),
+        }
+        let mut forwarded = Forwarded::install()?;
+        let (site, ports) = Site::build(self.wish)?;
+        if let Some(warning) = &site.warning {
+            session.reporter.warn(warning)?;
+        }
+        if let Some(server) = site.name_server {
+            relay_names(&site, server)?;
+        }
+        let status = self.live(&site, ports, &mut forwarded, session)?;
+        drop(site);
+        // Everything is reported and taken down: what is left to tell is the command's status.
+        std::process::exit(status)
+    }
+
+    /// From the first frame to the last; the status to end with.
+    fn live(
+        &self,
+        site: &Site,
+        ports: [Port; 2],
+        forwarded: &mut Forwarded,
+        session: &mut Session<'_>,
+    ) -> Result<i32, Failure> {
+        let meter = Meter::new(&ports);
+        session.reporter.start(None, "monotonic", &meter.reports())?;
+        let lost = Arc::new(Doorbell::new()?);
+        let workers = Workers::start(vec![telling(bridge(ports), lost.clone())])?;
+        let status = match Running::start(site, self.call(site)) {
+            Ok(running) => running.wait(site, forwarded, &lost).map(command::shell_status),
+            Err(StartError::Exec(error)) => {
+                return not_executed(&self.call(site).program, &error, session);
+            }
+            Err(StartError::Place(what, error)) => return Err(cannot(what, &error)),
+        };
+        let ended = workers.finish();
+        session.reporter.end(&sample(&meter), "")?;
+        ended?;
+        status.map_err(|error| cannot("wait for the command", &error))
+    }
+
+    /// The command, or the user's shell.
+    fn call(&self, site: &Site) -> Call {
+        let mut words = self.words.iter().cloned();
+        let shell = || std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+        let program = words.next().or_else(shell).unwrap_or_else(|| "/bin/sh".into());
+        let env = vec![("SLIPRING_GATEWAY", site.addresses.gateway.to_string())];
+        Call { program, args: words.collect(), env }
+    }
+}
+
+/// Words why there is no command, and returns the status that a shell has for it.
+fn not_executed(
+    program: &std::ffi::OsStr,
+    error: &io::Error,
+    session: &mut Session<'_>,
+) -> Result<i32, Failure> {
+    let missing = error.kind() == io::ErrorKind::NotFound;
+    let summary = format!("cannot run {}", program.to_string_lossy());
+    let help = match missing {
+        true => "look for it in PATH, or give its path: slipring run -- ./program",
+        false => "it must be a program that you may execute: ls -l",
+    };
+    let error = Diagnostic::new(SR0302, summary).with_cause(error.to_string()).with_help(help);
+    session.reporter.say_at(i8::MIN, error)?;
+    Ok(if missing { NO_PROGRAM } else { NOT_EXECUTABLE })
+}
+
+/// Answers for a name server that the command cannot reach.
+fn relay_names(site: &Site, server: IpAddr) -> Result<(), Failure> {
+    match relay::start(site.addresses.gateway.into(), server) {
+        // Who listens on all addresses answers at this one, too.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
+        started => started.map_err(|error| cannot("ask for names on the command's behalf", &error)),
+    }
+}
+
+fn create(path: &std::path::Path) -> Result<File, Failure> {
+    File::create(path).map_err(|error| {
+        Diagnostic::new(SR0201, format!("cannot write {}", path.display()))
+            .with_cause(error.to_string())
+            .into()
+    })
+}
+
+/// Rings when the task ends, however it does.
+fn telling(task: Task, bell: Arc<Doorbell>) -> Task {
+    Box::new(move |stop| {
+        let result = task(stop);
+        bell.ring();
+        result
+    })
+}
+
+fn bridge(ports: [Port; 2]) -> Task {
+    let [left, right] = ports.map(|port| port.queues);
+    let mut lane = Lane::new(left, right, 256, slipring_ring::forward);
+    Box::new(move |stop| lane.run(Patience::default(), stop.flag(), stop.bell.as_fd()))
+}
+
+fn sample(meter: &Meter) -> Sample<NoExtra> {
+    Sample {
+        elapsed: meter.elapsed(),
+        ports: meter.reports(),
+        in_flight: meter.in_flight(),
+        copies: 0,
+        extra: NoExtra {},
+    }
+}

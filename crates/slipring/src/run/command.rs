@@ -1,0 +1,245 @@
+//! The command behind the link: its start in the namespace, its signals, its end.
+//!
+//! It shares our terminal, our standard streams and our process group, so that the shell that
+//! called us treats both as one job. A signal that the terminal sends reaches it without us; one
+//! that a process sends to us is handed on.
+//!
+//! The kernel kills it when the thread that started it ends, and so when we are killed. What it
+//! left running when it ends becomes our child and is ended too: without the link it would go
+//! nowhere.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
+use slipring_core::{kill_with_parent, netns};
+use slipring_ring::Doorbell;
+
+use super::site::Site;
+
+/// Where programs look for name servers.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// How long what the command left behind may take to end when asked to.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) program: OsString,
+    pub(super) args: Vec<OsString>,
+    pub(super) env: Vec<(&'static str, String)>,
+}
+
+/// Signals for the command that come to us.
+pub(super) struct Forwarded {
+    delivery: SignalDelivery<UnixStream, WithRawSiginfo>,
+}
+
+/// A running command.
+pub(super) struct Running {
+    thread: JoinHandle<io::Result<ExitStatus>>,
+    pid: Pid,
+    ended: Arc<Doorbell>,
+}
+
+/// Why there is no running command.
+#[derive(Debug)]
+pub(super) enum StartError {
+    /// Its namespaces could not be entered.
+    Place(&'static str, io::Error),
+    /// It could not be executed.
+    Exec(io::Error),
+}
+
+impl Forwarded {
+    /// From now on signals do not end this process.
+    pub(super) fn install() -> io::Result<Self> {
+        let (read, write) = UnixStream::pair()?;
+        let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+        let delivery = SignalDelivery::with_pipe(read, write, WithRawSiginfo::default(), signals)?;
+        Ok(Self { delivery })
+    }
+
+    /// Hands signals on until `pid` has ended.
+    fn hand_on(&mut self, pid: Pid) {
+        for info in self.delivery.pending() {
+            // Positive: from the kernel, that is from the terminal, which tells the command itself.
+            if info.si_code <= 0
+                && let Some(signal) = Signal::from_named_raw(info.si_signo)
+            {
+                // It may have ended in between.
+                let _ = kill_process(pid, signal);
+            }
+        }
+    }
+}
+
+impl Running {
+    /// Starts it in the site's namespace.
+    pub(super) fn start(site: &Site, call: Call) -> Result<Self, StartError> {
+        let place = |what| move |error| StartError::Place(what, error);
+        set_child_subreaper(Some(rustix::process::getpid()))
+            .map_err(|error| StartError::Place("adopt what the command leaves", error.into()))?;
+        let ended = Arc::new(Doorbell::new().map_err(place("make an event descriptor"))?);
+        let inside = site.inside.as_fd().try_clone_to_owned();
+        let inside = inside.map_err(place("name the namespace"))?;
+        let (resolv_conf, bell) = (site.resolv_conf.clone(), ended.clone());
+        let (started, start) = channel();
+        let thread = thread::spawn(move || {
+            let status = stay(inside, resolv_conf, call, &started);
+            bell.ring();
+            status
+        });
+        match start.recv() {
+            Ok(Ok(pid)) => Ok(Self { thread, pid, ended }),
+            Ok(Err(error)) => Err(error),
+            Err(gone) => Err(StartError::Place("start a thread", io::Error::other(gone))),
+        }
+    }
+
+    /// Waits for its end, and hands it the signals that come meanwhile. When `lost` rings it is
+    /// asked to end.
+    pub(super) fn wait(
+        self,
+        site: &Site,
+        forwarded: &mut Forwarded,
+        lost: &Doorbell,
+    ) -> io::Result<ExitStatus> {
+        let mut link_lost = false;
+        while !self.thread.is_finished() {
+            let mut fds = vec![
+                PollFd::new(forwarded.delivery.get_read(), PollFlags::IN),
+                PollFd::new(&*self.ended, PollFlags::IN),
+            ];
+            if !link_lost {
+                fds.push(PollFd::new(lost, PollFlags::IN));
+            }
+            // Interrupted or not: everything is looked at again.
+            let _ = poll(&mut fds, None);
+            let rings = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
+            if rings {
+                link_lost = true;
+                let _ = kill_process(self.pid, Signal::TERM);
+            }
+            if !fds[1].revents().is_empty() {
+                break;
+            }
+            forwarded.hand_on(self.pid);
+        }
+        let status = match self.thread.join() {
+            Ok(status) => status,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        end_what_is_left(site.helper());
+        status
+    }
+}
+
+/// The life of the thread behind the command.
+fn stay(
+    inside: std::os::fd::OwnedFd,
+    resolv_conf: Option<String>,
+    call: Call,
+    started: &Sender<Result<Pid, StartError>>,
+) -> io::Result<ExitStatus> {
+    let begun = enter(inside, resolv_conf).and_then(|()| {
+        let mut command = Command::new(&call.program);
+        command.args(&call.args).envs(call.env);
+        kill_with_parent(&mut command).spawn().map_err(StartError::Exec)
+    });
+    // Nobody waits for the answer any more only when the process ends.
+    match begun {
+        Ok(mut child) => {
+            let _ = started.send(Ok(Pid::from_child(&child)));
+            child.wait()
+        }
+        Err(error) => {
+            let _ = started.send(Err(error));
+            Err(io::ErrorKind::NotFound.into())
+        }
+    }
+}
+
+/// Moves this thread to where the command is to be.
+fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<(), StartError> {
+    let place = |what| move |error| StartError::Place(what, error);
+    let network = Some(rustix::thread::LinkNameSpaceType::Network);
+    rustix::thread::move_into_link_name_space(inside.as_fd(), network)
+        .map_err(|error| StartError::Place("enter the command's namespace", error.into()))?;
+    if let Some(text) = resolv_conf {
+        netns::become_private_mounts().map_err(place("make a mount namespace"))?;
+        // Without the file there is nothing to replace, and no names to be had anyway.
+        if fs::exists(RESOLV_CONF).unwrap_or(false) {
+            replace(&text).map_err(place("replace /etc/resolv.conf"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts a file with that text in the place of `/etc/resolv.conf`. It has no name of its own any
+/// more when this returns, so nobody needs to remove it.
+fn replace(text: &str) -> io::Result<()> {
+    let pid = rustix::process::getpid().as_raw_nonzero();
+    let path = std::env::temp_dir().join(format!("slipring-resolv-{pid}"));
+    // What a killed process of that number left.
+    let _ = fs::remove_file(&path);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
+    file.write_all(text.as_bytes())?;
+    let mounted = rustix::mount::mount_bind(&path, RESOLV_CONF);
+    fs::remove_file(&path)?;
+    Ok(mounted?)
+}
+
+/// Ends processes that the command started and that outlived it: first by TERM, then by KILL.
+/// `helper` is a child of our own.
+fn end_what_is_left(helper: Option<Pid>) {
+    let start = Instant::now();
+    let mut asked = Vec::new();
+    loop {
+        let left = adopted(helper);
+        if left.is_empty() {
+            return;
+        }
+        let signal = if start.elapsed() < GRACE { Signal::TERM } else { Signal::KILL };
+        for pid in left {
+            if signal == Signal::KILL || !asked.contains(&pid) {
+                let _ = kill_process(pid, signal);
+                asked.push(pid);
+            }
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+        if start.elapsed() > 2 * GRACE {
+            return;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Children of this process that it did not start: their parents have ended.
+fn adopted(helper: Option<Pid>) -> Vec<Pid> {
+    let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let lists: Vec<_> = lists.collect();
+    let words = lists.iter().flat_map(|list| list.split_ascii_whitespace());
+    let pids = words.filter_map(|word| Pid::from_raw(word.parse().ok()?));
+    pids.filter(|pid| Some(*pid) != helper).collect()
+}
+
+/// The status that a shell would show.
+pub(super) fn shell_status(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}

@@ -1,0 +1,197 @@
+//! Source translation by the kernel's nf_tables, for one address.
+//!
+//! The table belongs to our netlink socket (`owner`), so the kernel removes it with the process,
+//! however that ends, and nobody else can change it meanwhile. That flag is why this speaks
+//! netlink itself instead of running `nft`.
+//!
+//! ```text
+//!   table ip slip0 {
+//!     chain out { type nat hook postrouting priority srcnat; ip saddr 100.64.0.2 masquerade }
+//!   }
+//! ```
+//! Formats: linux/netfilter/nf_tables.h, linux/netfilter/nfnetlink.h.
+//!
+//! Not for: filtering. A forward chain of somebody else that drops still drops.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+
+/// Keeps the translation; the kernel ends it when this is dropped.
+#[derive(Debug)]
+pub(super) struct Masquerade {
+    _socket: Socket,
+}
+
+/// How long the kernel may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
+// linux/netlink.h and linux/netfilter/nfnetlink.h
+const REQUEST: u16 = 0x1;
+const ACK: u16 = 0x4;
+const CREATE: u16 = 0x400;
+const APPEND: u16 = 0x800;
+const NESTED: u16 = 0x8000;
+const ERROR: u16 = 2;
+const BATCH_BEGIN: u16 = 0x10;
+const BATCH_END: u16 = 0x11;
+const SUBSYSTEM: u16 = 10;
+const HEADER: usize = 16;
+
+// linux/netfilter/nf_tables.h
+const NEW_TABLE: u16 = SUBSYSTEM << 8;
+const NEW_CHAIN: u16 = SUBSYSTEM << 8 | 3;
+const NEW_RULE: u16 = SUBSYSTEM << 8 | 6;
+const TABLE_OWNED: u32 = 2;
+const POSTROUTING: u32 = 4;
+const PRIORITY_SRCNAT: u32 = 100;
+const REGISTER: u32 = 1;
+const NETWORK_HEADER: u32 = 1;
+
+impl Masquerade {
+    /// Lets frames from `source` leave this network namespace by any interface under that
+    /// interface's address, by a table called `name`.
+    ///
+    /// # Errors
+    /// `PermissionDenied` without CAP_NET_ADMIN; others where the kernel lacks nf_tables, its
+    /// translation or (before 5.12) tables with owners.
+    pub(super) fn install(name: &str, source: IpAddr) -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_NETFILTER)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(ANSWER))?;
+        socket.send(&batch(name, source), 0)?;
+        // One answer for each of table, chain and rule; the first refusal is the end of all.
+        for _ in 0..3 {
+            acknowledged(&socket.recv_from_full()?.0)?;
+        }
+        Ok(Self { _socket: socket })
+    }
+}
+
+/// What an answer says.
+fn acknowledged(answer: &[u8]) -> io::Result<()> {
+    let word = |at: usize| answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+    let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
+    match (kind, word(HEADER).map(i32::from_ne_bytes)) {
+        (Some(ERROR), Some(0)) => Ok(()),
+        (Some(ERROR), Some(code)) => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+        _ => Err(io::Error::other("an answer of nf_tables that is none")),
+    }
+}
+
+fn batch(name: &str, source: IpAddr) -> Vec<u8> {
+    let (family, offset, octets) = match source {
+        IpAddr::V4(address) => (libc::AF_INET as u8, 12, address.octets().to_vec()),
+        IpAddr::V6(address) => (libc::AF_INET6 as u8, 8, address.octets().to_vec()),
+    };
+    let table = text(1, name);
+    let chain = [text(1, name), text(3, "out")].concat();
+    let hook = nest(4, &[number(1, POSTROUTING), number(2, PRIORITY_SRCNAT)]);
+    let from = [
+        expression("payload", &payload(offset, octets.len() as u32)),
+        expression("cmp", &[number(1, REGISTER), number(2, 0), nest(3, &[bytes(1, &octets)])]),
+        expression("masq", &[]),
+    ];
+    let rule = [text(1, name), text(2, "out"), nest(4, &from)].concat();
+    let create = REQUEST | ACK | CREATE;
+    [
+        message(BATCH_BEGIN, REQUEST, 0, SUBSYSTEM, &[]),
+        message(NEW_TABLE, create, family, 0, &[table, number(2, TABLE_OWNED)].concat()),
+        message(NEW_CHAIN, create, family, 0, &[chain, hook, text(7, "nat")].concat()),
+        message(NEW_RULE, create | APPEND, family, 0, &rule),
+        message(BATCH_END, REQUEST, 0, SUBSYSTEM, &[]),
+    ]
+    .concat()
+}
+
+/// Loads `len` bytes at `offset` of the network header.
+fn payload(offset: u32, len: u32) -> [Vec<u8>; 4] {
+    [number(1, REGISTER), number(2, NETWORK_HEADER), number(3, offset), number(4, len)]
+}
+
+/// One of a rule's expressions, with its attributes.
+fn expression(name: &str, attributes: &[Vec<u8>]) -> Vec<u8> {
+    nest(1, &[text(1, name), nest(2, attributes)])
+}
+
+/// `struct nlmsghdr`, `struct nfgenmsg`, attributes.
+fn message(kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]) -> Vec<u8> {
+    let len = (HEADER + 4 + attributes.len()) as u32;
+    let mut message = len.to_ne_bytes().to_vec();
+    message.extend(kind.to_ne_bytes());
+    message.extend(flags.to_ne_bytes());
+    message.extend([0; 8]);
+    message.extend([family, 0]);
+    message.extend(resource.to_be_bytes());
+    message.extend(attributes);
+    message
+}
+
+/// `struct nlattr` and its value, padded to four bytes.
+fn bytes(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut attribute = (4 + value.len() as u16).to_ne_bytes().to_vec();
+    attribute.extend(kind.to_ne_bytes());
+    attribute.extend(value);
+    attribute.resize(attribute.len().next_multiple_of(4), 0);
+    attribute
+}
+
+fn nest(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
+    bytes(kind | NESTED, &attributes.concat())
+}
+
+/// Numbers are big-endian here.
+fn number(kind: u16, value: u32) -> Vec<u8> {
+    bytes(kind, &value.to_be_bytes())
+}
+
+fn text(kind: u16, value: &str) -> Vec<u8> {
+    bytes(kind, &[value.as_bytes(), &[0]].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use slipring_core::netns::Netns;
+
+    use super::*;
+
+    #[test]
+    fn every_message_ends_where_its_length_says_and_is_aligned() {
+        let batch = batch("slip7", Ipv6Addr::LOCALHOST.into());
+        let (mut at, mut kinds) = (0, Vec::new());
+        while at < batch.len() {
+            let len = u32::from_ne_bytes(batch[at..at + 4].try_into().unwrap()) as usize;
+            kinds.push(u16::from_ne_bytes(batch[at + 4..at + 6].try_into().unwrap()));
+            assert_eq!(len % 4, 0);
+            at += len;
+        }
+        assert_eq!(at, batch.len());
+        assert_eq!(kinds, [BATCH_BEGIN, NEW_TABLE, NEW_CHAIN, NEW_RULE, BATCH_END]);
+    }
+
+    #[test]
+    fn the_kernel_takes_it_and_a_second_owner_is_refused_until_the_first_is_gone() {
+        let Ok(netns) = Netns::new() else {
+            return println!("skipped: no network namespace");
+        };
+        let source = IpAddr::V4(Ipv4Addr::new(100, 64, 0, 2));
+        let install = || netns.run(move || Masquerade::install("slip0", source));
+        let first = match install() {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                return println!("skipped: this kernel's tables have no owners");
+            }
+            result => result.unwrap(),
+        };
+        assert_eq!(install().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        drop(first);
+        install().unwrap();
+        netns.run(|| Masquerade::install("slip6", Ipv6Addr::LOCALHOST.into())).unwrap();
+    }
+}

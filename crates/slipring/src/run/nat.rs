@@ -1,0 +1,242 @@
+//! User-mode translation: a program of its own that carries what a command sends over ordinary
+//! sockets of the outer namespace. It needs no privilege there.
+//!
+//! ```text
+//!   outer namespace          a namespace between        the command's
+//!   sockets of pasta  ====== TAP of pasta -[packet]--[emulator]--[tap]- eth0
+//! ```
+//! pasta (of passt) is taken where it is installed, else slirp4netns. It gets the namespace as
+//! its stdin: that descriptor is the one way in that needs no rights over our process.
+
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Pid;
+use rustix::thread::{CapabilitySet, configure_capability_in_ambient_set};
+use slipring_cli::codes::{SR0302, SR0403};
+use slipring_cli::{Diagnostic, Failure};
+use slipring_core::kill_with_parent;
+use slipring_core::netns::Netns;
+use slipring_port::iface::Iface;
+use slipring_port::netlink::{LinkEvents, Netlink};
+
+use super::addresses::{Addresses, Subnet, V6};
+use super::site::{MTU, cannot, set};
+
+/// How long the program may take to make its device.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Directories beside those in `PATH`.
+const SYSTEM: &str = "/usr/bin:/usr/sbin:/bin:/sbin";
+/// How the program finds the namespace: its own stdin.
+const STDIN: &str = "/proc/self/fd/0";
+/// What it must be allowed in the namespaces that are ours.
+const RIGHTS: [CapabilitySet; 2] = [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN];
+
+/// The programs that are known, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Pasta,
+    Slirp4netns,
+}
+
+/// A program that is installed.
+#[derive(Debug)]
+pub(super) struct Program {
+    kind: Kind,
+    path: PathBuf,
+}
+
+/// A running translation. It ends when this is dropped, or with this process.
+#[derive(Debug)]
+pub(super) struct Nat {
+    child: Child,
+    /// Where its device is.
+    pub(super) between: Netns,
+    pub(super) subnet: Subnet,
+    pub(super) addresses: Addresses,
+    /// Whom the command asks for names.
+    pub(super) resolver: IpAddr,
+}
+
+impl Kind {
+    const ALL: [Self; 2] = [Self::Pasta, Self::Slirp4netns];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pasta => "pasta",
+            Self::Slirp4netns => "slirp4netns",
+        }
+    }
+
+    fn addresses(self, subnet: Subnet, v6: bool) -> Addresses {
+        match self {
+            Self::Pasta => subnet.addresses(v6.then_some(true)),
+            // Its host numbers are fixed, and so is its IPv6 network.
+            Self::Slirp4netns => {
+                let host = |host| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host);
+                let six = V6 { own: host(0x100), gateway: host(2), leads_on: true };
+                let (own, gateway) = (subnet.v4(100), subnet.v4(2));
+                Addresses { own, gateway, v6: v6.then_some(six) }
+            }
+        }
+    }
+
+    /// What it is called with.
+    fn words(self, subnet: Subnet, addresses: &Addresses) -> Vec<String> {
+        let (link, Addresses { own, gateway, v6 }) = (subnet.link(), addresses);
+        let words = match self {
+            Self::Pasta => {
+                let six = v6.map_or("--ipv4-only".to_owned(), |v6| {
+                    format!("--address {} --gateway {}", v6.own, v6.gateway)
+                });
+                format!(
+                    "--foreground --quiet --netns-only --netns {STDIN} --ns-ifname {link} \
+                     --address {own} --netmask 24 --gateway {gateway} {six} --mtu {MTU} \
+                     --dns-forward {} -t none -u none -T none -U none",
+                    subnet.v4(3)
+                )
+            }
+            Self::Slirp4netns => {
+                let six = if v6.is_some() { "--enable-ipv6" } else { "" };
+                let network = subnet.network();
+                format!("--mtu={MTU} --cidr={network}/24 {six} --netns-type=path {STDIN} {link}")
+            }
+        };
+        words.split_ascii_whitespace().map(str::to_owned).collect()
+    }
+}
+
+impl Program {
+    /// The best one that is installed.
+    pub(super) fn find() -> Option<Self> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        Kind::ALL.into_iter().find_map(|kind| {
+            let mut dirs = path.split(':').chain(SYSTEM.split(':')).filter(|dir| !dir.is_empty());
+            let path = dirs.find_map(|dir| {
+                let path = PathBuf::from(dir).join(kind.name());
+                path.is_file().then_some(path)
+            })?;
+            Some(Self { kind, path })
+        })
+    }
+
+    /// Its name.
+    pub(super) fn name(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// Starts it in the caller's namespace, for a namespace of its own, and waits for its device.
+    pub(super) fn start(&self, subnet: Subnet, v6: bool) -> Result<Nat, Failure> {
+        let between = Netns::new().map_err(|error| cannot("make a network namespace", &error))?;
+        let quiet = || {
+            // What the stack there says by itself would come from a host that is not there.
+            set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
+            set("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
+            LinkEvents::open()
+        };
+        let events = between.run(quiet)?;
+        let addresses = self.kind.addresses(subnet, v6);
+        let child = self.spawn(&between, subnet, &addresses);
+        let child = child.map_err(|error| cannot(&format!("start {}", self.name()), &error))?;
+        let resolver = IpAddr::V4(subnet.v4(3));
+        let mut nat = Nat { child, between, subnet, addresses, resolver };
+        self.wait_for_device(&mut nat, &events)?;
+        Ok(nat)
+    }
+
+    fn spawn(&self, between: &Netns, subnet: Subnet, addresses: &Addresses) -> io::Result<Child> {
+        let mut command = Command::new(&self.path);
+        command.args(self.kind.words(subnet, addresses));
+        command.stdin(Stdio::from(between.as_fd().try_clone_to_owned()?));
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        // The terminal's signals are for the command; this one ends when we end it.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        with_rights(|| kill_with_parent(&mut command).spawn())
+    }
+
+    fn wait_for_device(&self, nat: &mut Nat, events: &LinkEvents) -> Result<(), Failure> {
+        let start = Instant::now();
+        let link = nat.subnet.link();
+        while !nat.raise(&link)? {
+            let ended = nat.child.try_wait()?.is_some();
+            if ended || start.elapsed() > PATIENCE {
+                return Err(self.useless(&mut nat.child, ended));
+            }
+            let tick = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+            // Interrupted or not: the link is looked for again.
+            let _ = poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&tick));
+            events.clear();
+        }
+        Ok(())
+    }
+
+    fn useless(&self, child: &mut Child, ended: bool) -> Failure {
+        let name = self.name();
+        let _ = child.kill();
+        let mut said = String::new();
+        if let Some(stderr) = &mut child.stderr {
+            let _ = stderr.read_to_string(&mut said);
+        }
+        let said: Vec<_> = said.lines().filter(|line| !line.contains("syslog")).collect();
+        let cause = match (ended, said.join("\n")) {
+            (true, said) if !said.is_empty() => said,
+            (true, _) => "it ended at once and said nothing".to_owned(),
+            (false, _) => format!("it made no device within {} s", PATIENCE.as_secs()),
+        };
+        Diagnostic::new(SR0403, format!("{name} does not connect the command to the network"))
+            .with_cause(cause)
+            .with_help("it needs a default route here; as root, the kernel can do it: --nat kernel")
+            .into()
+    }
+}
+
+impl Nat {
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Sets the program's device up; false while there is none.
+    fn raise(&self, link: &str) -> io::Result<bool> {
+        self.between.run(|| match Iface::find(link) {
+            Ok(iface) => Netlink::open()?.set_up(iface.index).map(|()| true),
+            Err(_) => Ok(false),
+        })
+    }
+}
+
+impl Drop for Nat {
+    fn drop(&mut self) {
+        // It may have ended by itself, and then needs no more than being waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Lets a program that is started meanwhile keep the rights over our namespaces, which an ordinary
+/// user's program would lose when it begins.
+fn with_rights<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let before = rustix::thread::capabilities(None)?;
+    let rights = RIGHTS.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
+    let mut passed_on = before;
+    passed_on.inheritable |= rights;
+    rustix::thread::set_capabilities(None, passed_on)?;
+    let all = |on| RIGHTS.iter().try_for_each(|&one| configure_capability_in_ambient_set(one, on));
+    let started = all(true).map_err(io::Error::from).and_then(|()| start());
+    // What is no longer inheritable is no longer ambient either.
+    rustix::thread::set_capabilities(None, before)?;
+    started
+}
+
+/// None of the programs is installed.
+pub(super) fn missing() -> Failure {
+    Diagnostic::new(SR0302, "neither pasta nor slirp4netns is installed")
+        .with_cause("without privilege, a program of the user's carries what the command sends")
+        .with_help("install one of them: apt-get install passt  (or: apt-get install slirp4netns)")
+        .with_note("root needs neither: sudo slipring run ...")
+        .into()
+}

@@ -1,0 +1,181 @@
+//! What the network namespace around us looks like, as far as a link into it depends on that.
+//!
+//! Read from `/proc` by a thread that is in it; nothing is changed.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+
+use slipring_port::netlink::Netlink;
+
+use super::addresses::Subnet;
+
+/// The namespace that the command was called in.
+#[derive(Debug)]
+pub(super) struct Outer {
+    /// Names of its interfaces.
+    links: Vec<String>,
+    /// Destinations of its IPv4 routes: network and mask.
+    routes: Vec<(Ipv4Addr, Ipv4Addr)>,
+    /// Whether it forwards IPv4 between its interfaces.
+    pub(super) forwards_v4: bool,
+    /// Whether it forwards IPv6 between its interfaces.
+    pub(super) forwards_v6: bool,
+    /// Whether anything beyond its own links can be reached by IPv6.
+    pub(super) reaches_v6: bool,
+    /// Whom it asks for names.
+    pub(super) resolvers: Resolvers,
+}
+
+/// `/etc/resolv.conf`, taken apart.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Resolvers {
+    /// Addresses of name servers.
+    pub(super) servers: Vec<IpAddr>,
+    /// Every other line.
+    pub(super) rest: String,
+}
+
+impl Outer {
+    /// Looks around.
+    pub(super) fn look() -> io::Result<Self> {
+        let links = Netlink::open()?.links()?.into_iter().map(|link| link.name).collect();
+        let v6 = read("/proc/thread-self/net/ipv6_route");
+        Ok(Self {
+            links,
+            routes: routes_in(&read("/proc/thread-self/net/route")),
+            forwards_v4: is_on("/proc/sys/net/ipv4/ip_forward"),
+            forwards_v6: is_on("/proc/sys/net/ipv6/conf/all/forwarding"),
+            reaches_v6: v6.lines().any(leads_out),
+            resolvers: Resolvers::parse(&read("/etc/resolv.conf")),
+        })
+    }
+
+    /// The first subnet that nothing here uses, and whose link's name is free, from `first` on.
+    pub(super) fn free_subnet(&self, first: u8) -> Option<Subnet> {
+        (first..=u8::MAX).map(Subnet::number).find(|subnet| {
+            let taken = self.links.iter().any(|name| *name == subnet.link());
+            !taken && !self.routes.iter().any(|&route| leads_into(route, subnet.network()))
+        })
+    }
+}
+
+impl Resolvers {
+    pub(super) fn parse(text: &str) -> Self {
+        let mut resolvers = Self::default();
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let server = match words.next() {
+                Some("nameserver") => words.next().and_then(|word| word.parse().ok()),
+                _ => None,
+            };
+            match server {
+                Some(server) => resolvers.servers.push(server),
+                None => resolvers.rest += &format!("{line}\n"),
+            }
+        }
+        resolvers
+    }
+
+    /// Whether one of them answers only to programs of this namespace. Without any, programs ask
+    /// this host itself.
+    pub(super) fn are_local(&self) -> bool {
+        self.servers.is_empty() || self.servers.iter().any(IpAddr::is_loopback)
+    }
+
+    /// The one that is asked first.
+    pub(super) fn first(&self) -> IpAddr {
+        self.servers.first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    /// The file with this server instead.
+    pub(super) fn with_server(&self, server: IpAddr) -> String {
+        format!("nameserver {server}\n{}", self.rest)
+    }
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn is_on(path: &str) -> bool {
+    // IPv4 has 0 and 1; IPv6 may say 2, which is on as well.
+    !matches!(read(path).trim(), "" | "0")
+}
+
+/// Columns: Iface Destination Gateway Flags RefCnt Use Metric Mask …, addresses as little-endian
+/// numbers.
+fn routes_in(table: &str) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+    let address = |text: &str| {
+        let number = u32::from_str_radix(text, 16).ok()?;
+        Some(Ipv4Addr::from(number.swap_bytes()))
+    };
+    let route = |line: &str| {
+        let columns: Vec<_> = line.split_ascii_whitespace().collect();
+        Some((address(columns.get(1)?)?, address(columns.get(7)?)?))
+    };
+    table.lines().skip(1).filter_map(route).collect()
+}
+
+/// Whether a route of its own, not the default one, leads to some of the 256 addresses of `network`.
+fn leads_into((to, mask): (Ipv4Addr, Ipv4Addr), network: Ipv4Addr) -> bool {
+    let shared = u32::from(mask) & 0xffff_ff00;
+    u32::from(mask) != 0 && u32::from(to) & shared == u32::from(network) & shared
+}
+
+/// Columns: destination, its prefix length, source, its prefix length, gateway, metric,
+/// references, uses, flags, interface. Loopback's default route says "unreachable".
+fn leads_out(line: &str) -> bool {
+    let columns: Vec<_> = line.split_ascii_whitespace().collect();
+    let column = |i: usize| columns.get(i).copied().unwrap_or_default();
+    column(0).chars().all(|c| c == '0') && column(1) == "00" && !matches!(column(9), "lo" | "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUTES: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\n\
+                          eth0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\n\
+                          eth0\t00004064\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\n\
+                          vpn\t00024064\t00000000\t0001\t0\t0\t0\t00FEFFFF\t0\n";
+
+    fn outer(routes: &str, links: &[&str]) -> Outer {
+        Outer {
+            links: links.iter().map(|name| (*name).to_owned()).collect(),
+            routes: routes_in(routes),
+            forwards_v4: true,
+            forwards_v6: true,
+            reaches_v6: false,
+            resolvers: Resolvers::default(),
+        }
+    }
+
+    #[test]
+    fn a_subnet_is_free_when_no_route_leads_into_it_and_no_link_has_its_name() {
+        assert_eq!(outer("", &[]).free_subnet(0), Some(Subnet::number(0)));
+        // 100.64.0.0/24 is eth0's, 100.64.2.0/23 the VPN's; the default route is no hindrance.
+        assert_eq!(outer(ROUTES, &["slip1"]).free_subnet(0), Some(Subnet::number(4)));
+        assert_eq!(outer(ROUTES, &[]).free_subnet(0), Some(Subnet::number(1)));
+        assert_eq!(outer("", &["slip255"]).free_subnet(255), None);
+    }
+
+    #[test]
+    fn a_resolver_on_loopback_is_local_and_is_replaced() {
+        let parsed = Resolvers::parse("search lan\nnameserver 127.0.0.53\noptions edns0\n");
+        assert!(parsed.are_local() && Resolvers::default().are_local());
+        assert!(!Resolvers::parse("nameserver 9.9.9.9\n").are_local());
+        let text = parsed.with_server(Ipv4Addr::new(100, 64, 0, 1).into());
+        assert_eq!(text, "nameserver 100.64.0.1\nsearch lan\noptions edns0\n");
+    }
+
+    #[test]
+    fn only_a_real_default_route_leads_out() {
+        let zeros = "0".repeat(32);
+        let line = |to: &str, dev: &str| {
+            format!("{zeros} {to} {zeros} 00 {zeros} ffffffff 00000001 00000000 00200200 {dev}")
+        };
+        assert!(leads_out(&line("00", "eth0")));
+        assert!(!leads_out(&line("00", "lo")) && !leads_out(&line("40", "eth0")));
+    }
+}

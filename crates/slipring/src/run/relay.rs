@@ -1,0 +1,100 @@
+//! Asks for names on a command's behalf, where the name server answers only to programs of the
+//! outer namespace (127.0.0.53 and the like).
+//!
+//! Each question has a thread, of which there are few at a time; what exceeds them is dropped, as
+//! any server may do with questions.
+//!
+//! Not for: understanding what passes.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Port of name servers.
+const DOMAIN: u16 = 53;
+/// How long a name server may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Questions under way at a time, at most.
+const QUESTIONS: usize = 64;
+/// The longest datagram.
+const LONGEST: usize = 65_535;
+
+/// Starts answering at `gateway`, in the caller's network namespace, with what `server` says.
+/// The threads end with the process.
+///
+/// # Errors
+/// `AddrInUse` where a name server listens on all addresses, which then answers by itself.
+pub(super) fn start(gateway: IpAddr, server: IpAddr) -> io::Result<()> {
+    let datagrams = UdpSocket::bind((gateway, DOMAIN))?;
+    let streams = TcpListener::bind((gateway, DOMAIN))?;
+    let server = SocketAddr::new(server, DOMAIN);
+    thread::spawn(move || answer_datagrams(Arc::new(datagrams), server));
+    thread::spawn(move || answer_streams(&streams, server));
+    Ok(())
+}
+
+fn answer_datagrams(socket: Arc<UdpSocket>, server: SocketAddr) {
+    let under_way = Arc::new(());
+    let mut bytes = vec![0; LONGEST];
+    loop {
+        // An answer that nobody took comes back as an error, which concerns no other question.
+        let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
+        if Arc::strong_count(&under_way) > QUESTIONS {
+            continue;
+        }
+        let (question, socket, counted) =
+            (bytes[..len].to_vec(), socket.clone(), under_way.clone());
+        thread::spawn(move || {
+            if let Ok(answer) = ask(&question, server) {
+                let _ = socket.send_to(&answer, from);
+            }
+            drop(counted);
+        });
+    }
+}
+
+fn ask(question: &[u8], server: SocketAddr) -> io::Result<Vec<u8>> {
+    let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.send(question)?;
+    let mut answer = vec![0; LONGEST];
+    let len = socket.recv(&mut answer)?;
+    answer.truncate(len);
+    Ok(answer)
+}
+
+fn answer_streams(listener: &TcpListener, server: SocketAddr) {
+    let under_way = Arc::new(());
+    for asking in listener.incoming().flatten() {
+        if Arc::strong_count(&under_way) > QUESTIONS {
+            continue;
+        }
+        let counted = under_way.clone();
+        thread::spawn(move || {
+            // Either side may leave in the middle: that is between the two of them.
+            let _ = join(&asking, server);
+            drop(counted);
+        });
+    }
+}
+
+fn join(asking: &TcpStream, server: SocketAddr) -> io::Result<()> {
+    let answering = TcpStream::connect_timeout(&server, PATIENCE)?;
+    for stream in [asking, &answering] {
+        stream.set_read_timeout(Some(PATIENCE))?;
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| pass(asking, &answering));
+        pass(&answering, asking)
+    })
+}
+
+fn pass(mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
+    let result = io::copy(&mut from, &mut to);
+    to.shutdown(std::net::Shutdown::Write)?;
+    result.map(drop)
+}
