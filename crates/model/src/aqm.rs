@@ -70,8 +70,8 @@ pub struct QueueView {
     pub bytes: u64,
     /// Packets waiting.
     pub packets: u64,
-    /// How long the queue takes to drain, in ns, if the owner knows; only
-    /// [`DelayFrom::View`] reads it.
+    /// How long a packet that arrives now will wait, in ns, if the owner knows. Only
+    /// [`DelayFrom::View`] reads it, and only at arrivals.
     pub delay_ns: u64,
 }
 

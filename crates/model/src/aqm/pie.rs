@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Periods are made up for at the next call. In between nothing entered or left, so all that an
-//! update reads is what it was; once an update changes nothing, the remaining ones are skipped.
+//! update reads is what it was; once updates change nothing any more, the remaining ones are
+//! skipped.
 //!
 //! # Invariants
 //! 1. `0 <= probability <= 1`.
@@ -28,7 +29,8 @@ pub enum DelayFrom {
     DepartureRate,
     /// Sojourn time of the packet that left last.
     Timestamps,
-    /// [`QueueView::delay_ns`]: the owner knows.
+    /// [`QueueView::delay_ns`] at arrivals: the owner knows. Between them the queue is taken to
+    /// drain by a second a second.
     View,
 }
 
@@ -116,6 +118,8 @@ pub struct Pie {
     old_delay_ns: u64,
     burst_left_ns: u64,
     last_sojourn_ns: u64,
+    /// Delay that the last arrival was told, and when.
+    told: (u64, u64),
     rate: RateMeter,
 }
 
@@ -140,6 +144,7 @@ impl Pie {
             old_delay_ns: 0,
             burst_left_ns: spec.max_burst_ns,
             last_sojourn_ns: 0,
+            told: (0, 0),
             rate: RateMeter::default(),
         }
     }
@@ -171,7 +176,8 @@ impl Pie {
     /// Makes the updates that are due by `now_ns`, while the queue was as `queue` says.
     #[inline]
     fn catch_up(&mut self, now_ns: u64, queue: &QueueView) {
-        let due_ns = *self.next_update_ns.get_or_insert(now_ns + self.spec.update_ns);
+        let first_ns = now_ns.saturating_add(self.spec.update_ns);
+        let due_ns = *self.next_update_ns.get_or_insert(first_ns);
         if now_ns >= due_ns {
             self.make_updates(due_ns, now_ns, queue);
         }
@@ -182,22 +188,30 @@ impl Pie {
         let period_ns = self.spec.update_ns;
         let updates = (now_ns - due_ns) / period_ns + 1;
         self.next_update_ns = Some(due_ns.saturating_add(updates.saturating_mul(period_ns)));
-        let delay_ns = self.delay_ns(queue);
-        for _ in 0..updates {
-            let before = (self.p, self.old_delay_ns, self.burst_left_ns, self.awake);
-            self.update(delay_ns);
-            if before == (self.p, self.old_delay_ns, self.burst_left_ns, self.awake) {
+        for n in 0..updates {
+            let before = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
+            self.update(self.delay_ns(queue, now_ns, due_ns + n * period_ns));
+            let after = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
+            // A draining queue changes its delay until that is zero; all others keep it.
+            if before == after {
                 return;
             }
         }
     }
 
-    fn delay_ns(&self, queue: &QueueView) -> u64 {
+    /// The delay at `at_ns`, from what is known at `now_ns`.
+    fn delay_ns(&self, queue: &QueueView, now_ns: u64, at_ns: u64) -> u64 {
         match self.spec.delay_from {
             DelayFrom::DepartureRate => self.rate.delay_ns(queue.bytes),
             DelayFrom::Timestamps if queue.packets == 0 => 0,
             DelayFrom::Timestamps => self.last_sojourn_ns,
-            DelayFrom::View => queue.delay_ns,
+            DelayFrom::View if queue.delay_ns > 0 => {
+                queue.delay_ns.saturating_add(now_ns.saturating_sub(at_ns))
+            }
+            DelayFrom::View => {
+                let (told_ns, told_at_ns) = self.told;
+                told_ns.saturating_sub(at_ns.saturating_sub(told_at_ns))
+            }
         }
     }
 
@@ -264,6 +278,7 @@ impl Aqm for Pie {
         random: &mut Stream,
     ) -> Verdict {
         self.catch_up(packet.now_ns, &packet.queue);
+        self.told = (packet.queue.delay_ns, packet.now_ns);
         if !self.awake {
             if packet.queue.bytes < self.spec.wake_bytes {
                 return Verdict::Keep;
@@ -281,6 +296,9 @@ impl Aqm for Pie {
     /// Keeps everything; learns the delay.
     #[inline]
     fn dequeue(&mut self, packet: &Leaving, _: impl FnOnce() -> bool) -> Verdict {
+        if self.spec.delay_from == DelayFrom::View {
+            return Verdict::Keep;
+        }
         let before = QueueView {
             bytes: packet.queue.bytes + u64::from(packet.len),
             packets: packet.queue.packets + 1,

@@ -109,8 +109,8 @@ impl<H> Store<H> {
     fn put(&mut self, queued: Queued<H>) -> u32 {
         let slot = Slot { queued: Some(queued), next: NONE };
         if self.free == NONE {
-            let at =
-                u32::try_from(self.slots.len()).expect("limits keep queues below 2^32 packets");
+            let at = u32::try_from(self.slots.len()).ok().filter(|&at| at != NONE);
+            let at = at.expect("memory ends long before 2^32 packets");
             self.slots.push(slot);
             return at;
         }

@@ -141,6 +141,20 @@ fn departure_rate_is_learnt_from_long_queues() {
 }
 
 #[test]
+fn told_delay_is_carried_back_and_forth_to_the_updates() {
+    let delays = |first_ms: u64, second_ms: u64| {
+        let spec = PieSpec { alpha: 0.0, beta: 0.0, ..given() };
+        let (mut pie, mut random) = (Pie::new(&spec).unwrap(), Stream::new(1, "pie"));
+        pie.admit(&arriving(0, first_ms * MS), || true, &mut random);
+        // The updates of 15 and 30 ms are made up for at 40 ms.
+        pie.admit(&arriving(40 * MS, second_ms * MS), || true, &mut random);
+        pie.old_delay_ns / MS
+    };
+    // 7 ms to wait at 40 ms were 17 at 30 ms; a queue of 33 ms at 0 that is empty had 3.
+    assert_eq!((delays(47, 7), delays(33, 0), delays(20, 0)), (17, 3, 0));
+}
+
+#[test]
 fn asleep_it_does_nothing_until_the_queue_has_grown() {
     let spec = PieSpec { wake_bytes: 60_000, ..given() };
     let (mut pie, mut random) = (Pie::new(&spec).unwrap(), Stream::new(1, "pie"));
@@ -156,6 +170,7 @@ fn asleep_it_does_nothing_until_the_queue_has_grown() {
     // An hour without a queue puts it to sleep again.
     pie.admit(&arriving(4_000_000 * MS, 0), || true, &mut random);
     assert!(!pie.awake);
+    assert_eq!(pie.probability(), 0.0);
 }
 
 #[test]
