@@ -1,5 +1,6 @@
 //! Parts that several engines share, each written once: seeded random
-//! [`Stream`]s, the exact [`Pacer`], and the [`DelayLine`].
+//! [`Stream`]s, the exact [`Pacer`], the [`DelayLine`], active queue management ([`aqm`]) and
+//! token buckets ([`bucket`]).
 //!
 //! Everything here is a pure function of its arguments. Time is a `u64` of
 //! nanoseconds on whatever clock the caller chose (monotonic, virtual, the
