@@ -11,7 +11,7 @@
 
 mod classic;
 pub(crate) mod config;
-mod flags;
+pub(crate) mod flags;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -55,6 +55,23 @@ impl Plan {
     /// What the flags, and the file that they name, ask for.
     pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         classic::refuse_foreign(matches)?;
+        let mut plan = Self::timed(matches, |config| clock(matches, config))?;
+        if matches.get_flag("no-zerocopy") {
+            let warning = "-c changes nothing: frames are always copied into the delay line";
+            plan.warnings.push(warning.into());
+        }
+        Ok(plan)
+    }
+
+    /// The same for a command that has its own way to the ports: its flags are made by
+    /// [`flags::links`].
+    ///
+    /// # Errors
+    /// The first setting that cannot be, or what `clock` refuses.
+    pub(crate) fn timed(
+        matches: &ArgMatches,
+        clock: impl FnOnce(&Config) -> Result<Clock, Failure>,
+    ) -> Result<Self, Failure> {
         let (config, unasked) = settings(matches)?;
         let network = config.network()?;
         let bounds = classic::bounds(matches)?;
@@ -64,18 +81,14 @@ impl Plan {
         }
         bounds.allow(&network)?;
         let given = matches.get_one::<Count>("seed").map(|count| count.0).or(config.seed()?);
-        let mut warnings = warnings(&network, &unasked);
-        if matches.get_flag("no-zerocopy") {
-            warnings.push("-c changes nothing: frames are always copied into the delay line".into());
-        }
         Ok(Self {
-            clock: clock(matches, &config)?,
+            clock: clock(&config)?,
             seed: given.unwrap_or_else(chosen_seed),
             schedule,
             outputs: outputs(matches, &config)?,
             late_drop_ns: time(matches, "late-drop", "-d")?,
             bounds,
-            warnings,
+            warnings: warnings(&network, &unasked),
             stats: matches.get_flag("stats"),
             explain: matches.get_flag("explain"),
             network,
@@ -94,7 +107,7 @@ impl Plan {
             return Ok(Exit::Done);
         }
         for warning in &self.warnings {
-            session.reporter.say(format_args!("warning: {warning}"))?;
+            session.reporter.warn(warning)?;
         }
         Err(Diagnostic::new(SR0002, "this clock cannot be run yet").into())
     }
@@ -125,7 +138,9 @@ fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure
 
 /// `-i` names the devices of the ports, in their order.
 fn name_ports(config: &mut Config, matches: &ArgMatches) -> Result<(), Failure> {
-    let given: Vec<_> = matches.get_raw("interface").into_iter().flatten().collect();
+    // Commands with ports of their own have no -i.
+    let given = matches.try_get_raw("interface").ok().flatten();
+    let given: Vec<_> = given.into_iter().flatten().collect();
     let ports = config.ports()?;
     if given.len() > ports.len() {
         let error = Diagnostic::new(SR0002, format!("{} ports are given", given.len()));

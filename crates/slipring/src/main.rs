@@ -6,6 +6,7 @@ mod bench;
 mod bridge;
 mod demo;
 mod doctor;
+mod emulate;
 mod generate;
 mod meter;
 mod opening;
@@ -18,8 +19,16 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 7] =
-    [generate::VERB, bridge::VERB, doctor::VERB, ports::VERB, demo::VERB, trace::VERB, bench::VERB];
+static VERBS: [Verb; 8] = [
+    generate::VERB,
+    bridge::VERB,
+    emulate::VERB,
+    doctor::VERB,
+    ports::VERB,
+    demo::VERB,
+    trace::VERB,
+    bench::VERB,
+];
 
 static PROGRAM: Program = Program {
     name: "slipring",

@@ -102,13 +102,19 @@ pub(super) fn command() -> Command {
                 .value_parser(PortName::parse_classic)
                 .help("Port, twice: frames from the first to the second go up, others down"),
         )
+        .args(run());
+    let command = links(command).args(places()).args(old());
+    flags::run_dir(flags::configuration(flags::reporting(opening::flags(command))))
+}
+
+/// Adds what every command with emulated links has: what the links do, the seed, and what is
+/// written down. [`Plan::timed`](super::Plan::timed) reads it.
+pub(crate) fn links(command: Command) -> Command {
+    command
         .args(DIRECTED.iter().map(Directed::arg))
         .args(whole_links())
-        .args(run())
-        .args(places())
+        .args(limits())
         .args(outputs())
-        .args(old());
-    flags::run_dir(flags::configuration(flags::reporting(opening::flags(command))))
 }
 
 fn own(id: &'static str, name: &'static str, help: &'static str) -> Arg {
@@ -145,15 +151,13 @@ fn whole_links() -> [Arg; 6] {
     ]
 }
 
-fn run() -> [Arg; 5] {
+fn run() -> [Arg; 3] {
     [
         own("virtual", "CAPTURE", "In virtual time: IN OUT [IN2 OUT2], captures instead of ports")
             .num_args(2..=4)
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath)
             .conflicts_with("interface"),
-        own("seed", "N", "Seed of every random stream [default: chosen and told]")
-            .value_parser(str::parse::<Count>),
         own("duration", "TIME", "Stop after this long [default unit: s]")
             .short('t')
             .value_parser(seconds),
@@ -161,8 +165,16 @@ fn run() -> [Arg; 5] {
             .short('T')
             .default_value("1000")
             .value_parser(millis),
+    ]
+}
+
+fn limits() -> [Arg; 3] {
+    [
+        own("seed", "N", "Seed of every random stream [default: chosen and told]")
+            .value_parser(str::parse::<Count>),
         own("late-drop", "TIME", "Drop frames that are later than this; else they are counted")
             .short('d'),
+        own("bounds", "DELAY[,BPS[,HOLD]]", "The most that live changes may ask for").short('M'),
     ]
 }
 
@@ -177,14 +189,18 @@ fn places() -> [Arg; 5] {
             .short('b')
             .default_value("256")
             .value_parser(value_parser!(u32).range(..=8192)),
+        own(
+            "name",
+            "NAME",
+            "Name by which ctl and top find this run [default: its process number]",
+        ),
         own("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
             .short('w')
             .value_parser(seconds),
-        own("bounds", "DELAY[,BPS[,HOLD]]", "The most that live changes may ask for").short('M'),
     ]
 }
 
-fn outputs() -> [Arg; 5] {
+fn outputs() -> [Arg; 4] {
     [
         own("log", "FILE", "Write every frame with its fate to a pcapng file")
             .value_parser(value_parser!(PathBuf))

@@ -1,1 +1,372 @@
-//! Settings from files.
+//! Settings from files: what they mean, what is refused where, and that they are written back.
+
+use proptest::prelude::*;
+use slipring_link::{
+    DelayModel, Discipline, LossModel, NetworkSpec, OrderPolicy, Place, RateSpec, Source, Target,
+    TraceEnd,
+};
+
+use super::super::config::Config;
+use super::{file, network, plan, told};
+
+/// The example of the reference, whole.
+const EXAMPLE: &str = r#"
+seed = 7
+[ports.left]
+dev = "veth0"
+[ports.right]
+dev = "veth1"
+[link.up]
+from = "left"
+to = "right"
+rate = { bps = "100Mbit", overhead = 24, min_frame = 64 }
+queue = { kind = "droptail", bytes = "256KiB", admit = "strict" }
+loss = { model = "ge", p = 0.01, r = 0.25, bad = 1.0, good = 0.0, where = "post" }
+delay = { dist = "normal", mean = "20ms", sd = "3ms", min = "5ms", half_life = "50ms", order = "correlated" }
+corrupt = { ber = 1e-7, fix_checksum = false }
+duplicate = { p = 0.001, after = "1ms" }
+[link.down]
+from = "right"
+to = "left"
+like = "up"
+rate = { bps = "1Gbit" }
+[link.voice]
+from = "left"
+to = "right"
+delay = "5ms"
+[[class]]
+match = "udp dst port 5004"
+use = "link.voice"
+[[at]]
+t = "10s"
+set = { "link.up.rate.bps" = "20Mbit" }
+[output]
+pcapng = "run.pcapng"
+log = "mahimahi"
+metrics = "127.0.0.1:9100"
+late_warn = "100us"
+"#;
+
+fn example() -> NetworkSpec {
+    network(EXAMPLE).unwrap()
+}
+
+#[test]
+fn the_example_of_the_documentation_means_what_it_says() {
+    let network = example();
+    let up = &network.links[0];
+    assert_eq!((up.from, up.to), (Source::Entry(0), Target::Exit(1)));
+    assert_eq!(up.spec.rate, RateSpec::Constant { bps: 100_000_000 });
+    assert_eq!((up.spec.framing.overhead_bytes, up.spec.framing.min_frame), (24, 64));
+    assert_eq!(up.spec.queue.bytes, Some(262_144));
+    assert_eq!(up.spec.loss[0].place, Place::Post);
+    assert_eq!(up.spec.order, OrderPolicy::Correlated);
+    assert_eq!(network.entries, ["left", "right"]);
+    assert_eq!(
+        (network.classes[0].link, network.classes[0].filter.as_str()),
+        (2, "udp dst port 5004")
+    );
+    let config = Config::parse("link.toml", EXAMPLE).unwrap();
+    assert_eq!(config.seed().unwrap(), Some(7));
+    let outputs = config.outputs().unwrap();
+    assert_eq!(outputs.log.unwrap().to_str(), Some("run.pcapng"));
+    assert_eq!(outputs.metrics.as_deref(), Some("127.0.0.1:9100"));
+    assert_eq!((outputs.late_warn_ns, outputs.mahimahi.is_some()), (Some(100_000), true));
+    let schedule = config.schedule().unwrap();
+    assert_eq!(schedule[0].at_ns, 10_000_000_000);
+    let changed = schedule[0].config.network().unwrap();
+    assert_eq!(changed.links[0].spec.rate, RateSpec::Constant { bps: 20_000_000 });
+    assert_eq!(changed.links[0].spec.framing.overhead_bytes, 24, "the rest stays");
+}
+
+#[test]
+fn a_link_like_another_differs_only_in_what_it_says() {
+    let network = example();
+    let (up, down) = (&network.links[0].spec, &network.links[1].spec);
+    assert_eq!(down.rate, RateSpec::Constant { bps: 1_000_000_000 });
+    assert_eq!(down.framing, up.framing, "other values of the same part are taken over");
+    assert_eq!((&down.delay, &down.loss, &down.queue), (&up.delay, &up.loss, &up.queue));
+}
+
+#[test]
+fn another_model_takes_nothing_over_from_the_model_it_replaces() {
+    let text = file("delay = \"normal(20ms, 3ms)\"").replace(
+        "[link.down]\n",
+        "[link.down]\nlike = \"up\"\ndelay = { dist = \"uniform\", min = \"1ms\", max = \"2ms\" }\n",
+    );
+    let network = network(&text).unwrap();
+    let DelayModel::Random(delay) = &network.links[1].spec.delay.model else { panic!() };
+    assert_eq!(delay.bounds(), 1_000_000..=2_000_000);
+}
+
+#[test]
+fn links_join_nodes_to_longer_ways() {
+    let text = r#"
+nodes = ["core"]
+[ports.a]
+[ports.b]
+[link.first]
+from = "a"
+to = "core"
+delay = "1ms"
+[link.second]
+from = "core"
+to = "b"
+like = "first"
+"#;
+    let network = network(text).unwrap();
+    assert_eq!(network.links[0].to, Target::Node(0));
+    assert_eq!(network.links[1].from, Source::Node(0));
+    assert_eq!(network.links[1].spec.delay.model, DelayModel::Constant(1_000_000));
+}
+
+#[test]
+fn files_named_in_a_file_lie_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("lte.mm", "0\n1\n2\n3\n4\n5\n");
+    write("steps.csv", "time_s,rate_mbit\n0,10\n2,5\n");
+    write("normal.dist", "-8192 0 8192\n");
+    write("rtt.csv", "t_s,delay_ms\n0,20\n1,30\n");
+    write("loss.txt", "1101");
+    write("wifi.profile", "name wifi\nbw 10Mbit/s\nloss-level 0.5\nprob delay\n0 1\n1 3\n");
+    let settings = file(
+        "rate = { trace = \"lte.mm\", end = \"once\" }\nloss = { model = \"pattern\", file = \"loss.txt\" }\n\
+         delay = { dist = \"table\", file = \"normal.dist\", mean = \"10ms\", sd = \"1ms\" }",
+    ) + "rate = { trace = \"steps.csv\", format = \"steps\" }\ndelay = \"trace(rtt.csv,hold)\"\n\
+         [link.other]\nfrom = \"left\"\nto = \"right\"\nprofile = \"wifi.profile\"\n\
+         [[class]]\nmatch = \"arp\"\nuse = \"other\"\n";
+    write("link.toml", &settings);
+    let network = Config::open(&dir.path().join("link.toml")).unwrap().network().unwrap();
+    let [up, down, other] = &network.links[..] else { panic!() };
+    let RateSpec::Opportunities { at_ns, mtu, end } = &up.spec.rate else { panic!() };
+    assert_eq!((at_ns.len(), *mtu, *end), (6, 1504, TraceEnd::Once));
+    assert_eq!(up.spec.loss[0].model, LossModel::Pattern(vec![false, false, true, false]));
+    let DelayModel::Random(table) = &up.spec.delay.model else { panic!() };
+    assert_eq!(table.bounds(), 9_000_000..=11_000_000);
+    let RateSpec::Steps { steps, period_ns, .. } = &down.spec.rate else { panic!() };
+    assert_eq!((steps[1].bps, *period_ns), (5_000_000, 4_000_000_000));
+    let DelayModel::Trace { steps, end, .. } = &down.spec.delay.model else { panic!() };
+    assert_eq!((steps[1].delay_ns, *end), (30_000_000, TraceEnd::Hold));
+    assert_eq!(other.spec.rate, RateSpec::Constant { bps: 10_000_000 });
+    let profile = other.spec.profile.as_ref().unwrap();
+    assert_eq!((profile.samples_ns.len(), profile.loss_level), (100, 0.5));
+}
+
+#[test]
+fn a_bad_file_of_values_is_named_with_its_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("bad.mm");
+    std::fs::write(&trace, "5\n4\n").unwrap();
+    let shown = trace.display().to_string();
+    let error = network(&file(&format!("rate = {{ trace = \"{shown}\" }}"))).unwrap_err();
+    assert_eq!(
+        error,
+        format!(
+            "{shown} cannot be used | `4` goes back in time at line 2, column 1 | allowed: one \
+             time per line, never before the line above"
+        )
+    );
+    let error = network(&file("rate = { trace = \"/none.mm\" }")).unwrap_err();
+    assert!(
+        error.starts_with(
+            "cannot open /none.mm | No such file or directory (os error 2) at link.toml, line 6"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn units_are_mandatory_in_files() {
+    const TIME: &str = "write it as 250us, 2ms, 1.5s, 10min or 1h";
+    for (line, why) in [
+        ("delay = \"20\"", format!("`20` does not fit link.up.delay.mean | it has no unit at link.toml, line 6, column 10 | {TIME}")),
+        ("delay = 20", format!("`20` does not fit link.up.delay.mean | it has no unit at link.toml, line 6, column 9 | {TIME}")),
+        ("delay = \"20m\"", format!("`20m` does not fit link.up.delay.mean | unknown unit `m` at link.toml, line 6, column 12 | {TIME}")),
+        ("delay = { dist = \"normal\", mean = \"20ms\", sd = 3 }", format!("`3` does not fit link.up.delay.sd | it has no unit at link.toml, line 6, column 49 | {TIME}")),
+        ("rate = \"10M\"", "`10M` does not fit link.up.rate.bps | it has no unit at link.toml, line 6, column 9 | write it as 10Mbit, 9.5Gbit/s or 125MB/s".into()),
+        ("queue = { bytes = \"64k\" }", "`64k` does not fit link.up.queue.bytes | it has no unit at link.toml, line 6, column 20 | write it as 1500B, 64KiB (65536) or 64kB (64000)".into()),
+        ("delay = { mean = nan }", format!("`nan` does not fit link.up.delay.mean | expected a number at link.toml, line 6, column 18 | {TIME}")),
+        ("delay = { mean = \"-5ms\" }", format!("`-5ms` does not fit link.up.delay.mean | expected a number at link.toml, line 6, column 19 | {TIME}")),
+    ] {
+        assert_eq!(network(&file(line)).unwrap_err(), why, "{line}");
+    }
+}
+
+#[test]
+fn unknown_names_and_wrong_kinds_are_refused_with_their_place() {
+    for (line, why) in [
+        (
+            "rate = { bsp = \"1Mbit\" }",
+            "link.up.rate has no `bsp` | at link.toml, line 6, column 10 | did you mean `bps`? allowed: model, bps, cells, minislot, overhead, min_frame",
+        ),
+        (
+            "dleay = \"5ms\"",
+            "link.up has no `dleay` | at link.toml, line 6, column 1 | did you mean `delay`? allowed: from, to, like, rate, profile, hold, police, loss, queue, corrupt, duplicate, delay, order, serialise, offset, output",
+        ),
+        (
+            "loss = { model = \"gee\", p = 0.1, r = 0.1 }",
+            "`gee` does not fit link.up.loss.model | unknown name at link.toml, line 6, column 19 | did you mean `ge`? allowed: plr, ber, ge, timed-ge, state4, pattern, nth, numbers, time, trace",
+        ),
+        (
+            "loss = { p = \"x\" }",
+            "`x` does not fit link.up.loss.p | expected a number at link.toml, line 6, column 15 | write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1",
+        ),
+        (
+            "delay = true",
+            "link.up.delay cannot be true or false | at link.toml, line 6, column 9 | write a table: { name = value, … }",
+        ),
+        (
+            "queue = { packets = -1 }",
+            "`-1` does not fit link.up.queue.packets | it is negative at link.toml, line 6, column 21 | write a whole number, 0 or more",
+        ),
+        (
+            "corrupt = { ber = 2 }",
+            "`2` does not fit link.up.corrupt.ber | more than 1 at link.toml, line 6, column 19 | write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1",
+        ),
+        (
+            "offset = 1979-05-27",
+            "no setting is a date | at link.toml, line 6, column 10 | write times as 10s or 5min",
+        ),
+    ] {
+        assert_eq!(network(&file(line)).unwrap_err(), why, "{line}");
+    }
+}
+
+#[test]
+fn a_network_that_cannot_be_is_refused() {
+    let with = |from: &str, to: &str| network(&file("").replacen(from, to, 1)).unwrap_err();
+    assert_eq!(
+        with("to = \"right\"", "to = \"rihgt\""),
+        "`rihgt` does not fit link.up.to | unknown name at link.toml, line 5, column 7 | did you \
+         mean `right`? allowed: left, right"
+    );
+    assert_eq!(
+        with("from = \"left\"\n", ""),
+        "link.up.from is missing | at link.toml, line 3, column 1"
+    );
+    assert_eq!(
+        with("[link.up]", "[link.up]\nlike = \"dwon\""),
+        "`dwon` does not fit link.up.like | unknown name at link.toml, line 4, column 9 | did you \
+         mean `down`? allowed: up, down"
+    );
+    assert_eq!(
+        with("[link.up]", "[link.up]\nlike = \"up\""),
+        "link.up.like goes round in a circle | at link.toml, line 4, column 9 | let one of them \
+         say its settings itself"
+    );
+    assert_eq!(
+        with("[ports.left]", "[prots.left]"),
+        "the configuration has no `prots` | at link.toml, line 1, column 2 | did you mean \
+         `ports`? allowed: seed, ports, nodes, link, class, at, output, name"
+    );
+    assert!(network("").unwrap_err().starts_with("there is no link"));
+    let class = file("") + "[[class]]\nmatch = \"udp prt 5\"\nuse = \"up\"\n";
+    assert_eq!(
+        network(&class).unwrap_err(),
+        "`udp prt 5` does not fit class.match | column 5: expected `and`, `or` or the end of the \
+         filter, found `prt` at link.toml, line 11, column 10 | write it as for tcpdump: udp dst \
+         port 5004"
+    );
+}
+
+#[test]
+fn what_is_not_toml_is_refused_with_its_place() {
+    let error = network("[ports.left\n").unwrap_err();
+    assert!(error.starts_with("link.toml is not TOML | "), "{error}");
+    assert!(error.contains("at link.toml, line 1, column 12"), "{error}");
+}
+
+#[test]
+fn changes_at_given_times_are_tried_before_the_run() {
+    let schedule = |lines: &str| {
+        let text = file("rate = \"10Mbit\"") + lines;
+        let config = Config::parse("link.toml", &text).unwrap();
+        let told_of = |error| told(&slipring_cli::Diagnostic::of(&error));
+        config.schedule().map_err(told_of).map(|changes| changes.len())
+    };
+    assert_eq!(schedule("[[at]]\nt = \"2s\"\nset = { \"link.up.delay\" = \"5ms\" }\n"), Ok(1));
+    assert_eq!(
+        schedule("[[at]]\nt = \"2s\"\nset = { \"link.pu.delay\" = \"5ms\" }\n"),
+        Err("there is no link.pu.delay | at link.toml, line 12, column 29 | did you mean `up`? \
+             write it as link.NAME.PART or deeper"
+            .into())
+    );
+    assert_eq!(
+        schedule("[[at]]\nt = \"2s\"\nset = { \"link.up.delay\" = \"5\" }\n"),
+        Err("`5` does not fit link.up.delay.mean | it has no unit at link.toml, line 12, column 29 \
+             | write it as 250us, 2ms, 1.5s, 10min or 1h"
+            .into())
+    );
+    assert_eq!(
+        schedule("[[at]]\nset = {}\n"),
+        Err("at.t is missing | at link.toml, line 10, column 1".into())
+    );
+}
+
+/// Command lines whose printed settings are read back.
+const LINES: [&str; 8] = [
+    "-B 10m -D 20m -Q 50k",
+    "-B ether,10g -D normal,20ms,3ms,corr=50ms -L ge,0.01,0.25 -L none",
+    "-B avg,8m,10000 -R 0.1,5m -O 3u --serialise start",
+    "-B tdm,10m,10ms,2ms -D inter-packet,1m,2m,5m",
+    "-B markov,10m:2s,1m:500ms -D uniform,1,2 -P 1",
+    "--up rate=50m,loss=1%,loss=ber(1e-9),queue=red(30k,90k) --down delay=weibull(10m,1.5)",
+    "--corrupt burst,1%,3 --duplicate 0.1%,1m,2 --police rfc2698,1m,10k,2m,20k",
+    "-B ou,10m,2m,500m -Q fq_codel,5m,100m,ecn=true --admit tlem -L time,1,2,50%",
+];
+
+#[test]
+fn printed_settings_read_back_as_the_same_network() {
+    for line in LINES {
+        let plan = plan(&format!("--virtual a b {line}")).unwrap();
+        let text = plan.config.to_toml();
+        let again = network(&text).unwrap_or_else(|error| panic!("{line}: {error}\n{text}"));
+        assert_eq!(again, plan.network, "{line}\n{text}");
+    }
+    let config = Config::parse("link.toml", EXAMPLE).unwrap();
+    let again = Config::parse("again.toml", &config.to_toml()).unwrap();
+    assert_eq!(again.network().unwrap(), example());
+    assert_eq!(again.schedule().unwrap().len(), 1);
+    assert_eq!(again.to_toml(), config.to_toml());
+}
+
+#[test]
+fn printed_settings_have_units_in_full() {
+    let plan = plan("--virtual a b -B 10m -D 20m -Q 50k").unwrap();
+    let text = plan.config.to_toml();
+    for line in ["bps = \"10Mbit/s\"", "mean = \"20ms\"", "bytes = \"50KiB\""] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
+#[test]
+fn a_queue_without_a_kind_is_a_fifo() {
+    let network = network(&file("queue = { packets = 10 }")).unwrap();
+    assert!(matches!(network.links[0].spec.queue.discipline, Discipline::DropTail));
+}
+
+proptest! {
+    /// Words that come near to settings, in any order.
+    #[test]
+    fn no_flag_value_panics(
+        part in prop::sample::select(vec!["-B", "-D", "-L", "-R", "-Q", "-O", "--police", "--corrupt",
+            "--duplicate", "--half-life", "--order", "--up", "-M", "--set", "-d"]),
+        value in "(rate|delay|normal|ge|ether|markov|queue|codel|[-0-9.eE,=():%a-z]|\\PC){0,12}",
+    ) {
+        let args = ["--virtual", "a", "b", part, &value];
+        let _ = super::plan_of(&args);
+    }
+
+    #[test]
+    fn no_file_panics(
+        lines in prop::collection::vec(
+            "(\\[link\\.up\\]|rate|delay|loss|queue|like|from|to|at|\\[\\[class\\]\\]|nodes|seed) ?= ?\
+             (\"(\\PC){0,12}\"|[0-9.]{1,8}|\\{ ?[a-z]{1,6} = [\"0-9a-z\\[\\]]{1,9} ?\\}|\\[[0-9,\" a-z]{0,9}\\])",
+            0..6,
+        )
+    ) {
+        let _ = network(&file(&lines.join("\n")));
+        let _ = network(&lines.join("\n"));
+    }
+}

@@ -1,1 +1,113 @@
-//! Settings changed while they are in force.
+//! Settings changed while they are in force: all or nothing, by the same names.
+
+use serde_json::{Value, json};
+use slipring_cli::Diagnostic;
+use slipring_link::{DelayModel, RateSpec};
+
+use super::super::config::{self, Config};
+use super::{file, plan, told};
+
+fn config() -> Config {
+    let text = file("rate = \"10Mbit\"\ndelay = \"normal(20ms, 3ms)\"");
+    Config::parse("link.toml", &text).unwrap()
+}
+
+fn set(config: &mut Config, path: &str, value: Value) -> Result<(), String> {
+    let done = config::apply(config, path, &value);
+    done.map(|_| ()).map_err(|error| told(&Diagnostic::of(&error)))
+}
+
+fn rate(config: &Config) -> RateSpec {
+    config.network().unwrap().links[0].spec.rate.clone()
+}
+
+#[test]
+fn a_path_reaches_a_value_or_a_whole_part() {
+    let mut config = config();
+    set(&mut config, "link.up.rate.bps", json!("20Mbit")).unwrap();
+    assert_eq!(rate(&config), RateSpec::Constant { bps: 20_000_000 });
+    set(&mut config, "up.rate", json!("ether(1Gbit)")).unwrap();
+    assert_eq!(config.network().unwrap().links[0].spec.framing.overhead_bytes, 24);
+    set(&mut config, "up.delay.mean", json!("40ms")).unwrap();
+    let DelayModel::Random(delay) = &config.network().unwrap().links[0].spec.delay.model else {
+        panic!()
+    };
+    assert!((delay.mean_ns() - 40e6).abs() < 1e3, "the deviation stays, the mean changes");
+    set(&mut config, "up.loss.p", json!(0.01)).unwrap();
+    set(&mut config, "up.loss", json!("none")).unwrap();
+    assert!(config.network().unwrap().links[0].spec.loss.is_empty());
+    set(&mut config, "up.queue", json!({ "kind": "codel", "bytes": "64KiB" })).unwrap();
+    assert_eq!(config.network().unwrap().links[0].spec.queue.bytes, Some(65_536));
+}
+
+#[test]
+fn a_change_that_does_not_fit_leaves_everything_as_it_was() {
+    let mut config = config();
+    let before = config.network().unwrap();
+    for (path, value, why) in [
+        ("up.rate.bps", json!("20"), "`20` does not fit link.up.rate.bps | it has no unit"),
+        ("up.rate.bps", json!(20), "`20` does not fit link.up.rate.bps | it has no unit"),
+        ("up.rate.bsp", json!("1Mbit"), "link.up.rate has no `bsp`"),
+        ("pu.rate", json!("1Mbit"), "there is no link.pu.rate"),
+        ("up.delay.sd", json!("-1ms"), "`-1ms` does not fit link.up.delay.sd"),
+        ("up", json!("x"), "there is no link.up"),
+        ("up..bps", json!("1Mbit"), "`link.up..bps` is no path"),
+        ("up.delay.mean.x", json!("1ms"), "link.up.delay.mean is a single value"),
+        ("up.rate", Value::Null, "up.rate cannot be null"),
+        ("up.order", json!("correlated"), "`correlated` does not fit link.up.order"),
+    ] {
+        let error = set(&mut config, path, value).unwrap_err();
+        assert!(error.starts_with(why), "{path}: {error}");
+        assert_eq!(config.network().unwrap(), before, "{path}");
+    }
+}
+
+#[test]
+fn several_changes_are_one() {
+    let mut config = config();
+    let (good, bad) = (json!("20Mbit"), json!("x"));
+    let both = [("up.rate.bps", &good), ("down.rate.bps", &bad)];
+    assert!(config::apply_all(&mut config, &both).is_err());
+    assert_eq!(rate(&config), RateSpec::Constant { bps: 10_000_000 }, "not the first one alone");
+    let both = [("up.rate.bps", &good), ("down.rate.bps", &good)];
+    let network = config::apply_all(&mut config, &both).unwrap();
+    let wanted = RateSpec::Constant { bps: 20_000_000 };
+    assert!(network.links.iter().all(|link| link.spec.rate == wanted));
+}
+
+#[test]
+fn settings_of_flags_are_changed_by_the_same_paths() {
+    let mut plan = plan("--virtual a b -B 10m -D normal,20ms,3ms").unwrap();
+    set(&mut plan.config, "down.rate.bps", json!("1Gbit")).unwrap();
+    let network = plan.config.network().unwrap();
+    assert_eq!(network.links[1].spec.rate, RateSpec::Constant { bps: 1_000_000_000 });
+    assert_eq!(network.links[0], plan.network.links[0]);
+}
+
+#[test]
+fn a_rate_ends_a_trace_and_a_trace_a_rate() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("lte.mm");
+    std::fs::write(&trace, "1\n2\n").unwrap();
+    let mut config = config();
+    set(&mut config, "up.rate.trace", json!(trace.to_str().unwrap())).unwrap();
+    assert!(matches!(rate(&config), RateSpec::Opportunities { .. }));
+    set(&mut config, "up.rate.bps", json!("1Mbit")).unwrap();
+    assert_eq!(rate(&config), RateSpec::Constant { bps: 1_000_000 });
+}
+
+#[test]
+fn explanations_show_what_is_really_drawn() {
+    let plan = plan("--virtual a b -B ether,10g -D normal,5ms,5ms -L 1e-15 --seed 3").unwrap();
+    let explained = config::explain(&plan.network, plan.seed);
+    let text = explained.text();
+    assert!(text.contains("takes 84 on the line, 67.200 ns"), "{text}");
+    assert!(text.contains("50000 bytes (40 us of the line), droptail"), "{text}");
+    let json = explained.json();
+    let up = &json["links"]["up"];
+    assert_eq!(json["seed"], 3);
+    let p = up["loss"]["probability"].as_f64().unwrap();
+    assert!((p - 1e-15).abs() < 1e-18, "as near as 2^-63 allows: {p:e}");
+    let mean = up["delay"]["mean_ns"].as_f64().unwrap();
+    assert!((mean - 6.44e6).abs() < 0.02e6, "cut at 0, the mean rises to {mean}");
+}
