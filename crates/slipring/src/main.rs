@@ -11,6 +11,7 @@ mod generate;
 mod meter;
 mod opening;
 mod ports;
+mod run;
 mod trace;
 mod workers;
 
@@ -19,10 +20,11 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 8] = [
+static VERBS: [Verb; 9] = [
     generate::VERB,
     bridge::VERB,
     emulate::VERB,
+    run::VERB,
     doctor::VERB,
     ports::VERB,
     demo::VERB,
