@@ -1,14 +1,14 @@
 //! A timing wheel: handles with any release times, given out in order of time.
 //!
-//! Time is cut into slots of about a microsecond. A slot ahead is a list, so
+//! Time is cut into slots of some eight microseconds. A slot ahead is a list, so
 //! putting a handle in costs the same however many are there; a slot is sorted
-//! when its time comes. Levels of 1024 slots each, every one 1024 times coarser
+//! to the nanosecond when its time comes. Levels of 1024 slots each, every one 1024 times coarser
 //! than the one below, reach as far as a `u64` of nanoseconds:
 //!
 //! ```text
-//!   release time   ... | 10 bits | 10 bits | 10 bits |
+//!   release time   ... | 10 bits | 10 bits | 13 bits |
 //!                       level 1:  level 0:  sorted
-//!                       1 ms      1 us      when due
+//!                       8 ms      8 us      when due
 //! ```
 //!
 //! A handle is on the level of the highest digit in which its slot differs from
@@ -56,7 +56,7 @@ pub struct Wheel<H> {
 }
 
 /// Nanoseconds in a slot, as a power of two.
-const SLOT_BITS: u32 = 10;
+const SLOT_BITS: u32 = 13;
 /// Slots in a level, as a power of two.
 const DIGIT_BITS: u32 = 10;
 const SLOTS: usize = 1 << DIGIT_BITS;
@@ -154,7 +154,7 @@ impl<H> Wheel<H> {
             }
             self.current = start;
             let list = level.close(digit, &mut self.near);
-            self.busy &= !(u32::from(level.first_slot().is_none()) << depth);
+            self.busy &= !(u32::from(level.words == 0) << depth);
             if depth > 0 {
                 self.spread(depth, list);
             }
@@ -218,6 +218,8 @@ struct Entry<H> {
 struct Level<H> {
     heads: [u32; SLOTS],
     occupied: [u64; SLOTS / 64],
+    /// Which words of `occupied` are not 0.
+    words: u32,
     lists: Vec<List<H>>,
     spare: Vec<u32>,
 }
@@ -234,14 +236,15 @@ impl<H> Level<H> {
         Box::new(Self {
             heads: [0; SLOTS],
             occupied: [0; SLOTS / 64],
+            words: 0,
             lists: Vec::new(),
             spare: Vec::new(),
         })
     }
 
     fn first_slot(&self) -> Option<usize> {
-        let word = self.occupied.iter().position(|&word| word != 0)?;
-        Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
+        let word = self.words.trailing_zeros() as usize;
+        Some(word * 64 + self.occupied.get(word)?.trailing_zeros() as usize)
     }
 
     #[inline]
@@ -256,6 +259,7 @@ impl<H> Level<H> {
 
     fn open(&mut self, digit: usize) {
         self.occupied[digit / 64] |= 1 << (digit % 64);
+        self.words |= 1 << (digit / 64);
         self.heads[digit] = self.spare.pop().unwrap_or_else(|| {
             self.lists.push(List { first_ns: u64::MAX, entries: Vec::new() });
             self.lists.len() as u32 - 1
@@ -265,7 +269,9 @@ impl<H> Level<H> {
     /// Exchanges the entries of a slot with the empty `entries`; returns the
     /// list that had them.
     fn close(&mut self, digit: usize, entries: &mut Vec<Entry<H>>) -> u32 {
-        self.occupied[digit / 64] &= !(1 << (digit % 64));
+        let word = &mut self.occupied[digit / 64];
+        *word &= !(1 << (digit % 64));
+        self.words &= !(u32::from(*word == 0) << (digit / 64));
         let list = self.heads[digit];
         self.spare.push(list);
         let closed = &mut self.lists[list as usize];

@@ -25,6 +25,8 @@ pub(super) struct Segments {
     pub(super) points: Box<[CdfPoint]>,
     /// The last draw of each segment.
     ends: Box<[u64]>,
+    /// Nanoseconds per probability in each segment; 0 where it has none.
+    slopes: Box<[f64]>,
     guide: Box<[u32]>,
 }
 
@@ -44,9 +46,10 @@ impl Segments {
         let points: Box<[CdfPoint]> = points[first..=last].into();
         // The cast saturates at the last draw, where p is 1.
         let ends: Box<[u64]> = points[1..].iter().map(|point| (point.p * TWO_64) as u64).collect();
+        let slopes = points.windows(2).map(|pair| slope(pair[0], pair[1])).collect();
         let reaches = |byte: u64| ends.partition_point(|&end| end < byte << 56) as u32;
         let guide = (0..256).map(reaches).chain([ends.len() as u32 - 1]).collect();
-        Self { points, ends, guide }
+        Self { points, ends, slopes, guide }
     }
 
     /// The value at `draw` of 2⁶⁴, in whole ns.
@@ -55,7 +58,7 @@ impl Segments {
         let byte = (draw >> 56) as usize;
         let (from, to) = (self.guide[byte] as usize, self.guide[byte + 1] as usize);
         let segment = from + self.ends[from..to].partition_point(|&end| end < draw);
-        libm::rint(self.inside(segment, draw as f64 / TWO_64)) as u64
+        (self.inside(segment, draw as f64 / TWO_64) + 0.5) as u64
     }
 
     /// The value up to which the share `p` of all values lies.
@@ -64,12 +67,10 @@ impl Segments {
         self.inside(segment.min(self.ends.len() - 1), p)
     }
 
+    #[inline]
     fn inside(&self, segment: usize, p: f64) -> f64 {
         let (from, to) = (self.points[segment], self.points[segment + 1]);
-        if to.p <= from.p {
-            return from.ns;
-        }
-        from.ns + (to.ns - from.ns) * ((p - from.p) / (to.p - from.p)).clamp(0.0, 1.0)
+        (from.ns + self.slopes[segment] * (p - from.p)).clamp(from.ns, to.ns)
     }
 
     /// The probability of a value below `ns`, or up to and with it.
@@ -122,6 +123,11 @@ impl Segments {
 }
 
 const TWO_64: f64 = 18_446_744_073_709_551_616.0;
+
+fn slope(from: CdfPoint, to: CdfPoint) -> f64 {
+    let mass = to.p - from.p;
+    if mass > 0.0 { (to.ns - from.ns) / mass } else { 0.0 }
+}
 
 fn check(points: &[CdfPoint]) -> Result<(), ParameterError> {
     let refuse = ParameterError::unless;

@@ -41,7 +41,7 @@ pub(super) struct Smooth {
     pub(super) offset_ns: u64,
     /// The edges of the lower half from the tail to the median, then those of
     /// the upper half, likewise.
-    table: Box<[u64]>,
+    table: Box<[u64; 2 * EDGES]>,
 }
 
 impl Smooth {
@@ -51,7 +51,11 @@ impl Smooth {
         };
         let tails = edges(Tail::Low).chain(edges(Tail::High));
         let fixed = |tail| to_fixed(source.quantile(tail) + offset_ns as f64);
-        Self { source, offset_ns, table: tails.map(fixed).collect() }
+        let mut table = Box::new([0; 2 * EDGES]);
+        for (edge, tail) in table.iter_mut().zip(tails) {
+            *edge = fixed(tail);
+        }
+        Self { source, offset_ns, table }
     }
 
     /// The value at `draw` of 2⁶⁴, in whole ns.
@@ -65,9 +69,11 @@ impl Smooth {
             return self.exact(draw);
         }
         let octave = 63 - LOWEST - zeros;
-        let cell = (folded >> (63 - zeros - CELL_BITS)) as u32 & (CELLS - 1);
+        // The first bit that is set, those of the cell, and those inside of it.
+        let aligned = folded << zeros;
+        let cell = (aligned >> (63 - CELL_BITS)) as u32 & (CELLS - 1);
+        let inside = (aligned << (1 + CELL_BITS)) >> 1;
         let edge = (octave * CELLS + cell) as usize + side as usize * EDGES;
-        let inside = (folded << (zeros + 1 + CELL_BITS)) >> 1;
         let (from, to) = (self.table[edge], self.table[edge + 1]);
         // The upper half falls towards the median, so the step has a sign.
         let step = i128::from(to.wrapping_sub(from) as i64) * i128::from(inside as i64);

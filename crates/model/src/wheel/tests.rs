@@ -82,7 +82,7 @@ fn a_handle_that_is_late_already_leaves_at_once() {
 #[test]
 fn places_are_used_again() {
     let mut wheel = Wheel::new();
-    for round in 0..1000 {
+    for round in 0..3000 {
         for handle in 0..10 {
             wheel.push(round * 5_000 + 2_000 + u64::from(handle), handle);
         }
