@@ -7,6 +7,7 @@
 //! | [`stamp`] | when each frame of a batch arrived |
 //! | [`drive`] | sleeping and spinning between two turns |
 //! | [`board`] | accounts and changes, from and to other threads |
+//! | [`job`] | from the plan to the report |
 //! | [`place`] | CPU, priority, timer slack |
 //! | [`tap`] | who watches single frames |
 //!
@@ -17,6 +18,7 @@ mod board;
 mod drive;
 mod emulator;
 mod inlet;
+pub(crate) mod job;
 mod outlet;
 mod place;
 mod stamp;
@@ -24,25 +26,21 @@ mod tap;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
-use slipring_abi::name::PortName;
 use slipring_cli::{Diagnostic, Failure, codes};
-use slipring_link::{EntryId, Network, NetworkSpec, SpecError, Tally};
+use slipring_link::{NetworkSpec, SpecError};
 use slipring_port::{Nanos, Patience, Port, now};
 
 use crate::workers::Task;
 
 pub(crate) use account::{Account, EntryAccount, ExitAccount};
-pub(crate) use board::{Board, Change};
+pub(crate) use board::{Board, Change, State};
+pub(crate) use emulator::Emulator;
 pub(crate) use tap::Tap;
 
 use drive::Drive;
-use emulator::{Cargo, Emulator, Side};
-use inlet::Inlet;
-use outlet::Outlet;
-
-use super::store::{Lane, Store};
+use place::Place;
 
 /// How an emulation is run; what it emulates is the [`NetworkSpec`]'s.
 #[derive(Debug, Clone)]
@@ -53,10 +51,12 @@ pub(crate) struct Manner {
     pub(crate) burst: u32,
     /// How to wait; [`Patience::Spin`] never sleeps.
     pub(crate) patience: Patience,
-    /// CPUs to bind threads to, in turn; none for wherever the kernel likes.
-    pub(crate) cpus: Vec<usize>,
+    /// CPU to bind the thread to; none for wherever the kernel likes.
+    pub(crate) cpu: Option<usize>,
     /// Frames later than this are dropped instead of sent.
     pub(crate) late_drop: Option<Nanos>,
+    /// Frames later than this are counted as late.
+    pub(crate) late_warn: Nanos,
     /// Memory for frames at most, in bytes.
     pub(crate) storage_bytes: u64,
 }
@@ -67,17 +67,13 @@ impl Default for Manner {
             seed: 0,
             burst: 256,
             patience: Patience::default(),
-            cpus: Vec::new(),
+            cpu: None,
             late_drop: None,
+            late_warn: 100_000,
             storage_bytes: 4 << 30,
         }
     }
 }
-
-/// Memory taken at the start, so that the first frames do not wait for it.
-const PREPARED: u64 = 8 << 20;
-/// The speed of a line that tells none: that of memory.
-const NO_LINE: u64 = 100_000_000_000;
 
 /// An emulation that is ready to run, and the board through which it is watched and changed.
 pub(crate) struct Emulation {
@@ -85,70 +81,32 @@ pub(crate) struct Emulation {
     pub(crate) task: Task,
     /// See [`Board`].
     pub(crate) board: Arc<Board>,
+    /// Where its thread runs, once it does.
+    pub(crate) place: mpsc::Receiver<Place>,
 }
 
-/// Makes an emulation between ports: `names[i]` is what the plan calls `ports[i]`.
+/// Makes an emulation between ports; entry and exit `i` of the plan are `ports[i]`.
 ///
 /// # Errors
 /// A plan that cannot be built, or no descriptor for the board.
 pub(crate) fn prepare<T: Tap + 'static>(
     ports: Vec<Port>,
-    names: &[String],
     plan: &NetworkSpec,
     manner: &Manner,
     tap: T,
 ) -> Result<Emulation, Failure> {
-    let network = Network::new(plan, manner.seed).map_err(wrong_plan)?;
-    let emulator = emulator(ports, names, plan, network, manner, tap);
+    let emulator = Emulator::between(ports, plan, manner, tap, now()).map_err(wrong_plan)?;
     let board = Arc::new(Board::new()?);
-    let (patience, cpu, shared) = (manner.patience, manner.cpus.first().copied(), board.clone());
+    let (patience, cpu, shared) = (manner.patience, manner.cpu, board.clone());
+    let (told, place) = mpsc::channel();
     let task: Task = Box::new(move |stop| {
-        place::take(cpu);
+        // Nobody has to listen.
+        let _ = told.send(place::take(cpu));
         Drive::new(emulator, patience, &shared).run(stop)
     });
-    Ok(Emulation { task, board })
+    Ok(Emulation { task, board, place })
 }
 
 fn wrong_plan(error: SpecError) -> Failure {
     Diagnostic::new(codes::SR0002, "the links cannot be built").with_cause(error.to_string()).into()
-}
-
-fn emulator<T: Tap>(
-    ports: Vec<Port>,
-    names: &[String],
-    plan: &NetworkSpec,
-    network: Network,
-    manner: &Manner,
-    tap: T,
-) -> Emulator<T> {
-    let place = |places: &[String], name: &String| places.iter().position(|place| place == name);
-    let side = |(port, name): (Port, &String)| Side {
-        inlet: place(&plan.entries, name).map(|entry| inlet(&port, entry, manner)),
-        outlet: place(&plan.exits, name),
-        queues: port.queues,
-    };
-    let mut store = Store::new(manner.storage_bytes);
-    store.prepare(PREPARED);
-    let outlets = plan.exits.iter().map(|_| Outlet::new(manner.late_drop)).collect();
-    Emulator {
-        sides: ports.into_iter().zip(names).map(side).collect(),
-        network,
-        links: plan.links.len(),
-        cargo: Cargo { store, outlets, unrouted: Tally::default(), tap },
-    }
-}
-
-fn inlet(port: &Port, entry: usize, manner: &Manner) -> Inlet {
-    let speed = line_speed(port).unwrap_or(NO_LINE);
-    Inlet::new(EntryId(entry as u16), Lane::number(entry), speed, manner.burst, now())
-}
-
-/// What the kernel says of the interface behind a port, in bits per second.
-fn line_speed(port: &Port) -> Option<u64> {
-    let name = PortName::parse_classic(&port.info.name).ok()?;
-    if !name.kind.names_interface() || name.pipe.is_some() {
-        return None;
-    }
-    let text = std::fs::read_to_string(format!("/sys/class/net/{}/speed", name.name)).ok()?;
-    text.trim().parse::<u64>().ok().filter(|&megabits| megabits > 0).map(|speed| speed * 1_000_000)
 }

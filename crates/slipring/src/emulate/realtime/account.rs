@@ -3,8 +3,6 @@
 use slipring_link::{Counters, Drops, Tally};
 use slipring_port::Nanos;
 
-use crate::emulate::report::histogram::Histogram;
-
 /// The whole account. At any moment what was received is what was sent, lost by cause, or is
 /// still inside: see [`Self::balance`].
 #[derive(Debug, Clone, Default)]
@@ -41,10 +39,6 @@ pub(crate) struct ExitAccount {
     pub(crate) dropped: Drops,
     /// Frames that are due and wait for the port.
     pub(crate) waiting: Tally,
-    /// How late frames were given to the port, in ns.
-    pub(crate) lateness: Histogram,
-    /// How long frames took from their arrival until then, in ns.
-    pub(crate) delay: Histogram,
 }
 
 impl Account {

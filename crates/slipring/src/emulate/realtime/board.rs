@@ -1,9 +1,9 @@
-//! Between the thread that moves frames and those that look at it or change it: accounts one way,
+//! Between the thread that moves frames and those that look at it or change it: states one way,
 //! plans the other. Neither costs anything per frame; the busy thread looks at two words per turn.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use slipring_link::{ChangeError, NetworkSpec};
@@ -11,6 +11,7 @@ use slipring_port::Nanos;
 use slipring_ring::Doorbell;
 
 use super::account::Account;
+use crate::emulate::report::measured::Measured;
 
 /// How long an answer may take; a thread that takes longer has ended.
 const ANSWER: Duration = Duration::from_millis(500);
@@ -38,9 +39,18 @@ pub(crate) struct Board {
     pending: Mutex<Vec<Change>>,
 }
 
+/// What a running emulation shows of itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct State {
+    /// What was counted.
+    pub(crate) account: Account,
+    /// What was seen of the frames that left by each link, in the order of the plan.
+    pub(crate) measured: Vec<Measured>,
+}
+
 #[derive(Debug, Default)]
 struct Shown {
-    account: Account,
+    state: Arc<State>,
     edition: u64,
 }
 
@@ -60,15 +70,15 @@ impl Board {
         })
     }
 
-    /// The account as of now; the last one if nobody answers any more.
-    pub(crate) fn ask(&self) -> Account {
+    /// The state as of now; the last one if nobody answers any more.
+    pub(crate) fn ask(&self) -> Arc<State> {
         let before = lock(&self.shown).edition;
         // Release: pairs with the acquire in `is_asked`.
         self.asked.store(true, Ordering::Release);
         self.bell.ring();
         let stale = |shown: &mut Shown| shown.edition == before;
         let waited = self.fresh.wait_timeout_while(lock(&self.shown), ANSWER, stale);
-        waited.unwrap_or_else(PoisonError::into_inner).0.account.clone()
+        waited.unwrap_or_else(PoisonError::into_inner).0.state.clone()
     }
 
     /// Hands in another plan.
@@ -79,18 +89,24 @@ impl Board {
         self.bell.ring();
     }
 
-    /// Whether somebody waits for an account.
+    /// Whether somebody waits for a state.
     #[inline(always)]
     pub(super) fn is_asked(&self) -> bool {
         // Acquire: pairs with the release in `ask`.
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Shows an account.
-    pub(super) fn show(&self, account: Account) {
+    /// The state that was shown last.
+    pub(crate) fn last(&self) -> Arc<State> {
+        lock(&self.shown).state.clone()
+    }
+
+    /// Shows a state.
+    pub(super) fn show(&self, state: State) {
         self.asked.store(false, Ordering::Relaxed);
+        let state = Arc::new(state);
         let mut shown = lock(&self.shown);
-        shown.account = account;
+        shown.state = state;
         shown.edition += 1;
         self.fresh.notify_all();
     }

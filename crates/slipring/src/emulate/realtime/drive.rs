@@ -22,36 +22,36 @@ const STATS_PERIOD: Nanos = 500_000_000;
 /// How long frames in the ports' rings may take to leave at the end.
 const DRAIN: Nanos = 100_000_000;
 
-/// A core at work.
+/// An emulator at work.
 pub(super) struct Drive<'d, T> {
-    core: Emulator<T>,
+    emulator: Emulator<T>,
     patience: Patience,
     board: &'d Board,
     next_stats: Nanos,
 }
 
 impl<'d, T: Tap> Drive<'d, T> {
-    /// A core that answers to `board`.
-    pub(super) fn new(core: Emulator<T>, patience: Patience, board: &'d Board) -> Self {
-        Self { core, patience, board, next_stats: 0 }
+    /// An emulator that answers to `board`.
+    pub(super) fn new(emulator: Emulator<T>, patience: Patience, board: &'d Board) -> Self {
+        Self { emulator, patience, board, next_stats: 0 }
     }
 
     /// Emulates until it is told to stop, or a capture was read through and all of it has left.
-    /// The last account stands on the board afterwards, whatever happened.
+    /// The last state stands on the board afterwards, whatever happened.
     pub(super) fn run(&mut self, stop: &Stop) -> Result<(), RunError> {
         let result = self.turns(stop).and_then(|()| self.drain());
         self.update_stats(now());
-        self.board.show(self.core.account(now()));
+        self.board.show(self.emulator.state(now()));
         result
     }
 
     fn turns(&mut self, stop: &Stop) -> Result<(), RunError> {
         let mut waiter = self.waiter(stop)?;
         while !stop.is_set() {
-            let turn = self.core.turn(now)?;
+            let turn = self.emulator.turn(now)?;
             self.serve(turn.at_ns);
             if turn.taken + turn.sent == 0 {
-                if self.core.is_done() {
+                if self.emulator.is_done() {
                     break;
                 }
                 self.rest(&mut waiter, turn)?;
@@ -62,7 +62,7 @@ impl<'d, T: Tap> Drive<'d, T> {
 
     fn waiter(&self, stop: &Stop) -> Result<Waiter, RunError> {
         let failed = |error| RunError::system("emulate", "wait for frames", error);
-        let queues = self.core.sides.iter().flat_map(|side| &side.queues);
+        let queues = self.emulator.sides.iter().flat_map(|side| &side.queues);
         let mut waiter = Waiter::new(queues.map(AsRef::as_ref), self.patience).map_err(failed)?;
         waiter.also(stop.bell.as_fd()).map_err(failed)?;
         waiter.also(self.board.as_fd()).map_err(failed)?;
@@ -73,12 +73,12 @@ impl<'d, T: Tap> Drive<'d, T> {
     #[inline]
     fn serve(&mut self, now: Nanos) {
         for change in self.board.take_changes() {
-            let changed = self.core.network.change(change.at_ns.max(now), &change.plan);
+            let changed = self.emulator.network.change(change.at_ns.max(now), &change.plan);
             // Nobody may wait for the answer any more.
             let _ = change.answer.send(changed);
         }
         if self.board.is_asked() {
-            self.board.show(self.core.account(now));
+            self.board.show(self.emulator.state(now));
         }
         if now >= self.next_stats {
             self.update_stats(now);
@@ -92,7 +92,7 @@ impl<'d, T: Tap> Drive<'d, T> {
             return Ok(());
         };
         let timeout = Some(Duration::from_nanos(time));
-        if waiter.wait(&mut self.core, timeout)? == Woken::Interrupted {
+        if waiter.wait(&mut self.emulator, timeout)? == Woken::Interrupted {
             self.board.silence();
         }
         Ok(())
@@ -103,14 +103,14 @@ impl<'d, T: Tap> Drive<'d, T> {
         if self.patience == Patience::Spin {
             return None;
         }
-        let longest = if self.core.is_blocked() { BLOCKED_SLEEP } else { LONGEST_SLEEP };
-        let due = self.core.next_ns().unwrap_or(Nanos::MAX);
+        let longest = if self.emulator.is_blocked() { BLOCKED_SLEEP } else { LONGEST_SLEEP };
+        let due = self.emulator.next_ns().unwrap_or(Nanos::MAX);
         let time = due.saturating_sub(WAKE_MARGIN).saturating_sub(now).min(longest);
         (time > 0).then_some(time)
     }
 
     fn update_stats(&mut self, now: Nanos) {
-        let queues = self.core.sides.iter_mut().flat_map(|side| &mut side.queues);
+        let queues = self.emulator.sides.iter_mut().flat_map(|side| &mut side.queues);
         queues.for_each(|queue| queue.update_stats());
         self.next_stats = now + STATS_PERIOD;
     }
@@ -119,7 +119,7 @@ impl<'d, T: Tap> Drive<'d, T> {
     /// there, counted as in flight.
     fn drain(&mut self) -> Result<(), RunError> {
         let until = now() + DRAIN;
-        for queue in self.core.sides.iter_mut().flat_map(|side| &mut side.queues) {
+        for queue in self.emulator.sides.iter_mut().flat_map(|side| &mut side.queues) {
             queue.tx_sync()?;
             while queue.rings().tx.with_driver() > 0 && now() < until {
                 queue.tx_sync()?;

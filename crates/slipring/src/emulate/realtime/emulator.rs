@@ -8,14 +8,22 @@
 //! One turn does all of that once, for a batch: one look at the clock, one sync per ring. A turn
 //! never waits; who calls it decides what happens between two ([`super::run`]).
 
-use slipring_link::{Carrier, Delivery, Handle, LinkId, Lost, Network, Queued, Tally};
-use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet};
+use slipring_link::{
+    Carrier, Delivery, Handle, LinkId, Lost, Network, NetworkSpec, Queued, SpecError, Tally,
+};
+use slipring_port::{Interest, Nanos, Port, Queue, RunError, Visit, WaitSet};
 
+use super::Manner;
 use super::account::Account;
+use super::board::State;
 use super::inlet::Inlet;
 use super::outlet::Outlet;
 use super::tap::Tap;
+use crate::emulate::report::measured::Measured;
 use crate::emulate::store::Store;
+
+/// Memory taken at the start, in bytes, so that the first frames do not wait for it.
+const PREPARED: u64 = 8 << 20;
 
 /// One port: its queues, and what they mean to the network.
 pub(super) struct Side {
@@ -30,32 +38,59 @@ pub(super) struct Side {
 pub(super) struct Cargo<T> {
     pub(super) store: Store,
     pub(super) outlets: Vec<Outlet>,
+    pub(super) measured: Vec<Measured>,
     pub(super) unrouted: Tally,
     pub(super) tap: T,
 }
 
 /// Everything that one thread emulates.
-pub(super) struct Emulator<T> {
+pub(crate) struct Emulator<T> {
     pub(super) sides: Vec<Side>,
     pub(super) network: Network,
-    pub(super) links: usize,
     pub(super) cargo: Cargo<T>,
 }
 
 /// What a turn did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     /// Frames taken in.
-    pub(super) taken: usize,
+    pub(crate) taken: usize,
     /// Frames sent.
-    pub(super) sent: usize,
+    pub(crate) sent: usize,
     /// When.
-    pub(super) at_ns: Nanos,
+    pub(crate) at_ns: Nanos,
 }
 
 impl<T: Tap> Emulator<T> {
+    /// Emulates `plan` from `now` on: its entry and exit `i` are `ports[i]`.
+    ///
+    /// # Errors
+    /// A plan that cannot be built.
+    pub(crate) fn between(
+        ports: Vec<Port>,
+        plan: &NetworkSpec,
+        manner: &Manner,
+        tap: T,
+        now: Nanos,
+    ) -> Result<Self, SpecError> {
+        let side = |(i, port): (usize, Port)| Side {
+            inlet: (i < plan.entries.len()).then(|| Inlet::of(&port, i, manner, now)),
+            outlet: (i < plan.exits.len()).then_some(i),
+            queues: port.queues,
+        };
+        let mut store = Store::new(manner.storage_bytes);
+        store.prepare(PREPARED);
+        let outlets = plan.exits.iter().map(|_| Outlet::new(manner.late_drop)).collect();
+        let measured = plan.links.iter().map(|_| Measured::new(manner.late_warn)).collect();
+        Ok(Self {
+            network: Network::starting_at(plan, manner.seed, now)?,
+            sides: ports.into_iter().enumerate().map(side).collect(),
+            cargo: Cargo { store, outlets, measured, unrouted: Tally::default(), tap },
+        })
+    }
+
     /// Takes what has arrived, runs the network up to now, sends what is due.
-    pub(super) fn turn(&mut self, clock: impl Fn() -> Nanos) -> Result<Turn, RunError> {
+    pub(crate) fn turn(&mut self, clock: impl Fn() -> Nanos) -> Result<Turn, RunError> {
         for queue in self.sides.iter_mut().flat_map(|side| &mut side.queues) {
             queue.rx_sync()?;
         }
@@ -84,18 +119,18 @@ impl<T: Tap> Emulator<T> {
 
     /// Frames leave by the first queue of a port: on several they would overtake each other.
     fn send(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
-        let Cargo { store, outlets, tap, .. } = &mut self.cargo;
+        let Cargo { store, outlets, measured, tap, .. } = &mut self.cargo;
         let mut sent = 0;
         for side in &mut self.sides {
             if let (Some(outlet), Some(queue)) = (side.outlet, side.queues.first_mut()) {
-                sent += outlets[outlet].flush(&mut **queue, store, tap, now, &clock)?;
+                sent += outlets[outlet].flush(&mut **queue, store, tap, measured, now, &clock)?;
             }
         }
         Ok(sent)
     }
 
     /// When something will happen by itself.
-    pub(super) fn next_ns(&self) -> Option<Nanos> {
+    pub(crate) fn next_ns(&self) -> Option<Nanos> {
         self.network.next_ns()
     }
 
@@ -111,9 +146,14 @@ impl<T: Tap> Emulator<T> {
         ended && self.network.next_ns().is_none() && !self.is_blocked()
     }
 
+    /// What there is to see at `at_ns`.
+    pub(super) fn state(&self, at_ns: Nanos) -> State {
+        State { account: self.account(at_ns), measured: self.cargo.measured.clone() }
+    }
+
     /// What was done so far.
-    pub(super) fn account(&self, at_ns: Nanos) -> Account {
-        let links = (0..self.links as u32).map(|link| self.network.counters(LinkId(link)));
+    pub(crate) fn account(&self, at_ns: Nanos) -> Account {
+        let links = (0..self.cargo.measured.len() as u32).map(|link| self.network.counters(LinkId(link)));
         let inlets = self.sides.iter().filter_map(|side| side.inlet.as_ref());
         Account {
             at_ns,
@@ -152,6 +192,7 @@ impl<T: Tap> Carrier for Cargo<T> {
 
     #[inline]
     fn queued(&mut self, queued: Queued) {
+        self.measured[queued.link.0 as usize].queued(&queued);
         self.tap.queued(&queued);
     }
 }

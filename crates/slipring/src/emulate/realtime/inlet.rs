@@ -1,13 +1,18 @@
 //! The way in at one port: takes frames off its rings, stamps and stores them.
 
+use slipring_abi::name::PortName;
 use slipring_link::{Arrival, Cause, EntryId};
-use slipring_port::{Nanos, Queue};
+use slipring_port::{Nanos, Port, Queue};
 use slipring_ring::{RxRing, SlotFlags};
 
+use super::Manner;
 use super::account::EntryAccount;
 use super::stamp::{ETHER_OVERHEAD, Spread, Stamper};
 use super::tap::Tap;
 use crate::emulate::store::{Lane, MAX_FRAME, Store};
+
+/// The speed of a line that tells none, in bits per second: that of memory.
+const NO_LINE: u64 = 100_000_000_000;
 
 /// The way in at one port.
 #[derive(Debug)]
@@ -28,19 +33,13 @@ pub(super) struct Inlet {
 }
 
 impl Inlet {
-    /// For frames that enter at `entry`, from a line of that speed.
-    pub(super) fn new(
-        entry: EntryId,
-        lane: Lane,
-        bits_per_sec: u64,
-        burst: u32,
-        now: Nanos,
-    ) -> Self {
+    /// For frames that come from `port` and enter at `entry`.
+    pub(super) fn of(port: &Port, entry: usize, manner: &Manner, now: Nanos) -> Self {
         Self {
-            entry,
-            stamper: Stamper::new(bits_per_sec, now),
-            lane,
-            burst,
+            entry: EntryId(entry as u16),
+            stamper: Stamper::new(line_speed(port).unwrap_or(NO_LINE), now),
+            lane: Lane::number(entry),
+            burst: manner.burst,
             ready: Vec::new(),
             arrivals: Vec::new(),
             scratch: Vec::new(),
@@ -141,4 +140,14 @@ impl Inlet {
         let cause = if a_frame { Cause::Buffer } else { Cause::Malformed };
         self.account.refused.count(cause, len);
     }
+}
+
+/// What the kernel says of the interface behind a port, in bits per second.
+fn line_speed(port: &Port) -> Option<u64> {
+    let name = PortName::parse_classic(&port.info.name).ok()?;
+    if !name.kind.names_interface() || name.pipe.is_some() {
+        return None;
+    }
+    let text = std::fs::read_to_string(format!("/sys/class/net/{}/speed", name.name)).ok()?;
+    text.trim().parse::<u64>().ok().filter(|&megabits| megabits > 0).map(|speed| speed * 1_000_000)
 }

@@ -5,12 +5,13 @@
 //! out of microseconds; so a frame waits for room for as long as the outlet has patience, and is
 //! dropped as `tx_full` after that. How late it left is measured either way.
 
-use slipring_link::{Cause, Delivery, Tally};
+use slipring_link::{Cause, Delivery, LinkId, Tally};
 use slipring_port::{Nanos, Queue, RunError};
 use slipring_ring::TxRing;
 
 use super::account::ExitAccount;
 use super::tap::Tap;
+use crate::emulate::report::measured::{Measured, Seen};
 use crate::emulate::store::{Store, Stored};
 
 /// How long a due frame waits for a port that takes nothing, where nothing else is asked for.
@@ -37,6 +38,15 @@ struct Given {
     release_ns: Nanos,
     arrival_ns: Nanos,
     len: u32,
+    link: LinkId,
+}
+
+impl Given {
+    #[inline(always)]
+    fn of(frame: &Delivery, arrival_ns: Nanos) -> Self {
+        let &Delivery { release_ns, len, link, .. } = frame;
+        Self { release_ns, arrival_ns, len, link }
+    }
 }
 
 impl Outlet {
@@ -71,6 +81,7 @@ impl Outlet {
         queue: &mut dyn Queue,
         store: &mut Store,
         tap: &mut T,
+        measured: &mut [Measured],
         now: Nanos,
         clock: impl Fn() -> Nanos,
     ) -> Result<usize, RunError> {
@@ -86,7 +97,7 @@ impl Outlet {
         if !self.given.is_empty() || queue.rings().tx.with_driver() > 0 {
             queue.tx_sync()?;
         }
-        Ok(if self.given.is_empty() { 0 } else { self.count_given(clock()) })
+        Ok(if self.given.is_empty() { 0 } else { self.count_given(clock(), measured) })
     }
 
     /// The account, with what waits.
@@ -132,7 +143,7 @@ impl Outlet {
             let Stored { bytes, arrival_ns } = store.get(frame.handle);
             let len = bytes.len();
             buf[..len].copy_from_slice(bytes);
-            given.push(Given { release_ns: frame.release_ns, arrival_ns, len: frame.len });
+            given.push(Given::of(frame, arrival_ns));
             if T::ON {
                 tap.sent(frame, now, store);
             }
@@ -158,20 +169,19 @@ impl Outlet {
         if !tx.push(bytes) {
             return false;
         }
-        self.given.push(Given { release_ns: frame.release_ns, arrival_ns, len: frame.len });
+        self.given.push(Given::of(frame, arrival_ns));
         tap.sent(frame, now, store);
         store.free(frame.handle);
         self.next += 1;
         true
     }
 
-    /// Counts what the port has had since `now`.
-    fn count_given(&mut self, now: Nanos) -> usize {
-        let ExitAccount { sent, lateness, delay, .. } = &mut self.account;
-        for frame in &self.given {
-            sent.count(frame.len);
-            lateness.record(now.saturating_sub(frame.release_ns));
-            delay.record(now.saturating_sub(frame.arrival_ns));
+    /// Counts what the port has had since `sent_ns`.
+    fn count_given(&mut self, sent_ns: Nanos, measured: &mut [Measured]) -> usize {
+        for &Given { release_ns, arrival_ns, len, link } in &self.given {
+            self.account.sent.count(len);
+            let seen = Seen { arrival_ns, release_ns, sent_ns, len, sequence: None };
+            measured[link.0 as usize].sent(&seen);
         }
         let count = self.given.len();
         self.given.clear();
