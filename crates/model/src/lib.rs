@@ -1,5 +1,7 @@
 //! Parts that several engines share, each written once: seeded random
-//! [`Stream`]s, the exact [`Pacer`], the [`DelayLine`], active queue management ([`aqm`]) and
+//! [`Stream`]s, the exact [`Pacer`], the [`DelayLine`] and the [`Wheel`], times
+//! drawn from a [`Dist`] or driven by a [`Correlated`] process, losses in bursts
+//! ([`GilbertElliott`], [`FourState`]), active queue management ([`aqm`]) and
 //! token buckets ([`bucket`]).
 //!
 //! Everything here is a pure function of its arguments. Time is a `u64` of

@@ -33,7 +33,7 @@ impl Picks {
     /// The value at `draw` of 2⁶⁴.
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
-        self.values[(u128::from(draw) * self.values.len() as u128 >> 64) as usize]
+        self.values[((u128::from(draw) * self.values.len() as u128) >> 64) as usize]
     }
 
     /// The value up to which the share `p` of all values lies.
