@@ -37,6 +37,7 @@
 mod codel;
 mod dualpi2;
 mod fair;
+mod fattest;
 mod multi;
 mod param;
 mod pie;

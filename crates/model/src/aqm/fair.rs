@@ -20,6 +20,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::fattest::Fattest;
 use super::param;
 use super::store::{Chain, Queued, Store};
 use super::{Aqm, Arriving, CoDel, CoDelSpec, Departure, DropCause, Entry, Leaving};
@@ -95,6 +96,8 @@ pub struct FairQueue<H, A> {
     old: Turns,
     store: Store<H>,
     total: QueueView,
+    /// Who is the longest; made when a limit is passed for the first time.
+    fattest: Option<Fattest>,
 }
 
 #[derive(Clone, Debug)]
@@ -172,6 +175,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
             old: Turns::EMPTY,
             store: Store::new(),
             total: QueueView::default(),
+            fattest: None,
         })
     }
 
@@ -221,14 +225,11 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
     ) -> Option<Departure<H>> {
         loop {
             let index = self.next_turn()?;
-            let flow = &mut self.flows[index as usize];
-            let Some(queued) = self.store.pop(&mut flow.chain) else {
+            let Some(Queued { entry, mark }) = self.pop(index) else {
                 self.end_turn(index);
                 continue;
             };
-            let Queued { entry, mark } = queued;
-            self.total.packets -= 1;
-            self.total.bytes -= u64::from(entry.len);
+            let flow = &mut self.flows[index as usize];
             let leaving = Leaving {
                 now_ns,
                 len: entry.len,
@@ -254,6 +255,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
             }
         }
         self.total = QueueView::default();
+        self.fattest = None;
         drained.sort_by_key(|departure| departure.entry.arrival_ns);
         drained
     }
@@ -264,11 +266,27 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         self.total.packets += 1;
         self.total.bytes += u64::from(queued.entry.len);
         self.store.push(&mut flow.chain, queued);
+        if let Some(fattest) = &mut self.fattest {
+            fattest.set(index, flow.chain.length());
+        }
         if !flow.listed {
             flow.listed = true;
             flow.deficit = i64::from(self.spec.quantum);
             self.new.push(&mut self.flows, index);
         }
+    }
+
+    /// Takes the first packet off a queue.
+    #[inline]
+    fn pop(&mut self, index: u32) -> Option<Queued<H>> {
+        let chain = &mut self.flows[index as usize].chain;
+        let queued = self.store.pop(chain)?;
+        self.total.packets -= 1;
+        self.total.bytes -= u64::from(queued.entry.len);
+        if let Some(fattest) = &mut self.fattest {
+            fattest.set(index, chain.length());
+        }
+        Some(queued)
     }
 
     /// Takes over new parameters; `fresh` is what new queues begin as.
@@ -334,16 +352,13 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         while self.total.packets > u64::from(self.spec.limit_packets)
             || self.total.bytes > self.spec.limit_bytes
         {
-            let Some(flow) = self.flows.iter_mut().max_by_key(|flow| flow.chain.weight()) else {
-                return;
-            };
-            let keep_bytes = flow.chain.bytes() / 2;
+            let lengths = self.flows.iter().map(|flow| flow.chain.length());
+            let index = self.fattest.get_or_insert_with(|| Fattest::new(lengths)).first();
+            let keep_bytes = self.flows[index as usize].chain.bytes() / 2;
             for _ in 0..self.spec.drop_batch {
-                let Some(Queued { entry, .. }) = self.store.pop(&mut flow.chain) else { break };
-                self.total.packets -= 1;
-                self.total.bytes -= u64::from(entry.len);
+                let Some(Queued { entry, .. }) = self.pop(index) else { break };
                 lost(entry, DropCause::Limit);
-                if flow.chain.bytes() <= keep_bytes {
+                if self.flows[index as usize].chain.bytes() <= keep_bytes {
                     break;
                 }
             }

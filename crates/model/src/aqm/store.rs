@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use super::fattest::Length;
 use super::{Entry, QueueView};
 
 /// End of a chain, and of the free list.
@@ -61,8 +62,7 @@ impl Chain {
         self.packets
     }
 
-    /// What the longest chain has most of; more than that of an empty chain.
-    pub(super) const fn weight(&self) -> (u64, u32) {
+    pub(super) const fn length(&self) -> Length {
         (self.bytes, self.packets)
     }
 
@@ -120,3 +120,6 @@ impl<H> Store<H> {
         at
     }
 }
+
+#[cfg(test)]
+mod tests;
