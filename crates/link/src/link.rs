@@ -19,6 +19,9 @@ use crate::streams::Streams;
 
 use alloc::boxed::Box;
 
+/// The release of a frame that a line never lets through.
+const NEVER: u64 = u64::MAX;
+
 pub(crate) struct Link {
     id: LinkId,
     pub(crate) to: Target,
@@ -249,7 +252,7 @@ impl Link {
                 if clamped {
                     self.counters.clamped.count(flight.len);
                 }
-                if self.may_deliver_early() {
+                if flight.release_ns != NEVER && self.may_deliver_early() {
                     self.deliver(flight, carrier);
                 } else {
                     self.output.send(flight);
@@ -270,7 +273,7 @@ impl Link {
     #[inline]
     pub(crate) fn deliver_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
         let early = self.early && self.output.in_order();
-        let until_ns = if early { u64::MAX } else { now_ns };
+        let until_ns = if early { NEVER - 1 } else { now_ns };
         while let Some(flight) = self.output.pop_due(until_ns) {
             self.deliver(flight, carrier);
         }

@@ -93,7 +93,7 @@ impl LinkSpec {
         self.delay.check().map_err(part("delay"))?;
         self.order.check(&self.delay)?;
         if self.output_bps == Some(0) {
-            return Err(SpecError::new("output_bps", 0, "1 bit/s or more, or left out"));
+            return Err(SpecError::new("output_bps", 0, "1 bit/s or more"));
         }
         Ok(())
     }

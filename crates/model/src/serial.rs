@@ -99,6 +99,13 @@ impl LineClock {
         self.ns.saturating_add((self.rem > 0) as u64)
     }
 
+    /// Whether the line is busy until `ns` or longer, to the fraction of a nanosecond.
+    #[inline]
+    #[must_use]
+    pub const fn is_busy_until(&self, ns: u64) -> bool {
+        self.ns >= ns
+    }
+
     /// Moves the clock to `ready_ns` if the line is free before: the line idles until then.
     #[inline]
     pub fn wait_for(&mut self, ready_ns: u64) {

@@ -27,34 +27,35 @@ impl Fluid {
         self.clock.free_ns()
     }
 
+    /// Idles until `ready_ns` if the line is free before.
     pub(super) fn wait_for(&mut self, ready_ns: u64) {
         self.clock.wait_for(ready_ns);
-        while self.clock.free_ns() >= self.segment.end_ns && !self.segment.is_last() {
+        if self.clock.is_busy_until(self.segment.end_ns) && !self.segment.is_last() {
+            self.segments.skip_to(self.clock.free_ns());
+        }
+        while self.clock.is_busy_until(self.segment.end_ns) && !self.segment.is_last() {
             self.enter_next();
         }
     }
 
     /// Skips segments in which the line stands still.
     pub(super) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
-        // A frame that is ready later must not move the clock for one that comes before it.
-        let mut probe_ns = ready_ns.max(self.free_ns());
-        if probe_ns < self.segment.end_ns && self.segment.bps > 0 {
-            return probe_ns;
-        }
+        let mut from_ns = ready_ns;
         loop {
-            self.wait_for(probe_ns);
-            if self.segment.bps > 0 || self.segment.is_last() {
-                break;
+            self.wait_for(from_ns);
+            if self.segment.bps > 0 {
+                return self.free_ns();
             }
-            probe_ns = self.segment.end_ns;
+            if self.segment.is_last() {
+                return u64::MAX;
+            }
+            from_ns = self.segment.end_ns;
         }
-        if self.segment.bps == 0 { u64::MAX } else { self.free_ns() }
     }
 
     pub(super) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64) {
         let mut work = u128::from(bytes) * 8 * u128::from(NANOS_PER_SEC);
         self.begin_ns(ready_ns);
-        self.wait_for(ready_ns);
         self.wait_for_whole(work);
         loop {
             if self.segment.bps > 0 {
@@ -72,13 +73,12 @@ impl Fluid {
     /// Waits for a segment that holds all of `work`, where frames may not be split; what fits no
     /// segment is split all the same.
     fn wait_for_whole(&mut self, work: u128) {
-        while self.segments.whole_frames()
-            && !self.segment.is_last()
-            && self.segment.is_begun_at(self.clock.free_ns())
-            && self.clock.clone().work_until(self.segment.end_ns, work) > 0
-        {
-            let end_ns = self.segment.end_ns;
-            self.begin_ns(end_ns);
+        let Some(longest_ns) = self.segments.longest_whole_ns() else { return };
+        if work > u128::from(longest_ns) * u128::from(self.usual_bps()) {
+            return;
+        }
+        while self.clock.clone().work_until(self.segment.end_ns, work) > 0 {
+            self.begin_ns(self.segment.end_ns);
         }
     }
 
@@ -88,9 +88,7 @@ impl Fluid {
     }
 
     fn enter_next(&mut self) {
-        let begin_ns = self.segment.end_ns;
         self.segment = self.segments.next();
-        self.segment.begin_ns = begin_ns;
         if self.segment.bps > 0 {
             self.clock.set_rate(bit_rate(self.segment.bps));
         }

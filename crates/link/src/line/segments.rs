@@ -7,10 +7,9 @@ use slipring_model::Stream;
 use crate::schedule::Schedule;
 use crate::spec::{MarkovState, RateSpec, RateStep, Slot, TraceEnd};
 
-/// A rate that holds for a while.
+/// A rate that holds until another does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    pub(super) begin_ns: u64,
     /// Up to when; `u64::MAX` for good.
     pub(super) end_ns: u64,
     /// Bits per second; 0 stands still.
@@ -20,11 +19,6 @@ pub(super) struct Segment {
 impl Segment {
     pub(super) const fn is_last(&self) -> bool {
         self.end_ns == u64::MAX
-    }
-
-    /// Whether it had begun before `now_ns`.
-    pub(super) const fn is_begun_at(&self, now_ns: u64) -> bool {
-        self.begin_ns < now_ns
     }
 }
 
@@ -58,18 +52,54 @@ impl Segments {
         Self { kind: Kind::new(spec, start_ns), stream, now_ns: start_ns }
     }
 
-    /// Whether frames must fit into a segment.
-    pub(super) fn whole_frames(&self) -> bool {
-        matches!(self.kind, Kind::Slots { whole: true, .. })
+    /// Length of the longest segment, where frames must fit into one.
+    pub(super) fn longest_whole_ns(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Slots { slots, whole: true, .. } => slots.iter().map(|slot| slot.len_ns).max(),
+            _ => None,
+        }
     }
 
     /// The segment after the one given last.
     pub(super) fn next(&mut self) -> Segment {
-        let begin_ns = self.now_ns;
-        let (end_ns, bps) = self.kind.next(begin_ns, &mut self.stream);
+        let (end_ns, bps) = self.kind.next(self.now_ns, &mut self.stream);
         self.now_ns = end_ns;
-        Segment { begin_ns, end_ns, bps }
+        Segment { end_ns, bps }
     }
+
+    /// Leaves out segments that end by `target_ns`, as far as that takes no time: not necessarily
+    /// all of them.
+    pub(super) fn skip_to(&mut self, target_ns: u64) {
+        let ahead_ns = target_ns.saturating_sub(self.now_ns);
+        match &mut self.kind {
+            Kind::List { schedule, index, round_ns, .. } if schedule.end() == TraceEnd::Loop => {
+                if skip_rounds(round_ns, schedule.period_ns(), target_ns) {
+                    (*index, self.now_ns) = (0, *round_ns);
+                }
+            }
+            Kind::Slots { period_ns, index, round_ns, .. } => {
+                if skip_rounds(round_ns, *period_ns, target_ns) {
+                    (*index, self.now_ns) = (0, *round_ns);
+                }
+            }
+            Kind::Sine { step_ns, .. } => self.now_ns += ahead_ns / *step_ns * *step_ns,
+            Kind::Wander(wander) => {
+                let steps = ahead_ns / wander.step_ns;
+                if steps > 0 {
+                    wander.forget(steps, &mut self.stream);
+                    self.now_ns += steps * wander.step_ns;
+                }
+            }
+            Kind::List { .. } | Kind::Markov { .. } => {}
+        }
+    }
+}
+
+/// Moves the beginning of a round on by whole rounds; says whether it did.
+fn skip_rounds(round_ns: &mut u64, period_ns: u64, target_ns: u64) -> bool {
+    let rounds = target_ns.saturating_sub(*round_ns) / period_ns;
+    *round_ns += rounds * period_ns;
+    rounds > 0
 }
 
 impl Kind {
@@ -216,7 +246,7 @@ fn follow(states: &[MarkovState], now: usize, stream: &mut Stream) -> usize {
 }
 
 /// An exponentially distributed time of at least a nanosecond.
-pub(crate) fn exponential(mean_ns: u64, stream: &mut Stream) -> u64 {
+fn exponential(mean_ns: u64, stream: &mut Stream) -> u64 {
     // 1 - x is in (0, 1]: its logarithm is finite.
     let time_ns = -libm::log(1.0 - stream.next_f64()) * mean_ns as f64;
     (libm::round(time_ns) as u64).max(1)
@@ -241,9 +271,15 @@ impl Wander {
 
     fn next(&mut self, stream: &mut Stream) -> u64 {
         let bps = libm::round((self.mean + self.sd * self.deviation).max(0.0)) as u64;
-        let fresh = libm::sqrt(1.0 - self.keep * self.keep);
-        self.deviation = self.keep * self.deviation + fresh * normal(stream);
+        self.forget(1, stream);
         bps.clamp(self.min_bps, self.max_bps)
+    }
+
+    /// Lets so many steps pass: the process is Gaussian, so one draw does for all of them.
+    fn forget(&mut self, steps: u64, stream: &mut Stream) {
+        let keep = libm::pow(self.keep, steps as f64);
+        let fresh = libm::sqrt(1.0 - keep * keep);
+        self.deviation = keep * self.deviation + fresh * normal(stream);
     }
 }
 

@@ -95,7 +95,7 @@ impl OrderPolicy {
 
     pub(super) fn check(self, delay: &DelaySpec) -> Result<(), SpecError> {
         if self == Self::Correlated && delay.half_life_ns.is_none() {
-            let allowed = "`correlated` needs a half-life of the delay";
+            let allowed = "`strict`, `free`, `drop` or `path` without a half-life of the delay";
             return Err(SpecError::new("order", "correlated", allowed));
         }
         Ok(())

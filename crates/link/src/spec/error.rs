@@ -36,7 +36,8 @@ pub(super) fn at_least(field: &str, value: u64, least: u64, unit: &str) -> Resul
     if value >= least {
         return Ok(());
     }
-    Err(SpecError::new(field, value, &format!("{least} {unit} or more")))
+    let space = if unit.is_empty() { "" } else { " " };
+    Err(SpecError::new(field, value, &format!("{least}{space}{unit} or more")))
 }
 
 /// A real number within bounds; refuses NaN too.

@@ -1,6 +1,7 @@
 //! Links joined to a network.
 
 use alloc::format;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -126,12 +127,6 @@ impl NetworkSpec {
         self.check_circles()
     }
 
-    fn links_without_class(&self, source: Source) -> impl Iterator<Item = usize> + '_ {
-        let classless = |link| self.classes.iter().all(|class| class.link != link);
-        let here = self.links.iter().enumerate().filter(move |(_, link)| link.from == source);
-        here.map(|(index, _)| index).filter(move |&link| classless(link))
-    }
-
     fn check_names(&self) -> Result<(), SpecError> {
         unique("link", self.links.iter().map(|link| link.spec.name.as_str()))?;
         unique("entry", self.entries.iter().map(String::as_str))?;
@@ -168,12 +163,13 @@ impl NetworkSpec {
     }
 
     fn check_defaults(&self) -> Result<(), SpecError> {
-        let entries = (0..self.entries.len()).map(Source::Entry);
-        for source in entries.chain((0..self.nodes.len()).map(Source::Node)) {
-            if let Some(second) = self.links_without_class(source).nth(1) {
-                let field = format!("link.{}.from", self.links[second].spec.name);
-                let allowed = "only one link of a place may go without a class";
-                return Err(SpecError::new(&field, self.source_name(source), allowed));
+        let classed: BTreeSet<usize> = self.classes.iter().map(|class| class.link).collect();
+        let mut taken = BTreeSet::new();
+        for (index, link) in self.links.iter().enumerate() {
+            if !classed.contains(&index) && !taken.insert(link.from) {
+                let field = format!("link.{}.from", link.spec.name);
+                let allowed = "one link of a place without a class";
+                return Err(SpecError::new(&field, self.source_name(link.from), allowed));
             }
         }
         Ok(())
@@ -189,47 +185,34 @@ impl NetworkSpec {
     /// Takes away nodes that no link reaches, again and again; what stays lies behind a circle.
     fn check_circles(&self) -> Result<(), SpecError> {
         let mut feeders = vec![0usize; self.nodes.len()];
+        let mut leaving: BTreeMap<Source, Vec<usize>> = BTreeMap::new();
         for link in &self.links {
             if let Target::Node(node) = link.to {
                 feeders[node] += 1;
+                leaving.entry(link.from).or_default().push(node);
             }
         }
-        let leaving = |source| self.links.iter().filter(move |link| link.from == source);
-        let mut reached: Vec<usize> =
-            (0..feeders.len()).filter(|&node| feeders[node] == 0).collect();
-        for entry in 0..self.entries.len() {
-            release(leaving(Source::Entry(entry)), &mut feeders, &mut reached);
-        }
-        while let Some(node) = reached.pop() {
-            release(leaving(Source::Node(node)), &mut feeders, &mut reached);
+        let unfed = (0..feeders.len()).filter(|&node| feeders[node] == 0).map(Source::Node);
+        let mut reached: Vec<_> = (0..self.entries.len()).map(Source::Entry).chain(unfed).collect();
+        while let Some(source) = reached.pop() {
+            for node in leaving.remove(&source).unwrap_or_default() {
+                feeders[node] -= 1;
+                if feeders[node] == 0 {
+                    reached.push(Source::Node(node));
+                }
+            }
         }
         match feeders.iter().position(|&left| left > 0) {
             Some(node) => {
-                Err(SpecError::new("node", &self.nodes[node], "links must not form a circle"))
+                Err(SpecError::new("node", &self.nodes[node], "links that form no circle"))
             }
             None => Ok(()),
         }
     }
 }
 
-/// Takes links away from the nodes that they feed; nodes left without are `reached`.
-fn release<'a>(
-    links: impl Iterator<Item = &'a NetworkLink>,
-    feeders: &mut [usize],
-    reached: &mut Vec<usize>,
-) {
-    for link in links {
-        if let Target::Node(node) = link.to {
-            feeders[node] -= 1;
-            if feeders[node] == 0 {
-                reached.push(node);
-            }
-        }
-    }
-}
-
 fn unique<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), SpecError> {
-    let mut seen = alloc::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for name in names {
         if name.is_empty() {
             return Err(SpecError::new(field, "an empty name", "a name"));

@@ -66,7 +66,7 @@ impl QueueSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         let limits = [("bytes", self.bytes), ("packets", self.packets)];
         for (field, limit) in limits {
-            limit.map_or(Ok(()), |limit| at_least(field, limit, 1, "or left out; 1"))?;
+            limit.map_or(Ok(()), |limit| at_least(field, limit, 1, ""))?;
         }
         match &self.discipline {
             Discipline::DropTail | Discipline::DropHead => Ok(()),

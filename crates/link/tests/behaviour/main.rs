@@ -3,7 +3,19 @@
 //! One file per part of a link; `defects` holds what earlier emulators got wrong.
 #![allow(clippy::unwrap_used)]
 
+mod aqm;
+mod change;
+mod defects;
 mod delay;
+mod golden;
+mod loss;
+mod mangle;
+mod network;
+mod police;
 mod queue;
+mod random;
 mod rate;
+mod spec;
 mod support;
+mod trace;
+mod user;

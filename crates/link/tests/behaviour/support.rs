@@ -144,3 +144,55 @@ pub(crate) fn releases(spec: LinkSpec, count: u64, len: u32, gap_ns: u64) -> Vec
     sim.finish();
     sim.memory.releases()
 }
+
+/// The delay of each of `count` frames of 60 bytes, one every `gap_ns`.
+pub(crate) fn delays(spec: LinkSpec, count: u64, gap_ns: u64) -> Vec<u64> {
+    let out = releases(spec, count, 60, gap_ns);
+    assert_eq!(out.len() as u64, count, "none is lost");
+    out.iter().zip(0..).map(|(release_ns, number)| release_ns - number * gap_ns).collect()
+}
+
+/// Which of `count` frames, one every microsecond, are lost.
+pub(crate) fn losses(spec: LinkSpec, seed: u64, count: u64) -> Vec<bool> {
+    let mut sim = Sim::seeded(spec, seed);
+    for number in 0..count {
+        sim.push(number * 1000, 125);
+        sim.run(number * 1000);
+    }
+    sim.finish();
+    let mut lost = vec![false; count as usize];
+    sim.memory.lost.iter().for_each(|frame| lost[frame.handle.0 as usize] = true);
+    lost
+}
+
+/// Lengths of the runs of losses.
+pub(crate) fn bursts(lost: &[bool]) -> Vec<usize> {
+    lost.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect()
+}
+
+pub(crate) fn mean(values: &[u64]) -> f64 {
+    values.iter().sum::<u64>() as f64 / values.len() as f64
+}
+
+pub(crate) fn deviation(values: &[u64]) -> f64 {
+    let mean = mean(values);
+    let squares: f64 = values.iter().map(|&value| (value as f64 - mean).powi(2)).sum();
+    (squares / values.len() as f64).sqrt()
+}
+
+/// Asserts that values come from the distribution with this probability of at most x: the test of
+/// Kolmogorov and Smirnov at a significance of 0.001.
+pub(crate) fn assert_distribution(values: &[u64], below: impl Fn(f64) -> f64) {
+    let mut sorted: Vec<f64> = values.iter().map(|&value| value as f64).collect();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len() as f64;
+    let distance = sorted
+        .iter()
+        .enumerate()
+        .map(|(rank, &x)| {
+            let p = below(x);
+            (p - rank as f64 / n).abs().max(((rank + 1) as f64 / n - p).abs())
+        })
+        .fold(0.0, f64::max);
+    assert!(distance < 1.95 / n.sqrt(), "distance {distance}");
+}

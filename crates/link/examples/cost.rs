@@ -1,0 +1,153 @@
+//! What a link costs: nanoseconds per packet, frames pushed and run in batches on one core.
+//!
+//! `cargo run --release -p slipring-link --example cost`
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use slipring_link::{
+    Arrival, Carrier, Delivery, DelaySpec, Discipline, EntryId, Framing, Handle, LinkSpec,
+    LossModel, LossSpec, Lost, Network, NetworkLink, NetworkSpec, OrderPolicy, Place, QueueSpec,
+    RateSpec, Source, Target,
+};
+use slipring_model::Dist;
+use slipring_model::aqm::{CoDelSpec, FairSpec};
+
+const BATCH: usize = 64;
+const PACKETS: usize = 4_000_000;
+/// 10 Mpps.
+const GAP_NS: u64 = 100;
+
+/// Drops everything, so that only the engine is measured.
+struct Void(u64, [u8; 64]);
+
+impl Carrier for Void {
+    fn frame(&mut self, _: Handle) -> &mut [u8] {
+        &mut self.1
+    }
+    fn copy(&mut self, handle: Handle) -> Option<Handle> {
+        Some(handle)
+    }
+    #[inline]
+    fn deliver(&mut self, delivery: Delivery) {
+        self.0 += u64::from(delivery.len);
+    }
+    #[inline]
+    fn lose(&mut self, lost: Lost) {
+        self.0 += u64::from(lost.len);
+    }
+}
+
+fn main() {
+    let wire = || LinkSpec { delay: DelaySpec::constant(20_000_000), ..LinkSpec::wire("up") };
+    let paced = || LinkSpec {
+        // 84 bytes a 100 ns are 6.72 Gbit/s: the line is nearly always busy.
+        rate: RateSpec::Constant { bps: 6_800_000_000 },
+        framing: Framing::ETHER,
+        ..wire()
+    };
+    let ge = LossModel::GilbertElliott { p: 0.001, r: 0.25, bad: 1.0, good: 0.0 };
+    let lossy = vec![LossSpec { model: ge, place: Place::Pre }];
+    let normal = Dist::normal(20e6, 2e6).expect("a mean and a deviation");
+    let jitter = DelaySpec { half_life_ns: Some(50_000_000), ..DelaySpec::random(normal.clone()) };
+    let codel = QueueSpec { discipline: Discipline::CoDel(CoDelSpec::default()), ..QueueSpec::default() };
+    let fair = Discipline::FqCoDel(FairSpec::default(), CoDelSpec::default());
+
+    show("constant delay", wire());
+    show("+ rate", paced());
+    show("+ loss (GE)", LinkSpec { loss: lossy.clone(), ..wire() });
+    show("+ CoDel and rate", LinkSpec { queue: codel.clone(), ..paced() });
+    let correlated = LinkSpec { delay: jitter.clone(), order: OrderPolicy::Correlated, ..wire() };
+    show("+ normal delay, correlated", correlated);
+    let all = LinkSpec {
+        loss: lossy,
+        queue: codel,
+        delay: jitter,
+        order: OrderPolicy::Correlated,
+        ..paced()
+    };
+    show("rate, GE, CoDel, normal correlated", all);
+    let free = LinkSpec { delay: DelaySpec::random(normal), order: OrderPolicy::Free, ..wire() };
+    show("normal delay, free order", free);
+    let queue = QueueSpec { discipline: fair, ..QueueSpec::default() };
+    show("rate and FQ-CoDel", LinkSpec { queue, ..paced() });
+    show_many(10_000);
+}
+
+fn show(what: &str, spec: LinkSpec) {
+    let plan = NetworkSpec::single(spec);
+    let best = |early| {
+        (0..5).map(|_| measure(&plan, early)).min_by(f64::total_cmp).expect("five runs")
+    };
+    let (timely, early) = (best(false), best(true));
+    println!("{what:<36} {timely:6.1} ns/packet {early:6.1} early");
+}
+
+fn measure(plan: &NetworkSpec, early: bool) -> f64 {
+    let mut network = Network::new(plan, 1).expect("a plan that can be built");
+    network.deliver_early(early);
+    let mut carrier = Void(0, [0; 64]);
+    let mut batch = [Arrival { arrival_ns: 0, handle: Handle(0), len: 60 }; BATCH];
+    let mut now_ns = 0;
+    let mut round = |network: &mut Network, packets: usize| {
+        for _ in 0..packets / BATCH {
+            for arrival in &mut batch {
+                now_ns += GAP_NS;
+                arrival.arrival_ns = now_ns;
+            }
+            network.push(EntryId(0), &batch, &mut carrier);
+            network.run(now_ns, &mut carrier);
+        }
+    };
+    // First fills the delay.
+    round(&mut network, 1_000_000);
+    let start = Instant::now();
+    round(&mut network, PACKETS);
+    let spent = start.elapsed();
+    black_box(carrier.0);
+    spent.as_nanos() as f64 / PACKETS as f64
+}
+
+/// Many links at 1 kpps each, one packet at a time, run every 10 µs.
+fn show_many(links: usize) {
+    let wire = |index| LinkSpec {
+        delay: DelaySpec::constant(20_000_000),
+        rate: RateSpec::Constant { bps: 10_000_000 },
+        ..LinkSpec::wire(&format!("l{index}"))
+    };
+    let name = |index| format!("p{index}");
+    let plan = NetworkSpec {
+        entries: (0..links).map(name).collect(),
+        exits: (0..links).map(name).collect(),
+        links: (0..links)
+            .map(|index| NetworkLink {
+                spec: wire(index),
+                from: Source::Entry(index),
+                to: Target::Exit(index),
+            })
+            .collect(),
+        ..NetworkSpec::default()
+    };
+    let mut network = Network::new(&plan, 1).expect("a plan that can be built");
+    let mut carrier = Void(0, [0; 64]);
+    let gap_ns = 1_000_000 / links as u64;
+    let mut now_ns = 0;
+    let mut next = 0;
+    let mut round = |network: &mut Network, packets: usize| {
+        for number in 0..packets {
+            now_ns += gap_ns;
+            // Not in order of memory: as traffic of many sources is.
+            next = (next + 7919) % links;
+            let arrival = Arrival { arrival_ns: now_ns, handle: Handle(0), len: 60 };
+            network.push(EntryId(next as u16), &[arrival], &mut carrier);
+            if number % 100 == 0 {
+                network.run(now_ns, &mut carrier);
+            }
+        }
+    };
+    round(&mut network, 500_000);
+    let start = Instant::now();
+    round(&mut network, PACKETS / 2);
+    let cost = start.elapsed().as_nanos() as f64 / (PACKETS / 2) as f64;
+    println!("{:<36} {cost:6.1} ns/packet", format!("{links} links with rate and delay"));
+}

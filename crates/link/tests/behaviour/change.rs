@@ -1,0 +1,189 @@
+//! Changes of a running network.
+
+use slipring_link::{
+    ChangeError, DelaySpec, Discipline, LinkId, LinkSpec, LossSpec, NetworkSpec, OrderPolicy,
+    QueueSpec, RateSpec,
+};
+use slipring_model::{Chance, Dist};
+
+use crate::rate::constant;
+use crate::support::Sim;
+
+fn single(spec: LinkSpec) -> NetworkSpec {
+    NetworkSpec::single(spec)
+}
+
+fn change(sim: &mut Sim, at_ns: u64, spec: LinkSpec) {
+    sim.network.change(at_ns, &single(spec)).unwrap();
+}
+
+#[test]
+fn both_directions_change_at_the_same_moment() {
+    let wire = |name: &str, ns| LinkSpec { delay: DelaySpec::constant(ns), ..LinkSpec::wire(name) };
+    let plan = |ns| NetworkSpec::between("left", "right", wire("up", ns), wire("down", ns));
+    let mut sim = Sim::new(&plan(10_000), 1);
+    sim.network.change(500, &plan(20_000)).unwrap();
+    for at_ns in [499, 500] {
+        sim.push_at(0, at_ns, 60);
+        sim.push_at(1, at_ns, 60);
+    }
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [10_499, 10_499, 20_500, 20_500]);
+}
+
+#[test]
+fn waiting_frames_go_on_at_the_new_rate() {
+    let mut sim = Sim::link(constant(8_000_000));
+    (0..4).for_each(|_| _ = sim.push(0, 1_000));
+    change(&mut sim, 1_500_000, constant(8_000_000_000));
+    sim.finish();
+    // The second is on the line when the rate changes, and ends as it began.
+    assert_eq!(sim.memory.releases(), [1_000_000, 2_000_000, 2_001_000, 2_002_000]);
+}
+
+#[test]
+fn a_line_that_stood_still_starts_when_it_gets_a_rate() {
+    let steps = vec![slipring_link::RateStep { at_ns: 0, bps: 0 }];
+    let still = RateSpec::Steps { steps, period_ns: 1, end: slipring_link::TraceEnd::Hold };
+    let mut sim = Sim::link(LinkSpec { rate: still, ..LinkSpec::wire("up") });
+    sim.push(0, 1_000);
+    assert_eq!(sim.network.next_ns(), None);
+    change(&mut sim, 5_000, constant(8_000_000_000));
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [6_000]);
+}
+
+#[test]
+fn frames_on_their_way_arrive_when_they_would_have() {
+    let wire = |ns| LinkSpec { delay: DelaySpec::constant(ns), ..LinkSpec::wire("up") };
+    let mut sim = Sim::link(wire(10_000));
+    sim.push(0, 60);
+    change(&mut sim, 100, wire(1_000));
+    sim.push(200, 60);
+    sim.finish();
+    // Order is kept: the second waits for the first.
+    assert_eq!(sim.memory.releases(), [10_000, 10_000]);
+}
+
+#[test]
+fn overtaking_frames_still_come_when_order_is_asked_for_later() {
+    let delay = || DelaySpec::random(Dist::uniform(0, 100_000).unwrap());
+    let spec = |order| LinkSpec { order, delay: delay(), ..LinkSpec::wire("up") };
+    let mut sim = Sim::link(spec(OrderPolicy::Free));
+    (0..100).for_each(|k| _ = sim.push(k, 60));
+    change(&mut sim, 100, spec(OrderPolicy::Strict));
+    (100..200).for_each(|k| _ = sim.push(k, 60));
+    sim.finish();
+    assert_eq!(sim.memory.delivered.len(), 200);
+    assert!(sim.memory.releases().is_sorted());
+    let later: Vec<_> = sim.memory.handles().into_iter().filter(|&handle| handle >= 100).collect();
+    assert!(later.is_sorted());
+}
+
+#[test]
+fn a_queue_keeps_its_frames_when_the_discipline_changes() {
+    let queued = |discipline| LinkSpec {
+        queue: QueueSpec { discipline, ..QueueSpec::default() },
+        ..constant(8_000_000)
+    };
+    let fair = Discipline::FqCoDel(Default::default(), Default::default());
+    let disciplines =
+        [fair, Discipline::CoDel(Default::default()), Discipline::DualPi2(Default::default())];
+    let mut sim = Sim::link(queued(Discipline::DropTail));
+    (0..10).for_each(|_| _ = sim.push(0, 1_000));
+    for (discipline, at_ns) in disciplines.into_iter().zip([10, 1_100_000, 2_100_000]) {
+        change(&mut sim, at_ns, queued(discipline));
+        sim.run(at_ns);
+        assert!(sim.counters().balance());
+    }
+    sim.finish();
+    assert_eq!(sim.memory.handles(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(*sim.memory.releases().last().unwrap(), 10_000_000);
+}
+
+#[test]
+fn streams_go_on_over_changes_of_other_stages() {
+    let half = Chance::from_ratio(1, 2).unwrap();
+    let spec = |delay_ns| LinkSpec {
+        loss: vec![LossSpec::bernoulli(half)],
+        delay: DelaySpec::constant(delay_ns),
+        ..LinkSpec::wire("up")
+    };
+    let play = |changes: bool| {
+        let mut sim = Sim::link(spec(10));
+        for number in 0..1_000 {
+            if changes && number % 100 == 50 {
+                change(&mut sim, number, spec(10 + number));
+            }
+            sim.push(number, 60);
+        }
+        sim.finish();
+        sim.memory.lost.iter().map(|lost| lost.handle).collect::<Vec<_>>()
+    };
+    assert_eq!(play(false), play(true));
+}
+
+#[test]
+fn a_change_that_cannot_be_built_changes_nothing() {
+    let mut sim = Sim::link(constant(8_000_000_000));
+    let error = sim.network.change(0, &single(constant(0))).unwrap_err();
+    assert_eq!(error.to_string(), "link.up.rate.bps: 0 is not allowed, only 1 bit/s or more");
+    let other = single(LinkSpec::wire("other"));
+    let error = sim.network.change(0, &other).unwrap_err();
+    assert_eq!(error.to_string(), "links and their ends cannot change while the network runs");
+    sim.push(0, 100);
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [100]);
+    assert_eq!(sim.network.plan(), &single(constant(8_000_000_000)));
+}
+
+#[test]
+fn changes_take_effect_in_their_order() {
+    let mut sim = Sim::link(constant(1_000));
+    change(&mut sim, 100, constant(2_000));
+    let early = sim.network.change(50, &single(constant(3_000)));
+    assert_eq!(early, Err(ChangeError::Order { accepted_ns: 100 }));
+    change(&mut sim, 100, constant(4_000));
+    sim.run(99);
+    assert_eq!(sim.network.plan(), &single(constant(1_000)));
+    assert_eq!(sim.network.next_ns(), Some(100));
+    sim.run(100);
+    assert_eq!(sim.network.plan(), &single(constant(4_000)));
+}
+
+#[test]
+fn changes_can_be_taken_back() {
+    let mut sim = Sim::link(constant(1_000));
+    change(&mut sim, 100, constant(2_000));
+    sim.network.cancel_changes();
+    sim.run(1_000);
+    assert_eq!(sim.network.plan(), &single(constant(1_000)));
+}
+
+#[test]
+fn a_link_may_gain_and_lose_every_stage_while_frames_are_inside() {
+    let full = || LinkSpec {
+        hold: Some(slipring_link::HoldSpec { chance: Chance::ALWAYS, hold_ns: 700 }),
+        loss: vec![LossSpec::bernoulli(Chance::NEVER)],
+        delay: DelaySpec::constant(500),
+        duplicate: Some(slipring_link::DuplicateSpec {
+            chance: Chance::ALWAYS,
+            copies: 1,
+            after_ns: 300,
+        }),
+        ..constant(8_000_000_000)
+    };
+    let mut sim = Sim::link(LinkSpec::wire("up"));
+    for round in 0..200 {
+        let now_ns = round * 97;
+        let spec = if round % 5 == 3 { full() } else { LinkSpec::wire("up") };
+        change(&mut sim, now_ns, spec);
+        sim.push(now_ns, 100);
+        sim.run(now_ns);
+        assert!(sim.counters().balance(), "{:?}", sim.counters());
+    }
+    sim.finish();
+    let counters = sim.network.counters(LinkId(0));
+    assert!(counters.balance() && counters.in_flight.packets == 0);
+    assert_eq!(counters.output.packets, 200 + counters.copies.packets);
+}

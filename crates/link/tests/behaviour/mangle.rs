@@ -1,0 +1,181 @@
+//! Frames held back, damaged, copied.
+
+use slipring_link::{
+    BitErrors, Cause, CorruptSpec, DelaySpec, DuplicateSpec, HoldSpec, LinkSpec, RateSpec,
+};
+use slipring_model::Chance;
+use slipring_wire::{FrameSpec, Headers, checksum};
+
+use crate::support::Sim;
+
+fn chance(yes: u64, of: u64) -> Chance {
+    Chance::from_ratio(yes, of).unwrap()
+}
+
+fn udp() -> Vec<u8> {
+    FrameSpec::default().build(200).unwrap().bytes
+}
+
+/// Whether header and UDP checksums are right.
+fn checks(frame: &[u8]) -> (bool, bool) {
+    let header = checksum::of(&frame[14..34]) == 0;
+    let headers = Headers::parse(frame).unwrap();
+    let ip = headers.ip.unwrap();
+    let address = |at: usize| <[u8; 4]>::try_from(&frame[at..at + 4]).unwrap().into();
+    let sum = checksum::Sum::pseudo_v4(address(26), address(30), ip.proto, ip.l4_len());
+    (header, sum.bytes(ip.l4_bytes(frame).unwrap()).checksum() == 0)
+}
+
+#[test]
+fn held_frames_come_exactly_as_much_later_and_others_overtake_them() {
+    let hold = HoldSpec { chance: chance(1, 10), hold_ns: 5_000_000 };
+    let delay = DelaySpec::constant(1_000_000);
+    let mut sim = Sim::link(LinkSpec { hold: Some(hold), delay, ..LinkSpec::wire("up") });
+    let count: u64 = 50_000;
+    (0..count).for_each(|k| _ = sim.push(k * 1_000_000, 60));
+    sim.finish();
+    let delays = sim.memory.delivered.iter().map(|delivery| {
+        delivery.release_ns - u64::from(delivery.handle.0) * 1_000_000
+    });
+    let held = delays.clone().filter(|&delay| delay == 6_000_000).count();
+    assert!(delays.clone().all(|delay| delay == 1_000_000 || delay == 6_000_000));
+    assert!(held.abs_diff(5_000) < 222, "{held}");
+    assert_eq!(sim.counters().held.packets, held as u64);
+    // RFC 4737: a packet is reordered if one of a greater number came before. A held one is, if
+    // one of the five behind it was not held (the fifth goes first at the same moment).
+    let mut next = 0;
+    let mut reordered = 0;
+    for handle in sim.memory.handles() {
+        if handle < next {
+            reordered += 1;
+        } else {
+            next = handle + 1;
+        }
+    }
+    assert!(reordered <= held && reordered as f64 > held as f64 * 0.99, "{reordered} {held}");
+}
+
+#[test]
+fn holding_comes_before_the_queue() {
+    let hold = HoldSpec { chance: Chance::ALWAYS, hold_ns: 500 };
+    let rate = RateSpec::Constant { bps: 8_000_000_000 };
+    let mut sim = Sim::link(LinkSpec { hold: Some(hold), rate, ..LinkSpec::wire("up") });
+    (0..2).for_each(|_| _ = sim.push(0, 100));
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [600, 700]);
+}
+
+#[test]
+fn bit_errors_are_delivered_as_often_as_asked() {
+    let mut sim =
+        Sim::link(LinkSpec { corrupt: Some(CorruptSpec::ber(1e-3)), ..LinkSpec::wire("up") });
+    let frame = udp();
+    (0..2_000).for_each(|k| _ = sim.push_frame(k, &frame));
+    sim.finish();
+    let wrong = |bytes: &Vec<u8>| {
+        let pairs = bytes.iter().zip(&frame);
+        pairs.map(|(a, b)| u64::from((a ^ b).count_ones())).sum::<u64>()
+    };
+    let wrong: u64 = sim.memory.bytes.iter().map(wrong).sum();
+    // 3.2 million bits: 3200 +- 3.3 * 56.6.
+    assert!(wrong.abs_diff(3200) < 187, "{wrong}");
+    assert_eq!(sim.memory.delivered.len(), 2_000);
+}
+
+#[test]
+fn damage_breaks_checksums_unless_they_are_to_be_fixed() {
+    let damaged = |fix_checksum| {
+        let spec = CorruptSpec { from_byte: 42, fix_checksum, ..CorruptSpec::ber(1e-2) };
+        let mut sim = Sim::link(LinkSpec { corrupt: Some(spec), ..LinkSpec::wire("up") });
+        (0..500).for_each(|k| _ = sim.push_frame(k, &udp()));
+        sim.finish();
+        let changed = sim.memory.bytes.iter().filter(|bytes| **bytes != udp()).count();
+        let right = sim.memory.bytes.iter().filter(|bytes| checks(bytes) == (true, true)).count();
+        assert_eq!(sim.counters().corrupted.packets as usize, changed);
+        (changed, right)
+    };
+    let (changed, right) = damaged(false);
+    assert!(changed > 490 && right < 20, "{changed} {right}");
+    assert_eq!(damaged(true).1, 500);
+}
+
+#[test]
+fn fixed_checksums_cover_damaged_addresses_and_checksums() {
+    let spec = CorruptSpec {
+        errors: BitErrors::Burst { chance: Chance::ALWAYS, bits: 3 },
+        // Addresses, ports, length and checksum.
+        from_byte: 24,
+        until_byte: Some(38),
+        fix_checksum: true,
+    };
+    let mut sim = Sim::link(LinkSpec { corrupt: Some(spec), ..LinkSpec::wire("up") });
+    (0..500).for_each(|k| _ = sim.push_frame(k, &udp()));
+    sim.finish();
+    assert!(sim.memory.bytes.iter().all(|bytes| checks(bytes) == (true, true)));
+}
+
+#[test]
+fn a_burst_inverts_neighbouring_bits_inside_its_range() {
+    let spec = CorruptSpec {
+        errors: BitErrors::Burst { chance: Chance::ALWAYS, bits: 12 },
+        from_byte: 50,
+        until_byte: Some(60),
+        fix_checksum: false,
+    };
+    let mut sim = Sim::link(LinkSpec { corrupt: Some(spec), ..LinkSpec::wire("up") });
+    (0..200).for_each(|k| _ = sim.push_frame(k, &[0; 100]));
+    sim.finish();
+    for bytes in &sim.memory.bytes {
+        let bits: Vec<usize> =
+            (0..800).filter(|bit| bytes[bit / 8] & (0x80 >> (bit % 8)) != 0).collect();
+        assert_eq!(bits.len(), 12);
+        assert_eq!(bits[11] - bits[0], 11);
+        assert!(bits[0] >= 400 && bits[11] < 480);
+    }
+}
+
+#[test]
+fn copies_follow_their_frame() {
+    let duplicate = DuplicateSpec { chance: Chance::ALWAYS, copies: 2, after_ns: 0 };
+    let mut sim = Sim::link(LinkSpec { duplicate: Some(duplicate), ..LinkSpec::wire("up") });
+    sim.push_frame(5, b"first frame of many");
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [5, 5, 5]);
+    assert!(sim.memory.bytes.iter().all(|bytes| bytes == b"first frame of many"));
+    assert_eq!(sim.counters().copies.packets, 2);
+}
+
+#[test]
+fn late_copies_let_other_frames_by() {
+    let duplicate = DuplicateSpec { chance: Chance::ALWAYS, copies: 1, after_ns: 1000 };
+    let delay = DelaySpec::constant(50);
+    let mut sim = Sim::link(LinkSpec { duplicate: Some(duplicate), delay, ..LinkSpec::wire("up") });
+    sim.push(0, 60);
+    sim.push(400, 60);
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [50, 450, 1050, 1450]);
+}
+
+#[test]
+fn copies_are_as_many_as_asked() {
+    let duplicate = DuplicateSpec { chance: chance(1, 10), copies: 3, after_ns: 0 };
+    let mut sim = Sim::link(LinkSpec { duplicate: Some(duplicate), ..LinkSpec::wire("up") });
+    (0..50_000).for_each(|k| _ = sim.push(k, 60));
+    sim.finish();
+    let copies = sim.counters().copies.packets;
+    assert!(copies.abs_diff(15_000) < 3 * 222, "{copies}");
+}
+
+#[test]
+fn copies_without_storage_are_counted() {
+    let duplicate = DuplicateSpec { chance: Chance::ALWAYS, copies: 3, after_ns: 0 };
+    let mut sim = Sim::link(LinkSpec { duplicate: Some(duplicate), ..LinkSpec::wire("up") });
+    sim.memory.room = Some(1);
+    sim.push(0, 60);
+    sim.finish();
+    let counters = sim.counters();
+    assert_eq!(counters.copies.packets, 3);
+    assert_eq!(counters.drops[Cause::Buffer].packets, 2);
+    assert_eq!(counters.output.packets, 2);
+    assert!(counters.balance());
+}

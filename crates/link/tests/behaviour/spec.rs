@@ -1,0 +1,123 @@
+//! What is refused, and how that is said.
+
+use slipring_link::{
+    ClassSpec, DelaySpec, LinkSpec, LossModel, LossSpec, Network, NetworkSpec, OrderPolicy, Place,
+    Profile, QueueSpec, RateSpec, RateStep, Slot, TraceEnd,
+};
+
+fn refusal(spec: LinkSpec) -> String {
+    Network::new(&NetworkSpec::single(spec), 1).err().unwrap().to_string()
+}
+
+fn rated(rate: RateSpec) -> LinkSpec {
+    LinkSpec { rate, ..LinkSpec::wire("up") }
+}
+
+#[test]
+fn refusals_name_the_field_its_value_and_what_may_stand_there() {
+    assert_eq!(
+        refusal(rated(RateSpec::Constant { bps: 0 })),
+        "link.up.rate.bps: 0 is not allowed, only 1 bit/s or more"
+    );
+    let loss = vec![LossSpec { model: LossModel::Ber(f64::NAN), place: Place::Pre }];
+    assert_eq!(
+        refusal(LinkSpec { loss, ..LinkSpec::wire("up") }),
+        "link.up.loss.ber: NaN is not allowed, only a number from 0 to 1"
+    );
+    assert_eq!(
+        refusal(LinkSpec { order: OrderPolicy::Correlated, ..LinkSpec::wire("up") }),
+        "link.up.order: correlated is not allowed, only `strict`, `free`, `drop` or `path` \
+         without a half-life of the delay"
+    );
+    assert_eq!(
+        refusal(LinkSpec { output_bps: Some(0), ..LinkSpec::wire("up") }),
+        "link.up.output_bps: 0 is not allowed, only 1 bit/s or more"
+    );
+}
+
+#[test]
+fn traces_must_be_in_order_and_have_an_extent() {
+    let trace = |at_ns: &[u64]| {
+        refusal(rated(RateSpec::Opportunities {
+            at_ns: at_ns.to_vec(),
+            mtu: 1504,
+            end: TraceEnd::Loop,
+        }))
+    };
+    assert!(trace(&[]).contains("an empty list"));
+    assert!(trace(&[0]).contains("at_ns: 0"));
+    assert!(trace(&[5, 4]).contains("at_ns: 4 is not allowed, only 5 or later"));
+    let steps = |steps: &[(u64, u64)]| {
+        let steps = steps.iter().map(|&(at_ns, bps)| RateStep { at_ns, bps }).collect();
+        refusal(rated(RateSpec::Steps { steps, period_ns: 10, end: TraceEnd::Loop }))
+    };
+    assert!(steps(&[(5, 1), (5, 2)]).contains("steps.at_ns: 5"));
+    assert!(steps(&[(0, 0)]).contains("steps.bps"));
+    assert!(steps(&[(0, 1), (20, 1)]).contains("period_ns: 10"));
+}
+
+#[test]
+fn slots_must_not_overlap() {
+    let slot = |start_ns, len_ns| Slot { start_ns, len_ns };
+    let slots = vec![slot(0, 10), slot(5, 10)];
+    let spec = RateSpec::Slots { bps: 1, period_ns: 100, slots, whole_frames: false };
+    assert!(refusal(rated(spec)).contains("slots.start_ns: 5"));
+}
+
+#[test]
+fn every_refused_value_is_refused() {
+    let with = |change: fn(&mut LinkSpec)| {
+        let mut spec = LinkSpec::wire("up");
+        change(&mut spec);
+        refusal(spec)
+    };
+    assert!(with(|spec| spec.queue = QueueSpec { bytes: Some(0), ..QueueSpec::default() })
+        .contains("queue.bytes"));
+    assert!(with(|spec| spec.profile = Some(Profile { samples_ns: vec![], loss_level: 1.0 }))
+        .contains("profile.samples_ns"));
+    assert!(with(|spec| spec.profile = Some(Profile { samples_ns: vec![1], loss_level: 2.0 }))
+        .contains("profile.loss_level"));
+    assert!(with(|spec| spec.delay = DelaySpec { half_life_ns: Some(0), ..DelaySpec::default() })
+        .contains("delay.half_life_ns"));
+    let loss = |model| LinkSpec {
+        loss: vec![LossSpec { model, place: Place::Pre }],
+        ..LinkSpec::wire("up")
+    };
+    let chain = |p| LossModel::GilbertElliott { p, r: 0.5, bad: 1.0, good: 0.0 };
+    assert!(refusal(loss(chain(-0.1))).contains("loss.p: -0.1"));
+    assert!(refusal(loss(chain(1.1))).contains("loss.p: 1.1"));
+    assert!(refusal(loss(LossModel::Pattern(vec![]))).contains("loss.pattern"));
+    assert!(refusal(loss(LossModel::Nth { every: 2, nth: 3 })).contains("loss.every"));
+    let four =
+        LossModel::FourState { p13: 0.7, p31: 0.1, p32: 0.1, p23: 0.1, p14: 0.7 };
+    assert!(refusal(loss(four)).contains("p13 + p14"));
+}
+
+#[test]
+fn names_must_be_given_once() {
+    let mut plan = NetworkSpec::single(LinkSpec::wire("up"));
+    plan.links.push(plan.links[0].clone());
+    let error = plan.check().unwrap_err().to_string();
+    assert_eq!(error, "link: `up` twice is not allowed, only names that differ");
+    assert!(refusal(LinkSpec::wire("")).contains("an empty name"));
+}
+
+#[test]
+fn two_links_for_the_same_frames_are_refused() {
+    let mut plan = NetworkSpec::single(LinkSpec::wire("a"));
+    plan.links.push(plan.links[0].clone());
+    plan.links[1].spec.name = "b".into();
+    let error = plan.check().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "link.b.from: in is not allowed, only one link of a place without a class"
+    );
+    plan.classes.push(ClassSpec::new("udp", 1).unwrap());
+    assert!(plan.check().is_ok());
+}
+
+#[test]
+fn filters_that_do_not_parse_say_where() {
+    let error = ClassSpec::new("tcp prt 80", 0).unwrap_err().to_string();
+    assert!(error.contains("column 5"), "{error}");
+}

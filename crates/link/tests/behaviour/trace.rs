@@ -1,0 +1,266 @@
+//! Rates that change: traces, slots, ramps, waves, chance.
+
+use slipring_link::{
+    Cells, Framing, LinkSpec, MarkovState, Profile, QueueSpec, RateSpec, RateStep, Slot, TraceEnd,
+};
+
+use crate::rate::constant;
+use crate::support::{Sim, mean, releases};
+
+const MS: u64 = 1_000_000;
+
+fn rated(rate: RateSpec) -> LinkSpec {
+    LinkSpec { rate, ..LinkSpec::wire("up") }
+}
+
+fn opportunities(at_ms: &[u64], mtu: u32, end: TraceEnd) -> LinkSpec {
+    let at_ns = at_ms.iter().map(|ms| ms * MS).collect();
+    rated(RateSpec::Opportunities { at_ns, mtu, end })
+}
+
+fn in_ms(times: &[u64]) -> Vec<u64> {
+    times.iter().map(|time| time / MS).collect()
+}
+
+#[test]
+fn a_trace_of_opportunities_repeats_from_its_last_value() {
+    let out = releases(opportunities(&[0, 1, 2, 3, 4, 5], 1504, TraceEnd::Loop), 19, 1504, 0);
+    // Six each 5 ms, two of which coincide at the seam: 14.4384 Mbit/s.
+    let expected = [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10, 11, 12, 13, 14, 15, 15];
+    assert_eq!(in_ms(&out), expected);
+}
+
+#[test]
+fn small_frames_share_an_opportunity_and_large_ones_span_several() {
+    let spec = || opportunities(&[1, 2, 3], 1504, TraceEnd::Loop);
+    assert_eq!(in_ms(&releases(spec(), 6, 752, 0)), [1, 1, 2, 2, 3, 3]);
+    // 2000 of 1504 + 1504, then the 1008 left over and 1504.
+    assert_eq!(in_ms(&releases(spec(), 3, 2000, 0)), [2, 3, 4]);
+    assert_eq!(in_ms(&releases(spec(), 1, 9000, 0)), [6]);
+}
+
+#[test]
+fn what_an_opportunity_leaves_is_lost() {
+    let mut sim = Sim::link(opportunities(&[1, 2, 3], 1500, TraceEnd::Loop));
+    sim.push(0, 100);
+    sim.push(MS + 1, 100);
+    // Opportunities without frames are lost, too.
+    sim.push(1_000 * MS + 1, 1500);
+    sim.finish();
+    assert_eq!(in_ms(&sim.memory.releases()), [1, 2, 1001]);
+}
+
+#[test]
+fn an_opportunity_serves_a_frame_that_comes_at_its_moment() {
+    let mut sim = Sim::link(opportunities(&[1, 2, 3], 1500, TraceEnd::Loop));
+    for at_ns in [2 * MS, 6 * MS] {
+        sim.push(at_ns, 100);
+    }
+    sim.finish();
+    assert_eq!(in_ms(&sim.memory.releases()), [2, 6]);
+}
+
+#[test]
+fn a_trace_that_ends_lets_nothing_through_any_more() {
+    let spec = LinkSpec {
+        queue: QueueSpec { packets: Some(3), ..QueueSpec::default() },
+        ..opportunities(&[1, 2], 1500, TraceEnd::Once)
+    };
+    let mut sim = Sim::link(spec);
+    (0..10).for_each(|_| _ = sim.push(0, 1500));
+    sim.finish();
+    assert_eq!(in_ms(&sim.memory.releases()), [1, 2]);
+    let counters = sim.counters();
+    assert_eq!((counters.in_flight.packets, counters.drops.total().packets), (1, 7));
+    assert!(counters.balance());
+}
+
+#[test]
+fn a_trace_that_holds_goes_on_at_its_last_pace() {
+    let out = releases(opportunities(&[1, 5, 7], 1500, TraceEnd::Hold), 6, 1500, 0);
+    assert_eq!(in_ms(&out), [1, 5, 7, 9, 11, 13]);
+    let mut sim = Sim::link(opportunities(&[1, 5, 7], 1500, TraceEnd::Hold));
+    for at_ns in [0, 10 * MS, 1_000_000 * MS] {
+        sim.push(at_ns, 1500);
+    }
+    sim.finish();
+    assert_eq!(in_ms(&sim.memory.releases()), [1, 11, 1_000_001]);
+}
+
+fn stepped(end: TraceEnd) -> LinkSpec {
+    let step = |at_ns, bps| RateStep { at_ns, bps };
+    let steps = vec![step(0, 8_000_000_000), step(1_000, 0), step(3_000, 16_000_000_000)];
+    rated(RateSpec::Steps { steps, period_ns: 4_000, end })
+}
+
+#[test]
+fn a_frame_that_spans_a_change_of_rate_does_part_before_and_part_after_it() {
+    // 1 byte per ns for 1 us, nothing for 2 us, then 2 bytes per ns.
+    assert_eq!(releases(stepped(TraceEnd::Hold), 1, 1_600, 0), [3_300]);
+    assert_eq!(releases(stepped(TraceEnd::Hold), 2, 10_000, 0), [7_500, 12_500]);
+}
+
+#[test]
+fn rates_over_time_loop_hold_or_end() {
+    // A round of 4 us carries 3000 bytes.
+    assert_eq!(releases(stepped(TraceEnd::Loop), 4, 1_500, 0), [3_250, 4_000, 7_250, 8_000]);
+    let mut sim = Sim::link(stepped(TraceEnd::Once));
+    (0..4).for_each(|_| _ = sim.push(0, 1_500));
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [3_250, 4_000]);
+    assert_eq!(sim.counters().in_flight.packets, 2);
+}
+
+#[test]
+fn a_line_that_idled_through_many_rounds_is_where_it_should_be() {
+    let mut sim = Sim::link(stepped(TraceEnd::Loop));
+    sim.push(4_000_000_000_500, 1_000);
+    sim.push(4_000_000_001_500, 100);
+    sim.finish();
+    // 500 bytes until the pause at 1 us, the rest from 3 us at twice the rate.
+    assert_eq!(sim.memory.releases(), [4_000_000_003_250, 4_000_000_003_300]);
+}
+
+#[test]
+fn rates_that_divide_no_nanosecond_do_not_drift_over_changes() {
+    let step = |at_ns, bps| RateStep { at_ns, bps };
+    let steps = vec![step(0, 3_333_333_337), step(997, 7_777_777_777)];
+    let spec = rated(RateSpec::Steps { steps, period_ns: 1_994, end: TraceEnd::Loop });
+    let out = releases(spec, 200_000, 125, 0);
+    // A round does 997 * (sum of both rates) units of work; a frame needs 1000 * 10^9.
+    let per_round = 997 * (3_333_333_337u128 + 7_777_777_777);
+    let work = 200_000 * 1_000 * 1_000_000_000u128;
+    let (rounds, rest) = (work / per_round, work % per_round);
+    let first = 997 * 3_333_333_337u128;
+    let within = if rest <= first {
+        rest.div_ceil(3_333_333_337)
+    } else {
+        997 + (rest - first).div_ceil(7_777_777_777)
+    };
+    assert_eq!(u128::from(*out.last().unwrap()), rounds * 1_994 + within);
+}
+
+fn slots(whole_frames: bool) -> LinkSpec {
+    let slot = |start_ns, len_ns| Slot { start_ns, len_ns };
+    rated(RateSpec::Slots {
+        bps: 8_000_000_000,
+        period_ns: 10_000,
+        slots: vec![slot(1_000, 1_000), slot(5_000, 3_000)],
+        whole_frames,
+    })
+}
+
+#[test]
+fn frames_wait_for_their_slot() {
+    let out = releases(slots(false), 5, 800, 0);
+    // The second is split over a gap.
+    assert_eq!(out, [1_800, 5_600, 6_400, 7_200, 8_000]);
+}
+
+#[test]
+fn whole_frames_wait_for_a_slot_that_holds_them() {
+    let out = releases(slots(true), 5, 800, 0);
+    assert_eq!(out, [1_800, 5_800, 6_600, 7_400, 11_800]);
+    // 2000 bytes fit only the longer slot, 4000 none.
+    assert_eq!(releases(slots(true), 1, 2_000, 0), [7_000]);
+    assert_eq!(releases(slots(true), 1, 4_000, 0), [8_000]);
+}
+
+#[test]
+fn a_ramp_carries_the_mean_of_its_ends() {
+    let ramp = RateSpec::Ramp {
+        from_bps: 8_000_000,
+        to_bps: 24_000_000,
+        duration_ns: 1_000 * MS,
+        step_ns: MS,
+        end: TraceEnd::Hold,
+    };
+    // 2 MB take a second on the ramp, another 3 MB a second at its end.
+    let out = releases(rated(ramp), 5_000, 1_000, 0);
+    assert!(out[1_999].abs_diff(1_000 * MS) < MS, "{}", out[1_999]);
+    assert!(out[4_999].abs_diff(2_000 * MS) < MS, "{}", out[4_999]);
+    assert!(out[499] > 353 * MS, "slower at first: {}", out[499]);
+}
+
+#[test]
+fn a_wave_goes_up_and_down_around_its_mean() {
+    let sine = RateSpec::Sine {
+        mean_bps: 8_000_000,
+        amplitude_bps: 4_000_000,
+        period_ns: 1_000 * MS,
+        step_ns: MS,
+    };
+    let out = releases(rated(sine), 10_000, 1_000, 0);
+    assert!(out[9_999].abs_diff(10_000 * MS) < 2 * MS, "{}", out[9_999]);
+    // The first half of a period carries 4 MB/s * (1/2 + 1/2pi) more than the second.
+    let first = out.iter().filter(|&&at| at < 500 * MS).count();
+    assert!(first.abs_diff(659) < 5, "{first}");
+}
+
+#[test]
+fn a_chain_of_rates_spends_its_time_in_each() {
+    let state = |bps| MarkovState { bps, mean_ns: 10 * MS, next: vec![] };
+    let chain = RateSpec::Markov { states: vec![state(16_000_000), state(0)] };
+    let out = releases(rated(chain), 20_000, 1_000, 0);
+    // Half of the time at 2 MB/s, half at nothing: a thousand bytes a ms in the mean.
+    let last = *out.last().unwrap() as f64 / 1e9;
+    assert!((last / 20.0 - 1.0).abs() < 0.1, "{last}");
+}
+
+#[test]
+fn a_rate_that_wanders_keeps_its_mean() {
+    let wander = RateSpec::Wander {
+        mean_bps: 8_000_000,
+        sd_bps: 1_000_000,
+        half_life_ns: 20 * MS,
+        min_bps: 1_000_000,
+        max_bps: 15_000_000,
+        step_ns: MS,
+    };
+    let out = releases(rated(wander), 30_000, 1_000, 0);
+    let last = *out.last().unwrap() as f64 / 1e9;
+    assert!((last / 30.0 - 1.0).abs() < 0.02, "{last}");
+    let gaps: Vec<u64> = out.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().any(|&gap| gap as f64 > 1.15 * mean(&gaps)), "it wanders");
+}
+
+#[test]
+fn overhead_is_added_and_may_be_negative() {
+    let framed = |framing| LinkSpec { framing, ..constant(8_000_000_000) };
+    let bytes = |framing, len| releases(framed(framing), 1, len, 0)[0];
+    assert_eq!(bytes(Framing::ETHER, 60), 84);
+    assert_eq!(bytes(Framing { overhead_bytes: -14, ..Framing::NONE }, 60), 46);
+    assert_eq!(bytes(Framing { overhead_bytes: -100, ..Framing::NONE }, 60), 0);
+    assert_eq!(bytes(Framing { min_frame: 84, ..Framing::ETHER }, 42), 84);
+}
+
+#[test]
+fn cells_carry_their_share() {
+    let framed = |framing| LinkSpec { framing, ..constant(8_000_000_000) };
+    let bytes = |framing, len| releases(framed(framing), 1, len, 0)[0];
+    let atm = Framing { overhead_bytes: 8, cells: Cells::Atm, ..Framing::NONE };
+    assert_eq!([40, 41, 1500].map(|len| bytes(atm, len)), [53, 106, 32 * 53]);
+    let docsis = Framing { cells: Cells::Docsis { minislot: 16 }, ..Framing::NONE };
+    assert_eq!([64, 65].map(|len| bytes(docsis, len)), [64, 80]);
+}
+
+#[test]
+fn a_profile_occupies_the_line_longer_and_drops_afterwards() {
+    let profile = Profile { samples_ns: vec![200, 200, 300, 1_000], loss_level: 0.75 };
+    let mut sim = Sim::link(LinkSpec { profile: Some(profile), ..constant(8_000_000_000) });
+    let count: u64 = 20_000;
+    (0..count).for_each(|_| _ = sim.push(0, 100));
+    sim.finish();
+    let lost = sim.memory.lost_to(slipring_link::Cause::Profile) as f64;
+    assert!((lost / count as f64 - 0.25).abs() < 0.0101, "{lost}");
+    // Lost ones occupied the line, too: 100 + 425 ns each in the mean.
+    let last = sim.memory.delivered.last().unwrap().release_ns.max(sim.memory.lost.last().unwrap().at_ns);
+    assert!((last as f64 / count as f64 - 525.0).abs() < 8.0, "{last}");
+}
+
+#[test]
+fn a_profile_needs_no_rate() {
+    let profile = Profile { samples_ns: vec![250], loss_level: 1.0 };
+    let spec = LinkSpec { profile: Some(profile), ..LinkSpec::wire("up") };
+    assert_eq!(releases(spec, 3, 1000, 0), [250, 500, 750]);
+}

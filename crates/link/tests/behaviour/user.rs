@@ -1,0 +1,80 @@
+//! Models of the user's own.
+
+use slipring_link::user::{
+    Delay, Loss, Moment, Packet, Rate, UserDelay, UserLoss, UserRate, Verdict,
+};
+use slipring_link::{
+    Cause, DelayModel, DelaySpec, LinkSpec, LossModel, LossSpec, Place, RateSpec,
+};
+use slipring_model::Stream;
+
+use crate::support::{Sim, releases};
+
+/// Loses frames whose first byte is odd, marks none.
+struct Odd;
+
+impl Loss for Odd {
+    fn judge(&mut self, packet: &mut Packet<'_>, _: &mut Stream) -> Verdict {
+        if packet.data[0] % 2 == 1 { Verdict::Drop(Cause::Malformed) } else { Verdict::Keep }
+    }
+}
+
+#[test]
+fn a_loss_model_of_the_users_sees_bytes_and_names_causes() {
+    let model = LossModel::User(UserLoss::new(|| Box::new(Odd)));
+    let loss = vec![LossSpec { model, place: Place::Post }];
+    let mut sim = Sim::link(LinkSpec { loss, ..LinkSpec::wire("up") });
+    (0..10).for_each(|k| _ = sim.push_frame(u64::from(k), &[k; 60]));
+    sim.finish();
+    assert_eq!(sim.memory.handles(), [0, 2, 4, 6, 8]);
+    assert_eq!(sim.memory.lost_to(Cause::Malformed), 5);
+}
+
+/// A third of a nanosecond per byte.
+struct Thirds;
+
+impl Rate for Thirds {
+    fn finish(&mut self, start: Moment, wire_bytes: u64) -> Moment {
+        let whole = (u128::from(start.ns) << 32) + u128::from(start.fraction);
+        let end = whole + (u128::from(wire_bytes) << 32) / 3;
+        Moment { ns: (end >> 32) as u64, fraction: end as u32 }
+    }
+}
+
+#[test]
+fn a_rate_model_of_the_users_keeps_fractions() {
+    let rate = RateSpec::User(UserRate::new(|| Box::new(Thirds)));
+    let out = releases(LinkSpec { rate, ..LinkSpec::wire("up") }, 30, 1, 0);
+    assert_eq!(out[..4], [1, 1, 1, 2]);
+    assert_eq!(out[29], 10);
+}
+
+/// As many microseconds as frames came before.
+struct Growing;
+
+impl Delay for Growing {
+    fn delay_ns(&mut self, packet: &mut Packet<'_>, _: &mut Stream) -> u64 {
+        packet.number * 1_000
+    }
+}
+
+#[test]
+fn a_delay_model_of_the_users_counts_frames() {
+    let model = DelayModel::User(UserDelay::new(|| Box::new(Growing)));
+    let delay = DelaySpec { model, half_life_ns: None };
+    assert_eq!(releases(LinkSpec { delay, ..LinkSpec::wire("up") }, 4, 60, 0), [0, 1000, 2000, 3000]);
+}
+
+#[test]
+fn each_link_has_a_model_of_its_own() {
+    let maker = UserDelay::new(|| Box::new(Growing));
+    let delay = DelaySpec { model: DelayModel::User(maker), half_life_ns: None };
+    let link = |name| LinkSpec { delay: delay.clone(), ..LinkSpec::wire(name) };
+    let plan = slipring_link::NetworkSpec::between("l", "r", link("up"), link("down"));
+    let mut sim = Sim::new(&plan, 1);
+    for entry in [0, 1, 0, 1] {
+        sim.push_at(entry, 0, 60);
+    }
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [0, 0, 1000, 1000]);
+}
