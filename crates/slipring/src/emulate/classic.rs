@@ -35,8 +35,8 @@ pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str
         for (key, port) in [("from", PORTS[direction]), ("to", PORTS[1 - direction])] {
             link.put(key, Node::text(port, place.clone()));
         }
-        let mut parts = parts(matches, direction)?;
-        if has_classic_queue(&parts) {
+        let (mut parts, queue_asked) = parts(matches, direction)?;
+        if !queue_asked && has_constant_rate(&parts) {
             unasked.push(name);
             let queue = parts.table_at("queue", &place);
             queue.expect("it is a table").put("bytes", Node::text(TLEM_QUEUE, place.clone()));
@@ -49,8 +49,8 @@ pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str
     Ok((Config { root, ..Config::default() }, unasked))
 }
 
-/// What the flags say of one direction.
-fn parts(matches: &ArgMatches, direction: usize) -> Result<Table, Failure> {
+/// What the flags say of one direction, and whether they say something of its queue.
+fn parts(matches: &ArgMatches, direction: usize) -> Result<(Table, bool), Failure> {
     let mut link = Table::default();
     let mut later = Vec::new();
     for flag in &DIRECTED {
@@ -64,17 +64,20 @@ fn parts(matches: &ArgMatches, direction: usize) -> Result<Table, Failure> {
             id => link.put(id, node),
         }
     }
-    call::expand(&mut link, LINKS[direction])?;
+    let mut queue_asked = link.get("queue").is_some();
+    let path = format!("link.{}", LINKS[direction]);
+    call::expand(&mut link, &path)?;
     for (part, key, node) in later {
         let place = node.place.clone();
         link.table_at(part, &place).expect("parts were expanded").put(key, node);
     }
     if let Some(text) = matches.get_one::<String>(LINKS[direction]) {
         let mut whole = call::parts(text, &Place::flag(&format!("--{}", LINKS[direction])))?;
-        call::expand(&mut whole, LINKS[direction])?;
+        queue_asked |= whole.get("queue").is_some();
+        call::expand(&mut whole, &path)?;
         whole.entries.into_iter().for_each(|entry| link.put(&entry.key, entry.node));
     }
-    Ok(link)
+    Ok((link, queue_asked))
 }
 
 /// The value of a flag for a direction: given once it holds for both.
@@ -119,18 +122,9 @@ fn put_reorder(link: &mut Table, node: &Node) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A constant rate without a limit to its queue.
-fn has_classic_queue(link: &Table) -> bool {
+fn has_constant_rate(link: &Table) -> bool {
     let Some(Node { value: Value::Table(rate), .. }) = link.get("rate") else { return false };
-    let constant = matches!(rate.word("model"), None | Some("const" | "ether"));
-    let plain = match link.get("queue").map(|node| &node.value) {
-        None => true,
-        Some(Value::Table(queue)) => {
-            queue.entries.iter().all(|entry| matches!(entry.key.as_str(), "admit" | "ecn"))
-        }
-        Some(_) => false,
-    };
-    constant && plain
+    matches!(rate.word("model"), None | Some("const" | "ether"))
 }
 
 /// Letters of TLEM that cannot be obeyed here.

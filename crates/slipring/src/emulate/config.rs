@@ -64,8 +64,10 @@ impl Config {
     /// If it cannot be opened, is not TOML or has a name that nothing has.
     pub(crate) fn open(path: &Path) -> Result<Self, ConfigError> {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| ConfigError::unreadable(&shown, error.to_string()))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let error = ConfigError::unreadable(&shown, error.to_string());
+            error.help(format!("check the path: ls -l {shown}"))
+        })?;
         let mut config = Self::parse(&shown, &text)?;
         config.files = Files::beside(path);
         Ok(config)
@@ -128,8 +130,10 @@ impl Config {
         self.root.get("output").map(output::read).transpose().map(Option::unwrap_or_default)
     }
 
-    /// Puts a value at a path such as `link.up.rate.bps` or `link.up.delay`.
+    /// Puts a value at a path such as `link.up.rate.bps` or `up.delay`.
     pub(crate) fn set(&mut self, path: &str, node: Node) -> Result<(), ConfigError> {
+        let long = format!("link.{path}");
+        let path = if path.starts_with("link.") { path } else { &long };
         let mut root = self.root.clone();
         let (last, parents) = split_path(path)?;
         let mut table = &mut root;
@@ -203,9 +207,7 @@ pub(crate) fn apply_all(
 ) -> Result<NetworkSpec, ConfigError> {
     let mut changed = config.clone();
     for (path, value) in settings {
-        let long =
-            if path.starts_with("link.") { (*path).to_owned() } else { format!("link.{path}") };
-        changed.set(&long, message(path, value)?)?;
+        changed.set(path, message(path, value)?)?;
     }
     let network = changed.network()?;
     *config = changed;

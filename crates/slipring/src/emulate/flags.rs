@@ -173,8 +173,11 @@ fn limits() -> [Arg; 3] {
         own("seed", "N", "Seed of every random stream [default: chosen and told]")
             .value_parser(str::parse::<Count>),
         own("late-drop", "TIME", "Drop frames that are later than this; else they are counted")
-            .short('d'),
-        own("bounds", "DELAY[,BPS[,HOLD]]", "The most that live changes may ask for").short('M'),
+            .short('d')
+            .allow_hyphen_values(true),
+        own("bounds", "DELAY[,BPS[,HOLD]]", "The most that live changes may ask for")
+            .short('M')
+            .allow_hyphen_values(true),
     ]
 }
 
@@ -209,11 +212,6 @@ fn outputs() -> [Arg; 4] {
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath),
         own("metrics", "ADDR", "Serve counters as OpenMetrics: 127.0.0.1:9100, or a socket's path"),
-        own(
-            "name",
-            "NAME",
-            "Name by which ctl and top find this run [default: its process number]",
-        ),
         switch("stats", "Say every figure at the end"),
     ]
 }

@@ -37,23 +37,25 @@ impl<'t> Piece<'t> {
 
     /// Splits at the commas outside of brackets.
     fn at_commas(self) -> Result<Vec<Self>, (&'static str, usize)> {
-        let (mut pieces, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+        let (mut pieces, mut start, mut depth) = (Vec::new(), (0, self.at), 0_usize);
+        let mut chars = self.at;
         for (at, c) in self.text.char_indices() {
             match c {
                 '(' => depth += 1,
-                ')' if depth == 0 => return Err(("a `)` without its `(`", self.tail(at).at)),
+                ')' if depth == 0 => return Err(("a `)` without its `(`", chars)),
                 ')' => depth -= 1,
                 ',' if depth == 0 => {
-                    pieces.push(Self { text: &self.text[start..at], ..self.tail(start) }.trimmed());
-                    start = at + 1;
+                    pieces.push(Self { text: &self.text[start.0..at], at: start.1 }.trimmed());
+                    start = (at + 1, chars + 1);
                 }
                 _ => {}
             }
+            chars += 1;
         }
         if depth > 0 {
-            return Err(("a `(` without its `)`", self.tail(self.text.len()).at));
+            return Err(("a `(` without its `)`", chars));
         }
-        pieces.push(self.tail(start).trimmed());
+        pieces.push(Self { text: &self.text[start.0..], at: start.1 }.trimmed());
         Ok(pieces)
     }
 
@@ -88,7 +90,10 @@ pub(crate) fn part(
     if whole.text == "none" {
         return Ok(None);
     }
-    let torn = |(what, at)| ConfigError::value(path, text, what).at(&place.right(at));
+    let torn = |(what, at)| {
+        let error = ConfigError::value(path, text, what).at(&place.right(at));
+        error.help("write it as normal(20ms, 3ms) or normal,20ms,3ms")
+    };
     let (name, arguments) = match whole.call() {
         Some((name, inner)) => (Some((name, whole.at)), inner.at_commas().map_err(torn)?),
         None => split_name(part, whole.at_commas().map_err(torn)?),
@@ -150,7 +155,7 @@ fn fill(
             Some(Value::List(list)) if rest => list.push(node),
             Some(_) => {
                 let error = ConfigError::key(format!("{path}.{key} is given twice"), "");
-                return Err(error.at(&at));
+                return Err(error.at(&at).help("give it once"));
             }
             None if rest => {
                 table.put(key, Node { place: at, value: Value::List(vec![node]) });
@@ -170,7 +175,10 @@ fn too_many(model: &Model, path: &str, argument: &Piece<'_>, place: &Place) -> C
 /// Reads the parts of a whole link: `rate=50m,delay=normal(20ms,3ms)`.
 pub(crate) fn parts(text: &str, place: &Place) -> Result<Table, ConfigError> {
     let whole = Piece::whole(text);
-    let torn = |(what, at)| ConfigError::value("the link", text, what).at(&place.right(at));
+    let torn = |(what, at)| {
+        let error = ConfigError::value("the link", text, what).at(&place.right(at));
+        error.help("write it as rate=50m,delay=normal(20ms,3ms)")
+    };
     let mut table = Table::default();
     for piece in whole.at_commas().map_err(torn)? {
         let (key, value) = piece.key();
@@ -193,7 +201,7 @@ pub(crate) fn parts(text: &str, place: &Place) -> Result<Table, ConfigError> {
             }
             (_, Some(_)) => {
                 let error = ConfigError::key(format!("{key} is given twice"), "");
-                return Err(error.at(&place.right(piece.at)));
+                return Err(error.at(&place.right(piece.at)).help("give it once"));
             }
             (_, None) => table.put(key, node),
         }

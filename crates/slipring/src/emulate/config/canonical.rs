@@ -3,13 +3,13 @@
 //! In a flag `10m` may be ten milliseconds or ten megabits, by the setting that it is for. Here
 //! stands which setting is what.
 
+use std::time::Duration;
+
+use slipring_cli::units::{Bytes, Rate, Span};
+
 use super::quantity;
 use super::shape::Part;
 use super::tree::{Node, Table, Value};
-use slipring_cli::units::Bytes;
-use slipring_cli::units::Rate;
-use slipring_cli::units::Span;
-use std::time::Duration;
 
 /// What a setting measures, where that has a unit.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ enum Kind {
     Size,
 }
 
-/// Settings with units, by part. `*` stands for every model of the part.
+/// Settings with units, by part; those of a link itself have no part.
 const KINDS: [(&str, Kind, &[&str]); 13] = [
     ("hold", Kind::Time, &["time"]),
     ("police", Kind::Rate, &["bps", "cir", "pir", "eir"]),
@@ -78,6 +78,10 @@ fn write_part(part: &str, table: &mut Table) {
 
 /// What cannot be read stays as it is: building the network says what is wrong with it.
 fn write_value(part: &str, key: &str, node: &mut Node) {
+    if let ("rate", "states", Value::List(states)) = (part, key, &mut node.value) {
+        states.iter_mut().for_each(write_state);
+        return;
+    }
     let kind = KINDS.iter().find(|(of, _, keys)| *of == part && keys.contains(&key));
     let Some((_, kind, _)) = kind.filter(|_| node.place.is_classic()) else { return };
     let text = match kind {
@@ -91,4 +95,15 @@ fn write_value(part: &str, key: &str, node: &mut Node) {
     if let Some(text) = text {
         node.value = Value::Text(text);
     }
+}
+
+/// `10m:2` is `10Mbit/s:2s`.
+fn write_state(node: &mut Node) {
+    let Value::Text(text) = &node.value else { return };
+    let Some((rate, time)) = text.split_once(':') else { return };
+    let mut rate = Node::text(rate, node.place.clone());
+    let mut time = Node::text(time, node.place.clone());
+    write_value("rate", "bps", &mut rate);
+    write_value("rate", "duration", &mut time);
+    node.value = Value::Text(format!("{}:{}", rate.shown(), time.shown()));
 }

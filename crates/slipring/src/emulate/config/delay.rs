@@ -97,7 +97,7 @@ fn dist(section: &mut Section<'_>, model: Model, files: &Files) -> Result<Dist, 
         Model::Normal => Dist::normal(real_ns(section, "mean")?, real_ns(section, "sd")?),
         Model::Lognormal => Dist::lognormal(real_ns(section, "mean")?, real_ns(section, "sd")?),
         Model::Pareto => Dist::pareto(real_ns(section, "scale")?, shape(section)?),
-        Model::Weibull => Dist::weibull(real_ns(section, "scale")?, shape(section)?),
+        Model::Weibull => Dist::weibull(shape(section)?, real_ns(section, "scale")?),
         Model::Gamma => gamma(section)?,
         Model::Table => {
             let table = file(section, files, format::netem_table)?;
@@ -143,7 +143,8 @@ fn upper(section: &mut Section<'_>, dist: Dist, model: Model) -> Result<Dist, Co
 fn refused(section: &Section<'_>, error: &ParameterError) -> ConfigError {
     let cause = format!("{} must be {}, and is {}", error.parameter, error.must_be, error.value);
     let place = section.place_of(error.parameter);
-    ConfigError::key(format!("{} cannot be built", section.path), cause).at(place)
+    let error = ConfigError::key(format!("{} cannot be built", section.path), cause).at(place);
+    error.help("give values that fit each other")
 }
 
 fn ns(section: &mut Section<'_>, key: &'static str) -> Result<u64, ConfigError> {

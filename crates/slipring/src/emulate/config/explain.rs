@@ -1,13 +1,16 @@
 //! What links really do, after all rounding: probabilities as they are drawn, delays as they are
 //! cut, the memory that they take.
 
+mod models;
+
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use slipring_cli::units::human;
-use slipring_link::{
-    BitErrors, Cells, DelayModel, Discipline, LinkSpec, LossModel, Meter, NetworkSpec, RateSpec,
-};
+use slipring_link::{BitErrors, Cells, DelayModel, LinkSpec, NetworkSpec, RateSpec};
 use slipring_model::Chance;
-use std::time::Duration;
+
+use models::{discipline, loss_model, meter, rate_model};
 
 /// The effective figures of a network.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,103 +150,6 @@ fn rate(link: &LinkSpec) -> Figure {
     figure("rate", text, value)
 }
 
-fn rate_model(rate: &RateSpec) -> (String, Value) {
-    match rate {
-        RateSpec::Unlimited => ("no limit".into(), json!({ "model": "none" })),
-        RateSpec::Constant { bps: rate } => {
-            (bps(*rate), json!({ "model": "const", "bits_per_sec": rate }))
-        }
-        RateSpec::Opportunities { at_ns, mtu, end } => {
-            let period = at_ns.last().copied().unwrap_or(1).max(1);
-            let mean = at_ns.len() as f64 * f64::from(*mtu) * 8e9 / period as f64;
-            let text = format!(
-                "trace of {} opportunities of {mtu} bytes in {}, {}, then {end:?}",
-                at_ns.len(),
-                span(period),
-                human::bits_per_sec(mean)
-            );
-            (text, json!({ "model": "trace", "mean_bits_per_sec": mean, "period_ns": period }))
-        }
-        RateSpec::Steps { steps, period_ns, end } => {
-            let ends = steps.iter().skip(1).map(|step| step.at_ns).chain([*period_ns]);
-            let bits: f64 = steps
-                .iter()
-                .zip(ends)
-                .map(|(step, end)| step.bps as f64 * (end - step.at_ns) as f64)
-                .sum();
-            let mean = bits / (*period_ns).max(1) as f64;
-            let text = format!(
-                "{} steps in {}, mean {}, then {end:?}",
-                steps.len(),
-                span(*period_ns),
-                human::bits_per_sec(mean)
-            );
-            (text, json!({ "model": "steps", "mean_bits_per_sec": mean, "period_ns": period_ns }))
-        }
-        RateSpec::Slots { bps: rate, period_ns, slots, .. } => {
-            let open: u64 = slots.iter().map(|slot| slot.len_ns).sum();
-            let mean = *rate as f64 * open as f64 / *period_ns as f64;
-            let text = format!(
-                "{} in {} slots of {}, mean {}",
-                bps(*rate),
-                slots.len(),
-                span(*period_ns),
-                human::bits_per_sec(mean)
-            );
-            (text, json!({ "model": "tdm", "mean_bits_per_sec": mean, "period_ns": period_ns }))
-        }
-        other => (format!("{other:?}"), json!({ "model": "varying" })),
-    }
-}
-
-fn meter(meter: &Meter) -> (String, Value) {
-    match meter {
-        Meter::Bucket { bps: rate, burst } => (
-            format!("{} with bursts of {burst} bytes", bps(*rate)),
-            json!({ "bits_per_sec": rate, "burst_bytes": burst }),
-        ),
-        other => (format!("{other:?}"), json!({})),
-    }
-}
-
-fn loss_model(model: &LossModel) -> (String, Value) {
-    match model {
-        LossModel::Bernoulli(chance) => {
-            let p = probability(*chance);
-            (chance_text(*chance), json!({ "model": "plr", "probability": p, "mean_loss": p }))
-        }
-        LossModel::Ber(ber) => {
-            let of_1500 = -f64::exp_m1(1500.0 * 8.0 * f64::ln_1p(-ber));
-            let text = format!("each bit with {ber:e}: {of_1500:.3e} of frames of 1500 bytes");
-            (text, json!({ "model": "ber", "ber": ber, "mean_loss_of_1500": of_1500 }))
-        }
-        LossModel::GilbertElliott { p, r, bad, good } => {
-            let in_bad = if p + r > 0.0 { p / (p + r) } else { 0.0 };
-            let mean = in_bad * bad + (1.0 - in_bad) * good;
-            let burst = 1.0 / r;
-            let text = format!("bursts of {burst:.3} frames in the bad state, mean loss {mean:.6}");
-            (text, json!({ "model": "ge", "mean_loss": mean, "mean_burst": burst }))
-        }
-        LossModel::TimedGilbertElliott { good_ns, bad_ns, bad, good } => {
-            let in_bad = *bad_ns as f64 / (*bad_ns as f64 + *good_ns as f64);
-            let mean = in_bad * bad + (1.0 - in_bad) * good;
-            let text = format!("bad for {} at a time, mean loss {mean:.6}", span(*bad_ns));
-            (text, json!({ "model": "timed-ge", "mean_loss": mean }))
-        }
-        LossModel::Pattern(bits) => {
-            let lost = bits.iter().filter(|lost| **lost).count();
-            let text = format!("{lost} of every {} frames", bits.len());
-            let mean = lost as f64 / bits.len() as f64;
-            (text, json!({ "model": "pattern", "mean_loss": mean, "period": bits.len() }))
-        }
-        LossModel::Nth { every, nth } => {
-            let text = format!("number {nth} of every {every} frames");
-            (text, json!({ "model": "nth", "mean_loss": 1.0 / *every as f64 }))
-        }
-        other => (format!("{other:?}"), json!({ "model": "other" })),
-    }
-}
-
 fn queue(link: &LinkSpec) -> Figure {
     let queue = &link.queue;
     let limits = [
@@ -260,11 +166,7 @@ fn queue(link: &LinkSpec) -> Figure {
         let ns = (bytes as f64 * 8e9 / *bps as f64) as u64;
         text += &format!(" ({} of the line)", span(ns));
     }
-    let discipline = match &queue.discipline {
-        Discipline::DropTail => "droptail".to_owned(),
-        Discipline::DropHead => "drophead".to_owned(),
-        other => format!("{other:?}"),
-    };
+    let discipline = discipline(&queue.discipline);
     text += &format!(", {discipline}{}", if queue.ecn { ", marks ECN" } else { "" });
     let value = json!({
         "bytes": queue.bytes,
@@ -294,7 +196,12 @@ fn delay(link: &LinkSpec) -> Figure {
         DelayModel::Trace { steps, period_ns, .. } => {
             (format!("trace of {} steps in {}", steps.len(), span(*period_ns)), 0.0)
         }
-        other => (format!("{other:?}"), 0.0),
+        DelayModel::InTurn(delays) => (format!("{} delays in turn", delays.len()), 0.0),
+        DelayModel::InterPacket { min_gap_ns, max_gap_ns, delay_ns } => {
+            let (least, most) = (span(*min_gap_ns), span(*max_gap_ns));
+            (format!("{} and gaps of {least} to {most}", span(*delay_ns)), 0.0)
+        }
+        DelayModel::User(_) => ("a model of the user's".into(), 0.0),
     };
     let text = format!("{what}, order {order}");
     let value = json!({

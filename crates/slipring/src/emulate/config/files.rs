@@ -36,7 +36,8 @@ impl Files {
     pub(crate) fn bytes(&self, name: &str, node: &Node) -> Result<Vec<u8>, ConfigError> {
         let path = self.path(name);
         let unreadable = |cause: String| {
-            ConfigError::unreadable(&path.display().to_string(), cause).at(&node.place)
+            let error = ConfigError::unreadable(&path.display().to_string(), cause);
+            error.at(&node.place).help("files that a file names are looked for beside it")
         };
         let mut bytes = Vec::new();
         let file = File::open(&path).map_err(|error| unreadable(error.to_string()))?;
@@ -60,8 +61,11 @@ impl Files {
     ) -> Result<T, ConfigError> {
         let bytes = self.bytes(name, node)?;
         let shown = self.path(name).display().to_string();
-        let text = String::from_utf8(bytes)
-            .map_err(|_| ConfigError::unreadable(&shown, "it is not a text").at(&node.place))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            ConfigError::unreadable(&shown, "it is not a text")
+                .at(&node.place)
+                .help("traces, tables and profiles are text files")
+        })?;
         reader(&text).map_err(|error| ConfigError::format(&shown, &error))
     }
 }

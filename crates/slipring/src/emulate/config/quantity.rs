@@ -204,7 +204,7 @@ pub(crate) fn real(setting: &str, node: &Node) -> Result<f64, ConfigError> {
 fn number(setting: &str, node: &Node, units: &[(&str, f64)]) -> Result<f64, ConfigError> {
     let text = match &node.value {
         Value::Text(text) | Value::Number(text) => text,
-        other => return Err(wrong_kind(setting, other, &node.place)),
+        other => return Err(wrong_kind(setting, other, &node.place).help("write a number")),
     };
     let bad = |what: String, at| ConfigError::value(setting, text, what).at(&node.place.right(at));
     let (number, unit) = split(text).ok_or_else(|| bad("expected a number".into(), 0))?;
@@ -230,7 +230,7 @@ pub(crate) fn count(setting: &str, node: &Node) -> Result<u64, ConfigError> {
 pub(crate) fn signed(setting: &str, node: &Node) -> Result<i128, ConfigError> {
     let text = match &node.value {
         Value::Text(text) | Value::Number(text) => text,
-        other => return Err(wrong_kind(setting, other, &node.place)),
+        other => return Err(wrong_kind(setting, other, &node.place).help("write a whole number")),
     };
     // Leading zeros and `+` are nobody's wish; i64 and u64 both fit.
     let value = text.parse::<i128>().ok().filter(|value| value.unsigned_abs() <= u64::MAX.into());

@@ -55,7 +55,7 @@ pub(super) fn read(
     let traced = if section.has("trace") { Model::Trace } else { Model::Const };
     let model = said.unwrap_or(traced);
     let rate = match model {
-        Model::Const | Model::Ether => constant(&mut section)?,
+        Model::Const | Model::Ether => constant(&mut section, said.is_some())?,
         Model::Trace => trace(&mut section, files)?,
         Model::Steps => steps(&mut section, files)?,
         Model::Tdm => tdm(&mut section)?,
@@ -69,9 +69,12 @@ pub(super) fn read(
     Ok((rate, framing))
 }
 
-/// A rate of 0 is none at all, as for TLEM.
-fn constant(section: &mut Section<'_>) -> Result<RateSpec, ConfigError> {
+/// A rate of 0 is none at all, as for TLEM; so is a framing alone.
+fn constant(section: &mut Section<'_>, named: bool) -> Result<RateSpec, ConfigError> {
     let bps = section.read("bps", quantity::rate_bps)?;
+    if named && bps.is_none() {
+        return Err(section.missing("bps"));
+    }
     Ok(bps.filter(|bps| *bps > 0).map_or(RateSpec::Unlimited, |bps| RateSpec::Constant { bps }))
 }
 

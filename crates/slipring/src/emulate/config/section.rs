@@ -4,6 +4,7 @@ use slipring_model::Chance;
 
 use super::error::{ConfigError, listed, nearest};
 use super::quantity;
+use super::shape::Part;
 use super::tree::{Node, Place, Table, Value};
 
 /// A table being read. Every name that is asked for counts as known.
@@ -66,7 +67,13 @@ impl<'n> Section<'n> {
 
     pub(crate) fn missing(&self, key: &str) -> ConfigError {
         let summary = format!("{} is missing", self.path_of(key));
-        ConfigError::key(summary, "").at(self.place)
+        let part = self.path.rsplit('.').next().and_then(Part::named);
+        let model = part
+            .and_then(|part| part.model(self.table.word(part.selector).unwrap_or(part.default)));
+        ConfigError::key(summary, "").at(self.place).help(match model {
+            Some(model) => format!("{} takes: {}", model.name, listed(model.arguments)),
+            None => format!("add {key} = …"),
+        })
     }
 
     pub(crate) fn time(&mut self, key: &'static str) -> Result<Option<u64>, ConfigError> {

@@ -17,7 +17,9 @@ pub(crate) fn read(name: &str, text: &str) -> Result<Table, ConfigError> {
     let table = DeTable::parse(text).map_err(|error| {
         let place = reader.place(error.span().map_or(0, |span| span.start));
         let message = error.message().trim_end_matches('.').replace('\n', ", ");
-        ConfigError::new(SR0009, format!("{name} is not TOML"), message).at(&place)
+        ConfigError::new(SR0009, format!("{name} is not TOML"), message)
+            .at(&place)
+            .help("see an example: slipring emulate -B 10m -D 20ms --print-config")
     })?;
     reader.table(table.get_ref())
 }

@@ -122,7 +122,7 @@ fn delays_are_drawn_from_every_distribution() {
     random("lognormal,20ms,5ms", Dist::lognormal(20e6, 5e6).unwrap());
     random("gamma,20ms,10ms", Dist::gamma(4.0, 5e6).unwrap());
     random("gamma,shape=4,scale=5ms", Dist::gamma(4.0, 5e6).unwrap());
-    random("weibull,10ms,1.5", Dist::weibull(10e6, 1.5).unwrap());
+    random("weibull,10ms,1.5", Dist::weibull(1.5, 10e6).unwrap());
     assert_eq!(
         delay("inter-packet,1ms,2ms,5ms"),
         DelayModel::InterPacket { min_gap_ns: MS, max_gap_ns: 2 * MS, delay_ns: 5 * MS }
@@ -295,4 +295,27 @@ fn virtual_time_takes_one_pair_of_captures_or_two() {
     };
     assert_eq!(pairs("--virtual a b -D 1ms"), 1);
     assert_eq!(pairs("--virtual a b c d"), 2);
+}
+
+#[test]
+fn the_documentation_has_every_model_and_its_arguments() {
+    let text = include_str!("../../../../../docs/links.md");
+    let mut part_now = String::new();
+    let mut told = Vec::new();
+    for line in text.lines().filter(|line| line.starts_with("| ")) {
+        let line = line.replace("\\|", "/");
+        let cells: Vec<_> = line.split('|').map(|cell| cell.trim_matches([' ', '`'])).collect();
+        let [_, part, _, model, arguments, ..] = cells[..] else { continue };
+        if !part.is_empty() {
+            part_now = part.to_owned();
+        }
+        told.push((part_now.clone(), model.to_owned(), arguments.to_owned()));
+    }
+    for part in &super::super::config::shape::PARTS {
+        for model in part.models {
+            let arguments = model.arguments.join(", ").replace('…', "");
+            let line = (part.name.to_owned(), model.name.to_owned(), arguments);
+            assert!(told.contains(&line), "{line:?}");
+        }
+    }
 }
