@@ -13,8 +13,12 @@ mod classic;
 pub(crate) mod config;
 pub(crate) mod flags;
 mod plan;
+pub(crate) mod realtime;
+pub(crate) mod report;
+pub(crate) mod store;
 #[cfg(test)]
 mod tests;
+pub(crate) mod virtual_time;
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -109,7 +113,10 @@ impl Plan {
         for warning in &self.warnings {
             session.reporter.warn(warning)?;
         }
-        Err(Diagnostic::new(SR0002, "this clock cannot be run yet").into())
+        match &self.clock {
+            Clock::Virtual(pairs) => virtual_time::job::run(&self, pairs, session),
+            Clock::RealTime(how) => realtime::job::run(&self, how, session),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod generate;
 mod meter;
 mod opening;
 mod ports;
+mod replay;
 mod run;
 mod trace;
 mod workers;
@@ -20,11 +21,12 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 9] = [
+static VERBS: [Verb; 10] = [
     generate::VERB,
     bridge::VERB,
     emulate::VERB,
     run::VERB,
+    replay::VERB,
     doctor::VERB,
     ports::VERB,
     demo::VERB,

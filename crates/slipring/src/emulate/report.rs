@@ -1,0 +1,102 @@
+//! Asked versus achieved, of every link, under either clock.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`asked`] | what a link is to do, in words and numbers, after rounding |
+//! | [`measured`], [`flow`], [`histogram`] | what was seen of it |
+//! | [`summary`] | both side by side, for people |
+//! | [`document`] | the same as JSON |
+//! | [`openmetrics`], [`serve`] | the same for Prometheus, and where it is fetched |
+//! | [`packets`], [`mahimahi`] | every single frame, in a file |
+//!
+//! Counters come from the engine, which keeps them in balance. Nothing here decides anything.
+
+pub(crate) mod asked;
+pub(crate) mod document;
+pub(crate) mod flow;
+pub(crate) mod histogram;
+pub(crate) mod mahimahi;
+pub(crate) mod measured;
+pub(crate) mod openmetrics;
+pub(crate) mod packets;
+pub(crate) mod serve;
+pub(crate) mod summary;
+
+use slipring_link::{Counters, NetworkSpec, Source, Tally, Target};
+
+use asked::Asked;
+use document::Document;
+use measured::Measured;
+
+/// The report on a network at one moment.
+pub(crate) struct Report<'m> {
+    /// One for each link, in the order of the plan.
+    pub(crate) links: Vec<LinkReport<'m>>,
+    /// Frames that no link wanted.
+    pub(crate) unrouted: Tally,
+}
+
+/// One link.
+pub(crate) struct LinkReport<'m> {
+    pub(crate) name: String,
+    /// Where frames come from.
+    pub(crate) from: String,
+    /// Where they go to.
+    pub(crate) to: String,
+    /// The filters that lead frames here.
+    pub(crate) classes: Vec<String>,
+    pub(crate) asked: Asked,
+    pub(crate) counters: Counters,
+    /// What was seen where frames left, if anyone looked.
+    pub(crate) measured: Option<&'m Measured>,
+}
+
+impl<'m> Report<'m> {
+    /// On the links of `network`: their `counters` and what was `measured`, in their order.
+    pub(crate) fn of(
+        network: &NetworkSpec,
+        counters: &[Counters],
+        measured: &'m [Measured],
+        unrouted: Tally,
+    ) -> Self {
+        let link = |(index, counters): (usize, &Counters)| {
+            let link = &network.links[index];
+            let classes = network.classes.iter().filter(|class| class.link == index);
+            LinkReport {
+                name: link.spec.name.clone(),
+                from: match link.from {
+                    Source::Entry(entry) => network.entries[entry].clone(),
+                    Source::Node(node) => network.nodes[node].clone(),
+                },
+                to: match link.to {
+                    Target::Exit(exit) => network.exits[exit].clone(),
+                    Target::Node(node) => network.nodes[node].clone(),
+                },
+                classes: classes.map(|class| class.filter.clone()).collect(),
+                asked: Asked::of(&link.spec),
+                counters: *counters,
+                measured: measured.get(index),
+            }
+        };
+        Self { links: counters.iter().enumerate().map(link).collect(), unrouted }
+    }
+
+    /// For people.
+    pub(crate) fn summary(&self) -> String {
+        let mut text = summary::summary(&self.links);
+        if self.unrouted.packets > 0 {
+            text += &format!("\n{} frames were lost: no class wanted them", self.unrouted.packets);
+        }
+        text
+    }
+
+    /// For machines: the keys of an emulation beside the common ones.
+    pub(crate) fn document(&self) -> Document {
+        Document::of(&self.links, self.unrouted)
+    }
+
+    /// For Prometheus.
+    pub(crate) fn openmetrics(&self) -> String {
+        openmetrics::text(&self.links, self.unrouted)
+    }
+}

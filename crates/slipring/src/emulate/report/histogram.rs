@@ -1,0 +1,239 @@
+//! How often which value was seen: the figures behind every asked-versus-measured line.
+//!
+//! Least, greatest, mean and deviation are exact; quantiles are within 1 % (and never outside of
+//! least and greatest, so a constant is shown as what it is). A value costs two or three
+//! nanoseconds, and only the span of buckets that was really seen takes memory, so that thousands
+//! of links can each have several.
+//!
+//! # Invariants
+//! 1. `counts[i]` belongs to bucket `base + i`; outside of these nothing was counted.
+//! 2. The sum of `counts` is `count`.
+//!
+//! Not for: sharing between threads. A thread fills its own and gives copies away.
+
+/// Buckets per power of two, as a power of two.
+const SUB_BITS: u32 = 6;
+
+/// Values of nanoseconds, bytes or packets.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Histogram {
+    base: usize,
+    counts: Vec<u64>,
+    count: u64,
+    min: u64,
+    max: u64,
+    /// The first value: deviations are summed from there, which keeps small ones exact.
+    origin: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Histogram {
+    /// Counts one value.
+    #[inline]
+    pub(crate) fn record(&mut self, value: u64) {
+        let place = bucket(value).wrapping_sub(self.base);
+        match self.counts.get_mut(place) {
+            Some(count) => *count += 1,
+            None => self.widen(value),
+        }
+        self.count += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        let deviation = value.wrapping_sub(self.origin) as i64 as f64;
+        self.sum += deviation;
+        self.squares += deviation * deviation;
+    }
+
+    /// Counts a value outside of the buckets so far.
+    #[cold]
+    fn widen(&mut self, value: u64) {
+        let at = bucket(value);
+        if self.count == 0 {
+            (self.base, self.min, self.max, self.origin) = (at, value, value, value);
+            self.counts = vec![1];
+            return;
+        }
+        if at < self.base {
+            self.counts.splice(..0, std::iter::repeat_n(0, self.base - at));
+            self.base = at;
+        } else if at - self.base >= self.counts.len() {
+            self.counts.resize(at - self.base + 1, 0);
+        }
+        self.counts[at - self.base] += 1;
+    }
+
+    /// Values counted.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The least value; 0 of none.
+    pub(crate) fn min(&self) -> u64 {
+        self.min
+    }
+
+    /// The greatest value; 0 of none.
+    pub(crate) fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The mean; 0 of none.
+    pub(crate) fn mean(&self) -> f64 {
+        self.origin as f64 + self.mean_deviation()
+    }
+
+    /// The standard deviation; 0 of none.
+    pub(crate) fn sd(&self) -> f64 {
+        let variance = self.squares / self.count.max(1) as f64 - self.mean_deviation().powi(2);
+        variance.max(0.0).sqrt()
+    }
+
+    /// The value that a share of `quantile` is not above.
+    pub(crate) fn quantile(&self, quantile: f64) -> u64 {
+        let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let mut seen = 0;
+        for (i, &count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return middle(self.base + i).clamp(self.min, self.max);
+            }
+        }
+        self.max
+    }
+
+    /// Values at most `bound`, up to the width of a bucket.
+    pub(crate) fn at_most(&self, bound: u64) -> u64 {
+        let end = (bucket(bound) + 1).saturating_sub(self.base).min(self.counts.len());
+        self.counts[..end].iter().sum()
+    }
+
+    /// The sum of all values.
+    pub(crate) fn sum(&self) -> f64 {
+        self.mean() * self.count as f64
+    }
+
+    /// Adds what another one counted.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = other.clone();
+            return;
+        }
+        for (i, &count) in other.counts.iter().enumerate() {
+            self.add(other.base + i, count);
+        }
+        let moved = other.origin.wrapping_sub(self.origin) as i64 as f64;
+        let count = other.count as f64;
+        self.squares += other.squares + 2.0 * moved * other.sum + moved * moved * count;
+        self.sum += other.sum + moved * count;
+        self.count += other.count;
+        (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
+    }
+
+    fn add(&mut self, at: usize, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if at < self.base {
+            self.counts.splice(..0, std::iter::repeat_n(0, self.base - at));
+            self.base = at;
+        }
+        let place = at - self.base;
+        if place >= self.counts.len() {
+            self.counts.resize(place + 1, 0);
+        }
+        self.counts[place] += count;
+    }
+
+    fn mean_deviation(&self) -> f64 {
+        self.sum / self.count.max(1) as f64
+    }
+}
+
+/// The bucket of a value: one per value below 128, then 64 per power of two.
+#[inline]
+fn bucket(value: u64) -> usize {
+    let shift = (u64::BITS - 1 - SUB_BITS).saturating_sub(value.leading_zeros());
+    ((shift as usize) << SUB_BITS) + (value >> shift) as usize
+}
+
+/// The middle of a bucket.
+fn middle(bucket: usize) -> u64 {
+    let shift = ((bucket >> SUB_BITS) as u32).saturating_sub(1);
+    let low = (bucket as u64 - (u64::from(shift) << SUB_BITS)) << shift;
+    low + (1 << shift) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(values: impl IntoIterator<Item = u64>) -> Histogram {
+        let mut histogram = Histogram::default();
+        values.into_iter().for_each(|value| histogram.record(value));
+        histogram
+    }
+
+    #[test]
+    fn a_constant_is_shown_as_it_is() {
+        let constant = of([20_000_000; 1000]);
+        assert_eq!((constant.min(), constant.max()), (20_000_000, 20_000_000));
+        assert_eq!([0.0, 0.5, 0.999].map(|q| constant.quantile(q)), [20_000_000; 3]);
+        assert!(constant.mean() == 20_000_000.0 && constant.sd() == 0.0);
+    }
+
+    #[test]
+    fn nothing_is_shown_as_nothing() {
+        let none = Histogram::default();
+        assert_eq!((none.count(), none.min(), none.quantile(0.5), none.max()), (0, 0, 0, 0));
+        assert!(none.mean() == 0.0 && none.sd() == 0.0);
+    }
+
+    #[test]
+    fn a_small_deviation_around_a_great_mean_is_not_lost() {
+        let histogram = of((0..1000).map(|i| 1_000_000_000_000 + i % 2));
+        assert!((histogram.sd() - 0.5).abs() < 1e-9);
+        assert!((histogram.mean() - 1_000_000_000_000.5).abs() < 1e-3);
+    }
+
+    #[test]
+    fn the_whole_range_is_counted() {
+        let histogram = of([0, u64::MAX, 1, u64::MAX / 2]);
+        assert_eq!((histogram.count(), histogram.min(), histogram.max()), (4, 0, u64::MAX));
+        assert_eq!(histogram.at_most(1), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_a_percent(
+            mut values in prop::collection::vec(0u64..1 << 40, 1..300),
+            quantile in 0.0..=1.0f64,
+        ) {
+            let found = of(values.iter().copied()).quantile(quantile) as f64;
+            values.sort_unstable();
+            let rank = ((quantile * values.len() as f64).ceil() as usize).clamp(1, values.len());
+            let exact = values[rank - 1] as f64;
+            prop_assert!((found - exact).abs() <= exact * 0.01 + 0.5, "{found} for {exact}");
+        }
+
+        #[test]
+        fn two_merged_are_one(
+            left in prop::collection::vec(any::<u32>(), 0..50),
+            right in prop::collection::vec(any::<u32>(), 0..50),
+        ) {
+            let (left, right) = (left.into_iter().map(u64::from), right.into_iter().map(u64::from));
+            let whole = of(left.clone().chain(right.clone()));
+            let mut merged = of(left);
+            merged.merge(&of(right));
+            prop_assert_eq!((merged.count, merged.min, merged.max), (whole.count, whole.min, whole.max));
+            prop_assert_eq!(&merged.counts, &whole.counts);
+            prop_assert!((merged.mean() - whole.mean()).abs() < 1.0);
+            prop_assert!((merged.sd() - whole.sd()).abs() <= whole.sd() * 1e-6 + 1.0);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What was measured of one link: the achieved half of asked versus achieved.
+
+use slipring_link::Queued;
+
+use super::flow::{Reordering, Windows};
+use super::histogram::Histogram;
+
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// A frame that was delivered, or sent by a port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Seen {
+    /// When it arrived.
+    pub(crate) arrival_ns: u64,
+    /// When it was to leave.
+    pub(crate) release_ns: u64,
+    /// When it left; the same in virtual time.
+    pub(crate) sent_ns: u64,
+    /// Bytes, without FCS.
+    pub(crate) len: u32,
+    /// Its place in the order of arrival; `None` for copies that links made.
+    pub(crate) sequence: Option<u64>,
+}
+
+/// The figures of one link. Counters are the engine's own; these are what it does not know.
+#[derive(Debug, Clone)]
+pub(crate) struct Measured {
+    /// From arrival to when the frame left, in ns.
+    pub(crate) delay: Histogram,
+    /// How much later than asked frames left, in ns.
+    pub(crate) error: Histogram,
+    /// How long frames waited for the line, in ns.
+    pub(crate) queue_delay: Histogram,
+    /// Bytes that waited when a frame left the queue.
+    pub(crate) queue_bytes: Histogram,
+    /// Packets that waited when a frame left the queue.
+    pub(crate) queue_packets: Histogram,
+    /// The order in which frames left.
+    pub(crate) order: Reordering,
+    /// Frames later than was to be warned of.
+    pub(crate) late: u64,
+    late_above_ns: u64,
+    per_ms: Windows,
+    per_s: Windows,
+    bytes: u64,
+    span: Option<(u64, u64)>,
+}
+
+/// Rates at which frames left, in bits per second, without FCS and framing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rates {
+    /// From the first arrival to the last departure.
+    pub(crate) mean_bps: f64,
+    /// In the fullest millisecond.
+    pub(crate) peak_ms_bps: f64,
+    /// In the fullest second.
+    pub(crate) peak_s_bps: f64,
+}
+
+impl Measured {
+    /// Nothing yet; frames that leave more than `late_above_ns` too late are counted as late.
+    pub(crate) fn new(late_above_ns: u64) -> Self {
+        Self {
+            delay: Histogram::default(),
+            error: Histogram::default(),
+            queue_delay: Histogram::default(),
+            queue_bytes: Histogram::default(),
+            queue_packets: Histogram::default(),
+            order: Reordering::default(),
+            late: 0,
+            late_above_ns,
+            per_ms: Windows::new(MILLISECOND),
+            per_s: Windows::new(SECOND),
+            bytes: 0,
+            span: None,
+        }
+    }
+
+    /// Counts a frame in virtual time, where none is late.
+    #[inline]
+    pub(crate) fn released(&mut self, seen: &Seen) {
+        self.delay.record(seen.sent_ns.saturating_sub(seen.arrival_ns));
+        if let Some(sequence) = seen.sequence {
+            self.order.received(sequence);
+        }
+        let len = u64::from(seen.len);
+        self.per_ms.add(seen.sent_ns, len);
+        self.per_s.add(seen.sent_ns, len);
+        self.bytes += len;
+        match &mut self.span {
+            Some((_, last)) => *last = seen.sent_ns,
+            None => self.span = Some((seen.arrival_ns, seen.sent_ns)),
+        }
+    }
+
+    /// Counts a frame in real time.
+    #[inline]
+    pub(crate) fn sent(&mut self, seen: &Seen) {
+        let error_ns = seen.sent_ns.saturating_sub(seen.release_ns);
+        self.error.record(error_ns);
+        self.late += u64::from(error_ns > self.late_above_ns);
+        self.released(seen);
+    }
+
+    /// Counts a frame that left the queue.
+    #[inline]
+    pub(crate) fn queued(&mut self, queued: &Queued) {
+        self.queue_delay.record(queued.delay_ns);
+        self.queue_bytes.record(queued.bytes);
+        self.queue_packets.record(queued.packets);
+    }
+
+    /// The rates at which frames left.
+    pub(crate) fn rates(&self) -> Rates {
+        let time_ns = self.span.map_or(0, |(first, last)| last.saturating_sub(first));
+        let mean_bps = match time_ns {
+            0 => 0.0,
+            _ => self.bytes as f64 * 8e9 / time_ns as f64,
+        };
+        let (peak_ms_bps, peak_s_bps) = (self.per_ms.peak_bps(), self.per_s.peak_bps());
+        Rates { mean_bps, peak_ms_bps, peak_s_bps }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(arrival_ns: u64, release_ns: u64, sent_ns: u64) -> Seen {
+        Seen { arrival_ns, release_ns, sent_ns, len: 1250, sequence: Some(arrival_ns) }
+    }
+
+    #[test]
+    fn a_saturated_link_shows_its_rate() {
+        let mut measured = Measured::new(0);
+        for k in 1..=1000 {
+            measured.released(&seen(0, k * 1_000_000, k * 1_000_000));
+        }
+        let rates = measured.rates();
+        assert!((rates.mean_bps - 10e6).abs() < 1.0, "{rates:?}");
+        assert!((rates.peak_ms_bps - 10e6).abs() < 1.0, "{rates:?}");
+    }
+
+    #[test]
+    fn the_error_is_what_came_on_top_of_the_release_time() {
+        let mut measured = Measured::new(1_000);
+        measured.sent(&seen(0, 5_000, 5_400));
+        measured.sent(&seen(10, 6_000, 9_000));
+        assert_eq!((measured.error.min(), measured.error.max()), (400, 3_000));
+        assert_eq!((measured.delay.min(), measured.delay.max()), (5_400, 8_990));
+        assert_eq!(measured.late, 1);
+    }
+}

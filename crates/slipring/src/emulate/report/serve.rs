@@ -1,0 +1,246 @@
+//! The OpenMetrics endpoint: a tiny HTTP server on a thread of its own.
+//!
+//! It answers `GET /metrics` with what the closure says at that moment, `GET /` with a pointer to
+//! it, and everything else with an error; one request per connection, one connection after the
+//! other. A client has two seconds and eight kilobytes to say what it wants.
+//!
+//! Not for the web page, which is `slipring serve`'s.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use slipring_cli::{Diagnostic, Failure, codes};
+
+use super::openmetrics::CONTENT_TYPE;
+
+/// How long a client may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of a request at most.
+const MAX_REQUEST: usize = 8192;
+
+/// A running endpoint; dropped, it ends.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    place: Place,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where it listens.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// An address and a port.
+    Tcp(SocketAddr),
+    /// The path of a socket.
+    Unix(String),
+}
+
+/// Says what the metrics are now.
+pub(crate) type Metrics = Box<dyn Fn() -> String + Send>;
+
+impl Endpoint {
+    /// Listens on `place`: an address with a port, or the path of a socket.
+    ///
+    /// # Errors
+    /// If it is neither, or taken.
+    pub(crate) fn open(place: &str, metrics: Metrics) -> Result<Self, Failure> {
+        let refused = |error: io::Error| {
+            let summary = format!("cannot serve metrics on `{place}`");
+            let help = "name a free port of this machine, 127.0.0.1:9100, or a path to be made";
+            Diagnostic::new(codes::SR0002, summary).with_cause(error.to_string()).with_help(help)
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let (place, thread) = if place.contains('/') {
+            let listener = UnixListener::bind(place).map_err(refused)?;
+            let thread = start(&stop, metrics, move || Ok(Client::Unix(listener.accept()?.0)))?;
+            (Place::Unix(place.to_owned()), thread)
+        } else {
+            let listener = TcpListener::bind(place).map_err(refused)?;
+            let address = listener.local_addr().map_err(refused)?;
+            let thread = start(&stop, metrics, move || Ok(Client::Tcp(listener.accept()?.0)))?;
+            (Place::Tcp(address), thread)
+        };
+        Ok(Self { place, stop, thread: Some(thread) })
+    }
+
+    /// Where it really listens; a port 0 was replaced by one that was free.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // The thread waits for a client: this is the last one.
+        match &self.place {
+            Place::Tcp(address) => drop(TcpStream::connect_timeout(address, PATIENCE)),
+            Place::Unix(path) => {
+                drop(UnixStream::connect(path));
+                // It may have been removed by hand.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        if let Some(thread) = self.thread.take() {
+            // It never panics on what clients send; if it did, the run is over anyway.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One who asks.
+enum Client {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+fn start(
+    stop: &Arc<AtomicBool>,
+    metrics: Metrics,
+    accept: impl Fn() -> io::Result<Client> + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let stop = stop.clone();
+    thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            let client = accept();
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
+            match client {
+                // A client that fails harms only itself.
+                Ok(client) => drop(client.serve(&metrics)),
+                // Out of descriptors: others may give some back.
+                Err(_) => thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    })
+}
+
+impl Client {
+    fn serve(self, metrics: &Metrics) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => {
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                answer(stream, metrics)
+            }
+            Self::Unix(stream) => {
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                answer(stream, metrics)
+            }
+        }
+    }
+}
+
+fn answer(mut stream: impl Read + Write, metrics: &Metrics) -> io::Result<()> {
+    let request = request(&mut stream)?;
+    let plain = "text/plain; charset=utf-8";
+    let (status, kind, body) = match target(&request) {
+        Some(("GET", "/metrics")) => ("200 OK", CONTENT_TYPE, metrics()),
+        Some(("GET", "/")) => ("200 OK", plain, "see /metrics\n".to_owned()),
+        Some(("GET", _)) => ("404 Not Found", plain, "only /metrics is here\n".to_owned()),
+        Some(_) => ("405 Method Not Allowed", plain, "only GET is answered\n".to_owned()),
+        None => ("400 Bad Request", plain, "this is no HTTP request\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
+
+/// Reads up to the empty line that ends the head of a request.
+fn request(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut request = Vec::new();
+    let mut piece = [0; 1024];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MAX_REQUEST {
+        match stream.read(&mut piece)? {
+            0 => break,
+            read => request.extend_from_slice(&piece[..read]),
+        }
+    }
+    Ok(request)
+}
+
+/// Method and path of a request, without its query.
+fn target(request: &[u8]) -> Option<(&str, &str)> {
+    let line = request.split(|&byte| byte == b'\r').next()?;
+    let mut words = std::str::from_utf8(line).ok()?.split(' ');
+    let (method, path, version) = (words.next()?, words.next()?, words.next()?);
+    let path = path.split('?').next()?;
+    version.starts_with("HTTP/1.").then_some((method, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(endpoint: &Endpoint, request: &[u8]) -> String {
+        let Place::Tcp(address) = endpoint.place() else { panic!("it listens on TCP") };
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(request).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[test]
+    fn metrics_are_served_as_they_are_at_that_moment() {
+        let count = std::sync::atomic::AtomicU32::new(0);
+        let metrics = move || format!("x {}\n# EOF\n", count.fetch_add(1, Ordering::Relaxed));
+        let endpoint = Endpoint::open("127.0.0.1:0", Box::new(metrics)).unwrap();
+        for expected in ["x 0\n# EOF\n", "x 1\n# EOF\n"] {
+            let answer = ask(&endpoint, b"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+            assert!(answer.contains(CONTENT_TYPE), "{answer}");
+            assert!(answer.ends_with(&format!("\r\n\r\n{expected}")), "{answer}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_client_sends_the_next_one_is_served() {
+        let endpoint = Endpoint::open("127.0.0.1:0", Box::new(|| "# EOF\n".to_owned())).unwrap();
+        for (request, status) in [
+            (&b"GET /other HTTP/1.1\r\n\r\n"[..], "404"),
+            (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            (b"\xff\xfe\r\n\r\n", "400"),
+            (b"GET", "400"),
+            (b"", "400"),
+            (&[b'x'; 3 * MAX_REQUEST], "400"),
+        ] {
+            // A client that is cut off in the middle of its request may find its connection reset.
+            if request.len() <= MAX_REQUEST {
+                let answer = ask(&endpoint, request);
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+            } else if let Place::Tcp(address) = endpoint.place() {
+                let _ = TcpStream::connect(address).unwrap().write_all(request);
+            }
+        }
+        assert!(ask(&endpoint, b"GET /metrics HTTP/1.0\r\n\r\n").contains("200 OK"));
+    }
+
+    #[test]
+    fn a_socket_is_gone_with_its_endpoint() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("metrics.sock");
+        let place = path.to_str().unwrap();
+        let endpoint = Endpoint::open(place, Box::new(|| "# EOF\n".to_owned())).unwrap();
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("# EOF\n"));
+        assert!(Endpoint::open(place, Box::new(String::new)).is_err());
+        drop(endpoint);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,137 @@
+//! The report for people: what was asked, and beside it what was measured.
+
+use slipring_cli::units::human;
+use slipring_link::Cause;
+
+use super::LinkReport;
+use super::asked::{percent, time};
+use super::histogram::Histogram;
+use super::measured::Measured;
+
+/// Width of the columns before the last.
+const NAME: usize = 8;
+const ASKED: usize = 34;
+
+/// A few lines for each link that saw frames; all of them if none did.
+pub(crate) fn summary(links: &[LinkReport<'_>]) -> String {
+    let busy = |link: &&LinkReport<'_>| link.counters.input.packets > 0;
+    let any = links.iter().any(|link| busy(&link));
+    let shown = links.iter().filter(|link| !any || busy(link));
+    shown.map(link).collect::<Vec<_>>().join("\n")
+}
+
+fn link(link: &LinkReport<'_>) -> String {
+    let asked = &link.asked;
+    let head = format!("{} ({} to {})", link.name, link.from, link.to);
+    let mut text = format!("{head:<width$}{:<ASKED$}measured", "asked", width = NAME + 2);
+    if head.len() >= NAME + 2 {
+        text = format!("{head}\n{:<width$}{:<ASKED$}measured", "", "asked", width = NAME + 2);
+    }
+    for filter in &link.classes {
+        text += &row("class", filter, "");
+    }
+    let measured = |figure: fn(&Measured) -> String| link.measured.map_or(String::new(), figure);
+    text += &row("rate", &asked.rate, &measured(rates));
+    text += &row("delay", &asked.delay, &measured(delays));
+    text += &row("loss", &asked.loss, &losses(link));
+    text += &row("order", asked.order, &measured(order));
+    if link.measured.is_some_and(|measured| measured.queue_delay.count() > 0) {
+        text += &row("queue", &asked.queue, &measured(queue));
+    }
+    if link.measured.is_some_and(|measured| measured.error.count() > 0) {
+        text += &row("release", "never early", &measured(errors));
+    }
+    text + &row("frames", "", &balance(link))
+}
+
+fn row(name: &str, asked: &str, measured: &str) -> String {
+    let row = format!("\n  {name:<NAME$}{asked:<ASKED$}");
+    let gap = if asked.len() >= ASKED && !measured.is_empty() { " " } else { "" };
+    (row + gap + measured).trim_end().to_owned()
+}
+
+fn rates(measured: &Measured) -> String {
+    let rates = measured.rates();
+    format!(
+        "{}, at most {} in 1 ms, {} in 1 s",
+        human::bits_per_sec(rates.mean_bps),
+        human::bits_per_sec(rates.peak_ms_bps),
+        human::bits_per_sec(rates.peak_s_bps)
+    )
+}
+
+fn delays(measured: &Measured) -> String {
+    let delay = &measured.delay;
+    match delay.count() {
+        0 => "nothing left".to_owned(),
+        _ => format!(
+            "mean {} sd {} p50 {} p99 {} max {}",
+            time(delay.mean().round() as u64),
+            time(delay.sd().round() as u64),
+            time(delay.quantile(0.5)),
+            time(delay.quantile(0.99)),
+            time(delay.max())
+        ),
+    }
+}
+
+fn losses(link: &LinkReport<'_>) -> String {
+    let modelled =
+        link.counters.drops[Cause::Loss].packets + link.counters.drops[Cause::Ber].packets;
+    let input = link.counters.input.packets;
+    let share = if input == 0 { 0.0 } else { modelled as f64 / input as f64 };
+    format!("{} ({modelled} of {input})", percent((share * 1e8).round() / 1e8))
+}
+
+fn order(measured: &Measured) -> String {
+    let reordered = measured.order.reordered();
+    format!("{reordered} reordered ({})", percent((measured.order.ratio() * 1e8).round() / 1e8))
+}
+
+fn queue(measured: &Measured) -> String {
+    let (bytes, delay) = (&measured.queue_bytes, &measured.queue_delay);
+    format!(
+        "delay mean {} p99 {} max {}, at most {} B in {} packets",
+        time(delay.mean().round() as u64),
+        time(delay.quantile(0.99)),
+        time(delay.max()),
+        bytes.max(),
+        measured.queue_packets.max()
+    )
+}
+
+fn errors(measured: &Measured) -> String {
+    let late = |histogram: &Histogram| {
+        format!(
+            "late by p50 {} p99 {} p99.9 {} max {}",
+            time(histogram.quantile(0.5)),
+            time(histogram.quantile(0.99)),
+            time(histogram.quantile(0.999)),
+            time(histogram.max())
+        )
+    };
+    match measured.late {
+        0 => late(&measured.error),
+        count => format!("{}; {count} too late", late(&measured.error)),
+    }
+}
+
+/// `100 in + 0 copies = 99 out + 1 loss + 0 inside`.
+fn balance(link: &LinkReport<'_>) -> String {
+    let counters = &link.counters;
+    let mut text = format!("{} in", counters.input.packets);
+    if counters.copies.packets > 0 {
+        text += &format!(" + {} copies", counters.copies.packets);
+    }
+    text += &format!(" = {} out", counters.output.packets);
+    for (cause, tally) in counters.drops.iter().filter(|(_, tally)| tally.packets > 0) {
+        text += &format!(" + {} {cause}", tally.packets);
+    }
+    if counters.in_flight.packets > 0 {
+        text += &format!(" + {} inside", counters.in_flight.packets);
+    }
+    if !counters.balance() {
+        text += " (the sum is WRONG: please report this)";
+    }
+    text
+}

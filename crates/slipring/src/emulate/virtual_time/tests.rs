@@ -1,0 +1,156 @@
+//! Captures in, captures out, through the flags that a person types: what links must do, to the
+//! nanosecond, and what becomes of files that are no good.
+
+mod behaviour;
+mod files;
+mod outputs;
+mod statistics;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use slipring_cli::{Program, Streams, Verb};
+use slipring_pcap::{LinkType, PcapWriter, Reader};
+
+static VERBS: [Verb; 1] = [crate::emulate::VERB];
+static PROGRAM: Program = Program { name: "slipring", about: "", version: "test", verbs: &VERBS };
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// When captures of tests begin, in ns since 1970.
+const EPOCH: u64 = 1_700_000_000 * SECOND;
+/// Bytes kept of each frame: header, number, two more.
+const KEPT: usize = 24;
+
+/// A frame of a capture: when, counted from [`EPOCH`], which, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Frame {
+    at_ns: u64,
+    id: u64,
+    len: u32,
+}
+
+/// A directory with captures, and the program.
+struct Lab {
+    dir: tempfile::TempDir,
+}
+
+/// What a run said.
+struct Said {
+    status: u8,
+    data: String,
+    talk: String,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// Frames of a capture that the program wrote.
+    fn frames(&self, name: &str) -> Vec<Frame> {
+        frames(&self.bytes(name))
+    }
+
+    /// Runs `slipring emulate`: words that begin with `@` are files of the directory.
+    fn run(&self, args: &str) -> Said {
+        let word = |word: &str| match word.strip_prefix('@') {
+            Some(name) => self.path(name).into_os_string(),
+            None => OsString::from(word),
+        };
+        let words = ["slipring", "emulate"].into_iter().chain(args.split_ascii_whitespace());
+        let words: Vec<_> = words.map(word).collect();
+        let (data, talk) = (Sink::default(), Sink::default());
+        let streams =
+            Streams { data: Box::new(data.clone()), talk: Box::new(talk.clone()), coloured: false };
+        let status = PROGRAM.run(&words, streams);
+        Said { status, data: data.text(), talk: talk.text() }
+    }
+
+    /// Runs a link between `in.pcap` and `out.pcap`; the report at its end.
+    fn emulate(&self, args: &str) -> Value {
+        let said = self.run(&format!("--virtual @in.pcap @out.pcap --seed 7 --json {args}"));
+        assert_eq!(said.status, 0, "{args}: {}", said.talk);
+        serde_json::from_str(&said.data).unwrap()
+    }
+}
+
+/// What leaves a link upwards, and the report.
+fn link(args: &str, input: impl IntoIterator<Item = (u64, u32)>) -> (Vec<Frame>, Value) {
+    let lab = Lab::new();
+    lab.write("in.pcap", &capture(input));
+    let report = lab.emulate(args);
+    (lab.frames("out.pcap"), report)
+}
+
+/// A capture of frames by time and length, numbered from 0.
+fn capture(frames: impl IntoIterator<Item = (u64, u32)>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 0);
+    for (id, (at_ns, len)) in (0u64..).zip(frames) {
+        writer.packet(&mut bytes, EPOCH + at_ns, len, &data(id, len)).unwrap();
+    }
+    bytes
+}
+
+/// The bytes kept of a frame.
+fn data(id: u64, len: u32) -> Vec<u8> {
+    let mut data = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
+    data.extend(id.to_le_bytes());
+    data.resize(KEPT.min(len as usize), 0xee);
+    data
+}
+
+fn frames(capture: &[u8]) -> Vec<Frame> {
+    let frame = |packet: slipring_pcap::Packet<'_>| Frame {
+        at_ns: packet.ts_ns - EPOCH,
+        id: u64::from_le_bytes(packet.data[14..22].try_into().unwrap()),
+        len: packet.orig_len,
+    };
+    Reader::new(capture).map(|packet| frame(packet.unwrap())).collect()
+}
+
+/// Times at which frames left.
+fn times(frames: &[Frame]) -> Vec<u64> {
+    frames.iter().map(|frame| frame.at_ns).collect()
+}
+
+/// The part of a report about the link up.
+fn up(report: &Value) -> &Value {
+    &report["links"][0]
+}
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

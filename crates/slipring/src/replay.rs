@@ -1,0 +1,213 @@
+//! `slipring replay`: sends a capture with its own timing, and says how well that was kept.
+//! nmreplay's flags under nmreplay's name.
+//!
+//! ```text
+//!   capture -> pace (when each frame is to go) -> network (what the link does) -> port
+//! ```
+//!
+//! The schedule is known ahead of time, so the same engine that emulates links decides some
+//! milliseconds ahead what happens to each frame, and the loop that sends has only to be on time.
+//! With `--virtual` the frames go to a capture instead of a port, stamped with the times at which
+//! they were to leave: the proof of the timing, without a port or a privilege.
+//!
+//! Not for: making up frames (`slipring gen`) or waiting for answers.
+
+mod flags;
+mod pace;
+mod player;
+mod port;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use slipring_abi::name::PortName;
+use slipring_cli::codes::{SR0003, SR0006, SR0202};
+use slipring_cli::report::Sample;
+use slipring_cli::units::Span;
+use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Verb};
+
+use crate::emulate::report::Report;
+use crate::emulate::virtual_time::input::Input;
+use crate::emulate::virtual_time::job::ports;
+use crate::emulate::virtual_time::{Done, Lane, Virtual};
+use crate::emulate::{CapturePair, Clock, Plan};
+use crate::opening::Opening;
+use pace::{Manner, Pace};
+
+/// The command.
+pub(crate) const VERB: Verb =
+    Verb { name: "replay", classic: &[CLASSIC], command: flags::command, plan };
+
+/// nmreplay: 1 for any failure.
+const CLASSIC: Classic = Classic { name: "nmreplay", status: |exit| u8::from(exit != Exit::Done) };
+
+/// What was asked for.
+struct Replay {
+    file: String,
+    target: Target,
+    /// How often the capture is sent; `None` where nothing was said.
+    loops: Option<u64>,
+    manner: Manner,
+    /// The link, whose first direction the frames take.
+    links: Plan,
+}
+
+/// Where frames go.
+enum Target {
+    /// A capture.
+    Capture(String),
+    /// A port.
+    Port(Box<Port>),
+}
+
+struct Port {
+    name: PortName,
+    opening: Opening,
+    link_wait: Duration,
+    /// The processor that the sending thread is bound to.
+    cpu: Option<u32>,
+    /// Frames at most between two syncs.
+    burst: u32,
+    period: Option<Duration>,
+    duration: Option<Duration>,
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let replay = Replay::of(matches)?;
+    Ok(Box::new(move |session| replay.run(session)))
+}
+
+impl Replay {
+    fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let target = target(matches)?;
+        let file = matches.get_one::<String>("file").ok_or_else(|| {
+            let error = Diagnostic::new(SR0006, "no capture is named");
+            error.with_help("name it: slipring replay -f trace.pcap -i netmap:eth0")
+        })?;
+        // The clock of the links is the capture's, whatever sends the frames then.
+        let pair = CapturePair { input: PathBuf::from(file), output: PathBuf::new() };
+        let links = Plan::timed(matches, |_| Ok(Clock::Virtual(vec![pair])))?;
+        Ok(Self {
+            file: file.clone(),
+            target,
+            loops: matches.get_one("loops").copied(),
+            manner: Manner::of(matches)?,
+            links,
+        })
+    }
+
+    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        for warning in &self.links.warnings {
+            session.reporter.warn(warning)?;
+        }
+        let passes = self.passes(session)?;
+        let signals = Signals::install()?;
+        match &self.target {
+            Target::Capture(path) => self.to_capture(path, passes, session, &signals),
+            Target::Port(port) => port::play(&self, port, passes, session, &signals),
+        }
+    }
+
+    /// How often the capture is sent; `None` is for ever. nmreplay knew no end.
+    fn passes(&self, session: &mut Session<'_>) -> Result<Option<u64>, Failure> {
+        match (self.loops, session.classic) {
+            (Some(0), _) if matches!(self.target, Target::Capture(_)) => {
+                let error = Diagnostic::new(SR0003, "a capture that never ends cannot be written");
+                Err(error.with_help("give a number of loops: --loops 3").into())
+            }
+            (Some(0), _) => Ok(None),
+            (Some(loops), _) => Ok(Some(loops)),
+            (None, Some("nmreplay")) if matches!(self.target, Target::Port(_)) => {
+                session.reporter.say("the capture is sent again and again; once: --loops 1")?;
+                Ok(None)
+            }
+            (None, _) => Ok(Some(1)),
+        }
+    }
+
+    /// The capture in its own time, and how its frames are paced.
+    fn source(&self, passes: Option<u64>) -> Result<(Input, Pace), Failure> {
+        Ok((Input::open(&self.file, passes)?, Pace::new(&self.manner)))
+    }
+
+    fn to_capture(
+        &self,
+        output: &str,
+        passes: Option<u64>,
+        session: &mut Session<'_>,
+        signals: &Signals,
+    ) -> Result<Exit, Failure> {
+        let (input, mut pace) = self.source(passes)?;
+        let retime = Some(Box::new(move |chunk: &mut _| pace.retime(chunk)) as _);
+        let changes = self.links.schedule.iter();
+        let changes = changes.map(|change| Ok((change.at_ns, change.config.network()?)));
+        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
+        let links = Virtual {
+            network: &self.links.network,
+            changes: changes.collect::<Result<_, Failure>>()?,
+            seed: self.links.seed,
+            lanes: vec![Lane { input, retime, output: output.to_owned() }],
+            log: self.links.outputs.log.as_ref().map(text),
+            mahimahi: self.links.outputs.mahimahi.as_ref().map(text),
+            command: std::env::args().collect::<Vec<_>>().join(" "),
+        };
+        let quiet = output == "-";
+        if !quiet {
+            let none = Default::default();
+            let ports = ports(&self.links.network, &none);
+            session.reporter.start(Some(self.links.seed), "virtual", &ports)?;
+        }
+        let done = links.run(|| signals.stopping())?;
+        self.refuse_empty(done.account.received().packets)?;
+        if quiet { Ok(Exit::Done) } else { self.report(&done, session) }
+    }
+
+    fn report(&self, done: &Done, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let network = &self.links.network;
+        let (links, unrouted) = (&done.account.links, done.account.unrouted);
+        let report = Report::of(network, links, &done.measured, unrouted);
+        let sample = Sample {
+            elapsed: Duration::from_nanos(done.elapsed_ns),
+            ports: ports(network, &done.account),
+            in_flight: done.account.in_flight().packets,
+            copies: done.account.copies().packets,
+            extra: report.document(),
+        };
+        session.reporter.end(&sample, report.summary())?;
+        Ok(Exit::Done)
+    }
+
+    /// There is nothing to be sent.
+    fn refuse_empty(&self, frames: u64) -> Result<(), Failure> {
+        if frames > 0 {
+            return Ok(());
+        }
+        let error = Diagnostic::new(SR0202, format!("`{}` holds no frame to send", self.file));
+        Err(error.with_help(format!("see what is in it: slipring trace pcap:{}", self.file)).into())
+    }
+}
+
+fn target(matches: &ArgMatches) -> Result<Target, Failure> {
+    let port = matches.get_one::<PortName>("interface");
+    let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+    match (matches.get_one::<String>("virtual"), port) {
+        (Some(path), _) => Ok(Target::Capture(path.clone())),
+        (None, Some(name)) => Ok(Target::Port(Box::new(Port {
+            name: name.clone(),
+            opening: Opening::of(matches),
+            link_wait: span("wait").unwrap_or_default(),
+            cpu: matches.get_one("cpu").copied(),
+            burst: matches.get_one("burst").copied().unwrap_or(128),
+            period: span("period").filter(|period| !period.is_zero()),
+            duration: span("duration"),
+        }))),
+        (None, None) => {
+            let error = Diagnostic::new(SR0006, "neither a port nor a capture to send to is named");
+            let help = "name one: -i netmap:eth0, or --virtual out.pcap";
+            Err(error.with_help(help).into())
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The flags of `slipring replay`: nmreplay's letters, each with a long name, and our own.
+
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use slipring_abi::name::PortName;
+use slipring_cli::flags;
+use slipring_cli::units::{Span, UnitError};
+
+use super::pace::parse_speed;
+use crate::emulate::flags::links;
+use crate::opening;
+
+/// The one flag table.
+pub(super) fn command() -> Command {
+    let command = Command::new("replay")
+        .about("Send a capture with its own timing, through an emulated link if one is asked for")
+        .args(what())
+        .args(timing())
+        .args(sending());
+    // -B paces, as nmreplay's does; the rate of the link goes by another name.
+    let command = links(command)
+        .mut_arg("rate", |arg| arg.short(None).long("link-rate"))
+        .mut_arg("down", |arg| arg.hide(true));
+    let command = without_name(command);
+    flags::configuration(flags::reporting(opening::flags(command)))
+}
+
+/// A replay is not controlled while it runs, so it needs no name.
+fn without_name(command: Command) -> Command {
+    if command.get_arguments().any(|arg| arg.get_id() == "name") {
+        return command.mut_arg("name", |arg| arg.hide(true));
+    }
+    command
+}
+
+fn own(id: &'static str, name: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).value_name(name).help(help)
+}
+
+fn seconds(text: &str) -> Result<Span, UnitError> {
+    Span::parse(text, Duration::from_secs(1))
+}
+
+fn millis(text: &str) -> Result<Span, UnitError> {
+    Span::parse(text, Duration::from_millis(1))
+}
+
+fn what() -> [Arg; 3] {
+    [
+        own("file", "FILE", "Capture to send: pcap or pcapng")
+            .short('f')
+            .value_hint(ValueHint::FilePath),
+        flags::port().value_parser(PortName::parse_classic).help("Port to send to"),
+        own("virtual", "FILE", "Write what would be sent, and when, to a capture instead")
+            .value_hint(ValueHint::FilePath)
+            .conflicts_with("interface"),
+    ]
+}
+
+fn timing() -> [Arg; 5] {
+    [
+        own("speed", "X", "So many times faster than recorded: 2, 0.5, 1/3")
+            .value_parser(parse_speed)
+            .conflicts_with("pace"),
+        own(
+            "pace",
+            "RATE",
+            "[const,]BPS or ether,BPS (24 bytes more per frame) or 1Mpps: a fixed rate; \
+             real[,SPEED]: as recorded [default: real]",
+        )
+        .long("rate")
+        .short('B'),
+        own("loops", "N", "Send it so many times; 0 for ever [default: 1, nmreplay: 0]")
+            .short('l')
+            .value_parser(value_parser!(u64)),
+        own("max-gap", "TIME", "Cut longer pauses of the capture to this [default unit: s]")
+            .value_parser(seconds),
+        own(
+            "loop-gap",
+            "TIME",
+            "Pause between two loops [default: the average gap; default unit: s]",
+        )
+        .value_parser(seconds),
+    ]
+}
+
+fn sending() -> [Arg; 5] {
+    [
+        own("burst", "FRAMES", "Frames sent at most at a time")
+            .short('b')
+            .default_value("128")
+            .value_parser(value_parser!(u32).range(1..=8192)),
+        own("wait", "TIME", "Wait this long for the link to come up [default unit: s]")
+            .short('w')
+            .value_parser(seconds),
+        own("cpu", "CPU", "Processor to pin the sending thread to; further ones are not needed")
+            .short('C')
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(u32).range(..4096)),
+        own("period", "TIME", "Report this often; 0 for the summary only [default unit: ms]")
+            .short('T')
+            .default_value("1000")
+            .value_parser(millis),
+        own("duration", "TIME", "Stop after this long [default unit: s]")
+            .short('t')
+            .value_parser(seconds),
+    ]
+}

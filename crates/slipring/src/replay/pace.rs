@@ -1,0 +1,131 @@
+//! When each frame of a capture goes out: as recorded, faster or slower, or at a fixed rate.
+
+use std::num::NonZeroU64;
+
+use clap::ArgMatches;
+use slipring_cli::codes::SR0007;
+use slipring_cli::units::{Rate as Written, RateUnit, Span};
+use slipring_cli::{Diagnostic, Failure};
+use slipring_model::{Pacer, Rate};
+use slipring_traffic::{Fraction, Timeline};
+
+use crate::emulate::virtual_time::chunk::Chunk;
+
+/// What paces the frames.
+#[derive(Debug, Clone)]
+pub(super) enum Manner {
+    /// The capture's own times, so many times faster.
+    Recorded {
+        speed: Fraction,
+        /// Longer pauses are cut to this, in the capture's time.
+        max_gap_ns: Option<u64>,
+        /// The pause between two passes, in the capture's time.
+        pass_gap_ns: Option<u64>,
+    },
+    /// A rate; each frame counts so many bytes more than it has.
+    Fixed { rate: Rate, framing: u32 },
+}
+
+/// FCS, preamble and gap of Ethernet.
+const ETHERNET: u32 = 24;
+
+impl Manner {
+    /// What the flags say.
+    pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let speed = matches.get_one::<Fraction>("speed").copied();
+        let ns = |id: &str| matches.get_one::<Span>(id).map(|span| span.nanos());
+        let recorded = |speed: Fraction| Self::Recorded {
+            speed,
+            max_gap_ns: ns("max-gap"),
+            pass_gap_ns: ns("loop-gap"),
+        };
+        match matches.get_one::<String>("pace").map(String::as_str) {
+            None | Some("real" | "none") => Ok(recorded(speed.unwrap_or(Fraction::ONE))),
+            Some(text) => match text.strip_prefix("real,") {
+                Some(speedup) => {
+                    parse_speed(speedup).map(recorded).map_err(|why| unfit(text, &why))
+                }
+                None => fixed(text),
+            },
+        }
+    }
+}
+
+/// Reads how many times faster; 0 would never end.
+pub(super) fn parse_speed(text: &str) -> Result<Fraction, String> {
+    let speed: Fraction =
+        text.parse().map_err(|error: slipring_traffic::FractionError| error.to_string())?;
+    if speed.num() == 0 {
+        return Err("it must be above 0".to_owned());
+    }
+    Ok(speed)
+}
+
+/// `const,BPS`, `ether,BPS`, or a rate with its unit.
+fn fixed(text: &str) -> Result<Manner, Failure> {
+    let (framing, value) = match text.split_once(',') {
+        Some(("ether", value)) => (ETHERNET, value),
+        Some(("const" | "constant", value)) => (0, value),
+        Some((word, _)) => return Err(unfit(text, &format!("`{word}` is not known"))),
+        None => (0, text),
+    };
+    let rate = match Written::parse(value, RateUnit::Bits)? {
+        Written::Bits(bps) => NonZeroU64::new(bps).map(|bps| Rate::BitsPerSec(bps.get())),
+        Written::Packets(pps) => NonZeroU64::new(pps).map(|pps| Rate::PacketsPerSec(pps.get())),
+    };
+    let rate = rate.ok_or_else(|| unfit(text, "a rate of 0 sends nothing"))?;
+    Ok(Manner::Fixed { rate, framing })
+}
+
+fn unfit(text: &str, why: &str) -> Failure {
+    let error = Diagnostic::new(SR0007, format!("`{text}` does not fit -B")).with_cause(why);
+    error
+        .with_help("write 10m, const,10m, ether,10g, 1Mpps, real, or real,2 for twice as fast")
+        .into()
+}
+
+/// Gives frames their times, one after another.
+pub(super) struct Pace {
+    timing: Timing,
+    pass: Option<u64>,
+    base_ns: u64,
+}
+
+enum Timing {
+    Recorded(Timeline),
+    Fixed(Pacer, u32),
+}
+
+impl Pace {
+    /// From the beginning.
+    pub(super) fn new(manner: &Manner) -> Self {
+        let timing = match *manner {
+            Manner::Recorded { speed, max_gap_ns, pass_gap_ns } => {
+                let line = Timeline::new().with_speed(speed).with_passes(None);
+                let line = max_gap_ns.map_or(line.clone(), |gap| line.with_max_gap(gap));
+                Timing::Recorded(pass_gap_ns.map_or(line.clone(), |gap| line.with_pass_gap(gap)))
+            }
+            Manner::Fixed { rate, framing } => Timing::Fixed(Pacer::new(rate, 0), framing),
+        };
+        Self { timing, pass: None, base_ns: 0 }
+    }
+
+    /// Puts the times at which frames are to be sent in the place of those at which they were
+    /// captured. The first of all keeps its own.
+    pub(super) fn retime(&mut self, chunk: &mut Chunk) {
+        if self.pass.is_none() {
+            self.base_ns = chunk.frames.first().map_or(0, |frame| frame.captured_ns);
+        }
+        let new_pass = self.pass.replace(chunk.pass) != Some(chunk.pass);
+        if let (true, Timing::Recorded(line)) = (new_pass, &mut self.timing) {
+            line.next_pass();
+        }
+        for frame in &mut chunk.frames {
+            let sent_ns = match &mut self.timing {
+                Timing::Recorded(line) => line.release_ns(frame.captured_ns),
+                Timing::Fixed(pacer, framing) => pacer.next(0, (frame.len + *framing) * 8),
+            };
+            frame.captured_ns = self.base_ns.saturating_add(sent_ns);
+        }
+    }
+}

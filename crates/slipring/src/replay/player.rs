@@ -1,0 +1,222 @@
+//! Decides ahead of time which frames leave, and when: the engine of links, fed by a capture whose
+//! times are known beforehand.
+
+use std::collections::VecDeque;
+
+use slipring_cli::codes::SR0003;
+use slipring_cli::{Diagnostic, Failure};
+use slipring_link::{
+    Carrier, Delivery, Drops, EntryId, Handle, LinkId, Lost, Network, NetworkSpec, Queued,
+};
+
+use super::pace::Pace;
+use crate::emulate::report::measured::{Measured, Seen};
+use crate::emulate::virtual_time::chunk::{Chunk, Chunks};
+use crate::emulate::virtual_time::feed::{Feed, Taken};
+use crate::emulate::virtual_time::input::Input;
+
+/// Frames that enter at a time: what is decided between two looks at the clock.
+const BATCH: usize = 256;
+
+/// See the module. Times count from the first frame.
+pub(super) struct Player {
+    network: Network,
+    feed: Feed,
+    taken: Taken,
+    cargo: Cargo,
+}
+
+/// A frame that is to leave.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Due {
+    /// When.
+    pub(super) release_ns: u64,
+    /// How long it is, in bytes without FCS; its bytes may be fewer.
+    pub(super) len: u32,
+    handle: Handle,
+    link: LinkId,
+}
+
+impl Player {
+    /// Finds the first frame of a capture. Frames later than `late_ns` will be counted as late.
+    ///
+    /// # Errors
+    /// If the capture cannot be read, or the network cannot be built.
+    pub(super) fn new(
+        plan: &NetworkSpec,
+        seed: u64,
+        (input, mut pace): (Input, Pace),
+        late_ns: u64,
+    ) -> Result<Self, Failure> {
+        let network = Network::new(plan, seed).map_err(|error| {
+            Diagnostic::new(SR0003, "the link cannot be built").with_cause(error.to_string())
+        })?;
+        let retime = Box::new(move |chunk: &mut Chunk| pace.retime(chunk));
+        let mut feed = Feed::new(input, EntryId(0), Some(retime), 0);
+        let measured = plan.links.iter().map(|_| Measured::new(late_ns)).collect();
+        let mut cargo = Cargo { measured, ..Cargo::default() };
+        feed.refill(&mut cargo.chunks)?;
+        cargo.base_ns = feed.next_ns(&cargo.chunks).unwrap_or(0);
+        let taken = Taken { base_ns: cargo.base_ns, ..Taken::default() };
+        Ok(Self { network, feed, taken, cargo })
+    }
+
+    /// Makes a change of the plan at its time.
+    ///
+    /// # Errors
+    /// If the network cannot be changed so.
+    pub(super) fn change(&mut self, at_ns: u64, plan: &NetworkSpec) -> Result<(), Failure> {
+        let changed = self.network.change(at_ns, plan);
+        changed.map_err(|error| {
+            let summary = "the link cannot be changed as the schedule says";
+            Diagnostic::new(SR0003, summary).with_cause(error.to_string()).into()
+        })
+    }
+
+    /// Decides what leaves up to `until_ns`, or some of it; false when there was nothing to decide.
+    ///
+    /// # Errors
+    /// If the capture is damaged.
+    pub(super) fn decide(&mut self, until_ns: u64) -> Result<bool, Failure> {
+        self.feed.refill(&mut self.cargo.chunks)?;
+        let captured_ns = self.cargo.base_ns.saturating_add(until_ns);
+        self.feed.take(captured_ns, BATCH, &self.cargo.chunks, &mut self.taken);
+        let Taken { arrivals, malformed, .. } = &self.taken;
+        malformed.iter().for_each(|arrival| self.cargo.free(arrival.handle));
+        self.network.push(EntryId(0), arrivals, &mut self.cargo);
+        let all = arrivals.len() + malformed.len() < BATCH
+            && !self.feed.is_behind(captured_ns, &self.cargo.chunks);
+        // Further frames may arrive at the moment of the last one.
+        let known_ns =
+            if all { Some(until_ns) } else { arrivals.last().map(|last| last.arrival_ns) };
+        let before = self.cargo.due.len();
+        if let Some(known_ns) = known_ns {
+            self.network.run(known_ns.saturating_sub(1), &mut self.cargo);
+        }
+        let moved = !arrivals.is_empty() || !malformed.is_empty();
+        for chunk in self.cargo.emptied.drain(..) {
+            self.feed.input.recycle(chunk);
+        }
+        Ok(moved || self.cargo.due.len() > before)
+    }
+
+    /// Whether nothing will ever leave any more.
+    pub(super) fn ended(&self) -> bool {
+        self.cargo.due.is_empty() && self.feed.is_done() && self.network.next_ns().is_none()
+    }
+
+    /// When something is to be decided next, if there is anything.
+    pub(super) fn next_decision_ns(&self) -> Option<u64> {
+        let arrival = self.feed.next_ns(&self.cargo.chunks);
+        let arrival = arrival.map(|at_ns| at_ns.saturating_sub(self.cargo.base_ns));
+        arrival.into_iter().chain(self.network.next_ns()).min()
+    }
+
+    /// The next frame to leave.
+    pub(super) fn next(&self) -> Option<Due> {
+        self.cargo.due.front().copied()
+    }
+
+    /// Its bytes, as far as they are known.
+    pub(super) fn bytes(&self, due: &Due) -> &[u8] {
+        self.cargo.chunks.get(due.handle).bytes
+    }
+
+    /// The next frame was put on its way. Returns it, to be told of when it has left.
+    pub(super) fn take(&mut self) -> Option<Due> {
+        self.cargo.due.pop_front()
+    }
+
+    /// A frame left.
+    pub(super) fn sent(&mut self, due: &Due, sent_ns: u64) {
+        let stored = self.cargo.chunks.get(due.handle);
+        let seen = Seen {
+            arrival_ns: stored.frame.captured_ns - self.cargo.base_ns,
+            release_ns: due.release_ns,
+            sent_ns,
+            len: due.len,
+            sequence: (!stored.is_copy).then_some(stored.sequence),
+        };
+        self.cargo.measured[due.link.0 as usize].sent(&seen);
+        self.cargo.free(due.handle);
+    }
+
+    /// A frame could not be sent.
+    pub(super) fn dropped(&mut self, due: &Due) {
+        self.cargo.free(due.handle);
+    }
+
+    /// What happened so far.
+    pub(super) fn account(&self) -> Account {
+        let links = 0..self.cargo.measured.len();
+        Account {
+            links: links.map(|link| self.network.counters(LinkId(link as u32))).collect(),
+            measured: self.cargo.measured.clone(),
+            received: self.feed.received.packets,
+            malformed: self.feed.refused.total().packets,
+            unordered: self.feed.input.unordered(),
+            unrouted: self.cargo.unrouted,
+            waiting: self.cargo.due.len() as u64,
+        }
+    }
+}
+
+/// What happened so far, in numbers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Account {
+    pub(super) links: Vec<slipring_link::Counters>,
+    pub(super) measured: Vec<Measured>,
+    /// Frames of the capture so far.
+    pub(super) received: u64,
+    /// Of those, what was no frame.
+    pub(super) malformed: u64,
+    /// Frames stamped before their predecessors.
+    pub(super) unordered: u64,
+    /// Frames that no link wanted.
+    pub(super) unrouted: Drops,
+    /// Frames that left the link and wait for their time, or for room.
+    pub(super) waiting: u64,
+}
+
+/// Frames on their way, and those that are to leave, in the order of time.
+#[derive(Default)]
+struct Cargo {
+    chunks: Chunks,
+    due: VecDeque<Due>,
+    measured: Vec<Measured>,
+    unrouted: Drops,
+    base_ns: u64,
+    emptied: Vec<Chunk>,
+}
+
+impl Cargo {
+    fn free(&mut self, handle: Handle) {
+        self.emptied.extend(self.chunks.free(handle).map(|(_, chunk)| chunk));
+    }
+}
+
+impl Carrier for Cargo {
+    fn frame(&mut self, handle: Handle) -> &mut [u8] {
+        self.chunks.bytes_mut(handle)
+    }
+
+    fn copy(&mut self, handle: Handle) -> Option<Handle> {
+        self.chunks.copy(handle)
+    }
+
+    fn deliver(&mut self, delivery: Delivery) {
+        let Delivery { release_ns, handle, len, link, .. } = delivery;
+        self.due.push_back(Due { release_ns, len, handle, link });
+    }
+
+    fn lose(&mut self, lost: Lost) {
+        if lost.link.is_none() {
+            self.unrouted.count(lost.cause, lost.len);
+        }
+        self.free(lost.handle);
+    }
+
+    fn queued(&mut self, queued: Queued) {
+        self.measured[queued.link.0 as usize].queued(&queued);
+    }
+}

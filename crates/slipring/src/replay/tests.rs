@@ -1,0 +1,280 @@
+//! What replay sends, and when: through its own flags, into captures and into ports.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use slipring_cli::{Program, Streams, Verb};
+use slipring_pcap::{LinkType, PcapWriter, Reader};
+
+static VERBS: [Verb; 1] = [super::VERB];
+static PROGRAM: Program = Program { name: "slipring", about: "", version: "test", verbs: &VERBS };
+
+const MS: u64 = 1_000_000;
+const EPOCH: u64 = 1_700_000_000_000_000_000;
+
+struct Lab {
+    dir: tempfile::TempDir,
+}
+
+struct Said {
+    status: u8,
+    data: String,
+    talk: String,
+}
+
+impl Lab {
+    /// With a capture of frames by time and length, numbered from 0.
+    fn new(frames: &[(u64, u32)]) -> Self {
+        let lab = Self { dir: tempfile::tempdir().unwrap() };
+        std::fs::write(lab.path("in.pcap"), capture(frames)).unwrap();
+        lab
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn run_as(&self, verb: &str, args: &str) -> Said {
+        let word = |word: &str| match word.split_once('@') {
+            Some((before, name)) => {
+                OsString::from(format!("{before}{}", self.path(name).display()))
+            }
+            None => OsString::from(word),
+        };
+        let words = ["slipring", verb].into_iter().chain(args.split_ascii_whitespace());
+        let words: Vec<_> = words.map(word).collect();
+        let (data, talk) = (Sink::default(), Sink::default());
+        let streams =
+            Streams { data: Box::new(data.clone()), talk: Box::new(talk.clone()), coloured: false };
+        let status = PROGRAM.run(&words, streams);
+        Said { status, data: data.text(), talk: talk.text() }
+    }
+
+    fn run(&self, args: &str) -> Said {
+        self.run_as("replay", args)
+    }
+
+    /// Number and time, after the first, of each frame that would be sent.
+    fn sent(&self, args: &str) -> Vec<(u8, u64)> {
+        let said = self.run(&format!("-f @in.pcap --virtual @out.pcap --seed 3 {args}"));
+        assert_eq!(said.status, 0, "{args}: {}", said.talk);
+        sent(&std::fs::read(self.path("out.pcap")).unwrap())
+    }
+}
+
+fn capture(frames: &[(u64, u32)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 0);
+    for (id, &(at_ns, len)) in (0u8..).zip(frames) {
+        writer.packet(&mut bytes, EPOCH + at_ns, len, &[id; 20]).unwrap();
+    }
+    bytes
+}
+
+fn sent(capture: &[u8]) -> Vec<(u8, u64)> {
+    let packet = |packet: slipring_pcap::Packet<'_>| (packet.data[0], packet.ts_ns - EPOCH);
+    Reader::new(capture).map(|one| packet(one.unwrap())).collect()
+}
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Three frames at 0, 10 and 25 ms.
+const THREE: [(u64, u32); 3] = [(0, 60), (10 * MS, 60), (25 * MS, 60)];
+
+#[test]
+fn a_capture_is_sent_as_it_was_recorded() {
+    let lab = Lab::new(&THREE);
+    assert_eq!(lab.sent(""), [(0, 0), (1, 10 * MS), (2, 25 * MS)]);
+    assert_eq!(lab.sent("-B real"), lab.sent(""));
+}
+
+#[test]
+fn twice_as_fast_three_times_ends() {
+    let lab = Lab::new(&THREE);
+    let sent = lab.sent("--speed 2 --loops 3");
+    // Between two loops, the average gap: 6.25 ms.
+    let times: Vec<_> = (0..3u64)
+        .flat_map(|pass| [0, 5_000_000, 12_500_000].map(|at| at + pass * 18_750_000))
+        .collect();
+    assert_eq!(sent.iter().map(|one| one.1).collect::<Vec<_>>(), times);
+    assert_eq!(sent.iter().map(|one| one.0).collect::<Vec<_>>(), [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+    assert_eq!(lab.sent("-B real,2 --loops 3"), sent);
+}
+
+#[test]
+fn the_pause_between_two_loops_can_be_named() {
+    let lab = Lab::new(&THREE);
+    assert_eq!(lab.sent("--loops 2 --loop-gap 100ms")[3], (0, 125 * MS));
+}
+
+#[test]
+fn losses_leave_the_times_of_the_others_alone() {
+    let frames: Vec<_> = (0..200).map(|i| (i * i * 1000, 60)).collect();
+    let lab = Lab::new(&frames);
+    let (all, some) = (lab.sent(""), lab.sent("-L 0.5"));
+    assert!((70..130).contains(&some.len()), "{}", some.len());
+    assert!(some.iter().all(|one| all.contains(one)));
+}
+
+#[test]
+fn every_loop_loses_other_frames() {
+    let frames: Vec<_> = (0..100).map(|i| (i * MS, 60)).collect();
+    let lab = Lab::new(&frames);
+    let sent = lab.sent("-L 0.5 --loops 2");
+    let pass = 100 * MS;
+    let of = |pass_number: u64| {
+        let here = sent.iter().filter(|one| one.1 / pass == pass_number);
+        here.map(|one| one.0).collect::<Vec<_>>()
+    };
+    assert_ne!(of(0), of(1));
+}
+
+#[test]
+fn a_fixed_rate_counts_framing_only_where_asked() {
+    let lab = Lab::new(&[(0, 1226), (7, 601), (9 * MS, 60)]);
+    let times = |args: &str| lab.sent(args).iter().map(|one| one.1).collect::<Vec<_>>();
+    assert_eq!(times("-B 10m"), [0, 980_800, 1_461_600]);
+    assert_eq!(times("-B const,10m"), times("--rate 10Mbit"));
+    assert_eq!(times("-B ether,10m"), [0, MS, 1_500_000]);
+    assert_eq!(times("-B 1kpps"), [0, MS, 2 * MS]);
+}
+
+#[test]
+fn a_link_is_put_behind_the_schedule() {
+    let lab = Lab::new(&[(0, 1250), (0, 1250), (50 * MS, 1250)]);
+    let times: Vec<_> = lab.sent("-D 20ms --link-rate 10m").iter().map(|one| one.1).collect();
+    assert_eq!(times, [21 * MS, 22 * MS, 71 * MS]);
+}
+
+#[test]
+fn what_delays_mean_follows_the_manual() {
+    // exp,MIN,MEAN: never below the least, and the mean is the mean.
+    let frames: Vec<_> = (0..250).map(|i| (i * 1000 * MS, 60)).collect();
+    let lab = Lab::new(&frames);
+    let delays: Vec<_> =
+        lab.sent("-D exp,1ms,5ms --loops 20").iter().map(|one| one.1 % (1000 * MS)).collect();
+    assert!(delays.iter().all(|delay| *delay >= MS));
+    let mean = delays.iter().sum::<u64>() as f64 / delays.len() as f64;
+    assert!((mean / 5e6 - 1.0).abs() < 0.05, "{mean}");
+}
+
+#[test]
+fn long_pauses_can_be_cut() {
+    let lab = Lab::new(&[(0, 60), (3600 * 1000 * MS, 60), (3600 * 1000 * MS + 5, 60)]);
+    assert_eq!(lab.sent("--max-gap 1s").last(), Some(&(2, 1000 * MS + 5)));
+}
+
+#[test]
+fn unordered_frames_go_with_their_predecessors() {
+    let lab = Lab::new(&[(0, 60), (20 * MS, 60), (10 * MS, 60), (30 * MS, 60)]);
+    let times: Vec<_> = lab.sent("").iter().map(|one| one.1).collect();
+    assert_eq!(times, [0, 20 * MS, 20 * MS, 30 * MS]);
+}
+
+#[test]
+fn a_capture_that_cannot_be_played_is_refused() {
+    let lab = Lab::new(&THREE);
+    let whole = std::fs::read(lab.path("in.pcap")).unwrap();
+    let mut longer = whole.clone();
+    longer[24 + 8..][..4].copy_from_slice(&61u32.to_le_bytes());
+    for (bytes, why) in [
+        (&whole[..24], "holds no frame to send"),
+        (&whole[..whole.len() - 1], "the file ends inside a packet record"),
+        (&longer[..], "61 bytes captured of a packet of 60"),
+        (b"not a capture", "neither a pcap nor a pcapng file"),
+    ] {
+        std::fs::write(lab.path("in.pcap"), bytes).unwrap();
+        for target in ["--virtual @out.pcap", "-i null:"] {
+            let said = lab.run(&format!("-f @in.pcap {target}"));
+            assert_eq!(said.status, 2, "{why} {target}: {}", said.talk);
+            assert!(said.talk.contains(why), "{why}: {}", said.talk);
+        }
+    }
+}
+
+#[test]
+fn wrong_flags_are_refused_before_anything_is_opened() {
+    let lab = Lab::new(&THREE);
+    for (args, why) in [
+        ("-i null:", "no capture is named"),
+        ("-f @in.pcap", "neither a port nor a capture"),
+        ("-f @in.pcap -i null: -B bogus,3", "`bogus` is not known"),
+        ("-f @in.pcap -i null: -B 0", "a rate of 0 sends nothing"),
+        ("-f @in.pcap -i null: -B real,0", "it must be above 0"),
+        ("-f @in.pcap -i null: -D bogus", "bogus"),
+        ("-f @in.pcap -i null: -L 2", "2"),
+        ("-f @in.pcap --virtual @out.pcap --loops 0", "never ends"),
+    ] {
+        let said = lab.run(args);
+        assert_eq!(said.status, 2, "{args}: {}", said.talk);
+        assert!(said.talk.contains(why), "{args}: {}", said.talk);
+        assert!(!lab.path("out.pcap").exists());
+    }
+}
+
+#[test]
+fn nmreplays_flags_are_known_and_its_failures_are_1() {
+    let lab = Lab::new(&THREE);
+    let flags = "-f @in.pcap -B ether,10g -D const,1m -L plr,0.1 -b 64 -w 0 -C 0,1 -v";
+    let said = lab.run_as("nmreplay", &format!("{flags} --virtual @out.pcap"));
+    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(lab.run_as("nmreplay", "-f @missing.pcap --virtual @out.pcap").status, 1);
+}
+
+#[test]
+fn a_port_gets_every_frame_and_the_timing_is_told() {
+    let frames: Vec<_> = (0..200).map(|i| (i * 100_000, 60 + i as u32)).collect();
+    let lab = Lab::new(&frames);
+    let said = lab.run("-f @in.pcap -i null: --loops 2 --seed 3 --json");
+    assert_eq!(said.status, 0, "{}", said.talk);
+    let report: serde_json::Value = serde_json::from_str(&said.data).unwrap();
+    assert_eq!(report["ports"][0]["tx"]["packets"], 400);
+    let error = &report["links"][0]["delay_error_ns"];
+    assert_eq!(error["count"], 400);
+    for quantile in ["p50", "p99", "p999", "max"] {
+        assert!(error[quantile].is_u64(), "{report}");
+    }
+}
+
+#[test]
+fn what_the_port_gets_is_what_was_captured_and_zeros_for_what_was_not() {
+    let lab = Lab::new(&[(0, 60), (MS, 64), (2 * MS, 1500)]);
+    let said = lab.run("-f @in.pcap -i pcap:@sent.pcap --seed 1");
+    assert_eq!(said.status, 0, "{}", said.talk);
+    let bytes = std::fs::read(lab.path("sent.pcap")).unwrap();
+    let packets: Vec<_> = Reader::new(&bytes).map(Result::unwrap).collect();
+    assert_eq!(packets.len(), 3);
+    for (id, (packet, len)) in (0u8..).zip(packets.iter().zip([60, 64, 1500])) {
+        assert_eq!(packet.data.len(), len);
+        assert!(packet.data[..20].iter().all(|&byte| byte == id));
+        assert!(packet.data[20..].iter().all(|&byte| byte == 0));
+    }
+}
+
+#[test]
+fn for_ever_ends_with_the_time_that_was_given() {
+    let lab = Lab::new(&[(0, 60), (1000, 60)]);
+    let said = lab.run("-f @in.pcap -i null: --loops 0 -t 200ms --seed 1");
+    assert_eq!(said.status, 0, "{}", said.talk);
+    assert!(said.data.contains("in = "), "{}", said.data);
+}
