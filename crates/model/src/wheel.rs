@@ -47,6 +47,8 @@ use crate::DelayLine;
 pub struct Wheel<H> {
     near: Vec<Entry<H>>,
     late: DelayLine<H>,
+    /// Room for sorting.
+    spare: Vec<Entry<H>>,
     /// The slot that time has reached.
     current: u64,
     levels: [Option<Box<Level<H>>>; LEVELS],
@@ -63,13 +65,14 @@ const SLOTS: usize = 1 << DIGIT_BITS;
 /// As many as reach over all slots that there are.
 const LEVELS: usize = (64 - SLOT_BITS).div_ceil(DIGIT_BITS) as usize;
 
-impl<H> Wheel<H> {
+impl<H: Copy> Wheel<H> {
     /// Makes an empty wheel. Levels are allocated when first used.
     #[must_use]
     pub const fn new() -> Self {
         Self {
             near: Vec::new(),
             late: DelayLine::new(),
+            spare: Vec::new(),
             current: 0,
             levels: [const { None }; LEVELS],
             busy: 0,
@@ -158,7 +161,7 @@ impl<H> Wheel<H> {
             if depth > 0 {
                 self.spread(depth, list);
             }
-            sort(&mut self.near);
+            sort(&mut self.near, &mut self.spare);
         }
     }
 
@@ -189,22 +192,52 @@ impl<H> Wheel<H> {
     }
 }
 
-impl<H> Default for Wheel<H> {
+impl<H: Copy> Default for Wheel<H> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-/// Sorts by time, the first last, so that it can be popped. Entries of equal
-/// times keep their order.
-fn sort<H>(entries: &mut [Entry<H>]) {
-    if entries.len() > 1 {
+/// Sorts the entries of one slot by time, the first last, so that it can be
+/// popped. Entries of equal times keep their order.
+fn sort<H: Copy>(entries: &mut Vec<Entry<H>>, spare: &mut Vec<Entry<H>>) {
+    if entries.len() >= MANY {
+        distribute(entries, spare, 0);
+        distribute(entries, spare, SLOT_BITS / 2);
+        entries.reverse();
+    } else if entries.len() > 1 {
         entries.sort_by_key(|entry| entry.release_ns);
         entries.reverse();
     }
 }
 
-#[derive(Clone, Debug)]
+/// From how many entries on counting is faster than comparing.
+const MANY: usize = 48;
+
+/// Sorts by the half of the bits below a slot that begins at `shift`; entries
+/// in which they are equal keep their order.
+fn distribute<H: Copy>(entries: &mut Vec<Entry<H>>, spare: &mut Vec<Entry<H>>, shift: u32) {
+    const DIGITS: usize = 1 << SLOT_BITS.div_ceil(2);
+    let digit = |entry: &Entry<H>| (entry.release_ns >> shift) as usize % DIGITS;
+    let mut places = [0u32; DIGITS];
+    for entry in &*entries {
+        places[digit(entry)] += 1;
+    }
+    let mut sum = 0;
+    for place in &mut places {
+        sum += core::mem::replace(place, sum);
+    }
+    spare.clear();
+    spare.extend_from_slice(entries);
+    for entry in &*entries {
+        let place = &mut places[digit(entry)];
+        spare[*place as usize] = *entry;
+        *place += 1;
+    }
+    core::mem::swap(entries, spare);
+}
+
+#[derive(Clone, Copy, Debug)]
 struct Entry<H> {
     release_ns: u64,
     handle: H,

@@ -57,6 +57,23 @@ fn equal_times_keep_the_order_of_pushing_over_all_levels() {
 }
 
 #[test]
+fn a_crowd_in_one_slot_leaves_in_exact_order() {
+    for count in [2, 47, 48, 5_000] {
+        let mut stream = Stream::new(count, "test/crowd");
+        let (mut wheel, mut heap) = (Wheel::new(), Heap::default());
+        for handle in 0..count as u32 {
+            let release_ns = (77 << SLOT_BITS) + stream.below(1 << SLOT_BITS);
+            wheel.push(release_ns, handle);
+            heap.push(release_ns, handle);
+        }
+        while let Some(expected) = heap.pop_due(u64::MAX) {
+            assert_eq!(wheel.pop_due(u64::MAX), Some(expected));
+        }
+        assert!(wheel.is_empty());
+    }
+}
+
+#[test]
 fn the_ends_of_time_are_reached() {
     let mut wheel = Wheel::new();
     wheel.push(u64::MAX, 2);
