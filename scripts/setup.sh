@@ -10,7 +10,8 @@ readonly BUILD="cc:gcc make:make"
 readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
 case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
-    test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool" ;;
+    test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool nft:nftables"
+           wanted="$wanted pasta:passt slirp4netns:slirp4netns" ;;
     bench) wanted="$BUILD ip:iproute2" ;;
     gate)  wanted="$BUILD valgrind:valgrind" ;;
     fuzz)  wanted="$BUILD c++:g++" ;;
