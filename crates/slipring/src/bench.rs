@@ -4,6 +4,7 @@
 //! All traffic stays in pipes, in memory, and in network namespaces that nobody else sees.
 
 mod child;
+mod emulate;
 mod footprint;
 mod frame;
 mod kernel;

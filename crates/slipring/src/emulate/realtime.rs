@@ -8,6 +8,7 @@
 //! | [`drive`] | sleeping and spinning between two turns |
 //! | [`board`] | accounts and changes, from and to other threads |
 //! | [`job`] | from the plan to the report |
+//! | [`log`] | every frame, in files |
 //! | [`place`] | CPU, priority, timer slack |
 //! | [`tap`] | who watches single frames |
 //!
@@ -19,6 +20,7 @@ mod drive;
 mod emulator;
 mod inlet;
 pub(crate) mod job;
+mod log;
 mod outlet;
 mod place;
 mod stamp;

@@ -19,6 +19,7 @@ use super::board::State;
 use super::inlet::Inlet;
 use super::outlet::Outlet;
 use super::tap::Tap;
+use crate::emulate::report::histogram::Histogram;
 use crate::emulate::report::measured::Measured;
 use crate::emulate::store::Store;
 
@@ -151,9 +152,15 @@ impl<T: Tap> Emulator<T> {
         State { account: self.account(at_ns), measured: self.cargo.measured.clone() }
     }
 
+    /// How late the frames of each link were sent, in ns.
+    pub(crate) fn errors(&self) -> Vec<Histogram> {
+        self.cargo.measured.iter().map(|link| link.error.clone()).collect()
+    }
+
     /// What was done so far.
     pub(crate) fn account(&self, at_ns: Nanos) -> Account {
-        let links = (0..self.cargo.measured.len() as u32).map(|link| self.network.counters(LinkId(link)));
+        let links =
+            (0..self.cargo.measured.len() as u32).map(|link| self.network.counters(LinkId(link)));
         let inlets = self.sides.iter().filter_map(|side| side.inlet.as_ref());
         Account {
             at_ns,

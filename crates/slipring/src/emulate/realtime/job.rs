@@ -9,7 +9,7 @@ use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, codes};
 use slipring_link::{Drops, NetworkSpec, Source};
 use slipring_port::{Nanos, now};
 
-use super::{Board, Change, Manner, State, prepare};
+use super::{Board, Change, Manner, State, log, prepare};
 use crate::emulate::plan::{Plan, RealTime};
 use crate::emulate::report::Report;
 use crate::emulate::report::document::Document;
@@ -25,11 +25,7 @@ const STORAGE_SHARE: u64 = 2;
 ///
 /// # Errors
 /// If a port cannot be opened or is lost, or the network cannot be built.
-pub(crate) fn run(
-    plan: &Plan,
-    how: &RealTime,
-    session: &mut Session<'_>,
-) -> Result<Exit, Failure> {
+pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Result<Exit, Failure> {
     if how.pipeline {
         return Err(no_pipeline());
     }
@@ -38,7 +34,13 @@ pub(crate) fn run(
     let ports = how.opening.open(&how.ports)?;
     let mut meter = Meter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
-    let emulation = prepare(ports, &plan.network, &manner(plan, how), ())?;
+    let names: Vec<_> = ports.iter().map(|port| port.info.name.clone()).collect();
+    let (emulation, log) = match log::open(&plan.outputs, &plan.network, &names)? {
+        None => (prepare(ports, &plan.network, &manner(plan, how), ())?, None),
+        Some((tap, writer)) => {
+            (prepare(ports, &plan.network, &manner(plan, how), tap)?, Some(writer))
+        }
+    };
     let board = emulation.board;
     schedule(plan, &board)?;
     let endpoint = endpoint(plan, &board)?;
@@ -62,6 +64,11 @@ pub(crate) fn run(
     drop(endpoint);
     let state = board.last();
     session.reporter.end(&sample(&plan.network, &meter, &state), summary(plan, &meter, &state))?;
+    if let Some(missing) = log.map(|log| log.finish(&state.account)).transpose()?
+        && missing > 0
+    {
+        session.reporter.warn(format_args!("{missing} entries are missing in the log"))?;
+    }
     watched?;
     ended?;
     Ok(Exit::Done)
@@ -181,5 +188,8 @@ fn summary(plan: &Plan, meter: &Meter, state: &State) -> String {
         }
     }
     let inside = state.account.in_flight().packets;
-    text + &format!("\n{} in all, {inside} packets in flight at the end", human::span(meter.elapsed()))
+    text + &format!(
+        "\n{} in all, {inside} packets in flight at the end",
+        human::span(meter.elapsed())
+    )
 }

@@ -67,7 +67,10 @@ mod tests {
     fn frames_of_a_batch_came_back_to_back_and_the_last_one_now() {
         let mut stamper = Stamper::new(TEN_GBIT, 0);
         let spread = stamper.spread(1_000_000, 3 * 1250);
-        assert_eq!([1250, 2500, 3750].map(|so_far| spread.at(so_far)), [998_000, 999_000, 1_000_000]);
+        assert_eq!(
+            [1250, 2500, 3750].map(|so_far| spread.at(so_far)),
+            [998_000, 999_000, 1_000_000]
+        );
     }
 
     #[test]
@@ -82,7 +85,8 @@ mod tests {
     fn stamps_never_go_back_and_never_lie_ahead() {
         let mut stamper = Stamper::new(TEN_GBIT, 5_000);
         let mut last = 5_000;
-        for (now, frames) in [(5_000, 3), (5_001, 500), (4_000, 2), (9_000, 7), (3_000_000_000, 1)] {
+        for (now, frames) in [(5_000, 3), (5_001, 500), (4_000, 2), (9_000, 7), (3_000_000_000, 1)]
+        {
             let spread = stamper.spread(now, frames * 84);
             for i in 1..=frames {
                 let stamp = spread.at(i * 84);

@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 
-use slipring_link::{Cause, DelaySpec, LinkSpec, LossModel, LossSpec, NetworkSpec, RateSpec};
+use slipring_link::{
+    Cause, DelaySpec, LinkSpec, LossModel, LossSpec, NetworkSpec, Place, RateSpec,
+};
 use slipring_port::{Nanos, OpenOptions, Port};
 
 use super::emulator::Turn;
@@ -190,7 +192,7 @@ fn frames_without_storage_are_lost_as_buffer() {
 
 #[test]
 fn losses_of_the_links_are_part_of_the_account() {
-    let loss = LossSpec { model: LossModel::Nth(2), ..LossSpec::default() };
+    let loss = LossSpec { model: LossModel::Nth { every: 2, nth: 1 }, place: Place::Pre };
     let mut bench = Bench::new(LinkSpec { loss: vec![loss], ..delayed("up") });
     (0..10).for_each(|i| bench.send(&frame(i, 60)));
     bench.turn(START);

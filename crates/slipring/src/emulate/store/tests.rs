@@ -88,8 +88,7 @@ fn an_empty_store_begins_again_where_it_is_warm() {
 fn memory_of_a_burst_is_given_back() {
     let mut store = Store::new(1 << 40);
     let frame = [0; MAX_FRAME];
-    let handles: Vec<_> =
-        (0..64 * 16).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect();
+    let handles: Vec<_> = (0..64 * 16).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect();
     assert_eq!(store.held_bytes(), 64 * CHUNK as u64);
     handles.into_iter().for_each(|handle| store.free(handle));
     assert!(store.held_bytes() <= (MAX_SPARE as u64 + 1) * CHUNK as u64);

@@ -1,0 +1,130 @@
+//! The link emulator between ports in memory, beside the floor of copying every frame twice
+//! through as much memory as is in flight.
+
+mod error;
+mod floor;
+mod many;
+mod ports;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use slipring_link::{
+    DelaySpec, Discipline, LinkSpec, LossModel, LossSpec, NetworkSpec, OrderPolicy, Place,
+    QueueSpec, RateSpec,
+};
+use slipring_model::{Dist, aqm};
+use slipring_port::{Port, now};
+
+use super::measure::{PROGRAM_CPU, Reading, Tally, Why, on_cpu, thread_cpu};
+use super::row::{Bout, Of, Role, Row, Unit};
+use crate::emulate::realtime::{Emulator, Manner};
+
+/// The delay of all rows.
+const DELAY_NS: u64 = 20_000_000;
+const FLOOR: &str = "copy in, copy out";
+/// In flight where that was not measured before.
+const USUAL_LAG: usize = 200_000;
+
+/// All rows.
+pub(crate) fn rows() -> Vec<Row> {
+    let mut rows = vec![one_thread::<64>(1.5), one_thread::<1500>(1.2), stages()];
+    rows.extend(error::rows());
+    rows.push(many::row());
+    rows
+}
+
+/// Frames of `N` bytes at full load through one thread: at most `bound` times the floor.
+fn one_thread<const N: usize>(bound: f64) -> Row {
+    let lag = Rc::new(Cell::new(USUAL_LAG));
+    let floor_lag = lag.clone();
+    let title = format!("emulate, 20 ms, 1 thread, {N} B");
+    Row::new(format!("emulate-1t-{N}"), title, Unit::PacketsPerSec)
+        .with(Role::Ours, "slipring", move || full_load::<N>(lag))
+        .with(Role::Floor, FLOOR, move || {
+            Ok(Box::new(move |time| {
+                floor::one_thread::<N>(floor_lag.get(), time).map(Reading::from)
+            }))
+        })
+        .goal(Of::RatioTo(FLOOR), 1.0 / bound)
+}
+
+/// What a rate, losses in bursts, a correlated delay and queue management cost on top.
+fn stages() -> Row {
+    Row::new("emulate-stages", "emulate, all stages on, extra per packet", Unit::Nanos)
+        .with(Role::Ours, "slipring", || {
+            Ok(Box::new(|time| {
+                let plain = steady(&plan(wire), 64, time / 2)?.0;
+                let staged = steady(&plan(all_stages), 64, time / 2)?.0;
+                let per_packet = |tally: Tally| tally.wall as f64 / tally.packets.max(1) as f64;
+                let (plain, staged) = (per_packet(plain), per_packet(staged));
+                let extra = vec![("without", plain), ("with", staged)];
+                Ok(Reading { value: staged - plain, per_cpu_second: None, extra })
+            }))
+        })
+        .goal(Of::Value, 15.0)
+}
+
+fn wire(name: &str) -> LinkSpec {
+    LinkSpec { delay: DelaySpec::constant(DELAY_NS), ..LinkSpec::wire(name) }
+}
+
+fn all_stages(name: &str) -> LinkSpec {
+    let delay = Dist::normal(DELAY_NS as f64, 1e6).expect("the figures are right");
+    let loss = LossModel::GilbertElliott { p: 0.001, r: 0.25, bad: 1.0, good: 0.0 };
+    LinkSpec {
+        rate: RateSpec::Constant { bps: 400_000_000_000 },
+        loss: vec![LossSpec { model: loss, place: Place::Pre }],
+        queue: QueueSpec {
+            discipline: Discipline::CoDel(aqm::CoDelSpec::default()),
+            ..QueueSpec::default()
+        },
+        delay: DelaySpec { half_life_ns: Some(10_000_000), ..DelaySpec::random(delay) },
+        order: OrderPolicy::Correlated,
+        ..LinkSpec::wire(name)
+    }
+}
+
+fn plan(link: fn(&str) -> LinkSpec) -> NetworkSpec {
+    NetworkSpec::between("source", "sink", link("up"), link("down"))
+}
+
+fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<Bout, Why> {
+    Ok(Box::new(move |time| {
+        let (tally, in_flight) = steady(&plan(wire), N as u16, time)?;
+        lag.set(in_flight as usize);
+        Ok(tally.into())
+    }))
+}
+
+/// Full load for that long, once as much is in flight as ever will be; also how many frames that
+/// are.
+fn steady(plan: &NetworkSpec, len: u16, time: Duration) -> Result<(Tally, u64), Why> {
+    let mut emulator = emulator(plan, ports::pair(len)?)?;
+    let tally = on_cpu(PROGRAM_CPU, || -> Result<Tally, Why> {
+        run(&mut emulator, Duration::from_nanos(3 * DELAY_NS))?;
+        run(&mut emulator, time)
+    })?;
+    Ok((tally, emulator.account(now()).in_flight().packets))
+}
+
+fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, Why> {
+    let manner = Manner { burst: 64, ..Manner::default() };
+    Emulator::between(ports, plan, &manner, (), now())
+        .map_err(|error| Why::Failed(error.to_string()))
+}
+
+/// Turns for that long.
+fn run(emulator: &mut Emulator<()>, time: Duration) -> Result<Tally, Why> {
+    let (start, cpu) = (now(), thread_cpu());
+    let until = start + time.as_nanos() as u64;
+    let mut packets = 0;
+    loop {
+        let turn = emulator.turn(now)?;
+        packets += turn.sent as u64;
+        if turn.at_ns >= until {
+            return Ok(Tally { packets, wall: turn.at_ns - start, cpu: thread_cpu() - cpu });
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! How late frames leave: a million a second through pipes, spinning.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use slipring_core::Host;
+use slipring_port::{Nanos, OpenOptions, Port, RunError, now};
+
+use super::{DELAY_NS, emulator, plan, wire};
+use crate::bench::measure::{FEEDER_CPU, PROGRAM_CPU, Reading, Why, on_cpu, pin};
+use crate::bench::row::{Bout, Of, Role, Row, Unit};
+
+/// A million frames per second.
+const INTERVAL: Nanos = 1_000;
+const LEN: usize = 64;
+/// Where the time stands: behind the Ethernet header.
+const STAMP: std::ops::Range<usize> = 14..22;
+
+/// One row per quantile.
+pub(super) fn rows() -> Vec<Row> {
+    let row = |word: &'static str, quantile: f64, bound: f64| {
+        let title = format!("emulate, delay error at 1 Mpps, spinning, {word}");
+        Row::new(format!("emulate-error-{word}"), title, Unit::Nanos)
+            .with(Role::Ours, "slipring", move || bout(quantile))
+            .with(Role::Floor, "this machine's timer", move || {
+                Ok(Box::new(move |time| Ok(timer(quantile, time))))
+            })
+            .goal(Of::Value, bound)
+    };
+    vec![row("median", 0.5, 200.0), row("p99", 0.99, 5_000.0)]
+}
+
+fn bout(quantile: f64) -> Result<Bout, Why> {
+    Ok(Box::new(move |time| {
+        let names = ["netmap:l{0", "netmap:l}0", "netmap:r{0", "netmap:r}0"];
+        let names = names.map(slipring_core::parse).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let ports = Host::new().open_all(&names, &OpenOptions::default())?;
+        let [mut left, near, far, mut right] = <[Port; 4]>::try_from(ports)
+            .map_err(|_| Why::Failed("a wrong number of ports".into()))?;
+        let mut emulator = emulator(&plan(wire), vec![near, far])?;
+        let stop = AtomicBool::new(false);
+        let ages = std::thread::scope(|scope| {
+            let emulating = scope.spawn(|| {
+                pin(PROGRAM_CPU);
+                while !stop.load(Ordering::Relaxed) {
+                    emulator.turn(now)?;
+                }
+                Ok::<_, RunError>(())
+            });
+            let ages = on_cpu(FEEDER_CPU, || feed(&mut left, &mut right, time));
+            stop.store(true, Ordering::Relaxed);
+            emulating.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok::<_, Why>(ages?)
+        })?;
+        reading(ages, quantile, &emulator.errors()[0])
+    }))
+}
+
+/// What left too late by the emulator's own account, beside what came late on the other side of
+/// two pipes and of this thread.
+fn reading(
+    mut ages: Vec<Nanos>,
+    quantile: f64,
+    error: &crate::emulate::report::histogram::Histogram,
+) -> Result<Reading, Why> {
+    ages.sort_unstable();
+    let Some(least) = ages.first() else {
+        return Err(Why::Failed("nothing arrived".into()));
+    };
+    if *least < DELAY_NS {
+        return Err(Why::Failed(format!("a frame came {} ns early", DELAY_NS - least)));
+    }
+    let seen = ages[(ages.len() as f64 * quantile) as usize % ages.len()] - DELAY_NS;
+    let extra = vec![("seen by the receiver", seen as f64)];
+    Ok(Reading { value: error.quantile(quantile) as f64, per_cpu_second: None, extra })
+}
+
+/// Sends a frame every microsecond on the left and takes what comes on the right; the ages of
+/// the frames that came.
+fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>, RunError> {
+    let (left, right) = (&mut left.queues[0], &mut right.queues[0]);
+    let mut ages = Vec::with_capacity(time.as_micros() as usize * 2);
+    let start = now();
+    let until = start + time.as_nanos() as Nanos;
+    let mut next = start;
+    loop {
+        let time = now();
+        if time >= until + DELAY_NS {
+            return Ok(ages);
+        }
+        if time >= next && time < until {
+            next = next.max(time - 50 * INTERVAL) + INTERVAL;
+            left.rings().tx.fill(1, |buf| {
+                buf[..LEN].fill(0);
+                buf[STAMP].copy_from_slice(&now().to_ne_bytes());
+                LEN
+            });
+            left.tx_sync()?;
+        }
+        right.rx_sync()?;
+        for frame in right.rings().rx.batch(64) {
+            if let Some(stamp) = frame.bytes.get(STAMP).and_then(|bytes| bytes.first_chunk()) {
+                ages.push(now() - Nanos::from_ne_bytes(*stamp));
+            }
+        }
+    }
+}
+
+/// How late a thread is that does nothing but look at the clock until a time comes, every
+/// microsecond.
+fn timer(quantile: f64, time: Duration) -> Reading {
+    let mut late = on_cpu(PROGRAM_CPU, || {
+        let start = now();
+        let until = start + time.as_nanos() as Nanos;
+        let (mut late, mut next) = (Vec::with_capacity(time.as_micros() as usize + 1), start);
+        loop {
+            let time = now();
+            if time >= until {
+                return late;
+            }
+            while next <= time {
+                late.push(time - next);
+                next += INTERVAL;
+            }
+        }
+    });
+    late.sort_unstable();
+    let at = (late.len() as f64 * quantile) as usize;
+    Reading::of(late.get(at).copied().unwrap_or(0) as f64)
+}

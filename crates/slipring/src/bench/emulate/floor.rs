@@ -1,0 +1,111 @@
+//! The floor of a link emulator: every frame is copied from a slot into a line that is exactly as
+//! long as what is in flight, with a header of 32 bytes, and from there into a slot, 64 at a time.
+//! No time, no clock, no counters.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use slipring_port::now;
+
+use super::ports::SLOTS;
+use crate::bench::measure::{PROGRAM_CPU, Tally, Why, on_cpu, thread_cpu};
+
+/// Records moved at a time.
+const BATCH: usize = 64;
+const BUF_SIZE: usize = 2048;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Record<const N: usize> {
+    header: [u64; 4],
+    frame: [u8; N],
+}
+
+impl<const N: usize> Default for Record<N> {
+    fn default() -> Self {
+        Self { header: [0; 4], frame: [0; N] }
+    }
+}
+
+/// Half of the floor: slots, and the next one.
+struct Slots {
+    bytes: Vec<u8>,
+    next: usize,
+}
+
+impl Slots {
+    fn new() -> Self {
+        Self { bytes: vec![1; SLOTS as usize * BUF_SIZE], next: 0 }
+    }
+
+    #[inline(always)]
+    fn next<const N: usize>(&mut self) -> &mut [u8; N] {
+        let start = self.next * BUF_SIZE;
+        self.next = (self.next + 1) % SLOTS as usize;
+        self.bytes[start..].first_chunk_mut().expect("a slot has 2048 bytes, a frame fewer")
+    }
+}
+
+/// Copies a batch in; 0 when the line is full.
+#[inline(always)]
+fn put<const N: usize>(line: &mut Producer<Record<N>>, slots: &mut Slots) -> usize {
+    let Ok(mut room) = line.write_chunk(BATCH) else { return 0 };
+    let (first, second) = room.as_mut_slices();
+    for record in first.iter_mut().chain(second) {
+        record.header = [slots.next as u64, N as u64, 0, 0];
+        record.frame = *slots.next::<N>();
+    }
+    room.commit_all();
+    BATCH
+}
+
+/// Copies a batch out, once more than `lag` records are in the line.
+#[inline(always)]
+fn take<const N: usize>(line: &mut Consumer<Record<N>>, slots: &mut Slots, lag: usize) -> usize {
+    if line.slots() < lag.max(BATCH) {
+        return 0;
+    }
+    let Ok(records) = line.read_chunk(BATCH) else { return 0 };
+    let (first, second) = records.as_slices();
+    for record in first.iter().chain(second) {
+        black_box(record.header[1]);
+        *slots.next::<N>() = record.frame;
+    }
+    records.commit_all();
+    BATCH
+}
+
+/// One thread, with `lag` frames in flight.
+pub(super) fn one_thread<const N: usize>(lag: usize, time: Duration) -> Result<Tally, Why> {
+    let (mut producer, mut consumer) = RingBuffer::<Record<N>>::new(lag + 2 * BATCH);
+    let (mut from, mut to) = (Slots::new(), Slots::new());
+    let tally = on_cpu(PROGRAM_CPU, || {
+        while consumer.slots() < lag {
+            put(&mut producer, &mut from);
+        }
+        measure(time, || {
+            put(&mut producer, &mut from);
+            take(&mut consumer, &mut to, lag)
+        })
+    });
+    if tally.packets == 0 {
+        return Err(Why::Failed("nothing was copied".into()));
+    }
+    Ok(tally)
+}
+
+fn measure(time: Duration, mut work: impl FnMut() -> usize) -> Tally {
+    let (start, cpu) = (now(), thread_cpu());
+    let until = start + time.as_nanos() as u64;
+    let mut packets = 0;
+    loop {
+        for _ in 0..16 {
+            packets += work() as u64;
+        }
+        let time = now();
+        if time >= until {
+            return Tally { packets, wall: time - start, cpu: thread_cpu() - cpu };
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! In-memory ports of the emulator rows: one always has frames, one takes whatever comes.
+
+use std::sync::Arc;
+
+use slipring_port::{
+    Caps, Counters, Mode, Port, PortInfo, Queue, Rings, RunError, Traffic, WaitFds,
+};
+use slipring_ring::{
+    Geometry, HugePages, KernRing, Pair, Region, Rx, RxRing, Slot, SlotFlags, Tx, TxRing,
+};
+
+use crate::bench::measure::Why;
+
+/// Slots per ring: a small ring stays in the cache next to the core.
+pub(super) const SLOTS: u32 = 512;
+
+/// A port that always has frames of `len` bytes, and another that takes whatever it gets.
+pub(super) fn pair(len: u16) -> Result<Vec<Port>, Why> {
+    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 4 * SLOTS + 2, buf_size: 2048 };
+    let region = Region::create(geometry, HugePages::Try)?;
+    let rings =
+        || Ok::<_, Why>((Pair::create(&region, 0, SLOTS)?, Pair::create(&region, 0, SLOTS)?));
+    Ok(vec![port("source", len, u32::MAX, rings()?), port("sink", 0, 0, rings()?)])
+}
+
+/// `count` ports that each have one frame of `len` bytes per sync; the first one can send.
+pub(super) fn trickles(count: usize, len: u16) -> Result<Vec<Port>, Why> {
+    const FEW: u32 = 4;
+    let most = 2 * count as u32;
+    let bufs = FEW * count as u32 + most + 2;
+    let ring_bytes = (2048 * count as u64 + 32 * u64::from(most)).next_multiple_of(1 << 20);
+    let region = Region::create(Geometry { ring_bytes, bufs, buf_size: 2048 }, HugePages::Try)?;
+    let one = |i| -> Result<Port, Why> {
+        let tx = if i == 0 { Pair::create(&region, 0, most)? } else { Pair::absent(&region, 0)? };
+        Ok(port("trickle", len, 1, (tx, Pair::create(&region, 0, FEW)?)))
+    };
+    (0..count).map(one).collect()
+}
+
+fn port(name: &str, len: u16, per_sync: u32, (tx, rx): (Pair<Tx>, Pair<Rx>)) -> Port {
+    let queue = MemoryQueue {
+        tx: tx.app,
+        rx: rx.app,
+        tx_kern: tx.kern,
+        rx_kern: rx.kern,
+        len,
+        per_sync,
+        counters: Arc::default(),
+    };
+    let caps = Caps { rx: true, tx: true, max_packet: 2048, max_slot: 2048 };
+    let (name, mode) = (name.to_owned(), Mode::new());
+    let info = PortInfo { name, kind: "memory", mode, caps, mac: None, mtu: None };
+    Port { info, queues: vec![Box::new(queue)] }
+}
+
+struct MemoryQueue {
+    tx: TxRing,
+    rx: RxRing,
+    tx_kern: KernRing,
+    rx_kern: KernRing,
+    /// Length of the frames that come; 0 for none.
+    len: u16,
+    /// Frames that come at most at each sync.
+    per_sync: u32,
+    counters: Arc<Counters>,
+}
+
+fn fault(error: impl Into<slipring_ring::SyncFault>) -> RunError {
+    RunError::new("memory", error.into())
+}
+
+impl Queue for MemoryQueue {
+    fn rings(&mut self) -> Rings<'_> {
+        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        let ring = &mut self.tx_kern;
+        let head = ring.released().map_err(fault)?;
+        let sent = ring.pending(head);
+        ring.done_to(head);
+        ring.set_tail(ring.prev(head));
+        self.counters.sent(Traffic { packets: sent.into(), bytes: 0 });
+        Ok(())
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        let ring = &mut self.rx_kern;
+        let head = ring.released().map_err(fault)?;
+        ring.done_to(head);
+        if self.len == 0 {
+            return Ok(());
+        }
+        let (new, mut at) = (ring.room().min(self.per_sync), ring.hwtail());
+        for _ in 0..new {
+            let slot = ring.slot(at);
+            ring.set_slot(at, Slot { len: self.len, flags: SlotFlags::default(), ..slot });
+            at = ring.next(at);
+        }
+        ring.set_tail(at);
+        self.counters.received(Traffic { packets: new.into(), bytes: 0 });
+        Ok(())
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        WaitFds::default()
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+}

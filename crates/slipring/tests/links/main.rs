@@ -1,0 +1,130 @@
+//! `slipring emulate` between real interfaces, in network namespaces of the tests' own.
+//!
+//! What the links do to frames is proved in virtual time; here it is shown that real traffic
+//! meets the same links, and that none of it is lost uncounted.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use support::bridge::Report;
+use support::frames::{Sender, assert_same, cross, frame};
+use support::lab::{Lab, RIGHT, Way};
+use support::program::{Ended, Program, SLIPRING};
+
+/// Starts an emulator between the sides of a laboratory and waits until its ports are open.
+fn emulate(lab: &Lab, words: &str) -> Program {
+    let mut command = Command::new(SLIPRING);
+    command.args(["emulate", "--json=lines", "-T", "0"]);
+    command.args(lab.ports().split_ascii_whitespace()).args(words.split_ascii_whitespace());
+    let program = Program::launch(&lab.mid, command);
+    program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
+    program
+}
+
+fn last_report(ended: Ended) -> Report {
+    Report::last(&ended.well())
+}
+
+/// Insists that what both ports received was sent, lost by name, or is still inside.
+fn balanced(report: &Report) {
+    let copies = report.0["copies"].as_u64().unwrap();
+    let (rx, tx) = (report.rx(0) + report.rx(1), report.tx(0) + report.tx(1));
+    assert_eq!(rx + copies, tx + report.all_drops() + report.in_flight(), "{report:?}");
+}
+
+#[test]
+fn a_ping_takes_the_delay_of_both_ways_and_never_less() {
+    for way in [Way::Native, Way::Packet] {
+        let Some(lab) = Lab::new(way) else { return };
+        let emulator = emulate(&lab, "-D 20ms");
+        let ping = Program::start(&lab.left, "ping", &format!("-n -c 5 -i 0.2 {RIGHT}"));
+        let ping = ping.finish().well();
+        assert_eq!(ping.stdout.matches("bytes from").count(), 5, "{ping:?}");
+        let least: f64 = ping
+            .stdout
+            .split("rtt min/avg/max/mdev = ")
+            .nth(1)
+            .unwrap()
+            .split('/')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        assert!(least >= 40.0, "{ping:?}");
+        balanced(&last_report(emulator.stop(Signal::INT)));
+    }
+}
+
+#[test]
+fn every_frame_crosses_a_delay_whole_and_in_order_both_ways() {
+    for way in [Way::Native, Way::Packet] {
+        let Some(lab) = Lab::quiet(way) else { return };
+        let emulator = emulate(&lab, "-D 3ms");
+        for (from, to, first) in [(&lab.left, &lab.right, 0), (&lab.right, &lab.left, 800)] {
+            let sent: Vec<_> = (first..first + 800).map(frame).collect();
+            assert_same("arrived", &cross(from, to, &sent), &sent);
+        }
+        let report = last_report(emulator.stop(Signal::INT));
+        balanced(&report);
+        report.lossless();
+        assert_eq!((report.rx(0), report.rx(1), report.in_flight()), (800, 800, 0), "{report:?}");
+    }
+}
+
+#[test]
+fn frames_inside_when_it_is_told_to_stop_are_counted_as_in_flight() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let Some(lab) = Lab::quiet(Way::Packet) else { return };
+        let emulator = emulate(&lab, "-D 60s");
+        let sent: Vec<_> = (0..500).map(frame).collect();
+        Sender::open(&lab.left, "e0").send(&sent);
+        support::eventually("all frames inside", || {
+            (Report::now(&emulator).in_flight() == 500).then_some(())
+        });
+        let report = last_report(emulator.stop(signal));
+        balanced(&report);
+        assert_eq!((report.rx(0), report.tx(1), report.in_flight()), (500, 0, 500), "{report:?}");
+    }
+}
+
+#[test]
+fn losses_are_named_and_the_counters_balance_to_the_packet() {
+    let Some(lab) = Lab::quiet(Way::Packet) else { return };
+    let emulator = emulate(&lab, "-D 1ms -L plr,0.25 --seed 7");
+    let sent: Vec<_> = (0..1000).map(frame).collect();
+    Sender::open(&lab.left, "e0").send(&sent);
+    support::eventually("all frames through", || {
+        let report = Report::now(&emulator);
+        (report.rx(0) == 1000 && report.in_flight() == 0).then_some(())
+    });
+    let report = last_report(emulator.stop(Signal::INT));
+    balanced(&report);
+    let lost = report.drops_for(0, "loss");
+    assert!((150..350).contains(&lost), "{report:?}");
+    assert_eq!(report.tx(1), 1000 - lost, "{report:?}");
+}
+
+#[test]
+fn jumbo_frames_cross_in_several_slots() {
+    let Some(lab) = Lab::with_mtu(Way::Packet, 9000) else { return };
+    let emulator = emulate(&lab, "-D 1ms");
+    let words = format!("-n -c 3 -i 0.2 -s 8900 -M do {RIGHT}");
+    let ping = Program::start(&lab.left, "ping", &words).finish().well();
+    assert_eq!(ping.stdout.matches("bytes from").count(), 3, "{ping:?}");
+    balanced(&last_report(emulator.stop(Signal::INT)));
+}
+
+#[test]
+fn a_port_that_goes_away_ends_the_run_with_its_name_and_a_summary() {
+    let Some(lab) = Lab::quiet(Way::Packet) else { return };
+    let emulator = emulate(&lab, "-D 1ms");
+    lab.mid.ip("link del la");
+    let ended = emulator.finish();
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    assert!(ended.stderr.contains("la"), "{ended:?}");
+    assert_eq!(Report::last(&ended).0["event"], "end");
+}
