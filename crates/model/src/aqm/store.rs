@@ -62,8 +62,8 @@ impl Chain {
         self.packets
     }
 
-    pub(super) const fn length(&self) -> Length {
-        (self.bytes, self.packets)
+    pub(super) fn length(&self) -> Length {
+        Length::new(self.bytes, self.packets)
     }
 
     pub(super) fn view(&self) -> QueueView {
