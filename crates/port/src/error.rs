@@ -19,9 +19,14 @@ pub enum Class {
 /// Every code that [`OpenError::code`] and [`RunError::code`] give.
 pub const CODES: &[&str] = &[
     "SR0101", "SR0102", "SR0103", "SR0104", "SR0105", "SR0106", "SR0107", "SR0108", "SR0109",
-    "SR0110", "SR0111", "SR0112", "SR0199", "SR0201", "SR0202", "SR0203", "SR0401", "SR0402",
-    "SR0499",
+    "SR0110", "SR0111", "SR0112", "SR0199", "SR0201", "SR0202", "SR0203", "SR0204", "SR0401",
+    "SR0402", "SR0499",
 ];
+
+/// The command that grants slipring, once, what ports need. It names all of it, since setcap takes
+/// away what it does not name.
+pub const GRANT: &str =
+    "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep $(command -v slipring)";
 
 /// A port could not be opened.
 #[derive(Debug)]
@@ -113,9 +118,7 @@ impl OpenError {
             OpenCause::File { path, .. } => format!("see whether it is there and open to you: ls -ld {path}"),
             OpenCause::NoInterface { .. } => "list the interfaces there are: slipring ports".into(),
             OpenCause::Down { ifname } => format!("bring it up: ip link set {ifname} up"),
-            OpenCause::Privilege { capabilities, .. } => format!(
-                "run as root, or grant it once: setcap {capabilities}+ep $(command -v slipring)"
-            ),
+            OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT}"),
             OpenCause::QueueRange { queues: 1, .. } => "open it without a queue number".into(),
             OpenCause::QueueRange { queues, .. } => format!("take a queue from 0 to {}", queues - 1),
             OpenCause::Mtu { ifname, limit, .. } => format!("lower it: ip link set {ifname} mtu {limit}"),
@@ -135,7 +138,9 @@ impl OpenError {
     #[must_use]
     pub fn note(&self) -> Option<String> {
         match &*self.cause {
-            OpenCause::Privilege { .. } => Some("`slipring doctor` lists what is missing".into()),
+            OpenCause::Privilege { capabilities, .. } => {
+                Some(format!("this takes {capabilities}; `slipring doctor` lists what is missing"))
+            }
             OpenCause::Unsupported { .. } => {
                 Some("`slipring doctor` shows what this kernel can do".into())
             }
@@ -190,6 +195,8 @@ pub enum RunCause {
     Ring(#[from] SyncFault),
     #[error("`{path}`: {reason}")]
     Capture { path: String, reason: String },
+    #[error("cannot write `{path}`: {source}")]
+    Write { path: String, source: io::Error },
     #[error("cannot {what}: {source}")]
     System { what: &'static str, source: io::Error },
 }
@@ -212,6 +219,7 @@ impl RunError {
             RunCause::Vanished | RunCause::WentDown | RunCause::PeerGone => "SR0401",
             RunCause::Ring(_) => "SR0402",
             RunCause::Capture { .. } => "SR0203",
+            RunCause::Write { .. } => "SR0204",
             RunCause::System { .. } => "SR0499",
         }
     }
@@ -219,8 +227,11 @@ impl RunError {
     /// What to try next.
     #[must_use]
     pub fn help(&self) -> Option<String> {
-        match self.cause {
+        match &self.cause {
             RunCause::Vanished => Some("list the interfaces there are: slipring ports".into()),
+            RunCause::Write { path, .. } => {
+                Some(format!("make room, or write elsewhere: df -h {path}"))
+            }
             RunCause::WentDown => Some("bring it up and start again".into()),
             _ => None,
         }
@@ -230,7 +241,7 @@ impl RunError {
     #[must_use]
     pub fn class(&self) -> Class {
         match self.cause {
-            RunCause::Capture { .. } => Class::Usage,
+            RunCause::Capture { .. } | RunCause::Write { .. } => Class::Usage,
             _ => Class::Peer,
         }
     }

@@ -41,7 +41,7 @@ pub mod tap;
 pub mod xdp;
 
 pub use clock::{Nanos, now, sleep_until};
-pub use error::{CODES, Class, OpenCause, OpenError, RunCause, RunError};
+pub use error::{CODES, Class, GRANT, OpenCause, OpenError, RunCause, RunError};
 pub use info::{Caps, Mode, PortInfo};
 pub use options::{Needs, OpenOptions, XdpMode};
 pub use port::{Port, forward};

@@ -32,7 +32,7 @@ codes! {
                 xdp: CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF.",
         remedy: "Give them to the program once, run it as root, or work in a network namespace of\n\
                  your own, in which you have them all.",
-        example: "sudo setcap cap_net_raw,cap_net_admin,cap_bpf+ep $(command -v slipring)\n\
+        example: "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep $(command -v slipring)\n\
                   unshare -rn slipring ports",
     }
     SR0105 Machine "the interface has no such queue" {

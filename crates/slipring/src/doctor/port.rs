@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use slipring_abi::name::{Kind, PortName};
+use slipring_port::GRANT;
 use slipring_port::iface::{Feature, Iface};
 
 use super::finding::Finding;
 use super::machine::read;
-use super::privilege::{Privileges, SETCAP};
+use super::privilege::Privileges;
 use crate::ports::{self, Mode, Owner, Row};
 
 /// Longest MTU whose frames fit a buffer of 2048 bytes beside the room that XDP reserves.
@@ -48,7 +49,7 @@ fn interface(row: &Row, privileges: &Privileges) -> Vec<Finding> {
     let missing = privileges.missing();
     if !missing.is_empty() {
         let text = format!("no {}: {} cannot be opened", missing.join(", "), row.port);
-        findings.push(Finding::fail("port privilege", text).mend(SETCAP));
+        findings.push(Finding::fail("port privilege", text).mend(GRANT));
     }
     findings.extend(offloads(row));
     findings.extend(interrupts(row));

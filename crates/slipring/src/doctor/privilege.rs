@@ -2,6 +2,7 @@
 
 use rustix::process::{Resource, getrlimit};
 use slipring_core::netns;
+use slipring_port::GRANT;
 
 use super::finding::{Finding, State};
 use super::machine::read;
@@ -63,7 +64,7 @@ impl Privileges {
             return Finding::ok("capabilities", held);
         }
         let text = format!("{held}; no {}: interfaces cannot be opened", missing.join(", "));
-        Finding::warn("capabilities", text).mend(SETCAP)
+        Finding::warn("capabilities", text).mend(GRANT)
     }
 
     fn locked_memory(&self) -> Finding {
@@ -81,10 +82,6 @@ impl Privileges {
         }
     }
 }
-
-/// Grants what is needed, once.
-pub(super) const SETCAP: &str =
-    "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep $(command -v slipring)";
 
 /// The `CapEff` line, a mask in hex.
 fn effective(status: &str) -> u64 {
@@ -162,7 +159,7 @@ mod tests {
         assert_eq!(with(0).missing(), ["cap_net_raw", "cap_net_admin", "cap_bpf"]);
         assert_eq!(with(1 << 13).missing(), ["cap_net_admin", "cap_bpf"]);
         assert!(with(1 << 12 | 1 << 13 | 1 << SYS_ADMIN).missing().is_empty());
-        assert_eq!(with(0).capabilities().mend.as_deref(), Some(SETCAP));
+        assert_eq!(with(0).capabilities().mend.as_deref(), Some(GRANT));
     }
 
     #[test]
