@@ -58,7 +58,8 @@ pub struct Sample<X = NoExtra> {
     pub ports: Vec<PortReport>,
     /// Frames taken in and neither sent nor dropped yet.
     pub in_flight: u64,
-    /// Frames made here by copying one frame to several ports.
+    /// Frames made here by sending one frame more than once. Moving the bytes of a frame that
+    /// leaves once, as `bridge -c` does, makes none.
     pub copies: u64,
     /// The command's own keys.
     pub extra: X,

@@ -1,7 +1,7 @@
 //! Capture files on disk: [`slipring_pcap`] with a file under it.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use slipring_pcap::{
@@ -170,11 +170,25 @@ impl FileReader {
 }
 
 /// Writes packets: pcapng where the name ends so, pcap with nanoseconds otherwise.
+///
+/// ```text
+///   file                     buffer
+///   | header | p | p | p |   | p | p | p |
+///                        ^ written
+///              `---v---'       ends: ^   ^
+///              completed
+/// ```
 #[derive(Debug)]
 pub struct FileWriter {
     path: String,
     file: File,
+    /// Bytes that the file has.
+    written: u64,
     buffer: Vec<u8>,
+    /// Where in the buffer packets end.
+    ends: Vec<usize>,
+    /// Packets that the file has, whole.
+    completed: u64,
     format: Format,
 }
 
@@ -199,13 +213,20 @@ impl FileWriter {
         } else {
             Format::Pcap(PcapWriter::begin(&mut buffer, LinkType::ETHERNET, 0))
         };
-        Ok(Self { path: path.to_owned(), file, buffer, format })
+        let path = path.to_owned();
+        Ok(Self { path, file, written: 0, buffer, ends: Vec::new(), completed: 0, format })
     }
 
     /// The path it was created by.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Packets handed to the system so far; others wait in the buffer.
+    #[must_use]
+    pub fn completed(&self) -> u64 {
+        self.completed
     }
 
     /// Appends a packet of the `interface`-th of the interfaces. pcap has no place for that, nor
@@ -237,23 +258,53 @@ impl FileWriter {
             }
         };
         written.map_err(io::Error::other)?;
+        self.ends.push(self.buffer.len());
         if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
-    /// Hands what is buffered to the system.
+    /// Hands what is buffered to the system. What it does not take is given up, and a packet that
+    /// it took in part is cut off again, so that the file stays one that can be read.
     ///
     /// # Errors
     /// The system's.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all(&self.buffer)?;
+        let (taken, result) = write_most(&mut self.file, &self.buffer);
+        let whole = self.ends.partition_point(|&end| end <= taken);
+        self.completed += whole as u64;
+        self.written += taken as u64;
+        if result.is_err() {
+            let end = whole.checked_sub(1).map_or(0, |last| self.ends[last]);
+            self.cut_to(self.written - (taken - end) as u64);
+        }
         self.buffer.clear();
-        Ok(())
+        self.ends.clear();
+        result
     }
+
+    fn cut_to(&mut self, len: u64) {
+        // Pipes and devices cannot be cut; nothing is lost that was not lost already.
+        let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
+        self.written = cut.unwrap_or(self.written);
+    }
+}
+
+/// Writes until all is written or the system refuses; how many bytes it took.
+fn write_most(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
+    let mut taken = 0;
+    while taken < bytes.len() {
+        match file.write(&bytes[taken..]) {
+            Ok(0) => return (taken, Err(io::ErrorKind::WriteZero.into())),
+            Ok(count) => taken += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return (taken, Err(error)),
+        }
+    }
+    (taken, Ok(()))
 }
 
 impl Drop for FileWriter {
     fn drop(&mut self) {
-        // An error was told by the last flush that a caller made; here nobody listens.
+        // Who wants to be told of an error flushes before; here nobody listens.
         let _ = self.flush();
     }
 }

@@ -1,10 +1,16 @@
 //! `pcap:FILE`: a capture as a port. Read, every packet arrives as fast as the program takes it;
 //! written, every packet sent is stamped with the wall clock. `-` is standard input or output.
+//!
+//! A packet was sent when the system has it. Until then it is under way in a buffer, which goes to
+//! the system when it is full, when half of the ring waits for it, and when a sync brings nothing
+//! new.
 
+use std::collections::VecDeque;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use slipring_ring::{KernRing, Pair, Region, RxRing, Slot, SlotFlags, SyncFault, TxRing};
+use slipring_ring::{KernRing, Pair, Region, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing};
 
 use crate::capture::{FileReader, FileWriter, wall_clock};
 use crate::error::{OpenError, RunCause, RunError};
@@ -55,6 +61,9 @@ pub fn open(
         file,
         ended: false,
         packet: Vec::new(),
+        buffered: VecDeque::new(),
+        completed: 0,
+        written_to: tx.kern.hwcur(),
         tx: tx.app,
         tx_kern: tx.kern,
         rx: rx.app,
@@ -86,6 +95,12 @@ struct PcapQueue {
     ended: bool,
     /// A packet that is gathered from slots, or waits for room on the rx ring.
     packet: Vec<u8>,
+    /// Packets that wait in the file's buffer.
+    buffered: VecDeque<Buffered>,
+    /// How many of those before them the file has.
+    completed: u64,
+    /// The slot behind the last packet that the file has.
+    written_to: SlotIdx,
     tx: TxRing,
     tx_kern: KernRing,
     rx: RxRing,
@@ -93,9 +108,62 @@ struct PcapQueue {
     counters: Arc<Counters>,
 }
 
+/// A packet in the file's buffer.
+struct Buffered {
+    bytes: u64,
+    /// The slot behind its last one.
+    end: SlotIdx,
+}
+
 impl PcapQueue {
     fn failed(&self, cause: impl Into<RunCause>) -> RunError {
         RunError::new(&self.name, cause)
+    }
+
+    /// Takes the packets up to slot `head` into the buffer. After an error they are only counted.
+    fn append(&mut self, head: SlotIdx) -> io::Result<()> {
+        let Side::Write(writer) = &mut self.file else { return Ok(()) };
+        let (time, ring) = (wall_clock(), &mut self.tx_kern);
+        let mut result = Ok(());
+        let mut at = ring.hwcur();
+        while at != head {
+            let slot = ring.slot(at);
+            self.packet.extend_from_slice(ring.bytes(slot));
+            at = ring.next(at);
+            if !slot.flags.has(SlotFlags::MOREFRAG) {
+                let bytes = self.packet.len() as u64;
+                self.buffered.push_back(Buffered { bytes, end: at });
+                result = result.and_then(|()| writer.packet(0, time, &self.packet, None));
+                self.packet.clear();
+            }
+        }
+        ring.done_to(head);
+        result
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let Side::Write(writer) = &mut self.file else { return Ok(()) };
+        writer.flush()
+    }
+
+    /// Frees the slots of what the file has by now, and of what it will never have after an error.
+    fn complete(&mut self, result: io::Result<()>) -> Result<(), RunError> {
+        let Side::Write(writer) = &self.file else { return Ok(()) };
+        let new = writer.completed() - std::mem::replace(&mut self.completed, writer.completed());
+        let mut sum = Traffic::default();
+        for packet in self.buffered.drain(..new as usize) {
+            sum += Traffic { packets: 1, bytes: packet.bytes };
+            self.written_to = packet.end;
+        }
+        self.counters.sent(sum);
+        if result.is_err() {
+            self.counters.dropped(DropCause::TxRefused, self.buffered.len() as u64);
+            self.buffered.clear();
+            self.written_to = self.tx_kern.hwcur();
+        }
+        self.counters.set_in_flight(self.buffered.len() as u64);
+        self.tx_kern.set_tail(self.tx_kern.prev(self.written_to));
+        result.map_err(|source| self.failed(RunCause::Write { path: writer.path().into(), source }))
     }
 
     /// Fetches the next packet into `self.packet`, unless one waits there; false at the end.
@@ -161,26 +229,13 @@ impl Queue for PcapQueue {
     fn tx_sync(&mut self) -> Result<(), RunError> {
         let released = self.tx_kern.released();
         let head = released.map_err(|fault| self.failed(SyncFault::from(fault)))?;
-        let Side::Write(writer) = &mut self.file else { return Ok(()) };
-        let (time, ring) = (wall_clock(), &mut self.tx_kern);
-        let mut sum = Traffic::default();
-        let mut at = ring.hwcur();
-        while at != head {
-            let slot = ring.slot(at);
-            self.packet.extend_from_slice(ring.bytes(slot));
-            if !slot.flags.has(SlotFlags::MOREFRAG) {
-                sum += Traffic { packets: 1, bytes: self.packet.len() as u64 };
-                writer
-                    .packet(0, time, &self.packet, None)
-                    .map_err(|error| RunError::system(&self.name, "write the capture", error))?;
-                self.packet.clear();
-            }
-            at = ring.next(at);
+        let new = self.tx_kern.hwcur() != head;
+        let Side::Write(_) = self.file else { return Ok(()) };
+        let mut result = if new { self.append(head) } else { Ok(()) };
+        if result.is_ok() && (!new || self.tx_kern.room() >= self.tx_kern.num_slots() / 2) {
+            result = self.flush();
         }
-        ring.done_to(head);
-        ring.set_tail(ring.prev(head));
-        self.counters.sent(sum);
-        Ok(())
+        self.complete(result)
     }
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
@@ -201,13 +256,6 @@ impl Queue for PcapQueue {
 
     fn counters(&self) -> &Arc<Counters> {
         &self.counters
-    }
-
-    fn update_stats(&mut self) {
-        if let Side::Write(writer) = &mut self.file {
-            // A failure shows at the next packet.
-            let _ = writer.flush();
-        }
     }
 }
 
@@ -232,6 +280,9 @@ mod tests {
             assert!(out.queues[0].rings().tx.push(frame));
         }
         out.tx_sync().unwrap();
+        assert_eq!((out.stats().tx.packets, out.stats().in_flight), (0, 4));
+        out.tx_sync().unwrap();
+        assert_eq!(out.stats().in_flight, 0);
         assert_eq!(out.stats().tx, Traffic { packets: 4, bytes: 60 + 2048 + 2049 + 9000 });
         drop(out);
         let options = OpenOptions { direction: Interest::RX, ..options };
@@ -243,5 +294,24 @@ mod tests {
                 back.queues[0].rings().rx.packet(&mut Vec::new(), |bytes| bytes == &frame[..]);
             assert_eq!(same, Some(true));
         }
+    }
+
+    #[test]
+    fn what_a_full_disk_does_not_take_was_not_sent() {
+        let region =
+            Region::create(Geometry { bufs: 200, ..Geometry::default() }, HugePages::Never);
+        let options = OpenOptions { slots: 64, direction: Interest::TX, ..OpenOptions::default() };
+        let mut full = open("pcap:x", "/dev/full", &region.unwrap(), &options).unwrap();
+        for _ in 0..10 {
+            assert!(full.queues[0].rings().tx.push(&[7; 60]));
+        }
+        full.tx_sync().unwrap();
+        assert_eq!((full.stats().tx.packets, full.stats().in_flight), (0, 10));
+        let error = full.tx_sync().unwrap_err();
+        assert_eq!(error.code(), "SR0204");
+        assert!(error.to_string().contains("No space left on device"), "{error}");
+        let stats = full.stats();
+        assert_eq!((stats.tx.packets, stats.in_flight), (0, 0));
+        assert_eq!(stats.dropped(DropCause::TxRefused), 10);
     }
 }

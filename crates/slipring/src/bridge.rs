@@ -234,6 +234,7 @@ fn sample(meter: &Meter) -> Sample<NoExtra> {
         elapsed: meter.elapsed(),
         ports: meter.reports(),
         in_flight: meter.in_flight(),
+        // A frame leaves once, whether its bytes are copied or its buffer is exchanged.
         copies: 0,
         extra: NoExtra {},
     }

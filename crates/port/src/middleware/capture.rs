@@ -1,11 +1,12 @@
 //! Writes what passes a queue to a capture file, both ways, with directions where it is pcapng.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::observe::{Direction, Observer};
 use crate::capture::{FileWriter, wall_clock};
 use crate::clock::{Nanos, now};
-use crate::error::RunError;
+use crate::error::{RunCause, RunError};
 
 /// An observer that writes to a file; clones write to the same one, for several queues.
 #[derive(Debug, Clone)]
@@ -70,8 +71,16 @@ impl Observer for Capture {
         let packet = packet.get(self.header..).unwrap_or_default();
         let written = file.packet(self.interface, self.epoch + time, packet, Some(direction));
         self.packet.clear();
-        written.map_err(|error| {
-            RunError::system(format!("pcap:{}", file.path()), "write the capture", error)
-        })
+        written.map_err(|error| unwritten(&file, error))
     }
+
+    fn idle(&mut self) -> Result<(), RunError> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.flush().map_err(|error| unwritten(&file, error))
+    }
+}
+
+fn unwritten(file: &FileWriter, source: io::Error) -> RunError {
+    let path = file.path().to_owned();
+    RunError::new(format!("pcap:{path}"), RunCause::Write { path, source })
 }

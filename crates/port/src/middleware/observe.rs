@@ -32,6 +32,14 @@ pub trait Observer: Send {
         bytes: &[u8],
         more: bool,
     ) -> Result<(), RunError>;
+
+    /// A sync had nothing to show: time to put away what was seen.
+    ///
+    /// # Errors
+    /// Ends the sync with this error.
+    fn idle(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
 }
 
 /// Wraps `inner` so that `observer` sees its frames.
@@ -64,6 +72,8 @@ impl Queue for Observed {
             let mut show = Show::new(&mut *self.observer, Direction::Tx);
             ring.show(from, to, |bytes, flags| show.slot(bytes, flags));
             show.result?;
+        } else {
+            self.observer.idle()?;
         }
         self.inner.tx_sync()
     }
@@ -78,6 +88,8 @@ impl Queue for Observed {
             let mut show = Show::new(&mut *self.observer, Direction::Rx);
             ring.show(from, to, |bytes, flags| show.slot(bytes, flags));
             show.result?;
+        } else {
+            self.observer.idle()?;
         }
         Ok(())
     }

@@ -1,11 +1,14 @@
 //! What is written to captures, and what is made of them.
 
+use std::process::Command;
+
 use slipring_port::capture::{FileReader, FileWriter};
 use slipring_traffic::{Generator, Lane, Pattern, Stamp, Verify};
 use slipring_wire::MacAddr;
 use tempfile::TempDir;
 
-use super::{number, slipring};
+use super::support::program::SLIPRING;
+use super::{Run, number, slipring};
 
 /// Packets of a capture.
 pub(super) fn packets(path: &str) -> Vec<Vec<u8>> {
@@ -162,4 +165,58 @@ fn stamps_in_a_capture_are_the_schedule_s() {
 fn a_sink_ends_after_its_senders_though_strangers_keep_sending() {
     let run = slipring("gen -i null: --sink null: -f tx -n 1000 --json").ended(0);
     assert!(number(&run.document(), "foreign") > 0, "a null port never stops");
+}
+
+#[test]
+fn a_full_disk_is_told_and_counts_nothing_as_sent() {
+    for count in [300, 100_000] {
+        let words = format!("gen -i pcap:/dev/full -f tx -n {count} --json");
+        let run = slipring(&words).ended(2);
+        let error: serde_json::Value = serde_json::from_str(&run.stderr()).unwrap();
+        assert_eq!(error["code"], "SR0204", "{error}");
+        assert!(error["cause"].as_str().unwrap().contains("No space left"), "{error}");
+        let port = &run.document()["ports"][0];
+        assert_eq!(number(&port["tx"], "packets"), 0, "{port}");
+        assert!(number(&port["drops"], "tx_refused") >= 300, "{port}");
+    }
+    let run = slipring("gen -i null: -f tx -n 10 --capture /dev/full").ended(2);
+    assert!(run.stderr().contains("error[SR0204]"), "{}", run.stderr());
+}
+
+#[test]
+fn a_disk_that_fills_up_keeps_the_packets_that_were_counted() {
+    let dir = TempDir::new().unwrap();
+    let (from, pcap, ng) = (file(&dir, "from.pcap"), file(&dir, "x.pcap"), file(&dir, "x.pcapng"));
+    slipring(&format!("gen -i pcap:{from} -f tx -n 40000")).ended(0);
+    for (path, words) in [
+        (&pcap, format!("gen -i pcap:{pcap} -f tx -n 40000")),
+        (&ng, format!("bridge -i pcap:{from} -i pcap:{ng}")),
+    ] {
+        // Memory counts as a file here, so the limit leaves room for a small region.
+        let limited =
+            format!("trap '' XFSZ; ulimit -f 2000; exec {SLIPRING} {words} --slots 64 --json");
+        let run = Run(Command::new("sh").args(["-c", &limited]).output().unwrap()).ended(2);
+        assert!(run.stderr().contains("SR0204"), "{}", run.stderr());
+        let report = run.document();
+        let ports = report["ports"].as_array().unwrap();
+        let port = &ports[ports.len() - 1];
+        let (sent, lost) = (number(&port["tx"], "packets"), number(&port["drops"], "tx_refused"));
+        assert!(sent > 300 && lost > 0, "{report}");
+        assert_eq!(packets(path).len() as u64, sent, "{report}");
+        if ports.len() == 2 {
+            assert_eq!(number(&ports[0]["rx"], "packets"), sent + lost, "{report}");
+        }
+    }
+}
+
+#[test]
+fn a_bridge_that_copies_bytes_makes_no_frames() {
+    let dir = TempDir::new().unwrap();
+    let (from, to) = (file(&dir, "from.pcap"), file(&dir, "to.pcap"));
+    slipring(&format!("gen -i pcap:{from} -f tx -n 500")).ended(0);
+    let report = slipring(&format!("bridge -c -i pcap:{from} -i pcap:{to} --json")).ended(0);
+    let report = report.document();
+    let (rx, tx) = (&report["ports"][0]["rx"], &report["ports"][1]["tx"]);
+    assert_eq!(number(rx, "packets") + number(&report, "copies"), number(tx, "packets"));
+    assert_eq!((number(&report, "copies"), number(&report, "in_flight")), (0, 0), "{report}");
 }
