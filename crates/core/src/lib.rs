@@ -100,7 +100,7 @@ impl Host {
             // What a killed program left; not being allowed to is no reason to stop here.
             let _ = slipring_port::host::remove_stale();
         }
-        let mut needs = Needs { ring_bytes: 0, bufs: options.extra_bufs };
+        let mut needs = Needs::default();
         for name in names {
             needs += kinds::needs(self, name, &with_conf(name, options))? * (1 + options.layers);
         }

@@ -25,8 +25,6 @@ pub struct OpenOptions {
     pub slots: u32,
     /// Bytes per buffer of a region made for this port: 2048 or 4096.
     pub buf_size: u32,
-    /// Buffers to keep free in such a region for the program's own use.
-    pub extra_bufs: u32,
     /// How many times each port's own needs to keep free for what it will be wrapped in.
     pub layers: u32,
     /// Pages of such a region.
@@ -58,7 +56,6 @@ impl Default for OpenOptions {
         Self {
             slots: 1024,
             buf_size: 2048,
-            extra_bufs: 0,
             layers: 0,
             huge: HugePages::Try,
             direction: Interest::BOTH,
