@@ -29,6 +29,7 @@ use slipring_cli::report::Sample;
 use slipring_cli::units::Span;
 use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Verb};
 
+use crate::emulate::config::explain;
 use crate::emulate::report::Report;
 use crate::emulate::virtual_time::input::Input;
 use crate::emulate::virtual_time::job::ports;
@@ -77,7 +78,14 @@ struct Port {
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let replay = Replay::of(matches)?;
-    Ok(Box::new(move |session| replay.run(session)))
+    let print = matches.get_flag("print-settings");
+    Ok(Box::new(move |session| {
+        if print {
+            session.reporter.raw(replay.links.config.to_toml().as_bytes())?;
+            return Ok(Exit::Done);
+        }
+        replay.run(session)
+    }))
 }
 
 impl Replay {
@@ -90,6 +98,9 @@ impl Replay {
         // The clock of the links is the capture's, whatever sends the frames then.
         let pair = CapturePair { input: PathBuf::from(file), output: PathBuf::new() };
         let links = Plan::timed(matches, |_| Ok(Clock::Virtual(vec![pair])))?;
+        if matches!(target, Target::Port(_)) {
+            refuse_files(&links)?;
+        }
         Ok(Self {
             file: file.clone(),
             target,
@@ -100,6 +111,11 @@ impl Replay {
     }
 
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        if self.links.explain {
+            let explained = explain(&self.links.network, self.links.seed);
+            session.reporter.raw(explained.text().as_bytes())?;
+            return Ok(Exit::Done);
+        }
         for warning in &self.links.warnings {
             session.reporter.warn(warning)?;
         }
@@ -188,6 +204,21 @@ impl Replay {
         let error = Diagnostic::new(SR0202, format!("`{}` holds no frame to send", self.file));
         Err(error.with_help(format!("see what is in it: slipring trace pcap:{}", self.file)).into())
     }
+}
+
+/// Logs of single frames would make the thread that sends late.
+fn refuse_files(links: &Plan) -> Result<(), Failure> {
+    let outputs = &links.outputs;
+    let asked = [
+        ("--log", outputs.log.is_some()),
+        ("--mahimahi-log", outputs.mahimahi.is_some()),
+        ("--metrics", outputs.metrics.is_some()),
+        ("--late-drop", links.late_drop_ns.is_some()),
+    ];
+    let Some((flag, _)) = asked.iter().find(|(_, asked)| *asked) else { return Ok(()) };
+    let error = Diagnostic::new(SR0003, format!("{flag} does not go together with a port here"));
+    let help = "take --virtual FILE for logs; slipring emulate serves metrics";
+    Err(error.with_help(help).into())
 }
 
 fn target(matches: &ArgMatches) -> Result<Target, Failure> {

@@ -224,6 +224,7 @@ fn wrong_flags_are_refused_before_anything_is_opened() {
         ("-f @in.pcap -i null: -D bogus", "bogus"),
         ("-f @in.pcap -i null: -L 2", "2"),
         ("-f @in.pcap --virtual @out.pcap --loops 0", "never ends"),
+        ("-f @in.pcap -i null: --log @out.pcap", "--log does not go together"),
     ] {
         let said = lab.run(args);
         assert_eq!(said.status, 2, "{args}: {}", said.talk);

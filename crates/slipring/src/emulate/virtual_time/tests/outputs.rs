@@ -165,3 +165,112 @@ fn a_topology_adds_the_delays_of_its_hops() {
     assert_eq!(report["links"][1]["from"], "middle");
     assert_eq!(report["links"][1]["output"]["packets"], 2);
 }
+
+#[test]
+fn reports_match_the_schema() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/report-1.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    for args in [
+        "-B 1m -Q 5000 -D pareto,1ms,1.5",
+        "-L 0.2 --duplicate 0.3,1ms,2",
+        "-D uniform,1ms,50ms --order free --corrupt 1e-5",
+    ] {
+        let (_, report) = link(args, (0..500).map(|i| (i * 300_000, 60 + i as u32 % 900)));
+        assert_eq!(fault(&schema, &schema, &report), None, "{args}: {report}");
+        let mut spoilt = report.clone();
+        spoilt["links"][0]["output"]["packets"] = (-1).into();
+        assert!(fault(&schema, &schema, &spoilt).is_some());
+        spoilt = report;
+        spoilt["links"][0].as_object_mut().unwrap().remove("asked");
+        assert!(fault(&schema, &schema, &spoilt).is_some());
+    }
+}
+
+/// The first fault of `value`, by the part of JSON Schema that describes links.
+fn fault(root: &Value, schema: &Value, value: &Value) -> Option<String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        return fault(root, root.pointer(reference.trim_start_matches('#')).unwrap(), value);
+    }
+    let fits = match schema["type"].as_str() {
+        Some("object") => value.is_object(),
+        Some("array") => value.is_array(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_u64(),
+        Some("number") => value.is_number(),
+        Some(other) => panic!("the check does not know the type {other}"),
+        None => true,
+    };
+    if !fits {
+        return Some(format!("of the wrong type: {value}"));
+    }
+    let required = schema["required"].as_array().into_iter().flatten();
+    let missing = required.filter_map(Value::as_str).find(|key| value.get(key).is_none());
+    if let Some(key) = missing {
+        return Some(format!("without {key}: {value}"));
+    }
+    let members = value.as_object().into_iter().flatten().find_map(|(key, member)| {
+        let named = schema["properties"].get(key).or_else(|| schema.get("additionalProperties"));
+        fault(root, named?, member)
+    });
+    let mut items = value.as_array().into_iter().flatten();
+    members.or_else(|| items.find_map(|item| fault(root, &schema["items"], item)))
+}
+
+#[test]
+fn metrics_are_openmetrics() {
+    use crate::emulate::report::{Report, measured::Measured};
+    use slipring_link::{LinkSpec, NetworkSpec, Tally};
+    let network = NetworkSpec::between("a", "b", LinkSpec::wire("u\"p\\"), LinkSpec::wire("down"));
+    let mut measured = [Measured::new(0), Measured::new(0)];
+    for delay in [50, 1_000, 3_000_000, 100_000_000_000] {
+        measured[0].delay.record(delay);
+    }
+    let counters = [Default::default(), Default::default()];
+    let text = Report::of(&network, &counters, &measured, Tally::default()).openmetrics();
+    let families = families(&text);
+    assert_eq!(families["slipring_link_dropped_packets"], "counter");
+    assert_eq!(families["slipring_link_delay_seconds"], "histogram");
+    let bucket = |le: &str| {
+        let name =
+            format!("slipring_link_delay_seconds_bucket{{link=\"u\\\"p\\\\\",le=\"{le}\"}} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse::<u64>().unwrap()
+    };
+    assert_eq!(["1e-7", "1e-6", "0.005", "10.0", "+Inf"].map(bucket), [1, 2, 3, 3, 4]);
+}
+
+/// Types of the metrics of a text, which is read as the format has it: for each family its
+/// descriptions first, then its samples, each with a suffix of its type; the end mark last.
+fn families(text: &str) -> HashMap<String, String> {
+    let body = text.strip_suffix("# EOF\n").expect("the end mark");
+    let (mut families, mut current) = (HashMap::new(), String::new());
+    for line in body.lines() {
+        if let Some(description) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = description.split_once(' ').unwrap();
+            assert!(families.insert(name.to_owned(), kind.to_owned()).is_none(), "{name} twice");
+            current = name.to_owned();
+        } else if let Some(description) = line.strip_prefix("# ") {
+            let (word, rest) = description.split_once(' ').unwrap();
+            assert!(["UNIT", "HELP"].contains(&word), "{line}");
+            assert!(rest.starts_with(&format!("{current} ")), "{line}");
+        } else {
+            sample(line, &current, &families[&current]);
+        }
+    }
+    families
+}
+
+fn sample(line: &str, family: &str, kind: &str) {
+    let (name, value) = line.rsplit_once(' ').unwrap();
+    let suffix = name.strip_prefix(family).unwrap_or_else(|| panic!("{line} in {family}"));
+    let (suffix, labels) = suffix.split_once('{').unwrap_or((suffix, "}"));
+    let allowed: &[&str] = match kind {
+        "counter" => &["_total"],
+        "gauge" => &[""],
+        "histogram" => &["_bucket", "_sum", "_count"],
+        other => panic!("{other}"),
+    };
+    assert!(allowed.contains(&suffix), "{line}");
+    assert!(labels.ends_with('}'), "{line}");
+    assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{line}");
+}
