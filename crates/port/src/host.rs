@@ -12,20 +12,17 @@
 //! for the host once more.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use slipring_ring::Region;
 
 use crate::bpf::host::{HostRedirected, redirect};
-use crate::clock::Nanos;
-use crate::error::{OpenCause, OpenError, RunError};
+use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
 use crate::info::Mode;
 use crate::netlink::Netlink;
 use crate::options::{Needs, OpenOptions, XdpMode};
 use crate::port::Port;
-use crate::queue::{Interest, Queue, Rings, WaitFds};
-use crate::stats::Counters;
 use crate::xdp;
 
 /// What the port takes from a region: one ring pair, whatever the interface has.
@@ -47,29 +44,27 @@ pub fn open(
     let failed = |cause| OpenError::new(shown, cause);
     let iface = Iface::find(ifname).map_err(failed)?;
     let pair = HiddenPair::create(&iface).map_err(failed)?;
+    let guard = Arc::new(Guard { redirected: OnceLock::new(), pair });
     // Ours alone: nobody else uses the pair, so there is no host to keep away from it.
     let inner = OpenOptions { xdp: XdpMode::Native, shared: true, ..options.clone() };
-    let mut port = xdp::open(shown, &pair.user, Some(0), region, &inner)?;
-    let redirected = redirect(iface.index, pair.kernel_index).map_err(failed)?;
-    let guard = Arc::new(Guard { _redirected: redirected, _pair: pair });
+    let (user, kept) = (&guard.pair.user, guard.clone());
+    let mut port = xdp::open_keeping(shown, user, Some(0), region, &inner, kept)?;
+    // Not before somebody is there to take the frames.
+    let redirected = redirect(iface.index, guard.pair.kernel_index).map_err(failed)?;
+    guard.redirected.set(redirected).expect("the guard is new, and only set here");
     port.info.kind = "host";
     port.info.mode =
         Mode::new().with("mode", "veth+tcx").with("slots", options.slots).with("host", "attached");
     port.info.mac = Some(iface.mac);
     port.info.mtu = Some(iface.mtu);
-    port.queues = port
-        .queues
-        .into_iter()
-        .map(|inner| Box::new(HostQueue { inner, _guard: guard.clone() }) as Box<dyn Queue>)
-        .collect();
     Ok(port)
 }
 
 /// Restores the interface. Programs first, so that no frame of the host finds half a way.
 #[derive(Debug)]
 struct Guard {
-    _redirected: HostRedirected,
-    _pair: HiddenPair,
+    redirected: OnceLock<HostRedirected>,
+    pair: HiddenPair,
 }
 
 /// The veth pair between host stack and port.
@@ -139,50 +134,6 @@ fn owner(name: &str) -> Option<u32> {
 
 fn is_dead(pid: u32) -> bool {
     !std::path::Path::new("/proc").join(pid.to_string()).exists()
-}
-
-/// The queue on the pair, which keeps the way to the host open.
-struct HostQueue {
-    inner: Box<dyn Queue>,
-    _guard: Arc<Guard>,
-}
-
-impl Queue for HostQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        self.inner.rings()
-    }
-
-    fn tx_sync(&mut self) -> Result<(), RunError> {
-        self.inner.tx_sync()
-    }
-
-    fn rx_sync(&mut self) -> Result<(), RunError> {
-        self.inner.rx_sync()
-    }
-
-    fn wait_fds(&self) -> WaitFds<'_> {
-        self.inner.wait_fds()
-    }
-
-    fn deadline(&self) -> Option<Nanos> {
-        self.inner.deadline()
-    }
-
-    fn before_sleep(&mut self, interest: Interest) {
-        self.inner.before_sleep(interest);
-    }
-
-    fn after_sleep(&mut self) {
-        self.inner.after_sleep();
-    }
-
-    fn counters(&self) -> &Arc<Counters> {
-        self.inner.counters()
-    }
-
-    fn update_stats(&mut self) {
-        self.inner.update_stats();
-    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod socket;
 mod sys;
 mod tx;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use slipring_ring::{Pair, Region};
@@ -91,7 +92,26 @@ pub fn open(
     region: &Arc<Region>,
     options: &OpenOptions,
 ) -> Result<Port, OpenError> {
-    open_interface(name, ifname, queue, region, options)
+    open_interface(name, ifname, queue, region, options, None)
+        .map_err(|cause| OpenError::new(name, cause))
+}
+
+/// Something that must live as long as any queue of a port.
+pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
+
+/// As [`open`], with queues that keep `kept`.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_keeping(
+    name: &str,
+    ifname: &str,
+    queue: Option<u32>,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+    kept: Kept,
+) -> Result<Port, OpenError> {
+    open_interface(name, ifname, queue, region, options, Some(kept))
         .map_err(|cause| OpenError::new(name, cause))
 }
 
@@ -101,6 +121,7 @@ fn open_interface(
     queue: Option<u32>,
     region: &Arc<Region>,
     options: &OpenOptions,
+    kept: Option<Kept>,
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
     iface.require_up()?;
@@ -112,7 +133,8 @@ fn open_interface(
     let all = numbers.len() as u32 == queue_count(&iface);
     let opened = setup::open_queues(&iface, &numbers, region, options)?;
     check_mtu(&iface, &opened, region)?;
-    let device = Arc::new(settle(&iface, &opened, all, options)?);
+    let device = Device { _kept: kept, ..settle(&iface, &opened, all, options)? };
+    let device = Arc::new(device);
     let info = info(name, &iface, &opened, &device, region, options);
     let make = Maker { name, iface: &iface, region, options, device, mode: opened.mode };
     let queues = numbers.into_iter().zip(opened.sockets);
@@ -165,7 +187,7 @@ fn settle(
         detached => detached?,
     };
     let features = switch_off(iface, opened.hook.place);
-    Ok(Device { detached, promisc, features, hook: opened.hook.clone() })
+    Ok(Device { detached, promisc, features, hook: opened.hook.clone(), _kept: None })
 }
 
 /// Offloads of real devices that would hide what was on the wire. Software devices take

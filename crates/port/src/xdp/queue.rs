@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use slipring_ring::{BufIdx, Pair, Rx, RxRing, Tx, TxRing};
 
+use super::Kept;
 use super::finish::Finisher;
 use super::program::Hook;
 use super::rx::RxSide;
@@ -27,6 +28,8 @@ pub(super) struct Device {
     pub(super) promisc: Option<Promisc>,
     pub(super) features: FeatureGuard,
     pub(super) hook: Arc<Hook>,
+    /// What else must live until then.
+    pub(super) _kept: Option<Kept>,
 }
 
 /// What a queue is made of, besides its socket.
