@@ -40,6 +40,16 @@ impl Schedule {
         Self { start, pace: Pace::Rate(pacer, framing) }
     }
 
+    /// Gives nothing up, however late it gets.
+    pub(super) fn patient(self) -> Self {
+        match self.pace {
+            Pace::Free => self,
+            Pace::Rate(pacer, framing) => {
+                Self { pace: Pace::Rate(pacer.with_catch_up(Nanos::MAX), framing), ..self }
+            }
+        }
+    }
+
     /// Lets a frame of `len` bytes go at `now`, if it is due, and returns when it was due, counted
     /// from the start; 0 if it never has to wait. `own` is the time that the source has for it.
     #[inline(always)]
@@ -104,6 +114,18 @@ mod tests {
             assert_eq!(schedule.admit(0, 60, None), Some(0));
             assert_eq!(schedule.due(None), Some(second));
         }
+    }
+
+    #[test]
+    fn a_patient_schedule_gives_nothing_up() {
+        let late = 3_600_000_000_000;
+        let second = |mut schedule: Schedule| {
+            schedule.admit(late, 60, None);
+            schedule.admit(late, 60, None)
+        };
+        let schedule = || Schedule::at(Rate::PacketsPerSec(1000), 0, 0, 60, (0, 1));
+        assert_eq!(second(schedule().patient()), Some(1_000_000));
+        assert_ne!(second(schedule()), Some(1_000_000));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::ping::{Pinger, Ponger};
 use super::plan::{Frames, OWN_MAC, Pinning, Plan, unmakable, wrong};
 use super::receive::{Budget, Ear, Queues, Receiver, SharedEar, Until};
 use super::schedule::Schedule;
-use super::send::{Manner, Sender, Split};
+use super::send::{Manner, Sender, Split, StampTime};
 use super::source::{Headed, Patched, Recording, Replay, Source, Unwritten};
 use crate::workers::Task;
 
@@ -271,7 +271,9 @@ impl Setup<'_> {
 
     fn schedule(&self, i: u16, len: usize) -> Schedule {
         let share = (i.into(), self.plan.threads.into());
-        Schedule::at(self.plan.rate, self.start, self.plan.framing, len, share)
+        let schedule = Schedule::at(self.plan.rate, self.start, self.plan.framing, len, share);
+        // What a capture holds is the same in every run, however busy the machine.
+        if self.manner.stamp == StampTime::Due { schedule.patient() } else { schedule }
     }
 
     /// How many packets thread `i` sends.
