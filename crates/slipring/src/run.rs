@@ -31,23 +31,25 @@ mod outer;
 mod relay;
 mod site;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use slipring_cli::codes::{SR0201, SR0302};
-use slipring_cli::report::{NoExtra, Sample};
-use slipring_cli::{Diagnostic, Exit, Failure, Job, Session, Verb, flags};
-use slipring_port::{Patience, Port};
+use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Verb, flags};
+use slipring_port::Port;
 use slipring_ring::Doorbell;
 
-use crate::bridge::engine::Lane;
+use crate::emulate::config::explain;
+use crate::emulate::realtime::job::{sample, schedule, summary};
+use crate::emulate::realtime::{Board, Manner, prepare};
+use crate::emulate::report::asked::Asked;
+use crate::emulate::{self, Clock};
 use crate::meter::Meter;
 use crate::workers::{Task, Workers};
 use command::{Call, Forwarded, Running, StartError};
@@ -65,7 +67,7 @@ fn command() -> Command {
         .value_name("WHO")
         .default_value("auto")
         .value_parser(["auto", "kernel", "user"])
-        .help("Who translates addresses behind the link: the kernel (root), or pasta or slirp4netns");
+        .help("Who translates addresses behind the link: the kernel, or pasta or slirp4netns");
     let report = Arg::new("report")
         .long("report")
         .value_name("FILE")
@@ -82,37 +84,53 @@ fn command() -> Command {
     let command = Command::new("run")
         .about("Run a command behind an emulated link, in a network namespace of its own")
         .after_help(
-            "Values hold for each direction: with --delay 20ms the round trip takes 40 ms more.\n\
+            "Values hold for each direction: with --delay 20ms a round trip takes 40 ms more.\n\
              Up is away from the command, down towards it.",
         )
         .args([nat, report, words]);
-    flags::reporting(command)
+    flags::reporting(emulate::flags::links(command))
 }
 
 /// What was asked for.
 struct Plan {
+    links: emulate::Plan,
     wish: Wish,
     report: Option<PathBuf>,
+    /// Not a word but what the command says.
+    quiet: bool,
     words: Vec<OsString>,
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let plan = Plan::of(matches);
-    Ok(Box::new(move |session| plan.run(session)))
+    let (plan, print) = (Plan::of(matches)?, matches.get_flag("print-settings"));
+    Ok(Box::new(move |session| {
+        let text = match (print, plan.links.explain) {
+            (false, false) => return plan.run(session),
+            (true, _) => plan.links.config.to_toml(),
+            (false, true) => explain(&plan.links.network, plan.links.seed).text(),
+        };
+        session.reporter.raw(text.as_bytes())?;
+        Ok(Exit::Done)
+    }))
 }
 
 impl Plan {
-    fn of(matches: &ArgMatches) -> Self {
+    fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let wish = match matches.get_one::<String>("nat").map(String::as_str) {
             Some("kernel") => Wish::Kernel,
             Some("user") => Wish::User,
             _ => Wish::Best,
         };
-        Self {
+        let report = matches.get_one::<PathBuf>("report").cloned();
+        let quiet = flags::format(matches) == Format::Text && flags::verbosity(matches) < 0;
+        Ok(Self {
+            // The ports are ours to make, so the clock is nothing to be asked for.
+            links: emulate::Plan::timed(matches, |_| Ok(Clock::Virtual(Vec::new())))?,
             wish,
-            report: matches.get_one("report").cloned(),
+            quiet: quiet && report.is_none(),
+            report,
             words: matches.get_many("command").into_iter().flatten().cloned().collect(),
-        }
+        })
     }
 
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
@@ -120,6 +138,9 @@ impl Plan {
             // stdout is the command's.
             None => session.reporter.redirect(Box::new(io::stderr())),
             Some(path) => session.reporter.redirect(Box::new(create(path)?)),
+        }
+        for warning in self.links.warnings.iter().filter(|_| !self.quiet) {
+            session.reporter.warn(warning)?;
         }
         let mut forwarded = Forwarded::install()?;
         let (site, ports) = Site::build(self.wish)?;
@@ -144,35 +165,88 @@ impl Plan {
         session: &mut Session<'_>,
     ) -> Result<i32, Failure> {
         let meter = Meter::new(&ports);
-        session.reporter.start(None, "monotonic", &meter.reports())?;
+        session.reporter.start(Some(self.links.seed), "monotonic", &meter.reports())?;
+        session.reporter.say(format_args!("# {}", site.behind_in_words()))?;
+        let emulation = prepare(ports.into(), &self.links.network, &self.manner(), ())?;
+        schedule(&self.links, &emulation.board)?;
         let lost = Arc::new(Doorbell::new()?);
-        let workers = Workers::start(vec![telling(bridge(ports), lost.clone())])?;
-        let status = match Running::start(site, self.call(site)) {
-            Ok(running) => running.wait(site, forwarded, &lost).map(command::shell_status),
+        let workers = Workers::start(vec![telling(emulation.task, lost.clone())])?;
+        let running = match Running::start(site, self.call(site)) {
+            Ok(running) => running,
             Err(StartError::Exec(error)) => {
                 return not_executed(&self.call(site).program, &error, session);
             }
             Err(StartError::Place(what, error)) => return Err(cannot(what, &error)),
         };
+        let status = running.wait(site, forwarded, &lost).map(command::shell_status);
         let ended = workers.finish();
-        session.reporter.end(&sample(&meter), "")?;
+        self.report(&meter, &emulation.board, session)?;
         ended?;
         status.map_err(|error| cannot("wait for the command", &error))
+    }
+
+    fn manner(&self) -> Manner {
+        let defaults = Manner::default();
+        Manner {
+            seed: self.links.seed,
+            late_drop: self.links.late_drop_ns,
+            late_warn: self.links.outputs.late_warn_ns.unwrap_or(defaults.late_warn),
+            ..defaults
+        }
+    }
+
+    /// What was asked and what was measured.
+    fn report(
+        &self,
+        meter: &Meter,
+        board: &Board,
+        session: &mut Session<'_>,
+    ) -> Result<(), Failure> {
+        if self.quiet {
+            return Ok(());
+        }
+        let state = board.last();
+        let sample = sample(&self.links.network, meter, &state);
+        session.reporter.end(&sample, summary(&self.links, meter, &state))
     }
 
     /// The command, or the user's shell.
     fn call(&self, site: &Site) -> Call {
         let mut words = self.words.iter().cloned();
-        let shell = || std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
-        let program = words.next().or_else(shell).unwrap_or_else(|| "/bin/sh".into());
-        let env = vec![("SLIPRING_GATEWAY", site.addresses.gateway.to_string())];
+        let mut env = vec![("SLIPRING_GATEWAY", site.addresses.gateway.to_string())];
+        let program = words.next().unwrap_or_else(|| {
+            env.extend(self.prompt());
+            let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
+            shell.unwrap_or_else(|| "/bin/sh".into())
+        });
         Call { program, args: words.collect(), env }
+    }
+
+    /// Puts the link into a shell's prompt, after those around it. Shells make their prompts when
+    /// they start; bash lets us add to it afterwards.
+    fn prompt(&self) -> [(&'static str, String); 2] {
+        let outer = std::env::var("SLIPRING_PROMPT").unwrap_or_default();
+        let mut links: Vec<_> = self
+            .links
+            .network
+            .links
+            .iter()
+            .map(|link| Asked::of(&link.spec))
+            .map(|asked| format!("{} {}", asked.rate, asked.delay))
+            .collect();
+        links.dedup();
+        // What the user typed, such as a file's name, is not for the shell to take apart.
+        let plain = |c: &char| c.is_ascii_alphanumeric() || " ./,+-:%()".contains(*c);
+        let own: String = links.join(", ").chars().filter(plain).collect();
+        let prompt = format!("{outer}[{own}] ");
+        let add = format!("PS1=\"{prompt}$PS1\"; unset PROMPT_COMMAND");
+        [("SLIPRING_PROMPT", prompt), ("PROMPT_COMMAND", add)]
     }
 }
 
 /// Words why there is no command, and returns the status that a shell has for it.
 fn not_executed(
-    program: &std::ffi::OsStr,
+    program: &OsStr,
     error: &io::Error,
     session: &mut Session<'_>,
 ) -> Result<i32, Failure> {
@@ -196,7 +270,7 @@ fn relay_names(site: &Site, server: IpAddr) -> Result<(), Failure> {
     }
 }
 
-fn create(path: &std::path::Path) -> Result<File, Failure> {
+fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| {
         Diagnostic::new(SR0201, format!("cannot write {}", path.display()))
             .with_cause(error.to_string())
@@ -211,20 +285,4 @@ fn telling(task: Task, bell: Arc<Doorbell>) -> Task {
         bell.ring();
         result
     })
-}
-
-fn bridge(ports: [Port; 2]) -> Task {
-    let [left, right] = ports.map(|port| port.queues);
-    let mut lane = Lane::new(left, right, 256, slipring_ring::forward);
-    Box::new(move |stop| lane.run(Patience::default(), stop.flag(), stop.bell.as_fd()))
-}
-
-fn sample(meter: &Meter) -> Sample<NoExtra> {
-    Sample {
-        elapsed: meter.elapsed(),
-        ports: meter.reports(),
-        in_flight: meter.in_flight(),
-        copies: 0,
-        extra: NoExtra {},
-    }
 }

@@ -152,6 +152,10 @@ impl Program {
     fn spawn(&self, between: &Netns, subnet: Subnet, addresses: &Addresses) -> io::Result<Child> {
         let mut command = Command::new(&self.path);
         command.args(self.kind.words(subnet, addresses));
+        if self.kind == Kind::Pasta && rustix::process::geteuid().is_root() {
+            // Else it becomes nobody, who may not enter the namespace.
+            command.args(["--runas", "0"]);
+        }
         command.stdin(Stdio::from(between.as_fd().try_clone_to_owned()?));
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         // The terminal's signals are for the command; this one ends when we end it.

@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 use slipring_cli::codes::{SR0199, SR0301};
@@ -66,17 +68,17 @@ pub(super) enum Behind {
     User { nat: Nat, name: &'static str },
 }
 
-impl Behind {
-    /// As reports call it.
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Kernel { .. } => "kernel",
-            Self::User { name, .. } => name,
-        }
-    }
-}
-
 impl Site {
+    /// Who is behind the link, for the head of the report.
+    pub(super) fn behind_in_words(&self) -> String {
+        let Addresses { own, gateway, .. } = self.addresses;
+        let who = match &self.behind {
+            Behind::Kernel { .. } => format!("the kernel translates, behind {}", self.link),
+            Behind::User { name, .. } => format!("{name} translates"),
+        };
+        format!("the command has {own}, this host is {gateway}; {who}")
+    }
+
     /// Builds it. Must be called before there are threads.
     pub(super) fn build(wish: Wish) -> Result<(Self, [Port; 2]), Failure> {
         let outer = Outer::look().map_err(|error| cannot("look at the network here", &error))?;
@@ -119,7 +121,7 @@ impl Site {
     fn by_program(outer: &Outer, program: &nat::Program) -> Result<(Self, [Port; 2]), Failure> {
         let subnet = outer.free_subnet(0).ok_or_else(no_subnet)?;
         if Netns::new().is_err() {
-            netns::become_own_user().map_err(|error| no_user_namespace(&error))?;
+            become_own_user().map_err(|error| no_user_namespace(&error))?;
         }
         let nat = program.start(subnet, outer.reaches_v6)?;
         let options = OpenOptions { shared: true, ..options() };
@@ -142,6 +144,25 @@ impl Site {
 
 const SETTLE: &str = "give the command its end of the link";
 const TRANSLATE: &str = "translate addresses in the kernel";
+
+/// How long a thread that was joined may still count as one of this process.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// The kernel refuses a process with several threads, among which it still counts those that have
+/// just ended.
+fn become_own_user() -> io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match netns::become_own_user() {
+            Err(error)
+                if error.kind() == io::ErrorKind::InvalidInput && start.elapsed() < LINGER =>
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
+}
 
 /// Why the kernel does not translate.
 enum Refusal {

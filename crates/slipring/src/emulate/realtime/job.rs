@@ -100,7 +100,7 @@ fn memory_bytes() -> Option<u64> {
 }
 
 /// Hands in the changes that the plan knows of already.
-fn schedule(plan: &Plan, board: &Board) -> Result<(), Failure> {
+pub(crate) fn schedule(plan: &Plan, board: &Board) -> Result<(), Failure> {
     let (start, (answer, _)) = (now(), std::sync::mpsc::channel());
     for change in &plan.schedule {
         let network = Box::new(change.config.network()?);
@@ -121,7 +121,7 @@ fn report<'s>(network: &NetworkSpec, state: &'s State) -> Report<'s> {
     Report::of(network, &state.account.links, &state.measured, state.account.unrouted)
 }
 
-fn sample(network: &NetworkSpec, meter: &Meter, state: &State) -> Sample<Document> {
+pub(crate) fn sample(network: &NetworkSpec, meter: &Meter, state: &State) -> Sample<Document> {
     Sample {
         elapsed: meter.elapsed(),
         ports: ports(network, meter, state),
@@ -178,7 +178,7 @@ fn line(meter: &mut Meter, state: &State, time: Duration) -> String {
     text
 }
 
-fn summary(plan: &Plan, meter: &Meter, state: &State) -> String {
+pub(crate) fn summary(plan: &Plan, meter: &Meter, state: &State) -> String {
     let mut text = report(&plan.network, state).summary();
     for port in ports(&plan.network, meter, state) {
         let (rx, tx) = (port.rx.packets, port.tx.packets);
