@@ -189,6 +189,7 @@ impl Config {
 ///
 /// # Errors
 /// If the path names nothing, or the value does not fit.
+#[allow(dead_code, reason = "the door of live control; tests go through it")]
 pub(crate) fn apply(
     config: &mut Config,
     path: &str,
@@ -201,6 +202,7 @@ pub(crate) fn apply(
 ///
 /// # Errors
 /// As [`apply`].
+#[allow(dead_code, reason = "the door of live control; tests go through it")]
 pub(crate) fn apply_all(
     config: &mut Config,
     settings: &[(&str, &serde_json::Value)],
@@ -215,6 +217,7 @@ pub(crate) fn apply_all(
 }
 
 /// A value of a control message.
+#[allow(dead_code, reason = "the door of live control; tests go through it")]
 fn message(path: &str, value: &serde_json::Value) -> Result<Node, ConfigError> {
     use serde_json::Value as Json;
     let place = Place { source: Source::Message, column: 1 };

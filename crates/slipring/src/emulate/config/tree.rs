@@ -101,19 +101,6 @@ impl Node {
             Value::List(_) | Value::Table(_) => self.value.kind().to_owned(),
         }
     }
-
-    /// Whether both say the same, wherever they say it.
-    pub(crate) fn says_as(&self, other: &Self) -> bool {
-        match (&self.value, &other.value) {
-            (Value::Text(a), Value::Text(b)) | (Value::Number(a), Value::Number(b)) => a == b,
-            (Value::Flag(a), Value::Flag(b)) => a == b,
-            (Value::List(a), Value::List(b)) => {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.says_as(b))
-            }
-            (Value::Table(a), Value::Table(b)) => a.says_as(b),
-            _ => false,
-        }
-    }
 }
 
 /// Named values, in the order in which they were written.
@@ -174,10 +161,5 @@ impl Table {
             Value::Table(table) => Some(table),
             _ => None,
         }
-    }
-
-    fn says_as(&self, other: &Self) -> bool {
-        let found = |entry: &Entry| other.get(&entry.key).is_some_and(|o| o.says_as(&entry.node));
-        self.entries.len() == other.entries.len() && self.entries.iter().all(found)
     }
 }
