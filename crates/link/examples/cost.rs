@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use slipring_link::{
-    Arrival, Carrier, Delivery, DelaySpec, Discipline, EntryId, Framing, Handle, LinkSpec,
+    Arrival, Carrier, DelaySpec, Delivery, Discipline, EntryId, Framing, Handle, LinkSpec,
     LossModel, LossSpec, Lost, Network, NetworkLink, NetworkSpec, OrderPolicy, Place, QueueSpec,
     RateSpec, Source, Target,
 };
@@ -52,7 +52,8 @@ fn main() {
     let lossy = vec![LossSpec { model: ge, place: Place::Pre }];
     let normal = Dist::normal(20e6, 2e6).expect("a mean and a deviation");
     let jitter = DelaySpec { half_life_ns: Some(50_000_000), ..DelaySpec::random(normal.clone()) };
-    let codel = QueueSpec { discipline: Discipline::CoDel(CoDelSpec::default()), ..QueueSpec::default() };
+    let codel =
+        QueueSpec { discipline: Discipline::CoDel(CoDelSpec::default()), ..QueueSpec::default() };
     let fair = Discipline::FqCoDel(FairSpec::default(), CoDelSpec::default());
 
     show("constant delay", wire());

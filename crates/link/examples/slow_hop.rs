@@ -3,7 +3,7 @@
 //! `cargo run -p slipring-link --example slow_hop`
 
 use slipring_link::{
-    Arrival, Carrier, Delivery, DelaySpec, EntryId, Framing, Handle, LinkId, LinkSpec, Lost,
+    Arrival, Carrier, DelaySpec, Delivery, EntryId, Framing, Handle, LinkId, LinkSpec, Lost,
     Network, NetworkSpec, QueueSpec, RateSpec, SpecError,
 };
 

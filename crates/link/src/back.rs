@@ -21,6 +21,8 @@ pub(crate) struct Back {
     duplicate_stream: Stream,
     /// Copies that are sent on later.
     later: DelayLine<Departed>,
+    /// When the first of them goes on.
+    next_ns: u64,
 }
 
 /// Whether a link has anything to do between its line and its delay.
@@ -40,6 +42,7 @@ impl Back {
             duplicate: spec.duplicate,
             duplicate_stream: streams.stage("duplicate"),
             later: DelayLine::new(),
+            next_ns: u64::MAX,
         }
     }
 
@@ -112,17 +115,20 @@ impl Back {
             return Some(copy);
         }
         self.later.push(base_ns, copy);
+        self.next_ns = self.next_ns.min(base_ns);
         None
     }
 
     /// When the next copy is sent on.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
-        self.later.next_release_ns().unwrap_or(u64::MAX)
+        self.next_ns
     }
 
     pub(crate) fn release(&mut self, now_ns: u64) -> Option<Departed> {
-        self.later.pop_due(now_ns)
+        let due = self.later.pop_due(now_ns);
+        self.next_ns = self.later.next_release_ns().unwrap_or(u64::MAX);
+        due
     }
 
     pub(crate) fn held(&self) -> u64 {

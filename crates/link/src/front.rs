@@ -20,6 +20,8 @@ pub(crate) struct Front {
     hold: Option<HoldSpec>,
     hold_stream: Stream,
     held: DelayLine<Arrival>,
+    /// When the first of them goes on.
+    next_ns: u64,
 }
 
 /// Whether a link has anything to do before its queue.
@@ -37,6 +39,7 @@ impl Front {
             hold: spec.hold,
             hold_stream: streams.stage("hold"),
             held: DelayLine::new(),
+            next_ns: u64::MAX,
         }
     }
 
@@ -79,17 +82,20 @@ impl Front {
         sink.counters.held.count(frame.len);
         let until_ns = frame.arrival_ns.saturating_add(hold.hold_ns);
         self.held.push(until_ns, Arrival { arrival_ns: until_ns, ..frame });
+        self.next_ns = self.next_ns.min(until_ns);
         None
     }
 
     /// When the next held frame goes on.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
-        self.held.next_release_ns().unwrap_or(u64::MAX)
+        self.next_ns
     }
 
     pub(crate) fn release(&mut self, now_ns: u64) -> Option<Arrival> {
-        self.held.pop_due(now_ns)
+        let due = self.held.pop_due(now_ns);
+        self.next_ns = self.held.next_release_ns().unwrap_or(u64::MAX);
+        due
     }
 
     pub(crate) fn held(&self) -> u64 {

@@ -29,6 +29,8 @@ pub(crate) struct Link {
     plain_delay_ns: Option<u64>,
     /// Deliveries are made as soon as they are decided.
     early: bool,
+    /// When the next frame moves inside the link; [`NEVER`] when none will.
+    inside_ns: u64,
     front: Option<Box<Front>>,
     server: Option<Box<Server>>,
     back: Option<Box<Back>>,
@@ -47,6 +49,7 @@ impl Link {
             counters: Counters::default(),
             plain_delay_ns: None,
             early: false,
+            inside_ns: NEVER,
             front: front::is_needed(spec).then(make_front),
             server: spec.has_line().then(make_server),
             back: back::is_needed(spec).then(make_back),
@@ -94,6 +97,7 @@ impl Link {
         }
         self.output.change(old, new, at_ns);
         self.find_plain();
+        self.look_inside();
     }
 
     pub(crate) fn set_early(&mut self, early: bool) {
@@ -139,26 +143,27 @@ impl Link {
         if let Some(front) = &mut self.front {
             let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
             if front.pass(frame, &mut sink).is_none() {
-                return;
+                return self.look_inside();
             }
         }
         self.enter(frame, carrier);
+        self.look_inside();
     }
 
-    /// When the next frame moves inside the link; `u64::MAX` when none will.
+    /// Finds out when the next frame moves inside the link.
     #[inline]
-    fn next_inside_ns(&self) -> u64 {
-        let front = self.front.as_ref().map_or(u64::MAX, |front| front.next_ns());
-        let server = self.server.as_ref().map_or(u64::MAX, |server| server.next_ns());
-        let back = self.back.as_ref().map_or(u64::MAX, |back| back.next_ns());
-        front.min(server).min(back)
+    fn look_inside(&mut self) {
+        let front = self.front.as_ref().map_or(NEVER, |front| front.next_ns());
+        let server = self.server.as_ref().map_or(NEVER, |server| server.next_ns());
+        let back = self.back.as_ref().map_or(NEVER, |back| back.next_ns());
+        self.inside_ns = front.min(server).min(back);
     }
 
     /// When anything happens next; `None` when nothing will.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         let outside = self.output.next_ns().unwrap_or(u64::MAX);
-        let next_ns = outside.min(self.next_inside_ns());
+        let next_ns = outside.min(self.inside_ns);
         (next_ns != u64::MAX).then_some(next_ns)
     }
 
@@ -166,12 +171,9 @@ impl Link {
     /// line comes first, so that what it frees is free for what arrives.
     #[inline]
     pub(crate) fn settle(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
-        loop {
-            let next_ns = self.next_inside_ns();
-            if next_ns > now_ns || next_ns == u64::MAX {
-                return;
-            }
-            self.step(next_ns, carrier);
+        while self.inside_ns <= now_ns && self.inside_ns != NEVER {
+            self.step(self.inside_ns, carrier);
+            self.look_inside();
         }
     }
 

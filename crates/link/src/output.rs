@@ -56,6 +56,8 @@ pub(crate) struct Output {
     paths: BTreeMap<u32, u64>,
     fifo: VecDeque<Flight>,
     overtaking: Wheel<Flight>,
+    /// How many are overtaking: asked far more often than it changes.
+    overtakers: u64,
 }
 
 impl Output {
@@ -69,6 +71,7 @@ impl Output {
             paths: BTreeMap::new(),
             fifo: VecDeque::new(),
             overtaking: Wheel::new(),
+            overtakers: 0,
         }
     }
 
@@ -119,6 +122,7 @@ impl Output {
         match self.fifo.back() {
             Some(last) if last.release_ns > flight.release_ns => {
                 self.overtaking.push(flight.release_ns, flight);
+                self.overtakers += 1;
             }
             _ => self.fifo.push_back(flight),
         }
@@ -146,10 +150,13 @@ impl Output {
     #[inline]
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<Flight> {
         let front_ns = self.fifo.front().map_or(u64::MAX, |flight| flight.release_ns);
-        if let Some(first_ns) = self.overtaking.next_release_ns()
+        if self.overtakers > 0
+            && let Some(first_ns) = self.overtaking.next_release_ns()
             && first_ns < front_ns
         {
-            return self.overtaking.pop_due(now_ns);
+            let flight = self.overtaking.pop_due(now_ns);
+            self.overtakers -= u64::from(flight.is_some());
+            return flight;
         }
         if front_ns > now_ns {
             return None;
@@ -161,6 +168,9 @@ impl Output {
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         let front = self.fifo.front().map(|flight| flight.release_ns);
+        if self.overtakers == 0 {
+            return front;
+        }
         match self.overtaking.next_release_ns() {
             None => front,
             Some(first) => Some(front.map_or(first, |front| front.min(first))),
@@ -169,12 +179,12 @@ impl Output {
 
     /// Whether frames on their way leave in the order in which they were sent.
     pub(crate) fn in_order(&self) -> bool {
-        self.order.keeps_order() && self.overtaking.is_empty()
+        self.order.keeps_order() && self.overtakers == 0
     }
 
     /// How many frames are on their way.
     pub(crate) fn len(&self) -> u64 {
-        (self.fifo.len() + self.overtaking.len()) as u64
+        self.fifo.len() as u64 + self.overtakers
     }
 
     #[inline]

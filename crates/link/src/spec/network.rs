@@ -1,7 +1,7 @@
 //! Links joined to a network.
 
-use alloc::format;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;

@@ -168,11 +168,8 @@ fn the_low_latency_queue_is_served_first() {
 
 #[test]
 fn drop_head_keeps_the_newest() {
-    let queue = QueueSpec {
-        packets: Some(3),
-        discipline: Discipline::DropHead,
-        ..QueueSpec::default()
-    };
+    let queue =
+        QueueSpec { packets: Some(3), discipline: Discipline::DropHead, ..QueueSpec::default() };
     let mut sim = Sim::link(LinkSpec { queue, ..constant(10_000_000) });
     (0..10).for_each(|_| _ = sim.push(0, 1250));
     sim.finish();
@@ -188,7 +185,8 @@ fn a_limit_of_packets_holds_for_fair_queues_too() {
         discipline: Discipline::FqCoDel(FairSpec::default(), CoDelSpec::default()),
         ..QueueSpec::default()
     };
-    let mut sim = Sim::link(LinkSpec { queue, delay: DelaySpec::constant(1), ..constant(10_000_000) });
+    let mut sim =
+        Sim::link(LinkSpec { queue, delay: DelaySpec::constant(1), ..constant(10_000_000) });
     (0..50).for_each(|_| _ = sim.push_frame(0, &frame(1, 0)));
     sim.finish();
     assert!(sim.memory.delivered.len() <= 11, "{}", sim.memory.delivered.len());

@@ -185,7 +185,8 @@ fn random_delays_of_ordered_frames_never_leave_in_one_burst_when_correlated() {
 
 #[test]
 fn the_clock_of_the_caller_may_stand_still() {
-    let mut sim = Sim::link(LinkSpec { delay: DelaySpec::constant(100), ..constant(1_000_000_000) });
+    let mut sim =
+        Sim::link(LinkSpec { delay: DelaySpec::constant(100), ..constant(1_000_000_000) });
     for _ in 0..10 {
         sim.push(1_000, 125);
         sim.run(1_000);

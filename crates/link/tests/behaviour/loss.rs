@@ -133,8 +133,7 @@ fn listed_frames_are_lost_once() {
 
 #[test]
 fn losses_by_time_happen_in_their_windows() {
-    let window =
-        |from_ns, until_ns| LossWindow { from_ns, until_ns, chance: Chance::ALWAYS };
+    let window = |from_ns, until_ns| LossWindow { from_ns, until_ns, chance: Chance::ALWAYS };
     let windows = vec![window(2_000, 4_000), window(6_000, 6_001)];
     let lost = |period_ns| {
         let model = LossModel::ByTime { windows: windows.clone(), period_ns };

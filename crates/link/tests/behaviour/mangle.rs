@@ -34,9 +34,11 @@ fn held_frames_come_exactly_as_much_later_and_others_overtake_them() {
     let count: u64 = 50_000;
     (0..count).for_each(|k| _ = sim.push(k * 1_000_000, 60));
     sim.finish();
-    let delays = sim.memory.delivered.iter().map(|delivery| {
-        delivery.release_ns - u64::from(delivery.handle.0) * 1_000_000
-    });
+    let delays = sim
+        .memory
+        .delivered
+        .iter()
+        .map(|delivery| delivery.release_ns - u64::from(delivery.handle.0) * 1_000_000);
     let held = delays.clone().filter(|&delay| delay == 6_000_000).count();
     assert!(delays.clone().all(|delay| delay == 1_000_000 || delay == 6_000_000));
     assert!(held.abs_diff(5_000) < 222, "{held}");

@@ -54,7 +54,9 @@ fn a_release_is_the_arrival_at_the_next_link() {
 
 #[test]
 fn a_chain_sees_every_event_in_order_whenever_it_is_run() {
-    let specs = || vec![wire("a", 10), LinkSpec { name: "b".into(), ..constant(1_000_000_000) }, wire("c", 0)];
+    let specs = || {
+        vec![wire("a", 10), LinkSpec { name: "b".into(), ..constant(1_000_000_000) }, wire("c", 0)]
+    };
     let play = |stride: u64| {
         let mut sim = Sim::new(&chain(specs()), 1);
         for number in 0..1_000 {
@@ -212,7 +214,8 @@ fn circles_are_refused() {
 
 #[test]
 fn early_deliveries_tell_times_to_come() {
-    let mut sim = Sim::link(LinkSpec { delay: DelaySpec::constant(1_000), ..constant(8_000_000_000) });
+    let mut sim =
+        Sim::link(LinkSpec { delay: DelaySpec::constant(1_000), ..constant(8_000_000_000) });
     sim.network.deliver_early(true);
     sim.push(0, 100);
     sim.push(0, 100);

@@ -7,9 +7,7 @@ use slipring_link::{
     MarkovState, Meter, NetworkSpec, OrderPolicy, Place, PoliceSpec, Profile, QueueSpec, RateSpec,
     RateStep, Serialise, Slot, TraceEnd,
 };
-use slipring_model::aqm::{
-    CoDelSpec, DualPi2Spec, FairSpec, PieSpec, RedSpec,
-};
+use slipring_model::aqm::{CoDelSpec, DualPi2Spec, FairSpec, PieSpec, RedSpec};
 use slipring_model::{Chance, Dist};
 use slipring_wire::FrameSpec;
 
@@ -172,8 +170,11 @@ fn police() -> impl Strategy<Value = Option<PoliceSpec>> {
             excess_burst: 3_000,
         }),
     ];
-    let spec = (meter, action(), action())
-        .prop_map(|(meter, exceed, violate)| PoliceSpec { meter, exceed, violate });
+    let spec = (meter, action(), action()).prop_map(|(meter, exceed, violate)| PoliceSpec {
+        meter,
+        exceed,
+        violate,
+    });
     prop::option::weighted(0.3, spec)
 }
 
@@ -278,7 +279,12 @@ fn check(sim: &Sim) -> Result<(), TestCaseError> {
 }
 
 /// Sends traffic through a network and checks the account at every step.
-fn play(plan: &NetworkSpec, seed: u64, traffic: &[Step], early: bool) -> Result<Sim, TestCaseError> {
+fn play(
+    plan: &NetworkSpec,
+    seed: u64,
+    traffic: &[Step],
+    early: bool,
+) -> Result<Sim, TestCaseError> {
     let mut sim = Sim::new(plan, seed);
     sim.memory.room = Some(30);
     sim.network.deliver_early(early);

@@ -71,14 +71,22 @@ fn every_refused_value_is_refused() {
         change(&mut spec);
         refusal(spec)
     };
-    assert!(with(|spec| spec.queue = QueueSpec { bytes: Some(0), ..QueueSpec::default() })
-        .contains("queue.bytes"));
-    assert!(with(|spec| spec.profile = Some(Profile { samples_ns: vec![], loss_level: 1.0 }))
-        .contains("profile.samples_ns"));
-    assert!(with(|spec| spec.profile = Some(Profile { samples_ns: vec![1], loss_level: 2.0 }))
-        .contains("profile.loss_level"));
-    assert!(with(|spec| spec.delay = DelaySpec { half_life_ns: Some(0), ..DelaySpec::default() })
-        .contains("delay.half_life_ns"));
+    assert!(
+        with(|spec| spec.queue = QueueSpec { bytes: Some(0), ..QueueSpec::default() })
+            .contains("queue.bytes")
+    );
+    assert!(
+        with(|spec| spec.profile = Some(Profile { samples_ns: vec![], loss_level: 1.0 }))
+            .contains("profile.samples_ns")
+    );
+    assert!(
+        with(|spec| spec.profile = Some(Profile { samples_ns: vec![1], loss_level: 2.0 }))
+            .contains("profile.loss_level")
+    );
+    assert!(
+        with(|spec| spec.delay = DelaySpec { half_life_ns: Some(0), ..DelaySpec::default() })
+            .contains("delay.half_life_ns")
+    );
     let loss = |model| LinkSpec {
         loss: vec![LossSpec { model, place: Place::Pre }],
         ..LinkSpec::wire("up")
@@ -88,8 +96,7 @@ fn every_refused_value_is_refused() {
     assert!(refusal(loss(chain(1.1))).contains("loss.p: 1.1"));
     assert!(refusal(loss(LossModel::Pattern(vec![]))).contains("loss.pattern"));
     assert!(refusal(loss(LossModel::Nth { every: 2, nth: 3 })).contains("loss.every"));
-    let four =
-        LossModel::FourState { p13: 0.7, p31: 0.1, p32: 0.1, p23: 0.1, p14: 0.7 };
+    let four = LossModel::FourState { p13: 0.7, p31: 0.1, p32: 0.1, p23: 0.1, p14: 0.7 };
     assert!(refusal(loss(four)).contains("p13 + p14"));
 }
 
@@ -108,10 +115,7 @@ fn two_links_for_the_same_frames_are_refused() {
     plan.links.push(plan.links[0].clone());
     plan.links[1].spec.name = "b".into();
     let error = plan.check().unwrap_err().to_string();
-    assert_eq!(
-        error,
-        "link.b.from: in is not allowed, only one link of a place without a class"
-    );
+    assert_eq!(error, "link.b.from: in is not allowed, only one link of a place without a class");
     plan.classes.push(ClassSpec::new("udp", 1).unwrap());
     assert!(plan.check().is_ok());
 }

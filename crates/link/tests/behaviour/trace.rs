@@ -254,7 +254,8 @@ fn a_profile_occupies_the_line_longer_and_drops_afterwards() {
     let lost = sim.memory.lost_to(slipring_link::Cause::Profile) as f64;
     assert!((lost / count as f64 - 0.25).abs() < 0.0101, "{lost}");
     // Lost ones occupied the line, too: 100 + 425 ns each in the mean.
-    let last = sim.memory.delivered.last().unwrap().release_ns.max(sim.memory.lost.last().unwrap().at_ns);
+    let last =
+        sim.memory.delivered.last().unwrap().release_ns.max(sim.memory.lost.last().unwrap().at_ns);
     assert!((last as f64 / count as f64 - 525.0).abs() < 8.0, "{last}");
 }
 

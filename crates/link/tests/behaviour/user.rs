@@ -3,9 +3,7 @@
 use slipring_link::user::{
     Delay, Loss, Moment, Packet, Rate, UserDelay, UserLoss, UserRate, Verdict,
 };
-use slipring_link::{
-    Cause, DelayModel, DelaySpec, LinkSpec, LossModel, LossSpec, Place, RateSpec,
-};
+use slipring_link::{Cause, DelayModel, DelaySpec, LinkSpec, LossModel, LossSpec, Place, RateSpec};
 use slipring_model::Stream;
 
 use crate::support::{Sim, releases};
@@ -62,7 +60,10 @@ impl Delay for Growing {
 fn a_delay_model_of_the_users_counts_frames() {
     let model = DelayModel::User(UserDelay::new(|| Box::new(Growing)));
     let delay = DelaySpec { model, half_life_ns: None };
-    assert_eq!(releases(LinkSpec { delay, ..LinkSpec::wire("up") }, 4, 60, 0), [0, 1000, 2000, 3000]);
+    assert_eq!(
+        releases(LinkSpec { delay, ..LinkSpec::wire("up") }, 4, 60, 0),
+        [0, 1000, 2000, 3000]
+    );
 }
 
 #[test]
