@@ -54,7 +54,8 @@ impl Line {
             return Self::Constant(clock);
         }
         let mut line = Self::new(spec, stream, at_ns);
-        line.occupy_until(self.free_ns());
+        // What stood still for good is free now.
+        line.occupy_until(Some(self.free_ns()).filter(|&ns| ns != u64::MAX).unwrap_or(at_ns));
         line
     }
 

@@ -24,7 +24,10 @@ pub(crate) struct Queue {
     hasher: FlowHasher,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a FIFO is the usual one, and is looked at for each packet")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a FIFO is the usual one, and is looked at for each packet"
+)]
 enum Kind {
     Fifo(Fifo),
     Multi(Box<MultiQueue<Handle>>),

@@ -25,6 +25,8 @@ pub(crate) struct Server {
     begin_ns: u64,
     busy_until_ns: u64,
     busy_len: u32,
+    /// A frame that the line cannot finish, as its trace has ended: it waits for another line.
+    stuck: Option<Arrival>,
 }
 
 /// A frame that went on the line.
@@ -48,6 +50,7 @@ impl Server {
             begin_ns: u64::MAX,
             busy_until_ns: 0,
             busy_len: 0,
+            stuck: None,
         }
     }
 
@@ -68,7 +71,8 @@ impl Server {
         self.framing = new.framing;
         self.serialise = new.serialise;
         self.profile.clone_from(&new.profile);
-        self.begin_ns = if self.queue.is_empty() { u64::MAX } else { self.line.begin_ns(at_ns) };
+        let waits = self.stuck.is_some() || !self.queue.is_empty();
+        self.begin_ns = if waits { self.line.begin_ns(at_ns) } else { u64::MAX };
     }
 
     /// Takes a frame into the queue, or loses it or others in its place.
@@ -96,15 +100,20 @@ impl Server {
     #[inline]
     pub(crate) fn serve<C: Carrier>(&mut self, sink: &mut Sink<'_, C>) -> Option<Served> {
         let now_ns = self.begin_ns;
-        let Some(frame) = self.queue.dequeue(now_ns, sink) else {
+        let waiting = self.stuck.take().or_else(|| self.queue.dequeue(now_ns, sink));
+        let Some(frame) = waiting else {
             self.begin_ns = u64::MAX;
             return None;
         };
-        self.tell(frame, now_ns, sink);
         let (extra_ns, given_up) = self.extra();
         // A line that was busy goes on without a pause, to the fraction of a nanosecond.
         let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
         let end_ns = self.line.serve(ready_ns, self.framing.wire_bytes(frame.len), extra_ns);
+        if end_ns == u64::MAX {
+            (self.stuck, self.begin_ns) = (Some(frame), u64::MAX);
+            return None;
+        }
+        self.tell(frame, now_ns, sink);
         (self.busy_until_ns, self.busy_len) = (end_ns, frame.len);
         self.begin_ns = if self.queue.is_empty() { u64::MAX } else { self.line.begin_ns(now_ns) };
         let base_ns = match self.serialise {
@@ -117,7 +126,7 @@ impl Server {
 
     /// How many frames wait.
     pub(crate) fn waiting(&self) -> u64 {
-        self.queue.tally().packets
+        self.queue.tally().packets + u64::from(self.stuck.is_some())
     }
 
     #[inline]

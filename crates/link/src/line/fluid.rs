@@ -67,6 +67,10 @@ impl Fluid {
             self.clock.wait_for(self.segment.end_ns);
             self.enter_next();
         }
+        if work > 0 {
+            // The line stands still for good.
+            self.clock.wait_for(u64::MAX);
+        }
         self.clock.occupy_ns(extra_ns);
     }
 

@@ -54,6 +54,21 @@ fn a_line_that_stood_still_starts_when_it_gets_a_rate() {
 }
 
 #[test]
+fn a_frame_that_a_trace_left_on_the_line_goes_on_with_the_next_rate() {
+    let step = slipring_link::RateStep { at_ns: 0, bps: 8_000_000_000 };
+    let end = slipring_link::TraceEnd::Once;
+    let steps = RateSpec::Steps { steps: vec![step], period_ns: 1_000, end };
+    let mut sim = Sim::link(LinkSpec { rate: steps, ..LinkSpec::wire("up") });
+    (0..3).for_each(|_| _ = sim.push(0, 800));
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [800]);
+    assert!(sim.counters().balance());
+    change(&mut sim, 5_000, constant(8_000_000_000));
+    sim.finish();
+    assert_eq!(sim.memory.releases(), [800, 5_800, 6_600]);
+}
+
+#[test]
 fn frames_on_their_way_arrive_when_they_would_have() {
     let wire = |ns| LinkSpec { delay: DelaySpec::constant(ns), ..LinkSpec::wire("up") };
     let mut sim = Sim::link(wire(10_000));
