@@ -1,0 +1,135 @@
+//! The side that asks.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::lines::{Line, Lines};
+use crate::message::Refusal;
+use crate::{ControlError, directory};
+
+/// How long an answer may take. Requests are answered in microseconds, unless the program is
+/// stopped or its machine is.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of an answer at most: the figures of ten thousand links are some tens of MB.
+const LONGEST_ANSWER: usize = 1 << 28;
+
+/// A connection to a run.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    lines: Lines,
+    next_id: u64,
+}
+
+impl Client {
+    /// Connects to the run of this name or process number in `dir`; without one, to the only one.
+    ///
+    /// # Errors
+    /// If there is none, or more than one and none was named, or the system refuses.
+    pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, ControlError> {
+        let stream = directory::open(dir, target)?;
+        let failed = |error| ControlError::system("set up", dir, error);
+        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
+        Ok(Self { stream, lines: Lines::bounded(LONGEST_ANSWER), next_id: 1 })
+    }
+
+    /// Asks `what` with these arguments, an object, and waits for the answer.
+    ///
+    /// # Errors
+    /// The refusal, or that there was no answer.
+    pub fn ask(&mut self, what: &str, args: Value) -> Result<Value, ControlError> {
+        self.send(what, args)?;
+        self.answer()
+    }
+
+    /// Asks for a value once per period, and hands each to `show`, until that says false or the
+    /// run ends.
+    ///
+    /// # Errors
+    /// The refusal, or that there was no answer.
+    pub fn watch(
+        &mut self,
+        period: Duration,
+        mut show: impl FnMut(Value) -> bool,
+    ) -> Result<(), ControlError> {
+        let patience = Some(period.saturating_add(PATIENCE));
+        self.stream.set_read_timeout(patience).map_err(|error| no_answer(&error))?;
+        self.send("watch", json!({ "period": format!("{}ns", period.as_nanos()) }))?;
+        let mut more = show(self.answer()?);
+        while more {
+            more = match self.next_line()? {
+                Some(line) => show(self.value(&line)?),
+                None => false,
+            };
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, what: &str, args: Value) -> Result<(), ControlError> {
+        let mut request = json!({ "id": self.next_id, "do": what });
+        if let (Value::Object(request), Value::Object(args)) = (&mut request, args) {
+            request.extend(args);
+        }
+        let line = format!("{request}\n");
+        self.stream.write_all(line.as_bytes()).map_err(|error| no_answer(&error))
+    }
+
+    fn answer(&mut self) -> Result<Value, ControlError> {
+        let line = self.next_line()?;
+        let line =
+            line.ok_or_else(|| ControlError::NoAnswer("the program has ended".to_owned()))?;
+        let answer = self.value(&line);
+        self.next_id += 1;
+        answer
+    }
+
+    /// The next line, or none at the end.
+    fn next_line(&mut self) -> Result<Option<Vec<u8>>, ControlError> {
+        loop {
+            match self.lines.next() {
+                Some(Line::Whole(line)) => return Ok(Some(line)),
+                Some(Line::TooLong) => return Err(unreadable("the answer is too long")),
+                None => {}
+            }
+            match self.lines.fill(&self.stream) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(no_answer(&error)),
+            }
+        }
+    }
+
+    fn value(&self, line: &[u8]) -> Result<Value, ControlError> {
+        let answer: Value =
+            serde_json::from_slice(line).map_err(|_| unreadable("it is no JSON"))?;
+        let Value::Object(mut answer) = answer else { return Err(unreadable("it is no object")) };
+        if let Some(value) = answer.remove("ok") {
+            return Ok(value);
+        }
+        let error = answer.remove("error").unwrap_or_default();
+        let refusal: Refusal =
+            serde_json::from_value(error).map_err(|_| unreadable("it is neither ok nor error"))?;
+        Err(ControlError::Refused(refusal))
+    }
+}
+
+fn unreadable(what: &str) -> ControlError {
+    ControlError::NoAnswer(format!("what came is none: {what}"))
+}
+
+fn no_answer(error: &std::io::Error) -> ControlError {
+    ControlError::NoAnswer(match error.kind() {
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+            format!("nothing came in {} seconds", PATIENCE.as_secs())
+        }
+        _ => error.to_string(),
+    })
+}

@@ -1,0 +1,211 @@
+//! The run directory: sockets by process number, and names that are links to them.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use crate::ControlError;
+
+/// A run that listens.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Running {
+    /// Its process number.
+    pub pid: u32,
+    /// Its names beside that.
+    pub names: Vec<String>,
+}
+
+impl fmt::Display for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.names[..] {
+            [] => write!(f, "{}", self.pid),
+            names => write!(f, "{} ({})", self.pid, names.join(", ")),
+        }
+    }
+}
+
+/// Every run that listens in `dir`, by process number. A directory that cannot be read has none.
+#[must_use]
+pub fn running(dir: &Path) -> Vec<Running> {
+    let paths = sockets(dir);
+    let mut runs: Vec<_> =
+        paths.iter().filter_map(|path| pid_of(path).map(|pid| (pid, path))).collect();
+    runs.retain(|(_, path)| !matches!(reach(path), Err(error) if is_dead(&error)));
+    runs.sort();
+    let names = |socket: &Path| {
+        let points = |path: &&PathBuf| {
+            fs::read_link(path).is_ok_and(|target| Some(target.as_os_str()) == socket.file_name())
+        };
+        let mut names: Vec<_> = paths.iter().filter(points).filter_map(|path| stem(path)).collect();
+        names.sort();
+        names
+    };
+    runs.into_iter().map(|(pid, path)| Running { pid, names: names(path) }).collect()
+}
+
+/// A socket of this process, and the files to remove at its end.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) listener: UnixListener,
+    path: PathBuf,
+    name: Option<PathBuf>,
+}
+
+impl Socket {
+    /// Listens in `dir`, under a name too if there is one; removes what the dead left there.
+    pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
+        make(dir)?;
+        // Whoever cleans up must not meet a socket between bind and listen.
+        let _lock = lock(dir)?;
+        remove_dead(dir);
+        let name = name.map(|name| free_name(dir, name)).transpose()?;
+        let path = dir.join(format!("{}.sock", std::process::id()));
+        let listener = UnixListener::bind(&path)
+            .map_err(|error| ControlError::system("listen on", &path, error))?;
+        let mut socket = Self { listener, path, name: None };
+        let only_own = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(&socket.path, only_own)
+            .map_err(|error| ControlError::system("protect", &socket.path, error))?;
+        if let Some(link) = name {
+            let target = socket.path.file_name().unwrap_or_default();
+            symlink(target, &link).map_err(|error| ControlError::system("make", &link, error))?;
+            socket.name = Some(link);
+        }
+        Ok(socket)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // What cannot be removed now, the next start removes.
+        for path in self.name.iter().chain([&self.path]) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// The connection to a run.
+pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, ControlError> {
+    let name = match target {
+        Some(target) if is_name(target) || is_pid(target) => target.to_owned(),
+        Some(target) => return Err(ControlError::BadName { name: target.to_owned() }),
+        None => only(dir)?.pid.to_string(),
+    };
+    let path = dir.join(format!("{name}.sock"));
+    reach(&path).map_err(|error| match is_dead(&error) {
+        true => ControlError::Unknown { target: name, running: running(dir) },
+        false => ControlError::system("connect to", &path, error),
+    })
+}
+
+fn only(dir: &Path) -> Result<Running, ControlError> {
+    let mut running = running(dir);
+    match running.len() {
+        0 => Err(ControlError::NothingRuns { dir: dir.to_owned() }),
+        1 => Ok(running.remove(0)),
+        _ => Err(ControlError::Several { running }),
+    }
+}
+
+/// Letters that need no quoting, and not only digits, which would be a process number.
+fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let well = name.chars().all(allowed) && !name.starts_with(['.', '-']);
+    well && !name.is_empty() && name.len() <= 64 && !is_pid(name)
+}
+
+fn is_pid(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn free_name(dir: &Path, name: &str) -> Result<PathBuf, ControlError> {
+    if !is_name(name) {
+        return Err(ControlError::BadName { name: name.to_owned() });
+    }
+    let path = dir.join(format!("{name}.sock"));
+    match path.symlink_metadata() {
+        Ok(_) => Err(ControlError::NameTaken { name: name.to_owned() }),
+        Err(_) => Ok(path),
+    }
+}
+
+/// Makes the directory, and insists that only its owner, this user or root, can write there.
+fn make(dir: &Path) -> Result<(), ControlError> {
+    let failed = |error| ControlError::system("make", dir, error);
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    let held = fs::metadata(dir).map_err(failed)?;
+    let own = rustix::process::geteuid().as_raw();
+    let trusted = (held.uid() == own || held.uid() == 0) && held.mode() & 0o022 == 0;
+    trusted.then_some(()).ok_or_else(|| ControlError::Untrusted { dir: dir.to_owned() })
+}
+
+fn lock(dir: &Path) -> Result<File, ControlError> {
+    let failed = |error: io::Error| ControlError::system("lock", dir, error);
+    let file = File::open(dir).map_err(failed)?;
+    flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+    Ok(file)
+}
+
+/// Removes sockets that nobody listens on, and then names that lead nowhere.
+fn remove_dead(dir: &Path) {
+    let paths = sockets(dir);
+    for path in paths.iter().filter(|path| pid_of(path).is_some()) {
+        if matches!(reach(path), Err(error) if is_dead(&error)) {
+            let _ = fs::remove_file(path);
+        }
+    }
+    for path in paths.iter().filter(|path| path.is_symlink() && !path.exists()) {
+        let _ = fs::remove_file(path);
+    }
+}
+
+fn sockets(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(|path| path.extension().is_some_and(|end| end == "sock")).collect()
+}
+
+fn stem(path: &Path) -> Option<String> {
+    path.file_stem()?.to_str().map(str::to_owned)
+}
+
+fn pid_of(path: &Path) -> Option<u32> {
+    stem(path)?.parse().ok()
+}
+
+/// Connects without waiting: a program that is stopped accepts nobody, and yet lives.
+fn reach(path: &Path) -> io::Result<UnixStream> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_nonblocking(false)?;
+    Ok(stream)
+}
+
+fn is_dead(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(Errno::CONNREFUSED | Errno::NOENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain_and_no_process_numbers() {
+        for name in ["lab", "a-b_c.d", "7up"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "42", "../x", "a/b", ".hidden", "-x", "a b", "é", &"x".repeat(65)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The control socket of a running program: JSON lines over a unix stream socket.
+//!
+//! ```text
+//!   RUN/PID.sock    mode 0600; only the same user and root get an answer
+//!   RUN/NAME.sock   a link to it, where the run has a name
+//!
+//!   {"id":1,"do":"stats"}  ->  {"id":1,"ok":{…}}
+//!                          or  {"id":1,"error":{"code":…,"summary":…,"cause":…,"help":…}}
+//! ```
+//!
+//! ```
+//! use slipring_control::{Client, Refusal, Reply, Request, Server, Service, running};
+//!
+//! struct Counter;
+//!
+//! impl Service for Counter {
+//!     fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
+//!         match request.what.as_str() {
+//!             "count" => Ok(Reply::Once(serde_json::json!({ "count": 7 }))),
+//!             other => Err(Refusal::malformed(format!("nobody knows `{other}`"))),
+//!         }
+//!     }
+//! }
+//!
+//! let dir = std::env::temp_dir().join(format!("slipring-doc-{}", std::process::id()));
+//! let server = Server::open(&dir, Some("counter"), Box::new(Counter))?;
+//! let mut client = Client::find(&dir, Some("counter"))?;
+//! assert_eq!(client.ask("count", serde_json::json!({}))?["count"], 7);
+//! drop(server);
+//! assert!(running(&dir).is_empty());
+//! # std::fs::remove_dir_all(&dir).unwrap();
+//! # Ok::<(), slipring_control::ControlError>(())
+//! ```
+//!
+//! # Invariants
+//! 1. A client that is slow, stops or sends nonsense delays nobody else: each has its own thread.
+//! 2. A line that cannot be obeyed gets an error and leaves the connection as it was.
+//! 3. Sockets in the run directory that nobody listens on are removed by the next start.
+//!
+//! # Not for
+//! Knowing what requests mean; that is the [`Service`]'s. Peers on other machines.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod client;
+mod connection;
+mod directory;
+mod error;
+mod lines;
+mod message;
+mod server;
+
+pub use client::Client;
+pub use directory::{Running, running};
+pub use error::ControlError;
+pub use message::{Refusal, Reply, Request};
+pub use server::{Server, Service};

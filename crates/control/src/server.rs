@@ -1,0 +1,128 @@
+//! The side that is asked.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, spawn};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::socket_peercred;
+
+use crate::connection::Connection;
+use crate::directory::Socket;
+use crate::{ControlError, Refusal, Reply, Request};
+
+/// How long a full table of descriptors is left to empty before the next look.
+const FULL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// What requests mean.
+pub trait Service: Send + Sync {
+    /// Answers a request; several threads may ask at once.
+    ///
+    /// # Errors
+    /// The words for the client.
+    fn answer(&self, request: &Request) -> Result<Reply, Refusal>;
+}
+
+/// A control socket. It is gone, and every connection with it, when this is dropped.
+pub struct Server {
+    /// Closed at the end, which wakes the thread that accepts.
+    wake: Option<UnixStream>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens in `dir` under the process's number, and under `name` if there is one.
+    ///
+    /// # Errors
+    /// If the directory cannot be made or trusted, the name cannot be had, or the system refuses.
+    pub fn open(
+        dir: &Path,
+        name: Option<&str>,
+        service: Box<dyn Service>,
+    ) -> Result<Self, ControlError> {
+        let socket = Socket::open(dir, name)?;
+        let failed = |error| ControlError::system("listen in", dir, error);
+        socket.listener.set_nonblocking(true).map_err(failed)?;
+        let (wake, woken) = UnixStream::pair().map_err(failed)?;
+        let service: Arc<dyn Service> = service.into();
+        let accepting = spawn(move || accept_all(&socket, &woken, &service));
+        Ok(Self { wake: Some(wake), accepting: Some(accepting) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.accepting.take() {
+            // A panic was told by its thread already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Connections in use: to be shut at the end, so that no thread waits for its client.
+type Open = Arc<Mutex<Vec<Arc<UnixStream>>>>;
+
+fn accept_all(socket: &Socket, woken: &UnixStream, service: &Arc<dyn Service>) {
+    let open = Open::default();
+    loop {
+        let mut fds =
+            [PollFd::new(woken, PollFlags::IN), PollFd::new(&socket.listener, PollFlags::IN)];
+        // Interrupted or not: accepting shows what there is.
+        let _ = poll(&mut fds, None);
+        if !fds[0].revents().is_empty() {
+            break;
+        }
+        match socket.listener.accept() {
+            Ok((stream, _)) => serve(stream, &open, service.clone()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => {
+                let _ = poll(&mut fds[..1], Some(&FULL));
+            }
+        }
+    }
+    for stream in lock(&open).iter() {
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// Starts a thread for a client, if it may ask.
+fn serve(stream: UnixStream, open: &Open, service: Arc<dyn Service>) {
+    let own = rustix::process::geteuid().as_raw();
+    let trusted = socket_peercred(&stream).is_ok_and(|peer| may_ask(peer.uid.as_raw(), own));
+    // Linux hands the listener's flag to nobody, but says so nowhere.
+    if !trusted || stream.set_nonblocking(false).is_err() {
+        return;
+    }
+    let (stream, open) = (Arc::new(stream), open.clone());
+    lock(&open).push(stream.clone());
+    spawn(move || {
+        // A client that leaves in the middle of an answer is nobody's loss.
+        let _ = Connection::new(&stream, &*service).serve();
+        lock(&open).retain(|other| !Arc::ptr_eq(other, &stream));
+    });
+}
+
+/// Only the same user and root.
+fn may_ask(peer_uid: u32, own_uid: u32) -> bool {
+    peer_uid == own_uid || peer_uid == 0
+}
+
+/// The list is whole at any time, also when a thread that held it panicked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_ask;
+
+    #[test]
+    fn only_the_same_user_and_root_are_answered() {
+        assert!(may_ask(1000, 1000) && may_ask(0, 1000) && may_ask(0, 0));
+        assert!(!may_ask(1001, 1000) && !may_ask(1000, 0));
+    }
+}
