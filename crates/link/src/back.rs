@@ -114,8 +114,9 @@ impl Back {
         if after_ns == 0 {
             return Some(copy);
         }
-        self.later.push(base_ns, copy);
-        self.next_ns = self.next_ns.min(base_ns);
+        // Decided when it begins, as frames are: what is taken off its delay may be long.
+        self.later.push(start_ns, copy);
+        self.next_ns = self.next_ns.min(start_ns);
         None
     }
 
