@@ -15,6 +15,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -22,6 +23,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::backend::SignalDelivery;
@@ -190,18 +192,29 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
     Ok(())
 }
 
-/// Puts a file with that text in the place of `/etc/resolv.conf`. It has no name of its own any
-/// more when this returns, so nobody needs to remove it.
+/// Puts a file with that text in the place of `/etc/resolv.conf`. It lies in a file system of its
+/// own, which nothing else leads to when this returns, so nobody needs to remove it. (A removed
+/// file would do as well, but not for a nested run: nothing can be mounted over one.)
 fn replace(text: &str) -> io::Result<()> {
     let pid = rustix::process::getpid().as_raw_nonzero();
-    let path = std::env::temp_dir().join(format!("slipring-resolv-{pid}"));
+    let dir = std::env::temp_dir().join(format!("slipring-resolv-{pid}"));
     // What a killed process of that number left.
-    let _ = fs::remove_file(&path);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
-    file.write_all(text.as_bytes())?;
-    let mounted = rustix::mount::mount_bind(&path, RESOLV_CONF);
-    fs::remove_file(&path)?;
-    Ok(mounted?)
+    let _ = fs::remove_dir(&dir);
+    fs::create_dir(&dir)?;
+    let mounted = mount_by(&dir, text);
+    fs::remove_dir(&dir)?;
+    mounted
+}
+
+fn mount_by(dir: &Path, text: &str) -> io::Result<()> {
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("tmpfs", dir, "tmpfs", flags, None)?;
+    let file = dir.join("resolv.conf");
+    let written = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&file);
+    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
+    let bound = written.and_then(|()| Ok(mount_bind(&file, RESOLV_CONF)?));
+    unmount(dir, UnmountFlags::DETACH)?;
+    bound
 }
 
 /// Ends processes that the command started and that outlived it: first by TERM, then by KILL.

@@ -30,8 +30,6 @@ use super::site::{MTU, cannot, set};
 
 /// How long the program may take to make its device.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Directories beside those in `PATH`.
-const SYSTEM: &str = "/usr/bin:/usr/sbin:/bin:/sbin";
 /// How the program finds the namespace: its own stdin.
 const STDIN: &str = "/proc/self/fd/0";
 /// What it must be allowed in the namespaces that are ours.
@@ -116,7 +114,7 @@ impl Program {
     pub(super) fn find() -> Option<Self> {
         let path = std::env::var("PATH").unwrap_or_default();
         Kind::ALL.into_iter().find_map(|kind| {
-            let mut dirs = path.split(':').chain(SYSTEM.split(':')).filter(|dir| !dir.is_empty());
+            let mut dirs = path.split(':').filter(|dir| !dir.is_empty());
             let path = dirs.find_map(|dir| {
                 let path = PathBuf::from(dir).join(kind.name());
                 path.is_file().then_some(path)

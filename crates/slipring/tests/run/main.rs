@@ -1,0 +1,72 @@
+//! `slipring run`, in network namespaces of the tests' own: as root and as an ordinary user.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod link;
+mod names;
+mod status;
+mod traces;
+mod users;
+
+use std::process::Command;
+
+use support::namespace::Namespace;
+use support::program::{Ended, Program, SLIPRING};
+
+/// A namespace that stands for the world outside: 10.9.0.1 is its address, a default route leads
+/// out of it (to nobody), and it forwards.
+fn world() -> Option<Namespace> {
+    let world = Namespace::new()?;
+    for words in [
+        "link add ext type veth peer name far",
+        "link set far up",
+        "addr add 10.9.0.1/24 dev ext",
+        "addr add fd09::1/64 dev ext nodad",
+        "link set ext up",
+        "route add default via 10.9.0.254",
+    ] {
+        world.ip(words);
+    }
+    forward(&world, true);
+    Some(world)
+}
+
+/// Switches forwarding on or off, in the namespace only.
+fn forward(world: &Namespace, on: bool) {
+    let value = if on { "1" } else { "0" };
+    world.run(move || std::fs::write("/proc/sys/net/ipv4/ip_forward", value)).unwrap();
+}
+
+/// `slipring run FLAGS -- sh -c SCRIPT`.
+fn command(mut slipring: Command, flags: &str, script: &str) -> Command {
+    slipring.arg("run").args(flags.split_ascii_whitespace()).args(["--", "sh", "-c", script]);
+    slipring
+}
+
+/// Starts it as root.
+fn start(world: &Namespace, flags: &str, script: &str) -> Program {
+    Program::launch(world, command(Command::new(SLIPRING), flags, script))
+}
+
+/// Runs it as root to its end.
+fn run(world: &Namespace, flags: &str, script: &str) -> Ended {
+    start(world, flags, script).finish()
+}
+
+/// The smallest round trip in milliseconds that ping tells.
+fn round_trip_ms(output: &str) -> f64 {
+    let line = output.lines().find(|line| line.starts_with("rtt ")).expect(output);
+    let figures = line.split(" = ").nth(1).unwrap();
+    figures.split('/').next().unwrap().parse().unwrap()
+}
+
+/// What there is in a namespace that a run might leave: links, and tables of translations.
+fn things(world: &Namespace) -> (Vec<String>, String) {
+    let links = world.ip("-brief link");
+    let names = links.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned));
+    let tables = std::path::Path::new("/usr/sbin/nft").exists();
+    let tables = tables.then(|| world.command("/usr/sbin/nft", "list ruleset"));
+    (names.collect(), tables.unwrap_or_default())
+}

@@ -1,0 +1,127 @@
+//! Ordinary users: no privilege, and still a way out.
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use crate::support;
+use crate::support::namespace::Namespace;
+use crate::support::program::{Ended, Program, SLIPRING};
+use crate::{command, forward, round_trip_ms, things, world};
+
+/// What an ordinary user has: a copy of the binary, and a directory of programs.
+pub(crate) struct Person {
+    dir: tempfile::TempDir,
+    path: String,
+}
+
+/// An ordinary user; nothing where this process cannot become one.
+pub(crate) fn as_ordinary_user() -> Option<Person> {
+    if !rustix::process::geteuid().is_root() || !support::installed("setpriv") {
+        println!("skipped: only root can become an ordinary user");
+        return None;
+    }
+    // The build directory may be closed to others.
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::copy(SLIPRING, dir.path().join("slipring")).unwrap();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    Some(Person { dir, path })
+}
+
+impl Person {
+    /// Whose programs are hidden but for the ones that every test needs and `program`.
+    pub(crate) fn with_only(&self, program: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::copy(SLIPRING, dir.path().join("slipring")).unwrap();
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        for name in ["sh", "ping", "getent", "cat", "id", "setpriv", program] {
+            let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
+            let place = places.iter().map(|place| Path::new(place).join(name));
+            if let Some(found) = place.into_iter().find(|path| path.exists()) {
+                symlink(found, dir.path().join(name)).unwrap();
+            }
+        }
+        let path = dir.path().to_str().unwrap().to_owned();
+        Self { dir, path }
+    }
+
+    /// The words that run slipring as this user.
+    pub(crate) fn words(&self) -> String {
+        format!(
+            "/usr/bin/env PATH={} setpriv --reuid 65534 --regid 65534 --clear-groups {}",
+            self.path,
+            self.dir.path().join("slipring").display()
+        )
+    }
+
+    fn run(&self, world: &Namespace, flags: &str, script: &str) -> Ended {
+        let words = self.words();
+        let mut words = words.split(' ');
+        let mut slipring = Command::new(words.next().unwrap());
+        slipring.args(words);
+        Program::launch(world, command(slipring, flags, script)).finish()
+    }
+}
+
+/// An ordinary user and the world; nothing where the system forbids user namespaces.
+fn both() -> Option<(Namespace, Person)> {
+    let (world, person) = (world()?, as_ordinary_user()?);
+    forward(&world, false);
+    let may = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "unshare", "-Un", "true"];
+    let tried = Command::new("setpriv").args(may).output().unwrap();
+    if !tried.status.success() {
+        println!("skipped: this system forbids user namespaces");
+        return None;
+    }
+    // ICMP is carried by ping sockets, which the outer namespace must allow.
+    let allow = || std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+    world.run(allow).unwrap();
+    Some((world, person))
+}
+
+#[test]
+fn a_server_outside_is_reached_with_the_delay_by_either_program() {
+    let Some((world, person)) = both() else { return };
+    for program in ["pasta", "slirp4netns"] {
+        if !support::installed(program) {
+            continue;
+        }
+        let person = person.with_only(program);
+        let before = things(&world);
+        let ping = "ping -n -q -c 3 -i 0.2 10.9.0.1";
+        let ended = person.run(&world, "--delay 25ms", ping).well();
+        assert!(ended.stderr.contains(program), "{ended:#?}");
+        let rtt = round_trip_ms(&ended.stdout);
+        assert!((50.0..100.0).contains(&rtt), "{program}: {ended:#?}");
+        assert_eq!(things(&world), before);
+    }
+}
+
+#[test]
+fn the_command_is_who_it_was_and_its_status_is_passed_through() {
+    let Some((world, person)) = both() else { return };
+    let ended = person.run(&world, "-q", "id -u; exit 9");
+    assert_eq!((ended.stdout.as_str(), ended.code()), ("65534\n", 9), "{ended:#?}");
+}
+
+#[test]
+fn runs_of_an_ordinary_user_nest() {
+    let Some((world, person)) = both() else { return };
+    let inner = person.dir.path().join("slipring");
+    let script =
+        format!("{} run -q --delay 20ms -- ping -n -q -c 3 -i 0.2 10.9.0.1", inner.display());
+    let ended = person.run(&world, "-q --delay 15ms", &script).well();
+    let rtt = round_trip_ms(&ended.stdout);
+    assert!((70.0..140.0).contains(&rtt), "{ended:#?}");
+}
+
+#[test]
+fn without_either_program_both_are_named_with_the_way_to_get_them() {
+    let Some((world, person)) = both() else { return };
+    let ended = person.with_only("true").run(&world, "-q", "true");
+    assert_eq!(ended.code(), 3, "{ended:#?}");
+    for part in ["SR0302", "pasta", "slirp4netns", "apt-get install passt"] {
+        assert!(ended.stderr.contains(part), "{ended:#?}");
+    }
+}
