@@ -31,7 +31,7 @@ impl Kind {
     }
 
     /// What a classic unit stands for.
-    fn classic<'u>(self, unit: &'u str) -> &'u str {
+    fn classic(self, unit: &str) -> &str {
         match (self, unit) {
             (Self::Time, "" | "s" | "S") => "s",
             (Self::Time, "m" | "M") => "ms",
