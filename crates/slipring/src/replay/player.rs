@@ -152,7 +152,6 @@ impl Player {
         Account {
             links: links.map(|link| self.network.counters(LinkId(link as u32))).collect(),
             measured: self.cargo.measured.clone(),
-            received: self.feed.received.packets,
             malformed: self.feed.refused.total().packets,
             unordered: self.feed.input.unordered(),
             unrouted: self.cargo.unrouted,
@@ -166,9 +165,7 @@ impl Player {
 pub(super) struct Account {
     pub(super) links: Vec<slipring_link::Counters>,
     pub(super) measured: Vec<Measured>,
-    /// Frames of the capture so far.
-    pub(super) received: u64,
-    /// Of those, what was no frame.
+    /// Records of the capture that are no frames.
     pub(super) malformed: u64,
     /// Frames stamped before their predecessors.
     pub(super) unordered: u64,

@@ -231,7 +231,7 @@ fn model_share(model: &LossModel) -> Option<f64> {
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
-        p if p == 0.0 => "0 %".to_owned(),
+        0.0 => "0 %".to_owned(),
         p if p < 1e-4 => format!("{p:.3e} %"),
         p => format!("{} %", (p * 1e6).round() / 1e6),
     }

@@ -113,41 +113,6 @@ impl Histogram {
         self.mean() * self.count as f64
     }
 
-    /// Adds what another one counted.
-    pub(crate) fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        if self.count == 0 {
-            *self = other.clone();
-            return;
-        }
-        for (i, &count) in other.counts.iter().enumerate() {
-            self.add(other.base + i, count);
-        }
-        let moved = other.origin.wrapping_sub(self.origin) as i64 as f64;
-        let count = other.count as f64;
-        self.squares += other.squares + 2.0 * moved * other.sum + moved * moved * count;
-        self.sum += other.sum + moved * count;
-        self.count += other.count;
-        (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
-    }
-
-    fn add(&mut self, at: usize, count: u64) {
-        if count == 0 {
-            return;
-        }
-        if at < self.base {
-            self.counts.splice(..0, std::iter::repeat_n(0, self.base - at));
-            self.base = at;
-        }
-        let place = at - self.base;
-        if place >= self.counts.len() {
-            self.counts.resize(place + 1, 0);
-        }
-        self.counts[place] += count;
-    }
-
     fn mean_deviation(&self) -> f64 {
         self.sum / self.count.max(1) as f64
     }
@@ -219,21 +184,6 @@ mod tests {
             let rank = ((quantile * values.len() as f64).ceil() as usize).clamp(1, values.len());
             let exact = values[rank - 1] as f64;
             prop_assert!((found - exact).abs() <= exact * 0.01 + 0.5, "{found} for {exact}");
-        }
-
-        #[test]
-        fn two_merged_are_one(
-            left in prop::collection::vec(any::<u32>(), 0..50),
-            right in prop::collection::vec(any::<u32>(), 0..50),
-        ) {
-            let (left, right) = (left.into_iter().map(u64::from), right.into_iter().map(u64::from));
-            let whole = of(left.clone().chain(right.clone()));
-            let mut merged = of(left);
-            merged.merge(&of(right));
-            prop_assert_eq!((merged.count, merged.min, merged.max), (whole.count, whole.min, whole.max));
-            prop_assert_eq!(&merged.counts, &whole.counts);
-            prop_assert!((merged.mean() - whole.mean()).abs() < 1.0);
-            prop_assert!((merged.sd() - whole.sd()).abs() <= whole.sd() * 1e-6 + 1.0);
         }
     }
 }

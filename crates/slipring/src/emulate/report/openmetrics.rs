@@ -37,6 +37,9 @@ const COUNTERS: [Counter; 7] = [
     ("clamped", "put off so that they overtake none", |counters| counters.clamped),
 ];
 
+/// A part of a tally: its unit, what it counts, and where it stands.
+type Part = (&'static str, &'static str, fn(Tally) -> u64);
+
 /// A histogram of a link: its name, what it means, its values per unit, and where it stands.
 type Distribution = (&'static str, &'static str, f64, fn(&Measured) -> &Histogram);
 
@@ -69,7 +72,7 @@ fn counter(
     meaning: &str,
     tally: fn(&Counters) -> Tally,
 ) {
-    let parts: [(&str, &str, fn(Tally) -> u64); 2] = [
+    let parts: [Part; 2] = [
         ("packets", "Frames", |tally| tally.packets),
         ("bytes", "Bytes of frames", |tally| tally.bytes),
     ];

@@ -69,7 +69,8 @@ impl Endpoint {
     }
 
     /// Where it really listens; a port 0 was replaced by one that was free.
-    pub(crate) fn place(&self) -> &Place {
+    #[cfg(test)]
+    fn place(&self) -> &Place {
         &self.place
     }
 }

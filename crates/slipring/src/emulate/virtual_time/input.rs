@@ -67,11 +67,6 @@ impl Input {
         Ok(Self { path, chunks, spare, unordered: 0 })
     }
 
-    /// The path it was opened by.
-    pub(crate) fn path(&self) -> &str {
-        &self.path
-    }
-
     /// The next chunk with frames in it; `None` at the end.
     ///
     /// # Errors
