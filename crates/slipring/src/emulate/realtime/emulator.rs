@@ -149,7 +149,9 @@ impl<T: Tap> Emulator<T> {
 
     /// What there is to see at `at_ns`.
     pub(super) fn state(&self, at_ns: Nanos) -> State {
-        State { account: self.account(at_ns), measured: self.cargo.measured.clone() }
+        let account = self.account(at_ns);
+        debug_assert!(account.balance(), "nothing is lost uncounted: {account:?}");
+        State { account, measured: self.cargo.measured.clone() }
     }
 
     /// How late the frames of each link were sent, in ns.
