@@ -1,9 +1,9 @@
-//! `slipring demo`: two networks, joined by this program, with real traffic of real programs.
+//! `slipring demo`: two networks, an emulated link between them, and real traffic of real programs.
 //!
 //! ```text
-//!   namespace "left"          the program's own           namespace "right"
-//!   10.77.0.1  eth0 ===veth=== left -[xdp]-[xdp]- right ===veth=== eth0  10.77.0.2
-//!   10.77.0.1  left -------------[tap]-[tap]------------- right  10.77.0.2   (no root)
+//!   namespace "left"            the program's own             namespace "right"
+//!   10.77.0.1  eth0 ===veth=== left -[xdp]-link-[xdp]- right ===veth=== eth0  10.77.0.2
+//!   10.77.0.1  left -------------[tap]-link-[tap]------------- right  10.77.0.2   (no root)
 //! ```
 //! Nothing has a name that outlives the program: namespaces are held by descriptors, links vanish
 //! with their namespaces, programs that it starts are killed by the kernel when it ends.
@@ -14,18 +14,20 @@ mod site;
 mod story;
 mod witness;
 
-use std::os::fd::AsFd;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command};
+use serde::Serialize;
 use slipring_cli::codes::SR0403;
 use slipring_cli::report::Sample;
 use slipring_cli::units::Span;
 use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, flags};
-use slipring_port::{Patience, Port, RunError};
+use slipring_link::{DelayModel, DelaySpec, Framing, LinkSpec, NetworkSpec, QueueSpec, RateSpec};
+use slipring_port::RunError;
 
-use crate::bridge::engine::Lane;
+use crate::emulate::realtime::{self, Board, Manner, State, job};
+use crate::emulate::report::document::Document;
 use crate::meter::Meter;
 use crate::workers::{Stop, Task, Workers};
 use site::{Kind, Site};
@@ -35,8 +37,13 @@ pub(crate) const VERB: Verb = Verb { name: "demo", classic: &[], command, plan }
 
 /// How often figures are shown.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Slots forwarded at most at a time.
-const BURST: u32 = 256;
+/// The link, each way: its rate on the wire, its delay, and the bytes that may wait for it, which
+/// is what one TCP needs to fill it.
+const RATE_BPS: u64 = 10_000_000;
+const DELAY_NS: u64 = 20_000_000;
+const QUEUE_BYTES: u64 = 64_000;
+/// The same in every run.
+const SEED: u64 = 1;
 
 fn command() -> Command {
     let duration = Arg::new("duration")
@@ -51,9 +58,9 @@ fn command() -> Command {
         .value_name("KIND")
         .default_value("best")
         .value_parser(["best", "xdp", "packet", "tap"])
-        .help("Kind of ports to join; best is xdp for root, tap for others");
+        .help("Kind of ports at the link's ends; best is xdp for root, tap for others");
     let command = Command::new("demo")
-        .about("Join two network namespaces and send ping and TCP through; needs no NIC")
+        .about("Send ping and TCP through an emulated link of 20 ms and 10 Mbit/s; needs no NIC")
         .args([duration, ports]);
     flags::reporting(command)
 }
@@ -79,27 +86,48 @@ fn run(
     let signals = Signals::install()?;
     let (site, ports) = Site::build(ground, wanted)?;
     tell(session, story::opening(&site))?;
-    let mut demo = Demo { meter: Meter::new(&ports), findings: Findings::default(), duration };
-    session.reporter.start(None, "monotonic", &demo.meter.reports())?;
-    let bridge = Workers::start(vec![forward(ports)])?;
+    let (links, meter) = (links(), Meter::new(&ports));
+    session.reporter.start(Some(SEED), "monotonic", &meter.reports())?;
+    let manner = Manner { seed: SEED, ..Manner::default() };
+    let emulation = realtime::prepare(ports, &links, &manner, ())?;
+    let board = emulation.board;
+    let mut demo = Demo { links, board, meter, findings: Findings::default(), duration };
+    let emulator = Workers::start(vec![emulation.task])?;
     let shown = demo.show(&site, &signals, session);
-    let ended = bridge.finish();
-    let sample = demo.sample();
-    session.reporter.end(&sample, story::closing(&site, &sample))?;
+    let ended = emulator.finish();
+    let state = demo.board.last();
+    let sample = demo.sample(&state);
+    let measured = job::report(&demo.links, &state).summary();
+    session.reporter.end(&sample, story::closing(&site, &sample, &measured))?;
     shown?;
     ended?;
     demo.verdict(&signals)
 }
 
-/// The loop of `slipring bridge`.
-fn forward(ports: Vec<Port>) -> Task {
-    let mut queues = ports.into_iter().map(|port| port.queues);
-    let (left, right) = (queues.next().unwrap_or_default(), queues.next().unwrap_or_default());
-    let mut lane = Lane::new(left, right, BURST, slipring_ring::forward);
-    Box::new(move |stop| lane.run(Patience::default(), stop.flag(), stop.bell.as_fd()))
+/// The same link both ways.
+fn links() -> NetworkSpec {
+    let link = |name: &str| LinkSpec {
+        rate: RateSpec::Constant { bps: RATE_BPS },
+        framing: Framing::ETHER,
+        queue: QueueSpec { bytes: Some(QUEUE_BYTES), ..QueueSpec::default() },
+        delay: DelaySpec { model: DelayModel::Constant(DELAY_NS), ..DelaySpec::default() },
+        ..LinkSpec::wire(name)
+    };
+    NetworkSpec::between("left", "right", link("there"), link("back"))
+}
+
+/// The demo's own keys in reports.
+#[derive(Serialize)]
+struct Seen {
+    #[serde(flatten)]
+    findings: Findings,
+    #[serde(flatten)]
+    links: Document,
 }
 
 struct Demo {
+    links: NetworkSpec,
+    board: Arc<Board>,
     meter: Meter,
     findings: Findings,
     duration: Duration,
@@ -147,21 +175,18 @@ impl Demo {
         self.meter.intervals();
         let watched = worker.watch(signals, Some(PERIOD), None, |_| {
             let line = story::interval(&self.meter.intervals(), PERIOD);
-            session.reporter.interval(&self.sample(), line)
+            session.reporter.interval(&self.sample(&self.board.ask()), line)
         });
         worker.finish()?;
         watched?;
         Ok(found.recv().ok().flatten())
     }
 
-    fn sample(&self) -> Sample<Findings> {
-        Sample {
-            elapsed: self.meter.elapsed(),
-            ports: self.meter.reports(),
-            in_flight: self.meter.in_flight(),
-            copies: 0,
-            extra: self.findings.clone(),
-        }
+    fn sample(&self, state: &State) -> Sample<Seen> {
+        let Sample { elapsed, ports, in_flight, copies, extra } =
+            job::sample(&self.links, &self.meter, state);
+        let extra = Seen { findings: self.findings.clone(), links: extra };
+        Sample { elapsed, ports, in_flight, copies, extra }
     }
 
     /// Whether all that was to be seen was seen, unless the user ended it early.

@@ -6,7 +6,8 @@ use slipring_cli::report::{PortReport, Sample};
 use slipring_cli::units::human;
 
 use super::site::{Ground, Kind, LEFT, RIGHT, Site};
-use super::witness::{Findings, Ping, Tcp};
+use super::witness::{Ping, Tcp};
+use super::{DELAY_NS, RATE_BPS, Seen};
 use crate::meter::{Interval, bps, pps};
 
 pub(super) const PING: &str = "\n1. ping, from left to right";
@@ -27,14 +28,16 @@ pub(super) fn opening(site: &Site) -> String {
     let rule = "-".repeat(ports.len() + 2);
     format!(
         "\
-Two networks that know nothing of each other, and this program between them.
-It forwards frames from one port to the other, as `slipring bridge` does.
+Two networks that know nothing of each other, and this program between them. It is their
+link, as `slipring emulate` makes one: {rate} and {delay} each way.
 {who}
   namespace left           {middle:^width$}           namespace right
   +-----------+            +{rule}+            +-----------+
   | {LEFT} |----{cable}----| {ports} |----{cable}----| {RIGHT} |
   +-----------+            +{rule}+            +-----------+
 ",
+        rate = human::bits_per_sec(RATE_BPS as f64),
+        delay = human::span(Duration::from_nanos(DELAY_NS)),
         middle = "slipring",
         width = ports.len() + 4,
     )
@@ -45,7 +48,7 @@ You are not root: all of it happens in a user namespace, over TAP devices. Each 
 in one of the networks, its descriptor here. Root gets veth pairs and AF_XDP instead.
 ";
 
-/// One second of forwarding.
+/// One second of the link.
 pub(super) fn interval(intervals: &[Interval], time: Duration) -> String {
     let side = |i: usize| intervals.get(i).map(|interval| interval.change).unwrap_or_default();
     let (left, right) = (side(0), side(1));
@@ -88,26 +91,40 @@ pub(super) fn tcp(tcp: Option<&Tcp>) -> String {
 }
 
 /// What was seen.
-pub(super) fn closing(site: &Site, sample: &Sample<Findings>) -> String {
-    let mut text = "\n3. What the ports counted\n".to_owned();
+pub(super) fn closing(site: &Site, sample: &Sample<Seen>, measured: &str) -> String {
+    let mut text =
+        format!("\n3. What was asked, and what was measured\n{}", answers(&sample.extra));
+    text += &measured.lines().map(|line| format!("   {line}\n")).collect::<String>();
+    text += "\n4. What the ports counted\n";
     let width = sample.ports.iter().map(|port| port.name.len()).max().unwrap_or(0);
     for port in &sample.ports {
         text += &format!("   {:width$}  {}\n", port.name, counted(port));
     }
     text += &format!("   {}\n", balance(sample));
-    if sample.ports.iter().any(|port| !port.drops.is_empty()) {
-        text += LOST;
-    }
     text + &format!("\n{}\n", meaning(site.kind)) + CLEAN
 }
 
-const LOST: &str = "\
-   What was dropped came faster than this program was given time for; TCP sent it again.
-";
+/// What other programs measured, beside what the link was set to.
+fn answers(seen: &Seen) -> String {
+    let findings = &seen.findings;
+    let best = findings.ping.as_ref().and_then(|ping| ping.rtt).map(|rtt| rtt.rtt_min_ns);
+    let asked = human::span(Duration::from_nanos(2 * DELAY_NS));
+    let ping = best.map_or(String::new(), |best| {
+        let measured = human::span(Duration::from_nanos(best));
+        format!("   round trip  asked {asked}, measured {measured} by ping at best\n")
+    });
+    let rate = human::bits_per_sec(RATE_BPS as f64);
+    let tcp = findings.tcp.as_ref().map_or(String::new(), |tcp| {
+        let data = human::bits_per_sec(tcp.bits_per_sec as f64);
+        format!("   rate        asked {rate} of frames, measured {data} of data by TCP\n")
+    });
+    ping + &tcp
+}
 
 const CLEAN: &str = "\
 Nothing is left behind: the networks have no names and end with this program, however it ends.
-Next: `slipring ports` lists your interfaces, `slipring doctor` examines this machine.";
+Next: `slipring run --rate 12Mbit --delay 20ms -- CMD` puts a command of yours behind a link;
+`slipring ports` lists your interfaces, `slipring doctor` examines this machine.";
 
 fn counted(port: &PortReport) -> String {
     let PortReport { rx, tx, drops, .. } = port;
@@ -124,11 +141,15 @@ fn counted(port: &PortReport) -> String {
 }
 
 /// Drops of frames that were received count against those sent; the others never came in.
-fn balance(sample: &Sample<Findings>) -> String {
+fn balance<X>(sample: &Sample<X>) -> String {
     let sum = |of: fn(&PortReport) -> u64| sample.ports.iter().map(of).sum::<u64>();
     let (rx, tx) = (sum(|port| port.rx.packets), sum(|port| port.tx.packets));
     let dropped = sum(|port| {
-        port.drops.iter().filter(|(cause, _)| cause.starts_with("tx")).map(|(_, count)| count).sum()
+        port.drops
+            .iter()
+            .filter(|(cause, _)| !cause.starts_with("rx"))
+            .map(|(_, count)| count)
+            .sum()
     });
     match rx.checked_sub(tx + dropped + sample.in_flight) {
         Some(0) => "Every frame that came in went out again, or is named above.".to_owned(),
@@ -141,19 +162,19 @@ fn meaning(kind: Kind) -> &'static str {
     match kind {
         Kind::Xdp => {
             "\
-Both ports lie in one region of shared memory, in netmap's rings. AF_XDP puts each frame into
-a buffer of it; forwarding exchanges the numbers of two buffers and copies nothing. The lines
+AF_XDP puts each frame into a buffer in shared memory, in netmap's rings. From there the link
+copies it into its delay line, tightly packed, and sends it when its time has come. The lines
 with `mode=` above say how the kernel was entered: no module, no patched driver."
         }
         Kind::Packet => {
             "\
-AF_PACKET copies each frame out of and into the kernel; between the ports two buffers are
-exchanged. It works on every interface, at a fraction of the speed of xdp: ports."
+AF_PACKET copies each frame out of and into the kernel; in between the link holds it until its
+time has come. It works on every interface, at a fraction of the speed of xdp: ports."
         }
         Kind::Tap => {
             "\
-Each frame is copied between its TAP device and a ring in shared memory; between the two rings
-only the numbers of two buffers are exchanged."
+Each frame is copied between its TAP device and a ring in shared memory; in between the link
+holds it until its time has come."
         }
     }
 }
@@ -180,14 +201,8 @@ mod tests {
         }
     }
 
-    fn sample(ports: Vec<PortReport>) -> Sample<Findings> {
-        Sample {
-            elapsed: Duration::ZERO,
-            ports,
-            in_flight: 1,
-            copies: 0,
-            extra: Findings::default(),
-        }
+    fn sample(ports: Vec<PortReport>) -> Sample<()> {
+        Sample { elapsed: Duration::ZERO, ports, in_flight: 1, copies: 0, extra: () }
     }
 
     #[test]

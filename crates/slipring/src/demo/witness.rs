@@ -17,7 +17,7 @@ use crate::workers::Stop;
 /// Echoes that are asked for.
 pub(super) const ECHOES: u32 = 5;
 
-/// What the witnesses saw. These are the demo's own keys in reports.
+/// What the witnesses saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Findings {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -117,7 +117,8 @@ fn endpoint(plan: &Plan, board: &Arc<Board>) -> Result<Option<Endpoint>, Failure
     Ok(Some(Endpoint::open(place, Box::new(metrics))?))
 }
 
-fn report<'s>(network: &NetworkSpec, state: &'s State) -> Report<'s> {
+/// What the links did, as far as it is known at `state`.
+pub(crate) fn report<'s>(network: &NetworkSpec, state: &'s State) -> Report<'s> {
     Report::of(network, &state.account.links, &state.measured, state.account.unrouted)
 }
 
