@@ -159,6 +159,11 @@ fn default_run_dir(uid: u32, runtime: Option<&Path>) -> PathBuf {
     }
 }
 
+/// The flags of the command that was meant, where commands have commands of their own.
+pub(crate) fn innermost(matches: &ArgMatches) -> &ArgMatches {
+    matches.subcommand().map_or(matches, |(_, inner)| innermost(inner))
+}
+
 /// The value of a flag that this command may lack altogether.
 pub(crate) fn optional<'m, T>(matches: &'m ArgMatches, id: &str) -> Option<&'m T>
 where

@@ -114,7 +114,8 @@ impl Program {
             Ok(matches) => matches,
             Err(error) => return refused(&error, &call.typed, reporter),
         };
-        reporter.adopt(flags::format(&matches), flags::verbosity(&matches));
+        let innermost = flags::innermost(&matches);
+        reporter.adopt(flags::format(innermost), flags::verbosity(innermost));
         if flags::optional(&matches, "print-config") == Some(&true) {
             reporter.raw(config::printed(&command, &matches).as_bytes())?;
             return Ok(Exit::Done);
@@ -126,7 +127,7 @@ impl Program {
         job(&mut Session {
             reporter,
             classic: call.classic.map(|classic| classic.name),
-            run_dir: flags::chosen_run_dir(&matches),
+            run_dir: flags::chosen_run_dir(flags::innermost(&matches)),
             program: self,
         })
     }

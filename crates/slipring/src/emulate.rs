@@ -11,6 +11,7 @@
 
 mod classic;
 pub(crate) mod config;
+mod control;
 pub(crate) mod flags;
 mod plan;
 pub(crate) mod realtime;
@@ -44,6 +45,9 @@ pub(crate) const VERB: Verb =
 const CLASSIC: Classic = Classic { name: "tlem", status: |exit| u8::from(exit != Exit::Done) };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    if let Some((control::ctl::NAME, asked)) = matches.subcommand() {
+        return control::ctl::plan(asked);
+    }
     let print = matches.get_flag("print-settings");
     let plan = Plan::of(matches)?;
     Ok(Box::new(move |session| match print {

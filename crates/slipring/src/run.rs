@@ -207,7 +207,7 @@ impl Plan {
         }
         let state = board.last();
         let sample = sample(&self.links.network, meter, &state);
-        session.reporter.end(&sample, summary(&self.links, meter, &state))
+        session.reporter.end(&sample, summary(&self.links.network, meter, &state))
     }
 
     /// The command, or the user's shell.

@@ -28,6 +28,11 @@ codes! {
         remedy: "Compare the bound with the summary, which names the losses by cause.",
         example: "slipring gen -i netmap:eth0 -f tx --rate 1Mpps --max-loss 0.1%",
     }
+    SR0405 PeerLost "the running program does not answer" {
+        cause: "The program has ended, or is stopped, or what it said is no answer.",
+        remedy: "See whether it still runs.",
+        example: "slipring emulate ctl hello",
+    }
     SR0499 PeerLost "the system refused something in the middle of a run" {
         cause: "A system call that had worked until then failed. The cause line has the call and the\n\
                 system's word for it.",

@@ -80,4 +80,24 @@ codes! {
         remedy: "The help line has the command that does it.",
         example: "slipring explain SR0012",
     }
+    SR0013 Usage "no run of this name can be asked" {
+        cause: "Live control finds a running command by its name or process number in the run\n\
+                directory, or takes the only one there is. None fits, several do, or a name is\n\
+                taken already.",
+        remedy: "Give the name of the run, and the run directory if it is not the usual one.",
+        example: "slipring emulate ctl --name lab stats\nslipring emulate ctl --run-dir DIR stats",
+    }
+    SR0014 Usage "the control request cannot be obeyed" {
+        cause: "A line on the control socket is no JSON object, longer than 1 MiB, or asks for\n\
+                something that the program does not know.",
+        remedy: "The cause line says what is wrong. The connection stays.",
+        example: "slipring emulate ctl --help",
+    }
+    SR0015 Usage "the running links cannot take the change" {
+        cause: "The change is well written, but the emulator that runs cannot hold it: it would\n\
+                change ports or the number of links, needs more memory than there is for frames,\n\
+                or comes before a change that was accepted. Nothing has changed.",
+        remedy: "The cause line says which. Changes to come are taken back by stop-script.",
+        example: "slipring emulate ctl history\nslipring emulate ctl stop-script",
+    }
 }

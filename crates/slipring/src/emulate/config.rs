@@ -39,11 +39,11 @@ use std::path::Path;
 use slipring_link::NetworkSpec;
 
 pub(crate) use error::ConfigError;
-pub(crate) use explain::{explain, greatest_delay_ns, mean_delay_ns};
+pub(crate) use explain::{bytes_when_full, explain, greatest_delay_ns, mean_delay_ns};
 use files::Files;
 pub(crate) use network::PortSetting;
 pub(crate) use output::Outputs;
-pub(crate) use schedule::Change;
+pub(crate) use schedule::{Change, script};
 use section::Section;
 use tree::{Node, Place, Source, Table, Value};
 
@@ -189,7 +189,7 @@ impl Config {
 ///
 /// # Errors
 /// If the path names nothing, or the value does not fit.
-#[allow(dead_code, reason = "the door of live control; tests go through it")]
+#[cfg(test)]
 pub(crate) fn apply(
     config: &mut Config,
     path: &str,
@@ -202,7 +202,6 @@ pub(crate) fn apply(
 ///
 /// # Errors
 /// As [`apply`].
-#[allow(dead_code, reason = "the door of live control; tests go through it")]
 pub(crate) fn apply_all(
     config: &mut Config,
     settings: &[(&str, &serde_json::Value)],
@@ -217,7 +216,6 @@ pub(crate) fn apply_all(
 }
 
 /// A value of a control message.
-#[allow(dead_code, reason = "the door of live control; tests go through it")]
 fn message(path: &str, value: &serde_json::Value) -> Result<Node, ConfigError> {
     use serde_json::Value as Json;
     let place = Place { source: Source::Message, column: 1 };

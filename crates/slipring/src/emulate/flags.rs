@@ -8,6 +8,7 @@ use slipring_abi::name::PortName;
 use slipring_cli::flags;
 use slipring_cli::units::{Count, Span, UnitError};
 
+use super::control::ctl;
 use crate::opening;
 
 /// A flag that may be given for each direction: once for both, twice for each its own.
@@ -104,7 +105,8 @@ pub(super) fn command() -> Command {
         )
         .args(run());
     let command = links(command).args(places()).args(old());
-    flags::run_dir(flags::configuration(flags::reporting(opening::flags(command))))
+    let command = flags::configuration(flags::reporting(opening::flags(command)));
+    flags::run_dir(command).subcommand(ctl::command()).args_conflicts_with_subcommands(true)
 }
 
 /// Adds what every command with emulated links has: what the links do, the seed, and what is

@@ -28,7 +28,6 @@ pub(crate) struct Plan {
     /// Frames later than this are dropped and counted, in ns; else they are only counted.
     pub(crate) late_drop_ns: Option<u64>,
     /// What live changes may not go beyond.
-    #[allow(dead_code, reason = "live control reads it")]
     pub(crate) bounds: Bounds,
     /// What to tell the user first, each in one line.
     pub(crate) warnings: Vec<String>,
@@ -74,7 +73,6 @@ pub(crate) struct RealTime {
     /// When to end; none: at a signal.
     pub(crate) duration: Option<Duration>,
     /// The name under which `slipring emulate ctl` and `slipring top` find the run.
-    #[allow(dead_code, reason = "live control reads it")]
     pub(crate) name: Option<String>,
 }
 

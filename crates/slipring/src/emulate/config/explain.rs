@@ -213,18 +213,19 @@ fn delay(link: &LinkSpec) -> Figure {
 
 /// What a full link holds: the line at its rate for the longest delay, and the queue.
 fn memory(link: &LinkSpec) -> Figure {
-    let bytes = match &link.rate {
-        RateSpec::Constant { bps } => {
-            let travelling = *bps as f64 / 8.0 * greatest_delay_ns(link) as f64 / 1e9;
-            Some(travelling as u64 + link.queue.bytes.unwrap_or(0))
-        }
-        _ => None,
-    };
+    let bytes = bytes_when_full(link);
     let text = match bytes {
         Some(bytes) => format!("{} when full", human::bytes(bytes)),
         None => "as much as is in flight".to_owned(),
     };
     figure("memory", text, json!({ "bytes_when_full": bytes }))
+}
+
+/// The bytes inside a link that is full, where its rate bounds them.
+pub(crate) fn bytes_when_full(link: &LinkSpec) -> Option<u64> {
+    let RateSpec::Constant { bps } = link.rate else { return None };
+    let travelling = bps as f64 / 8.0 * greatest_delay_ns(link) as f64 / 1e9;
+    Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
 }
 
 /// The mean delay behind the line, in ns.

@@ -38,6 +38,26 @@ pub(super) fn read(config: &Config) -> Result<Vec<Change>, ConfigError> {
     Ok(changes)
 }
 
+/// Reads the changes of a script, whose times count from when it is handed in; they start from
+/// `config`.
+///
+/// # Errors
+/// If it is not TOML, has more than `[[at]]`, or a change that cannot be.
+pub(crate) fn script(config: &Config, text: &str) -> Result<Vec<Change>, ConfigError> {
+    let root = super::toml::read("script", text)?;
+    if let Some(entry) = root.entries.iter().find(|entry| entry.key != "at") {
+        let error = ConfigError::key(format!("a script has no `{}`", entry.key), "");
+        return Err(error.at(&entry.place).help("write [[at]] above t and set, and nothing else"));
+    }
+    let Some(steps) = root.get("at") else {
+        let error = ConfigError::key("the script is empty", "it has no [[at]]");
+        return Err(error.help("write [[at]] above t and set"));
+    };
+    let mut config = config.clone();
+    config.root.put("at", steps.clone());
+    read(&config)
+}
+
 fn step(node: &Node) -> Result<(u64, &Table), ConfigError> {
     let mut section = Section::new("at", node)?;
     let at_ns = section.need("t", quantity::time_ns)?;

@@ -21,6 +21,8 @@ const ANSWER: Duration = Duration::from_millis(500);
 pub(crate) struct Change {
     /// On the clock of [`slipring_port::now`]; a time that has passed means at once.
     pub(crate) at_ns: Nanos,
+    /// Whether changes that have not taken effect are taken back first.
+    pub(crate) replaces: bool,
     /// The whole plan.
     pub(crate) plan: Box<NetworkSpec>,
     /// Where the engine says whether it can hold it; when not, the old one goes on.

@@ -73,6 +73,9 @@ impl<'d, T: Tap> Drive<'d, T> {
     #[inline]
     fn serve(&mut self, now: Nanos) {
         for change in self.board.take_changes() {
+            if change.replaces {
+                self.emulator.network.cancel_changes();
+            }
             let changed = self.emulator.network.change(change.at_ns.max(now), &change.plan);
             // Nobody may wait for the answer any more.
             let _ = change.answer.send(changed);

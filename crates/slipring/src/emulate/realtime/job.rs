@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use slipring_cli::report::{PortReport, Sample};
 use slipring_cli::units::human;
-use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, codes};
+use slipring_cli::{Diagnose, Diagnostic, Exit, Failure, Session, Signals, codes};
+use slipring_control::Server;
 use slipring_link::{Drops, NetworkSpec, Source};
 use slipring_port::{Nanos, now};
 
 use super::{Board, Change, Manner, State, log, prepare};
+use crate::emulate::control::{self, Versions};
 use crate::emulate::plan::{Plan, RealTime};
 use crate::emulate::report::Report;
 use crate::emulate::report::document::Document;
@@ -32,7 +34,7 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     let signals = Signals::install()?;
     opening::wait_for_links(&how.ports, how.link_wait, &signals)?;
     let ports = how.opening.open(&how.ports)?;
-    let mut meter = Meter::new(&ports);
+    let (mut meter, watcher) = (Meter::new(&ports), Meter::new(&ports));
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
     let names: Vec<_> = ports.iter().map(|port| port.info.name.clone()).collect();
     let (emulation, log) = match log::open(&plan.outputs, &plan.network, &names)? {
@@ -42,8 +44,9 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
         }
     };
     let board = emulation.board;
-    schedule(plan, &board)?;
-    let endpoint = endpoint(plan, &board)?;
+    let versions = Arc::new(Versions::start(plan, board.clone(), manner(plan, how).storage_bytes)?);
+    let endpoint = endpoint(plan, &board, &versions)?;
+    let control = control(plan, how, &versions, watcher, session)?;
     let deadline = how.duration.map(|duration| now() + duration.as_nanos() as Nanos);
     let workers = Workers::start(vec![emulation.task])?;
     if let Ok(place) = emulation.place.recv_timeout(Duration::from_secs(1)) {
@@ -53,7 +56,7 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
         let state = board.ask();
         let time = how.period.unwrap_or(Duration::from_secs(1));
         let text = line(&mut meter, &state, time);
-        let sample = sample(&plan.network, &meter, &state);
+        let sample = sample(&versions.network(), &meter, &state);
         if interim {
             session.reporter.interim(&sample, text)
         } else {
@@ -61,9 +64,11 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
         }
     });
     let ended = workers.finish();
-    drop(endpoint);
+    drop((endpoint, control));
     let state = board.last();
-    session.reporter.end(&sample(&plan.network, &meter, &state), summary(plan, &meter, &state))?;
+    let network = versions.network();
+    let summary = summary(&network, &meter, &state);
+    session.reporter.end(&sample(&network, &meter, &state), summary)?;
     if let Some(missing) = log.map(|log| log.finish(&state.account)).transpose()?
         && missing > 0
     {
@@ -105,15 +110,38 @@ pub(crate) fn schedule(plan: &Plan, board: &Board) -> Result<(), Failure> {
     for change in &plan.schedule {
         let network = Box::new(change.config.network()?);
         let at_ns = start.saturating_add(change.at_ns);
-        board.change(Change { at_ns, plan: network, answer: answer.clone() });
+        let change = Change { at_ns, replaces: false, plan: network, answer: answer.clone() };
+        board.change(change);
     }
     Ok(())
 }
 
-fn endpoint(plan: &Plan, board: &Arc<Board>) -> Result<Option<Endpoint>, Failure> {
+/// The control socket. A run that asked for no name goes on without one where there can be none.
+fn control(
+    plan: &Plan,
+    how: &RealTime,
+    versions: &Arc<Versions>,
+    meter: Meter,
+    session: &mut Session<'_>,
+) -> Result<Option<Server>, Failure> {
+    match control::open(&session.run_dir, plan, how, versions, meter) {
+        Ok(server) => Ok(Some(server)),
+        Err(Failure::Error(error)) if how.name.is_none() => {
+            session.reporter.warn(format_args!("no live control: {}", error.summary()))?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn endpoint(
+    plan: &Plan,
+    board: &Arc<Board>,
+    versions: &Arc<Versions>,
+) -> Result<Option<Endpoint>, Failure> {
     let Some(place) = &plan.outputs.metrics else { return Ok(None) };
-    let (board, network) = (board.clone(), plan.network.clone());
-    let metrics = move || report(&network, &board.ask()).openmetrics();
+    let (board, versions) = (board.clone(), versions.clone());
+    let metrics = move || report(&versions.network(), &board.ask()).openmetrics();
     Ok(Some(Endpoint::open(place, Box::new(metrics))?))
 }
 
@@ -179,9 +207,9 @@ fn line(meter: &mut Meter, state: &State, time: Duration) -> String {
     text
 }
 
-pub(crate) fn summary(plan: &Plan, meter: &Meter, state: &State) -> String {
-    let mut text = report(&plan.network, state).summary();
-    for port in ports(&plan.network, meter, state) {
+pub(crate) fn summary(network: &NetworkSpec, meter: &Meter, state: &State) -> String {
+    let mut text = report(network, state).summary();
+    for port in ports(network, meter, state) {
         let (rx, tx) = (port.rx.packets, port.tx.packets);
         text += &format!("\n{}: received {rx} packets, sent {tx} packets", port.name);
         for (cause, count) in &port.drops {

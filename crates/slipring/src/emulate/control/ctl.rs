@@ -1,0 +1,233 @@
+//! `slipring emulate ctl`: asks a running emulator, and changes it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use serde_json::{Map, Value, json};
+use slipring_cli::codes::{SR0002, SR0201};
+use slipring_cli::units::{Span, UnitError};
+use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, flags};
+use slipring_control::{Client, ControlError};
+
+use super::versions::flattened;
+use super::words::diagnostic;
+
+/// What it is called behind `slipring emulate`.
+pub(crate) const NAME: &str = "ctl";
+
+/// The one flag table.
+pub(crate) fn command() -> Command {
+    let name = Arg::new("name")
+        .long("name")
+        .value_name("NAME")
+        .help("Name or process number of the run [default: the only one]");
+    let command = Command::new(NAME).about("Ask and change a running emulator").arg(name);
+    let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
+    let plain = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    command.subcommand_required(true).subcommands([
+        plain("set", "Change settings, all at one time or none").args([
+            Arg::new("change")
+                .value_name("PATH=VALUE")
+                .num_args(1..)
+                .required(true)
+                .help("A setting and its value: link.up.rate.bps=20Mbit down.delay=40ms"),
+            Arg::new("at")
+                .long("at")
+                .value_name("TIME")
+                .help("+2s: so long from now; 10s: so long from the start [default: now]"),
+        ]),
+        plain("get", "Show the settings that hold")
+            .arg(Arg::new("path").value_name("PATH").help("Only this one and those below it")),
+        plain("stats", "Show what was asked and what was measured"),
+        plain("explain", "Show the effective figures, after all rounding"),
+        plain("script", "Hand in changes at times from now: [[at]] with t and set").arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .value_parser(value_parser!(PathBuf))
+                .value_hint(ValueHint::FilePath)
+                .help("TOML file of [[at]] blocks"),
+        ),
+        plain("stop-script", "Take back every change that is still to come"),
+        plain("undo", "Go back to the settings before the last change"),
+        plain("history", "Show every change, its time and what it changed"),
+        plain("hello", "Show which run answers"),
+        plain("watch", "Show the figures again and again, as JSON lines").arg(
+            Arg::new("period")
+                .long("period")
+                .value_name("TIME")
+                .default_value("1s")
+                .value_parser(seconds)
+                .help("Time between two [default unit: s]"),
+        ),
+        plain("quit", "End the run with its summary"),
+    ])
+}
+
+fn seconds(text: &str) -> Result<Span, UnitError> {
+    Span::parse(text, Duration::from_secs(1))
+}
+
+/// What is to be asked.
+enum Ask {
+    Once(&'static str, Value),
+    Watch(Duration),
+}
+
+/// Turns what was typed into what is asked.
+pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let (word, args) = matches.subcommand().expect("clap requires one");
+    let name = args.get_one::<String>("name").cloned();
+    let path = (word == "get").then(|| args.get_one::<String>("path").cloned()).flatten();
+    let ask = ask(word, args)?;
+    Ok(Box::new(move |session| {
+        let client = Client::find(&session.run_dir, name.as_deref());
+        let mut client = client.map_err(failure)?;
+        match ask {
+            Ask::Watch(period) => watch(&mut client, period, session),
+            Ask::Once(what, args) => {
+                let answer = client.ask(what, args).map_err(failure)?;
+                show(what, answer, path.as_deref(), session)
+            }
+        }
+    }))
+}
+
+fn ask(word: &str, args: &ArgMatches) -> Result<Ask, Failure> {
+    Ok(match word {
+        "set" => Ask::Once("set", set(args)?),
+        "get" => Ask::Once("config", json!({})),
+        "stats" => Ask::Once("stats", json!({ "text": flags::format(args) == Format::Text })),
+        "explain" => Ask::Once("explain", json!({})),
+        "script" => {
+            let path: &PathBuf = args.get_one("file").expect("clap requires it");
+            Ask::Once("script", json!({ "text": read(path)? }))
+        }
+        "stop-script" => Ask::Once("stop-script", json!({})),
+        "undo" => Ask::Once("undo", json!({})),
+        "history" => Ask::Once("history", json!({})),
+        "hello" => Ask::Once("hello", json!({})),
+        "quit" => Ask::Once("quit", json!({})),
+        _ => {
+            let period: &Span = args.get_one("period").expect("it has a default");
+            Ask::Watch(period.duration())
+        }
+    })
+}
+
+fn set(args: &ArgMatches) -> Result<Value, Failure> {
+    let mut changes = Map::new();
+    for text in args.get_many::<String>("change").into_iter().flatten() {
+        let Some((path, value)) = text.split_once('=') else {
+            let error = Diagnostic::new(SR0002, format!("`{text}` is no PATH=VALUE"));
+            return Err(error.with_help("write: set link.up.rate.bps=20Mbit").into());
+        };
+        if changes.insert(path.to_owned(), json!(value)).is_some() {
+            let error = Diagnostic::new(SR0002, format!("{path} is given twice"));
+            return Err(error.with_help("give each setting one value").into());
+        }
+    }
+    Ok(json!({ "changes": changes, "at": args.get_one::<String>("at") }))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let shown = path.display();
+        let failed = Diagnostic::new(SR0201, format!("cannot open {shown}"));
+        failed
+            .with_cause(error.to_string())
+            .with_help(format!("check the path: ls -l {shown}"))
+            .into()
+    })
+}
+
+fn failure(error: ControlError) -> Failure {
+    diagnostic(&error).into()
+}
+
+fn watch(
+    client: &mut Client,
+    period: Duration,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let mut shown = Ok(());
+    let watched = client.watch(period, |value| {
+        shown = session.reporter.raw(format!("{value}\n").as_bytes());
+        shown.is_ok()
+    });
+    // What could not be written says why the watch ended.
+    shown?;
+    watched.map_err(failure)?;
+    Ok(Exit::Done)
+}
+
+fn show(
+    what: &str,
+    answer: Value,
+    path: Option<&str>,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let text = match session.reporter.format() {
+        Format::Text => text(what, &answer, path),
+        _ => format!("{answer}\n"),
+    };
+    session.reporter.raw(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// An answer for people.
+fn text(what: &str, answer: &Value, path: Option<&str>) -> String {
+    let list = |entry: fn(&Value) -> String| {
+        answer.as_array().into_iter().flatten().map(entry).collect::<String>()
+    };
+    match what {
+        "config" => settings(answer, path),
+        "stats" | "explain" => {
+            format!("{}\n", answer["text"].as_str().unwrap_or_default().trim_end())
+        }
+        "set" | "undo" => accepted(answer),
+        "script" => list(accepted),
+        "history" => list(version),
+        "stop-script" => format!("changes taken back: {}\n", answer["taken_back"]),
+        "quit" => "it ends\n".to_owned(),
+        _ => lines(answer),
+    }
+}
+
+fn settings(answer: &Value, path: Option<&str>) -> String {
+    let below = |key: &str| {
+        path.is_none_or(|path| {
+            let full = if key.starts_with(path) { path.to_owned() } else { format!("link.{path}") };
+            key.strip_prefix(&full).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    };
+    let flat = flattened(answer);
+    let held = flat.iter().filter(|(key, _)| below(key));
+    held.map(|(key, value)| format!("{key} = {value}\n")).collect()
+}
+
+fn accepted(answer: &Value) -> String {
+    format!(
+        "version {} holds from {} on\n",
+        answer["version"],
+        seconds_of(&answer["applies_at_ns"])
+    )
+}
+
+fn version(version: &Value) -> String {
+    let begun = if version["begun"] == true { "" } else { "  (to come)" };
+    let changes = version["changes"].as_object().into_iter().flatten();
+    let changes: String = changes.map(|(path, value)| format!("  {path}={value}")).collect();
+    format!("{}  {}{changes}{begun}\n", version["version"], seconds_of(&version["at_ns"]))
+}
+
+/// A time from the start of the run.
+fn seconds_of(ns: &Value) -> String {
+    format!("{:.6}s", ns.as_u64().unwrap_or(0) as f64 / 1e9)
+}
+
+fn lines(answer: &Value) -> String {
+    let keys = answer.as_object().into_iter().flatten();
+    keys.map(|(key, value)| format!("{key}: {value}\n")).collect()
+}

@@ -1,0 +1,299 @@
+//! The settings that hold, those that held, and those that will.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use slipring_cli::codes::{SR0015, SR0405};
+use slipring_cli::{Diagnostic, Failure};
+use slipring_link::NetworkSpec;
+use slipring_port::{Nanos, now};
+
+use crate::emulate::config::{self, Config, ConfigError, bytes_when_full};
+use crate::emulate::plan::{Bounds, Plan};
+use crate::emulate::realtime::{Board, Change};
+
+/// How long the thread that moves frames may take to look at a change.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Versions that can be gone back to at most.
+const KEPT: usize = 1000;
+
+/// See the module.
+pub(crate) struct Versions {
+    board: Arc<Board>,
+    bounds: Bounds,
+    storage_bytes: u64,
+    start_ns: Nanos,
+    held: Mutex<Held>,
+}
+
+struct Held {
+    /// By time; the first one has begun.
+    versions: Vec<Version>,
+    next: u64,
+}
+
+struct Version {
+    number: u64,
+    at_ns: Nanos,
+    config: Config,
+    network: Arc<NetworkSpec>,
+}
+
+/// A change that was accepted.
+pub(super) struct Accepted {
+    /// From the start of the run.
+    pub(super) applies_at_ns: Nanos,
+    pub(super) version: u64,
+}
+
+/// Why a change was refused.
+pub(super) type Refused = Box<Diagnostic>;
+
+impl Versions {
+    /// The settings of a plan whose emulation starts now; hands in the changes that it knows of.
+    ///
+    /// # Errors
+    /// If one of those cannot be.
+    pub(crate) fn start(
+        plan: &Plan,
+        board: Arc<Board>,
+        storage_bytes: u64,
+    ) -> Result<Self, Failure> {
+        let (start_ns, (answer, _)) = (now(), mpsc::channel());
+        let mut config = plan.config.clone();
+        config.root.remove("at");
+        let mut versions = vec![Version {
+            number: 1,
+            at_ns: start_ns,
+            config,
+            network: Arc::new(plan.network.clone()),
+        }];
+        for (number, change) in (2..).zip(&plan.schedule) {
+            let network = change.config.network()?;
+            let at_ns = start_ns.saturating_add(change.at_ns);
+            let plan = Box::new(network.clone());
+            board.change(Change { at_ns, replaces: false, plan, answer: answer.clone() });
+            let (config, network) = (change.config.clone(), Arc::new(network));
+            versions.push(Version { number, at_ns, config, network });
+        }
+        let next = versions.len() as u64 + 1;
+        let held = Mutex::new(Held { versions, next });
+        Ok(Self { board, bounds: plan.bounds, storage_bytes, start_ns, held })
+    }
+
+    /// Where states come from.
+    pub(super) fn board(&self) -> &Board {
+        &self.board
+    }
+
+    /// When the run started, on the clock of [`now`].
+    pub(super) fn start_ns(&self) -> Nanos {
+        self.start_ns
+    }
+
+    /// The links as they are now.
+    pub(crate) fn network(&self) -> Arc<NetworkSpec> {
+        self.held().in_force(now()).network.clone()
+    }
+
+    /// The settings that hold now, with the keys of a file.
+    pub(super) fn settings(&self) -> Value {
+        settings(&self.held().in_force(now()).config)
+    }
+
+    /// Makes a version of the latest settings, changed by `edit`, for `at_ns`; earlier than now
+    /// means now.
+    pub(super) fn change(
+        &self,
+        at_ns: Nanos,
+        edit: impl FnOnce(&mut Config) -> Result<NetworkSpec, ConfigError>,
+    ) -> Result<Accepted, Refused> {
+        let mut held = self.held();
+        let mut config = held.last().config.clone();
+        let network = edit(&mut config).map_err(|error| Box::new(Diagnostic::of(&error)))?;
+        self.accept(&mut held, at_ns.max(now()), config, network)
+    }
+
+    /// Makes versions of the `[[at]]` of a script that starts now.
+    pub(super) fn script(&self, text: &str) -> Result<Vec<Accepted>, Refused> {
+        let mut held = self.held();
+        let worded = |error: ConfigError| Box::new(Diagnostic::of(&error));
+        let changes = config::script(&held.last().config, text).map_err(worded)?;
+        let networks: Result<Vec<_>, _> =
+            changes.iter().map(|change| change.config.network()).collect();
+        let networks = networks.map_err(worded)?;
+        networks.iter().try_for_each(|network| self.check(held.last(), network))?;
+        let start_ns = now();
+        let steps = changes.into_iter().zip(networks);
+        // They come in order of time, so that only the first one can meet a later change.
+        let step = |(change, network): (config::Change, NetworkSpec)| {
+            let at_ns = start_ns.saturating_add(change.at_ns);
+            self.accept(&mut held, at_ns, change.config, network)
+        };
+        steps.map(step).collect()
+    }
+
+    fn accept(
+        &self,
+        held: &mut Held,
+        at_ns: Nanos,
+        config: Config,
+        network: NetworkSpec,
+    ) -> Result<Accepted, Refused> {
+        self.check(held.last(), &network)?;
+        self.submit(at_ns, false, &network)?;
+        let number = held.next;
+        held.next += 1;
+        held.versions.push(Version { number, at_ns, config, network: Arc::new(network) });
+        let surplus = held.versions.len().saturating_sub(KEPT);
+        held.versions.drain(..surplus);
+        Ok(Accepted { applies_at_ns: at_ns.saturating_sub(self.start_ns), version: number })
+    }
+
+    /// Goes back to the version before the last one, now; one to come is taken back.
+    pub(super) fn undo(&self) -> Result<Accepted, Refused> {
+        let mut held = self.held();
+        let at_ns = now();
+        let [.., before, last] = &held.versions[..] else {
+            let error = Diagnostic::new(SR0015, "there is nothing to undo");
+            let error =
+                error.with_cause("the settings are those of the start, or 1000 changes old");
+            return Err(Box::new(error.with_help("see: slipring emulate ctl history")));
+        };
+        let pending = last.at_ns > at_ns;
+        if pending {
+            let staying = &held.versions[..held.versions.len() - 1];
+            self.submit(at_ns, true, &in_force(staying, at_ns).network)?;
+            for later in staying.iter().filter(|version| version.at_ns > at_ns) {
+                self.submit(later.at_ns, false, &later.network)?;
+            }
+        } else {
+            self.submit(at_ns, false, &before.network)?;
+        }
+        held.versions.pop();
+        let applies_at_ns = at_ns.saturating_sub(self.start_ns);
+        Ok(Accepted { applies_at_ns, version: held.last().number })
+    }
+
+    /// Takes back every version that is still to come; how many there were.
+    pub(super) fn stop_script(&self) -> Result<usize, Refused> {
+        let mut held = self.held();
+        let at_ns = now();
+        self.submit(at_ns, true, &held.in_force(at_ns).network)?;
+        let before = held.versions.len();
+        held.versions.retain(|version| version.at_ns <= at_ns);
+        Ok(before - held.versions.len())
+    }
+
+    /// Every version: its number, its time from the start of the run, whether it has begun, and
+    /// what it changed.
+    pub(super) fn history(&self) -> Value {
+        let (held, time) = (self.held(), now());
+        let mut before: Option<Map<String, Value>> = None;
+        let versions = held.versions.iter().map(|version| {
+            let flat = flattened(&settings(&version.config));
+            let changes = before.as_ref().map(|before| difference(before, &flat));
+            before = Some(flat);
+            json!({
+                "version": version.number,
+                "at_ns": version.at_ns.saturating_sub(self.start_ns),
+                "begun": version.at_ns <= time,
+                "changes": changes.unwrap_or_default(),
+            })
+        });
+        Value::Array(versions.collect())
+    }
+
+    /// Refuses what is beyond `-M`, and what needs more memory than there is for frames.
+    fn check(&self, old: &Version, network: &NetworkSpec) -> Result<(), Refused> {
+        match self.bounds.allow(network) {
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::ReaderLeft) | Ok(()) => {}
+        }
+        let needed = |network: &NetworkSpec| -> u64 {
+            let links = network.links.iter().filter_map(|link| bytes_when_full(&link.spec));
+            links.fold(0, u64::saturating_add)
+        };
+        let (most, wanted) = (self.storage_bytes, needed(network));
+        if wanted <= most.max(needed(&old.network)) {
+            return Ok(());
+        }
+        let error = Diagnostic::new(SR0015, "the running links cannot hold that much");
+        let cause = format!("full links would hold {wanted} bytes; there is memory for {most}");
+        Err(Box::new(error.with_cause(cause).with_help("ask for a lower rate or a shorter delay")))
+    }
+
+    /// Hands a plan to the thread that moves frames, and waits for its answer.
+    fn submit(&self, at_ns: Nanos, replaces: bool, network: &NetworkSpec) -> Result<(), Refused> {
+        let (answer, answered) = mpsc::channel();
+        let plan = Box::new(network.clone());
+        self.board.change(Change { at_ns, replaces, plan, answer });
+        match answered.recv_timeout(ANSWER) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                let refused = Diagnostic::new(SR0015, "the running links cannot take the change");
+                let help =
+                    "see: slipring emulate ctl history; take back what is to come: stop-script";
+                Err(Box::new(refused.with_cause(error.to_string()).with_help(help)))
+            }
+            Err(_) => {
+                let gone = Diagnostic::new(SR0405, "the emulation does not answer");
+                Err(Box::new(gone.with_cause("it is ending").with_help("start it again")))
+            }
+        }
+    }
+
+    /// What is behind the lock is whole at any time, also when a thread that held it panicked.
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn last(&self) -> &Version {
+        self.versions.last().expect("the first version stays")
+    }
+
+    fn in_force(&self, time: Nanos) -> &Version {
+        in_force(&self.versions, time)
+    }
+}
+
+/// The last version that has begun.
+fn in_force(versions: &[Version], time: Nanos) -> &Version {
+    let begun = versions.iter().rev().find(|version| version.at_ns <= time);
+    begun.unwrap_or(&versions[0])
+}
+
+fn settings(config: &Config) -> Value {
+    toml::from_str(&config.to_toml()).expect("settings are written as TOML")
+}
+
+/// Settings by path: `link.up.rate.bps`.
+pub(super) fn flattened(settings: &Value) -> Map<String, Value> {
+    fn walk(path: &str, value: &Value, flat: &mut Map<String, Value>) {
+        match value {
+            Value::Object(table) if !table.is_empty() => {
+                for (key, value) in table {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    walk(&path, value, flat);
+                }
+            }
+            _ => {
+                flat.insert(path.to_owned(), value.clone());
+            }
+        }
+    }
+    let mut flat = Map::new();
+    walk("", settings, &mut flat);
+    flat
+}
+
+/// What is new or other in `after`, and what is gone, as null.
+fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
+    let gone = before.keys().filter(|path| !after.contains_key(*path));
+    let gone = gone.map(|path| (path.clone(), Value::Null));
+    let other = after.iter().filter(|(path, value)| before.get(*path) != Some(value));
+    gone.chain(other.map(|(path, value)| (path.clone(), value.clone()))).collect()
+}
