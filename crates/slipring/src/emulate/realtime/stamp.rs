@@ -44,7 +44,7 @@ impl Stamper {
         let on_line = self.byte_ps.saturating_mul(wire_bytes) / 1000;
         let span = on_line.min(now - self.polled).min(LONGEST);
         self.polled = now;
-        Spread { start: now - span, end: now, slope: (span << 32) / wire_bytes.max(1) }
+        Spread { start: now - span, end: now, slope: (span << 32).div_ceil(wire_bytes.max(1)) }
     }
 }
 
