@@ -77,6 +77,11 @@ impl<'c> Connection<'c> {
         match self.service.answer(&request) {
             Ok(Reply::Once(value)) => self.write(&request.id, &Ok(value)),
             Err(refusal) => self.write(&request.id, &Err(refusal)),
+            Ok(Reply::Then(value, act)) => {
+                let written = self.write(&request.id, &Ok(value));
+                act();
+                written
+            }
             Ok(Reply::Every(what, period)) => {
                 let request = Request { id: request.id, what: what.to_owned(), args: Map::new() };
                 self.watch = Some(Watch { request, period, due: Instant::now() });
@@ -92,7 +97,7 @@ impl<'c> Connection<'c> {
         let id = watch.request.id.clone();
         let answer = match self.service.answer(&watch.request) {
             Ok(Reply::Once(value)) => Ok(value),
-            Ok(Reply::Every(..)) => Err(Refusal::malformed("a watch cannot be watched")),
+            Ok(_) => Err(Refusal::malformed("it cannot be watched")),
             Err(refusal) => Err(refusal),
         };
         self.write(&id, &answer)

@@ -17,10 +17,12 @@ pub struct Request {
 }
 
 /// What a request is answered by.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Reply {
     /// One value.
     Once(Value),
+    /// One value, and what is to happen once it is on its way, such as the end of the program.
+    Then(Value, fn()),
     /// The answer to the request of this name now, and again after each period, until the client
     /// asks for something else or leaves.
     Every(&'static str, Duration),
