@@ -1,0 +1,185 @@
+//! `slipring emulate ctl` and running emulators, in network namespaces and run directories of the
+//! tests' own. Times are only compared with what links must add at least.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::lab::{Lab, RIGHT, Way};
+use support::program::{Ended, Program, SLIPRING};
+
+/// An emulator between the sides of a laboratory, and where it listens.
+struct Site {
+    lab: Lab,
+    run_dir: tempfile::TempDir,
+}
+
+impl Site {
+    /// `None`, and a line that says why, where namespaces are not permitted.
+    fn new() -> Option<Self> {
+        Some(Self { lab: Lab::new(Way::Packet)?, run_dir: tempfile::tempdir().unwrap() })
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(SLIPRING);
+        command.arg("emulate").args(words.split_ascii_whitespace());
+        command.env("SLIPRING_RUN", self.run_dir.path());
+        command
+    }
+
+    /// Starts an emulator and waits until it can be asked.
+    fn emulate(&self, words: &str) -> Program {
+        let words = format!("-T 0 {} {words}", self.lab.ports());
+        let program = Program::launch(&self.lab.mid, self.command(&words));
+        let socket = self.run_dir.path().join(format!("{}.sock", program.pid()));
+        support::eventually("the control socket", || socket.exists().then_some(()));
+        program
+    }
+
+    fn ctl(&self, words: &str) -> Ended {
+        Program::launch(&self.lab.mid, self.command(&format!("ctl {words}"))).finish()
+    }
+
+    fn json(&self, words: &str) -> Value {
+        let ended = self.ctl(&format!("{words} --json")).well();
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+
+    fn refused(&self, words: &str) -> String {
+        let ended = self.ctl(words);
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        ended.stderr
+    }
+
+    /// The shortest of some round trips, in ms.
+    fn ping_ms(&self) -> f64 {
+        let ping = Program::start(&self.lab.left, "ping", &format!("-n -c 5 -i 0.1 {RIGHT}"));
+        let ping = ping.finish().well();
+        let times = ping.stdout.split("rtt min/avg/max/mdev = ").nth(1).unwrap();
+        times.split('/').next().unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn a_change_is_met_by_the_next_frames_and_undo_takes_it_back() {
+    let Some(site) = Site::new() else { return };
+    let emulator = site.emulate("-D 5ms --name lab");
+    assert!((10.0..60.0).contains(&site.ping_ms()));
+    let set = site.ctl("set link.up.delay=100ms down.delay=50ms").well();
+    assert!(set.stdout.starts_with("version 2 holds from "), "{set:?}");
+    assert!(site.ping_ms() >= 150.0, "both directions changed");
+    let get = site.ctl("get up.delay --name lab").well();
+    assert!(get.stdout.contains("link.up.delay.mean = \"100ms\""), "{get:?}");
+    site.ctl("undo").well();
+    assert!((10.0..150.0).contains(&site.ping_ms()));
+    assert_eq!(site.json("history").as_array().unwrap().len(), 1);
+    let asked = emulator.stop(Signal::INT).well();
+    assert_eq!(std::fs::read_dir(site.run_dir.path()).unwrap().count(), 0, "{asked:?}");
+}
+
+#[test]
+fn a_change_that_is_refused_changes_nothing() {
+    let Some(site) = Site::new() else { return };
+    let _emulator = site.emulate("-B 10m -D 20ms -M 1s,1g");
+    let before = site.json("get");
+    for (words, why) in [
+        ("set up.rate.bps=20Mbit down.rate.bps=x", "`x` does not fit link.down.rate.bps"),
+        ("set up.rate.bps=20", "it has no unit"),
+        ("set sideways.delay=1ms", "there is no link.sideways.delay"),
+        ("set up.delay=2s", "the delay of up is beyond its bound"),
+        ("set up.delay=20ms --at tomorrow", "`tomorrow` does not fit at"),
+        ("set up.delay=20ms --at 1ns", "it has passed"),
+        ("set up.delay", "`up.delay` is no PATH=VALUE"),
+        ("undo", "there is nothing to undo"),
+    ] {
+        let error = site.refused(words);
+        assert!(error.contains(why), "{words}: {error}");
+        assert_eq!(site.json("get"), before, "{words}");
+    }
+    let history = site.json("history");
+    assert_eq!(history.as_array().unwrap().len(), 1, "{history}");
+}
+
+#[test]
+fn an_emulator_without_a_delay_refuses_one_that_it_cannot_hold() {
+    let Some(site) = Site::new() else { return };
+    let _emulator = site.emulate("-B 100g");
+    let error = site.refused("set up.delay=1h");
+    assert!(error.contains("the running links cannot hold that much"), "{error}");
+}
+
+#[test]
+fn a_script_changes_at_its_times_and_can_be_stopped() {
+    let Some(site) = Site::new() else { return };
+    let _emulator = site.emulate("-D 5ms");
+    let script = site.run_dir.path().join("steps.toml");
+    let text = "[[at]]\nt = \"1ms\"\nset = { \"up.delay\" = \"60ms\", \"down.delay\" = \"60ms\" }\n\
+                [[at]]\nt = \"1h\"\nset = { \"up.delay\" = \"1s\" }\n";
+    std::fs::write(&script, text).unwrap();
+    let told = site.ctl(&format!("script {}", script.display())).well();
+    assert_eq!(told.stdout.lines().count(), 2, "{told:?}");
+    assert!((120.0..1000.0).contains(&site.ping_ms()));
+    // What is to come keeps its place: nothing slips in before.
+    assert!(site.refused("set up.delay=1ms").contains("stop-script"));
+    assert_eq!(site.json("stop-script")["taken_back"], 1);
+    site.ctl("set up.delay=1ms").well();
+    std::fs::write(&script, "seed = 3\n").unwrap();
+    let error = site.refused(&format!("script {}", script.display()));
+    assert!(error.contains("a script has no `seed`"), "{error}");
+}
+
+#[test]
+fn a_change_to_come_can_be_undone() {
+    let Some(site) = Site::new() else { return };
+    let _emulator = site.emulate("-D 5ms");
+    site.ctl("set up.delay=2s --at +1h").well();
+    let history = site.json("history");
+    assert_eq!(history[1]["begun"], false, "{history}");
+    site.ctl("undo").well();
+    site.ctl("set up.delay=50ms").well();
+    assert!((55.0..1000.0).contains(&site.ping_ms()));
+}
+
+#[test]
+fn emulators_are_told_apart_by_name() {
+    let (Some(site), Some(other)) = (Site::new(), Site::new()) else { return };
+    let _first = site.emulate("-D 1ms --name first");
+    let mut command = Command::new(SLIPRING);
+    command.args(["emulate", "-T", "0", "-D", "2ms", "--name", "second"]);
+    command.args(other.lab.ports().split_ascii_whitespace());
+    command.env("SLIPRING_RUN", site.run_dir.path());
+    let second = Program::launch(&other.lab.mid, command);
+    let socket = site.run_dir.path().join("second.sock");
+    support::eventually("the second socket", || socket.exists().then_some(()));
+    let error = site.refused("stats");
+    assert!(error.contains("(first)") && error.contains("(second)"), "{error}");
+    site.ctl("set up.delay=30ms --name second").well();
+    assert_eq!(site.json("history --name first").as_array().unwrap().len(), 1);
+    assert_eq!(site.json("history --name second").as_array().unwrap().len(), 2);
+    assert_eq!(site.json("hello --name second")["pid"], second.pid());
+    assert!(site.refused("stats --name third").contains("nothing called `third` runs"));
+    site.ctl("quit --name second").well();
+    second.finish().well();
+    assert_eq!(site.json("hello")["name"], "first", "one is left, and needs no name");
+}
+
+#[test]
+fn figures_come_as_text_as_json_and_again_and_again() {
+    let Some(site) = Site::new() else { return };
+    let emulator = site.emulate("-D 5ms --seed 7");
+    site.ping_ms();
+    let stats = site.json("stats");
+    assert_eq!(stats["event"], "interval");
+    assert!(stats["ports"][0]["rx"]["packets"].as_u64().unwrap() >= 5, "{stats}");
+    assert!(!site.ctl("stats").well().stdout.is_empty());
+    assert_eq!(site.json("explain")["seed"], 7);
+    assert!(site.ctl("explain").well().stdout.starts_with("seed 7\n"));
+    let watch = Program::launch(&site.lab.mid, site.command("ctl watch --period 1ms"));
+    watch.wait_for("three looks", |output| (output.stdout.lines().count() > 3).then_some(()));
+    emulator.stop(Signal::INT).well();
+    watch.finish().well();
+}
