@@ -72,7 +72,7 @@ impl<'c> Connection<'c> {
         self.watch = None;
         let request = match request {
             Ok(request) => request,
-            Err((id, refusal)) => return self.write(&id, &Err(refusal)),
+            Err(error) => return self.write(&error.0, &Err(error.1)),
         };
         match self.service.answer(&request) {
             Ok(Reply::Once(value)) => self.write(&request.id, &Ok(value)),

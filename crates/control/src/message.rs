@@ -61,8 +61,8 @@ impl Refusal {
 
 impl Request {
     /// Reads a line; what is wrong comes with the id, where that could be read.
-    pub(crate) fn read(line: &[u8]) -> Result<Self, (Value, Refusal)> {
-        let malformed = |id: Value, cause: String| (id, Refusal::malformed(cause));
+    pub(crate) fn read(line: &[u8]) -> Result<Self, Box<(Value, Refusal)>> {
+        let malformed = |id: Value, cause: String| Box::new((id, Refusal::malformed(cause)));
         let value: Value = serde_json::from_slice(line)
             .map_err(|error| malformed(Value::Null, format!("it is not JSON: {error}")))?;
         let Value::Object(mut args) = value else {
