@@ -32,7 +32,6 @@ pub(crate) struct Plan {
     /// What to tell the user first, each in one line.
     pub(crate) warnings: Vec<String>,
     /// Whether to say all figures at the end, not only the main ones.
-    #[allow(dead_code, reason = "reports read it")]
     pub(crate) stats: bool,
     /// Whether to explain the effective figures and stop.
     pub(crate) explain: bool,

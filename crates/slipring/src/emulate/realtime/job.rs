@@ -67,7 +67,10 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     drop((endpoint, control));
     let state = board.last();
     let network = versions.network();
-    let summary = summary(&network, &meter, &state);
+    let mut summary = summary(&network, &meter, &state);
+    if plan.stats {
+        summary += &format!("\n{}", report(&network, &state).openmetrics());
+    }
     session.reporter.end(&sample(&network, &meter, &state), summary)?;
     if let Some(missing) = log.map(|log| log.finish(&state.account)).transpose()?
         && missing > 0

@@ -37,7 +37,10 @@ pub(crate) fn run(
     let done = links.run(|| signals.stopping())?;
     let report =
         Report::of(&plan.network, &done.account.links, &done.measured, done.account.unrouted);
-    let text = text(&report, &done, pairs);
+    let mut text = text(&report, &done, pairs);
+    if plan.stats {
+        text += &format!("\n{}", report.openmetrics());
+    }
     if to_stdout {
         // Standard output is the capture's.
         session.reporter.say(text)?;
