@@ -129,7 +129,8 @@ fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure
     let flags = classic::says_links(matches);
     let (mut config, unasked) = match (matches.get_one::<PathBuf>("config-file"), flags) {
         (Some(_), Some(flag)) => {
-            let error = Diagnostic::new(SR0003, format!("{flag} does not go together with --config"));
+            let error =
+                Diagnostic::new(SR0003, format!("{flag} does not go together with --config"));
             return Err(error.with_help("change the file's settings by --set PATH=VALUE").into());
         }
         (Some(path), None) => (Config::open(path)?, Vec::new()),
@@ -183,14 +184,19 @@ fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
             let error = Diagnostic::new(SR0006, "two ports are needed");
             return Err(error
                 .with_cause(format!("nothing stands for {}", port.name))
-                .with_help("name them: slipring emulate -i netmap:eth0 -i netmap:eth1 -D 20ms, \
-                            or pass captures: --virtual in.pcap out.pcapng")
+                .with_help(
+                    "name them: slipring emulate -i netmap:eth0 -i netmap:eth1 -D 20ms, \
+                            or pass captures: --virtual in.pcap out.pcapng",
+                )
                 .into());
         };
         ports.push(PortName::parse_classic(&device)?);
     }
-    if let Some((at, twice)) = ports.iter().enumerate().find(|(at, port)| ports[..*at].contains(port)) {
-        let error = Diagnostic::new(SR0002, format!("port {} is given twice", shown(matches, at, twice)));
+    if let Some((at, twice)) =
+        ports.iter().enumerate().find(|(at, port)| ports[..*at].contains(port))
+    {
+        let error =
+            Diagnostic::new(SR0002, format!("port {} is given twice", shown(matches, at, twice)));
         return Err(error.with_help("a link joins two ports that differ").into());
     }
     Ok(Clock::RealTime(Box::new(real_time(matches, ports))))
@@ -259,7 +265,8 @@ fn chosen_seed() -> u64 {
 
 /// Queues that were not asked for and are shorter than a TCP needs on this path.
 fn warnings(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
-    let round_trip_ns: f64 = network.links.iter().map(|link| config::mean_delay_ns(&link.spec)).sum();
+    let round_trip_ns: f64 =
+        network.links.iter().map(|link| config::mean_delay_ns(&link.spec)).sum();
     let small = network.links.iter().filter(|link| unasked.contains(&link.spec.name.as_str()));
     small
         .filter_map(|link| {
@@ -293,7 +300,8 @@ impl Bounds {
                 _ => continue,
             };
             let summary = format!("the {what} of {} is beyond its bound", spec.name);
-            let error = Diagnostic::new(SR0002, summary).with_cause("-M bounds what may be asked for");
+            let error =
+                Diagnostic::new(SR0002, summary).with_cause("-M bounds what may be asked for");
             return Err(error.with_help("raise -M delay[,bps[,hold]], or ask for less").into());
         }
         Ok(())

@@ -88,9 +88,10 @@ impl Virtual<'_> {
             network.change(*at_ns, changed).map_err(|error| unfit(&error))?;
         }
         let hub = self.hub(&self.exits()?)?;
-        let feeds = self.lanes.into_iter().enumerate().map(|(index, lane)| {
-            Feed::new(lane.input, EntryId(index as u16), lane.retime, index)
-        });
+        let feeds =
+            self.lanes.into_iter().enumerate().map(|(index, lane)| {
+                Feed::new(lane.input, EntryId(index as u16), lane.retime, index)
+            });
         let mut run = Run { network, hub, feeds: feeds.collect(), taken: Taken::default() };
         run.begin()?;
         while !stop() && run.turn()? {}
@@ -265,9 +266,8 @@ impl Run {
     }
 
     fn done(self, plan: &NetworkSpec) -> Done {
-        let links = (0..plan.links.len()).map(|link| {
-            self.network.counters(slipring_link::LinkId(link as u32))
-        });
+        let links = (0..plan.links.len())
+            .map(|link| self.network.counters(slipring_link::LinkId(link as u32)));
         let mut entries = vec![EntryAccount::default(); plan.entries.len()];
         for feed in &self.feeds {
             let entry = &mut entries[usize::from(feed.entry.0)];

@@ -72,7 +72,7 @@ impl Forwarded {
     pub(super) fn install() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
-        let delivery = SignalDelivery::with_pipe(read, write, WithRawSiginfo::default(), signals)?;
+        let delivery = SignalDelivery::with_pipe(read, write, WithRawSiginfo, signals)?;
         Ok(Self { delivery })
     }
 

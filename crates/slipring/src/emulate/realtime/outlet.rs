@@ -2,8 +2,11 @@
 //!
 //! A wire does not queue. But a port that takes nothing for a moment, since its reader was not
 //! running or its device is as fast as the emulated line, would make losses that nobody asked for
-//! out of microseconds; so a frame waits for room for as long as the outlet has patience, and is
-//! dropped as `tx_full` after that. How late it left is measured either way.
+//! out of microseconds; so a frame that the port refused waits for room for as long as the outlet
+//! has patience, and is dropped as `tx_full` after that. How late it left is measured either way.
+//! Frames that are late only because nobody flushed are no fault of the port and are sent.
+
+use std::collections::VecDeque;
 
 use slipring_link::{Cause, Delivery, LinkId, Tally};
 use slipring_port::{Nanos, Queue, RunError};
@@ -14,7 +17,7 @@ use super::tap::Tap;
 use crate::emulate::report::measured::{Measured, Seen};
 use crate::emulate::store::{Store, Stored};
 
-/// How long a due frame waits for a port that takes nothing, where nothing else is asked for.
+/// How long a refused frame waits for room, where nothing else is asked for.
 const PATIENCE: Nanos = 10_000_000;
 
 /// The way out at one port.
@@ -23,6 +26,8 @@ pub(super) struct Outlet {
     /// Frames that are due, those from `next` on.
     due: Vec<Delivery>,
     next: usize,
+    /// Since when the port refuses the frames that wait, in their order.
+    refused: VecDeque<Refused>,
     /// Frames given to the port since its last sync.
     given: Vec<Given>,
     /// How long a frame waits for room.
@@ -30,6 +35,13 @@ pub(super) struct Outlet {
     /// Frames later than this are not sent any more.
     late_drop: Option<Nanos>,
     account: ExitAccount,
+}
+
+/// Frames before `end`, and behind those that were refused earlier, found no room at `since`.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    end: usize,
+    since: Nanos,
 }
 
 /// What is remembered of a frame until the port has it.
@@ -55,6 +67,7 @@ impl Outlet {
         Self {
             due: Vec::new(),
             next: 0,
+            refused: VecDeque::new(),
             given: Vec::new(),
             patience: late_drop.unwrap_or(PATIENCE),
             late_drop,
@@ -85,19 +98,30 @@ impl Outlet {
         now: Nanos,
         clock: impl Fn() -> Nanos,
     ) -> Result<usize, RunError> {
-        if self.is_waiting() {
-            if let Some(most) = self.late_drop {
-                self.drop_later_than(most, Cause::Late, store, tap, now);
-            }
+        if let Some(most) = self.late_drop {
+            self.drop_later_than(most, store, tap, now);
+        }
+        // A sync also fetches the slots that the port is done with, so there may be room again.
+        let mut sent = 0;
+        loop {
             let tx = queue.rings().tx;
             while self.fill_slots(tx, store, tap, now) || self.fill_chain(tx, store, tap, now) {}
-            self.drop_later_than(self.patience, Cause::TxFull, store, tap, now);
-            self.forget_done();
-        }
-        if !self.given.is_empty() || queue.rings().tx.with_driver() > 0 {
+            if self.given.is_empty() && tx.with_driver() == 0 {
+                break;
+            }
+            let room = tx.avail();
             queue.tx_sync()?;
+            sent += self.count_given(&clock, measured);
+            if !self.is_waiting() || queue.rings().tx.avail() <= room {
+                break;
+            }
         }
-        Ok(if self.given.is_empty() { 0 } else { self.count_given(clock(), measured) })
+        if self.is_waiting() {
+            self.note_refused(now);
+            self.drop_refused(store, tap, now);
+        }
+        self.forget_done();
+        Ok(sent)
     }
 
     /// The account, with what waits.
@@ -109,22 +133,40 @@ impl Outlet {
     }
 
     /// Drops frames from the front while they are that late.
-    fn drop_later_than<T: Tap>(
-        &mut self,
-        most: Nanos,
-        cause: Cause,
-        store: &mut Store,
-        tap: &mut T,
-        now: Nanos,
-    ) {
+    fn drop_later_than<T: Tap>(&mut self, most: Nanos, store: &mut Store, tap: &mut T, now: Nanos) {
         while let Some(frame) = self.due.get(self.next)
             && now.saturating_sub(frame.release_ns) > most
         {
-            tap.dropped(frame, cause, now, store);
-            self.account.dropped.count(cause, frame.len);
-            store.free(frame.handle);
-            self.next += 1;
+            self.drop_first(Cause::Late, store, tap, now);
         }
+    }
+
+    /// Remembers since when the frames that wait do so.
+    fn note_refused(&mut self, now: Nanos) {
+        let end = self.due.len();
+        if self.refused.back().is_none_or(|last| last.end < end) {
+            self.refused.push_back(Refused { end, since: now });
+        }
+    }
+
+    /// Drops the frames that were refused for too long.
+    fn drop_refused<T: Tap>(&mut self, store: &mut Store, tap: &mut T, now: Nanos) {
+        while let Some(&Refused { end, since }) = self.refused.front()
+            && (end <= self.next || now.saturating_sub(since) > self.patience)
+        {
+            while self.next < end {
+                self.drop_first(Cause::TxFull, store, tap, now);
+            }
+            self.refused.pop_front();
+        }
+    }
+
+    fn drop_first<T: Tap>(&mut self, cause: Cause, store: &mut Store, tap: &mut T, now: Nanos) {
+        let frame = &self.due[self.next];
+        tap.dropped(frame, cause, now, store);
+        self.account.dropped.count(cause, frame.len);
+        store.free(frame.handle);
+        self.next += 1;
     }
 
     /// Copies frames that fit a slot each, up to one that does not; whether there were any.
@@ -176,8 +218,12 @@ impl Outlet {
         true
     }
 
-    /// Counts what the port has had since `sent_ns`.
-    fn count_given(&mut self, sent_ns: Nanos, measured: &mut [Measured]) -> usize {
+    /// Counts what the port has had by now.
+    fn count_given(&mut self, clock: impl Fn() -> Nanos, measured: &mut [Measured]) -> usize {
+        if self.given.is_empty() {
+            return 0;
+        }
+        let sent_ns = clock();
         for &Given { release_ns, arrival_ns, len, link } in &self.given {
             self.account.sent.count(len);
             let seen = Seen { arrival_ns, release_ns, sent_ns, len, sequence: None };
@@ -192,9 +238,11 @@ impl Outlet {
     fn forget_done(&mut self) {
         if !self.is_waiting() {
             self.due.clear();
+            self.refused.clear();
             self.next = 0;
         } else if self.next > 4096 {
             self.due.drain(..self.next);
+            self.refused.iter_mut().for_each(|refused| refused.end -= self.next.min(refused.end));
             self.next = 0;
         }
     }
