@@ -182,27 +182,14 @@ impl Config {
     }
 }
 
-/// Sets one value, all or nothing: a change that makes no network leaves `config` as it was.
+/// Sets values, all or nothing: a change that makes no network leaves `config` as it was.
 ///
 /// Paths are those of a file: `link.up.rate.bps`, or a whole part: `link.up.delay` with
 /// `normal(20ms, 3ms)`. A leading `link.` may be left out.
 ///
 /// # Errors
-/// If the path names nothing, or the value does not fit.
-#[cfg(test)]
+/// If a path names nothing, or a value does not fit.
 pub(crate) fn apply(
-    config: &mut Config,
-    path: &str,
-    value: &serde_json::Value,
-) -> Result<NetworkSpec, ConfigError> {
-    apply_all(config, &[(path, value)])
-}
-
-/// Sets several values at once, all or nothing.
-///
-/// # Errors
-/// As [`apply`].
-pub(crate) fn apply_all(
     config: &mut Config,
     settings: &[(&str, &serde_json::Value)],
 ) -> Result<NetworkSpec, ConfigError> {

@@ -73,7 +73,7 @@ impl Controlled {
         };
         let at_ns = self.time(request.args.get("at"))?;
         let changes: Vec<_> = changes.iter().map(|(path, value)| (path.as_str(), value)).collect();
-        let accepted = self.versions.change(at_ns, |config| config::apply_all(config, &changes));
+        let accepted = self.versions.change(at_ns, |config| config::apply(config, &changes));
         accepted.map(|accepted| told(&accepted)).map_err(|error| refusal(&*error))
     }
 

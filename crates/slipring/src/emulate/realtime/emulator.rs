@@ -6,7 +6,7 @@
 //! ```
 //!
 //! One turn does all of that once, for a batch: one look at the clock, one sync per ring. A turn
-//! never waits; who calls it decides what happens between two ([`super::run`]).
+//! never waits; who calls it decides what happens between two ([`super::drive`]).
 
 use slipring_link::{
     Carrier, Delivery, Handle, LinkId, Lost, Network, NetworkSpec, Queued, SpecError, Tally,

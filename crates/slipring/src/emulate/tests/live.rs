@@ -13,7 +13,7 @@ fn config() -> Config {
 }
 
 fn set(config: &mut Config, path: &str, value: Value) -> Result<(), String> {
-    let done = config::apply(config, path, &value);
+    let done = config::apply(config, &[(path, &value)]);
     done.map(|_| ()).map_err(|error| told(&Diagnostic::of(&error)))
 }
 
@@ -67,10 +67,10 @@ fn several_changes_are_one() {
     let mut config = config();
     let (good, bad) = (json!("20Mbit"), json!("x"));
     let both = [("up.rate.bps", &good), ("down.rate.bps", &bad)];
-    assert!(config::apply_all(&mut config, &both).is_err());
+    assert!(config::apply(&mut config, &both).is_err());
     assert_eq!(rate(&config), RateSpec::Constant { bps: 10_000_000 }, "not the first one alone");
     let both = [("up.rate.bps", &good), ("down.rate.bps", &good)];
-    let network = config::apply_all(&mut config, &both).unwrap();
+    let network = config::apply(&mut config, &both).unwrap();
     let wanted = RateSpec::Constant { bps: 20_000_000 };
     assert!(network.links.iter().all(|link| link.spec.rate == wanted));
 }
