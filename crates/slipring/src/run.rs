@@ -3,7 +3,7 @@
 //! ```text
 //!   the command's namespace                       the namespace that we were called in
 //!   eth0 100.64.N.2 --[tap]--[emulator]--[tap]-- slipN 100.64.N.1 == nf_tables: masquerade == ...
-//!   eth0 100.64.N.2 --[tap]--[emulator]--[packet]-- TAP of pasta == its sockets ============= ...
+//!   eth0 100.64.N.2 --[tap]--[emulator]--[packet]-- TAP of slirp4netns == its sockets ======= ...
 //! ```
 //! The first way is root's where this namespace forwards; the second needs no privilege at all,
 //! nor a setting. Neither changes one: not `ip_forward`, no interface but our own, no table but our
@@ -13,9 +13,9 @@
 //!
 //! # What is left behind
 //! Nothing, on any way out: namespaces and devices are held by descriptors, the translation by a
-//! socket, the command and pasta by the kernel's parent-death signal. When the command ends, what
-//! it left running is ended too. After KILL only the command's own children may live on, in a
-//! namespace without a link.
+//! socket, the command and slirp4netns by the kernel's parent-death signal. When the command ends,
+//! what it left running is ended too. After KILL only the command's own children may live on, in
+//! a namespace without a link.
 //!
 //! # Not for
 //! A wall: the command is an ordinary process of this user. It can reach this host's sockets in
@@ -67,7 +67,7 @@ fn command() -> Command {
         .value_name("WHO")
         .default_value("auto")
         .value_parser(["auto", "kernel", "user"])
-        .help("Who translates addresses behind the link: the kernel, or pasta or slirp4netns");
+        .help("Who translates addresses behind the link: the kernel, or slirp4netns or pasta");
     let report = Arg::new("report")
         .long("report")
         .value_name("FILE")

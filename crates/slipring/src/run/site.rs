@@ -136,7 +136,7 @@ impl Site {
             resolv_conf: Some(outer.resolvers.with_server(nat.resolver)),
             name_server: None,
             behind: Behind::User { nat, name: program.name() },
-            warning: None,
+            warning: program.warning(),
         };
         Ok((site, ports))
     }
@@ -205,8 +205,8 @@ fn by_kernel(outer: &Outer, subnet: Subnet) -> Result<(Site, [Port; 2]), Refusal
 }
 
 const NO_FORWARDING: &str = "net.ipv4.ip_forward is 0 here, so the command reaches this host's own \
-    addresses only; switch it on (sysctl -w net.ipv4.ip_forward=1), or install pasta, which does \
-    without (apt-get install passt)";
+    addresses only; switch it on (sysctl -w net.ipv4.ip_forward=1), or install slirp4netns, \
+    which does without (apt-get install slirp4netns)";
 
 /// Gives the outer end its addresses.
 fn inhabit(link: &str, subnet: Subnet) -> io::Result<()> {

@@ -63,7 +63,7 @@ fn where_nothing_forwards_the_kernel_says_what_it_lacks() {
     let Some(world) = world() else { return };
     forward(&world, false);
     let ended = run(&world, "--nat kernel", "ping -n -q -c 1 10.9.0.1").well();
-    for part in ["net.ipv4.ip_forward is 0", "sysctl -w net.ipv4.ip_forward=1", "passt"] {
+    for part in ["net.ipv4.ip_forward is 0", "sysctl -w net.ipv4.ip_forward=1", "slirp4netns"] {
         assert!(ended.stderr.contains(part), "{ended:#?}");
     }
 }

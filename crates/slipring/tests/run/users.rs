@@ -99,6 +99,21 @@ fn a_server_outside_is_reached_with_the_delay_by_either_program() {
 }
 
 #[test]
+fn a_download_of_an_ordinary_user_gets_the_rate_of_its_direction() {
+    let Some((world, person)) = both() else { return };
+    if !support::installed("iperf3") || !support::installed("slirp4netns") {
+        return;
+    }
+    let server = Program::start(&world, "iperf3", "-s -1 -B 10.9.0.1 --forceflush");
+    server.wait_for_text("Server listening");
+    let ended =
+        person.run(&world, "-q --rate 10Mbit --delay 10ms", "iperf3 -R -c 10.9.0.1 -t 3 -J");
+    let report: serde_json::Value = serde_json::from_str(&ended.well().stdout).unwrap();
+    let bps = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+    assert!((5e6..10e6).contains(&bps), "{bps}");
+}
+
+#[test]
 fn the_command_is_who_it_was_and_its_status_is_passed_through() {
     let Some((world, person)) = both() else { return };
     let ended = person.run(&world, "-q", "id -u; exit 9");
