@@ -21,7 +21,7 @@ MAN     := $(SHARE)/man/man1
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-demo: ## see packets move: two namespaces, joined by slipring; no NIC needed
+demo: ## see packets move: two namespaces and an emulated link between them; no NIC needed
 	@scripts/setup.sh demo
 	@$(MAKE) --no-print-directory release
 	@$(BINARY) demo $(ARGS)
