@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::region::{Geometry, RegionError, memory};
+use crate::region::{Geometry, HUGE_PAGE, RegionError, memory};
 
 /// Bytes in a chunk before a frame's first byte: AF_XDP's own headroom.
 pub(crate) const HEADROOM: u64 = 256;
@@ -84,8 +84,9 @@ impl Header {
         let planned = Self::plan(geometry)
             .map_err(|_| RegionError::NotARegion("its layout is impossible"))?;
         let same = planned.buf_start == self.buf_start && planned.ring_start == self.ring_start;
-        // With huge pages it is more than planned.
-        if !same || planned.total > self.total || self.total != file_size {
+        // Huge pages round it up; no other layout fits the same file.
+        let totals = [planned.total, planned.total.next_multiple_of(HUGE_PAGE)];
+        if !same || !totals.contains(&self.total) || self.total != file_size {
             return Err(RegionError::NotARegion("its layout does not fit the file"));
         }
         Ok(())
@@ -103,6 +104,16 @@ mod tests {
         assert!(header.check(header.total).is_ok());
         assert!(header.check(header.total - 4096).is_err());
         assert!(Header { buf_start: u64::MAX, ..header }.check(header.total).is_err());
+    }
+
+    #[test]
+    fn a_header_that_leaves_a_part_of_the_file_unused_is_refused() {
+        let header =
+            Header::plan(Geometry { ring_bytes: 8192, bufs: 1000, buf_size: 2048 }).unwrap();
+        let less = Header { buf_start: header.buf_start - PAGE, ..header };
+        assert!(less.check(header.total).is_err());
+        let huge = Header { total: header.total.next_multiple_of(HUGE_PAGE), ..header };
+        assert!(huge.check(huge.total).is_ok());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::arena::Arena;
 use crate::index::BufIdx;
 use crate::layout::{HEADROOM, Header, PAGE, RESERVED_BUFS};
 
-const HUGE_PAGE: u64 = 2 << 20;
+pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 
 /// Whether a region asks for 2 MiB pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
