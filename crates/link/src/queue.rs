@@ -2,12 +2,14 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use slipring_model::ParameterError;
 use slipring_model::Stream;
 use slipring_model::aqm::{
-    Aqm, Arriving, CoDel, CoDelSpec, DelayFrom, DropCause, DualPi2, DualPi2Spec, Entry, FairQueue,
-    FairSpec, FifoAqm, Leaving, MultiQueue, Pie, PieSpec, QueueView, Red, RedSpec, Verdict,
+    Aqm, Arriving, CoDel, CoDelSpec, DelayFrom, Departure, DropCause, DualPi2, DualPi2Spec, Entry,
+    FairQueue, FairSpec, FifoAqm, Leaving, MultiQueue, Pie, PieSpec, QueueView, Red, RedSpec,
+    Verdict,
 };
 use slipring_wire::FlowHasher;
 
@@ -70,8 +72,8 @@ impl Queue {
         if self.kind.retune(spec) {
             return;
         }
-        let mut old = core::mem::replace(&mut self.kind, fresh);
-        while let Some(frame) = old.take(now_ns, sink) {
+        let old = core::mem::replace(&mut self.kind, fresh);
+        for frame in old.drain(sink) {
             self.restore(frame, now_ns, sink);
         }
     }
@@ -146,7 +148,12 @@ impl Queue {
     ) -> Option<Arrival> {
         let frame = match &mut self.kind {
             Kind::Fifo(fifo) => fifo.dequeue(now_ns, sink),
-            multi @ Kind::Multi(_) => multi.take(now_ns, sink),
+            Kind::Multi(multi) => {
+                let departure = multi.dequeue(now_ns, &mut |entry, cause| {
+                    sink.lose(arrival(&entry), now_ns, cause_of(cause));
+                });
+                departure.map(|departure| departed(&departure, sink))
+            }
         }?;
         if let Some(above_ns) = self.spec.mark_above_ns
             && now_ns.saturating_sub(frame.arrival_ns) >= above_ns
@@ -290,30 +297,40 @@ impl Kind {
                 (FifoAqm::Pie(pie), Discipline::Pie(new)) => pie.retune(&pie_of(new, spec)).is_ok(),
                 _ => false,
             },
-            (Self::Multi(multi), Discipline::DualPi2(new)) => match multi.as_mut() {
-                MultiQueue::DualPi2(dual) => dual.retune(&dual_of(new, spec)).is_ok(),
+            (Self::Multi(multi), discipline) => match (multi.as_mut(), discipline) {
+                (MultiQueue::FqCoDel(fair), Discipline::FqCoDel(flows, codel)) => {
+                    fair.retune(&fair_of(flows, spec), &codel_of(codel, spec)).is_ok()
+                }
+                (MultiQueue::FqPie(fair), Discipline::FqPie(flows, pie)) => {
+                    fair.retune(&fair_of(flows, spec), &pie_of(pie, spec)).is_ok()
+                }
+                (MultiQueue::DualPi2(dual), Discipline::DualPi2(new)) => {
+                    dual.retune(&dual_of(new, spec)).is_ok()
+                }
                 _ => false,
             },
-            (Self::Multi(_), _) => false,
         }
     }
 
-    /// Takes out the next frame whatever the algorithm of a FIFO thinks of it.
-    fn take<C: Carrier>(&mut self, now_ns: u64, sink: &mut Sink<'_, C>) -> Option<Arrival> {
+    /// All frames, in the order of their arrival, whatever the algorithm would think of them.
+    fn drain<C: Carrier>(self, sink: &mut Sink<'_, C>) -> Vec<Arrival> {
         match self {
-            Self::Fifo(fifo) => fifo.pop(),
-            Self::Multi(multi) => {
-                let departure = multi.dequeue(now_ns, &mut |entry, cause| {
-                    sink.lose(arrival(&entry), now_ns, cause_of(cause));
-                })?;
-                let frame = arrival(&departure.entry);
-                if departure.mark {
-                    sink.mark(frame.handle, frame.len);
-                }
-                Some(frame)
+            Self::Fifo(mut fifo) => core::iter::from_fn(|| fifo.pop()).collect(),
+            Self::Multi(mut multi) => {
+                let departures = multi.drain().into_iter();
+                departures.map(|departure| departed(&departure, sink)).collect()
             }
         }
     }
+}
+
+/// The frame of a departure, marked if it is to be.
+fn departed<C: Carrier>(departure: &Departure<Handle>, sink: &mut Sink<'_, C>) -> Arrival {
+    let frame = arrival(&departure.entry);
+    if departure.mark {
+        sink.mark(frame.handle, frame.len);
+    }
+    frame
 }
 
 fn red_of(red: &RedSpec, spec: &QueueSpec) -> RedSpec {

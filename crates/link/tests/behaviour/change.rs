@@ -1,9 +1,10 @@
 //! Changes of a running network.
 
 use slipring_link::{
-    ChangeError, DelaySpec, Discipline, LinkId, LinkSpec, LossSpec, NetworkSpec, OrderPolicy,
-    QueueSpec, RateSpec,
+    Cause, ChangeError, DelaySpec, Discipline, LinkId, LinkSpec, LossSpec, NetworkSpec,
+    OrderPolicy, QueueSpec, RateSpec,
 };
+use slipring_model::aqm::{CoDelSpec, FairSpec};
 use slipring_model::{Chance, Dist};
 
 use crate::rate::constant;
@@ -114,6 +115,29 @@ fn a_queue_keeps_its_frames_when_the_discipline_changes() {
     sim.finish();
     assert_eq!(sim.memory.handles(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(*sim.memory.releases().last().unwrap(), 10_000_000);
+}
+
+#[test]
+fn a_change_of_a_fair_queue_itself_drops_nothing() {
+    let fair = |flows| {
+        Discipline::FqCoDel(FairSpec { flows, ..FairSpec::default() }, CoDelSpec::default())
+    };
+    for after in [fair(64), Discipline::DropTail] {
+        let queued = |discipline| LinkSpec {
+            queue: QueueSpec { discipline, ..QueueSpec::default() },
+            ..constant(8_000_000)
+        };
+        let mut sim = Sim::link(queued(fair(1024)));
+        (0..1_000).for_each(|_| _ = sim.push(0, 1_000));
+        sim.run(400_000_000);
+        let before = sim.memory.lost_to(Cause::Aqm);
+        assert!(before > 0, "the algorithm is at work");
+        change(&mut sim, 400_000_001, queued(after));
+        sim.run(400_000_001);
+        assert_eq!(sim.memory.lost_to(Cause::Aqm), before);
+        sim.finish();
+        assert!(sim.counters().balance());
+    }
 }
 
 #[test]
