@@ -9,7 +9,8 @@
 //!
 //! Ports opened by one [`Host::open_all`] lie in one region, so frames pass between them by
 //! exchanging buffers. Beside ports there are [`listen`], which hears an interface without taking
-//! anything from it, and [`netns`], network namespaces that leave nothing behind.
+//! anything from it, [`netns`], network namespaces that leave nothing behind, and [`counters`],
+//! which a running program publishes.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -18,6 +19,7 @@ mod pipes;
 #[allow(unsafe_code)]
 mod sys;
 
+pub mod counters;
 pub mod listen;
 pub mod netns;
 

@@ -1,6 +1,7 @@
 //! The system calls of this crate that have no safe wrapper elsewhere.
 
 pub(crate) mod packet;
+pub(crate) mod shared;
 
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -1,0 +1,74 @@
+//! The files of a run directory: which there are, and which of them are dead.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+/// The end of the names of published files.
+const SUFFIX: &str = "stats";
+
+/// A file that a living program publishes.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Published {
+    /// Process number of the program, by the name of the file.
+    pub pid: u32,
+    /// The file.
+    pub path: PathBuf,
+}
+
+/// Every file in `dir` whose program lives, by process number. A directory that cannot be read
+/// has none.
+#[must_use]
+pub fn running(dir: &Path) -> Vec<Published> {
+    let mut found: Vec<_> = published(dir).filter(|found| is_alive(&found.path)).collect();
+    found.sort();
+    found
+}
+
+/// Where a process publishes.
+pub(super) fn path_of(dir: &Path, pid: u32) -> PathBuf {
+    dir.join(format!("{pid}.{SUFFIX}"))
+}
+
+/// Removes what the dead left; what cannot be removed is left to others.
+pub(super) fn remove_dead(dir: &Path) {
+    for dead in published(dir).filter(|found| !is_alive(&found.path)) {
+        let _ = fs::remove_file(dead.path);
+    }
+}
+
+/// Opens a file for reading without being led astray or held up: no link is followed, no FIFO
+/// waited for.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
+/// Whether the publisher of an open file lives: it holds the lock.
+pub(super) fn is_held(file: &File) -> bool {
+    let free = flock(file, FlockOperation::NonBlockingLockShared).is_ok();
+    if free {
+        // What cannot be given back now goes when the file is closed.
+        let _ = flock(file, FlockOperation::Unlock);
+    }
+    !free
+}
+
+/// A file that cannot be looked at is not declared dead.
+fn is_alive(path: &Path) -> bool {
+    open(path).map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |file| is_held(&file))
+}
+
+fn published(dir: &Path) -> impl Iterator<Item = Published> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        let path = entry.path();
+        let special = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_socket());
+        let ends_so = path.extension().is_some_and(|end| end == SUFFIX);
+        let pid = path.file_stem()?.to_str()?.parse().ok()?;
+        (ends_so && !special).then_some(Published { pid, path })
+    })
+}

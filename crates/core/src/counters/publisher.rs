@@ -1,0 +1,136 @@
+//! The side that writes.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use slipring_port::now;
+
+use super::directory;
+use super::format::{HEADER_WORDS, MAGIC, MOST_BYTES, Shape, VERSION, WORD, at, words_of};
+use crate::sys::shared::Shared;
+
+/// The counters of this process. The file is gone when this is dropped.
+#[derive(Debug)]
+pub struct Publisher {
+    memory: Shared,
+    first: usize,
+    edition: u64,
+    path: PathBuf,
+    /// Holds the lock that says that we live.
+    _file: File,
+}
+
+impl Publisher {
+    /// Publishes `words` words, all 0 so far, that `text` tells the meaning of, and removes what
+    /// the dead left in `dir`. The directory is made if there is none, for this user only.
+    ///
+    /// # Errors
+    /// If the directory or the file cannot be made, this process publishes there already, or there
+    /// is more to publish than a file may hold.
+    pub fn open(dir: &Path, text: &str, words: usize) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        directory::remove_dead(dir);
+        let shape = Shape { text_bytes: text.len(), words };
+        if shape.length() > MOST_BYTES {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "too many counters"));
+        }
+        let path = directory::path_of(dir, std::process::id());
+        if path.symlink_metadata().is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let new = New::create(path.with_extension("stats.new"), shape.length())?;
+        let memory = Shared::map(&new.file, shape.all_words())?;
+        write_head(&memory, text, shape);
+        let file = new.appear(&path)?;
+        Ok(Self { memory, first: shape.first_word(), edition: 0, path, _file: file })
+    }
+
+    /// Publishes values as of `at_ns` (CLOCK_MONOTONIC), the first one in word 0 and so on. Words
+    /// without a value stay as they were, values without a word are not published.
+    pub fn publish(&mut self, at_ns: u64, values: impl IntoIterator<Item = u64>) {
+        let words = self.memory.words();
+        words[at::EDITION].store(self.edition + 1, Ordering::Relaxed);
+        // Release: who sees a word of this edition sees that it has begun.
+        fence(Ordering::Release);
+        words[at::PUBLISHED].store(at_ns, Ordering::Relaxed);
+        for (word, value) in words[self.first..].iter().zip(values) {
+            word.store(value, Ordering::Relaxed);
+        }
+        self.edition += 2;
+        // Release: who sees that it has ended sees all of its words.
+        words[at::EDITION].store(self.edition, Ordering::Release);
+    }
+
+    /// Where readers find it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        // What cannot be removed now, the next publisher removes.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn write_head(memory: &Shared, text: &str, shape: Shape) {
+    let header: [(usize, u64); HEADER_WORDS] = [
+        (at::MAGIC, MAGIC),
+        (at::VERSION, VERSION),
+        (at::LENGTH, shape.length()),
+        (at::PID, u64::from(std::process::id())),
+        (at::START, now()),
+        (at::TEXT, shape.text_bytes as u64),
+        (at::WORDS, shape.words as u64),
+        (at::EDITION, 0),
+        (at::PUBLISHED, 0),
+    ];
+    let mut padded = text.as_bytes().to_vec();
+    padded.resize(padded.len().next_multiple_of(WORD), 0);
+    let text = (HEADER_WORDS..).zip(words_of(&padded));
+    for (index, word) in header.into_iter().chain(text) {
+        memory.words()[index].store(word, Ordering::Relaxed);
+    }
+}
+
+/// A file that nobody sees yet under its final name; without that it goes away again.
+struct New {
+    path: PathBuf,
+    file: File,
+}
+
+impl New {
+    fn create(path: PathBuf, length: u64) -> io::Result<Self> {
+        // Left by a process that had our number and died in between.
+        let _ = fs::remove_file(&path);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32)
+            .open(&path)?;
+        let new = Self { path, file };
+        flock(&new.file, FlockOperation::NonBlockingLockExclusive)?;
+        // Taken now: a full disk is an error here, and would be a signal at the first store.
+        rustix::fs::fallocate(&new.file, rustix::fs::FallocateFlags::empty(), 0, length)?;
+        Ok(new)
+    }
+
+    fn appear(self, path: &Path) -> io::Result<File> {
+        fs::rename(&self.path, path)?;
+        self.file.try_clone()
+    }
+}
+
+impl Drop for New {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,58 @@
+//! A file as shared memory.
+
+use std::fs::File;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A mapped file, seen as words that others may read at any time.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    base: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the mapping belongs to no thread, and all access is atomic.
+unsafe impl Send for Shared {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Maps the first `words` words of a file of our own making, which must be as long.
+    pub(crate) fn map(file: &File, words: usize) -> io::Result<Self> {
+        let length = words * size_of::<AtomicU64>();
+        if length == 0 || file.metadata()?.len() < length as u64 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place of the kernel's choice replaces nothing.
+        let base =
+            unsafe { mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)? };
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Self { base, words })
+    }
+
+    /// All of its words.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        // SAFETY:
+        // - In bounds: `map` made the mapping `words` words long, of a file that is as long.
+        // - Aligned: mappings begin at a page.
+        // - Mapped: until `Drop`, and so for as long as the borrow of `self`.
+        // - Shared: other processes may write too; atomics stand for that, and every pattern of
+        //   bits is a word.
+        // - Whole: only who may write our own files could shorten this one, and so end us by
+        //   SIGBUS; it could as well kill us.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let length = self.words * size_of::<AtomicU64>();
+        // SAFETY: `map` made exactly this mapping, and no borrow of it outlives `self`. A failure
+        // would only leave it mapped.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), length) };
+    }
+}
