@@ -44,6 +44,32 @@ pub struct Delivery {
     pub link: LinkId,
 }
 
+/// A frame on its way to the end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flight {
+    /// When it is to leave: never before this.
+    pub release_ns: u64,
+    /// Which.
+    pub handle: Handle,
+    /// Its length in bytes, without FCS.
+    pub len: u32,
+}
+
+impl Flight {
+    /// Its delivery at the end of the last link.
+    #[must_use]
+    #[inline(always)]
+    pub const fn delivered(self, exit: ExitId, link: LinkId) -> Delivery {
+        let Self { release_ns, handle, len } = self;
+        Delivery { release_ns, handle, len, exit, link }
+    }
+
+    /// Its arrival at a node.
+    pub(crate) const fn arrived(self) -> Arrival {
+        Arrival { arrival_ns: self.release_ns, handle: self.handle, len: self.len }
+    }
+}
+
 /// A frame that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
@@ -89,6 +115,13 @@ pub trait Carrier {
 
     /// Takes a frame that leaves the network. Its storage is the caller's again once it was sent.
     fn deliver(&mut self, delivery: Delivery);
+
+    /// Takes frames that leave by one link at one exit, in this order: the same as
+    /// [`Self::deliver`] for each of them.
+    #[inline]
+    fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[Flight]) {
+        frames.iter().for_each(|frame| self.deliver(frame.delivered(exit, link)));
+    }
 
     /// Takes back a frame that is lost.
     fn lose(&mut self, lost: Lost);

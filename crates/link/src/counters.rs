@@ -55,6 +55,11 @@ impl Drops {
         self.0[cause as usize].count(len);
     }
 
+    /// Counts many packets.
+    pub fn add(&mut self, cause: Cause, tally: Tally) {
+        self.0[cause as usize] += tally;
+    }
+
     /// The sum over all causes.
     #[must_use]
     pub fn total(&self) -> Tally {

@@ -59,7 +59,7 @@ mod streams;
 pub mod user;
 
 pub use carrier::{
-    Arrival, Carrier, Cause, Delivery, EntryId, ExitId, Handle, LinkId, Lost, Queued,
+    Arrival, Carrier, Cause, Delivery, EntryId, ExitId, Flight, Handle, LinkId, Lost, Queued,
 };
 pub use counters::{Counters, Drops, Tally};
 pub use network::{ChangeError, Network};

@@ -8,10 +8,10 @@
 //! [`Link::arrive_all`] at the cost of a copy.
 
 use crate::back::{self, Back};
-use crate::carrier::{Arrival, Carrier, Cause, Delivery, ExitId, LinkId};
+use crate::carrier::{Arrival, Carrier, Cause, ExitId, Flight, LinkId};
 use crate::counters::{Counters, Tally};
 use crate::front::{self, Front};
-use crate::output::{Departed, Flight, Output, Sent};
+use crate::output::{Departed, Output, Sent};
 use crate::server::{Served, Server};
 use crate::sink::Sink;
 use crate::spec::{LinkSpec, Target};
@@ -25,8 +25,12 @@ const NEVER: u64 = u64::MAX;
 pub(crate) struct Link {
     id: LinkId,
     pub(crate) to: Target,
-    counters: Counters,
-    plain_delay_ns: Option<u64>,
+    input: Tally,
+    output: Tally,
+    /// All but input and output. Apart, since plain links do not touch it: links are many.
+    counters: Box<Counters>,
+    /// [`NEVER`] unless the link is plain.
+    plain_delay_ns: u64,
     /// Deliveries are made as soon as they are decided.
     early: bool,
     /// When the next frame moves inside the link; [`NEVER`] when none will.
@@ -34,7 +38,7 @@ pub(crate) struct Link {
     front: Option<Box<Front>>,
     server: Option<Box<Server>>,
     back: Option<Box<Back>>,
-    output: Output,
+    far_end: Output,
 }
 
 impl Link {
@@ -46,14 +50,16 @@ impl Link {
         let mut link = Self {
             id,
             to,
-            counters: Counters::default(),
-            plain_delay_ns: None,
+            input: Tally::default(),
+            output: Tally::default(),
+            counters: Box::default(),
+            plain_delay_ns: NEVER,
             early: false,
             inside_ns: NEVER,
             front: front::is_needed(spec).then(make_front),
             server: spec.has_line().then(make_server),
             back: back::is_needed(spec).then(make_back),
-            output: Output::new(spec, seed, &streams.label("delay"), start_ns),
+            far_end: Output::new(spec, seed, &streams.label("delay"), start_ns),
         };
         link.find_plain();
         link
@@ -95,7 +101,7 @@ impl Link {
             }
             None => {}
         }
-        self.output.change(old, new, at_ns);
+        self.far_end.change(old, new, at_ns);
         self.find_plain();
         self.look_inside();
     }
@@ -106,21 +112,22 @@ impl Link {
 
     fn find_plain(&mut self) {
         let stages = self.front.is_some() || self.server.is_some() || self.back.is_some();
-        self.plain_delay_ns = self.output.plain_delay_ns().filter(|_| !stages);
+        let delay_ns = self.far_end.plain_delay_ns().filter(|_| !stages);
+        self.plain_delay_ns = delay_ns.unwrap_or(NEVER);
     }
 
     /// Whether frames need nothing of this link but to be passed to [`Self::arrive_all`].
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.plain_delay_ns.is_some()
+        self.plain_delay_ns != NEVER
     }
 
     /// Takes frames into a plain link.
     #[inline]
     pub(crate) fn arrive_all(&mut self, frames: &[Arrival], carrier: &mut impl Carrier) {
-        let delay_ns = self.plain_delay_ns.unwrap_or(0);
+        let delay_ns = self.plain_delay_ns;
         let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
-        self.counters.input += Tally { packets: frames.len() as u64, bytes };
+        self.input += Tally { packets: frames.len() as u64, bytes };
         let flights = frames.iter().map(|frame| Flight {
             release_ns: frame.arrival_ns.saturating_add(delay_ns),
             handle: frame.handle,
@@ -128,18 +135,18 @@ impl Link {
         });
         if self.may_deliver_early() {
             for flight in flights {
-                let flight = self.output.pass(flight);
+                let flight = self.far_end.pass(flight);
                 self.deliver(flight, carrier);
             }
         } else {
-            self.output.send_all(flights);
+            self.far_end.send_all(flights);
         }
     }
 
     /// Takes a frame in. Everything before it must be settled.
     #[inline]
     pub(crate) fn arrive(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
-        self.counters.input.count(frame.len);
+        self.input.count(frame.len);
         if let Some(front) = &mut self.front {
             let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
             if front.pass(frame, &mut sink).is_none() {
@@ -162,7 +169,7 @@ impl Link {
     /// When anything happens next; `None` when nothing will.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        let outside = self.output.next_ns().unwrap_or(u64::MAX);
+        let outside = self.far_end.next_ns().unwrap_or(u64::MAX);
         let next_ns = outside.min(self.inside_ns);
         (next_ns != u64::MAX).then_some(next_ns)
     }
@@ -245,7 +252,7 @@ impl Link {
     /// A frame sets out for the far end.
     #[inline]
     fn travel(&mut self, frame: Departed, carrier: &mut impl Carrier) {
-        match self.output.judge(frame, carrier) {
+        match self.far_end.judge(frame, carrier) {
             Sent::Overtook => {
                 let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
                 sink.lose(frame.as_arrival(), frame.base_ns, Cause::Order);
@@ -257,7 +264,7 @@ impl Link {
                 if flight.release_ns != NEVER && self.may_deliver_early() {
                     self.deliver(flight, carrier);
                 } else {
-                    self.output.send(flight);
+                    self.far_end.send(flight);
                 }
             }
         }
@@ -266,43 +273,46 @@ impl Link {
     /// Takes out the next frame that has reached the far end by `now_ns`.
     #[inline]
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<Flight> {
-        let flight = self.output.pop_due(now_ns)?;
-        self.counters.output.count(flight.len);
+        let flight = self.far_end.pop_due(now_ns)?;
+        self.output.count(flight.len);
         Some(flight)
     }
 
     /// Delivers what has reached the exit by `now_ns`.
     #[inline]
     pub(crate) fn deliver_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
-        let early = self.early && self.output.in_order();
+        let Target::Exit(exit) = self.to else { return };
+        let early = self.early && self.far_end.in_order();
         let until_ns = if early { NEVER - 1 } else { now_ns };
-        while let Some(flight) = self.output.pop_due(until_ns) {
-            self.deliver(flight, carrier);
-        }
+        let Self { far_end, output, id, .. } = self;
+        far_end.take_due(until_ns, |flights| {
+            let bytes = flights.iter().map(|flight| u64::from(flight.len)).sum();
+            *output += Tally { packets: flights.len() as u64, bytes };
+            carrier.deliver_all(ExitId(exit as u16), *id, flights);
+        });
     }
 
     #[inline]
     fn may_deliver_early(&self) -> bool {
-        self.early && self.output.in_order() && self.output.len() == 0
+        self.early && self.far_end.in_order() && self.far_end.len() == 0
     }
 
     #[inline]
     fn deliver(&mut self, flight: Flight, carrier: &mut impl Carrier) {
-        let Flight { release_ns, handle, len } = flight;
         let Target::Exit(exit) = self.to else { return };
-        self.counters.output.count(len);
-        let exit = ExitId(exit as u16);
-        carrier.deliver(Delivery { release_ns, handle, len, exit, link: self.id });
+        self.output.count(flight.len);
+        carrier.deliver(flight.delivered(ExitId(exit as u16), self.id));
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        let mut counters = self.counters;
+        let (input, output) = (self.input, self.output);
+        let mut counters = Counters { input, output, ..*self.counters };
         let front = self.front.as_ref().map_or(0, |front| front.held());
         let server = self.server.as_ref().map_or(0, |server| server.waiting());
         let back = self.back.as_ref().map_or(0, |back| back.held());
         let gone = counters.output + counters.drops.total();
         let bytes = (counters.input + counters.copies).bytes - gone.bytes;
-        counters.in_flight = Tally { packets: front + server + back + self.output.len(), bytes };
+        counters.in_flight = Tally { packets: front + server + back + self.far_end.len(), bytes };
         counters
     }
 }

@@ -165,7 +165,7 @@ impl Network {
     /// If the network has no such entry.
     #[must_use]
     pub fn entry_counters(&self, entry: EntryId) -> Counters {
-        self.routes.entry(entry).counters
+        self.routes.entry(entry).counters()
     }
 
     /// The account of a node, likewise.
@@ -174,7 +174,7 @@ impl Network {
     /// If the network has no such node.
     #[must_use]
     pub fn node_counters(&self, node: usize) -> Counters {
-        self.routes.node(node).counters
+        self.routes.node(node).counters()
     }
 
     /// The plan that is in effect.

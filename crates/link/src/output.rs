@@ -10,21 +10,14 @@
 //! 2. With a policy that keeps order nothing is ever in `overtaking` but what an earlier policy
 //!    left there.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use slipring_model::{BitRate, NANOS_PER_SEC, Wheel};
 
-use crate::carrier::{Carrier, Handle};
+use crate::carrier::{Carrier, Flight, Handle};
 use crate::delay::{Delayed, Delayer};
 use crate::spec::{LinkSpec, OrderPolicy};
-
-/// A frame on its way, and when it arrives.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Flight {
-    pub(crate) release_ns: u64,
-    pub(crate) handle: Handle,
-    pub(crate) len: u32,
-}
 
 /// A frame that left the line.
 #[derive(Clone, Copy, Debug)]
@@ -46,71 +39,82 @@ pub(crate) enum Sent {
 }
 
 pub(crate) struct Output {
+    fifo: VecDeque<Flight>,
+    last_release_ns: u64,
+    /// How many are overtaking: asked far more often than it changes.
+    overtakers: u64,
+    /// What frames with a constant delay do not touch; links are many, caches small.
+    rules: Box<Rules>,
+    overtaking: Box<Wheel<Flight>>,
+}
+
+/// How it is decided when a frame arrives.
+struct Rules {
     delayer: Delayer,
     order: OrderPolicy,
     /// The physical port behind the link.
     port: Option<BitRate>,
     offset_ns: u64,
-    last_release_ns: u64,
     /// Last release of each path.
     paths: BTreeMap<u32, u64>,
-    fifo: VecDeque<Flight>,
-    overtaking: Wheel<Flight>,
-    /// How many are overtaking: asked far more often than it changes.
-    overtakers: u64,
 }
 
 impl Output {
     pub(crate) fn new(spec: &LinkSpec, seed: u64, label: &str, start_ns: u64) -> Self {
-        Self {
+        let rules = Rules {
             delayer: Delayer::new(&spec.delay, seed, label, start_ns),
             order: spec.order,
             port: port_of(spec),
             offset_ns: spec.offset_ns,
-            last_release_ns: 0,
             paths: BTreeMap::new(),
+        };
+        Self {
             fifo: VecDeque::new(),
-            overtaking: Wheel::new(),
+            last_release_ns: 0,
             overtakers: 0,
+            rules: Box::new(rules),
+            overtaking: Box::new(Wheel::new()),
         }
     }
 
     /// Goes over to another specification; frames on their way stay on it.
     pub(crate) fn change(&mut self, old: &LinkSpec, new: &LinkSpec, at_ns: u64) {
+        let rules = &mut self.rules;
         if old.delay != new.delay {
-            self.delayer.change(&old.delay, &new.delay, at_ns);
+            rules.delayer.change(&old.delay, &new.delay, at_ns);
         }
-        self.order = new.order;
-        self.port = port_of(new);
-        self.offset_ns = new.offset_ns;
+        rules.order = new.order;
+        rules.port = port_of(new);
+        rules.offset_ns = new.offset_ns;
     }
 
     /// The delay, when it is all there is to do here.
-    #[inline]
     pub(crate) fn plain_delay_ns(&self) -> Option<u64> {
-        let plain = self.port.is_none() && self.offset_ns == 0 && self.order.keeps_order();
-        plain.then(|| self.delayer.constant_ns()).flatten()
+        let rules = &self.rules;
+        let plain = rules.port.is_none() && rules.offset_ns == 0 && rules.order.keeps_order();
+        plain.then(|| rules.delayer.constant_ns()).flatten()
     }
 
     /// Decides when a frame arrives. It is not on its way yet: see [`Self::send`].
     #[inline]
     pub(crate) fn judge(&mut self, frame: Departed, carrier: &mut impl Carrier) -> Sent {
-        let Delayed { delay_ns, route, not_before_ns } = self.delayer.delay(&frame, carrier);
-        let own_ns = self.own_serialisation_ns(frame.len).saturating_add(self.offset_ns);
+        let rules = &mut *self.rules;
+        let Delayed { delay_ns, route, not_before_ns } = rules.delayer.delay(&frame, carrier);
+        let own_ns = rules.own_serialisation_ns(frame.len).saturating_add(rules.offset_ns);
         let due_ns = frame.base_ns.saturating_add(delay_ns).saturating_sub(own_ns);
         // Whatever is taken off, nothing leaves before it began to.
         let due_ns = due_ns.max(frame.start_ns).max(not_before_ns);
-        let last_ns = match self.order {
+        let last_ns = match rules.order {
             OrderPolicy::Strict | OrderPolicy::Correlated => self.last_release_ns,
             OrderPolicy::Drop if due_ns < self.last_release_ns => return Sent::Overtook,
             OrderPolicy::Drop | OrderPolicy::Free => 0,
-            OrderPolicy::Path => self.paths.get(&route).copied().unwrap_or(0),
+            OrderPolicy::Path => rules.paths.get(&route).copied().unwrap_or(0),
         };
         let release_ns = due_ns.max(last_ns);
-        if self.order == OrderPolicy::Path {
-            self.paths.insert(route, release_ns);
+        if rules.order == OrderPolicy::Path {
+            rules.paths.insert(route, release_ns);
         }
-        self.delayer.released(release_ns);
+        rules.delayer.released(release_ns);
         self.last_release_ns = self.last_release_ns.max(release_ns);
         let flight = Flight { release_ns, handle: frame.handle, len: frame.len };
         Sent::Released { flight, clamped: release_ns > due_ns }
@@ -164,6 +168,25 @@ impl Output {
         self.fifo.pop_front()
     }
 
+    /// Takes out all frames that have arrived by `now_ns`, in order and in runs.
+    #[inline]
+    pub(crate) fn take_due(&mut self, now_ns: u64, mut give: impl FnMut(&[Flight])) {
+        while self.overtakers > 0 {
+            let Some(flight) = self.pop_due(now_ns) else { return };
+            give(&[flight]);
+        }
+        loop {
+            let (run, _) = self.fifo.as_slices();
+            let due = run.iter().take_while(|flight| flight.release_ns <= now_ns).count();
+            if due == 0 {
+                return;
+            }
+            give(&run[..due]);
+            // Where the memory begins anew, the run went to its end, and another may follow.
+            self.fifo.drain(..due);
+        }
+    }
+
     /// When the next frame arrives.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
@@ -179,14 +202,16 @@ impl Output {
 
     /// Whether frames on their way leave in the order in which they were sent.
     pub(crate) fn in_order(&self) -> bool {
-        self.order.keeps_order() && self.overtakers == 0
+        self.rules.order.keeps_order() && self.overtakers == 0
     }
 
     /// How many frames are on their way.
     pub(crate) fn len(&self) -> u64 {
         self.fifo.len() as u64 + self.overtakers
     }
+}
 
+impl Rules {
     #[inline]
     fn own_serialisation_ns(&self, len: u32) -> u64 {
         self.port.map_or(0, |port| {

@@ -1,5 +1,6 @@
 //! Links that can reach a common place, and the order of their events.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -9,9 +10,16 @@ use crate::carrier::{Arrival, Carrier, EntryId};
 use crate::link::Link;
 use crate::spec::{NetworkSpec, Source, Target};
 
-pub(super) struct Island {
+pub(super) enum Island {
+    /// One link from entry to exit, or to a node where all ends.
+    Single(u32),
+    Joint(Box<Joint>),
+}
+
+/// Several links.
+pub(super) struct Joint {
     links: Vec<u32>,
-    /// Over links, by their index in the network; empty when there is only one.
+    /// Over links, by their place in `links`.
     agenda: Agenda,
     /// Place of each link in `links`, by its index in the network, less `first`.
     places: Vec<u32>,
@@ -19,33 +27,32 @@ pub(super) struct Island {
 }
 
 impl Island {
-    fn new(links: Vec<u32>) -> Self {
-        let first = links.iter().copied().min().unwrap_or(0);
-        let last = links.iter().copied().max().unwrap_or(0);
-        let mut places = vec![u32::MAX; (last - first) as usize + 1];
-        for (place, &link) in links.iter().enumerate() {
-            places[(link - first) as usize] = place as u32;
+    fn new(links: &[u32]) -> Self {
+        match *links {
+            [link] => Self::Single(link),
+            _ => Self::Joint(Box::new(Joint::new(links))),
         }
-        let members = if links.len() > 1 { links.len() } else { 0 };
-        Self { agenda: Agenda::new(members), links, places, first }
     }
 
     pub(super) fn links(&self) -> &[u32] {
-        &self.links
+        match self {
+            Self::Single(link) => core::slice::from_ref(link),
+            Self::Joint(joint) => &joint.links,
+        }
     }
 
-    /// Whether it is one link from entry to exit.
+    /// Whether it is one link.
     #[inline]
     pub(super) fn is_single(&self) -> bool {
-        self.links.len() == 1
+        matches!(self, Self::Single(_))
     }
 
     /// When something happens next.
     #[inline]
     pub(super) fn next_ns(&self, links: &[Link]) -> Option<u64> {
-        match self.links[..] {
-            [link] => links[link as usize].next_ns(),
-            _ => self.agenda.next_ns(),
+        match self {
+            Self::Single(link) => links[*link as usize].next_ns(),
+            Self::Joint(joint) => joint.agenda.next_ns(),
         }
     }
 
@@ -58,8 +65,11 @@ impl Island {
         routes: &mut Routes,
         carrier: &mut impl Carrier,
     ) {
-        if let Some(link) = routes.entry_mut(entry).choose(frame, carrier) {
-            self.bring(link, frame, links, carrier);
+        let Some(link) = routes.entry_mut(entry).choose(frame, carrier) else { return };
+        links[link].settle(frame.arrival_ns, carrier);
+        links[link].arrive(frame, carrier);
+        if let Self::Joint(joint) = self {
+            joint.arm(link, links);
         }
     }
 
@@ -72,28 +82,55 @@ impl Island {
         routes: &mut Routes,
         carrier: &mut impl Carrier,
     ) {
-        if let [link] = self.links[..] {
-            let link = &mut links[link as usize];
-            link.settle(now_ns, carrier);
-            if matches!(link.to, Target::Exit(_)) {
-                return link.deliver_due(now_ns, carrier);
+        match self {
+            Self::Single(link) => {
+                let link = &mut links[*link as usize];
+                link.settle(now_ns, carrier);
+                match link.to {
+                    Target::Exit(_) => link.deliver_due(now_ns, carrier),
+                    Target::Node(node) => end_at(node, link, now_ns, routes, carrier),
+                }
             }
-        }
-        while let Some((at_ns, place)) = self.next_due(now_ns, links) {
-            self.step(place, at_ns, links, routes, carrier);
+            Self::Joint(joint) => {
+                while let Some((at_ns, place)) = joint.agenda.pop_due(now_ns) {
+                    joint.step(place, at_ns, links, routes, carrier);
+                }
+            }
         }
     }
 
-    /// The next link that has something to do by `now_ns`.
-    #[inline]
-    fn next_due(&mut self, now_ns: u64, links: &[Link]) -> Option<(u64, u32)> {
-        match self.links[..] {
-            [link] => {
-                let next_ns = links[link as usize].next_ns().filter(|&at_ns| at_ns <= now_ns)?;
-                Some((next_ns, 0))
+    /// Learns anew when every link has something to do.
+    pub(super) fn arm_all(&mut self, links: &[Link]) {
+        if let Self::Joint(joint) = self {
+            for place in 0..joint.links.len() {
+                joint.arm(joint.links[place] as usize, links);
             }
-            _ => self.agenda.pop_due(now_ns),
         }
+    }
+}
+
+/// Brings frames to a node from which no link leads on: it loses them.
+fn end_at(
+    node: usize,
+    link: &mut Link,
+    now_ns: u64,
+    routes: &mut Routes,
+    carrier: &mut impl Carrier,
+) {
+    while let Some(flight) = link.pop_due(now_ns) {
+        routes.node_mut(node).refuse(flight.arrived(), carrier);
+    }
+}
+
+impl Joint {
+    fn new(links: &[u32]) -> Self {
+        let first = links.iter().copied().min().unwrap_or(0);
+        let last = links.iter().copied().max().unwrap_or(0);
+        let mut places = vec![u32::MAX; (last - first) as usize + 1];
+        for (place, &link) in links.iter().enumerate() {
+            places[(link - first) as usize] = place as u32;
+        }
+        Self { agenda: Agenda::new(links.len()), links: links.to_vec(), places, first }
     }
 
     /// Performs what one link does at one moment.
@@ -112,10 +149,11 @@ impl Island {
             Target::Exit(_) => link.deliver_due(at_ns, carrier),
             Target::Node(node) => {
                 while let Some(flight) = links[index].pop_due(at_ns) {
-                    let (handle, len) = (flight.handle, flight.len);
-                    let frame = Arrival { arrival_ns: flight.release_ns, handle, len };
+                    let frame = flight.arrived();
                     if let Some(next) = routes.node_mut(node).choose(frame, carrier) {
-                        self.bring(next, frame, links, carrier);
+                        links[next].settle(frame.arrival_ns, carrier);
+                        links[next].arrive(frame, carrier);
+                        self.arm(next, links);
                     }
                 }
             }
@@ -123,32 +161,10 @@ impl Island {
         self.arm(index, links);
     }
 
-    /// Brings a frame to a link.
-    fn bring(
-        &mut self,
-        link: usize,
-        frame: Arrival,
-        links: &mut [Link],
-        carrier: &mut impl Carrier,
-    ) {
-        links[link].settle(frame.arrival_ns, carrier);
-        links[link].arrive(frame, carrier);
-        self.arm(link, links);
-    }
-
-    /// Learns anew when every link has something to do.
-    pub(super) fn arm_all(&mut self, links: &[Link]) {
-        for place in 0..self.links.len() {
-            self.arm(self.links[place] as usize, links);
-        }
-    }
-
     #[inline]
     fn arm(&mut self, link: usize, links: &[Link]) {
-        if !self.is_single() {
-            let place = self.places[link - self.first as usize];
-            self.agenda.set(place, links[link].next_ns());
-        }
+        let place = self.places[link - self.first as usize];
+        self.agenda.set(place, links[link].next_ns());
     }
 }
 
@@ -173,7 +189,7 @@ pub(super) fn find(plan: &NetworkSpec) -> Vec<Island> {
     for (index, link) in plan.links.iter().enumerate() {
         members[root(&mut parents, source_of(link.from))].push(index as u32);
     }
-    members.into_iter().filter(|links| !links.is_empty()).map(Island::new).collect()
+    members.iter().filter(|links| !links.is_empty()).map(|links| Island::new(links)).collect()
 }
 
 /// The one that stands for the set of `at`; halves the way there on the way.

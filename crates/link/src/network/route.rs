@@ -15,12 +15,14 @@ pub(super) struct Routes {
     nodes: Vec<Route>,
 }
 
-/// One such place.
+/// One such place. It is small where there is no choice, since there may be thousands.
 pub(super) struct Route {
-    classes: Vec<(Program, usize)>,
-    default: Option<usize>,
+    /// Where frames go that no class wants.
+    default: Option<u32>,
     island: Option<u32>,
-    pub(super) counters: Counters,
+    classes: Vec<(Program, u32)>,
+    passed: Tally,
+    refused: Tally,
 }
 
 impl Routes {
@@ -48,10 +50,10 @@ impl Routes {
         for class in &plan.classes {
             classless[class.link] = false;
             let route = self.at(plan.links[class.link].from);
-            route.classes.push((class.program.clone(), class.link));
+            route.classes.push((class.program.clone(), class.link as u32));
         }
         for (index, link) in plan.links.iter().enumerate().filter(|(index, _)| classless[*index]) {
-            self.at(link.from).default = Some(index);
+            self.at(link.from).default = Some(index as u32);
         }
     }
 
@@ -83,7 +85,8 @@ impl Routes {
 
 impl Route {
     fn empty() -> Self {
-        Self { classes: Vec::new(), default: None, island: None, counters: Counters::default() }
+        let (passed, refused) = (Tally::default(), Tally::default());
+        Self { default: None, island: None, classes: Vec::new(), passed, refused }
     }
 
     #[inline]
@@ -94,7 +97,18 @@ impl Route {
     /// The link that all frames take, if they have no choice.
     #[inline]
     pub(super) fn only_link(&self) -> Option<usize> {
-        self.default.filter(|_| self.classes.is_empty())
+        self.default.filter(|_| self.classes.is_empty()).map(|link| link as usize)
+    }
+
+    /// What became of the frames: an output is that of all links together.
+    pub(super) fn counters(&self) -> Counters {
+        let mut counters = Counters {
+            input: self.passed + self.refused,
+            output: self.passed,
+            ..Counters::default()
+        };
+        counters.drops.add(Cause::Route, self.refused);
+        counters
     }
 
     /// Chooses a link for a frame; without one it is lost.
@@ -105,13 +119,12 @@ impl Route {
         if chosen.is_none() {
             self.refuse(frame, carrier);
         } else {
-            self.counters.input.count(frame.len);
-            self.counters.output.count(frame.len);
+            self.passed.count(frame.len);
         }
-        chosen
+        chosen.map(|link| link as usize)
     }
 
-    fn classify(&self, frame: Arrival, carrier: &mut impl Carrier) -> Option<usize> {
+    fn classify(&self, frame: Arrival, carrier: &mut impl Carrier) -> Option<u32> {
         let bytes = carrier.frame(frame.handle);
         let wanted = self.classes.iter().find(|(program, _)| program.run(bytes, frame.len) != 0);
         wanted.map(|(_, link)| *link).or(self.default)
@@ -121,16 +134,13 @@ impl Route {
     #[inline]
     pub(super) fn count_all(&mut self, frames: &[Arrival]) {
         let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
-        let tally = Tally { packets: frames.len() as u64, bytes };
-        self.counters.input += tally;
-        self.counters.output += tally;
+        self.passed += Tally { packets: frames.len() as u64, bytes };
     }
 
     /// Loses a frame that no link wants.
     pub(super) fn refuse(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
         let Arrival { arrival_ns: at_ns, handle, len } = frame;
-        self.counters.input.count(len);
-        self.counters.drops.count(Cause::Route, len);
+        self.refused.count(len);
         carrier.lose(Lost { at_ns, handle, len, cause: Cause::Route, link: None });
     }
 }
