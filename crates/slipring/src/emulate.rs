@@ -35,7 +35,7 @@ use slipring_ring::HugePages;
 
 use crate::opening::Opening;
 use config::{Config, Outputs, quantity as units, tree};
-pub(crate) use plan::{Bounds, CapturePair, Clock, Plan, RealTime};
+pub(crate) use plan::{Bounds, CapturePair, Clock, Instead, Plan, RealTime};
 
 /// The command.
 pub(crate) const VERB: Verb =
@@ -48,15 +48,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     if let Some((control::ctl::NAME, asked)) = matches.subcommand() {
         return control::ctl::plan(asked);
     }
-    let print = matches.get_flag("print-settings");
     let plan = Plan::of(matches)?;
-    Ok(Box::new(move |session| match print {
-        true => {
-            session.reporter.raw(plan.config.to_toml().as_bytes())?;
-            Ok(Exit::Done)
-        }
-        false => plan.run(session),
-    }))
+    Ok(Box::new(move |session| plan.run(session)))
 }
 
 impl Plan {
@@ -98,24 +91,16 @@ impl Plan {
             bounds,
             warnings: warnings(&network, &unasked),
             stats: matches.get_flag("stats"),
-            explain: matches.get_flag("explain"),
+            instead: instead(matches),
+            name: matches.get_one("name").cloned().or_else(|| config.name()),
             network,
             config,
         })
     }
 
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        if self.explain {
-            let explained = config::explain(&self.network, self.seed);
-            let text = match session.reporter.format() {
-                slipring_cli::Format::Text => explained.text(),
-                _ => format!("{}\n", explained.json()),
-            };
-            session.reporter.raw(text.as_bytes())?;
-            return Ok(Exit::Done);
-        }
-        for warning in &self.warnings {
-            session.reporter.warn(warning)?;
+        if let Some(exit) = self.preface(session)? {
+            return Ok(exit);
         }
         match &self.clock {
             Clock::Virtual(pairs) => virtual_time::job::run(&self, pairs, session),
@@ -237,8 +222,12 @@ fn real_time(matches: &ArgMatches, ports: Vec<PortName>) -> RealTime {
         link_wait: span("wait").unwrap_or_default(),
         period: span("period").filter(|period| !period.is_zero()),
         duration: span("duration").filter(|duration| *duration > Duration::ZERO),
-        name: matches.get_one::<String>("name").cloned(),
     }
+}
+
+fn instead(matches: &ArgMatches) -> Option<Instead> {
+    let asked = [("print-settings", Instead::Settings), ("explain", Instead::Figures)];
+    asked.into_iter().find(|(id, _)| matches.get_flag(id)).map(|(_, instead)| instead)
 }
 
 fn outputs(matches: &ArgMatches, config: &Config) -> Result<Outputs, Failure> {

@@ -13,6 +13,8 @@ mod opening;
 mod ports;
 mod replay;
 mod run;
+#[cfg(test)]
+mod said;
 mod trace;
 mod workers;
 

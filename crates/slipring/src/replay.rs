@@ -29,10 +29,9 @@ use slipring_cli::report::Sample;
 use slipring_cli::units::Span;
 use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Verb};
 
-use crate::emulate::config::explain;
 use crate::emulate::report::Report;
 use crate::emulate::virtual_time::input::Input;
-use crate::emulate::virtual_time::job::ports;
+use crate::emulate::virtual_time::job::{NO_METRICS, ports};
 use crate::emulate::virtual_time::{Done, Lane, Virtual};
 use crate::emulate::{CapturePair, Clock, Plan};
 use crate::opening::Opening;
@@ -78,14 +77,7 @@ struct Port {
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let replay = Replay::of(matches)?;
-    let print = matches.get_flag("print-settings");
-    Ok(Box::new(move |session| {
-        if print {
-            session.reporter.raw(replay.links.config.to_toml().as_bytes())?;
-            return Ok(Exit::Done);
-        }
-        replay.run(session)
-    }))
+    Ok(Box::new(move |session| replay.run(session)))
 }
 
 impl Replay {
@@ -111,13 +103,8 @@ impl Replay {
     }
 
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        if self.links.explain {
-            let explained = explain(&self.links.network, self.links.seed);
-            session.reporter.raw(explained.text().as_bytes())?;
-            return Ok(Exit::Done);
-        }
-        for warning in &self.links.warnings {
-            session.reporter.warn(warning)?;
+        if let Some(exit) = self.links.preface(session)? {
+            return Ok(exit);
         }
         let passes = self.passes(session)?;
         let signals = Signals::install()?;
@@ -156,6 +143,9 @@ impl Replay {
         session: &mut Session<'_>,
         signals: &Signals,
     ) -> Result<Exit, Failure> {
+        if self.links.outputs.metrics.is_some() {
+            session.reporter.warn(NO_METRICS)?;
+        }
         let (input, mut pace) = self.source(passes)?;
         let retime = Some(Box::new(move |chunk: &mut _| pace.retime(chunk)) as _);
         let changes = self.links.schedule.iter();
@@ -192,7 +182,11 @@ impl Replay {
             copies: done.account.copies().packets,
             extra: report.document(),
         };
-        session.reporter.end(&sample, report.summary())?;
+        let mut text = report.summary();
+        if self.links.stats {
+            text += &format!("\n{}", report.openmetrics());
+        }
+        session.reporter.end(&sample, text)?;
         Ok(Exit::Done)
     }
 
@@ -212,13 +206,11 @@ fn refuse_files(links: &Plan) -> Result<(), Failure> {
     let asked = [
         ("--log", outputs.log.is_some()),
         ("--mahimahi-log", outputs.mahimahi.is_some()),
-        ("--metrics", outputs.metrics.is_some()),
         ("--late-drop", links.late_drop_ns.is_some()),
     ];
     let Some((flag, _)) = asked.iter().find(|(_, asked)| *asked) else { return Ok(()) };
     let error = Diagnostic::new(SR0003, format!("{flag} does not go together with a port here"));
-    let help = "take --virtual FILE for logs; slipring emulate serves metrics";
-    Err(error.with_help(help).into())
+    Err(error.with_help("take --virtual FILE for logs").into())
 }
 
 fn target(matches: &ArgMatches) -> Result<Target, Failure> {

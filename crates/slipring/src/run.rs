@@ -45,9 +45,8 @@ use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Verb, flags}
 use slipring_port::Port;
 use slipring_ring::Doorbell;
 
-use crate::emulate::config::explain;
-use crate::emulate::realtime::job::{sample, schedule, summary};
-use crate::emulate::realtime::{Board, Manner, prepare};
+use crate::emulate::realtime::job::storage_bytes;
+use crate::emulate::realtime::{Desk, Manner};
 use crate::emulate::report::asked::Asked;
 use crate::emulate::{self, Clock};
 use crate::meter::Meter;
@@ -102,16 +101,8 @@ struct Plan {
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let (plan, print) = (Plan::of(matches)?, matches.get_flag("print-settings"));
-    Ok(Box::new(move |session| {
-        let text = match (print, plan.links.explain) {
-            (false, false) => return plan.run(session),
-            (true, _) => plan.links.config.to_toml(),
-            (false, true) => explain(&plan.links.network, plan.links.seed).text(),
-        };
-        session.reporter.raw(text.as_bytes())?;
-        Ok(Exit::Done)
-    }))
+    let plan = Plan::of(matches)?;
+    Ok(Box::new(move |session| plan.run(session)))
 }
 
 impl Plan {
@@ -123,24 +114,29 @@ impl Plan {
         };
         let report = matches.get_one::<PathBuf>("report").cloned();
         let quiet = flags::format(matches) == Format::Text && flags::verbosity(matches) < 0;
+        let quiet = quiet && report.is_none();
+        // The ports are ours to make, so the clock is nothing to be asked for.
+        let mut links = emulate::Plan::timed(matches, |_| Ok(Clock::Virtual(Vec::new())))?;
+        if quiet {
+            links.warnings.clear();
+        }
         Ok(Self {
-            // The ports are ours to make, so the clock is nothing to be asked for.
-            links: emulate::Plan::timed(matches, |_| Ok(Clock::Virtual(Vec::new())))?,
+            links,
             wish,
-            quiet: quiet && report.is_none(),
+            quiet,
             report,
             words: matches.get_many("command").into_iter().flatten().cloned().collect(),
         })
     }
 
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        if let Some(exit) = self.links.preface(session)? {
+            return Ok(exit);
+        }
         match &self.report {
             // stdout is the command's.
             None => session.reporter.redirect(Box::new(io::stderr())),
             Some(path) => session.reporter.redirect(Box::new(create(path)?)),
-        }
-        for warning in self.links.warnings.iter().filter(|_| !self.quiet) {
-            session.reporter.warn(warning)?;
         }
         let mut forwarded = Forwarded::install()?;
         let (site, ports) = Site::build(self.wish)?;
@@ -167,22 +163,28 @@ impl Plan {
         let meter = Meter::new(&ports);
         session.reporter.start(Some(self.links.seed), "monotonic", &meter.reports())?;
         session.reporter.say(format_args!("# {}", site.behind_in_words()))?;
-        let emulation = prepare(ports.into(), &self.links.network, &self.manner(), ())?;
-        schedule(&self.links, &emulation.board)?;
+        let (emulation, desk) = Desk::around(ports.into(), &self.links, &self.manner(), session)?;
         let lost = Arc::new(Doorbell::new()?);
         let workers = Workers::start(vec![telling(emulation.task, lost.clone())])?;
-        let running = match Running::start(site, self.call(site)) {
-            Ok(running) => running,
+        let started = Running::start(site, self.call(site));
+        let ran = started.is_ok();
+        let status = match started {
+            Ok(running) => running
+                .wait(site, forwarded, &lost)
+                .map(command::shell_status)
+                .map_err(|error| cannot("wait for the command", &error)),
             Err(StartError::Exec(error)) => {
-                return not_executed(&self.call(site).program, &error, session);
+                not_executed(&self.call(site).program, &error, session)
             }
-            Err(StartError::Place(what, error)) => return Err(cannot(what, &error)),
+            Err(StartError::Place(what, error)) => Err(cannot(what, &error)),
         };
-        let status = running.wait(site, forwarded, &lost).map(command::shell_status);
         let ended = workers.finish();
-        self.report(&meter, &emulation.board, session)?;
+        if ran && !self.quiet {
+            desk.report(&meter, session)?;
+        }
+        desk.close(session)?;
         ended?;
-        status.map_err(|error| cannot("wait for the command", &error))
+        status
     }
 
     fn manner(&self) -> Manner {
@@ -191,23 +193,9 @@ impl Plan {
             seed: self.links.seed,
             late_drop: self.links.late_drop_ns,
             late_warn: self.links.outputs.late_warn_ns.unwrap_or(defaults.late_warn),
+            storage_bytes: storage_bytes(),
             ..defaults
         }
-    }
-
-    /// What was asked and what was measured.
-    fn report(
-        &self,
-        meter: &Meter,
-        board: &Board,
-        session: &mut Session<'_>,
-    ) -> Result<(), Failure> {
-        if self.quiet {
-            return Ok(());
-        }
-        let state = board.last();
-        let sample = sample(&self.links.network, meter, &state);
-        session.reporter.end(&sample, summary(&self.links.network, meter, &state))
     }
 
     /// The command, or the user's shell.

@@ -114,6 +114,11 @@ impl Config {
         self.root.get("seed").map(|node| quantity::count("seed", node)).transpose()
     }
 
+    /// The name of the run, where one is given.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.root.word("name").map(str::to_owned)
+    }
+
     /// The changes at given times, every one a network.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use slipring_cli::Failure;
 use slipring_control::Server;
 
-use super::plan::{Plan, RealTime};
+use super::plan::Plan;
 use crate::meter::Meter;
 use service::Controlled;
 pub(super) use versions::Versions;
@@ -35,12 +35,10 @@ pub(super) use versions::Versions;
 pub(super) fn open(
     run_dir: &Path,
     plan: &Plan,
-    how: &RealTime,
     versions: &Arc<Versions>,
     meter: Meter,
 ) -> Result<Server, Failure> {
-    let name = how.name.clone().or_else(|| plan.config.root.word("name").map(str::to_owned));
-    let service = Controlled::new(name.clone(), plan.seed, versions.clone(), meter);
-    let server = Server::open(run_dir, name.as_deref(), Box::new(service));
+    let service = Controlled::new(plan.name.clone(), plan.seed, versions.clone(), meter);
+    let server = Server::open(run_dir, plan.name.as_deref(), Box::new(service));
     server.map_err(|error| words::diagnostic(&error).into())
 }

@@ -106,17 +106,18 @@ pub(super) fn command() -> Command {
         .args(run());
     let command = links(command).args(places()).args(old());
     let command = flags::configuration(flags::reporting(opening::flags(command)));
-    flags::run_dir(command).subcommand(ctl::command()).args_conflicts_with_subcommands(true)
+    command.subcommand(ctl::command()).args_conflicts_with_subcommands(true)
 }
 
-/// Adds what every command with emulated links has: what the links do, the seed, and what is
-/// written down. [`Plan::timed`](super::Plan::timed) reads it.
+/// Adds what every command with emulated links has: what the links do, the seed, what is written
+/// down, and where the run is asked. [`Plan::timed`](super::Plan::timed) reads it.
 pub(crate) fn links(command: Command) -> Command {
-    command
+    let command = command
         .args(DIRECTED.iter().map(Directed::arg))
         .args(whole_links())
         .args(limits())
-        .args(outputs())
+        .args(outputs());
+    flags::run_dir(command)
 }
 
 fn own(id: &'static str, name: &'static str, help: &'static str) -> Arg {
@@ -183,7 +184,7 @@ fn limits() -> [Arg; 3] {
     ]
 }
 
-fn places() -> [Arg; 5] {
+fn places() -> [Arg; 4] {
     [
         switch("pipeline", "A thread for input and one for output, in each direction"),
         own("cpu", "CPUS", "Processors to pin the threads to: 2,3")
@@ -194,19 +195,19 @@ fn places() -> [Arg; 5] {
             .short('b')
             .default_value("256")
             .value_parser(value_parser!(u32).range(..=8192)),
-        own(
-            "name",
-            "NAME",
-            "Name by which ctl and top find this run [default: its process number]",
-        ),
         own("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
             .short('w')
             .value_parser(seconds),
     ]
 }
 
-fn outputs() -> [Arg; 4] {
+fn outputs() -> [Arg; 5] {
     [
+        own(
+            "name",
+            "NAME",
+            "Name by which ctl and top find this run [default: its process number]",
+        ),
         own("log", "FILE", "Write every frame with its fate to a pcapng file")
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath),

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use slipring_abi::name::PortName;
+use slipring_cli::{Exit, Failure, Format, Session};
 use slipring_link::NetworkSpec;
 
-use super::config::{Change, Config, Outputs};
+use super::config::{Change, Config, Outputs, explain};
 use crate::opening::Opening;
 
 /// A planned run.
@@ -33,8 +34,40 @@ pub(crate) struct Plan {
     pub(crate) warnings: Vec<String>,
     /// Whether to say all figures at the end, not only the main ones.
     pub(crate) stats: bool,
-    /// Whether to explain the effective figures and stop.
-    pub(crate) explain: bool,
+    /// What to tell instead of running.
+    pub(crate) instead: Option<Instead>,
+    /// The name under which `slipring emulate ctl` and `slipring top` find the run.
+    pub(crate) name: Option<String>,
+}
+
+/// What is told instead of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Instead {
+    /// All settings, as a file.
+    Settings,
+    /// The effective figures, after all rounding.
+    Figures,
+}
+
+impl Plan {
+    /// What every command with links does first: it tells what was asked for instead of a run,
+    /// and then there is nothing left to do, or what the user should know before one.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub(crate) fn preface(&self, session: &mut Session<'_>) -> Result<Option<Exit>, Failure> {
+        let Some(instead) = self.instead else {
+            self.warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
+            return Ok(None);
+        };
+        let text = match (instead, session.reporter.format()) {
+            (Instead::Settings, _) => self.config.to_toml(),
+            (Instead::Figures, Format::Text) => explain(&self.network, self.seed).text(),
+            (Instead::Figures, _) => format!("{}\n", explain(&self.network, self.seed).json()),
+        };
+        session.reporter.raw(text.as_bytes())?;
+        Ok(Some(Exit::Done))
+    }
 }
 
 /// By which clock frames move.
@@ -71,8 +104,6 @@ pub(crate) struct RealTime {
     pub(crate) period: Option<Duration>,
     /// When to end; none: at a signal.
     pub(crate) duration: Option<Duration>,
-    /// The name under which `slipring emulate ctl` and `slipring top` find the run.
-    pub(crate) name: Option<String>,
 }
 
 /// What `-M` bounds: changes that ask for more are refused.

@@ -8,6 +8,7 @@
 //! | [`drive`] | sleeping and spinning between two turns |
 //! | [`board`] | accounts and changes, from and to other threads |
 //! | [`job`] | from the plan to the report |
+//! | [`desk`] | where a run is asked, changed and written down |
 //! | [`log`] | every frame, in files |
 //! | [`place`] | CPU, priority, timer slack |
 //! | [`tap`] | who watches single frames |
@@ -16,6 +17,7 @@
 
 mod account;
 mod board;
+mod desk;
 mod drive;
 mod emulator;
 mod inlet;
@@ -38,6 +40,7 @@ use crate::workers::Task;
 
 pub(crate) use account::{Account, EntryAccount, ExitAccount};
 pub(crate) use board::{Board, Change, State};
+pub(crate) use desk::{Desk, Start};
 pub(crate) use emulator::Emulator;
 pub(crate) use tap::Tap;
 

@@ -4,6 +4,7 @@
 mod accepted;
 mod defects;
 mod files;
+mod instead;
 mod live;
 mod refused;
 

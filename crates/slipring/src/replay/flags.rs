@@ -22,16 +22,7 @@ pub(super) fn command() -> Command {
     let command = links(command)
         .mut_arg("rate", |arg| arg.short(None).long("link-rate"))
         .mut_arg("down", |arg| arg.hide(true));
-    let command = without_name(command);
     flags::configuration(flags::reporting(opening::flags(command)))
-}
-
-/// A replay is not controlled while it runs, so it needs no name.
-fn without_name(command: Command) -> Command {
-    if command.get_arguments().any(|arg| arg.get_id() == "name") {
-        return command.mut_arg("name", |arg| arg.hide(true));
-    }
-    command
 }
 
 fn own(id: &'static str, name: &'static str, help: &'static str) -> Arg {

@@ -6,10 +6,12 @@ use std::collections::VecDeque;
 use slipring_cli::codes::SR0003;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_link::{
-    Carrier, Delivery, Drops, EntryId, Handle, LinkId, Lost, Network, NetworkSpec, Queued,
+    Carrier, ChangeError, Delivery, EntryId, Handle, LinkId, Lost, Network, NetworkSpec, Queued,
+    Tally,
 };
 
 use super::pace::Pace;
+use crate::emulate::realtime::{Account, EntryAccount, ExitAccount, State};
 use crate::emulate::report::measured::{Measured, Seen};
 use crate::emulate::virtual_time::chunk::{Chunk, Chunks};
 use crate::emulate::virtual_time::feed::{Feed, Taken};
@@ -61,16 +63,12 @@ impl Player {
         Ok(Self { network, feed, taken, cargo })
     }
 
-    /// Makes a change of the plan at its time.
+    /// Makes a change of the plan at its time. What was decided already stays so.
     ///
     /// # Errors
     /// If the network cannot be changed so.
-    pub(super) fn change(&mut self, at_ns: u64, plan: &NetworkSpec) -> Result<(), Failure> {
-        let changed = self.network.change(at_ns, plan);
-        changed.map_err(|error| {
-            let summary = "the link cannot be changed as the schedule says";
-            Diagnostic::new(SR0003, summary).with_cause(error.to_string()).into()
-        })
+    pub(super) fn change(&mut self, at_ns: u64, plan: &NetworkSpec) -> Result<(), ChangeError> {
+        self.network.change(at_ns, plan)
     }
 
     /// Decides what leaves up to `until_ns`, or some of it; false when there was nothing to decide.
@@ -146,33 +144,32 @@ impl Player {
         self.cargo.free(due.handle);
     }
 
-    /// What happened so far.
-    pub(super) fn account(&self) -> Account {
-        let links = 0..self.cargo.measured.len();
-        Account {
-            links: links.map(|link| self.network.counters(LinkId(link as u32))).collect(),
-            measured: self.cargo.measured.clone(),
-            malformed: self.feed.refused.total().packets,
-            unordered: self.feed.input.unordered(),
-            unrouted: self.cargo.unrouted,
-            waiting: self.cargo.due.len() as u64,
-        }
+    /// Takes back the changes that have not taken effect.
+    pub(super) fn cancel_changes(&mut self) {
+        self.network.cancel_changes();
     }
-}
 
-/// What happened so far, in numbers.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Account {
-    pub(super) links: Vec<slipring_link::Counters>,
-    pub(super) measured: Vec<Measured>,
-    /// Records of the capture that are no frames.
-    pub(super) malformed: u64,
-    /// Frames stamped before their predecessors.
-    pub(super) unordered: u64,
-    /// Frames that no link wanted.
-    pub(super) unrouted: Drops,
-    /// Frames that left the link and wait for their time, or for room.
-    pub(super) waiting: u64,
+    /// What happened so far; what was sent, the caller knows.
+    pub(super) fn state(&self, at_ns: u64, sent: Tally) -> State {
+        let links = 0..self.cargo.measured.len();
+        let feed = &self.feed;
+        let mut waiting = Tally::default();
+        self.cargo.due.iter().for_each(|due| waiting.count(due.len));
+        let account = Account {
+            at_ns,
+            links: links.map(|link| self.network.counters(LinkId(link as u32))).collect(),
+            entries: vec![EntryAccount { received: feed.received, refused: feed.refused }],
+            exits: vec![ExitAccount { sent, waiting, ..ExitAccount::default() }],
+            unrouted: self.cargo.unrouted,
+            storage_bytes: 0,
+        };
+        State { account, measured: self.cargo.measured.clone() }
+    }
+
+    /// Frames so far that were stamped before their predecessors.
+    pub(super) fn unordered(&self) -> u64 {
+        self.feed.input.unordered()
+    }
 }
 
 /// Frames on their way, and those that are to leave, in the order of time.
@@ -181,7 +178,7 @@ struct Cargo {
     chunks: Chunks,
     due: VecDeque<Due>,
     measured: Vec<Measured>,
-    unrouted: Drops,
+    unrouted: Tally,
     base_ns: u64,
     emptied: Vec<Chunk>,
 }
@@ -208,7 +205,7 @@ impl Carrier for Cargo {
 
     fn lose(&mut self, lost: Lost) {
         if lost.link.is_none() {
-            self.unrouted.count(lost.cause, lost.len);
+            self.unrouted.count(lost.len);
         }
         self.free(lost.handle);
     }

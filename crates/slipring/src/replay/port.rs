@@ -4,15 +4,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use slipring_cli::report::Sample;
 use slipring_cli::units::human;
 use slipring_cli::{Exit, Failure, Session, Signals};
 use slipring_link::Tally;
-use slipring_port::{Interest, Nanos, Port as OpenPort, Queue, RunError, now, sleep_until};
+use slipring_port::{
+    DropCause, Interest, Nanos, Port as OpenPort, Queue, RunError, now, sleep_until,
+};
 
-use super::player::{Account, Due, Player};
+use super::player::{Due, Player};
 use super::{Port, Replay};
-use crate::emulate::report::Report;
+use crate::emulate::realtime::job::{sample, storage_bytes};
+use crate::emulate::realtime::{Board, Desk, Start, State};
 use crate::meter::{Meter, bps, pps};
 use crate::opening;
 use crate::workers::{Stop, Task, Workers};
@@ -21,19 +23,16 @@ use crate::workers::{Stop, Task, Workers};
 const AHEAD: Nanos = 20_000_000;
 /// Longest time for which the thread does not look whether to stop.
 const NAP: Nanos = 50_000_000;
-/// How often others are shown how far it is.
-const SHOW: Nanos = 100_000_000;
-/// Between the start of the thread and the first frame, so that it is not late.
-const HEAD_START: Nanos = 2_000_000;
+/// Before the first frame, so that the thread that sends it is there in time.
+const HEAD_START: Nanos = 5_000_000;
 /// Frames later than this are counted as late, unless the flags say otherwise.
 const LATE: Nanos = 100_000;
 
-/// What the sending thread shows.
+/// What the sending thread tells beside its state on the board.
 #[derive(Default)]
-struct Shown {
-    account: Account,
-    /// Frames longer than the port can send.
-    too_long: u64,
+struct Aside {
+    /// Frames stamped before their predecessors.
+    unordered: u64,
     failure: Option<Failure>,
 }
 
@@ -48,10 +47,7 @@ pub(super) fn play(
     let late_ns = replay.links.outputs.late_warn_ns.unwrap_or(LATE);
     let source = replay.source(passes)?;
     let plan = &replay.links;
-    let mut player = Player::new(&plan.network, plan.seed, source, late_ns)?;
-    for change in &plan.schedule {
-        player.change(change.at_ns, &change.config.network()?)?;
-    }
+    let player = Player::new(&plan.network, plan.seed, source, late_ns)?;
     if player.ended() {
         replay.refuse_empty(0)?;
     }
@@ -60,42 +56,53 @@ pub(super) fn play(
     let mut ports = port.opening.clone().towards(Interest::TX).open(names)?;
     let mut meter = Meter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
-    let shown = Arc::new(Mutex::new(Shown::default()));
+    let (board, aside) = (Arc::new(Board::new()?), Arc::new(Mutex::new(Aside::default())));
+    let start = Start { at_ns: now() + HEAD_START, storage_bytes: storage_bytes() };
+    let desk = Desk::open(plan, start, board.clone(), Meter::new(&ports), session)?;
     let deadline = port.duration.map(|duration| now() + duration.as_nanos() as u64);
     let open = ports.pop().expect("one port per name");
-    let workers = Workers::start(vec![sender(open, player, port, &shown)])?;
+    let workers = Workers::start(vec![sender(open, (player, start.at_ns), port, board, &aside)])?;
     let watched = workers.watch(signals, port.period, deadline, |interim| {
-        let period = port.period.unwrap_or(Duration::from_secs(1));
-        let text = line(&mut meter, &lock(&shown), period);
-        let sample = sample(replay, &meter, &lock(&shown).account);
+        let (state, period) = (desk.board.ask(), port.period.unwrap_or(Duration::from_secs(1)));
+        let text = line(&mut meter, &state, period);
+        let sample = sample(&desk.network(), &meter, &state);
         let reporter = &mut session.reporter;
         if interim { reporter.interim(&sample, text) } else { reporter.interval(&sample, text) }
     });
     let ended = workers.finish();
-    let mut last = lock(&shown);
-    let text = summary(replay, &meter, &last);
-    session.reporter.end(&sample(replay, &meter, &last.account), text)?;
+    desk.report(&meter, session)?;
+    let mut last = lock(&aside);
+    if last.unordered > 0 {
+        let what = "frames are stamped before their predecessors and went with them";
+        session.reporter.say(format_args!("{} {what}", last.unordered))?;
+    }
     if let Some(failure) = last.failure.take() {
         return Err(failure);
     }
+    desk.close(session)?;
     watched?;
     ended?;
     Ok(Exit::Done)
 }
 
-fn sender(mut open: OpenPort, player: Player, port: &Port, shown: &Arc<Mutex<Shown>>) -> Task {
-    let (shown, burst, cpu) = (shown.clone(), port.burst as usize, port.cpu);
+fn sender(
+    mut open: OpenPort,
+    (player, start): (Player, Nanos),
+    port: &Port,
+    board: Arc<Board>,
+    aside: &Arc<Mutex<Aside>>,
+) -> Task {
+    let (aside, burst, cpu) = (aside.clone(), port.burst as usize, port.cpu);
     let max_len = open.info.caps.max_packet as usize;
     let (name, queue) = (open.info.name.clone(), open.queues.swap_remove(0));
     Box::new(move |stop| {
         if let Some(cpu) = cpu {
             bind(cpu).map_err(|error| RunError::system(&name, "pin the sending thread", error))?;
         }
-        let start = now() + HEAD_START;
         let sending = Vec::with_capacity(burst);
-        let frame = Vec::new();
+        let (frame, sent) = (Vec::new(), Tally::default());
         let mut sender =
-            Sender { queue, player, start, burst, max_len, shown, sending, frame, too_long: 0 };
+            Sender { queue, player, start, burst, max_len, board, aside, sending, frame, sent };
         let result = sender.run(stop);
         sender.show();
         result
@@ -119,31 +126,30 @@ struct Sender {
     start: Nanos,
     burst: usize,
     max_len: usize,
-    shown: Arc<Mutex<Shown>>,
+    board: Arc<Board>,
+    aside: Arc<Mutex<Aside>>,
     /// Frames on the ring that the port does not know of yet.
     sending: Vec<Due>,
     /// A frame of which not all bytes are known, filled up with zeros.
     frame: Vec<u8>,
-    too_long: u64,
+    /// What has left.
+    sent: Tally,
 }
 
 impl Sender {
     fn run(&mut self, stop: &Stop) -> Result<(), RunError> {
-        let mut next_show = 0;
         while !stop.is_set() && !self.player.ended() {
+            // Before anything is decided by the old rules.
+            self.serve();
             let elapsed = now().saturating_sub(self.start);
             let decided = match self.player.decide(elapsed.saturating_add(AHEAD)) {
                 Ok(decided) => decided,
                 Err(failure) => {
-                    lock(&self.shown).failure = Some(failure);
+                    lock(&self.aside).failure = Some(failure);
                     return self.drain();
                 }
             };
             let sent = self.send()?;
-            if now() >= next_show {
-                self.show();
-                next_show = now() + SHOW;
-            }
             if !decided && !sent {
                 self.wait()?;
             }
@@ -160,7 +166,7 @@ impl Sender {
             && due.release_ns <= elapsed
         {
             if due.len as usize > self.max_len {
-                self.too_long += 1;
+                self.queue.counters().dropped(DropCause::TxTooLong, 1);
                 self.player.take();
                 self.player.dropped(&due);
                 continue;
@@ -177,6 +183,7 @@ impl Sender {
         let sent = now() - self.start;
         for due in self.sending.drain(..) {
             self.player.sent(&due, sent);
+            self.sent.count(due.len);
         }
         Ok(true)
     }
@@ -227,66 +234,38 @@ impl Sender {
         Ok(())
     }
 
-    fn show(&self) {
-        let mut shown = lock(&self.shown);
-        shown.account = self.player.account();
-        shown.too_long = self.too_long;
+    /// Does what other threads asked for.
+    #[inline]
+    fn serve(&mut self) {
+        for change in self.board.take_changes() {
+            if change.replaces {
+                self.player.cancel_changes();
+            }
+            let at_ns = change.at_ns.saturating_sub(self.start);
+            // Nobody may wait for the answer any more.
+            let _ = change.answer.send(self.player.change(at_ns, &change.plan));
+        }
+        if self.board.is_asked() {
+            self.show();
+        }
     }
-}
 
-fn report<'a>(replay: &Replay, account: &'a Account) -> Report<'a> {
-    let unrouted = account.unrouted.total();
-    Report::of(&replay.links.network, &account.links, &account.measured, unrouted)
-}
-
-fn sample(
-    replay: &Replay,
-    meter: &Meter,
-    account: &Account,
-) -> Sample<crate::emulate::report::document::Document> {
-    let links = account.links.iter();
-    Sample {
-        elapsed: meter.elapsed(),
-        ports: meter.reports(),
-        in_flight: meter.in_flight() + account.waiting,
-        copies: links.map(|counters| counters.copies).fold(Tally::default(), |a, b| a + b).packets,
-        extra: report(replay, account).document(),
+    fn show(&self) {
+        self.board.show(self.player.state(now(), self.sent));
+        lock(&self.aside).unordered = self.player.unordered();
     }
 }
 
 /// `   1.0s  tx 1.000 Mpps 480 Mbit/s  late by p50 120 ns p99 4 us`.
-fn line(meter: &mut Meter, shown: &Shown, period: Duration) -> String {
+fn line(meter: &mut Meter, state: &State, period: Duration) -> String {
     let mut text = format!("{:6.1}s", meter.elapsed().as_secs_f64());
     for interval in meter.intervals() {
         let tx = interval.change.tx;
         text += &format!("  tx {} {}", pps(tx.packets, period), bps(tx.bytes, period));
     }
-    if let Some(measured) = shown.account.measured.first() {
+    if let Some(measured) = state.measured.first() {
         let late = |quantile| human::span(Duration::from_nanos(measured.error.quantile(quantile)));
         text += &format!("  late by p50 {} p99 {}", late(0.5), late(0.99));
-    }
-    text
-}
-
-fn summary(replay: &Replay, meter: &Meter, shown: &Shown) -> String {
-    let mut text = report(replay, &shown.account).summary();
-    for port in meter.reports() {
-        text += &format!("\n{}: sent {} packets", port.name, port.tx.packets);
-        for (cause, count) in &port.drops {
-            text += &format!(", dropped {count} ({cause})");
-        }
-    }
-    for (count, what) in [
-        (shown.too_long, "frames are longer than the port can send"),
-        (shown.account.malformed, "records of the capture are no frames"),
-        (
-            shown.account.unordered,
-            "frames are stamped before their predecessors and went with them",
-        ),
-    ] {
-        if count > 0 {
-            text += &format!("\n{count} {what}");
-        }
     }
     text
 }

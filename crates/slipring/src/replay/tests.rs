@@ -1,27 +1,16 @@
 //! What replay sends, and when: through its own flags, into captures and into ports.
 
-use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 
-use slipring_cli::{Program, Streams, Verb};
 use slipring_pcap::{LinkType, PcapWriter, Reader};
 
-static VERBS: [Verb; 1] = [super::VERB];
-static PROGRAM: Program = Program { name: "slipring", about: "", version: "test", verbs: &VERBS };
+use crate::said::{Said, said};
 
 const MS: u64 = 1_000_000;
 const EPOCH: u64 = 1_700_000_000_000_000_000;
 
 struct Lab {
     dir: tempfile::TempDir,
-}
-
-struct Said {
-    status: u8,
-    data: String,
-    talk: String,
 }
 
 impl Lab {
@@ -37,19 +26,7 @@ impl Lab {
     }
 
     fn run_as(&self, verb: &str, args: &str) -> Said {
-        let word = |word: &str| match word.split_once('@') {
-            Some((before, name)) => {
-                OsString::from(format!("{before}{}", self.path(name).display()))
-            }
-            None => OsString::from(word),
-        };
-        let words = ["slipring", verb].into_iter().chain(args.split_ascii_whitespace());
-        let words: Vec<_> = words.map(word).collect();
-        let (data, talk) = (Sink::default(), Sink::default());
-        let streams =
-            Streams { data: Box::new(data.clone()), talk: Box::new(talk.clone()), coloured: false };
-        let status = PROGRAM.run(&words, streams);
-        Said { status, data: data.text(), talk: talk.text() }
+        said(verb, args, self.dir.path())
     }
 
     fn run(&self, args: &str) -> Said {
@@ -76,26 +53,6 @@ fn capture(frames: &[(u64, u32)]) -> Vec<u8> {
 fn sent(capture: &[u8]) -> Vec<(u8, u64)> {
     let packet = |packet: slipring_pcap::Packet<'_>| (packet.data[0], packet.ts_ns - EPOCH);
     Reader::new(capture).map(|one| packet(one.unwrap())).collect()
-}
-
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl Sink {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Three frames at 0, 10 and 25 ms.

@@ -11,7 +11,7 @@ use slipring_port::{Nanos, now};
 
 use crate::emulate::config::{self, Config, ConfigError, bytes_when_full};
 use crate::emulate::plan::{Bounds, Plan};
-use crate::emulate::realtime::{Board, Change};
+use crate::emulate::realtime::{Board, Change, Start};
 
 /// How long the thread that moves frames may take to look at a change.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -51,16 +51,13 @@ pub(super) struct Accepted {
 pub(super) type Refused = Box<Diagnostic>;
 
 impl Versions {
-    /// The settings of a plan whose emulation starts now; hands in the changes that it knows of.
+    /// The settings of a plan whose emulation starts then; hands in the changes that it knows of.
     ///
     /// # Errors
     /// If one of those cannot be.
-    pub(crate) fn start(
-        plan: &Plan,
-        board: Arc<Board>,
-        storage_bytes: u64,
-    ) -> Result<Self, Failure> {
-        let (start_ns, (answer, _)) = (now(), mpsc::channel());
+    pub(crate) fn start(plan: &Plan, start: Start, board: Arc<Board>) -> Result<Self, Failure> {
+        let (answer, _) = mpsc::channel();
+        let Start { at_ns: start_ns, storage_bytes } = start;
         let mut config = plan.config.clone();
         config.root.remove("at");
         let mut versions = vec![Version {

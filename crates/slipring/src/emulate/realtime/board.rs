@@ -93,7 +93,7 @@ impl Board {
 
     /// Whether somebody waits for a state.
     #[inline(always)]
-    pub(super) fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         // Acquire: pairs with the release in `ask`.
         self.asked.load(Ordering::Acquire)
     }
@@ -104,7 +104,7 @@ impl Board {
     }
 
     /// Shows a state.
-    pub(super) fn show(&self, state: State) {
+    pub(crate) fn show(&self, state: State) {
         self.asked.store(false, Ordering::Relaxed);
         let state = Arc::new(state);
         let mut shown = lock(&self.shown);
@@ -115,7 +115,7 @@ impl Board {
 
     /// Plans that were handed in since the last call.
     #[inline(always)]
-    pub(super) fn take_changes(&self) -> Vec<Change> {
+    pub(crate) fn take_changes(&self) -> Vec<Change> {
         // Acquire: pairs with the release in `change`.
         if !self.changes.load(Ordering::Acquire) {
             return Vec::new();

@@ -1,21 +1,18 @@
 //! `slipring emulate` between ports: from the plan to the report.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::system::sysinfo;
 use slipring_cli::report::{PortReport, Sample};
 use slipring_cli::units::human;
-use slipring_cli::{Diagnose, Diagnostic, Exit, Failure, Session, Signals, codes};
-use slipring_control::Server;
+use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, codes};
 use slipring_link::{Drops, NetworkSpec, Source};
 use slipring_port::{Nanos, now};
 
-use super::{Board, Change, Manner, State, log, prepare};
-use crate::emulate::control::{self, Versions};
+use super::{Desk, Manner, State};
 use crate::emulate::plan::{Plan, RealTime};
 use crate::emulate::report::Report;
 use crate::emulate::report::document::Document;
-use crate::emulate::report::serve::Endpoint;
 use crate::meter::{Meter, bps, pps};
 use crate::opening;
 use crate::workers::Workers;
@@ -34,29 +31,19 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     let signals = Signals::install()?;
     opening::wait_for_links(&how.ports, how.link_wait, &signals)?;
     let ports = how.opening.open(&how.ports)?;
-    let (mut meter, watcher) = (Meter::new(&ports), Meter::new(&ports));
+    let mut meter = Meter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
-    let names: Vec<_> = ports.iter().map(|port| port.info.name.clone()).collect();
-    let (emulation, log) = match log::open(&plan.outputs, &plan.network, &names)? {
-        None => (prepare(ports, &plan.network, &manner(plan, how), ())?, None),
-        Some((tap, writer)) => {
-            (prepare(ports, &plan.network, &manner(plan, how), tap)?, Some(writer))
-        }
-    };
-    let board = emulation.board;
-    let versions = Arc::new(Versions::start(plan, board.clone(), manner(plan, how).storage_bytes)?);
-    let endpoint = endpoint(plan, &board, &versions)?;
-    let control = control(plan, how, &versions, watcher, session)?;
+    let (emulation, desk) = Desk::around(ports, plan, &manner(plan, how), session)?;
     let deadline = how.duration.map(|duration| now() + duration.as_nanos() as Nanos);
     let workers = Workers::start(vec![emulation.task])?;
     if let Ok(place) = emulation.place.recv_timeout(Duration::from_secs(1)) {
         session.reporter.say(format_args!("# {place}"))?;
     }
     let watched = workers.watch(&signals, how.period, deadline, |interim| {
-        let state = board.ask();
+        let state = desk.board.ask();
         let time = how.period.unwrap_or(Duration::from_secs(1));
         let text = line(&mut meter, &state, time);
-        let sample = sample(&versions.network(), &meter, &state);
+        let sample = sample(&desk.network(), &meter, &state);
         if interim {
             session.reporter.interim(&sample, text)
         } else {
@@ -64,19 +51,8 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
         }
     });
     let ended = workers.finish();
-    drop((endpoint, control));
-    let state = board.last();
-    let network = versions.network();
-    let mut summary = summary(&network, &meter, &state);
-    if plan.stats {
-        summary += &format!("\n{}", report(&network, &state).openmetrics());
-    }
-    session.reporter.end(&sample(&network, &meter, &state), summary)?;
-    if let Some(missing) = log.map(|log| log.finish(&state.account)).transpose()?
-        && missing > 0
-    {
-        session.reporter.warn(format_args!("{missing} entries are missing in the log"))?;
-    }
+    desk.report(&meter, session)?;
+    desk.close(session)?;
     watched?;
     ended?;
     Ok(Exit::Done)
@@ -96,56 +72,15 @@ fn manner(plan: &Plan, how: &RealTime) -> Manner {
         cpu: how.cpus.first().map(|&cpu| cpu as usize),
         late_drop: plan.late_drop_ns,
         late_warn: plan.outputs.late_warn_ns.unwrap_or(defaults.late_warn),
-        storage_bytes: memory_bytes().map_or(defaults.storage_bytes, |all| all / STORAGE_SHARE),
+        storage_bytes: storage_bytes(),
     }
 }
 
-/// Memory of this machine.
-fn memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
-}
-
-/// Hands in the changes that the plan knows of already.
-pub(crate) fn schedule(plan: &Plan, board: &Board) -> Result<(), Failure> {
-    let (start, (answer, _)) = (now(), std::sync::mpsc::channel());
-    for change in &plan.schedule {
-        let network = Box::new(change.config.network()?);
-        let at_ns = start.saturating_add(change.at_ns);
-        let change = Change { at_ns, replaces: false, plan: network, answer: answer.clone() };
-        board.change(change);
-    }
-    Ok(())
-}
-
-/// The control socket. A run that asked for no name goes on without one where there can be none.
-fn control(
-    plan: &Plan,
-    how: &RealTime,
-    versions: &Arc<Versions>,
-    meter: Meter,
-    session: &mut Session<'_>,
-) -> Result<Option<Server>, Failure> {
-    match control::open(&session.run_dir, plan, how, versions, meter) {
-        Ok(server) => Ok(Some(server)),
-        Err(Failure::Error(error)) if how.name.is_none() => {
-            session.reporter.warn(format_args!("no live control: {}", error.summary()))?;
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-fn endpoint(
-    plan: &Plan,
-    board: &Arc<Board>,
-    versions: &Arc<Versions>,
-) -> Result<Option<Endpoint>, Failure> {
-    let Some(place) = &plan.outputs.metrics else { return Ok(None) };
-    let (board, versions) = (board.clone(), versions.clone());
-    let metrics = move || report(&versions.network(), &board.ask()).openmetrics();
-    Ok(Some(Endpoint::open(place, Box::new(metrics))?))
+/// Memory for frames at most, in bytes.
+pub(crate) fn storage_bytes() -> u64 {
+    let memory = sysinfo();
+    let bytes = u64::from(memory.totalram).saturating_mul(memory.mem_unit.into());
+    bytes / STORAGE_SHARE
 }
 
 /// What the links did, as far as it is known at `state`.

@@ -13,6 +13,10 @@ use crate::emulate::plan::{CapturePair, Plan};
 use crate::emulate::realtime::Account;
 use crate::emulate::report::Report;
 
+/// What those are told who ask for metrics.
+pub(crate) const NO_METRICS: &str =
+    "metrics are served in real time only: a virtual run is over at once";
+
 /// Runs a plan on the clock of its captures.
 ///
 /// # Errors
@@ -24,9 +28,7 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
     if plan.outputs.metrics.is_some() {
-        session
-            .reporter
-            .warn("metrics are served in real time only: a virtual run is over at once")?;
+        session.reporter.warn(NO_METRICS)?;
     }
     let links = prepare(plan, pairs)?;
     let to_stdout = pairs.iter().any(|pair| pair.output == Path::new("-"));

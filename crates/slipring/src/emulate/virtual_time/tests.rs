@@ -6,17 +6,12 @@ mod files;
 mod outputs;
 mod statistics;
 
-use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use slipring_cli::{Program, Streams, Verb};
 use slipring_pcap::{LinkType, PcapWriter, Reader};
 
-static VERBS: [Verb; 1] = [crate::emulate::VERB];
-static PROGRAM: Program = Program { name: "slipring", about: "", version: "test", verbs: &VERBS };
+use crate::said::{Said, said};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -36,13 +31,6 @@ struct Frame {
 /// A directory with captures, and the program.
 struct Lab {
     dir: tempfile::TempDir,
-}
-
-/// What a run said.
-struct Said {
-    status: u8,
-    data: String,
-    talk: String,
 }
 
 impl Lab {
@@ -67,19 +55,9 @@ impl Lab {
         frames(&self.bytes(name))
     }
 
-    /// Runs `slipring emulate`: words that begin with `@` are files of the directory.
+    /// Runs `slipring emulate`: behind an `@` stands a file of the directory.
     fn run(&self, args: &str) -> Said {
-        let word = |word: &str| match word.strip_prefix('@') {
-            Some(name) => self.path(name).into_os_string(),
-            None => OsString::from(word),
-        };
-        let words = ["slipring", "emulate"].into_iter().chain(args.split_ascii_whitespace());
-        let words: Vec<_> = words.map(word).collect();
-        let (data, talk) = (Sink::default(), Sink::default());
-        let streams =
-            Streams { data: Box::new(data.clone()), talk: Box::new(talk.clone()), coloured: false };
-        let status = PROGRAM.run(&words, streams);
-        Said { status, data: data.text(), talk: talk.text() }
+        said("emulate", args, self.dir.path())
     }
 
     /// Runs a link between `in.pcap` and `out.pcap`; the report at its end.
@@ -133,24 +111,4 @@ fn times(frames: &[Frame]) -> Vec<u64> {
 /// The part of a report about the link up.
 fn up(report: &Value) -> &Value {
     &report["links"][0]
-}
-
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl Sink {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
