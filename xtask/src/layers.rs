@@ -46,6 +46,8 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-core", Layer::Host),
     ("slipring-control", Layer::Host),
     ("slipring-cli", Layer::Host),
+    ("slipring-monitor", Layer::Host),
+    ("slipring-web", Layer::Host),
     ("slipring", Layer::Program),
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),

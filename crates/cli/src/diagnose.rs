@@ -1,5 +1,7 @@
 //! The words for errors that lower crates define.
 
+mod control;
+
 use slipring_abi::name::NameError;
 
 use slipring_port::{Class, OpenError, RunError};

@@ -100,4 +100,12 @@ codes! {
         remedy: "The cause line says which. Changes to come are taken back by stop-script.",
         example: "slipring emulate ctl history\nslipring emulate ctl stop-script",
     }
+    SR0016 Usage "the web gateway refuses the request" {
+        cause: "slipring serve answers its own page and programs of this user and of root, or whoever\n\
+                has the token. What came is from another user, from a page of another origin, has\n\
+                not the token, or is nothing that is known.",
+        remedy: "The cause line says which. Another machine needs a token.",
+        example: "openssl rand -hex 16 > token\n\
+                  slipring serve --listen 0.0.0.0:8086 --token-file token",
+    }
 }

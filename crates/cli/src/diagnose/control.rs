@@ -1,0 +1,97 @@
+//! The words for what goes wrong between a client and a running program.
+
+use slipring_control::{ControlError, Running};
+
+use crate::Diagnose;
+use crate::codes::{Code, SR0013, SR0014, SR0204, SR0405};
+
+impl Diagnose for ControlError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NothingRuns { .. } | Self::Several { .. } | Self::Unknown { .. } => SR0013,
+            Self::BadName { .. } | Self::NameTaken { .. } => SR0013,
+            Self::Untrusted { .. } | Self::System { .. } => SR0204,
+            Self::Refused(refusal) => refusal.code.parse().unwrap_or(SR0014),
+            Self::NoAnswer(_) => SR0405,
+        }
+    }
+
+    fn summary(&self) -> String {
+        self.to_string()
+    }
+
+    fn cause(&self) -> Option<String> {
+        Some(match self {
+            Self::NothingRuns { .. } => "no process listens there".to_owned(),
+            Self::Several { .. } => "no name says which is meant".to_owned(),
+            Self::Unknown { running, .. } => match &running[..] {
+                [] => "nothing runs there".to_owned(),
+                runs => format!("there are: {}", listed(runs)),
+            },
+            Self::BadName { .. } => {
+                "names are letters, digits, - _ and ., 64 at most, not digits alone".to_owned()
+            }
+            Self::NameTaken { .. } => "its control socket is in the run directory".to_owned(),
+            Self::Untrusted { .. } => {
+                "it belongs to another user, or others may write there".to_owned()
+            }
+            Self::System { .. } => "control sockets live in the run directory".to_owned(),
+            Self::Refused(refusal) => return refusal.cause.clone(),
+            Self::NoAnswer(_) => return None,
+        })
+    }
+
+    fn help(&self) -> Option<String> {
+        Some(match self {
+            Self::NothingRuns { .. } => {
+                "start one: slipring emulate --name lab ..., or say --run-dir DIR".to_owned()
+            }
+            Self::Several { .. } => "say --name NAME, or --name PID".to_owned(),
+            Self::Unknown { .. } => "say --name NAME, or --run-dir DIR".to_owned(),
+            Self::BadName { .. } => "say --name lab".to_owned(),
+            Self::NameTaken { name } => {
+                format!("take another name, or: slipring emulate ctl --name {name} quit")
+            }
+            Self::Untrusted { dir } => {
+                format!("chmod 700 {0}, or say --run-dir DIR", dir.display())
+            }
+            Self::System { .. } => "say --run-dir DIR with a directory of your own".to_owned(),
+            Self::Refused(refusal) => return refusal.help.clone(),
+            Self::NoAnswer(_) => "see whether it still runs: ps -C slipring".to_owned(),
+        })
+    }
+}
+
+fn listed(runs: &[Running]) -> String {
+    runs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_control::Refusal;
+
+    use super::*;
+    use crate::Diagnostic;
+
+    #[test]
+    fn a_run_that_is_not_there_is_answered_by_those_that_are() {
+        let running = vec![Running { pid: 7, names: vec!["lab".to_owned()] }];
+        let error = ControlError::Unknown { target: "x".to_owned(), running };
+        let text = Diagnostic::of(&error).to_text(false);
+        assert!(text.starts_with("error[SR0013]: nothing called `x` runs\n"), "{text}");
+        assert!(text.contains("cause: there are: 7 (lab)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_refusal_keeps_the_words_of_the_program_and_unknown_codes_become_ours() {
+        let refusal = |code: &str| Refusal {
+            code: code.to_owned(),
+            summary: "no".to_owned(),
+            cause: Some("because".to_owned()),
+            help: None,
+        };
+        let told = |code| Diagnostic::of(&ControlError::Refused(refusal(code))).to_text(false);
+        assert!(told("SR0015").starts_with("error[SR0015]: no\n  cause: because\n   note:"));
+        assert!(told("nonsense").starts_with("error[SR0014]: no\n"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Bundles the page of `web/` where npm is installed, and says what is missing where it is not.
+//!
+//! Nothing here fails the build: a gateway without a page still has its API. What npm installs
+//! lies in this build's own directory and is kept there, so that only a change of the lock file
+//! asks the registry again.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, io};
+
+/// What of `web/` the bundle is made from.
+const SOURCES: [&str; 4] = ["package.json", "package-lock.json", "src", "index.html"];
+/// The page's files beside `index.html`, and how they are served.
+const MADE: [(&str, &str); 2] =
+    [("main.js", "text/javascript; charset=utf-8"), ("main.css", "text/css; charset=utf-8")];
+
+fn main() {
+    let from = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let from = from.join("../../web");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    println!("cargo:rerun-if-changed=build.rs");
+    for source in SOURCES {
+        println!("cargo:rerun-if-changed={}", from.join(source).display());
+    }
+    println!("cargo:rerun-if-env-changed=PATH");
+    let page = match bundle(&from, &out.join("web")) {
+        Ok(()) => files(&out.join("web")),
+        Err(why) => {
+            println!("cargo:warning=slipring serve has no page: {why}");
+            // It may be there next time: a file that is missing lets cargo come here again.
+            println!("cargo:rerun-if-changed={}", out.join("try-again").display());
+            format!("Err({why:?})")
+        }
+    };
+    let text = format!("static PAGE: Result<&[File], &str> = {page};\n");
+    fs::write(out.join("page.rs"), text).expect("cargo's directory can be written");
+}
+
+fn bundle(from: &Path, work: &Path) -> Result<(), String> {
+    let failed = |error: io::Error| format!("the sources of the page cannot be copied: {error}");
+    let lock = fs::read(from.join("package-lock.json")).map_err(failed)?;
+    fs::create_dir_all(work).map_err(failed)?;
+    // Left by an earlier version of the sources, a file would be bundled again.
+    let _ = fs::remove_dir_all(work.join("src"));
+    for source in SOURCES {
+        copy(&from.join(source), &work.join(source)).map_err(failed)?;
+    }
+    let stamp = work.join("installed-lock");
+    if fs::read(&stamp).ok().as_ref() != Some(&lock) {
+        let quick = ["--fetch-retries=1", "--fetch-timeout=20000", "--prefer-offline"];
+        let words = ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
+        npm(work, words.into_iter().chain(quick))?;
+        fs::write(&stamp, lock).map_err(failed)?;
+    }
+    npm(work, ["run", "--silent", "build", "--", "--outdir=.", "--log-level=warning"])
+}
+
+fn npm<'a>(work: &Path, words: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+    let words: Vec<_> = words.into_iter().collect();
+    let done = Command::new("npm").args(&words).current_dir(work).output();
+    let done = done.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "npm is not installed".to_owned(),
+        _ => format!("npm does not start: {error}"),
+    })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let said = said.lines().find(|line| line.contains("error")).unwrap_or("it does not say why");
+    Err(format!("npm {} failed: {}", words[0], said.trim()))
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.is_dir() {
+        return fs::copy(from, to).map(|_| ());
+    }
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let path = entry?.path();
+        copy(&path, &to.join(path.file_name().unwrap_or(OsStr::new(""))))?;
+    }
+    Ok(())
+}
+
+/// The files as Rust has them.
+fn files(work: &Path) -> String {
+    let html = ("index.html", "text/html; charset=utf-8");
+    let file = |(name, kind): (&str, &str)| {
+        let path = if name == "index.html" { "/".to_owned() } else { format!("/{name}") };
+        let bytes = work.join(name).display().to_string();
+        format!("File {{ path: {path:?}, kind: {kind:?}, bytes: include_bytes!({bytes:?}) }}")
+    };
+    let all: Vec<_> = [html].into_iter().chain(MADE).map(file).collect();
+    format!("Ok(&[{}])", all.join(", "))
+}

@@ -1,0 +1,83 @@
+//! Who may ask: the users of the control socket, or whoever has the token.
+
+use std::net::{IpAddr, SocketAddr};
+
+use slipring_cli::Diagnostic;
+use slipring_cli::codes::SR0006;
+
+use crate::Token;
+
+/// The rule of a gateway.
+#[derive(Debug, Clone)]
+pub(crate) enum Access {
+    /// Programs of this user and of root, on this machine, over this address of loopback.
+    Own(IpAddr),
+    /// Whoever has this.
+    Token(Token),
+}
+
+impl Access {
+    /// The rule for an address to listen on.
+    ///
+    /// # Errors
+    /// If others could reach it and there is no token.
+    pub(crate) fn of(listen: SocketAddr, token: Option<Token>) -> Result<Self, Diagnostic> {
+        match token {
+            Some(token) => Ok(Self::Token(token)),
+            None if listen.ip().to_canonical().is_loopback() => Ok(Self::Own(listen.ip())),
+            None => {
+                let error = Diagnostic::new(SR0006, format!("{listen} needs a token"));
+                Err(error
+                    .with_cause("other machines can reach it, and links could be changed by all")
+                    .with_help("say --token-file FILE (openssl rand -hex 16 > FILE), or listen on 127.0.0.1"))
+            }
+        }
+    }
+
+    /// Whether a name, without its port, is one of ours. A page that had its own name lead here
+    /// would say that name. With a token no name matters: such a page cannot know the token.
+    pub(crate) fn is_named(&self, host: &str) -> bool {
+        let Self::Own(ip) = self else { return true };
+        let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let address: Result<IpAddr, _> = bare.parse();
+        match address {
+            Ok(named) => named == *ip || named.is_loopback(),
+            Err(_) => host.eq_ignore_ascii_case("localhost"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(listen: &str, token: Option<&str>) -> Result<Access, Diagnostic> {
+        Access::of(listen.parse().unwrap(), token.map(|token| Token::new(token).unwrap()))
+    }
+
+    #[test]
+    fn loopback_needs_no_token_and_every_other_address_does() {
+        for listen in ["127.0.0.1:80", "127.8.0.1:1", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+            assert!(matches!(of(listen, None), Ok(Access::Own(_))), "{listen}");
+        }
+        for listen in ["0.0.0.0:80", "192.0.2.1:80", "[::]:80", "[2001:db8::1]:80"] {
+            let error = of(listen, None).unwrap_err().to_text(false);
+            assert!(error.contains(&format!("{listen} needs a token")), "{error}");
+            assert!(error.contains("--token-file FILE"), "{error}");
+            assert!(of(listen, Some("0123456789abcdef")).is_ok());
+        }
+    }
+
+    #[test]
+    fn without_a_token_only_names_of_loopback_are_ours() {
+        let own = of("127.0.0.1:8086", None).unwrap();
+        for host in ["127.0.0.1", "localhost", "LOCALHOST", "[::1]", "127.0.0.9"] {
+            assert!(own.is_named(host), "{host}");
+        }
+        for host in ["", "evil.example", "localhost.evil.example", "192.0.2.1", "127.0.0.1.nip.io"]
+        {
+            assert!(!own.is_named(host), "{host}");
+        }
+        assert!(of("0.0.0.0:80", Some("0123456789abcdef")).unwrap().is_named("lab.example"));
+    }
+}

@@ -1,0 +1,188 @@
+//! The JSON API: requests become those of the control socket, answers come back as they are.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Map, Value, json};
+use slipring_cli::units::Span;
+use slipring_control::{Client, ControlError, Refusal, running};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::access::Access;
+use crate::answer::{Json, Refused};
+use crate::events::{Events, follow};
+use crate::{guard, page};
+
+/// Bytes of a body at most: those of a line on the control socket.
+const LONGEST: usize = 1 << 20;
+/// How long a body may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Looks that a client may ask for.
+const PERIODS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(20)..=Duration::from_secs(10);
+/// TARGET for the only one that runs.
+const ONLY: &str = "-";
+
+/// What all requests need.
+pub(crate) struct Gate {
+    pub(crate) access: Access,
+    /// Where it listens.
+    pub(crate) port: u16,
+    pub(crate) run_dir: PathBuf,
+    /// The only run to be shown, where one was named.
+    pub(crate) target: Option<String>,
+    pub(crate) presets: Value,
+    /// Places for those who watch.
+    pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// Everything that is answered.
+pub(crate) fn router(gate: Arc<Gate>) -> Router {
+    Router::new()
+        .route("/api/v1/running", get(list))
+        .route("/api/v1/presets", get(presets))
+        .route("/api/v1/{target}/watch", get(looks).post(looks))
+        .route("/api/v1/{target}/{what}", post(ask))
+        .fallback(page::answer)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(gate.clone(), guard::guard))
+        .with_state(gate)
+}
+
+async fn wrong_method() -> Refused {
+    let help = "POST what is asked; GET is for running, presets and watch";
+    Refused::new(StatusCode::METHOD_NOT_ALLOWED, "it cannot be asked by this method", help)
+}
+
+async fn presets(State(gate): State<Arc<Gate>>) -> Json {
+    Json(gate.presets.clone())
+}
+
+async fn list(State(gate): State<Arc<Gate>>) -> Result<Json, Refused> {
+    let dir = gate.run_dir.clone();
+    let runs = waited(spawn_blocking(move || running(&dir)).await)?;
+    let shown = runs.iter().filter(|run| match &gate.target {
+        Some(target) => run.pid.to_string() == *target || run.names.contains(target),
+        None => true,
+    });
+    let shown = shown.map(|run| json!({ "pid": run.pid, "names": run.names }));
+    Ok(Json(shown.collect()))
+}
+
+async fn ask(
+    State(gate): State<Arc<Gate>>,
+    Path((target, what)): Path<(String, String)>,
+    request: Request,
+) -> Result<Json, Refused> {
+    let target = named(&gate, target)?;
+    let (head, body) = request.into_parts();
+    let args = arguments(&head.headers, body).await?;
+    let dir = gate.run_dir.clone();
+    let answer = spawn_blocking(move || {
+        Client::find(&dir, target.as_deref())?.ask(&what, Value::Object(args))
+    });
+    Ok(Json(waited(answer.await)??))
+}
+
+async fn looks(
+    State(gate): State<Arc<Gate>>,
+    Path(target): Path<String>,
+    uri: Uri,
+    request: Request,
+) -> Result<Response, Refused> {
+    let target = named(&gate, target)?;
+    let (head, body) = request.into_parts();
+    let args = arguments(&head.headers, body).await?;
+    let period = period(&uri, &args)?;
+    let Ok(place) = gate.watchers.clone().try_acquire_owned() else {
+        let help = "close a page that watches, then try again";
+        return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, "too many watch", help));
+    };
+    let mut said = follow(gate.run_dir.clone(), target, period);
+    let ended = || ControlError::NoAnswer("the program has ended".to_owned());
+    let first = said.recv().await.ok_or_else(ended)??;
+    let events = Events::new(first, said, gate.stop.clone(), place);
+    Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response())
+}
+
+/// The run that is meant, if it may be asked.
+fn named(gate: &Gate, target: String) -> Result<Option<String>, Refused> {
+    match (&gate.target, target.as_str()) {
+        (Some(only), ONLY) => Ok(Some(only.clone())),
+        (Some(only), target) if target != only => Err(Refused::new(
+            StatusCode::NOT_FOUND,
+            &format!("this gateway leads to {only} only"),
+            "start slipring serve without --target",
+        )),
+        (None, ONLY) => Ok(None),
+        _ => Ok(Some(target)),
+    }
+}
+
+/// The body: an object, or nothing.
+async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, Refused> {
+    let body = match timeout(PATIENCE, axum::body::to_bytes(body, LONGEST)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => {
+            let help = "send 1 MiB at most";
+            return Err(Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "its body is too long", help));
+        }
+        Err(_) => {
+            let help = "send the body at once";
+            return Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "its body does not come", help));
+        }
+    };
+    if body.is_empty() {
+        return Ok(Map::new());
+    }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+    if kind.is_none_or(|kind| !kind.eq_ignore_ascii_case("application/json")) {
+        let help = "send `Content-Type: application/json`";
+        return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "its body is no JSON", help));
+    }
+    let args: Result<Map<String, Value>, _> = serde_json::from_slice(&body);
+    let refused = |cause: String| {
+        let mut refusal = Refusal::malformed(cause);
+        refusal.help = Some("send an object of arguments: {\"changes\":{…}}".to_owned());
+        Refused::from(ControlError::Refused(refusal))
+    };
+    let args = args.map_err(|error| refused(format!("the body is no JSON object: {error}")))?;
+    // They would take the place of what the path says.
+    match ["id", "do"].iter().find(|key| args.contains_key(**key)) {
+        Some(key) => Err(refused(format!("`{key}` is said by the path"))),
+        None => Ok(args),
+    }
+}
+
+fn period(uri: &Uri, args: &Map<String, Value>) -> Result<Duration, Refused> {
+    let mut pairs = uri.query().unwrap_or_default().split('&');
+    let asked = pairs.find_map(|pair| pair.strip_prefix("period="));
+    let Some(text) = asked.or_else(|| args.get("period").and_then(Value::as_str)) else {
+        return Ok(Duration::from_secs(1));
+    };
+    let period = Span::parse(text, Duration::from_secs(1)).map(|span| span.duration());
+    period.ok().filter(|period| PERIODS.contains(period)).ok_or_else(|| {
+        let cause = format!("`{text}` is no period");
+        Refused::new(StatusCode::UNPROCESSABLE_ENTITY, &cause, "write 20ms to 10s: period=250ms")
+    })
+}
+
+/// What a thread found; none only if it could not run to its end.
+fn waited<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, Refused> {
+    joined.map_err(|_| {
+        let help = "see what slipring serve wrote, and report it";
+        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the gateway failed", help)
+    })
+}

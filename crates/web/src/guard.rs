@@ -1,0 +1,213 @@
+//! What is looked at before any request is obeyed, and said with every answer.
+//!
+//! | attack | what stops it |
+//! |---|---|
+//! | another user of this machine | the owner of the client's socket, or the token |
+//! | another machine | the token |
+//! | a page of another origin sends requests | `Origin` and `Sec-Fetch-Site`; `SameSite=Strict` |
+//! | a page whose name is led here (DNS rebinding) | `Host`, or the token |
+//! | a script in a name or a value | the content security policy, and a page that sets text only |
+//! | framing | `frame-ancestors 'none'` |
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::access::Access;
+use crate::answer::Refused;
+use crate::api::Gate;
+
+/// Whether the client of a connection is one whom the control socket would answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client {
+    pub(crate) may_ask: bool,
+}
+
+const API: &str = "/api/";
+/// The bundle holds all that the page needs, and talks to us only.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const ALWAYS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+];
+
+/// Lets a request pass, or refuses it.
+pub(crate) async fn guard(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+    let checked = check(&gate, &request);
+    let mut response = match &checked {
+        Ok(_) => next.run(request).await,
+        Err(_) => StatusCode::OK.into_response(),
+    };
+    match checked {
+        Ok(Some(cookie)) => {
+            response.headers_mut().insert(header::SET_COOKIE, cookie);
+        }
+        Ok(None) => {}
+        Err(refused) => response = refused.into_response(),
+    }
+    for (name, value) in ALWAYS {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// The cookie to be set, if the client came with the token in its address.
+fn check(gate: &Gate, request: &Request) -> Result<Option<HeaderValue>, Refused> {
+    let headers = request.headers();
+    let host = host(headers).filter(|host| gate.access.is_named(without_port(host)));
+    let Some(host) = host else {
+        return Err(Refused::new(
+            StatusCode::FORBIDDEN,
+            "its Host is none of this machine's loopback",
+            "open it as http://127.0.0.1, or start slipring serve with --token-file FILE",
+        ));
+    };
+    if is_foreign(headers, host, request.uri().path().starts_with(API)) {
+        return Err(Refused::new(
+            StatusCode::FORBIDDEN,
+            "a page of another origin sent it",
+            "open the page of slipring serve itself, or leave the Origin header out",
+        ));
+    }
+    match &gate.access {
+        Access::Own(_) => match request.extensions().get::<Client>() {
+            Some(Client { may_ask: true }) => Ok(None),
+            _ => Err(Refused::new(
+                StatusCode::FORBIDDEN,
+                "it comes from another user of this machine",
+                "run slipring serve as that user, or with --token-file FILE",
+            )),
+        },
+        Access::Token(token) => {
+            if bearer(headers).is_some_and(|given| token.is(given)) {
+                return Ok(None);
+            }
+            if asked(request.uri()).is_some_and(|given| token.is(given)) {
+                let name = cookie_name(gate.port);
+                let cookie = format!("{name}={}; Path=/; HttpOnly; SameSite=Strict", token.text());
+                return Ok(HeaderValue::from_str(&cookie).ok());
+            }
+            if cookie(headers, &cookie_name(gate.port)).is_some_and(|given| token.is(given)) {
+                return Ok(None);
+            }
+            Err(Refused::new(
+                StatusCode::UNAUTHORIZED,
+                "it has not the token",
+                "open the page once as /?token=TOKEN, or send `Authorization: Bearer TOKEN`",
+            ))
+        }
+    }
+}
+
+/// The one `Host`.
+fn host(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(header::HOST).iter();
+    let only = all.next().filter(|_| all.next().is_none())?;
+    only.to_str().ok()
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+/// Whether a browser says that it comes from elsewhere. Links to the page may be anywhere.
+fn is_foreign(headers: &HeaderMap, host: &str, to_api: bool) -> bool {
+    let origin = headers.get(header::ORIGIN).map(|origin| {
+        let origin = origin.to_str().unwrap_or_default();
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        authority.is_none_or(|authority| !authority.eq_ignore_ascii_case(host))
+    });
+    let site =
+        headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none");
+    origin.unwrap_or(false) || (site && to_api)
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}
+
+fn asked(uri: &Uri) -> Option<&str> {
+    uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
+}
+
+/// Cookies know no ports, so that the name has it.
+fn cookie_name(port: u16) -> String {
+    format!("slipring-{port}")
+}
+
+fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut cookies = lines.flat_map(|line| line.split(';')).map(str::trim);
+    cookies.find_map(|cookie| cookie.strip_prefix(name)?.strip_prefix('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(list: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pair =
+            |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        list.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn a_host_is_one_and_its_port_is_cut_off() {
+        for (given, name) in [
+            ("localhost:8086", "localhost"),
+            ("localhost", "localhost"),
+            ("[::1]:80", "[::1]"),
+            ("[::1]", "[::1]"),
+            ("a:b", "a:b"),
+        ] {
+            assert_eq!(without_port(given), name);
+        }
+        let mut two = headers(&[("host", "localhost")]);
+        assert_eq!(host(&two), Some("localhost"));
+        two.append("host", HeaderValue::from_static("evil.example"));
+        assert_eq!((host(&two), host(&headers(&[]))), (None, None));
+    }
+
+    #[test]
+    fn what_a_page_of_another_origin_sends_is_foreign() {
+        let foreign = |list: &[_], to_api| is_foreign(&headers(list), "127.0.0.1:8086", to_api);
+        for (list, to_api, expected) in [
+            (&[][..], true, false),
+            (&[("origin", "http://127.0.0.1:8086")], true, false),
+            (&[("origin", "http://127.0.0.1:8087")], true, true),
+            (&[("origin", "http://evil.example")], false, true),
+            (&[("origin", "null")], true, true),
+            (&[("sec-fetch-site", "same-origin")], true, false),
+            (&[("sec-fetch-site", "none")], true, false),
+            (&[("sec-fetch-site", "same-site")], true, true),
+            (&[("sec-fetch-site", "cross-site")], true, true),
+            (&[("sec-fetch-site", "cross-site")], false, false),
+        ] {
+            assert_eq!(foreign(list, to_api), expected, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_found_in_header_address_and_cookie() {
+        assert_eq!(bearer(&headers(&[("authorization", "Bearer abc")])), Some("abc"));
+        assert_eq!(bearer(&headers(&[("authorization", "bearer abc")])), Some("abc"));
+        assert_eq!(bearer(&headers(&[("authorization", "Basic abc")])), None);
+        assert_eq!(asked(&Uri::from_static("/?a=1&token=abc")), Some("abc"));
+        assert_eq!(asked(&Uri::from_static("/?tokens=abc")), None);
+        let jar = headers(&[("cookie", "a=b; slipring-80=abc; slipring-8086=def")]);
+        assert_eq!(cookie(&jar, "slipring-8086"), Some("def"));
+        assert_eq!(cookie(&jar, "slipring-8"), None);
+    }
+}

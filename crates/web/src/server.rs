@@ -1,0 +1,209 @@
+//! Connections: how many, how long, and their end.
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use serde_json::{Value, json};
+use slipring_cli::Diagnostic;
+use slipring_cli::codes::SR0002;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
+use tower_service::Service;
+
+use crate::access::Access;
+use crate::api::{Gate, router};
+use crate::guard::Client;
+use crate::{Token, peer};
+
+/// Connections at a time; more wait in the kernel.
+const CONNECTIONS: usize = 64;
+/// Of them, those that may watch.
+const WATCHERS: usize = 32;
+/// Bytes of a request's head at most.
+const LONGEST_HEAD: usize = 16 << 10;
+/// How long a client may take to ask.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long answers on their way may take at the end.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a full table of descriptors is left to empty before the next look.
+const FULL: Duration = Duration::from_millis(100);
+
+/// What a gateway is to do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// What clients must know; needed beyond loopback.
+    pub token: Option<Token>,
+    /// The only run to lead to, by name or process number.
+    pub target: Option<String>,
+    /// Where control sockets are.
+    pub run_dir: PathBuf,
+    /// Settings of known kinds of links, for the page.
+    pub presets: Value,
+}
+
+impl Options {
+    /// To all runs of a directory, without a token and presets.
+    #[must_use]
+    pub fn on(listen: SocketAddr, run_dir: &Path) -> Self {
+        Self { listen, token: None, target: None, run_dir: run_dir.to_owned(), presets: json!([]) }
+    }
+}
+
+/// A gateway that answers. Dropped, it stops.
+#[derive(Debug)]
+pub struct Gateway {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Gateway {
+    /// Starts to answer.
+    ///
+    /// # Errors
+    /// If the address needs a token and there is none, or cannot be had.
+    pub fn open(options: Options) -> Result<Self, Diagnostic> {
+        let access = Access::of(options.listen, options.token)?;
+        let refused = |error: std::io::Error| {
+            let summary = format!("cannot listen on {}", options.listen);
+            let help =
+                "take another address of this machine: --listen 127.0.0.1:0 takes a free port";
+            Diagnostic::new(SR0002, summary).with_cause(error.to_string()).with_help(help)
+        };
+        let listener = StdListener::bind(options.listen).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        let (stop, stopped) = watch::channel(false);
+        let gate = Arc::new(Gate {
+            access,
+            port: address.port(),
+            run_dir: options.run_dir,
+            target: options.target,
+            presets: options.presets,
+            watchers: Arc::new(Semaphore::new(WATCHERS)),
+            stop: stopped,
+        });
+        let runtime = runtime().map_err(refused)?;
+        let thread = std::thread::Builder::new().name("gateway".to_owned());
+        let thread = thread.spawn(move || serve(runtime, listener, gate)).map_err(refused)?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more requests, ends what is watched, and lets other answers go out.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // Nobody hears it only if the thread has ended.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take() {
+            // A panic was told by its thread already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One thread for all connections, and one for each request that waits for a run.
+fn runtime() -> std::io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().max_blocking_threads(2 * CONNECTIONS).build()
+}
+
+fn serve(runtime: Runtime, listener: StdListener, gate: Arc<Gate>) {
+    runtime.block_on(async {
+        // It was made non-blocking, and this is a runtime: there is no other reason to fail.
+        if let Ok(listener) = TcpListener::from_std(listener) {
+            accept_all(listener, &gate).await;
+        }
+    });
+    // Threads that wait for a run end with it, or with the process.
+    runtime.shutdown_background();
+}
+
+async fn accept_all(listener: TcpListener, gate: &Arc<Gate>) {
+    let (places, graceful) = (Arc::new(Semaphore::new(CONNECTIONS)), GracefulShutdown::new());
+    let (router, mut stop) = (router(gate.clone()), gate.stop.clone());
+    loop {
+        let next = async {
+            let place = places.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        let Ok((stream, client)) = accepted else {
+            sleep(FULL).await;
+            continue;
+        };
+        let served = connection(stream, client, gate, &router, &graceful).await;
+        tokio::spawn(async move {
+            served.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    // What is not gone by then is cut off.
+    let _ = timeout(FAREWELL, graceful.shutdown()).await;
+}
+
+/// What serves a connection to its end.
+async fn connection(
+    stream: TcpStream,
+    client: SocketAddr,
+    gate: &Gate,
+    router: &Router,
+    graceful: &GracefulShutdown,
+) -> impl Future<Output = ()> + use<> {
+    let client = Client { may_ask: may_ask(&stream, client, gate).await };
+    let router = router.clone();
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(client);
+        let answered = router.clone().call(request.map(Body::new));
+        async move { Ok::<_, Infallible>(answered.await.unwrap_or_else(|never| match never {})) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_buf_size(LONGEST_HEAD)
+        .serve_connection(TokioIo::new(stream), service);
+    let served = graceful.watch(served);
+    async move {
+        // A client that leaves in the middle is nobody's loss.
+        let _ = served.await;
+    }
+}
+
+async fn may_ask(stream: &TcpStream, client: SocketAddr, gate: &Gate) -> bool {
+    match (&gate.access, stream.local_addr()) {
+        (Access::Token(_), _) => false,
+        (Access::Own(_), Ok(server)) => {
+            spawn_blocking(move || peer::may_ask(client, server)).await.unwrap_or(false)
+        }
+        (Access::Own(_), Err(_)) => false,
+    }
+}
