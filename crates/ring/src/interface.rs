@@ -1,0 +1,100 @@
+//! A `netmap_if` in shared memory: where one opener of a port finds its rings.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slipring_abi::{NETMAP_IF_RING_OFS, NetmapIf, Plain};
+
+use crate::index::BufIdx;
+use crate::region::{Region, RegionError};
+
+/// Half a word: `ni_bufs_head` lies in the low half of the word that it begins.
+const BUFS_HEAD: u64 = std::mem::offset_of!(NetmapIf, ni_bufs_head) as u64;
+
+/// The record, given back to its region when it is dropped.
+#[derive(Debug)]
+pub struct Interface {
+    region: Arc<Region>,
+    offset: u64,
+    len: u64,
+}
+
+impl Interface {
+    /// Lays out `head` and the offsets of the rings in their region behind it; 0 stands for a
+    /// ring that is not there. They are written relative to the record, as netmap has them.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRingSpace`].
+    pub fn create(
+        region: &Arc<Region>,
+        head: &NetmapIf,
+        rings: impl ExactSizeIterator<Item = u64>,
+    ) -> Result<Self, RegionError> {
+        let len = (NETMAP_IF_RING_OFS + 8 * rings.len()) as u64;
+        let offset = region.take_ring_bytes(len)?;
+        let record = Self { region: region.clone(), offset, len };
+        let mut bytes = [0; NETMAP_IF_RING_OFS];
+        head.write_to(&mut bytes);
+        let (words, _) = bytes.as_chunks::<8>();
+        for (i, word) in words.iter().enumerate() {
+            record.set(8 * i as u64, u64::from_ne_bytes(*word));
+        }
+        for (i, ring) in rings.enumerate() {
+            let relative = if ring == 0 { 0 } else { ring.wrapping_sub(offset) };
+            record.set((NETMAP_IF_RING_OFS + 8 * i) as u64, relative);
+        }
+        Ok(record)
+    }
+
+    /// Its offset in the region.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// First buffer of the extra list as it stands there now; unchecked.
+    #[must_use]
+    pub fn extra_bufs(&self) -> BufIdx {
+        BufIdx(self.region.ring_word(self.offset + BUFS_HEAD).load(Ordering::Acquire) as u32)
+    }
+
+    /// Writes the first buffer of the extra list.
+    pub fn set_extra_bufs(&self, BufIdx(head): BufIdx) {
+        let word = self.region.ring_word(self.offset + BUFS_HEAD);
+        let others = word.load(Ordering::Relaxed) & !u64::from(u32::MAX);
+        word.store(others | u64::from(head), Ordering::Release);
+    }
+
+    fn set(&self, at: u64, word: u64) {
+        self.region.ring_word(self.offset + at).store(word, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Interface {
+    fn drop(&mut self) {
+        self.region.give_ring_bytes(self.offset, self.len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::region::{Geometry, HugePages};
+
+    #[test]
+    fn a_record_reads_back_as_netmap_has_it() {
+        let geometry = Geometry { ring_bytes: 64 << 10, bufs: 4, buf_size: 2048 };
+        let region = Region::create(geometry, HugePages::Never).unwrap();
+        let head = NetmapIf { ni_tx_rings: 1, ni_rx_rings: 7, ..NetmapIf::default() };
+        let record =
+            Interface::create(&region, &head, [0, 0x8000, 0].into_iter()).unwrap();
+        record.set_extra_bufs(BufIdx(99));
+        let mut bytes = [0; 80];
+        rustix::io::pread(region.fd(), &mut bytes, record.offset()).unwrap();
+        let read = NetmapIf::read_from(&bytes).unwrap();
+        assert_eq!(read, NetmapIf { ni_bufs_head: 99, ..head });
+        assert_eq!(record.extra_bufs(), BufIdx(99));
+        let ofs = <[i64; 3]>::read_from(&bytes[56..]).unwrap();
+        assert_eq!(ofs, [0, 0x8000 - record.offset() as i64, 0]);
+    }
+}
