@@ -1,0 +1,85 @@
+//! `slipring serve`: the web page of running emulators, and their JSON API over HTTP.
+//!
+//! All of it is the web crate's; here are its flags, and the signals that end it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::json;
+use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_web::{Gateway, Options, Token, page_missing};
+
+use crate::emulate::presets;
+
+pub(crate) const VERB: Verb = Verb { name: "serve", classic: &[], command, plan };
+
+fn command() -> Command {
+    let listen = Arg::new("listen")
+        .long("listen")
+        .value_name("ADDR")
+        .default_value("127.0.0.1:8086")
+        .value_parser(value_parser!(SocketAddr))
+        .help("Address and port; port 0 takes a free one. Beyond loopback a token is needed");
+    let token = Arg::new("token")
+        .long("token")
+        .value_name("TOKEN")
+        .conflicts_with("token-file")
+        .help("What clients must know; other users of this machine can see it in ps");
+    let file = Arg::new("token-file")
+        .long("token-file")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .value_hint(ValueHint::FilePath)
+        .help("File with the token in its first line");
+    let target = Arg::new("target")
+        .long("target")
+        .value_name("NAME")
+        .help("Lead to this run only, by name or process number [default: all of this user]");
+    let command = Command::new("serve")
+        .about("Show running emulators on a web page, and change them there")
+        .after_help(
+            "Without a token, programs of this user and of root are answered, and under sudo those\n\
+             of the user who called it. With one, the page is opened as /?token=TOKEN.\n\
+             POST /api/v1/TARGET/WHAT asks what `slipring emulate ctl WHAT --json` would show.",
+        )
+        .args([listen, token, file, target]);
+    flags::run_dir(flags::configuration(flags::reporting(command)))
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let listen = *matches.get_one("listen").expect("it has a default");
+    let text = matches.get_one::<String>("token").map(|text| Token::new(text));
+    let file = matches.get_one::<PathBuf>("token-file").map(|path| Token::read(path));
+    let token = text.or(file).transpose()?;
+    let target = matches.get_one::<String>("target").cloned();
+    Ok(Box::new(move |session| {
+        let run_dir = session.run_dir.clone();
+        run(Options { listen, token, target, run_dir, presets: presets::json() }, session)
+    }))
+}
+
+fn run(options: Options, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let signals = Signals::install()?;
+    let gateway = Gateway::open(options)?;
+    let url = format!("http://{}/", gateway.address());
+    if let Some(why) = page_missing() {
+        session.reporter.warn(format_args!(
+            "this build has no page ({why}); the API works. For the page: apt-get install nodejs \
+             npm, then make release"
+        ))?;
+    }
+    let line = match session.reporter.format() {
+        Format::Text => format!("# slipring serves {url}\n"),
+        _ => format!("{}\n", json!({ "event": "start", "url": url })),
+    };
+    session.reporter.raw(line.as_bytes())?;
+    while !signals.stopping() {
+        // Interrupted or not: what was asked is looked at.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN)], None);
+        signals.acknowledge();
+    }
+    gateway.stop();
+    Ok(Exit::Done)
+}
