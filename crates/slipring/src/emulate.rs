@@ -14,6 +14,7 @@ pub(crate) mod config;
 mod control;
 pub(crate) mod flags;
 mod plan;
+pub(crate) mod presets;
 pub(crate) mod realtime;
 pub(crate) mod report;
 pub(crate) mod store;

@@ -15,6 +15,7 @@ mod replay;
 mod run;
 #[cfg(test)]
 mod said;
+mod serve;
 mod trace;
 mod workers;
 
@@ -23,12 +24,13 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 10] = [
+static VERBS: [Verb; 11] = [
     generate::VERB,
     bridge::VERB,
     emulate::VERB,
     run::VERB,
     replay::VERB,
+    serve::VERB,
     doctor::VERB,
     ports::VERB,
     demo::VERB,

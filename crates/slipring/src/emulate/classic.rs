@@ -7,6 +7,7 @@ use slipring_cli::{Diagnostic, Failure};
 use super::config::tree::{Node, Place, Table, Value};
 use super::config::{Config, ConfigError, call};
 use super::flags::{DIRECTED, Directed};
+use super::presets;
 
 /// The queue that TLEM gives a link with a constant rate.
 const TLEM_QUEUE: &str = "50000";
@@ -18,7 +19,8 @@ const PORTS: [&str; 2] = ["left", "right"];
 /// Whether the flags say anything of the links.
 pub(super) fn says_links(matches: &ArgMatches) -> Option<String> {
     let directed = DIRECTED.iter().find(|flag| matches.contains_id(flag.id)).map(Directed::shown);
-    directed.or_else(|| LINKS.iter().find(|id| matches.contains_id(id)).map(|id| format!("--{id}")))
+    let mut whole = LINKS.iter().chain(&["preset"]);
+    directed.or_else(|| whole.find(|id| matches.contains_id(id)).map(|id| format!("--{id}")))
 }
 
 /// The settings that the flags make, and which links got TLEM's queue unasked.
@@ -53,6 +55,9 @@ pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str
 fn parts(matches: &ArgMatches, direction: usize) -> Result<(Table, bool), Failure> {
     let mut link = Table::default();
     let mut later = Vec::new();
+    for (part, value) in presets::asked(matches, direction).into_iter().flatten() {
+        link.put(part, Node::text(*value, Place::flag("--preset")));
+    }
     for flag in &DIRECTED {
         let Some(text) = value_for(matches, flag, direction)? else { continue };
         let node = Node::text(text, Place::flag(&flag.shown()));

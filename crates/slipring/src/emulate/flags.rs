@@ -9,6 +9,7 @@ use slipring_cli::flags;
 use slipring_cli::units::{Count, Span, UnitError};
 
 use super::control::ctl;
+use super::presets;
 use crate::opening;
 
 /// A flag that may be given for each direction: once for both, twice for each its own.
@@ -136,11 +137,15 @@ fn millis(text: &str) -> Result<Span, UnitError> {
     Span::parse(text, Duration::from_millis(1))
 }
 
-fn whole_links() -> [Arg; 6] {
+fn whole_links() -> [Arg; 7] {
     let link = |id: &'static str, help: &'static str| {
         own(id, "LINK", help).allow_hyphen_values(true).help_heading(LINKS)
     };
+    let names = presets::PRESETS.each_ref().map(|preset| preset.name);
     [
+        own("preset", "NAME", "A known kind of link, where no other flag says more")
+            .value_parser(names)
+            .help_heading(LINKS),
         link("up", "The way up at once: 'rate=50m,delay=normal(20ms,3ms),queue=codel(5ms,100ms)'"),
         link("down", "The way down at once"),
         own("config-file", "FILE", "Read ports, links and the rest from a TOML file")
