@@ -173,9 +173,7 @@ impl Plan {
                 .wait(site, forwarded, &lost)
                 .map(command::shell_status)
                 .map_err(|error| cannot("wait for the command", &error)),
-            Err(StartError::Exec(error)) => {
-                not_executed(&self.call(site).program, &error, session)
-            }
+            Err(StartError::Exec(error)) => not_executed(&self.call(site).program, &error, session),
             Err(StartError::Place(what, error)) => Err(cannot(what, &error)),
         };
         let ended = workers.finish();

@@ -26,7 +26,8 @@ impl Lab {
     }
 
     fn run_as(&self, verb: &str, args: &str) -> Said {
-        said(verb, args, self.dir.path())
+        // Where no other test of this process has its socket.
+        said(verb, &format!("{args} --run-dir @run"), self.dir.path())
     }
 
     fn run(&self, args: &str) -> Said {

@@ -7,6 +7,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod http;
+mod replay;
+
 use std::process::Command;
 
 use rustix::process::Signal;

@@ -4,8 +4,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod http;
 mod link;
 mod names;
+mod outputs;
 mod status;
 mod traces;
 mod users;

@@ -35,7 +35,7 @@ impl Person {
         let dir = tempfile::tempdir().unwrap();
         std::fs::copy(SLIPRING, dir.path().join("slipring")).unwrap();
         std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
-        for name in ["sh", "ping", "getent", "cat", "id", "setpriv", program] {
+        for name in ["sh", "ping", "getent", "cat", "curl", "id", "setpriv", program] {
             let places = ["/usr/bin", "/usr/sbin", "/bin", "/sbin"];
             let place = places.iter().map(|place| Path::new(place).join(name));
             if let Some(found) = place.into_iter().find(|path| path.exists()) {
@@ -55,17 +55,40 @@ impl Person {
         )
     }
 
-    fn run(&self, world: &Namespace, flags: &str, script: &str) -> Ended {
+    /// `slipring WORDS`, as this user.
+    pub(crate) fn slipring(&self, world: &Namespace, words: &str) -> Program {
+        let mut slipring = self.program();
+        slipring.args(words.split_ascii_whitespace());
+        Program::launch(world, slipring)
+    }
+
+    /// `slipring run FLAGS -- sh -c SCRIPT`, as this user.
+    pub(crate) fn start(&self, world: &Namespace, flags: &str, script: &str) -> Program {
+        Program::launch(world, command(self.program(), flags, script))
+    }
+
+    pub(crate) fn run(&self, world: &Namespace, flags: &str, script: &str) -> Ended {
+        self.start(world, flags, script).finish()
+    }
+
+    fn program(&self) -> Command {
         let words = self.words();
         let mut words = words.split(' ');
         let mut slipring = Command::new(words.next().unwrap());
         slipring.args(words);
-        Program::launch(world, command(slipring, flags, script)).finish()
+        slipring
+    }
+
+    /// A directory of this user's.
+    pub(crate) fn own_dir(&self) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
+        dir
     }
 }
 
 /// An ordinary user and the world; nothing where the system forbids user namespaces.
-fn both() -> Option<(Namespace, Person)> {
+pub(crate) fn both() -> Option<(Namespace, Person)> {
     let (world, person) = (world()?, as_ordinary_user()?);
     forward(&world, false);
     let may = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "unshare", "-Un", "true"];

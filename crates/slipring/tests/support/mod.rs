@@ -10,6 +10,7 @@ pub(crate) mod frames;
 pub(crate) mod lab;
 pub(crate) mod namespace;
 pub(crate) mod program;
+pub(crate) mod web;
 pub(crate) mod witness;
 
 use std::time::{Duration, Instant};

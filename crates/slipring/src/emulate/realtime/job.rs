@@ -79,7 +79,7 @@ fn manner(plan: &Plan, how: &RealTime) -> Manner {
 /// Memory for frames at most, in bytes.
 pub(crate) fn storage_bytes() -> u64 {
     let memory = sysinfo();
-    let bytes = u64::from(memory.totalram).saturating_mul(memory.mem_unit.into());
+    let bytes = memory.totalram.saturating_mul(memory.mem_unit.into());
     bytes / STORAGE_SHARE
 }
 

@@ -1,0 +1,61 @@
+//! A download over HTTP between two hosts, seen by the emulator between them: what it counted is
+//! held against what was asked, so that a busy machine changes nothing.
+
+use serde_json::Value;
+
+use crate::support::bridge::Report;
+use crate::support::lab::{Lab, RIGHT, Way};
+use crate::support::program::Program;
+use crate::support::web::Web;
+use crate::{balanced, emulate, last_report};
+use rustix::process::Signal;
+
+/// Bytes to fetch: some seconds' worth of the links below.
+const FILE: usize = 3_000_000;
+
+/// Fetches the file from right to left through links like these; the emulator's last report.
+fn download(words: &str) -> Option<Report> {
+    let lab = Lab::new(Way::Packet)?;
+    let web = Web::serve(&lab.right, RIGHT, FILE)?;
+    let emulator = emulate(&lab, words);
+    let got = web.target();
+    let words = format!("-sS --fail --max-time 60 -o {} {}", got.display(), web.url());
+    Program::start(&lab.left, "curl", &words).finish().well();
+    web.assert_whole(&got);
+    let report = last_report(emulator.stop(Signal::INT));
+    balanced(&report);
+    Some(report)
+}
+
+fn figure(link: &Value, keys: &[&str]) -> f64 {
+    let value = keys.iter().fold(link, |value, key| &value[*key]);
+    value.as_f64().unwrap_or_else(|| panic!("{keys:?} in {link}"))
+}
+
+#[test]
+fn a_download_is_whole_and_never_faster_than_the_rate_nor_sooner_than_the_delay() {
+    let Some(report) = download("-B 20m -D 15ms -Q time=100ms --seed 7") else { return };
+    let (up, down) = (&report.0["links"][0], &report.0["links"][1]);
+    assert!(figure(down, &["output", "bytes"]) > FILE as f64, "{down}");
+    // The line is never idle while a window is open, except where this machine is.
+    let second = figure(down, &["peak_rate_1s_bps"]);
+    assert!((8e6..20.5e6).contains(&second), "{down}");
+    // Both ways together are the round trip.
+    let round_trip = figure(up, &["delay_ns", "min"]) + figure(down, &["delay_ns", "min"]);
+    assert!((30e6..60e6).contains(&round_trip), "{report:?}");
+    let queued = figure(down, &["queue_delay_ns", "max"]);
+    assert!(queued <= 100e6, "the queue holds 100 ms: {down}");
+}
+
+#[test]
+fn a_download_over_a_lossy_link_is_whole_and_the_losses_are_the_share_that_was_asked() {
+    let Some(report) = download("-D 2ms -L 0.02 --seed 7") else { return };
+    let down = &report.0["links"][1];
+    let (input, lost) =
+        (figure(down, &["input", "packets"]), figure(down, &["lost", "loss", "packets"]));
+    // 3.3 standard deviations of a binomial distribution, and as much again.
+    let most = 6.6 * (0.02 * 0.98 * input).sqrt();
+    assert!(input > FILE as f64 / 1500.0, "{down}");
+    assert!((lost - 0.02 * input).abs() < most, "{lost} of {input}, asked 2 %");
+    assert_eq!(figure(down, &["output", "packets"]) + lost, input, "{down}");
+}
