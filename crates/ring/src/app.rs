@@ -14,6 +14,7 @@ use crate::index::{SlotIdx, add, cyclic, distance, next, spans};
 use crate::mem::{Dir, RingMem, Slot, SlotFlags};
 use crate::protocol::PeerFault;
 use crate::region::Region;
+use crate::view::RingView;
 
 /// Marks a ring that sends.
 #[derive(Debug, Clone, Copy)]
@@ -143,6 +144,12 @@ impl<D> AppRing<D> {
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         self.mem.region()
+    }
+
+    /// The ring from outside.
+    #[must_use]
+    pub fn view(&self) -> RingView {
+        RingView::of(&self.mem)
     }
 
     /// Offset of the `netmap_ring` in its region.

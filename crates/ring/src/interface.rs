@@ -86,8 +86,7 @@ mod tests {
         let geometry = Geometry { ring_bytes: 64 << 10, bufs: 4, buf_size: 2048 };
         let region = Region::create(geometry, HugePages::Never).unwrap();
         let head = NetmapIf { ni_tx_rings: 1, ni_rx_rings: 7, ..NetmapIf::default() };
-        let record =
-            Interface::create(&region, &head, [0, 0x8000, 0].into_iter()).unwrap();
+        let record = Interface::create(&region, &head, [0, 0x8000, 0].into_iter()).unwrap();
         record.set_extra_bufs(BufIdx(99));
         let mut bytes = [0; 80];
         rustix::io::pread(region.fd(), &mut bytes, record.offset()).unwrap();

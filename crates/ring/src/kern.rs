@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 
 use crate::app::{AppRing, Direction};
 use crate::index::{Cyclic, SlotIdx, add, cyclic, distance, next, prev};
-use crate::mem::{RingMem, Slot};
+use crate::mem::{RingMem, Slot, SlotFlags};
 use crate::region::{Region, RegionError};
+use crate::view::RingView;
 
 /// The application wrote indices that no correct program writes. Slots that name no buffer now
 /// name none with no bytes, and indices outside the ring are back where they last were right; as
@@ -256,6 +257,28 @@ impl KernRing {
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         self.mem.region()
+    }
+
+    /// The ring from outside.
+    #[must_use]
+    pub fn view(&self) -> RingView {
+        RingView::of(&self.mem)
+    }
+
+    /// Of the slots `hwcur..head`, the end of the last whole packet: slots whose packet goes on
+    /// beyond `head` wait for the rest of it.
+    #[must_use]
+    #[inline(always)]
+    pub fn whole_packets(&self, head: SlotIdx) -> SlotIdx {
+        let mut end = head;
+        while end != self.hwcur {
+            let last = self.prev(end);
+            if !self.slot(last).flags.has(SlotFlags::MOREFRAG) {
+                break;
+            }
+            end = last;
+        }
+        end
     }
 
     /// Writes `ring->ts`, the time of the last rx sync.

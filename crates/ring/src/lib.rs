@@ -41,7 +41,9 @@ mod app;
 mod arena;
 mod bell;
 mod forward;
+mod hosted;
 mod index;
+mod interface;
 mod kern;
 mod layout;
 mod mem;
@@ -52,13 +54,17 @@ mod protocol;
 #[doc(hidden)]
 pub mod raw;
 mod region;
+mod view;
 
 pub use app::{AppRing, FrameMut, Rx, RxBatch, RxRing, Tx, TxRing};
 pub use bell::Doorbell;
 pub use forward::{copy, forward};
+pub use hosted::{HostedRx, HostedTx, hosted_direction};
 pub use index::{BufIdx, SlotIdx};
+pub use interface::Interface;
 pub use kern::{KernRing, KernSlots, Pair, Reinit};
 pub use mem::{Slot, SlotFlags, ring_bytes};
 pub use pipe::{PipeEnd, PipePair, SyncFault};
 pub use protocol::{Peer, PeerFault, Receiver, Sender, Word};
 pub use region::{Geometry, HugePages, Region, RegionError};
+pub use view::RingView;

@@ -335,6 +335,16 @@ impl RingMem {
         self.word(offset_of!(NetmapRing, tail))
     }
 
+    /// `ring->flags`, as the application last wrote them.
+    pub(crate) fn flags(&self) -> u32 {
+        self.word(offset_of!(NetmapRing, flags)).load(Ordering::Relaxed)
+    }
+
+    /// The buffers that the slots name, unchecked.
+    pub(crate) fn bufs(&self) -> impl Iterator<Item = BufIdx> {
+        cells(self.slots, self.num_slots).iter().map(|cell| cell.get().buf)
+    }
+
     /// Writes `ring->ts`.
     pub(crate) fn set_timestamp(&self, sec: i64, usec: i64) {
         let at = offset_of!(NetmapRing, ts);

@@ -149,7 +149,7 @@ impl Peer for Shared {
 /// still are what was sent, and writing them would move their cache lines to the receiver's core
 /// and back for nothing.
 #[inline(always)]
-fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: SlotIdx) {
+pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: SlotIdx) {
     for span in spans(from, to, rx.num_slots()) {
         for (rx, tx) in rx.slots(span).iter().zip(tx.slots(span)) {
             if rx.get().flags.has(SlotFlags::BUF_CHANGED) {

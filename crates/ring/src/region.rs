@@ -4,13 +4,14 @@
 //! chunk and reaches as far into the next one, so data areas never overlap and AF_XDP, which
 //! puts 256 bytes before each frame, receives where netmap expects the frame.
 
+use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::arena::Arena;
@@ -103,11 +104,17 @@ pub enum RegionError {
 #[derive(Debug)]
 pub struct Region {
     fd: OwnedFd,
+    /// Where in the file it begins; 0 unless it shares the file with others.
+    at: u64,
     base: NonNull<u8>,
     header: Header,
     huge: bool,
+    /// Whether its pages go back to the kernel with it, because the file stays.
+    punch: bool,
     /// `None` in a process that attached: only the maker hands out memory.
     free: Option<Mutex<Free>>,
+    /// The claim on its place in the file; dropped last of all.
+    _lease: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// What nobody owns.
@@ -166,7 +173,7 @@ impl Region {
         // - Exclusive: nobody else has the memfd yet.
         unsafe { base.cast::<Header>().write(header) };
         let free = Some(Mutex::new(Free::all(&header)));
-        Ok(Arc::new(Self { fd, base, header, huge, free }))
+        Ok(Arc::new(Self { fd, at: 0, base, header, huge, punch: false, free, _lease: None }))
     }
 
     /// Maps a region that another process made and passed on.
@@ -186,8 +193,75 @@ impl Region {
         // Read and judged before anything is mapped; a peer that writes to it later changes nothing.
         let header = Header::read(&fd)?;
         header.check(file_size)?;
-        let base = map(&fd, file_size)?;
-        Ok(Arc::new(Self { fd, base, header, huge: false, free: None }))
+        let base = map(&fd, 0, file_size, MapFlags::POPULATE)?;
+        Ok(Arc::new(Self {
+            fd,
+            at: 0,
+            base,
+            header,
+            huge: false,
+            punch: false,
+            free: None,
+            _lease: None,
+        }))
+    }
+
+    /// Makes a region inside of a larger, sparse file, from byte `at` of it on, where nothing
+    /// else lies. Pages come when they are first touched, and go back when the region does;
+    /// `lease` is dropped after that, when the place is free for others.
+    ///
+    /// # Errors
+    /// [`RegionError`] when the geometry is out of range, the file may shrink or ends before the
+    /// region does, or the kernel gives no memory.
+    pub fn within(
+        file: BorrowedFd<'_>,
+        at: u64,
+        geometry: Geometry,
+        lease: Box<dyn Any + Send + Sync>,
+    ) -> Result<Arc<Self>, RegionError> {
+        let header = Header::plan(geometry)?;
+        let stat = rustix::fs::fstat(file).map_err(|e| memory("stat", header.total, e))?;
+        let seals = rustix::fs::fcntl_get_seals(file).map_err(|e| memory("read seals of", 0, e))?;
+        let fits = at.checked_add(header.total).is_some_and(|end| end <= stat.st_size as u64);
+        if !fits || !at.is_multiple_of(PAGE) || !seals.contains(SealFlags::SHRINK) {
+            return Err(RegionError::NotARegion("the file has no room for one there"));
+        }
+        let fd = file.try_clone_to_owned().map_err(|source| RegionError::Memory {
+            step: "share",
+            bytes: header.total,
+            source,
+        })?;
+        let base = map(&fd, at, header.total, MapFlags::empty())?;
+        // SAFETY:
+        // - In bounds: `plan` puts `ring_start` at one page, so the header's 48 bytes fit.
+        // - Aligned: a mapping starts at a page.
+        // - A client may have the page mapped; nobody reads it back before checking.
+        unsafe { base.cast::<Header>().write_volatile(header) };
+        let free = Some(Mutex::new(Free::all(&header)));
+        Ok(Arc::new(Self {
+            fd,
+            at,
+            base,
+            header,
+            huge: false,
+            punch: true,
+            free,
+            _lease: Some(lease),
+        }))
+    }
+
+    /// Bytes that a region of this geometry takes.
+    ///
+    /// # Errors
+    /// [`RegionError`] when the geometry is out of range.
+    pub fn size_of(geometry: Geometry) -> Result<u64, RegionError> {
+        Ok(Header::plan(geometry)?.total)
+    }
+
+    /// Where in its file the region begins; 0 unless it was made by [`Self::within`].
+    #[must_use]
+    pub fn at(&self) -> u64 {
+        self.at
     }
 
     /// The memfd, to be passed on or registered elsewhere.
@@ -276,6 +350,25 @@ impl Region {
         }
     }
 
+    /// Frees every buffer that is neither free nor in `live`; how many those were. Only right
+    /// when nobody holds a buffer elsewhere.
+    pub fn reclaim(&self, live: impl IntoIterator<Item = BufIdx>) -> u32 {
+        let Some(mut free) = self.free() else { return 0 };
+        let mut kept = free.is_free.clone();
+        for buf in live {
+            if let Some(kept) = kept.get_mut(buf.0 as usize) {
+                *kept = true;
+            }
+        }
+        let lost: Vec<u32> =
+            (RESERVED_BUFS..self.header.bufs).filter(|&idx| !kept[idx as usize]).collect();
+        for &idx in &lost {
+            free.is_free[idx as usize] = true;
+        }
+        free.bufs.extend(&lost);
+        lost.len() as u32
+    }
+
     /// Whether an index names a buffer that may carry a frame.
     #[must_use]
     #[inline(always)]
@@ -354,6 +447,25 @@ impl Region {
         }
     }
 
+    /// The 64-bit word at `at` of the ring area.
+    ///
+    /// # Panics
+    /// If it is not within, or not aligned.
+    pub(crate) fn ring_word(&self, at: u64) -> &AtomicU64 {
+        assert!(
+            at >= self.header.ring_start && at + 8 <= self.header.buf_start,
+            "in the ring area"
+        );
+        assert!(at.is_multiple_of(8), "aligned");
+        // SAFETY:
+        // - In bounds: checked above.
+        let word = unsafe { self.base.add(at as usize) };
+        // SAFETY:
+        // - Aligned: checked above, and a mapping starts at a page. Alive: `self` is borrowed.
+        // - Shared: it is an atomic.
+        unsafe { word.cast::<AtomicU64>().as_ref() }
+    }
+
     /// Whether `len` bytes at `at` lie in the ring area.
     pub(crate) fn in_ring_area(&self, at: u64, len: u64) -> bool {
         at >= self.header.ring_start
@@ -375,6 +487,11 @@ impl Drop for Region {
         let unmapped =
             unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.header.total as usize) };
         debug_assert!(unmapped.is_ok(), "munmap of our own mapping");
+        if self.punch {
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            // A kernel that refuses leaves the pages in place, to be used again.
+            let _ = rustix::fs::fallocate(&self.fd, hole, self.at, self.header.total);
+        }
     }
 }
 
@@ -407,16 +524,17 @@ fn allocate(mut header: Header, huge: bool) -> Result<(OwnedFd, NonNull<u8>, Hea
     rustix::fs::ftruncate(&fd, bytes).map_err(|e| memory("reserve", bytes, e))?;
     rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
         .map_err(|e| memory("seal", bytes, e))?;
-    let base = map(&fd, bytes)?;
+    // Populated at once: a page fault belongs to opening, not to the first frames.
+    let base = map(&fd, 0, bytes, MapFlags::POPULATE)?;
     Ok((fd, base, header))
 }
 
-fn map(fd: &OwnedFd, bytes: u64) -> Result<NonNull<u8>, RegionError> {
-    // Populated at once: a page fault belongs to opening, not to the first frames.
-    let flags = MapFlags::SHARED | MapFlags::POPULATE;
+fn map(fd: &OwnedFd, at: u64, bytes: u64, how: MapFlags) -> Result<NonNull<u8>, RegionError> {
+    let flags = MapFlags::SHARED | how;
     // SAFETY:
     // - A null hint lets the kernel choose, so no other mapping is replaced.
-    // - The file has `bytes` bytes and is sealed against shrinking, so no access faults.
+    // - The file has `bytes` bytes from `at` on and is sealed against shrinking, so no access
+    //   faults.
     let base = unsafe {
         rustix::mm::mmap(
             std::ptr::null_mut(),
@@ -424,7 +542,7 @@ fn map(fd: &OwnedFd, bytes: u64) -> Result<NonNull<u8>, RegionError> {
             ProtFlags::READ | ProtFlags::WRITE,
             flags,
             fd,
-            0,
+            at,
         )
     };
     let base = base.map_err(|e| memory("map", bytes, e))?;
@@ -478,6 +596,52 @@ mod tests {
         assert_eq!(other.copy_out(BufIdx(63), &mut seen), Some(2048));
         assert_eq!(seen, [7; 2048]);
         assert_eq!(other.copy_out(BufIdx(64), &mut seen), None);
+    }
+
+    fn sparse(bytes: u64) -> OwnedFd {
+        let fd = rustix::fs::memfd_create("x", MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&fd, bytes).unwrap();
+        rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+        fd
+    }
+
+    #[test]
+    fn two_regions_of_one_file_keep_apart_and_give_their_pages_back() {
+        let file = sparse(64 << 20);
+        let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
+        let size = Region::size_of(geometry).unwrap();
+        let first = Region::within(file.as_fd(), 0, geometry, Box::new(())).unwrap();
+        let second = Region::within(file.as_fd(), size, geometry, Box::new(())).unwrap();
+        first.copy_in(BufIdx(63), &[1; 2048]).unwrap();
+        second.copy_in(BufIdx(0), &[2; 2048]).unwrap();
+        let mut seen = [0; 2048];
+        first.copy_out(BufIdx(63), &mut seen).unwrap();
+        assert_eq!(seen, [1; 2048]);
+        let used = || rustix::fs::fstat(&file).unwrap().st_blocks;
+        let before = used();
+        drop(first);
+        assert!(used() < before);
+        second.copy_out(BufIdx(0), &mut seen).unwrap();
+        assert_eq!(seen, [2; 2048]);
+    }
+
+    #[test]
+    fn a_region_beyond_the_end_of_its_file_is_refused() {
+        let file = sparse(1 << 20);
+        let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
+        assert!(Region::within(file.as_fd(), 0, geometry, Box::new(())).is_ok());
+        for at in [1 << 20, (1 << 20) - 4096, 5, u64::MAX] {
+            assert!(Region::within(file.as_fd(), at, geometry, Box::new(())).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn reclaiming_frees_what_nobody_holds_and_nothing_else() {
+        let region = small();
+        let bufs = region.take_bufs(10).unwrap();
+        assert_eq!(region.reclaim(bufs[..7].iter().copied()), 3);
+        assert_eq!(region.free_bufs(), 55);
+        assert_eq!(region.reclaim(bufs[..7].iter().copied().chain([BufIdx(9999)])), 0);
     }
 
     #[test]
