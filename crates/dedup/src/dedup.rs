@@ -1,0 +1,210 @@
+//! The window and its verdicts.
+
+use core::hash::Hasher;
+
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
+
+use crate::limits::{LimitError, Limits};
+use crate::store::Store;
+
+/// What a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not seen within the window: now remembered.
+    Fresh,
+    /// Seen within the window.
+    Duplicate,
+    /// Hold mode only: the window is full. Hand out the oldest frame ([`Dedup::oldest`],
+    /// [`Dedup::release`]) and offer this one again.
+    Full,
+}
+
+/// What became of the frames offered. `frames = fresh + duplicates`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Frames offered, and their bytes.
+    pub frames: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Not seen before.
+    pub fresh: u64,
+    /// Seen within the window.
+    pub duplicates: u64,
+    /// Bytes of the duplicates.
+    pub duplicate_bytes: u64,
+    /// Left the window early, because memory was full.
+    pub forgotten_early: u64,
+}
+
+/// Remembers frames and recognises copies.
+///
+/// ```
+/// use slipring_dedup::{Dedup, Limits, Verdict};
+///
+/// let mut dedup = Dedup::new(Limits { frames: None, ..Limits::default() }, [1, 2])?;
+/// assert_eq!(dedup.offer(0, b"frame"), Verdict::Fresh);
+/// assert_eq!(dedup.offer(50_000, b"frame"), Verdict::Duplicate);
+/// assert_eq!(dedup.offer(50_001, b"frame"), Verdict::Fresh);
+/// # Ok::<(), slipring_dedup::LimitError>(())
+/// ```
+#[derive(Debug)]
+pub struct Dedup {
+    limits: Limits,
+    is_holding: bool,
+    hasher: SipHasher13,
+    store: Store,
+    /// Numbers of stored frames, by the hash of the frame.
+    numbers: HashTable<u64>,
+    latest_ns: u64,
+    tally: Tally,
+}
+
+impl Dedup {
+    /// Remembers by `limits`; `secret` keys the hash and should be random.
+    ///
+    /// # Errors
+    /// [`LimitError`] when the limits make no sense.
+    pub fn new(limits: Limits, secret: [u64; 2]) -> Result<Self, LimitError> {
+        limits.check()?;
+        Ok(Self {
+            limits,
+            is_holding: false,
+            hasher: SipHasher13::new_with_keys(secret[0], secret[1]),
+            store: Store::default(),
+            numbers: HashTable::new(),
+            latest_ns: 0,
+            tally: Tally::default(),
+        })
+    }
+
+    /// The same, but frames stay until the caller takes them out with [`Self::release`].
+    #[must_use]
+    pub fn holding(self) -> Self {
+        Self { is_holding: true, ..self }
+    }
+
+    /// Judges a frame that arrived at `now_ns`; an earlier time than the last one counts as that.
+    pub fn offer(&mut self, now_ns: u64, frame: &[u8]) -> Verdict {
+        self.latest_ns = self.latest_ns.max(now_ns);
+        if !self.is_holding {
+            self.forget_old();
+        }
+        let hash = self.hash(frame);
+        if self.is_known(hash, frame) {
+            self.count(frame);
+            self.tally.duplicates += 1;
+            self.tally.duplicate_bytes += frame.len() as u64;
+            return Verdict::Duplicate;
+        }
+        if !self.make_room(frame.len()) {
+            return Verdict::Full;
+        }
+        let number = self.store.push(hash, self.latest_ns, frame);
+        let store = &self.store;
+        let rehash = |&number: &u64| store.entry(number).map_or(0, |entry| entry.hash);
+        self.numbers.insert_unique(hash, number, rehash);
+        self.count(frame);
+        self.tally.fresh += 1;
+        Verdict::Fresh
+    }
+
+    /// The oldest frame, if it has left the window by `now_ns`: what hold mode sends next.
+    #[must_use]
+    pub fn due(&self, now_ns: u64) -> Option<&[u8]> {
+        let (_, entry) = self.store.oldest()?;
+        (!self.is_within(now_ns.max(self.latest_ns), entry.arrival_ns))
+            .then(|| self.store.frame(entry))
+    }
+
+    /// When the oldest frame leaves the window; `None` without frames or without a time limit.
+    #[must_use]
+    pub fn due_ns(&self) -> Option<u64> {
+        let (_, entry) = self.store.oldest()?;
+        Some(entry.arrival_ns.saturating_add(self.limits.window_ns?).saturating_add(1))
+    }
+
+    /// The oldest frame, whether it is due or not.
+    #[must_use]
+    pub fn oldest(&self) -> Option<&[u8]> {
+        self.store.oldest().map(|(_, entry)| self.store.frame(entry))
+    }
+
+    /// Forgets the oldest frame.
+    pub fn release(&mut self) {
+        let Some((number, entry)) = self.store.oldest() else { return };
+        if let Ok(found) = self.numbers.find_entry(entry.hash, |&other| other == number) {
+            found.remove();
+        }
+        self.store.pop();
+    }
+
+    /// Frames remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether no frame is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.store.len() == 0
+    }
+
+    /// What became of all frames.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    fn hash(&self, frame: &[u8]) -> u64 {
+        let mut hasher = self.hasher;
+        hasher.write(frame);
+        hasher.finish()
+    }
+
+    fn is_known(&self, hash: u64, frame: &[u8]) -> bool {
+        let same = |&number: &u64| {
+            self.store.entry(number).is_some_and(|entry| {
+                entry.hash == hash
+                    && self.is_within(self.latest_ns, entry.arrival_ns)
+                    && self.store.frame(entry) == frame
+            })
+        };
+        self.numbers.find(hash, same).is_some()
+    }
+
+    fn is_within(&self, now_ns: u64, arrival_ns: u64) -> bool {
+        self.limits.window_ns.is_none_or(|window_ns| now_ns - arrival_ns <= window_ns)
+    }
+
+    fn forget_old(&mut self) {
+        while self.due(self.latest_ns).is_some() {
+            self.release();
+        }
+    }
+
+    /// Makes room for one more frame; false where that is the caller's to do.
+    fn make_room(&mut self, len: usize) -> bool {
+        loop {
+            let crowded = self.limits.frames.is_some_and(|frames| self.store.len() >= frames);
+            let heavy = self.store.len() > 0 && self.store.bytes() + len > self.limits.bytes;
+            if !crowded && !heavy {
+                return true;
+            }
+            if self.is_holding {
+                return false;
+            }
+            self.tally.forgotten_early += u64::from(!crowded);
+            self.release();
+        }
+    }
+
+    fn count(&mut self, frame: &[u8]) {
+        self.tally.frames += 1;
+        self.tally.bytes += frame.len() as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests;
