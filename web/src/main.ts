@@ -1,1 +1,308 @@
-import uPlot from "uplot"; import "uplot/dist/uPlot.min.css"; console.log(uPlot);
+/** The page: one run is looked at, and changed. */
+
+import "uplot/dist/uPlot.min.css";
+import "./style.css";
+
+import * as api from "./api.ts";
+import { Card, presetButtons } from "./controls.ts";
+import { el, found, say } from "./dom.ts";
+import { Journal } from "./journal.ts";
+import { between, Silence } from "./measure.ts";
+import { Plots } from "./plots.ts";
+import { Recorder } from "./recorder.ts";
+import * as settings from "./settings.ts";
+
+/** How often figures are looked at. */
+const PERIOD = "250ms";
+/** How often runs and versions are looked for, in ms. */
+const LOOK_MS = 2000;
+/** Links that are shown at most; a filter chooses among more. */
+const MOST = 8;
+
+/** The run that is looked at. */
+interface Run {
+  pid: number;
+  name: string;
+  config: api.Config;
+  explained: api.Explained;
+  versions: api.Version[];
+  stats: api.Stats | null;
+  shown: string[];
+  cards: Map<string, Card>;
+  silence: Silence;
+  warned: boolean;
+  unwatch: () => void;
+}
+
+const chooser = found<HTMLSelectElement>("run");
+const linked = found<HTMLInputElement>("linked");
+const filter = found<HTMLInputElement>("filter");
+const [state, about, warning] = [found("state"), found("about"), found("warning")];
+const plots = new Plots(found("plots"));
+const journal = new Journal(found("log"));
+const recorder = new Recorder();
+let run: Run | null = null;
+/** Changes are made one after the other. */
+let last: Promise<unknown> = Promise.resolve();
+
+function toast(text: string): void {
+  const place = found("toast");
+  say(place, text);
+  place.hidden = false;
+  clearTimeout(Number(place.dataset.timer));
+  place.dataset.timer = String(setTimeout(() => (place.hidden = true), 8000));
+}
+
+function complain(error: unknown): void {
+  const text = error instanceof api.Fault ? error.text : `The gateway does not answer: ${String(error)}`;
+  toast(text);
+  if (run) journal.note(run.stats?.elapsed_ns ?? 0, text, true);
+}
+
+/** Looks at another run, or at none. */
+async function choose(pid: number | null): Promise<void> {
+  run?.unwatch();
+  run = null;
+  journal.clear();
+  warn(null);
+  found("links").replaceChildren();
+  plots.show([]);
+  document.body.classList.toggle("idle", pid === null);
+  if (pid === null) {
+    say(state, "nothing runs");
+    say(about, "Start one: slipring emulate -i netmap:eth1 -i netmap:eth2 --preset lte --name lab");
+    return;
+  }
+  const hello = await api.ask<api.Hello>(pid, "hello");
+  const [config, explained, versions] = await held(pid);
+  const next: Run = {
+    pid,
+    name: hello.name ?? String(pid),
+    config,
+    explained,
+    versions,
+    stats: null,
+    shown: [],
+    cards: new Map(),
+    silence: new Silence(),
+    warned: false,
+    unwatch: () => {},
+  };
+  run = next;
+  const seed = hello.command.includes("--seed") ? "" : `, seed ${hello.seed}`;
+  say(about, hello.command + seed);
+  journal.show(versions);
+  next.unwatch = api.watch(pid, PERIOD, {
+    stats: (stats) => run === next && look(next, stats),
+    broken: () => run === next && say(state, "connection lost, trying again"),
+    ended: () => run === next && ended(next),
+  });
+  script();
+}
+
+function held(pid: number): Promise<[api.Config, api.Explained, api.Version[]]> {
+  return Promise.all([
+    api.ask<api.Config>(pid, "config"),
+    api.ask<api.Explained>(pid, "explain"),
+    api.ask<api.Version[]>(pid, "history"),
+  ]);
+}
+
+function ended(of: Run): void {
+  say(state, "ended");
+  journal.note(of.stats?.elapsed_ns ?? 0, `${of.name} has ended`, true);
+  warn(`${of.name} has ended.`);
+  of.unwatch();
+}
+
+/** Takes the next figures. */
+function look(of: Run, stats: api.Stats): void {
+  const before = of.stats;
+  of.stats = stats;
+  say(state, "live");
+  const names = stats.links.map((link) => link.name);
+  const wanted = names.filter((name) => name.includes(filter.value)).slice(0, MOST);
+  found("filter-label").hidden = names.length <= MOST;
+  if (wanted.join() !== of.shown.join()) lay(of, wanted);
+  for (const link of stats.links) {
+    of.cards.get(link.name)?.show(link, settings.setting(link, of.explained));
+  }
+  const samples = before && between(before, stats);
+  if (!samples) return;
+  const now = new Map(stats.links.map((link) => [link.name, settings.setting(link, of.explained)]));
+  const silence = of.silence.add(stats.elapsed_ns, samples, (name) => now.get(name)?.delay_ns ?? 0);
+  warn(silence);
+  if ((silence !== null) !== of.warned) {
+    of.warned = silence !== null;
+    journal.note(stats.elapsed_ns, silence ?? "Traffic passes again.", of.warned);
+  }
+  const shown = samples.filter((sample) => of.shown.includes(sample.name));
+  plots.add(stats.elapsed_ns / 1e9, shown, shown.map((sample) => now.get(sample.name)!));
+}
+
+function warn(text: string | null): void {
+  say(warning, text ?? "");
+  warning.hidden = text === null;
+}
+
+/** Lays out the controls and plots of these links. */
+function lay(of: Run, wanted: string[]): void {
+  of.shown = wanted;
+  const links = of.stats!.links.filter((link) => wanted.includes(link.name));
+  const wishes = {
+    moved: (link: string, knob: settings.Knob, value: number | null) =>
+      turn(of, link, (name, now) => settings.moved(of.config, name, now, knob, value)),
+    typed: (link: string, knob: settings.Knob, text: string) =>
+      turn(of, link, (name, now) => settings.typed(of.config, name, now, knob, text)),
+  };
+  of.cards = new Map(links.map((link, index) => [link.name, new Card(link, index, wishes)]));
+  found("links").replaceChildren(...[...of.cards.values()].map((card) => card.element));
+  plots.show(wanted);
+}
+
+/** Changes a link, and with it all others that are shown where they move together. */
+function turn(
+  of: Run,
+  link: string,
+  changes: (name: string, now: settings.Setting) => settings.Changes,
+): void {
+  const names = linked.checked ? of.shown : [link];
+  const links = of.stats!.links.filter(({ name }) => names.includes(name));
+  const all = links.map((each) => changes(each.name, settings.setting(each, of.explained)));
+  set(of, Object.assign({}, ...all));
+}
+
+function set(of: Run, changes: settings.Changes): void {
+  perform(of, async () => {
+    await api.ask(of.pid, "set", { changes });
+    recorder.add(performance.now(), changes);
+  });
+}
+
+/** Does something that changes the run, and shows what holds then. */
+function perform(of: Run, act: () => Promise<unknown>): void {
+  last = last
+    .then(act)
+    .catch(complain)
+    .then(() => refresh(of))
+    .catch(complain);
+}
+
+async function refresh(of: Run): Promise<void> {
+  const [config, explained, versions] = await held(of.pid);
+  Object.assign(of, { config, explained, versions });
+  if (run !== of) return;
+  journal.show(versions);
+  if (of.stats) {
+    for (const link of of.stats.links) {
+      of.cards.get(link.name)?.show(link, settings.setting(link, explained));
+    }
+  }
+  script();
+}
+
+function undo(of: Run): void {
+  const taken = of.versions.at(-1);
+  perform(of, async () => {
+    await api.ask(of.pid, "undo");
+    if (!taken) return;
+    const config = await api.ask<api.Config>(of.pid, "config");
+    recorder.add(performance.now(), settings.undone(config, taken.changes));
+  });
+}
+
+function play(of: Run, text: string): void {
+  perform(of, async () => {
+    const steps = await api.ask<unknown[]>(of.pid, "script", { text });
+    journal.note(of.stats?.elapsed_ns ?? 0, `A script of ${steps.length} changes plays.`);
+  });
+}
+
+/** Shows what is recorded, and whether something is still to come. */
+function script(): void {
+  const text = recorder.script();
+  const place = found("script");
+  say(place, text);
+  place.hidden = text === "";
+  const record = found<HTMLButtonElement>("record");
+  record.setAttribute("aria-pressed", String(recorder.recording));
+  say(record, recorder.recording ? "Stop recording" : "Record");
+  const to_come = run?.versions.filter((version) => !version.begun).length ?? 0;
+  found<HTMLButtonElement>("download").disabled = recorder.empty;
+  found<HTMLButtonElement>("replay").disabled = recorder.empty || recorder.recording;
+  const stop = found<HTMLButtonElement>("stop");
+  stop.disabled = to_come === 0;
+  say(stop, to_come > 0 ? `Stop the script (${to_come} to come)` : "Stop the script");
+}
+
+function download(): void {
+  const url = URL.createObjectURL(new Blob([recorder.script()], { type: "text/plain" }));
+  el("a", { href: url, download: "slipring-script.toml" }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** Looks for runs that came or went, and for changes that others made. */
+async function lookAround(): Promise<void> {
+  const runs = await api.get<api.Running[]>("running");
+  const label = ({ pid, names }: api.Running) => (names.length > 0 ? `${names.join(", ")} (${pid})` : String(pid));
+  const before = [...chooser.options].map((option) => option.value + option.text).join();
+  if (before !== runs.map((each) => String(each.pid) + label(each)).join()) {
+    chooser.replaceChildren(...runs.map((each) => el("option", { value: each.pid }, label(each))));
+    chooser.disabled = runs.length < 2;
+  }
+  const there = runs.some(({ pid }) => pid === run?.pid);
+  if (!there) {
+    const pid = runs[0]?.pid ?? null;
+    if (pid !== null || run || state.textContent !== "nothing runs") await choose(pid);
+  }
+  chooser.value = String(run?.pid ?? "");
+  if (!run || !there) return;
+  const of = run;
+  const versions = await api.ask<api.Version[]>(of.pid, "history");
+  const mark = (list: api.Version[]) => list.map(({ version, begun }) => `${version}${begun}`).join();
+  if (mark(versions) !== mark(of.versions)) perform(of, async () => {});
+}
+
+async function lookForEver(): Promise<void> {
+  try {
+    await lookAround();
+  } catch (error) {
+    if (error instanceof api.Fault && error.status === 401) {
+      say(state, "no token");
+      warn(error.text);
+    } else if (!(error instanceof api.Fault)) {
+      say(state, "the gateway does not answer");
+    }
+  }
+  setTimeout(lookForEver, LOOK_MS);
+}
+
+async function start(): Promise<void> {
+  // A token has done its work: it stays in the cookie, and leaves the address.
+  if (location.search) history.replaceState(null, "", location.pathname);
+  chooser.addEventListener("change", () => choose(Number(chooser.value)).catch(complain));
+  found("undo").addEventListener("click", () => run && undo(run));
+  found("record").addEventListener("click", () => {
+    if (recorder.recording) recorder.stop();
+    else recorder.start(performance.now());
+    script();
+  });
+  found("download").addEventListener("click", download);
+  found("replay").addEventListener("click", () => run && play(run, recorder.script()));
+  found("stop").addEventListener("click", () => {
+    const of = run;
+    if (of) perform(of, () => api.ask(of.pid, "stop-script"));
+  });
+  const upload = found<HTMLInputElement>("upload");
+  upload.addEventListener("change", async () => {
+    const text = await upload.files?.[0]?.text();
+    upload.value = "";
+    if (run && text !== undefined) play(run, text);
+  });
+  const presets = await api.get<api.Preset[]>("presets").catch(() => []);
+  const wanted = (preset: api.Preset) => run && set(run, settings.preset(run.shown, preset));
+  found("presets").replaceChildren(...presetButtons(presets, found("preset-about"), wanted));
+  await lookForEver();
+}
+
+void start();

@@ -1,0 +1,149 @@
+/** What the gateway is asked, and what it answers. */
+
+export interface Amount {
+  packets: number;
+  bytes: number;
+}
+
+/** Figures of a distribution. */
+export interface Spread {
+  count: number;
+  mean: number;
+}
+
+export interface LinkStats {
+  name: string;
+  from: string;
+  to: string;
+  asked: {
+    rate: string;
+    rate_bps?: number;
+    delay: string;
+    delay_ns?: { mean: number; sd: number };
+    loss: string;
+    loss_share?: number;
+    queue: string;
+  };
+  input: Amount;
+  made: Amount;
+  output: Amount;
+  lost: Record<string, Amount>;
+  delay_ns?: Spread;
+  queue_bytes?: Spread;
+}
+
+export interface Stats {
+  elapsed_ns: number;
+  links: LinkStats[];
+}
+
+/** A part of a link as a file has it. */
+export type Part = Record<string, unknown>;
+
+export interface Config {
+  link?: Record<string, Record<string, Part | string>>;
+}
+
+export interface Explained {
+  links: Record<
+    string,
+    {
+      rate: { bits_per_sec?: number; mean_bits_per_sec?: number };
+      queue?: { bytes: number | null; delay_ns: number | null; packets: number | null };
+      delay: { mean_ns: number; sd_ns: number };
+    }
+  >;
+}
+
+export interface Version {
+  version: number;
+  at_ns: number;
+  begun: boolean;
+  changes: Record<string, unknown>;
+}
+
+export interface Preset {
+  name: string;
+  title: string;
+  about: string;
+  up: Record<string, string>;
+  down: Record<string, string>;
+}
+
+export interface Running {
+  pid: number;
+  names: string[];
+}
+
+export interface Hello {
+  name: string | null;
+  pid: number;
+  command: string;
+  version: string;
+  seed: number;
+}
+
+/** An error in its parts, as every command of slipring words it. */
+export class Fault extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    summary: string,
+    readonly cause_: string,
+    readonly help: string,
+  ) {
+    super(summary);
+  }
+
+  get text(): string {
+    return [this.message, this.cause_, this.help].filter(Boolean).join(". ");
+  }
+}
+
+async function answer<T>(response: Response): Promise<T> {
+  const value: unknown = await response.json().catch(() => null);
+  if (response.ok) return value as T;
+  const { code = "", summary = response.statusText, cause = "", help = "" } = (value ??
+    {}) as Record<string, string>;
+  throw new Fault(response.status, code, summary, cause, help);
+}
+
+export async function get<T>(what: string): Promise<T> {
+  return answer<T>(await fetch(`/api/v1/${what}`));
+}
+
+/** Asks a run, as `slipring emulate ctl` would. */
+export async function ask<T>(pid: number, what: string, args: object = {}): Promise<T> {
+  const response = await fetch(`/api/v1/${pid}/${what}`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(args),
+  });
+  return answer<T>(response);
+}
+
+export interface Watcher {
+  stats(stats: Stats): void;
+  /** The connection broke; it is being made again. */
+  broken(): void;
+  /** The run has ended. */
+  ended(): void;
+}
+
+/** Watches a run until the returned function is called. */
+export function watch(pid: number, period: string, watcher: Watcher): () => void {
+  const source = new EventSource(`/api/v1/${pid}/watch?period=${period}`);
+  const end = () => {
+    source.close();
+    watcher.ended();
+  };
+  source.onmessage = (event) => watcher.stats(JSON.parse(event.data) as Stats);
+  source.addEventListener("end", end);
+  source.addEventListener("fault", end);
+  source.onerror = () => {
+    // An answer that is no stream is final: the run is gone.
+    if (source.readyState === EventSource.CLOSED) watcher.ended();
+    else watcher.broken();
+  };
+  return () => source.close();
+}

@@ -1,0 +1,2 @@
+/** Style sheets go into the bundle. */
+declare module "*.css";

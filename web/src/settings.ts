@@ -1,0 +1,141 @@
+/** What a link is set to, and the changes that set it otherwise. */
+
+import type { Config, Explained, LinkStats, Part, Preset } from "./api.ts";
+import * as units from "./units.ts";
+
+/** Paths and values, as `set` takes them. */
+export type Changes = Record<string, unknown>;
+
+/** The five things that a slider moves. Null is no limit. */
+export interface Setting {
+  rate_bps: number | null;
+  delay_ns: number;
+  jitter_ns: number;
+  loss: number;
+  queue_ns: number | null;
+}
+
+export type Knob = keyof Setting;
+
+/** What a link does now. Models that no slider has show their mean. */
+export function setting(link: LinkStats, explained: Explained): Setting {
+  const figures = explained.links[link.name];
+  const rate_bps = link.asked.rate_bps ?? figures?.rate.mean_bits_per_sec ?? null;
+  const queue = figures?.queue;
+  const bytes_ns = queue?.bytes != null && rate_bps ? (queue.bytes * 8e9) / rate_bps : null;
+  const limits = [queue?.delay_ns ?? null, bytes_ns].filter((limit) => limit !== null);
+  return {
+    rate_bps,
+    delay_ns: figures?.delay.mean_ns ?? 0,
+    jitter_ns: figures?.delay.sd_ns ?? 0,
+    loss: link.asked.loss_share ?? 0,
+    queue_ns: limits.length > 0 ? Math.min(...limits) : null,
+  };
+}
+
+function part(config: Config, link: string, name: string): Part {
+  const found = config.link?.[link]?.[name];
+  return typeof found === "object" ? found : {};
+}
+
+/** The changes that bring one knob of a link to a value. What else the part says stays. */
+export function moved(
+  config: Config,
+  link: string,
+  now: Setting,
+  knob: Knob,
+  value: number | null,
+): Changes {
+  const at = `link.${link}`;
+  const next = { ...now, [knob]: value };
+  switch (knob) {
+    case "rate_bps": {
+      if (value === null) return { [`${at}.rate`]: "none" };
+      const path = "bps" in part(config, link, "rate") ? `${at}.rate.bps` : `${at}.rate`;
+      return { [path]: units.written.rate(value) };
+    }
+    case "delay_ns":
+    case "jitter_ns":
+      return delay(part(config, link, "delay"), `${at}.delay`, next, knob);
+    case "loss":
+      return { [`${at}.loss`]: value ? units.written.share(value) : "none" };
+    case "queue_ns": {
+      const queue = part(config, link, "queue");
+      const plain = (queue.kind ?? "droptail") === "droptail" && !("ecn" in queue);
+      if (value === null) return { [`${at}.queue`]: "none" };
+      if (plain) return { [`${at}.queue`]: `droptail(time=${units.written.time(value)})` };
+      return { [`${at}.queue.time`]: units.written.time(value) };
+    }
+  }
+}
+
+function delay(part: Part, at: string, next: Setting, knob: Knob): Changes {
+  const { delay_ns, jitter_ns } = next;
+  const [mean, sd] = [units.written.time(delay_ns), units.written.time(jitter_ns)];
+  const key = knob === "delay_ns" ? "mean" : "sd";
+  const other = part.dist !== undefined && part.dist !== "normal" && part.dist !== "const";
+  if (other && key in part) return { [`${at}.${key}`]: key === "mean" ? mean : sd };
+  if (jitter_ns < 1) return { [at]: mean };
+  const half_life = typeof part.half_life === "string" ? part.half_life : "50ms";
+  return { [at]: `normal(${mean}, ${sd}, half_life=${half_life})` };
+}
+
+/** A value that was typed: what the emulator says to it is the answer. */
+export function typed(config: Config, link: string, now: Setting, knob: Knob, text: string): Changes {
+  const at = `link.${link}`;
+  const value = text.replace(/\s+/g, "").replace("/s", "");
+  const none = value === "" || value === "none" || value === "nolimit";
+  switch (knob) {
+    case "rate_bps": {
+      const path = "bps" in part(config, link, "rate") && !none ? `${at}.rate.bps` : `${at}.rate`;
+      return { [path]: none ? "none" : value };
+    }
+    case "delay_ns":
+      if (now.jitter_ns < 1) return { [`${at}.delay`]: none ? "none" : value };
+      return { [`${at}.delay.mean`]: none ? "0ms" : value };
+    case "jitter_ns": {
+      if (none) return moved(config, link, now, knob, 0);
+      const { half_life = "50ms" } = part(config, link, "delay");
+      const mean = units.written.time(now.delay_ns);
+      return { [`${at}.delay`]: `normal(${mean}, ${value}, half_life=${String(half_life)})` };
+    }
+    case "loss":
+      return { [`${at}.loss`]: none ? "none" : value };
+    case "queue_ns": {
+      const bytes = /B$/.test(value);
+      const queue = none ? "none" : bytes ? `droptail(${value})` : `droptail(time=${value})`;
+      return { [`${at}.queue`]: queue };
+    }
+  }
+}
+
+/**
+ * The changes of a preset: its two directions for a pair of links, which are up and down or the
+ * first and the second; more links each get what it says of down.
+ */
+export function preset(links: string[], preset: Preset): Changes {
+  const up = links.includes("up") ? "up" : links.length === 2 ? links[0] : undefined;
+  const changes: Changes = {};
+  for (const link of links) {
+    for (const [name, value] of Object.entries(link === up ? preset.up : preset.down)) {
+      changes[`link.${link}.${name}`] = value;
+    }
+  }
+  return changes;
+}
+
+/**
+ * The changes that lead to `config` where a version with these changes was taken back: whole
+ * parts, since a value that was not there cannot be set.
+ */
+export function undone(config: Config, taken: Changes): Changes {
+  const changes: Changes = {};
+  for (const path of Object.keys(taken)) {
+    const [head, link, name] = path.split(".");
+    if (head !== "link" || !link || !name) continue;
+    const value = config.link?.[link]?.[name];
+    const empty = value === undefined || (typeof value === "object" && Object.keys(value).length === 0);
+    changes[`link.${link}.${name}`] = empty ? "none" : value;
+  }
+  return changes;
+}
