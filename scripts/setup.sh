@@ -11,7 +11,8 @@ readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
 case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
     test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool nft:nftables"
-           wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl" ;;
+           wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
+           wanted="$wanted npm:npm chromium:chromium chromedriver:chromium-driver unshare:util-linux" ;;
     bench) wanted="$BUILD ip:iproute2" ;;
     gate)  wanted="$BUILD valgrind:valgrind" ;;
     fuzz)  wanted="$BUILD c++:g++" ;;
