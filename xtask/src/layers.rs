@@ -36,6 +36,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-filter", Layer::Part),
     ("slipring-switch", Layer::Engine),
     ("slipring-link", Layer::Engine),
+    ("slipring-gateway", Layer::Engine),
     ("slipring-ipfw", Layer::Engine),
     ("slipring-dummynet", Layer::Engine),
     ("slipring-route", Layer::Engine),

@@ -1,0 +1,50 @@
+//! A host's packet passes from one subnet to the other: it waits until its next hop has answered.
+
+use slipring_gateway::{Gate, Life, Side, SideError, Subnet};
+use slipring_wire::summary::Summary;
+use slipring_wire::{MacAddr, checksum};
+
+fn main() -> Result<(), SideError> {
+    let side = |mac, address: &str| {
+        let address = address.parse().expect("it is an address");
+        Side::new(MacAddr([2, 0, 0, 0, 0, mac]), vec![Subnet::new(address, 24)?], vec![])
+    };
+    let (left, right) = (side(1, "10.1.0.1")?, side(2, "10.2.0.1")?);
+    let mut entry = Gate::new(left.clone(), right.clone(), Life::Spent);
+    let mut exit = Gate::new(right, left, Life::Spent);
+
+    let mut frame = packet();
+    println!("in:    {}  ->  {:?}", Summary::new(&frame), entry.receive(&frame, 0));
+    println!("out:   {:?}", exit.send(&mut frame, 0));
+    let request = exit.pop().expect("an unknown host is asked for");
+    println!("sent:  {}", Summary::new(&request));
+    let answer = answer(&request);
+    println!("in:    {}  ->  {:?}", Summary::new(&answer), exit.receive(&answer, 1_000));
+    let sent = exit.pop().expect("it has answered");
+    println!("sent:  {}", Summary::new(&sent));
+    Ok(())
+}
+
+/// 10.1.0.7 to 10.2.0.9, over the router.
+fn packet() -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7, 8, 0];
+    let mut header = vec![0x45, 0, 0, 46, 0, 0, 0, 0, 64, 253, 0, 0, 10, 1, 0, 7, 10, 2, 0, 9];
+    let sum = checksum::of(&header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+    frame.extend(header);
+    frame.resize(60, 0);
+    frame
+}
+
+/// What 10.2.0.9 says to that.
+fn answer(request: &[u8]) -> Vec<u8> {
+    let mut answer = request.to_vec();
+    let own = [2, 0, 0, 0, 9, 9];
+    answer[..6].copy_from_slice(&request[6..12]);
+    answer[6..12].copy_from_slice(&own);
+    answer[21] = 2;
+    answer[22..28].copy_from_slice(&own);
+    answer[28..32].copy_from_slice(&request[38..42]);
+    answer[32..42].copy_from_slice(&request[22..32]);
+    answer
+}
