@@ -44,6 +44,7 @@ mod corrupt;
 pub mod counters;
 mod delay;
 mod ecn;
+mod fifo;
 mod front;
 mod line;
 mod link;

@@ -11,12 +11,13 @@
 //!    left there.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::BTreeMap;
 
 use slipring_model::{BitRate, NANOS_PER_SEC, Wheel};
 
 use crate::carrier::{Carrier, Flight, Handle};
 use crate::delay::{Delayed, Delayer};
+use crate::fifo::Fifo;
 use crate::spec::{LinkSpec, OrderPolicy};
 
 /// A frame that left the line.
@@ -36,10 +37,12 @@ pub(crate) enum Sent {
     Released { flight: Flight, clamped: bool },
     /// It would have overtaken, and the policy forbids that.
     Overtook,
+    /// A model of the user's has no delay for it.
+    Unanswered,
 }
 
 pub(crate) struct Output {
-    fifo: VecDeque<Flight>,
+    fifo: Fifo,
     last_release_ns: u64,
     /// How many are overtaking: asked far more often than it changes.
     overtakers: u64,
@@ -69,7 +72,7 @@ impl Output {
             paths: BTreeMap::new(),
         };
         Self {
-            fifo: VecDeque::new(),
+            fifo: Fifo::new(),
             last_release_ns: 0,
             overtakers: 0,
             rules: Box::new(rules),
@@ -99,7 +102,8 @@ impl Output {
     #[inline]
     pub(crate) fn judge(&mut self, frame: Departed, carrier: &mut impl Carrier) -> Sent {
         let rules = &mut *self.rules;
-        let Delayed { delay_ns, route, not_before_ns } = rules.delayer.delay(&frame, carrier);
+        let Some(delayed) = rules.delayer.delay(&frame, carrier) else { return Sent::Unanswered };
+        let Delayed { delay_ns, route, not_before_ns } = delayed;
         let own_ns = rules.own_serialisation_ns(frame.len).saturating_add(rules.offset_ns);
         let due_ns = frame.base_ns.saturating_add(delay_ns).saturating_sub(own_ns);
         // Whatever is taken off, nothing leaves before it began to.
@@ -128,13 +132,13 @@ impl Output {
                 self.overtaking.push(flight.release_ns, flight);
                 self.overtakers += 1;
             }
-            _ => self.fifo.push_back(flight),
+            _ => self.fifo.push(flight),
         }
     }
 
     /// Puts frames on their way that only have a constant delay and come in order.
     #[inline]
-    pub(crate) fn send_all(&mut self, flights: impl Iterator<Item = Flight>) {
+    pub(crate) fn send_all(&mut self, flights: impl ExactSizeIterator<Item = Flight>) {
         let mut last_ns = self.last_release_ns;
         self.fifo.extend(flights.map(|flight| {
             last_ns = flight.release_ns.max(last_ns);
@@ -165,7 +169,7 @@ impl Output {
         if front_ns > now_ns {
             return None;
         }
-        self.fifo.pop_front()
+        self.fifo.pop()
     }
 
     /// Takes out all frames that have arrived by `now_ns`, in order and in runs.
@@ -176,14 +180,13 @@ impl Output {
             give(&[flight]);
         }
         loop {
-            let (run, _) = self.fifo.as_slices();
+            let run = self.fifo.run();
             let due = run.iter().take_while(|flight| flight.release_ns <= now_ns).count();
             if due == 0 {
                 return;
             }
             give(&run[..due]);
-            // Where the memory begins anew, the run went to its end, and another may follow.
-            self.fifo.drain(..due);
+            self.fifo.forget(due);
         }
     }
 
