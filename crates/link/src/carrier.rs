@@ -160,6 +160,8 @@ pub enum Cause {
     Order,
     /// A link profile gave it up after it had occupied the link.
     Profile,
+    /// A model of the user's had no answer for it.
+    Model,
 }
 
 impl Cause {
@@ -167,7 +169,7 @@ impl Cause {
     pub const COUNT: usize = Self::ALL.len();
 
     /// All causes, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Loss,
         Self::Ber,
         Self::Police,
@@ -181,6 +183,7 @@ impl Cause {
         Self::Route,
         Self::Order,
         Self::Profile,
+        Self::Model,
     ];
 
     /// The name under which it is counted everywhere.
@@ -200,6 +203,7 @@ impl Cause {
             Self::Route => "route",
             Self::Order => "order",
             Self::Profile => "profile",
+            Self::Model => "model",
         }
     }
 }

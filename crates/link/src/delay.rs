@@ -74,9 +74,14 @@ impl Delayer {
         }
     }
 
+    /// `None` when a model of the user's has no answer.
     #[inline]
-    pub(crate) fn delay(&mut self, frame: &Departed, carrier: &mut impl Carrier) -> Delayed {
-        match &mut self.model {
+    pub(crate) fn delay(
+        &mut self,
+        frame: &Departed,
+        carrier: &mut impl Carrier,
+    ) -> Option<Delayed> {
+        Some(match &mut self.model {
             Model::Constant(delay_ns) => Delayed::of(*delay_ns),
             Model::Random(dist) => Delayed::of(dist.sample_ns(&mut self.stream)),
             Model::Correlated(dist, process) => {
@@ -94,9 +99,9 @@ impl Delayer {
                 let (len, at_ns) = (frame.len, frame.base_ns);
                 let mut packet = Packet { data, len, at_ns, number: *number };
                 *number += 1;
-                Delayed::of(model.delay_ns(&mut packet, &mut self.stream))
+                Delayed::of(model.delay_ns(&mut packet, &mut self.stream)?)
             }
-        }
+        })
     }
 
     /// Learns when the frame leaves that was asked about last.

@@ -29,7 +29,7 @@ pub(crate) enum Line {
     /// Moments at which bytes may leave.
     Opportunities(Box<Opportunities>),
     /// A model of the user's.
-    User { model: Box<dyn Rate>, free: Moment },
+    User { model: Box<dyn Rate>, stream: Stream, free: Moment, unanswered: bool },
 }
 
 impl Line {
@@ -41,7 +41,10 @@ impl Line {
             RateSpec::Opportunities { at_ns, mtu, end } => {
                 Self::Opportunities(Box::new(Opportunities::new(at_ns, *mtu, *end, start_ns)))
             }
-            RateSpec::User(maker) => Self::User { model: maker.make(), free: Moment::default() },
+            RateSpec::User(maker) => {
+                let (model, free) = (maker.make(), Moment::default());
+                Self::User { model, stream, free, unanswered: false }
+            }
             _ => Self::Fluid(Box::new(Fluid::new(Segments::new(spec, stream, start_ns)))),
         }
     }
@@ -98,13 +101,21 @@ impl Line {
             }
             Self::Fluid(fluid) => fluid.serve(ready_ns, bytes, extra_ns),
             Self::Opportunities(trace) => trace.serve(ready_ns, bytes, extra_ns),
-            Self::User { model, free } => {
+            Self::User { model, stream, free, unanswered } => {
                 let start = (*free).max(Moment { ns: ready_ns, fraction: 0 });
-                *free = model.finish(start, bytes).max(start);
+                let end = model.finish(start, bytes, stream);
+                *unanswered = end.is_none();
+                *free = end.unwrap_or(start).max(start);
                 free.ns = free.ns.saturating_add(extra_ns);
             }
         }
         self.free_ns()
+    }
+
+    /// Whether a model of the user's had no answer for the frame that was taken last.
+    #[inline]
+    pub(crate) fn was_unanswered(&self) -> bool {
+        matches!(self, Self::User { unanswered: true, .. })
     }
 
     /// How long the line needs for so many bytes from `now_ns` on, beside what it is busy with:

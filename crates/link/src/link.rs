@@ -206,7 +206,7 @@ impl Link {
         let Arrival { arrival_ns, handle, len } = frame;
         let Some(server) = &mut self.server else {
             let departed = Departed { handle, len, start_ns: arrival_ns, base_ns: arrival_ns };
-            return self.depart(Served { departed, end_ns: arrival_ns, given_up: false }, carrier);
+            return self.depart(Served { departed, end_ns: arrival_ns, lost_to: None }, carrier);
         };
         let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
         server.enqueue(frame, &mut sink);
@@ -220,10 +220,10 @@ impl Link {
     /// A frame leaves the line.
     #[inline]
     fn depart(&mut self, served: Served, carrier: &mut impl Carrier) {
-        let Served { departed, end_ns, given_up } = served;
+        let Served { departed, end_ns, lost_to } = served;
         let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
-        if given_up {
-            return sink.lose(departed.as_arrival(), end_ns, Cause::Profile);
+        if let Some(cause) = lost_to {
+            return sink.lose(departed.as_arrival(), end_ns, cause);
         }
         let Some(back) = &mut self.back else { return self.travel(departed, carrier) };
         if !back.pass(departed, end_ns, &mut sink) {
@@ -256,6 +256,10 @@ impl Link {
             Sent::Overtook => {
                 let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
                 sink.lose(frame.as_arrival(), frame.base_ns, Cause::Order);
+            }
+            Sent::Unanswered => {
+                let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
+                sink.lose(frame.as_arrival(), frame.base_ns, Cause::Model);
             }
             Sent::Released { flight, clamped } => {
                 if clamped {

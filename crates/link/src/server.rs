@@ -6,7 +6,7 @@
 
 use slipring_model::Stream;
 
-use crate::carrier::{Arrival, Carrier, Queued};
+use crate::carrier::{Arrival, Carrier, Cause, Queued};
 use crate::counters::Tally;
 use crate::line::Line;
 use crate::output::Departed;
@@ -34,8 +34,8 @@ pub(crate) struct Served {
     pub(crate) departed: Departed,
     /// When its last bit left, with all that it occupied the line for.
     pub(crate) end_ns: u64,
-    /// Whether the profile of the line gave it up.
-    pub(crate) given_up: bool,
+    /// Why it is lost there, if it is.
+    pub(crate) lost_to: Option<Cause>,
 }
 
 impl Server {
@@ -121,7 +121,9 @@ impl Server {
             Serialise::Start => now_ns,
         };
         let departed = Departed { handle: frame.handle, len: frame.len, start_ns: now_ns, base_ns };
-        Some(Served { departed, end_ns, given_up })
+        let unanswered = self.line.was_unanswered().then_some(Cause::Model);
+        let lost_to = unanswered.or_else(|| given_up.then_some(Cause::Profile));
+        Some(Served { departed, end_ns, lost_to })
     }
 
     /// How many frames wait.

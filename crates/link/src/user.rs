@@ -1,8 +1,9 @@
 //! Models of the user's own: three traits, and how a specification carries them.
 //!
 //! A specification is plain data that is copied and compared, a model has state. So a
-//! specification holds a *maker* behind a shared pointer, which makes a fresh model for each link;
-//! two such specifications are equal when they share the maker.
+//! specification holds a *maker* behind a shared pointer, which makes a fresh model for each link.
+//! Two such specifications are equal when they share the maker, or when their makers say by an
+//! identity that they make the same: a link that is changed otherwise keeps such a model as it is.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -56,8 +57,8 @@ impl Moment {
 /// How fast a line is.
 pub trait Rate: Send {
     /// When the line is through with `wire_bytes` that begin at `start`. An answer before `start`
-    /// counts as `start`.
-    fn finish(&mut self, start: Moment, wire_bytes: u64) -> Moment;
+    /// counts as `start`; without one the frame is lost, as [`Cause::Model`], and takes no time.
+    fn finish(&mut self, start: Moment, wire_bytes: u64, stream: &mut Stream) -> Option<Moment>;
 }
 
 /// Which frames are lost.
@@ -68,12 +69,15 @@ pub trait Loss: Send {
 
 /// How long frames travel.
 pub trait Delay: Send {
-    /// The delay of a frame in ns.
-    fn delay_ns(&mut self, packet: &mut Packet<'_>, stream: &mut Stream) -> u64;
+    /// The delay of a frame in ns; without one the frame is lost, as [`Cause::Model`].
+    fn delay_ns(&mut self, packet: &mut Packet<'_>, stream: &mut Stream) -> Option<u64>;
 }
 
 /// A shared maker of models.
-pub struct Maker<M: ?Sized>(Arc<dyn Fn() -> Box<M> + Send + Sync>);
+pub struct Maker<M: ?Sized> {
+    make: Arc<dyn Fn() -> Box<M> + Send + Sync>,
+    identity: Option<Arc<str>>,
+}
 
 /// Makes rate models.
 pub type UserRate = Maker<dyn Rate>;
@@ -85,23 +89,31 @@ pub type UserDelay = Maker<dyn Delay>;
 impl<M: ?Sized> Maker<M> {
     /// Wraps a function that makes a fresh model.
     pub fn new(make: impl Fn() -> Box<M> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(make))
+        Self { make: Arc::new(make), identity: None }
+    }
+
+    /// The same maker, equal to any other with this identity, which must say all that its models
+    /// depend on.
+    #[must_use]
+    pub fn identified(self, identity: &str) -> Self {
+        Self { identity: Some(identity.into()), ..self }
     }
 
     pub(crate) fn make(&self) -> Box<M> {
-        (self.0)()
+        (self.make)()
     }
 }
 
 impl<M: ?Sized> Clone for Maker<M> {
     fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
+        Self { make: Arc::clone(&self.make), identity: self.identity.clone() }
     }
 }
 
 impl<M: ?Sized> PartialEq for Maker<M> {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        let same = self.identity.is_some() && self.identity == other.identity;
+        same || Arc::ptr_eq(&self.make, &other.make)
     }
 }
 

@@ -32,10 +32,10 @@ fn a_loss_model_of_the_users_sees_bytes_and_names_causes() {
 struct Thirds;
 
 impl Rate for Thirds {
-    fn finish(&mut self, start: Moment, wire_bytes: u64) -> Moment {
+    fn finish(&mut self, start: Moment, wire_bytes: u64, _: &mut Stream) -> Option<Moment> {
         let whole = (u128::from(start.ns) << 32) + u128::from(start.fraction);
         let end = whole + (u128::from(wire_bytes) << 32) / 3;
-        Moment { ns: (end >> 32) as u64, fraction: end as u32 }
+        Some(Moment { ns: (end >> 32) as u64, fraction: end as u32 })
     }
 }
 
@@ -51,8 +51,8 @@ fn a_rate_model_of_the_users_keeps_fractions() {
 struct Growing;
 
 impl Delay for Growing {
-    fn delay_ns(&mut self, packet: &mut Packet<'_>, _: &mut Stream) -> u64 {
-        packet.number * 1_000
+    fn delay_ns(&mut self, packet: &mut Packet<'_>, _: &mut Stream) -> Option<u64> {
+        Some(packet.number * 1_000)
     }
 }
 
@@ -78,4 +78,71 @@ fn each_link_has_a_model_of_its_own() {
     }
     sim.finish();
     assert_eq!(sim.memory.releases(), [0, 0, 1000, 1000]);
+}
+
+/// Has no answer for every third frame.
+struct Shy(u64);
+
+impl Shy {
+    fn answers(&mut self) -> bool {
+        self.0 += 1;
+        !self.0.is_multiple_of(3)
+    }
+}
+
+impl Delay for Shy {
+    fn delay_ns(&mut self, _: &mut Packet<'_>, _: &mut Stream) -> Option<u64> {
+        self.answers().then_some(5)
+    }
+}
+
+impl Rate for Shy {
+    fn finish(&mut self, start: Moment, wire_bytes: u64, _: &mut Stream) -> Option<Moment> {
+        self.answers().then(|| Moment { ns: start.ns + wire_bytes, ..start })
+    }
+}
+
+#[test]
+fn a_frame_that_a_model_has_no_answer_for_is_lost_to_the_model() {
+    let model = DelayModel::User(UserDelay::new(|| Box::new(Shy(0))));
+    let delay = DelaySpec { model, half_life_ns: None };
+    let rate = RateSpec::User(UserRate::new(|| Box::new(Shy(0))));
+    for (link, times) in [
+        (LinkSpec { delay, ..LinkSpec::wire("up") }, [5; 4]),
+        // What is lost takes no time on the line.
+        (LinkSpec { rate, ..LinkSpec::wire("up") }, [60, 120, 180, 240]),
+    ] {
+        let mut sim = Sim::link(link);
+        (0..6).for_each(|k| _ = sim.push_frame(0, &[k; 60]));
+        sim.finish();
+        assert_eq!(sim.memory.releases(), times);
+        assert_eq!(sim.memory.handles(), [0, 1, 3, 4]);
+        assert_eq!(sim.memory.lost_to(Cause::Model), 2);
+    }
+}
+
+#[test]
+fn a_change_keeps_a_model_that_says_it_is_the_same() {
+    let delay = |identity: Option<&str>| {
+        let maker = UserDelay::new(|| Box::new(Growing));
+        let maker = match identity {
+            Some(identity) => maker.identified(identity),
+            None => maker,
+        };
+        DelaySpec { model: DelayModel::User(maker), half_life_ns: None }
+    };
+    assert_eq!(delay(Some("growing")), delay(Some("growing")));
+    assert_ne!(delay(Some("growing")), delay(Some("shrinking")));
+    assert_ne!(delay(None), delay(None));
+    let link = |identity| LinkSpec { delay: delay(identity), ..LinkSpec::wire("up") };
+    for (identity, last) in [("growing", 2_000), ("another", 0)] {
+        let mut sim = Sim::link(link(Some("growing")));
+        sim.push(0, 60);
+        sim.push(0, 60);
+        let plan = slipring_link::NetworkSpec::single(link(Some(identity)));
+        sim.network.change(10, &plan).unwrap();
+        sim.push(10, 60);
+        sim.finish();
+        assert!(sim.memory.releases().contains(&(10 + last)), "{identity}");
+    }
 }
