@@ -9,7 +9,7 @@ use slipring_monitor::names::{Counter, Names, Object, SCHEMA};
 use slipring_monitor::plain;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut names = Names { schema: SCHEMA, command: "look".into(), ..Names::default() };
+    let mut names = Names { schema: SCHEMA, line: "look".into(), ..Names::default() };
     let counters = ["output.packets", "output.bytes"].map(|name| {
         let unit = name.rsplit('.').next().unwrap_or_default();
         Counter::growing(name, unit)

@@ -14,6 +14,7 @@
 //! | [`model`] | what the person watches: history, selection, pause; and what keys do |
 //! | [`view`] | a model on a screen |
 //! | [`plain`] | a frame as plain text |
+//! | [`watch`] | looks again and again, until a key or a signal |
 //! | [`screen`] | the terminal, taken and given back |
 //!
 //! # Invariants
@@ -33,3 +34,5 @@ pub mod names;
 pub mod plain;
 pub mod screen;
 pub mod view;
+pub mod watch;
+mod words;

@@ -4,7 +4,7 @@
 //! object only says where its words begin. That keeps the text of ten thousand links short.
 //!
 //! ```json
-//! {"schema": 1, "command": "emulate", …,
+//! {"schema": 1, "line": "slipring emulate …", …,
 //!  "objects": [{"kind": "link", "name": "up", "from": "left", "to": "right", "first": 0}, …],
 //!  "kinds": {"link": [{"name": "output.packets", "unit": "packets", "kind": "counter",
 //!                      "direction": "out"}, …]}}
@@ -28,8 +28,6 @@ pub const NONE: u64 = u64::MAX;
 pub struct Names {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// The command, such as `emulate`.
-    pub command: String,
     /// The whole command line.
     pub line: String,
     /// Version of the program.

@@ -5,6 +5,7 @@
 
 use std::io::{self, IsTerminal, Stdout, stdout};
 use std::panic;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
@@ -14,6 +15,9 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use ratatui::crossterm::{cursor, execute};
+
+/// Whether the terminal is ours.
+static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether there is a terminal to draw on.
 #[must_use]
@@ -31,7 +35,9 @@ pub struct Screen {
 pub enum Did {
     /// Pressed a key.
     Key(KeyEvent),
-    /// Nothing, or something that only asks for another look.
+    /// Something else, such as another size of the terminal.
+    Other,
+    /// Nothing.
     Nothing,
 }
 
@@ -42,6 +48,7 @@ impl Screen {
     /// If there is none, or it refuses.
     pub fn take() -> io::Result<Self> {
         enable_raw_mode()?;
+        TAKEN.store(true, Ordering::Relaxed);
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
             give_back();
@@ -77,7 +84,7 @@ impl Screen {
         };
         match event::read()? {
             Event::Key(key) if key.kind != KeyEventKind::Release => Ok(Did::Key(key)),
-            _ => Ok(Did::Nothing),
+            _ => Ok(Did::Other),
         }
     }
 }
@@ -96,8 +103,12 @@ impl Drop for GiveBack {
     }
 }
 
-/// A terminal that does not take it back is gone, and nothing is left to do.
+/// A terminal that does not take it back is gone, and nothing is left to do. To give back what was
+/// given back would put the cursor where it was, over what was said since.
 fn give_back() {
+    if !TAKEN.swap(false, Ordering::Relaxed) {
+        return;
+    }
     let _ = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
     let _ = disable_raw_mode();
 }

@@ -11,7 +11,6 @@ use slipring_monitor::names::{Counter, NONE, Names, Object, SCHEMA};
 fn names() -> Names {
     let mut names = Names {
         schema: SCHEMA,
-        command: "emulate".into(),
         line: "slipring emulate".into(),
         name: Some("lab".into()),
         ..Names::default()

@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 
 use crate::meter::{Interval, Meter, bps, pps};
 use crate::opening::{self, Opening};
+use crate::publish;
 use crate::workers::{Task, Workers};
 use engine::{Lane, Pass};
 
@@ -128,6 +129,7 @@ impl Plan {
         let mut meter = Meter::new(&ports);
         session.reporter.start(None, "monotonic", &meter.reports())?;
         self.announce(session, &mut ports)?;
+        let _publishing = publish::start(meter.clone(), None, session)?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(self.tasks(ports))?;
         let watched = workers.watch(&signals, self.period, deadline, |interim| {

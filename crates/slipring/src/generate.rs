@@ -34,6 +34,7 @@ use slipring_port::{PortInfo, now};
 
 use crate::meter::Meter;
 use crate::opening;
+use crate::publish;
 use crate::workers::Workers;
 use board::{Board, Figures};
 use plan::Plan;
@@ -74,7 +75,9 @@ impl Plan {
         };
         let ports = self.opening.clone().towards(direction).open(&names)?;
         let streams = u32::from(self.stream)..u32::from(self.stream) + u32::from(self.threads);
-        let board = Board::new(Meter::new(&ports), self.function, streams, self.framing);
+        let meter = Meter::new(&ports);
+        let _publishing = publish::start(meter.clone(), None, teller.session)?;
+        let board = Board::new(meter, self.function, streams, self.framing);
         let mut board = board.behind(self.header());
         let heads: Vec<_> =
             ports.iter().map(|port| (port.info.clone(), port.queues.len())).collect();

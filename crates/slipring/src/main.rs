@@ -11,11 +11,13 @@ mod generate;
 mod meter;
 mod opening;
 mod ports;
+mod publish;
 mod replay;
 mod run;
 #[cfg(test)]
 mod said;
 mod serve;
+mod top;
 mod trace;
 mod workers;
 
@@ -24,13 +26,14 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 11] = [
+static VERBS: [Verb; 12] = [
     generate::VERB,
     bridge::VERB,
     emulate::VERB,
     run::VERB,
     replay::VERB,
     serve::VERB,
+    top::VERB,
     doctor::VERB,
     ports::VERB,
     demo::VERB,

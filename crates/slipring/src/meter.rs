@@ -9,11 +9,13 @@ use slipring_cli::units::human;
 use slipring_port::{Counters, Nanos, Port, PortInfo, Snapshot, now};
 
 /// The counters of a command's ports; workers write them, this reads.
+#[derive(Clone)]
 pub(crate) struct Meter {
     start: Nanos,
     ports: Vec<Metered>,
 }
 
+#[derive(Clone)]
 struct Metered {
     info: PortInfo,
     queues: Vec<Arc<Counters>>,
@@ -63,6 +65,11 @@ impl Meter {
     /// Totals since the start of the `i`-th port.
     pub(crate) fn total(&self, i: usize) -> Snapshot {
         self.ports[i].snapshot()
+    }
+
+    /// Every port's name, and its totals since the start.
+    pub(crate) fn snapshots(&self) -> impl Iterator<Item = (&str, Snapshot)> {
+        self.ports.iter().map(|port| (port.info.name.as_str(), port.snapshot()))
     }
 
     /// Frames submitted to some port and not completed.

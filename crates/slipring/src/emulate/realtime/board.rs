@@ -74,12 +74,17 @@ impl Board {
 
     /// The state as of now; the last one if nobody answers any more.
     pub(crate) fn ask(&self) -> Arc<State> {
+        self.ask_within(ANSWER)
+    }
+
+    /// The same for those who would rather have the last one than wait longer than `patience`.
+    pub(crate) fn ask_within(&self, patience: Duration) -> Arc<State> {
         let before = lock(&self.shown).edition;
         // Release: pairs with the acquire in `is_asked`.
         self.asked.store(true, Ordering::Release);
         self.bell.ring();
         let stale = |shown: &mut Shown| shown.edition == before;
-        let waited = self.fresh.wait_timeout_while(lock(&self.shown), ANSWER, stale);
+        let waited = self.fresh.wait_timeout_while(lock(&self.shown), patience, stale);
         waited.unwrap_or_else(PoisonError::into_inner).0.state.clone()
     }
 

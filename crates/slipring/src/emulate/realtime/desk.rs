@@ -16,6 +16,7 @@ use crate::emulate::control::{self, Versions};
 use crate::emulate::plan::Plan;
 use crate::emulate::report::serve::Endpoint;
 use crate::meter::Meter;
+use crate::publish::{self, Publishing, Watched};
 
 /// See the module.
 pub(crate) struct Desk {
@@ -26,6 +27,7 @@ pub(crate) struct Desk {
     stats: bool,
     _endpoint: Option<Endpoint>,
     _control: Option<Server>,
+    _publishing: Option<Publishing>,
 }
 
 /// What a run begins with.
@@ -73,7 +75,17 @@ impl Desk {
         session: &mut Session<'_>,
     ) -> Result<Self, Failure> {
         let versions = Arc::new(Versions::start(plan, start, board.clone())?);
+        let watched = Watched {
+            name: plan.name.clone(),
+            seed: plan.seed,
+            board: board.clone(),
+            network: Box::new({
+                let versions = versions.clone();
+                move || versions.network()
+            }),
+        };
         Ok(Self {
+            _publishing: publish::start(meter.clone(), Some(watched), session)?,
             _endpoint: endpoint(plan, &board, &versions)?,
             _control: control(plan, &versions, meter, session)?,
             log: None,

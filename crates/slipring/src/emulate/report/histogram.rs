@@ -102,6 +102,22 @@ impl Histogram {
         self.max
     }
 
+    /// The same of the values that were counted since `before`, an earlier state of this; `None`
+    /// if there are none.
+    pub(crate) fn quantile_since(&self, before: &Self, quantile: f64) -> Option<u64> {
+        let count = self.count.checked_sub(before.count).filter(|count| *count > 0)?;
+        let rank = ((quantile * count as f64).ceil() as u64).clamp(1, count);
+        let old = |at: usize| before.counts.get(at.wrapping_sub(before.base)).copied();
+        let mut seen = 0;
+        for (at, &now) in (self.base..).zip(&self.counts) {
+            seen += now.saturating_sub(old(at).unwrap_or(0));
+            if seen >= rank {
+                return Some(middle(at).clamp(self.min, self.max));
+            }
+        }
+        Some(self.max)
+    }
+
     /// Values at most `bound`, up to the width of a bucket.
     pub(crate) fn at_most(&self, bound: u64) -> u64 {
         let end = (bucket(bound) + 1).saturating_sub(self.base).min(self.counts.len());
@@ -171,6 +187,18 @@ mod tests {
         let histogram = of([0, u64::MAX, 1, u64::MAX / 2]);
         assert_eq!((histogram.count(), histogram.min(), histogram.max()), (4, 0, u64::MAX));
         assert_eq!(histogram.at_most(1), 2);
+    }
+
+    #[test]
+    fn what_came_since_is_told_from_what_was_before() {
+        let before = of([20_000_000; 1000]);
+        let mut now = before.clone();
+        assert_eq!(now.quantile_since(&before, 0.5), None);
+        now.record(40_000_000);
+        assert_eq!(now.quantile_since(&before, 0.5), Some(40_000_000));
+        (0..3).for_each(|_| now.record(10));
+        assert_eq!(now.quantile_since(&before, 0.5), Some(10));
+        assert_eq!(now.quantile_since(&Histogram::default(), 0.5), Some(20_000_000));
     }
 
     proptest! {

@@ -1,0 +1,81 @@
+//! What goes wrong, in the four parts of every error.
+
+use std::error::Error;
+
+use slipring_cli::Diagnose;
+use slipring_cli::codes::{Code, SR0013, SR0405};
+
+use crate::attach::{AttachError, Running};
+
+impl Diagnose for AttachError {
+    fn code(&self) -> Code {
+        match self {
+            Self::NothingRuns { .. } | Self::Several { .. } | Self::Unknown { .. } => SR0013,
+            Self::Unreadable { .. } | Self::Nonsense { .. } => SR0405,
+        }
+    }
+
+    fn summary(&self) -> String {
+        self.to_string()
+    }
+
+    fn cause(&self) -> Option<String> {
+        Some(match self {
+            Self::NothingRuns { dir } => {
+                format!("no running program shows its counters in {}", dir.display())
+            }
+            Self::Several { running } | Self::Unknown { running, .. } => listed(running),
+            Self::Unreadable { source, .. } => {
+                source.source().map_or(source.to_string(), ToString::to_string)
+            }
+            Self::Nonsense { cause, .. } => cause.clone(),
+        })
+    }
+
+    fn help(&self) -> Option<String> {
+        Some(
+            match self {
+                Self::NothingRuns { .. } => "start one: slipring emulate …, or say --run-dir DIR",
+                Self::Several { .. } => "say which: slipring top NAME, or slipring top PID",
+                Self::Unknown { .. } => {
+                    "take a name or process number of those, or say --run-dir DIR"
+                }
+                Self::Unreadable { .. } | Self::Nonsense { .. } => {
+                    "see whether it still runs, and with which version: ps -C slipring"
+                }
+            }
+            .to_owned(),
+        )
+    }
+}
+
+fn listed(running: &[Running]) -> String {
+    let all: Vec<_> = running.iter().map(ToString::to_string).collect();
+    if all.is_empty() {
+        "nothing runs there".to_owned()
+    } else {
+        format!("there are: {}", all.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_says_what_to_try() {
+        let running = vec![
+            Running { pid: 7, name: Some("lab".into()), line: String::new() },
+            Running { pid: 8, name: None, line: String::new() },
+        ];
+        let several = AttachError::Several { running };
+        let cause = |error| Diagnose::cause(error).unwrap();
+        assert_eq!(cause(&several), "there are: 7 (lab), 8");
+        assert!(several.help().unwrap().contains("slipring top NAME"));
+        let none = AttachError::NothingRuns { dir: "/run/x".into() };
+        assert!(cause(&none).contains("/run/x"));
+        let unknown = AttachError::Unknown { target: "lap".into(), running: Vec::new() };
+        assert_eq!(unknown.summary(), "nothing called `lap` runs");
+        assert_eq!(cause(&unknown), "nothing runs there");
+    }
+}

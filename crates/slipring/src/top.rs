@@ -1,0 +1,95 @@
+//! `slipring top`: shows what a running program does, without asking it anything.
+//!
+//! All of it is the monitor crate's; here are its flags.
+
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde::Serialize;
+use serde_json::json;
+use slipring_cli::report::SCHEMA;
+use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_monitor::attach::Attached;
+use slipring_monitor::figures::Frame;
+use slipring_monitor::watch::{self, Watch};
+use slipring_monitor::{plain, screen};
+
+pub(crate) const VERB: Verb = Verb { name: "top", classic: &[], command, plan };
+
+fn command() -> Command {
+    let target = Arg::new("target")
+        .value_name("NAME")
+        .help("Name or process number of the program [default: the only one]");
+    let once = Arg::new("once")
+        .long("once")
+        .action(ArgAction::SetTrue)
+        .help("Print the figures of one period and end");
+    let command = Command::new("top")
+        .about("Show what a running program does: rates, delays, queues and losses")
+        .after_help("q quits, arrows select a link, p pauses, ? explains.")
+        .args([target, once, flags::period()]);
+    flags::run_dir(flags::configuration(flags::reporting(command)))
+}
+
+/// What was asked for.
+struct Top {
+    target: Option<String>,
+    once: bool,
+    period: Duration,
+}
+
+/// One frame beside the common keys.
+#[derive(Serialize)]
+struct Document {
+    run: Frame,
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let top = Top {
+        target: matches.get_one::<String>("target").cloned(),
+        once: matches.get_flag("once"),
+        // Without a period there would be nothing to show.
+        period: flags::period_of(matches).unwrap_or(Duration::from_secs(1)),
+    };
+    Ok(Box::new(move |session| {
+        let signals = Signals::install()?;
+        match session.reporter.format() {
+            Format::Text if !top.once && screen::is_there() => {
+                let target = top.target.as_deref();
+                watch::on_terminal(&session.run_dir, target, top.period, &signals)?;
+                Ok(Exit::Done)
+            }
+            Format::JsonLines if !top.once => top.lines(session, &signals),
+            _ => top.once(session, &signals),
+        }
+    }))
+}
+
+impl Top {
+    fn once(&self, session: &mut Session<'_>, signals: &Signals) -> Result<Exit, Failure> {
+        if !self.once && session.reporter.format() == Format::Text {
+            session.reporter.say("# stdout is no terminal: one frame, as with --once")?;
+        }
+        let mut watch = self.begin(session)?;
+        let run = watch.over(self.period, signals).map_err(watch::failure)?;
+        let text = plain::text(&run);
+        session.reporter.document(&Document { run }, text.trim_end())?;
+        Ok(Exit::Done)
+    }
+
+    /// An object per period, until a signal or the end of the program.
+    fn lines(&self, session: &mut Session<'_>, signals: &Signals) -> Result<Exit, Failure> {
+        let mut watch = self.begin(session)?;
+        while !signals.stopping() && watch.is_alive() {
+            let run = watch.over(self.period, signals).map_err(watch::failure)?;
+            let line = json!({ "schema": SCHEMA, "event": "interval", "run": run });
+            session.reporter.raw(format!("{line}\n").as_bytes())?;
+        }
+        Ok(Exit::Done)
+    }
+
+    fn begin(&self, session: &Session<'_>) -> Result<Watch, Failure> {
+        let attached = Attached::find(&session.run_dir, self.target.as_deref());
+        attached.and_then(Watch::begin).map_err(watch::failure)
+    }
+}

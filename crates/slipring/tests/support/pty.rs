@@ -1,0 +1,115 @@
+//! A terminal of a test's own, and a program on it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a full-screen program sends to take the screen, and to give it back.
+pub(crate) const TAKEN: &str = "\x1b[?1049h";
+pub(crate) const GIVEN_BACK: &str = "\x1b[?1049l";
+/// What makes the cursor visible again.
+pub(crate) const CURSOR: &str = "\x1b[?25h";
+
+/// A program on a terminal of 120 by 30.
+pub(crate) struct OnTerminal {
+    child: Child,
+    /// The person's side.
+    person: File,
+    /// The program's side, kept open so that it can be looked at afterwards.
+    terminal: File,
+    seen: Arc<Mutex<Vec<u8>>>,
+}
+
+impl OnTerminal {
+    /// Starts a command on a fresh terminal.
+    pub(crate) fn start(command: &mut Command, spawn: impl FnOnce(Command) -> Child) -> Self {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let person = openpt(flags).unwrap();
+        grantpt(&person).unwrap();
+        unlockpt(&person).unwrap();
+        let path = ptsname(&person, Vec::new()).unwrap().into_string().unwrap();
+        let size = Winsize { ws_row: 30, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&person, size).unwrap();
+        let terminal = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let mut own = Command::new(command.get_program());
+        own.args(command.get_args()).env("TERM", "xterm-256color");
+        for (key, value) in command.get_envs() {
+            value.into_iter().for_each(|value| _ = own.env(key, value));
+        }
+        let end = || terminal.try_clone().unwrap();
+        own.stdin(end()).stdout(end()).stderr(end());
+        let child = spawn(own);
+        let (person, seen) = (File::from(person), Arc::<Mutex<Vec<u8>>>::default());
+        let (mut reader, written) = (person.try_clone().unwrap(), seen.clone());
+        // Ends with the last descriptor of the terminal.
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut bytes) {
+                let mut seen = written.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.extend(&bytes[..count]);
+            }
+        });
+        Self { child, person, terminal, seen }
+    }
+
+    /// Its process number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Presses keys.
+    pub(crate) fn press(&mut self, keys: &str) {
+        self.person.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Everything that was written to the terminal.
+    pub(crate) fn seen(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+    }
+
+    /// What it began with, fit for a message.
+    fn begin(&self) -> String {
+        self.seen().chars().take(4000).collect::<String>().escape_debug().to_string()
+    }
+
+    /// Waits until the terminal has shown `text`; programs skip over blanks, so it has none.
+    pub(crate) fn wait_for(&self, text: &str) {
+        let start = Instant::now();
+        while !self.seen().contains(text) {
+            assert!(start.elapsed() < PATIENCE, "{text:?} never came:\n{}", self.begin());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether keys come one by one and are not shown.
+    pub(crate) fn is_raw(&self) -> bool {
+        let modes = tcgetattr(&self.terminal).unwrap().local_modes;
+        !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "it does not end:\n{}", self.begin());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for OnTerminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
