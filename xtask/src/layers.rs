@@ -45,6 +45,8 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-dedup", Layer::Engine),
     ("slipring-port", Layer::Port),
     ("slipring-core", Layer::Host),
+    ("slipring-netmap", Layer::Host),
+    ("slipring-door", Layer::Host),
     ("slipring-control", Layer::Host),
     ("slipring-cli", Layer::Host),
     ("slipring-monitor", Layer::Host),

@@ -400,6 +400,32 @@ impl AppRing<Rx> {
         RxBatch { at: self.head, left, ring: self }
     }
 
+    /// Shows the frames in our first `max` slots to `read`, in order, and gives the slots back to
+    /// the driver: [`TxRing::fill`] for the other direction. Returns how many there were.
+    #[inline(always)]
+    pub fn drain(&mut self, max: u32, mut read: impl FnMut(&mut [u8], SlotFlags)) -> u32 {
+        let count = self.avail().min(max);
+        let end = self.index(count);
+        for span in spans(self.head, end, self.mem.num_slots()) {
+            for cell in self.mem.slots(span) {
+                let slot = cell.get();
+                read(bytes_of(&self.mem, slot), slot.flags);
+            }
+        }
+        self.head = end;
+        self.publish();
+        count
+    }
+
+    /// Adds up what `weigh` makes of our first `max` slots, of those last seen by [`Self::avail`].
+    #[inline(always)]
+    pub fn sum(&self, max: u32, weigh: impl Fn(Slot) -> u64) -> u64 {
+        let end = self.index(max.min(self.held()));
+        let spans = spans(self.head, end, self.mem.num_slots());
+        let sum = |span| self.mem.slots(span).iter().map(|cell| weigh(cell.get())).sum::<u64>();
+        spans.into_iter().map(sum).sum()
+    }
+
     /// Whole packets among our first `max` slots: how many slots they take. Parts of a packet
     /// whose end is not there are left out.
     #[inline(always)]

@@ -300,6 +300,18 @@ impl Region {
         self.header.buf_start
     }
 
+    /// Where rings begin, in bytes from the start.
+    #[must_use]
+    pub fn ring_start(&self) -> u64 {
+        self.header.ring_start
+    }
+
+    /// Where the data of buffer 0 begins, in bytes from the start.
+    #[must_use]
+    pub fn data_start(&self) -> u64 {
+        self.header.buf_start + HEADROOM
+    }
+
     /// Bytes of the buffer area that chunks cover (without the slack after the last one).
     #[must_use]
     pub fn buf_area_len(&self) -> u64 {

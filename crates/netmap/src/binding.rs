@@ -1,0 +1,147 @@
+//! What one open file has bound: rings of a port, a record that finds them, extra buffers.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use slipring_abi::{IFNAMSIZ, NETMAP_API, NI_PRIV_MEM, NR_EXCLUSIVE, NetmapIf, NmreqRegister};
+use slipring_ring::{BufIdx, Interface, Region};
+
+use crate::adapter::{Adapter, Dir, Shape};
+use crate::claims::Claim;
+use crate::waker::Waker;
+
+/// A bind; dropping it gives everything back.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    interface: Interface,
+    pub(crate) rings: [Range<usize>; 2],
+    pub(crate) flags: u64,
+    waker: Arc<Waker>,
+    _claim: Claim,
+    /// Last: the memory goes with its last port.
+    pub(crate) port: Arc<dyn Adapter>,
+}
+
+impl Binding {
+    /// Binds the rings that `register` asks for, without extra buffers.
+    pub(crate) fn new(
+        port: Arc<dyn Adapter>,
+        register: &NmreqRegister,
+        waker: &Arc<Waker>,
+    ) -> Result<Self, Errno> {
+        let (shape, flags) = (port.shape(), register.nr_flags);
+        let rings = shape.bound(register.nr_mode, register.nr_ringid, flags)?;
+        let claim = port.claims().take(rings.clone(), flags & NR_EXCLUSIVE != 0)?;
+        port.activate()?;
+        let interface = interface(&*port, &shape, &rings)?;
+        let binding = Self { interface, rings, flags, waker: waker.clone(), _claim: claim, port };
+        binding.listen();
+        Ok(binding)
+    }
+
+    /// `nr_offset`: where its record lies in the file.
+    pub(crate) fn offset(&self) -> u64 {
+        self.port.memory().region().at() + self.interface.offset()
+    }
+
+    /// Takes as many extra buffers as there are, up to `wanted`, and lists them; how many.
+    pub(crate) fn take_extra(&self, wanted: u32) -> u32 {
+        let region = self.port.memory().region();
+        let count = wanted.min(region.free_bufs());
+        let Ok(bufs) = region.take_bufs(count) else {
+            // Somebody else was faster; a request may be granted fewer than it asked for.
+            return 0;
+        };
+        let nexts = bufs.iter().skip(1).map(|buf| buf.0).chain([0]);
+        for (&buf, next) in bufs.iter().zip(nexts) {
+            region.copy_in(buf, &next.to_ne_bytes());
+        }
+        self.interface.set_extra_bufs(bufs.first().copied().unwrap_or(BufIdx(0)));
+        count
+    }
+
+    fn listen(&self) {
+        for dir in Dir::BOTH {
+            for i in self.rings[dir as usize].clone() {
+                if let (Some(list), Some(view)) =
+                    (self.port.listeners(dir, i), self.port.ring(dir, i))
+                {
+                    list.add(&self.waker, dir, view);
+                }
+            }
+        }
+    }
+
+    fn stop_listening(&self) {
+        for dir in Dir::BOTH {
+            for list in self.rings[dir as usize].clone().filter_map(|i| self.port.listeners(dir, i))
+            {
+                list.remove(&self.waker);
+            }
+        }
+    }
+}
+
+impl Drop for Binding {
+    fn drop(&mut self) {
+        self.stop_listening();
+        let region = self.port.memory().region();
+        region.give_bufs(listed(region, self.interface.extra_bufs()));
+    }
+}
+
+/// The buffers of an extra list, as far as it makes sense: the program wrote it.
+fn listed(region: &Region, head: BufIdx) -> Vec<BufIdx> {
+    let mut bufs = Vec::new();
+    let mut next = head;
+    // A list that is longer than the memory goes in circles.
+    while region.is_usable(next) && bufs.len() < region.num_bufs() as usize {
+        bufs.push(next);
+        let mut word = [0; 4];
+        region.copy_out(next, &mut word);
+        next = BufIdx(u32::from_ne_bytes(word));
+    }
+    bufs
+}
+
+/// The record: tx rings, host tx rings, rx rings, host rx rings; 0 for those that are not bound.
+fn interface(
+    port: &dyn Adapter,
+    shape: &Shape,
+    rings: &[Range<usize>; 2],
+) -> Result<Interface, Errno> {
+    let mut offsets = Vec::new();
+    for dir in Dir::BOTH {
+        // A pretended host ring has a place too, which says that it is not bound.
+        let shown = shape.rings[dir as usize] + shape.shown_host_rings(dir);
+        offsets.extend((0..usize::from(shown)).map(|i| {
+            let bound = rings[dir as usize].contains(&i);
+            let ring = port.ring(dir, i).filter(|_| bound);
+            ring.map_or(0, |ring| ring.offset())
+        }));
+    }
+    let head = head(port, shape);
+    let region = port.memory().region();
+    Interface::create(region, &head, offsets.into_iter()).map_err(|_| Errno::NOMEM)
+}
+
+fn head(port: &dyn Adapter, shape: &Shape) -> NetmapIf {
+    let mut ni_name = [0; IFNAMSIZ];
+    let name = port.name().as_bytes();
+    let len = name.len().min(IFNAMSIZ - 1);
+    ni_name[..len].copy_from_slice(&name[..len]);
+    let [ni_tx_rings, ni_rx_rings] = shape.rings.map(u32::from);
+    let [ni_host_tx_rings, ni_host_rx_rings] =
+        Dir::BOTH.map(|dir| shape.shown_host_rings(dir).into());
+    NetmapIf {
+        ni_name,
+        ni_version: NETMAP_API.into(),
+        ni_flags: if port.memory().is_private() { NI_PRIV_MEM } else { 0 },
+        ni_tx_rings,
+        ni_rx_rings,
+        ni_host_tx_rings,
+        ni_host_rx_rings,
+        ..NetmapIf::default()
+    }
+}

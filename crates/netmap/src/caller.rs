@@ -1,0 +1,33 @@
+//! The memory of the program that makes a call.
+
+use rustix::io::Errno;
+use slipring_abi::Plain;
+
+/// Reads and writes addresses of the caller. A transfer is whole or it is an error.
+pub trait CallerMemory {
+    /// Fills `out` from `addr` on.
+    ///
+    /// # Errors
+    /// [`Errno::FAULT`] where not all of it can be read.
+    fn read(&mut self, addr: u64, out: &mut [u8]) -> Result<(), Errno>;
+
+    /// Writes `bytes` from `addr` on.
+    ///
+    /// # Errors
+    /// [`Errno::FAULT`] where not all of it can be written.
+    fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Errno>;
+}
+
+/// A structure at `addr`.
+pub(crate) fn read_plain<T: Plain>(caller: &mut dyn CallerMemory, addr: u64) -> Result<T, Errno> {
+    let mut bytes = vec![0; T::SIZE];
+    caller.read(addr, &mut bytes)?;
+    T::read_from(&bytes).ok_or(Errno::FAULT)
+}
+
+/// The bytes of a structure.
+pub(crate) fn bytes_of<T: Plain>(value: &T) -> Vec<u8> {
+    let mut bytes = vec![0; T::SIZE];
+    value.write_to(&mut bytes);
+    bytes
+}

@@ -1,0 +1,110 @@
+//! Who has bound which ring of a port: any number of sharers, or one alone.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+
+use crate::adapter::{Dir, Shape};
+use crate::domain::lock;
+
+/// The account of one port.
+#[derive(Debug)]
+pub struct Claims([Mutex<Vec<Use>>; 2]);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Use {
+    users: u32,
+    exclusive: bool,
+}
+
+impl Claims {
+    /// Nobody has bound anything.
+    #[must_use]
+    pub fn new(shape: &Shape) -> Arc<Self> {
+        Arc::new(Self(Dir::BOTH.map(|dir| Mutex::new(vec![Use::default(); shape.all(dir)]))))
+    }
+
+    /// Whether anybody has bound anything.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.0.iter().all(|uses| lock(uses).iter().all(|one| one.users == 0))
+    }
+
+    /// Claims rings, indexed by [`Dir`]; all or none.
+    ///
+    /// # Errors
+    /// [`Errno::BUSY`] where somebody has one alone, or wants to.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        rings: [Range<usize>; 2],
+        exclusive: bool,
+    ) -> Result<Claim, Errno> {
+        let mut uses = self.0.each_ref().map(|uses| lock(uses));
+        for (uses, range) in uses.iter_mut().zip(&rings) {
+            let wanted = uses.get(range.clone()).ok_or(Errno::INVAL)?;
+            if wanted.iter().any(|one| one.exclusive || exclusive && one.users > 0) {
+                return Err(Errno::BUSY);
+            }
+        }
+        for (uses, range) in uses.iter_mut().zip(&rings) {
+            for one in &mut uses[range.clone()] {
+                *one = Use { users: one.users + 1, exclusive };
+            }
+        }
+        Ok(Claim { table: self.clone(), rings })
+    }
+}
+
+/// Rings that are bound, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    table: Arc<Claims>,
+    rings: [Range<usize>; 2],
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        for (uses, range) in self.table.0.iter().zip(&self.rings) {
+            for one in &mut lock(uses)[range.clone()] {
+                *one = Use { users: one.users - 1, exclusive: false };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims() -> Arc<Claims> {
+        Claims::new(&Shape { rings: [2, 2], host_rings: [0, 0], slots: [8, 8] })
+    }
+
+    #[test]
+    fn sharers_come_and_go_and_keep_a_loner_out() {
+        let claims = claims();
+        let first = claims.take([0..2, 0..2], false).unwrap();
+        let second = claims.take([0..1, 0..1], false).unwrap();
+        assert_eq!(claims.take([0..1, 0..1], true).err(), Some(Errno::BUSY));
+        drop((first, second));
+        assert!(claims.is_idle() && claims.take([0..1, 0..1], true).is_ok());
+    }
+
+    #[test]
+    fn a_loner_keeps_everybody_out_of_his_rings_only() {
+        let claims = claims();
+        let _loner = claims.take([0..1, 0..1], true).unwrap();
+        assert_eq!(claims.take([0..2, 0..0], false).err(), Some(Errno::BUSY));
+        assert!(claims.take([1..2, 1..2], true).is_ok());
+    }
+
+    #[test]
+    fn a_refused_claim_takes_nothing() {
+        let claims = claims();
+        let loner = claims.take([1..2, 1..2], true).unwrap();
+        assert!(claims.take([0..2, 0..2], false).is_err());
+        drop(loner);
+        assert!(claims.is_idle());
+    }
+}

@@ -1,0 +1,298 @@
+//! A trust domain: one file that all clients of one user map, and the memories in it.
+//!
+//! ```text
+//!   file   | memory 1 (global) | memory 2 | free | memory 4 | free ...            (sparse)
+//!          0                                                          domain_bytes
+//! ```
+//!
+//! Which memory a client will use is known only when it binds, but what its `mmap` shows is fixed
+//! when it opens: so it gets the whole file, and `nr_offset` counts from the file's start. Memories
+//! are placed lowest first, so that `nr_memsize` (the end of the one that is bound) stays small.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use slipring_ring::{Geometry, Region, ring_bytes};
+
+use crate::names::Names;
+use crate::params::Params;
+
+/// `nr_mem_id` of the global memory.
+pub(crate) const GLOBAL: u16 = 1;
+
+/// One user's memory and the names of his ports.
+#[derive(Debug)]
+pub struct Domain {
+    uid: u32,
+    file: OwnedFd,
+    params: Params,
+    space: Arc<Mutex<Space>>,
+    memories: Mutex<HashMap<u16, Weak<Memory>>>,
+    pub(crate) names: Mutex<Names>,
+}
+
+/// Which bytes of the file are taken: length by start.
+#[derive(Debug)]
+struct Space {
+    taken: BTreeMap<u64, u64>,
+    end: u64,
+}
+
+/// A claim on a part of the file, given up when the region in it is gone.
+#[derive(Debug)]
+struct Lease {
+    space: Arc<Mutex<Space>>,
+    at: u64,
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        lock(&self.space).taken.remove(&self.at);
+    }
+}
+
+impl Space {
+    fn take(&mut self, len: u64) -> Option<u64> {
+        let mut at = 0;
+        for (&start, &taken) in &self.taken {
+            if start - at >= len {
+                break;
+            }
+            at = start + taken;
+        }
+        let fits = at.checked_add(len).is_some_and(|end| end <= self.end);
+        fits.then(|| self.taken.insert(at, len)).map(|_| at)
+    }
+}
+
+/// A memory that ports take rings and buffers from: what netmap calls an allocator.
+#[derive(Debug)]
+pub struct Memory {
+    id: u16,
+    region: Arc<Region>,
+}
+
+impl Memory {
+    /// Its `nr_mem_id`.
+    #[must_use]
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Whether it belongs to some ports only.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.id != GLOBAL
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// `nr_memsize`: bytes to map, from the file's start to this memory's end.
+    #[must_use]
+    pub fn map_len(&self) -> u64 {
+        self.region.at() + self.region.size()
+    }
+}
+
+/// What a port needs of a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// Bytes of rings and interfaces.
+    pub ring_bytes: u64,
+    /// Buffers.
+    pub bufs: u32,
+}
+
+impl Room {
+    /// `count` rings of `slots` slots, each slot with a buffer if `with_bufs`.
+    #[must_use]
+    pub fn rings(count: u32, slots: u32, with_bufs: bool) -> Self {
+        let one = ring_bytes(slots).next_multiple_of(128);
+        let bufs = if with_bufs { count.saturating_mul(slots) } else { 0 };
+        Self { ring_bytes: u64::from(count) * one, bufs }
+    }
+}
+
+impl std::ops::Add for Room {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            ring_bytes: self.ring_bytes + other.ring_bytes,
+            bufs: self.bufs.saturating_add(other.bufs),
+        }
+    }
+}
+
+impl Domain {
+    /// A domain without memories. Its file is sparse and can neither grow nor shrink.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(uid: u32, params: Params) -> Result<Arc<Self>, Errno> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("slipring-domain", flags)?;
+        rustix::fs::ftruncate(&file, params.domain_bytes)?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&file, seals)?;
+        let space = Space { taken: BTreeMap::new(), end: params.domain_bytes };
+        Ok(Arc::new(Self {
+            uid,
+            file,
+            params,
+            space: Arc::new(Mutex::new(space)),
+            memories: Mutex::default(),
+            names: Mutex::default(),
+        }))
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The file that clients map.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Its sizes.
+    #[must_use]
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The memory of this number. The global one is made when it is first asked for, and goes
+    /// when nobody uses it.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`]: there is none. [`Errno::NOMEM`].
+    pub fn memory(&self, id: u16) -> Result<Arc<Memory>, Errno> {
+        let mut memories = lock(&self.memories);
+        match memories.get(&id).and_then(Weak::upgrade) {
+            Some(memory) => Ok(memory),
+            None if id == GLOBAL => self.make(&mut memories, id, self.params.global()),
+            None => Err(Errno::INVAL),
+        }
+    }
+
+    /// A memory of its own for one port or a family of ports.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`].
+    pub fn private_memory(&self, room: Room) -> Result<Arc<Memory>, Errno> {
+        let mut memories = lock(&self.memories);
+        memories.retain(|_, memory| memory.strong_count() > 0);
+        let id = (GLOBAL + 1..=u16::MAX).find(|id| !memories.contains_key(id));
+        let geometry = Geometry {
+            ring_bytes: room.ring_bytes,
+            bufs: room.bufs.saturating_add(2),
+            buf_size: self.params.buf_size,
+        };
+        self.make(&mut memories, id.ok_or(Errno::NOMEM)?, geometry)
+    }
+
+    /// The global memory if it has room, else one of its own.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`].
+    pub fn memory_with(&self, room: Room) -> Result<Arc<Memory>, Errno> {
+        let global = self.memory(GLOBAL)?;
+        if global.region.free_bufs() >= room.bufs {
+            return Ok(global);
+        }
+        self.private_memory(room)
+    }
+
+    fn make(
+        &self,
+        memories: &mut HashMap<u16, Weak<Memory>>,
+        id: u16,
+        geometry: Geometry,
+    ) -> Result<Arc<Memory>, Errno> {
+        let len = Region::size_of(geometry).map_err(|_| Errno::NOMEM)?;
+        let at = lock(&self.space).take(len).ok_or(Errno::NOMEM)?;
+        let lease = Box::new(Lease { space: self.space.clone(), at });
+        let region = Region::within(self.file.as_fd(), at, geometry, lease);
+        let memory = Arc::new(Memory { id, region: region.map_err(|_| Errno::NOMEM)? });
+        memories.insert(id, Arc::downgrade(&memory));
+        Ok(memory)
+    }
+}
+
+impl Params {
+    fn global(&self) -> Geometry {
+        let ifs = u64::from(self.if_num) * u64::from(self.if_size);
+        let rings = u64::from(self.ring_num) * u64::from(self.ring_size);
+        Geometry { ring_bytes: ifs + rings, bufs: self.buf_num, buf_size: self.buf_size }
+    }
+}
+
+/// Locks; a panic of another thread leaves tables that are valid between any two operations.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domain() -> Arc<Domain> {
+        Domain::new(0, Params::default()).unwrap()
+    }
+
+    #[test]
+    fn memories_are_placed_lowest_first_and_their_places_are_used_again() {
+        let domain = domain();
+        let room = Room::rings(2, 64, true);
+        let [a, b, c] = [(); 3].map(|()| domain.private_memory(room).unwrap());
+        assert_eq!([a.id(), b.id(), c.id()], [2, 3, 4]);
+        assert_eq!(a.region().at(), 0);
+        assert_eq!(b.region().at(), a.map_len());
+        let place = b.region().at();
+        drop(b);
+        assert_eq!(domain.private_memory(room).unwrap().region().at(), place);
+    }
+
+    #[test]
+    fn the_global_memory_has_netmaps_size_and_lives_while_it_is_used() {
+        let domain = domain();
+        let global = domain.memory(1).unwrap();
+        assert_eq!(global.region().num_bufs(), 163_840);
+        assert!(Arc::ptr_eq(&global, &domain.memory(1).unwrap()));
+        let taken = global.region().take_bufs(3).unwrap();
+        drop(global);
+        let again = domain.memory(1).unwrap();
+        assert_eq!(again.region().take_bufs(3).unwrap(), taken, "it started afresh");
+    }
+
+    #[test]
+    fn a_number_that_no_memory_has_is_refused() {
+        assert_eq!(domain().memory(7).err(), Some(Errno::INVAL));
+    }
+
+    #[test]
+    fn a_port_that_the_global_memory_has_no_room_for_gets_its_own() {
+        let params = Params { buf_num: 100, ..Params::default() };
+        let domain = Domain::new(0, params).unwrap();
+        assert_eq!(domain.memory_with(Room::rings(1, 64, true)).unwrap().id(), 1);
+        assert_eq!(domain.memory_with(Room::rings(2, 64, true)).unwrap().id(), 2);
+    }
+
+    #[test]
+    fn a_domain_that_is_full_says_so() {
+        let params = Params { domain_bytes: 1 << 20, ..Params::default() };
+        let domain = Domain::new(0, params).unwrap();
+        assert_eq!(domain.memory(1).err(), Some(Errno::NOMEM));
+        assert!(domain.private_memory(Room::rings(1, 64, true)).is_ok());
+    }
+}

@@ -1,0 +1,53 @@
+//! What netmap's kernel module does for its clients, without the kernel: requests, binds, syncs
+//! and polls, on memory that the clients have mapped.
+//!
+//! ```text
+//!   front (slipring-door)        this crate                                 memory
+//!   open    ------------------>  Netmap::open --> Open  - - belongs to - ->  Domain: one file per user
+//!   ioctl NIOCCTRL ----------->  request --> register --> Binding                |- Memory 1 (global)
+//!   ioctl NIOC*SYNC, poll ---->  Open --> Adapter::sync  (pipe, null, ..)        |- Memory 2 (private)
+//!   wake-ups  <----------------  Waker <-- Listeners     (peer has synced)       `- ...
+//! ```
+//!
+//! A front carries calls to an [`Open`] and wake-ups back; it reads the caller's memory by a
+//! [`CallerMemory`], so all of this runs in tests without any front. Kinds of ports stand behind
+//! the trait [`Adapter`]; those that this crate does not know come from a [`Provider`].
+//!
+//! # Invariants
+//! 1. A client can hurt only itself and those who share its [`Domain`]: what it wrote is read
+//!    once, checked, then used.
+//! 2. No call blocks: a ring that another thread is syncing is skipped.
+//! 3. Everything that an open took goes back when it is dropped, in whatever state it is.
+//!
+//! # Not for
+//! Programs that open ports for themselves; they use `slipring-core`.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod adapter;
+mod binding;
+mod caller;
+mod claims;
+mod detached;
+mod domain;
+mod legacy;
+mod names;
+mod open;
+mod params;
+mod pipe;
+mod poll;
+mod request;
+#[cfg(test)]
+mod tests;
+mod waker;
+
+pub use adapter::{Adapter, Dir, Shape, Synced};
+pub use caller::CallerMemory;
+pub use claims::Claims;
+pub use domain::{Domain, Memory, Room};
+pub use names::{Provider, Wanted};
+pub use open::{Netmap, Open, Opener};
+pub use params::Params;
+pub use poll::Events;
+pub use rustix::io::Errno;
+pub use waker::{Listeners, Notify, Waker};

@@ -1,0 +1,157 @@
+//! Which port a request means: pipes, null ports and ports that others provide.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Weak};
+
+use rustix::io::Errno;
+use slipring_abi::name::Role;
+use slipring_abi::{
+    NR_MONITOR_RX, NR_MONITOR_TX, NR_REG_ALL_NIC, NR_REG_NULL, NR_REG_ONE_NIC, NR_REG_PIPE_MASTER,
+    NR_REG_PIPE_SLAVE, NmreqRegister,
+};
+
+use crate::adapter::{Adapter, Shape};
+use crate::detached::Detached;
+use crate::domain::{Domain, Memory, lock};
+use crate::open::Opener;
+use crate::params::rings;
+use crate::pipe::{Pipe, Plan};
+
+/// Ports of kinds that this crate does not know: NICs, switches.
+pub trait Provider: Send + Sync + Debug {
+    /// Finds or makes the port of this name. It need not take anything before
+    /// [`Adapter::activate`].
+    ///
+    /// # Errors
+    /// [`Errno::NXIO`]: there is none of this name.
+    fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno>;
+}
+
+/// What a request says of the port that it wants.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'w> {
+    /// Whose memory and names.
+    pub domain: &'w Arc<Domain>,
+    /// Who asks.
+    pub opener: &'w Opener,
+    /// The name, as `nr_name` has it.
+    pub name: &'w str,
+    /// Wishes.
+    pub register: &'w NmreqRegister,
+    /// The memory that `nr_mem_id` names, if it names one.
+    pub memory: Option<&'w Arc<Memory>>,
+}
+
+/// Ports of one domain that are alive, by network namespace and name.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    ports: HashMap<(u64, String), Weak<dyn Adapter>>,
+    pipes: HashMap<(u64, String), Weak<Pipe>>,
+}
+
+impl Wanted<'_> {
+    /// The port.
+    pub(crate) fn find(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
+        let mode = self.register.nr_mode;
+        if matches!(mode, NR_REG_PIPE_MASTER | NR_REG_PIPE_SLAVE) {
+            return Err(Errno::INVAL);
+        }
+        if mode == NR_REG_NULL {
+            return self.null();
+        }
+        if self.register.nr_flags & (NR_MONITOR_TX | NR_MONITOR_RX) != 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let mut names = lock(&self.domain.names);
+        let port = match self.name.rfind(['{', '}']) {
+            Some(sign) => self.pipe(&mut names, sign, provider),
+            None => self.port(&mut names, provider),
+        }?;
+        let other = |memory: &Arc<Memory>| !Arc::ptr_eq(memory, port.memory());
+        if self.memory.is_some_and(other) { Err(Errno::INVAL) } else { Ok(port) }
+    }
+
+    /// A port without anything behind it, in a memory that has to be named.
+    fn null(&self) -> Result<Arc<dyn Adapter>, Errno> {
+        let memory = self.memory.ok_or(Errno::INVAL)?;
+        let (register, params) = (self.register, self.domain.params());
+        let shape = Shape {
+            rings: [register.nr_tx_rings, register.nr_rx_rings],
+            host_rings: [0, 0],
+            slots: [params.slots(register.nr_tx_slots), params.slots(register.nr_rx_slots)],
+        };
+        Ok(Detached::new(self.name.to_owned(), shape, memory.clone()))
+    }
+
+    fn key(&self, name: &str) -> (u64, String) {
+        (self.opener.netns, name.to_owned())
+    }
+
+    /// A port that is neither pipe nor null.
+    fn port(&self, names: &mut Names, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
+        let key = self.key(self.name);
+        if let Some(port) = names.ports.get(&key).and_then(Weak::upgrade) {
+            return Ok(port);
+        }
+        let port = provider.find(self)?;
+        names.ports.retain(|_, port| port.strong_count() > 0);
+        names.ports.insert(key, Arc::downgrade(&port));
+        Ok(port)
+    }
+
+    /// The end of a pipe whose sign (`{` or `}`) is at byte `sign` of the name.
+    fn pipe(
+        &self,
+        names: &mut Names,
+        sign: usize,
+        provider: &dyn Provider,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
+        let one_of_two = matches!(self.register.nr_mode, NR_REG_ALL_NIC | NR_REG_ONE_NIC);
+        let (parent, end) = self.name.split_at(sign);
+        if parent.is_empty() || !one_of_two {
+            return Err(Errno::INVAL);
+        }
+        let (role, id) = match end.strip_prefix('{') {
+            Some(id) => (Role::Master, id),
+            None => (Role::Slave, &end[1..]),
+        };
+        let ends = ["{", "}"].map(|sign| format!("{parent}{sign}{id}"));
+        let key = self.key(&ends[0]);
+        if let Some(pipe) = names.pipes.get(&key).and_then(Weak::upgrade) {
+            return Ok(pipe.end(role));
+        }
+        let plan = Plan::of(self.register, role, self.domain.params());
+        let parent = self.parent(names, parent, &plan, provider)?;
+        let pipe = Pipe::new(ends, plan, parent)?;
+        names.pipes.retain(|_, pipe| pipe.strong_count() > 0);
+        names.pipes.insert(key, Arc::downgrade(&pipe));
+        Ok(pipe.end(role))
+    }
+
+    /// The port whose name a pipe bears: one that is there, or one that lives as long as its pipes.
+    fn parent(
+        &self,
+        names: &mut Names,
+        name: &str,
+        plan: &Plan,
+        provider: &dyn Provider,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
+        let key = self.key(name);
+        // Wishes are for the pipe, not for its parent.
+        let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
+        match (Wanted { name, register: &register, ..*self }).port(names, provider) {
+            Err(Errno::NXIO) => {}
+            found => return found,
+        }
+        let memory = match self.memory {
+            Some(memory) => memory.clone(),
+            None => self.domain.memory_with(plan.room())?,
+        };
+        let slots = [self.domain.params().ring_slots; 2];
+        let shape = Shape { rings: [rings(0); 2], host_rings: [0, 0], slots };
+        let port: Arc<dyn Adapter> = Detached::new(name.to_owned(), shape, memory);
+        names.ports.insert(key, Arc::downgrade(&port));
+        Ok(port)
+    }
+}

@@ -1,0 +1,141 @@
+//! The entrance: all domains, and one open file of a client.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::io::Errno;
+use slipring_abi::{
+    NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NR_TIMESTAMP,
+};
+
+use crate::adapter::{Dir, Synced};
+use crate::binding::Binding;
+use crate::caller::CallerMemory;
+use crate::domain::Domain;
+use crate::names::Provider;
+use crate::waker::{Notify, Ticker, Waker};
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct Netmap {
+    pub(crate) provider: Box<dyn Provider>,
+    ticker: Arc<Ticker>,
+}
+
+/// Who opened a file, as far as names depend on it.
+#[derive(Debug)]
+pub struct Opener {
+    /// Which network namespace: its inode number.
+    pub netns: u64,
+    /// The namespace itself, for ports that live in it.
+    pub netns_fd: Option<OwnedFd>,
+}
+
+/// One open file of a client. Forks and receivers of the descriptor share it.
+#[derive(Debug)]
+pub struct Open {
+    pub(crate) domain: Arc<Domain>,
+    pub(crate) opener: Opener,
+    pub(crate) waker: Arc<Waker>,
+    /// Held while a bind is under way.
+    pub(crate) binding: Mutex<()>,
+    pub(crate) bound: OnceLock<Binding>,
+    pub(crate) hold: crate::poll::Hold,
+}
+
+impl Netmap {
+    /// A netmap whose NICs and switches come from `provider`.
+    #[must_use]
+    pub fn new(provider: Box<dyn Provider>) -> Self {
+        Self { provider, ticker: Arc::default() }
+    }
+
+    /// A new open file in `domain`; wake-ups go to `notify`.
+    #[must_use]
+    pub fn open(&self, domain: Arc<Domain>, opener: Opener, notify: Arc<dyn Notify>) -> Open {
+        Open {
+            domain,
+            opener,
+            waker: Waker::new(notify, self.ticker.clone()),
+            binding: Mutex::default(),
+            bound: OnceLock::new(),
+            hold: crate::poll::Hold::default(),
+        }
+    }
+
+    /// Wakes late sleepers until [`Self::stop`]; a front gives it a thread.
+    pub fn run_ticker(&self) {
+        self.ticker.run();
+    }
+
+    /// Ends [`Self::run_ticker`].
+    pub fn stop(&self) {
+        self.ticker.stop();
+    }
+
+    /// Performs an ioctl whose argument, where it has one, is `arg`: read and written in place,
+    /// also where the call fails.
+    ///
+    /// # Errors
+    /// What netmap answers.
+    pub fn ioctl(
+        &self,
+        open: &Open,
+        cmd: u32,
+        arg: &mut [u8],
+        caller: &mut dyn CallerMemory,
+    ) -> Result<i32, Errno> {
+        match cmd {
+            NIOCTXSYNC => open.sync(Dir::Tx),
+            NIOCRXSYNC => open.sync(Dir::Rx),
+            NIOCCTRL => self.control(open, arg, caller),
+            NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg),
+            // Messages to a switch's own module; there are no such modules.
+            NIOCCONFIG => Err(Errno::INVAL),
+            _ => Err(Errno::OPNOTSUPP),
+        }
+    }
+
+    /// Whether an ioctl may read or write the caller's memory beside its argument.
+    #[must_use]
+    pub fn touches_caller(cmd: u32) -> bool {
+        cmd == NIOCCTRL
+    }
+}
+
+impl Open {
+    /// `NIOCTXSYNC` and `NIOCRXSYNC`.
+    fn sync(&self, dir: Dir) -> Result<i32, Errno> {
+        let binding = self.bound.get().ok_or(Errno::NXIO)?;
+        for i in binding.rings[dir as usize].clone() {
+            // Wrong indices reinitialise the ring, which is no error here; a ring that somebody
+            // else is syncing is skipped.
+            if binding.port.sync(dir, i) == Synced::Gone {
+                return Err(Errno::IO);
+            }
+        }
+        if dir == Dir::Rx {
+            self.stamp(binding);
+        }
+        Ok(0)
+    }
+
+    /// Writes the time of the sync to the rx rings that want it.
+    pub(crate) fn stamp(&self, binding: &Binding) {
+        let always = !self.domain.params().no_timestamp;
+        let mut now = None;
+        for i in binding.rings[Dir::Rx as usize].clone() {
+            let Some(ring) = binding.port.ring(Dir::Rx, i) else { continue };
+            if always || ring.flags() & NR_TIMESTAMP != 0 {
+                let (sec, usec) = *now.get_or_insert_with(wall_clock);
+                ring.set_timestamp(sec, usec);
+            }
+        }
+    }
+}
+
+fn wall_clock() -> (i64, i64) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.as_secs() as i64, now.subsec_micros().into())
+}

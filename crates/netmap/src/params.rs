@@ -1,0 +1,57 @@
+//! What netmap calls module parameters: sizes that hold for all.
+
+/// Sizes of memory and rings; the names and defaults are netmap's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Params {
+    /// Interfaces that the global memory has room for.
+    pub if_num: u32,
+    /// Bytes per interface there.
+    pub if_size: u32,
+    /// Rings that the global memory has room for.
+    pub ring_num: u32,
+    /// Bytes per ring there.
+    pub ring_size: u32,
+    /// Buffers of the global memory.
+    pub buf_num: u32,
+    /// Bytes per buffer: 2048 or 4096.
+    pub buf_size: u32,
+    /// Slots of a ring whose opener does not say.
+    pub ring_slots: u32,
+    /// Whether rings are stamped only when they ask for it.
+    pub no_timestamp: bool,
+    /// Bytes of address space for all memory of one user. Only what is touched takes memory.
+    pub domain_bytes: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self {
+            if_num: 100,
+            if_size: 1024,
+            ring_num: 200,
+            ring_size: 36_864,
+            buf_num: 163_840,
+            buf_size: 2048,
+            ring_slots: 1024,
+            no_timestamp: false,
+            domain_bytes: 64 << 30,
+        }
+    }
+}
+
+/// The most slots of a ring whose number is ours to choose.
+pub(crate) const MAX_SLOTS: u32 = 4096;
+/// The most rings each way of a pipe.
+pub(crate) const MAX_RINGS: u16 = 256;
+
+impl Params {
+    /// Slots for a wish; 0 wishes nothing.
+    pub(crate) fn slots(&self, wish: u32) -> u32 {
+        if wish == 0 { self.ring_slots } else { wish.clamp(2, MAX_SLOTS) }
+    }
+}
+
+/// Rings for a wish; 0 wishes nothing.
+pub(crate) fn rings(wish: u16) -> u16 {
+    wish.clamp(1, MAX_RINGS)
+}

@@ -1,0 +1,199 @@
+//! Pipes: two ends that hand each other slots; frames are never copied.
+//!
+//! Both ends are made together, whoever opens first, and live while either is open, so what one
+//! end has sent waits for an opener of the other, and an end that is opened again finds its rings
+//! as they were. Rings lie in the memory of the port whose name the pipe bears.
+
+use std::sync::{Arc, Mutex, TryLockError};
+
+use rustix::io::Errno;
+use slipring_abi::NmreqRegister;
+use slipring_abi::name::Role;
+use slipring_ring::{HostedRx, HostedTx, Reinit, RingView, hosted_direction};
+
+use crate::adapter::{Adapter, Dir, Shape, Synced};
+use crate::claims::Claims;
+use crate::domain::{Memory, Room};
+use crate::params::{Params, rings};
+use crate::waker::Listeners;
+
+/// Both ends.
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    /// By [`Role`]: what each end sends and receives on.
+    sides: [Side; 2],
+    /// Keeps the port whose name it bears, and so its memory.
+    parent: Arc<dyn Adapter>,
+}
+
+#[derive(Debug)]
+struct Side {
+    name: String,
+    shape: Shape,
+    claims: Arc<Claims>,
+    tx: Vec<Mutex<HostedTx>>,
+    rx: Vec<Mutex<HostedRx>>,
+    views: [Vec<RingView>; 2],
+    listeners: [Vec<Listeners>; 2],
+}
+
+/// How large a pipe is, seen from the master.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    shape: Shape,
+}
+
+impl Plan {
+    /// What the first opener asks for.
+    pub(crate) fn of(register: &NmreqRegister, role: Role, params: &Params) -> Self {
+        let rings = [rings(register.nr_tx_rings), rings(register.nr_rx_rings)];
+        let slots = [params.slots(register.nr_tx_slots), params.slots(register.nr_rx_slots)];
+        let shape = Shape { rings, host_rings: [0, 0], slots };
+        Self { shape: if role == Role::Master { shape } else { mirrored(shape) } }
+    }
+
+    /// What it takes from a memory, with an interface record for each of a few openers.
+    pub(crate) fn room(&self) -> Room {
+        let mut room = Room { ring_bytes: 64 << 10, bufs: 0 };
+        for dir in Dir::BOTH {
+            let (count, slots) = (self.shape.all(dir) as u32, self.shape.slots[dir as usize]);
+            room = room + Room::rings(count, slots, true) + Room::rings(count, slots, false);
+        }
+        room
+    }
+}
+
+fn mirrored(shape: Shape) -> Shape {
+    let swap = |[a, b]: [u16; 2]| [b, a];
+    let [a, b] = shape.slots;
+    Shape { rings: swap(shape.rings), host_rings: swap(shape.host_rings), slots: [b, a] }
+}
+
+impl Pipe {
+    /// Lays it out in the memory of `parent`; `names` are those of master and slave.
+    pub(crate) fn new(
+        names: [String; 2],
+        plan: Plan,
+        parent: Arc<dyn Adapter>,
+    ) -> Result<Arc<Self>, Errno> {
+        let shapes = [plan.shape, mirrored(plan.shape)];
+        let mut sides = names.into_iter().zip(shapes).map(|(name, shape)| Side::empty(name, shape));
+        let ends = "one side per name";
+        let (mut master, mut slave) = (sides.next().expect(ends), sides.next().expect(ends));
+        let memory = parent.memory().clone();
+        connect(&memory, &mut master, &mut slave)?;
+        connect(&memory, &mut slave, &mut master)?;
+        Ok(Arc::new(Self { sides: [master, slave], parent }))
+    }
+
+    /// One of its ends.
+    pub(crate) fn end(self: &Arc<Self>, role: Role) -> Arc<dyn Adapter> {
+        Arc::new(PipeEnd { pipe: self.clone(), role })
+    }
+}
+
+impl Side {
+    fn empty(name: String, shape: Shape) -> Self {
+        let listeners = Dir::BOTH.map(|dir| (0..shape.all(dir)).map(|_| Listeners::default()));
+        Self {
+            name,
+            shape,
+            claims: Claims::new(&shape),
+            tx: Vec::new(),
+            rx: Vec::new(),
+            views: Default::default(),
+            listeners: listeners.map(Iterator::collect),
+        }
+    }
+}
+
+/// Makes the rings on which `from` sends and `to` receives.
+fn connect(memory: &Memory, from: &mut Side, to: &mut Side) -> Result<(), Errno> {
+    for ringid in 0..from.shape.rings[Dir::Tx as usize] {
+        let slots = from.shape.slots[Dir::Tx as usize];
+        let pair = hosted_direction(memory.region(), ringid, slots);
+        let (tx, rx) = pair.map_err(|_| Errno::NOMEM)?;
+        from.views[Dir::Tx as usize].push(tx.kern().view());
+        to.views[Dir::Rx as usize].push(rx.kern().view());
+        from.tx.push(Mutex::new(tx));
+        to.rx.push(Mutex::new(rx));
+    }
+    Ok(())
+}
+
+/// One end as a port.
+#[derive(Debug)]
+struct PipeEnd {
+    pipe: Arc<Pipe>,
+    role: Role,
+}
+
+impl PipeEnd {
+    fn side(&self) -> &Side {
+        &self.pipe.sides[self.role as usize]
+    }
+
+    fn other(&self) -> &Side {
+        &self.pipe.sides[1 - self.role as usize]
+    }
+}
+
+impl Adapter for PipeEnd {
+    fn name(&self) -> &str {
+        &self.side().name
+    }
+
+    fn memory(&self) -> &Arc<Memory> {
+        self.pipe.parent.memory()
+    }
+
+    fn shape(&self) -> Shape {
+        self.side().shape
+    }
+
+    fn claims(&self) -> &Arc<Claims> {
+        &self.side().claims
+    }
+
+    fn ring(&self, dir: Dir, i: usize) -> Option<&RingView> {
+        self.side().views[dir as usize].get(i)
+    }
+
+    #[inline]
+    fn sync(&self, dir: Dir, i: usize) -> Synced {
+        let moved = match dir {
+            Dir::Tx => with(self.side().tx.get(i), HostedTx::sync),
+            Dir::Rx => with(self.side().rx.get(i), HostedRx::sync),
+        };
+        match moved {
+            // What one end has sent the other can receive; what it gave back the other can fill.
+            Ok(1..) => {
+                if let Some(listeners) = self.other().listeners[dir.other() as usize].get(i) {
+                    listeners.wake();
+                }
+                Synced::Done
+            }
+            Ok(0) => Synced::Done,
+            Err(how) => how,
+        }
+    }
+
+    fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
+        self.side().listeners[dir as usize].get(i)
+    }
+}
+
+/// Syncs a half if nobody else does; how many slots moved.
+#[inline]
+fn with<T>(
+    half: Option<&Mutex<T>>,
+    sync: impl FnOnce(&mut T) -> Result<u32, Reinit>,
+) -> Result<u32, Synced> {
+    match half.ok_or(Synced::Gone)?.try_lock() {
+        Ok(mut half) => sync(&mut half).map_err(|_| Synced::Reinit),
+        Err(TryLockError::WouldBlock) => Err(Synced::Busy),
+        Err(TryLockError::Poisoned(half)) => {
+            sync(&mut half.into_inner()).map_err(|_| Synced::Reinit)
+        }
+    }
+}

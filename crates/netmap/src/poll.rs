@@ -1,0 +1,152 @@
+//! Poll: it does the work. Tx rings are synced at every call, rx rings when frames are wanted,
+//! and the answer is whether any slot lies beyond the program's `cur`.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use slipring_abi::{NR_DO_RX_POLL, NR_NO_TX_POLL};
+
+use crate::adapter::{Adapter, Dir, Synced};
+use crate::binding::Binding;
+use crate::open::Open;
+
+/// A set of Linux's poll events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Events(pub u32);
+
+impl Events {
+    /// `POLLIN | POLLRDNORM`.
+    pub const IN: Self = Self(0x001 | 0x040);
+    /// `POLLOUT | POLLWRNORM`.
+    pub const OUT: Self = Self(0x004 | 0x100);
+    /// `POLLERR`.
+    pub const ERR: Self = Self(0x008);
+
+    /// Whether any event is in both sets.
+    #[must_use]
+    pub const fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Events of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}
+
+impl std::ops::BitOr for Events {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// How often a poll is worth waiting for: it is while recent waits were.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Hits and misses of late; waits while above 0.
+    credit: AtomicU32,
+}
+
+/// Misses in a row after which waiting stops.
+const CREDIT: u32 = 8;
+/// After that, every so many polls one waits for trial.
+const TRIAL: u32 = 64;
+
+impl Default for Hold {
+    fn default() -> Self {
+        Self { credit: AtomicU32::new(CREDIT) }
+    }
+}
+
+impl Hold {
+    fn is_worth_it(&self) -> bool {
+        let credit = self.credit.load(Ordering::Relaxed);
+        if credit > 0 && credit <= CREDIT {
+            return true;
+        }
+        // Counts down from TRIAL + CREDIT to CREDIT, which is one trial.
+        let next = if credit == 0 { CREDIT + TRIAL } else { credit - 1 };
+        self.credit.store(if next == CREDIT { 1 } else { next }, Ordering::Relaxed);
+        false
+    }
+
+    fn learn(&self, hit: bool) {
+        let credit = self.credit.load(Ordering::Relaxed);
+        let next = if hit { CREDIT } else { credit.saturating_sub(1) };
+        self.credit.store(next, Ordering::Relaxed);
+    }
+}
+
+impl Open {
+    /// Which of `wanted` are so, and [`Events::ERR`] where that is due.
+    ///
+    /// When nothing is, waits up to `patience` for it, if such waits have paid of late. With
+    /// `arm`, the next change will be told to [`crate::Notify`] with that handle.
+    pub fn poll(&self, wanted: Events, arm: Option<u64>, patience: Duration) -> Events {
+        let Some(binding) = self.bound.get() else { return Events::ERR };
+        let mut events = self.look(binding, wanted);
+        if events == Events::default() && !patience.is_zero() && self.hold.is_worth_it() {
+            events = self.wait(binding, wanted, patience);
+        }
+        let Some(handle) = arm else { return events };
+        let (tx, rx) = (wanted.meets(Events::OUT), wanted.meets(Events::IN));
+        let ready = events != Events::default();
+        self.waker.arm(handle, tx, rx, ready);
+        if ready { events } else { self.look(binding, wanted) }
+    }
+
+    fn wait(&self, binding: &Binding, wanted: Events, patience: Duration) -> Events {
+        let start = Instant::now();
+        loop {
+            for _ in 0..32 {
+                std::hint::spin_loop();
+            }
+            let events = self.look(binding, wanted);
+            let hit = events != Events::default();
+            if hit || start.elapsed() >= patience {
+                self.hold.learn(hit);
+                return events;
+            }
+        }
+    }
+
+    fn look(&self, binding: &Binding, wanted: Events) -> Events {
+        let (out, inn) = (wanted.meets(Events::OUT), wanted.meets(Events::IN));
+        let mut events = Events::default();
+        if out || binding.flags & NR_NO_TX_POLL == 0 {
+            let seen = sync_all(binding, Dir::Tx);
+            events =
+                events | seen.error | if seen.ready { wanted.and(Events::OUT) } else { events };
+        }
+        if inn || out && binding.flags & NR_DO_RX_POLL != 0 {
+            let seen = sync_all(binding, Dir::Rx);
+            self.stamp(binding);
+            let ready = if seen.ready { wanted.and(Events::IN) } else { Events::default() };
+            events = events | seen.error | ready;
+        }
+        events
+    }
+}
+
+struct Seen {
+    ready: bool,
+    error: Events,
+}
+
+fn sync_all(binding: &Binding, dir: Dir) -> Seen {
+    let mut seen = Seen { ready: false, error: Events::default() };
+    for i in binding.rings[dir as usize].clone() {
+        if matches!(binding.port.sync(dir, i), Synced::Reinit | Synced::Gone) {
+            seen.error = Events::ERR;
+        }
+        seen.ready |= is_ready(&*binding.port, dir, i);
+    }
+    seen
+}
+
+fn is_ready(port: &dyn Adapter, dir: Dir, i: usize) -> bool {
+    port.ring(dir, i).is_some_and(slipring_ring::RingView::is_ready)
+}

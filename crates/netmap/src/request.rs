@@ -1,0 +1,180 @@
+//! `NIOCCTRL`: a header with a name, a body and a list of options, all in the caller's memory.
+//!
+//! What holds for every request stands here and in [`options`]; [`register`] binds, [`info`]
+//! answers questions.
+
+mod info;
+mod options;
+mod register;
+
+use rustix::io::Errno;
+use slipring_abi::*;
+
+use crate::caller::{CallerMemory, bytes_of};
+use crate::names::Wanted;
+use crate::open::{Netmap, Open};
+
+pub(crate) use options::Options;
+
+/// A request that has been read, whichever way it came.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) kind: u16,
+    pub(crate) name: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) options: Options,
+    /// The end of the largest mapping that the caller can be told of.
+    pub(crate) map_limit: u64,
+}
+
+/// Bytes of a request's body; `None` for a type that is none.
+fn body_size(kind: u16) -> Option<usize> {
+    Some(match kind {
+        NETMAP_REQ_REGISTER => NmreqRegister::SIZE,
+        NETMAP_REQ_PORT_INFO_GET => NmreqPortInfoGet::SIZE,
+        NETMAP_REQ_VALE_ATTACH => NmreqValeAttach::SIZE,
+        NETMAP_REQ_VALE_DETACH => NmreqValeDetach::SIZE,
+        NETMAP_REQ_VALE_LIST => NmreqValeList::SIZE,
+        NETMAP_REQ_PORT_HDR_SET | NETMAP_REQ_PORT_HDR_GET => NmreqPortHdr::SIZE,
+        NETMAP_REQ_VALE_NEWIF => NmreqValeNewif::SIZE,
+        NETMAP_REQ_VALE_POLLING_ENABLE | NETMAP_REQ_VALE_POLLING_DISABLE => NmreqValePolling::SIZE,
+        NETMAP_REQ_POOLS_INFO_GET => NmreqPoolsInfo::SIZE,
+        NETMAP_REQ_SYNC_KLOOP_START => NmreqSyncKloopStart::SIZE,
+        NETMAP_REQ_VALE_DELIF | NETMAP_REQ_SYNC_KLOOP_STOP | NETMAP_REQ_CSB_ENABLE => 0,
+        _ => return None,
+    })
+}
+
+/// The text of a fixed-size name; the last byte counts as NUL whatever it is.
+pub(crate) fn text(name: &[u8]) -> Result<String, Errno> {
+    let name = &name[..name.len() - 1];
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    // No port has a name that is not text.
+    String::from_utf8(name.to_vec()).map_err(|_| Errno::NXIO)
+}
+
+impl Netmap {
+    /// `NIOCCTRL`, whose argument is the header.
+    pub(crate) fn control(
+        &self,
+        open: &Open,
+        arg: &mut [u8],
+        caller: &mut dyn CallerMemory,
+    ) -> Result<i32, Errno> {
+        let header = NmreqHeader::read_from(arg).ok_or(Errno::INVAL)?;
+        let size = checked_body_size(&header)?;
+        let mut options = Options::read(header.nr_options, size, caller)?;
+        let answer = self.answer(open, &header, size, &mut options, caller);
+        // Why an option was refused is told also, and just then, when the call fails.
+        options.write_heads(caller)?;
+        let body = answer?;
+        options.write_bodies(caller)?;
+        if size > 0 {
+            caller.write(header.nr_body, &body)?;
+        }
+        Ok(0)
+    }
+
+    /// The body that answers a request.
+    fn answer(
+        &self,
+        open: &Open,
+        header: &NmreqHeader,
+        size: usize,
+        options: &mut Options,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<Vec<u8>, Errno> {
+        let mut body = vec![0; size];
+        if size > 0 {
+            caller.read(header.nr_body, &mut body)?;
+        }
+        options.check_list()?;
+        let mut request = Request {
+            kind: header.nr_reqtype,
+            name: text(&header.nr_name)?,
+            body,
+            options: std::mem::take(options),
+            map_limit: u64::MAX,
+        };
+        let done = self.dispatch(open, &mut request);
+        *options = request.options;
+        done.map(|()| request.body)
+    }
+
+    /// Performs a request; its body becomes the answer.
+    pub(crate) fn dispatch(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        if request.kind != NETMAP_REQ_REGISTER {
+            request.options.all_used()?;
+        }
+        match request.kind {
+            NETMAP_REQ_REGISTER => self.register(open, request),
+            NETMAP_REQ_PORT_INFO_GET => self.port_info(open, request),
+            NETMAP_REQ_POOLS_INFO_GET => self.pools_info(open, request),
+            NETMAP_REQ_PORT_HDR_GET => self.port_header(open, request),
+            // Only switch ports can be given a header.
+            NETMAP_REQ_PORT_HDR_SET => self.find(open, request).and(Err(Errno::INVAL)),
+            NETMAP_REQ_VALE_LIST => info::vale_list(request),
+            NETMAP_REQ_VALE_DETACH | NETMAP_REQ_VALE_DELIF => Err(Errno::NXIO),
+            NETMAP_REQ_SYNC_KLOOP_START => match open.bound.get() {
+                None => Err(Errno::NXIO),
+                // There are no control blocks.
+                Some(_) => Err(Errno::INVAL),
+            },
+            NETMAP_REQ_SYNC_KLOOP_STOP => open.bound.get().map(|_| ()).ok_or(Errno::NXIO),
+            NETMAP_REQ_CSB_ENABLE => Err(Errno::INVAL),
+            NETMAP_REQ_VALE_ATTACH
+            | NETMAP_REQ_VALE_NEWIF
+            | NETMAP_REQ_VALE_POLLING_ENABLE
+            | NETMAP_REQ_VALE_POLLING_DISABLE => Err(Errno::OPNOTSUPP),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// The port that a request names, without wishes.
+    fn find(
+        &self,
+        open: &Open,
+        request: &Request,
+    ) -> Result<std::sync::Arc<dyn crate::Adapter>, Errno> {
+        let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
+        self.find_with(open, request, &register)
+    }
+
+    /// The port that a request names, with these wishes.
+    fn find_with(
+        &self,
+        open: &Open,
+        request: &Request,
+        register: &NmreqRegister,
+    ) -> Result<std::sync::Arc<dyn crate::Adapter>, Errno> {
+        let memory = match register.nr_mem_id {
+            0 => None,
+            id => Some(open.domain.memory(id)?),
+        };
+        if request.name.is_empty() && register.nr_mode != NR_REG_NULL {
+            return Err(Errno::NXIO);
+        }
+        let (domain, opener, name) = (&open.domain, &open.opener, request.name.as_str());
+        Wanted { domain, opener, name, register, memory: memory.as_ref() }.find(&*self.provider)
+    }
+}
+
+impl Request {
+    /// Replaces the body by its answer.
+    pub(crate) fn reply<T: Plain>(&mut self, body: &T) {
+        self.body = bytes_of(body);
+    }
+
+    /// The body; its size was checked when it was read.
+    pub(crate) fn read<T: Plain>(&self) -> Result<T, Errno> {
+        T::read_from(&self.body).ok_or(Errno::INVAL)
+    }
+}
+
+fn checked_body_size(header: &NmreqHeader) -> Result<usize, Errno> {
+    if !(NETMAP_MIN_API..=NETMAP_MAX_API).contains(&header.nr_version) || header.nr_reserved != 0 {
+        return Err(Errno::INVAL);
+    }
+    let size = body_size(header.nr_reqtype).ok_or(Errno::INVAL)?;
+    if (size > 0) == (header.nr_body != 0) { Ok(size) } else { Err(Errno::INVAL) }
+}

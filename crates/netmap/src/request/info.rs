@@ -1,0 +1,99 @@
+//! Questions: figures of a port, of a memory, of switches.
+
+use rustix::io::Errno;
+use slipring_abi::*;
+
+use crate::adapter::Dir;
+use crate::domain::{GLOBAL, Memory};
+use crate::open::{Netmap, Open};
+use crate::request::Request;
+
+impl Netmap {
+    /// PORT_INFO_GET. Without a name: the size of a memory.
+    pub(super) fn port_info(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        let wish: NmreqPortInfoGet = request.read()?;
+        if request.name.is_empty() {
+            let memory = open.domain.memory(or_global(wish.nr_mem_id))?;
+            let nr_memsize = memory.map_len();
+            request.reply(&NmreqPortInfoGet { nr_memsize, nr_mem_id: memory.id(), ..wish });
+            return Ok(());
+        }
+        let register = NmreqRegister {
+            nr_mode: NR_REG_ALL_NIC,
+            nr_tx_slots: wish.nr_tx_slots,
+            nr_rx_slots: wish.nr_rx_slots,
+            nr_tx_rings: wish.nr_tx_rings,
+            nr_rx_rings: wish.nr_rx_rings,
+            nr_mem_id: wish.nr_mem_id,
+            ..NmreqRegister::default()
+        };
+        let port = self.find_with(open, request, &register)?;
+        let shape = port.shape();
+        request.reply(&NmreqPortInfoGet {
+            nr_memsize: port.memory().map_len(),
+            nr_tx_slots: shape.slots[0],
+            nr_rx_slots: shape.slots[1],
+            nr_tx_rings: shape.rings[0],
+            nr_rx_rings: shape.rings[1],
+            nr_host_tx_rings: shape.shown_host_rings(Dir::Tx),
+            nr_host_rx_rings: shape.shown_host_rings(Dir::Rx),
+            nr_mem_id: port.memory().id(),
+            ..wish
+        });
+        Ok(())
+    }
+
+    /// POOLS_INFO_GET.
+    pub(super) fn pools_info(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        let wish: NmreqPoolsInfo = request.read()?;
+        let register = NmreqRegister {
+            nr_mode: NR_REG_ALL_NIC,
+            nr_mem_id: wish.nr_mem_id,
+            ..NmreqRegister::default()
+        };
+        let port = self.find_with(open, request, &register)?;
+        request.reply(&pools(port.memory(), open));
+        Ok(())
+    }
+
+    /// PORT_HDR_GET.
+    pub(super) fn port_header(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        let port = self.find(open, request)?;
+        let wish: NmreqPortHdr = request.read()?;
+        request.reply(&NmreqPortHdr { nr_hdr_len: port.vnet_header(), ..wish });
+        Ok(())
+    }
+}
+
+/// VALE_LIST, where there are no switches: the list is at its end, and no name is in it.
+pub(super) fn vale_list(request: &Request) -> Result<(), Errno> {
+    if request.name.is_empty() || request.name.starts_with("vale") {
+        return Err(Errno::NOENT);
+    }
+    Err(Errno::INVAL)
+}
+
+fn or_global(id: u16) -> u16 {
+    if id == 0 { GLOBAL } else { id }
+}
+
+/// The layout as netmap's three pools. Interfaces and rings share one area here, so their pools
+/// begin where it does.
+fn pools(memory: &Memory, open: &Open) -> NmreqPoolsInfo {
+    let (region, params) = (memory.region(), open.domain.params());
+    let area = region.at() + region.ring_start();
+    NmreqPoolsInfo {
+        nr_memsize: memory.map_len(),
+        nr_mem_id: memory.id(),
+        nr_if_pool_offset: area,
+        nr_if_pool_objtotal: params.if_num,
+        nr_if_pool_objsize: params.if_size,
+        nr_ring_pool_offset: area,
+        nr_ring_pool_objtotal: params.ring_num,
+        nr_ring_pool_objsize: params.ring_size,
+        nr_buf_pool_offset: region.at() + region.data_start(),
+        nr_buf_pool_objtotal: region.num_bufs(),
+        nr_buf_pool_objsize: region.buf_size(),
+        ..NmreqPoolsInfo::default()
+    }
+}

@@ -1,0 +1,107 @@
+//! The options of a request: a list through the caller's memory.
+//!
+//! Heads are always written back, so that the caller learns which option was refused and why;
+//! bodies only when the call succeeds.
+
+use rustix::io::Errno;
+use slipring_abi::*;
+
+use crate::caller::{CallerMemory, read_plain};
+
+/// A request's options, in the order of the list.
+#[derive(Debug, Default)]
+pub(crate) struct Options(Vec<Listed>);
+
+#[derive(Debug)]
+struct Listed {
+    addr: u64,
+    head: NmreqOption,
+    body: Vec<u8>,
+    used: bool,
+}
+
+/// Bytes that an option has behind its head.
+fn body_size(head: &NmreqOption) -> u64 {
+    let whole = match head.nro_reqtype {
+        NETMAP_REQ_OPT_EXTMEM => NmreqOptExtmem::SIZE as u64,
+        NETMAP_REQ_OPT_CSB => NmreqOptCsb::SIZE as u64,
+        NETMAP_REQ_OPT_SYNC_KLOOP_MODE => NmreqOptSyncKloopMode::SIZE as u64,
+        NETMAP_REQ_OPT_OFFSETS => NmreqOptOffsets::SIZE as u64,
+        NETMAP_REQ_OPT_SYNC_KLOOP_EVENTFDS => head.nro_size,
+        _ => 0,
+    };
+    whole.saturating_sub(NmreqOption::SIZE as u64)
+}
+
+impl Options {
+    /// Follows the list from `addr`, for a request whose body has `size` bytes.
+    ///
+    /// # Errors
+    /// `FAULT` for an address that is none; `MSGSIZE` when all of it together is too long, as a
+    /// list in circles is.
+    pub(crate) fn read(
+        addr: u64,
+        size: usize,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<Self, Errno> {
+        let (mut listed, mut total, mut next) = (Vec::new(), size as u64, addr);
+        while next != 0 {
+            let head: NmreqOption = read_plain(caller, next)?;
+            let len = body_size(&head);
+            total = total.saturating_add(NmreqOption::SIZE as u64).saturating_add(len);
+            if total > NETMAP_REQ_MAXSIZE as u64 {
+                return Err(Errno::MSGSIZE);
+            }
+            let mut body = vec![0; len as usize];
+            if len > 0 {
+                let at = next.checked_add(NmreqOption::SIZE as u64).ok_or(Errno::FAULT)?;
+                caller.read(at, &mut body)?;
+            }
+            let addr = std::mem::replace(&mut next, head.nro_next);
+            listed.push(Listed { addr, head, body, used: false });
+        }
+        Ok(Self(listed))
+    }
+
+    /// What can be wrong with a list before anybody looks for an option in it.
+    pub(crate) fn check_list(&mut self) -> Result<(), Errno> {
+        let kinds: Vec<u32> = self.0.iter().map(|one| one.head.nro_reqtype).collect();
+        for one in &mut self.0 {
+            let kind = one.head.nro_reqtype;
+            let twice = kinds.iter().filter(|&&other| other == kind).count() > 1;
+            one.head.nro_status = if kind == 0 || twice { errno(Errno::INVAL) } else { 0 };
+        }
+        let bad = self.0.iter().any(|one| one.head.nro_status != 0);
+        if bad { Err(Errno::INVAL) } else { Ok(()) }
+    }
+
+    /// Refuses those that nobody has used.
+    pub(crate) fn all_used(&mut self) -> Result<(), Errno> {
+        let mut unused = self.0.iter_mut().filter(|one| !one.used).peekable();
+        if unused.peek().is_none() {
+            return Ok(());
+        }
+        unused.for_each(|one| one.head.nro_status = errno(Errno::OPNOTSUPP));
+        Err(Errno::OPNOTSUPP)
+    }
+
+    pub(crate) fn write_heads(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        for one in &self.0 {
+            // Only the status is ours to change.
+            let at = one.addr + std::mem::offset_of!(NmreqOption, nro_status) as u64;
+            caller.write(at, &one.head.nro_status.to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn write_bodies(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        let with_body = self.0.iter().filter(|one| !one.body.is_empty());
+        with_body
+            .map(|one| (one.addr + NmreqOption::SIZE as u64, &one.body))
+            .try_for_each(|(at, body)| caller.write(at, body))
+    }
+}
+
+fn errno(error: Errno) -> u32 {
+    error.raw_os_error().unsigned_abs()
+}

@@ -1,0 +1,196 @@
+//! Clients in miniature: each test makes calls as a program would, with a memory of its own.
+
+mod binds;
+mod controls;
+mod legacies;
+mod polls;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use slipring_abi::*;
+
+use crate::domain::lock;
+use crate::*;
+
+/// No NICs, no switches.
+#[derive(Debug)]
+struct Nothing;
+
+impl Provider for Nothing {
+    fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        Err(Errno::NXIO)
+    }
+}
+
+/// Which files were told to look again.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<u64>>);
+
+impl Notify for Told {
+    fn notify(&self, handle: u64) {
+        lock(&self.0).push(handle);
+    }
+}
+
+/// The memory of a program: 64 KiB from `BASE` on.
+struct Flat(Vec<u8>);
+
+const BASE: u64 = 0x1_0000;
+/// Where the tests put bodies and options.
+const BODY: u64 = BASE + 0x100;
+const OPTIONS: u64 = BASE + 0x1000;
+
+impl Flat {
+    fn range(&self, addr: u64, len: usize) -> Result<std::ops::Range<usize>, Errno> {
+        let start = addr.checked_sub(BASE).ok_or(Errno::FAULT)? as usize;
+        let end = start.checked_add(len).filter(|&end| end <= self.0.len());
+        end.map(|end| start..end).ok_or(Errno::FAULT)
+    }
+
+    fn put<T: Plain>(&mut self, addr: u64, value: &T) {
+        self.write(addr, &caller::bytes_of(value)).unwrap();
+    }
+
+    fn get<T: Plain>(&mut self, addr: u64) -> T {
+        caller::read_plain(self, addr).unwrap()
+    }
+}
+
+impl CallerMemory for Flat {
+    fn read(&mut self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        let range = self.range(addr, out.len())?;
+        out.copy_from_slice(&self.0[range]);
+        Ok(())
+    }
+
+    fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+        let range = self.range(addr, bytes.len())?;
+        self.0[range].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// What programs share: a host, a user's domain, a record of wake-ups.
+struct World {
+    netmap: Netmap,
+    domain: Arc<Domain>,
+    told: Arc<Told>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(Params::default())
+    }
+
+    fn with(params: Params) -> Self {
+        let domain = Domain::new(0, params).unwrap();
+        Self { netmap: Netmap::new(Box::new(Nothing)), domain, told: Arc::default() }
+    }
+
+    fn open(&self) -> Client<'_> {
+        let opener = Opener { netns: 1, netns_fd: None };
+        let open = self.netmap.open(self.domain.clone(), opener, self.told.clone());
+        Client { world: self, open, memory: Flat(vec![0; 1 << 16]) }
+    }
+
+    /// A client that has bound this port whole.
+    fn bound(&self, name: &str) -> Client<'_> {
+        let mut client = self.open();
+        client.register(name, &all()).unwrap();
+        client
+    }
+}
+
+/// A program with one open file.
+struct Client<'w> {
+    world: &'w World,
+    open: Open,
+    memory: Flat,
+}
+
+/// All NIC rings, nothing else.
+fn all() -> NmreqRegister {
+    NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() }
+}
+
+fn header(name: &str, kind: u16) -> NmreqHeader {
+    let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
+    nr_name[..name.len()].copy_from_slice(name.as_bytes());
+    NmreqHeader {
+        nr_version: NETMAP_API,
+        nr_reqtype: kind,
+        nr_name,
+        nr_body: BODY,
+        ..NmreqHeader::default()
+    }
+}
+
+impl Client<'_> {
+    fn control(&mut self, header: &NmreqHeader) -> Result<i32, Errno> {
+        let mut arg = caller::bytes_of(header);
+        self.world.netmap.ioctl(&self.open, NIOCCTRL, &mut arg, &mut self.memory)
+    }
+
+    /// A request with a body, which is the answer afterwards.
+    fn ask<T: Plain>(&mut self, name: &str, kind: u16, body: &T) -> Result<T, Errno> {
+        self.memory.put(BODY, body);
+        self.control(&header(name, kind))?;
+        Ok(self.memory.get(BODY))
+    }
+
+    fn register(&mut self, name: &str, wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
+        self.ask(name, NETMAP_REQ_REGISTER, wish)
+    }
+
+    fn ioctl(&mut self, cmd: u32) -> Result<i32, Errno> {
+        self.world.netmap.ioctl(&self.open, cmd, &mut [], &mut self.memory)
+    }
+
+    fn poll(&self, wanted: Events) -> Events {
+        self.open.poll(wanted, None, Duration::ZERO)
+    }
+
+    /// Reads the file that the program has mapped.
+    fn peek<T: Plain>(&self, at: u64) -> T {
+        let mut bytes = vec![0; T::SIZE];
+        rustix::io::pread(self.world.domain.file(), &mut bytes, at).unwrap();
+        T::read_from(&bytes).unwrap()
+    }
+
+    /// Writes to the file that the program has mapped.
+    fn poke<T: Plain>(&self, at: u64, value: &T) {
+        rustix::io::pwrite(self.world.domain.file(), &caller::bytes_of(value), at).unwrap();
+    }
+
+    /// The place of a ring: `i` counts tx, host tx, rx, host rx rings. 0 if it is not bound.
+    fn ring_at(&self, answer: &NmreqRegister, i: u64) -> u64 {
+        let ofs: i64 = self.peek(answer.nr_offset + NETMAP_IF_RING_OFS as u64 + 8 * i);
+        if ofs == 0 { 0 } else { answer.nr_offset.wrapping_add_signed(ofs) }
+    }
+
+    fn ring(&self, at: u64) -> NetmapRing {
+        self.peek(at)
+    }
+
+    fn slot(&self, ring: u64, i: u32) -> NetmapSlot {
+        self.peek(slot_at(ring, i))
+    }
+
+    /// Moves head and cur.
+    fn advance(&self, ring: u64, to: u32) {
+        self.poke(ring + std::mem::offset_of!(NetmapRing, cur) as u64, &to);
+        self.poke(ring + std::mem::offset_of!(NetmapRing, head) as u64, &to);
+    }
+
+    /// Queues a frame of `len` bytes in slot `i` and moves past it.
+    fn queue(&self, ring: u64, i: u32, len: u16, flags: u16) {
+        let slot = self.slot(ring, i);
+        self.poke(slot_at(ring, i), &NetmapSlot { len, flags, ..slot });
+        self.advance(ring, i + 1);
+    }
+}
+
+fn slot_at(ring: u64, i: u32) -> u64 {
+    ring + (NETMAP_RING_SLOTS_OFS + i as usize * size_of::<NetmapSlot>()) as u64
+}

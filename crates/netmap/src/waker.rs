@@ -1,0 +1,325 @@
+//! Waking those who poll, without waking those who are awake.
+//!
+//! A front cannot tell whether a poll that was answered "ready" belongs to a level-triggered
+//! program, which will ask again by itself, or to an edge-triggered one, which sleeps until it is
+//! told of something new. So every poll arms its [`Waker`]:
+//!
+//! ```text
+//!   answered   program has used up all it knew   what news does
+//!   not ready  -                                 notifies at once: it sleeps
+//!   ready      yes                               notifies at once: it may sleep
+//!   ready      no                                notifies a tick later, unless it asked again
+//! ```
+//!
+//! The last line keeps a busy program from being told of every batch of its peer.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use slipring_ring::RingView;
+
+use crate::adapter::Dir;
+use crate::domain::lock;
+
+/// How a front tells a program's kernel to look again.
+pub trait Notify: Send + Sync {
+    /// Wakes whoever polls the open file that armed with `handle`.
+    fn notify(&self, handle: u64);
+}
+
+/// How long a program that knew of work may stay away before it is told of more.
+const TICK: Duration = Duration::from_millis(1);
+
+const READY: u64 = 1 << 2;
+/// There was news since it was armed, of which it has not been told.
+const NEWS: u64 = 1 << 3;
+/// It is in the ticker's list.
+const LISTED: u64 = 1 << 4;
+const GENERATION: u64 = 1 << 32;
+
+fn bit(dir: Dir) -> u64 {
+    match dir {
+        Dir::Tx => 1,
+        Dir::Rx => 2,
+    }
+}
+
+fn generation(state: u64) -> u64 {
+    state / GENERATION
+}
+
+/// One open file's wish to be woken.
+pub struct Waker {
+    /// Flags in the low half, how often it was armed in the high one.
+    state: AtomicU64,
+    handle: AtomicU64,
+    notify: Arc<dyn Notify>,
+    ticker: Arc<Ticker>,
+}
+
+impl std::fmt::Debug for Waker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Waker({:#x})", self.state.load(Ordering::Relaxed))
+    }
+}
+
+impl Waker {
+    pub(crate) fn new(notify: Arc<dyn Notify>, ticker: Arc<Ticker>) -> Arc<Self> {
+        let (state, handle) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { state, handle, notify, ticker })
+    }
+
+    /// Wishes to be woken for these directions; `ready` says what the poll is answered. Whoever
+    /// arms as not ready looks once more afterwards.
+    pub(crate) fn arm(&self, handle: u64, tx: bool, rx: bool, ready: bool) {
+        self.handle.store(handle, Ordering::Relaxed);
+        let mut wish = if ready { READY } else { 0 };
+        for (wanted, dir) in [(tx, Dir::Tx), (rx, Dir::Rx)] {
+            wish |= if wanted { bit(dir) } else { 0 };
+        }
+        self.update(|state| Some((generation(state) + 1) * GENERATION | state & LISTED | wish));
+        // Pairs with the fence in `Listeners::wake`: either we see what was published, or its
+        // publisher sees that we are armed.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Wakes it whatever it waits for: its port is gone.
+    pub fn wake_now(&self) {
+        if self.update(|state| armed(state).then(|| disarmed(state))).is_some() {
+            self.notify.notify(self.handle.load(Ordering::Relaxed));
+        }
+    }
+
+    /// There is news; `idle` says that the program has used up all it knew of.
+    #[inline]
+    fn news(self: &Arc<Self>, dir: Dir, idle: impl Fn() -> bool) {
+        let mut urgent = false;
+        let before = self.update(|state| {
+            if state & bit(dir) == 0 {
+                return None;
+            }
+            urgent = state & READY == 0 || idle();
+            Some(if urgent { disarmed(state) } else { state | NEWS | LISTED })
+        });
+        match before {
+            Some(_) if urgent => self.notify.notify(self.handle.load(Ordering::Relaxed)),
+            Some(state) if state & LISTED == 0 => {
+                self.ticker.add(self.clone(), generation(state));
+            }
+            _ => {}
+        }
+    }
+
+    /// A tick after it was listed: whether it stays in the list, and since when.
+    fn tick(&self, listed: u64) -> Option<u64> {
+        let mut told = false;
+        let before = self.update(|state| {
+            let waiting = armed(state) && state & NEWS != 0;
+            told = waiting && generation(state) == listed;
+            match (waiting, told) {
+                (_, true) => Some(disarmed(state) & !LISTED),
+                (true, false) => None,
+                (false, _) => Some(state & !LISTED),
+            }
+        });
+        if told {
+            self.notify.notify(self.handle.load(Ordering::Relaxed));
+        }
+        let stays = before.is_none();
+        stays.then(|| generation(self.state.load(Ordering::Relaxed)))
+    }
+
+    /// Replaces the state by what `change` says; the one before, or `None` if it said nothing.
+    fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()
+    }
+}
+
+fn armed(state: u64) -> bool {
+    state & (bit(Dir::Tx) | bit(Dir::Rx)) != 0
+}
+
+fn disarmed(state: u64) -> u64 {
+    state & !(bit(Dir::Tx) | bit(Dir::Rx) | READY | NEWS)
+}
+
+/// Those who may have to be told a little later.
+#[derive(Debug, Default)]
+pub(crate) struct Ticker {
+    late: Mutex<Vec<(Arc<Waker>, u64)>>,
+    first: Condvar,
+    stopped: AtomicBool,
+}
+
+impl Ticker {
+    fn add(&self, waker: Arc<Waker>, generation: u64) {
+        let mut late = lock(&self.late);
+        late.push((waker, generation));
+        if late.len() == 1 {
+            self.first.notify_one();
+        }
+    }
+
+    /// One round: tells those who did not ask again since they were listed.
+    pub(crate) fn tick(&self) {
+        let listed = std::mem::take(&mut *lock(&self.late));
+        for (waker, generation) in listed {
+            if let Some(generation) = waker.tick(generation) {
+                lock(&self.late).push((waker, generation));
+            }
+        }
+    }
+
+    /// Rounds until it is stopped; sleeps while there is nobody to tell.
+    pub(crate) fn run(&self) {
+        while !self.stopped.load(Ordering::Acquire) {
+            let late = lock(&self.late);
+            let idle = |late: &mut Vec<_>| late.is_empty() && !self.stopped.load(Ordering::Acquire);
+            drop(self.first.wait_while(late, idle).unwrap_or_else(PoisonError::into_inner));
+            std::thread::sleep(TICK);
+            self.tick();
+        }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        let _late = lock(&self.late);
+        self.first.notify_all();
+    }
+}
+
+/// Those who wait for one ring.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    list: RwLock<Vec<Listener>>,
+    any: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Listener {
+    waker: Arc<Waker>,
+    view: RingView,
+    dir: Dir,
+}
+
+impl Listeners {
+    /// Tells them that a sync of the ring is worth while now. What is worth it was published
+    /// before the call.
+    #[inline]
+    pub fn wake(&self) {
+        // Pairs with the fence in `Waker::arm`.
+        fence(Ordering::SeqCst);
+        if !self.any.load(Ordering::Relaxed) {
+            return;
+        }
+        for one in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            one.waker.news(one.dir, || !one.view.is_ready());
+        }
+    }
+
+    /// Wakes them whatever they wait for.
+    pub fn wake_now(&self) {
+        for one in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            one.waker.wake_now();
+        }
+    }
+
+    pub(crate) fn add(&self, waker: &Arc<Waker>, dir: Dir, view: &RingView) {
+        let one = Listener { waker: waker.clone(), view: view.clone(), dir };
+        self.list.write().unwrap_or_else(PoisonError::into_inner).push(one);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn remove(&self, waker: &Arc<Waker>) {
+        let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        list.retain(|one| !Arc::ptr_eq(&one.waker, waker));
+        self.any.store(!list.is_empty(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Told(Mutex<Vec<u64>>);
+
+    impl Notify for Told {
+        fn notify(&self, handle: u64) {
+            lock(&self.0).push(handle);
+        }
+    }
+
+    fn waker() -> (Arc<Waker>, Arc<Told>, Arc<Ticker>) {
+        let (told, ticker) = (Arc::<Told>::default(), Arc::<Ticker>::default());
+        (Waker::new(told.clone(), ticker.clone()), told, ticker)
+    }
+
+    fn told(told: &Told) -> usize {
+        lock(&told.0).len()
+    }
+
+    #[test]
+    fn one_who_sleeps_is_told_once_per_poll() {
+        let (waker, told_of, _) = waker();
+        waker.arm(7, false, true, false);
+        waker.news(Dir::Rx, || false);
+        waker.news(Dir::Rx, || false);
+        assert_eq!(*lock(&told_of.0), [7]);
+    }
+
+    #[test]
+    fn one_who_waits_for_frames_is_not_told_of_room() {
+        let (waker, told_of, _) = waker();
+        waker.arm(7, false, true, false);
+        waker.news(Dir::Tx, || true);
+        assert_eq!(told(&told_of), 0);
+    }
+
+    #[test]
+    fn one_who_was_ready_and_has_used_it_up_is_told_at_once() {
+        let (waker, told_of, _) = waker();
+        waker.arm(7, false, true, true);
+        waker.news(Dir::Rx, || true);
+        assert_eq!(told(&told_of), 1);
+    }
+
+    #[test]
+    fn one_who_is_busy_is_told_a_tick_later() {
+        let (waker, told_of, ticker) = waker();
+        waker.arm(7, false, true, true);
+        waker.news(Dir::Rx, || false);
+        assert_eq!(told(&told_of), 0);
+        ticker.tick();
+        assert_eq!(told(&told_of), 1);
+        ticker.tick();
+        assert_eq!(told(&told_of), 1);
+    }
+
+    #[test]
+    fn one_who_asked_again_is_not_told_unless_there_is_more_news() {
+        let (waker, told_of, ticker) = waker();
+        waker.arm(7, false, true, true);
+        waker.news(Dir::Rx, || false);
+        waker.arm(7, false, true, true);
+        ticker.tick();
+        assert_eq!(told(&told_of), 0);
+        waker.news(Dir::Rx, || false);
+        ticker.tick();
+        assert_eq!(told(&told_of), 1);
+    }
+
+    #[test]
+    fn news_after_a_second_poll_waits_a_full_tick_from_then() {
+        let (waker, told_of, ticker) = waker();
+        waker.arm(7, false, true, true);
+        waker.news(Dir::Rx, || false);
+        waker.arm(7, false, true, true);
+        waker.news(Dir::Rx, || false);
+        ticker.tick();
+        assert_eq!(told(&told_of), 0);
+        ticker.tick();
+        assert_eq!(told(&told_of), 1);
+    }
+}
