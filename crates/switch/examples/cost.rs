@@ -1,0 +1,145 @@
+//! Nanoseconds per frame of 64 bytes: to decide, and to decide and copy, by number of addresses
+//! and ports; the same per copy for flooding.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use slipring_switch::{
+    Batch, Config, Delivered, Marks, Packet, PortConfig, PortId, SlotRange, Switch,
+};
+
+/// Distance of frames in memory.
+const BUF: usize = 64;
+/// Batches of different frames that a source sends in turn.
+const RINGS: usize = 20;
+const BATCH: usize = 512;
+const FRAME: usize = 64;
+
+/// A source's ring, a destination's ring, and a switch with `ports` ports.
+struct Bed {
+    switch: Switch,
+    batch: Batch,
+    frames: Vec<u8>,
+    sink: Vec<u8>,
+    turn: usize,
+}
+
+impl Bed {
+    fn new(ports: u32) -> Self {
+        let mut switch = Switch::new(Config::default());
+        for _ in 0..ports {
+            switch.attach(PortConfig::default()).expect("a good port");
+        }
+        let mut sink = vec![0; BUF * BATCH];
+        sink.fill(1);
+        Self { switch, batch: Batch::new(), frames: vec![0; BUF * BATCH * RINGS], sink, turn: 0 }
+    }
+
+    /// Lets `macs` stations speak, spread over all ports but the first.
+    fn teach(&mut self, macs: u64) {
+        let ports = self.switch.ports().count() as u32;
+        for mac in 0..macs {
+            write(&mut self.frames, u64::MAX, station(mac));
+            let port = PortId(1 + (mac % u64::from(ports - 1)) as u32);
+            self.switch.forward(0, port, 0, [packet(&self.frames, 0)], &mut self.batch);
+            self.switch.settle(&mut self.batch);
+        }
+    }
+
+    fn turn(&mut self, copies: bool) -> u64 {
+        let ring = self.turn % RINGS * BATCH * BUF;
+        let frames = &self.frames[ring..ring + BATCH * BUF];
+        self.turn += 1;
+        let packets = (0..BATCH).map(|i| packet(frames, i));
+        self.switch.forward(0, PortId(0), 0, packets, &mut self.batch);
+        let mut made = 0;
+        for i in 0..self.batch.len() {
+            let mut delivered = Delivered::default();
+            for (to, copy) in self.batch.destination(i).copies().enumerate() {
+                if copies {
+                    let (from, to) = (copy.slots.first as usize * BUF, to % BATCH * BUF);
+                    self.sink[to..to + FRAME].copy_from_slice(&frames[from..from + FRAME]);
+                }
+                delivered.packets += 1;
+                delivered.bytes += u64::from(copy.len);
+            }
+            made += u64::from(delivered.packets);
+            self.batch.report(i, delivered);
+        }
+        self.switch.settle(&mut self.batch);
+        black_box(&mut self.sink);
+        made
+    }
+
+    /// The least of several measurements, so that other programs on the machine matter less.
+    fn measure(&mut self, copies: bool) -> f64 {
+        (0..20)
+            .map(|_| {
+                let (start, mut made) = (Instant::now(), 0);
+                for _ in 0..200 {
+                    made += self.turn(copies);
+                }
+                start.elapsed().as_nanos() as f64 / made as f64
+            })
+            .fold(f64::INFINITY, f64::min)
+    }
+}
+
+fn station(number: u64) -> u64 {
+    0x0200_0000_0000 | number
+}
+
+fn write(frame: &mut [u8], to: u64, from: u64) {
+    frame[..6].copy_from_slice(&to.to_be_bytes()[2..]);
+    frame[6..12].copy_from_slice(&from.to_be_bytes()[2..]);
+}
+
+fn packet(frames: &[u8], i: usize) -> Packet<'_> {
+    Packet {
+        header: &frames[i * BUF..i * BUF + 18],
+        len: FRAME as u32,
+        slots: SlotRange { first: i as u32, count: 1 },
+        marks: Marks::default(),
+    }
+}
+
+fn main() {
+    println!("unicast: ns/frame          decide   decide + copy");
+    for ports in [2, 16, 256] {
+        for macs in [1, 1000, 10_000] {
+            let mut bed = Bed::new(ports);
+            bed.teach(macs);
+            for i in 0..(BATCH * RINGS) as u64 {
+                // Spread over all stations, in no order that a prefetcher knows.
+                let to = i * 7919 % macs;
+                write(&mut bed.frames[i as usize * BUF..], station(to), station(1 << 20));
+            }
+            let [decide, both] = [false, true].map(|copies| bed.measure(copies));
+            println!("{ports:4} ports, {macs:6} addresses {decide:7.2} {both:12.2}");
+        }
+    }
+    println!("many sources: ns/frame");
+    for macs in [1, 10_000] {
+        let mut bed = Bed::new(2);
+        bed.teach(1);
+        for i in 0..(BATCH * RINGS) as u64 {
+            let from = station((1 << 20) + i * 7919 % macs);
+            write(&mut bed.frames[i as usize * BUF..], station(0), from);
+        }
+        let [decide, both] = [false, true].map(|copies| bed.measure(copies));
+        println!("   2 ports, {macs:6} sources   {decide:7.2} {both:12.2}");
+    }
+    println!("flooding to 16: ns/copy");
+    for ports in [17, 256] {
+        let mut bed = Bed::new(17);
+        for _ in 17..ports {
+            let deaf = PortConfig { takes_broadcast: false, ..PortConfig::default() };
+            bed.switch.attach(deaf).expect("a good port");
+        }
+        for i in 0..BATCH * RINGS {
+            write(&mut bed.frames[i * BUF..], u64::MAX, station(1));
+        }
+        let [decide, both] = [false, true].map(|copies| bed.measure(copies));
+        println!("{ports:4} ports                   {decide:7.2} {both:12.2}");
+    }
+}

@@ -1,0 +1,127 @@
+//! What the switch counts.
+
+/// Why a frame was not passed on, or not to all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DropReason {
+    /// Shorter than an Ethernet header.
+    Runt,
+    /// The destination is behind the port that it came from.
+    SamePort,
+    /// Nobody is known to have the address, and such frames are not flooded.
+    UnknownUnicast,
+    /// To be flooded, but no port takes it.
+    NoDestination,
+    /// The slot names a port that does not exist.
+    NoSuchPort,
+    /// Source and destination are isolated from each other.
+    Isolated,
+    /// The source port does not take this VLAN.
+    VlanIngress,
+    /// The destination port is not in this VLAN.
+    VlanEgress,
+    /// More broadcasts than the storm limit allows.
+    StormBroadcast,
+    /// More multicasts than the storm limit allows.
+    StormMulticast,
+    /// More frames to unknown addresses than the storm limit allows.
+    StormUnknown,
+    /// A custom lookup said so.
+    Lookup,
+    /// The destination had no room; counted there.
+    DestinationFull,
+}
+
+impl DropReason {
+    /// All reasons.
+    pub const ALL: [Self; 13] = [
+        Self::Runt,
+        Self::SamePort,
+        Self::UnknownUnicast,
+        Self::NoDestination,
+        Self::NoSuchPort,
+        Self::Isolated,
+        Self::VlanIngress,
+        Self::VlanEgress,
+        Self::StormBroadcast,
+        Self::StormMulticast,
+        Self::StormUnknown,
+        Self::Lookup,
+        Self::DestinationFull,
+    ];
+
+    /// The name in reports; part of their contract.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Runt => "runt",
+            Self::SamePort => "same_port",
+            Self::UnknownUnicast => "unknown_unicast",
+            Self::NoDestination => "no_destination",
+            Self::NoSuchPort => "no_such_port",
+            Self::Isolated => "isolated",
+            Self::VlanIngress => "vlan_ingress",
+            Self::VlanEgress => "vlan_egress",
+            Self::StormBroadcast => "storm_broadcast",
+            Self::StormMulticast => "storm_multicast",
+            Self::StormUnknown => "storm_unknown",
+            Self::Lookup => "lookup",
+            Self::DestinationFull => "destination_full",
+        }
+    }
+}
+
+/// Frames and their bytes, without CRC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traffic {
+    /// Whole frames.
+    pub packets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+impl core::ops::AddAssign for Traffic {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// One port's counters since it was attached.
+///
+/// Over all ports of a switch: `rx + copies = tx + drops`, once every batch is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PortCounters {
+    /// Frames that entered the switch here.
+    pub rx: Traffic,
+    /// Frames delivered here.
+    pub tx: Traffic,
+    /// Of `rx`, frames to more than one port.
+    pub flooded: u64,
+    /// Frames made by sending those of `rx` to more than one port.
+    pub copies: u64,
+    /// Addresses learned here.
+    pub learned: u64,
+    /// Addresses that came here from another port.
+    pub moved: u64,
+    /// Addresses that were not learned because the table was full.
+    pub not_learned: u64,
+    drops: [u64; DropReason::ALL.len()],
+}
+
+impl PortCounters {
+    /// Frames lost for this reason.
+    #[must_use]
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason as usize]
+    }
+
+    /// Reasons that lost something, with how many.
+    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.into_iter().zip(self.drops).filter(|&(_, count)| count > 0)
+    }
+
+    pub(crate) fn drop(&mut self, reason: DropReason, packets: u64) {
+        self.drops[reason as usize] += packets;
+    }
+}

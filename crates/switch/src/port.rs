@@ -1,0 +1,95 @@
+//! A port of the switch.
+
+use core::fmt;
+
+use crate::config::ConfigError;
+use crate::counters::PortCounters;
+use crate::flood::Class;
+use crate::storm::{Storm, StormLimits};
+use crate::vlan::{Egress, Vlan};
+
+/// A port's number in its switch: the lowest that is free when it is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u32);
+
+impl fmt::Display for PortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// Settings of a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortConfig {
+    /// Rings that frames can be delivered to.
+    pub rings: u32,
+    /// Whether addresses are learned here.
+    pub learns: bool,
+    /// Isolated ports reach only ports that are not.
+    pub is_isolated: bool,
+    /// Whether broadcasts go here.
+    pub takes_broadcast: bool,
+    /// Whether multicasts go here.
+    pub takes_multicast: bool,
+    /// Whether frames for unknown addresses go here.
+    pub takes_unknown: bool,
+    /// Its VLANs; ignored by a switch that is not VLAN-aware.
+    pub vlan: Vlan,
+    /// Limits of what is flooded from here.
+    pub storm: StormLimits,
+}
+
+impl Default for PortConfig {
+    /// One ring, learning, taking everything, without limits.
+    fn default() -> Self {
+        Self {
+            rings: 1,
+            learns: true,
+            is_isolated: false,
+            takes_broadcast: true,
+            takes_multicast: true,
+            takes_unknown: true,
+            vlan: Vlan::default(),
+            storm: StormLimits::default(),
+        }
+    }
+}
+
+/// What deciding on a frame for a port needs, close together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Facts {
+    /// Number of its ring 0 among the rings of all ports.
+    pub(crate) first_queue: u32,
+    /// 0 where there is no port.
+    pub(crate) rings: u32,
+    pub(crate) is_isolated: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) config: PortConfig,
+    pub(crate) counters: PortCounters,
+    pub(crate) storm: Storm,
+}
+
+impl Port {
+    pub(crate) fn new(config: PortConfig) -> Result<Self, ConfigError> {
+        if !(1..=1024).contains(&config.rings) {
+            return Err(ConfigError::Rings(config.rings));
+        }
+        let storm = Storm::new(&config.storm)?;
+        Ok(Self { config, counters: PortCounters::default(), storm })
+    }
+
+    pub(crate) fn takes(&self, class: Class) -> bool {
+        match class {
+            Class::Broadcast => self.config.takes_broadcast,
+            Class::Multicast => self.config.takes_multicast,
+            Class::Unknown => self.config.takes_unknown,
+        }
+    }
+
+    pub(crate) fn egress(&self, is_vlan_aware: bool) -> Egress {
+        if is_vlan_aware { self.config.vlan.egress() } else { Egress::AsIs }
+    }
+}

@@ -1,0 +1,77 @@
+//! Storm limits: how much of what is flooded may enter at a port.
+
+use slipring_model::bucket::TokenBucket;
+
+use crate::config::ConfigError;
+use crate::flood::Class;
+
+/// A rate and a burst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Frames per second, and so many at once.
+    Packets {
+        /// Frames per second.
+        per_sec: u64,
+        /// Frames at once.
+        burst: u64,
+    },
+    /// Bits per second, and so many bytes at once.
+    Bits {
+        /// Bits per second.
+        per_sec: u64,
+        /// Bytes at once; longer frames never pass.
+        burst_bytes: u64,
+    },
+}
+
+/// A port's limits; `None` for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StormLimits {
+    /// For broadcasts.
+    pub broadcast: Option<Limit>,
+    /// For multicasts, broadcasts apart.
+    pub multicast: Option<Limit>,
+    /// For frames to addresses that nobody is known to have.
+    pub unknown: Option<Limit>,
+}
+
+/// The buckets of a port.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Storm {
+    buckets: [Option<Bucket>; 3],
+}
+
+#[derive(Debug, Clone)]
+struct Bucket {
+    tokens: TokenBucket,
+    counts_packets: bool,
+}
+
+impl Storm {
+    pub(crate) fn new(limits: &StormLimits) -> Result<Self, ConfigError> {
+        let make = |limit: Option<Limit>| limit.map(Bucket::new).transpose();
+        let [broadcast, multicast, unknown] = [limits.broadcast, limits.multicast, limits.unknown];
+        Ok(Self { buckets: [make(broadcast)?, make(multicast)?, make(unknown)?] })
+    }
+
+    /// Whether a frame may still pass.
+    #[inline]
+    pub(crate) fn admits(&mut self, class: Class, now_ns: u64, len: u32) -> bool {
+        match &mut self.buckets[class as usize] {
+            None => true,
+            Some(bucket) => bucket.tokens.take(now_ns, if bucket.counts_packets { 1 } else { len }),
+        }
+    }
+}
+
+impl Bucket {
+    fn new(limit: Limit) -> Result<Self, ConfigError> {
+        // A packet is a "byte": eight "bits" of the bucket.
+        let (bps, burst, counts_packets) = match limit {
+            Limit::Packets { per_sec, burst } => (per_sec.saturating_mul(8), burst, true),
+            Limit::Bits { per_sec, burst_bytes } => (per_sec, burst_bytes, false),
+        };
+        let tokens = TokenBucket::new(bps, burst, 0).map_err(|_| ConfigError::Burst)?;
+        Ok(Self { tokens, counts_packets })
+    }
+}

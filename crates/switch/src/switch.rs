@@ -1,0 +1,274 @@
+//! The switch: ports, addresses, decisions.
+
+mod decide;
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use slipring_wire::MacAddr;
+
+use crate::batch::Batch;
+use crate::config::{Config, ConfigError};
+use crate::counters::{DropReason, PortCounters, Traffic};
+use crate::lookup::{Learned, Lookup, Packet};
+use crate::port::{Facts, Port, PortConfig, PortId};
+use crate::table::{MacEntry, MacTable, key_of, tick_of};
+use crate::vlan::Vlan;
+use decide::Turn;
+
+/// Buckets of the address table that every batch looks through for old addresses.
+const SWEEP: usize = 8;
+
+/// A learning switch; see the crate.
+///
+/// ```
+/// use slipring_switch::{Batch, Config, Delivered, Marks, Packet, PortConfig, SlotRange, Switch};
+///
+/// let mut switch = Switch::new(Config::default());
+/// let [a, b, c] = [(); 3].map(|()| switch.attach(PortConfig::default()).unwrap());
+/// let mut batch = Batch::new();
+/// let frame = b"\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x08\x06";
+/// let slots = SlotRange { first: 5, count: 1 };
+/// let packet = Packet { header: frame, len: 60, slots, marks: Marks::default() };
+///
+/// switch.forward(0, a, 0, [packet], &mut batch);
+/// let ports: Vec<_> = batch.destinations().map(|to| to.port()).collect();
+/// assert_eq!(ports, [b, c]);
+/// assert!(batch.destinations().all(|to| to.copies().next().unwrap().slots == slots));
+/// for i in 0..batch.len() {
+///     batch.report(i, Delivered { packets: 1, bytes: 60 });
+/// }
+/// switch.settle(&mut batch);
+/// assert_eq!(switch.counters(c).unwrap().tx.packets, 1);
+/// ```
+#[derive(Debug)]
+pub struct Switch {
+    config: Config,
+    table: MacTable,
+    ports: Vec<Option<Port>>,
+    /// By port number.
+    facts: Vec<Facts>,
+    /// Numbers of the ports that are there.
+    present: Vec<u32>,
+    /// The same by VLAN, for those VLANs that were flooded to since the ports last changed.
+    members: BTreeMap<u16, Vec<u32>>,
+    /// Rings of all ports.
+    queues: u32,
+}
+
+impl Switch {
+    /// A switch without ports.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            table: MacTable::new(config.max_addresses, config.ageing_ns, config.secret),
+            config,
+            ports: Vec::new(),
+            facts: Vec::new(),
+            present: Vec::new(),
+            members: BTreeMap::new(),
+            queues: 0,
+        }
+    }
+
+    /// Adds a port; its number is the lowest that is free.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when its settings make no sense.
+    pub fn attach(&mut self, config: PortConfig) -> Result<PortId, ConfigError> {
+        let port = Port::new(config)?;
+        let at = self.ports.iter().position(Option::is_none).unwrap_or(self.ports.len());
+        if at == self.ports.len() {
+            self.ports.push(None);
+        }
+        self.ports[at] = Some(port);
+        self.renumber();
+        Ok(PortId(at as u32))
+    }
+
+    /// Removes a port and forgets its addresses; its last counters, or `None` if it was not there.
+    /// Settle batches first that name it.
+    pub fn detach(&mut self, id: PortId) -> Option<PortCounters> {
+        let port = self.ports.get_mut(id.0 as usize)?.take()?;
+        self.table.flush(0, |entry| entry.port == id);
+        self.renumber();
+        Some(port.counters)
+    }
+
+    /// Changes a port's settings; its counters stay, its addresses are forgotten if its VLANs
+    /// changed.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when it is not there or the settings make no sense; nothing changes then.
+    pub fn reconfigure(&mut self, id: PortId, config: PortConfig) -> Result<(), ConfigError> {
+        let fresh = Port::new(config)?;
+        let port = self.port_mut(id).ok_or(ConfigError::NoSuchPort(id.0))?;
+        let moved = port.config.vlan != fresh.config.vlan;
+        *port = Port { counters: port.counters, ..fresh };
+        if moved {
+            self.table.flush(0, |entry| entry.port == id);
+        }
+        self.renumber();
+        Ok(())
+    }
+
+    /// Changes how long silent addresses are kept; `None`: for ever.
+    pub fn set_ageing(&mut self, ageing_ns: Option<u64>) {
+        self.config.ageing_ns = ageing_ns;
+        self.table.set_ageing(ageing_ns);
+    }
+
+    /// The switch's settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The ports that are there.
+    pub fn ports(&self) -> impl Iterator<Item = PortId> + '_ {
+        self.present.iter().map(|&at| PortId(at))
+    }
+
+    /// A port's settings.
+    #[must_use]
+    pub fn port(&self, id: PortId) -> Option<&PortConfig> {
+        self.ports.get(id.0 as usize)?.as_ref().map(|port| &port.config)
+    }
+
+    /// A port's counters.
+    #[must_use]
+    pub fn counters(&self, id: PortId) -> Option<&PortCounters> {
+        self.ports.get(id.0 as usize)?.as_ref().map(|port| &port.counters)
+    }
+
+    /// The address table.
+    #[must_use]
+    pub fn table(&self) -> &MacTable {
+        &self.table
+    }
+
+    /// The port behind which an address lives.
+    #[must_use]
+    pub fn find(&self, now_ns: u64, mac: MacAddr, vlan: u16) -> Option<PortId> {
+        let key = self.table.locate(key_of(mac.to_u64(), vlan));
+        self.table.find(key, tick_of(now_ns)).map(PortId)
+    }
+
+    /// Sets an address by hand: it neither ages nor moves.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a group address, a port that is not there, or a full table.
+    pub fn pin(
+        &mut self,
+        now_ns: u64,
+        mac: MacAddr,
+        vlan: u16,
+        port: PortId,
+    ) -> Result<(), ConfigError> {
+        if mac.is_multicast() {
+            return Err(ConfigError::GroupAddress);
+        }
+        self.port(port).ok_or(ConfigError::NoSuchPort(port.0))?;
+        let fits = self.table.pin(key_of(mac.to_u64(), vlan), port.0, tick_of(now_ns));
+        if fits { Ok(()) } else { Err(ConfigError::TableFull(self.config.max_addresses)) }
+    }
+
+    /// Forgets one address; whether it was there.
+    pub fn forget(&mut self, mac: MacAddr, vlan: u16) -> bool {
+        self.table.remove(key_of(mac.to_u64(), vlan))
+    }
+
+    /// Forgets the addresses that `which` picks; how many.
+    pub fn flush(&mut self, now_ns: u64, which: impl FnMut(&MacEntry) -> bool) -> usize {
+        self.table.flush(now_ns, which)
+    }
+
+    /// Decides where frames go that `source` sends from its tx ring `ring`, in this order. Learns
+    /// from each. What `batch` held before is gone: settle it first. Nothing if the port is not
+    /// there.
+    #[inline]
+    pub fn forward<'p>(
+        &mut self,
+        now_ns: u64,
+        source: PortId,
+        ring: u32,
+        packets: impl IntoIterator<Item = Packet<'p>>,
+        batch: &mut Batch,
+    ) {
+        self.forward_by(now_ns, source, ring, packets, &mut Learned, batch);
+    }
+
+    /// As [`Self::forward`], but `lookup` is asked first.
+    #[inline]
+    pub fn forward_by<'p>(
+        &mut self,
+        now_ns: u64,
+        source: PortId,
+        ring: u32,
+        packets: impl IntoIterator<Item = Packet<'p>>,
+        lookup: &mut impl Lookup,
+        batch: &mut Batch,
+    ) {
+        batch.begin(self.queues as usize);
+        self.table.sweep(SWEEP, tick_of(now_ns));
+        let Some(mut turn) = Turn::new(self, now_ns, source, ring) else { return };
+        for packet in packets {
+            turn.packet(self, lookup, batch, &packet);
+        }
+        turn.end(self);
+    }
+
+    /// Counts what was delivered, and empties the batch.
+    pub fn settle(&mut self, batch: &mut Batch) {
+        for dest in batch.dests() {
+            let asked = u64::from(batch.copies_to(dest));
+            if let Some(port) = self.port_mut(dest.target.port) {
+                let sent = Traffic::from(dest.delivered);
+                port.counters.tx += sent;
+                let lost = asked.saturating_sub(sent.packets);
+                port.counters.drop(DropReason::DestinationFull, lost);
+            }
+        }
+        batch.begin(self.queues as usize);
+    }
+
+    fn port_mut(&mut self, id: PortId) -> Option<&mut Port> {
+        self.ports.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// Numbers the rings of all ports anew, and forgets who is where.
+    fn renumber(&mut self) {
+        self.queues = 0;
+        self.present.clear();
+        self.members.clear();
+        self.facts.clear();
+        for (at, port) in (0..).zip(&self.ports) {
+            let Some(Port { config, .. }) = port else {
+                self.facts.push(Facts::default());
+                continue;
+            };
+            let (rings, is_isolated) = (config.rings, config.is_isolated);
+            self.facts.push(Facts { first_queue: self.queues, rings, is_isolated });
+            self.queues += rings;
+            self.present.push(at);
+        }
+    }
+
+    /// The ports that may get frames of a VLAN.
+    fn members(&mut self, vlan: u16) -> &[u32] {
+        if !self.config.is_vlan_aware {
+            return &self.present;
+        }
+        let (ports, present) = (&self.ports, &self.present);
+        self.members.entry(vlan).or_insert_with(|| {
+            let is_member = |&&at: &&u32| {
+                let port = ports[at as usize].as_ref();
+                port.is_some_and(|port| Vlan::is_member(&port.config.vlan, vlan))
+            };
+            present.iter().filter(is_member).copied().collect()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

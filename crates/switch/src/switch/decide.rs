@@ -1,0 +1,351 @@
+//! Where each frame of a batch goes: the part that runs once per frame.
+
+use alloc::vec::Vec;
+
+use crate::UnknownUnicast;
+use crate::batch::{Batch, Entry, Target};
+use crate::counters::{DropReason, Traffic};
+use crate::flood::Class;
+use crate::lookup::{Lookup, Packet, Route};
+use crate::port::PortId;
+use crate::switch::Switch;
+use crate::table::{Key, Learning, key_of, tick_of};
+use crate::vlan::{Egress, Tagged};
+
+/// Bytes of both addresses and the type.
+const HEADER_LEN: usize = 14;
+/// The customer tag's type.
+const TAG_TYPE: u64 = 0x8100;
+/// The group bit of an address that was read as a number.
+const GROUP_BIT: u64 = 1 << 40;
+const BROADCAST: u64 = (1 << 48) - 1;
+
+/// What stays the same over a batch, and what runs of equal frames share.
+pub(super) struct Turn {
+    now_ns: u64,
+    tick: u32,
+    source: PortId,
+    ring: u32,
+    is_vlan_aware: bool,
+    learns: bool,
+    is_isolated: bool,
+    floods_unknown: bool,
+    /// The key learned last: a run of frames of one station is learned once.
+    last_source: u64,
+    rx: Traffic,
+    flooded: u64,
+    copies: u64,
+}
+
+/// What a frame's header says.
+#[derive(Clone, Copy)]
+struct Header {
+    /// The destination in its VLAN.
+    to: Key,
+    from: Key,
+    vlan: u16,
+    tagged: Tagged,
+}
+
+impl Turn {
+    pub(super) fn new(switch: &Switch, now_ns: u64, source: PortId, ring: u32) -> Option<Self> {
+        let config = switch.port(source)?;
+        Some(Self {
+            now_ns,
+            tick: tick_of(now_ns),
+            source,
+            ring,
+            is_vlan_aware: switch.config.is_vlan_aware,
+            learns: config.learns,
+            is_isolated: config.is_isolated,
+            floods_unknown: switch.config.unknown_unicast == UnknownUnicast::Flood,
+            last_source: 0,
+            rx: Traffic::default(),
+            flooded: 0,
+            copies: 0,
+        })
+    }
+
+    /// Decides on one frame.
+    #[inline(always)]
+    pub(super) fn packet(
+        &mut self,
+        switch: &mut Switch,
+        lookup: &mut impl Lookup,
+        batch: &mut Batch,
+        packet: &Packet<'_>,
+    ) {
+        self.rx.packets += 1;
+        self.rx.bytes += u64::from(packet.len);
+        if let Err(reason) = self.decide(switch, lookup, batch, packet) {
+            self.drop(switch, reason);
+        }
+    }
+
+    #[inline(always)]
+    fn decide(
+        &mut self,
+        switch: &mut Switch,
+        lookup: &mut impl Lookup,
+        batch: &mut Batch,
+        packet: &Packet<'_>,
+    ) -> Result<(), DropReason> {
+        let header = self.header(switch, packet)?;
+        self.learn(switch, packet, &header);
+        let entry = Entry::new(packet.slots, packet.len, header.vlan, header.tagged);
+        let (port, ring) = match packet.marks.to {
+            Some(port) => (port.0, self.ring),
+            None => match lookup.route(self.source, packet) {
+                Route::Learned => return self.by_table(switch, batch, &header, entry),
+                Route::Port(port) => (port.0, self.ring),
+                Route::Ring(port, ring) => (port.0, ring),
+                Route::Flood => return self.flood(switch, batch, Class::Unknown, entry),
+                Route::Drop => return Err(DropReason::Lookup),
+            },
+        };
+        self.send(switch, batch, port, ring, entry)
+    }
+
+    #[inline(always)]
+    fn by_table(
+        &mut self,
+        switch: &mut Switch,
+        batch: &mut Batch,
+        header: &Header,
+        entry: Entry,
+    ) -> Result<(), DropReason> {
+        if header.to.key & GROUP_BIT != 0 {
+            let broadcast = header.to.key & BROADCAST == BROADCAST;
+            let class = if broadcast { Class::Broadcast } else { Class::Multicast };
+            return self.flood(switch, batch, class, entry);
+        }
+        match switch.table.find(header.to, self.tick) {
+            Some(port) => self.send(switch, batch, port, self.ring, entry),
+            None if self.floods_unknown => self.flood(switch, batch, Class::Unknown, entry),
+            None => Err(DropReason::UnknownUnicast),
+        }
+    }
+
+    #[inline(always)]
+    fn header(&self, switch: &Switch, packet: &Packet<'_>) -> Result<Header, DropReason> {
+        let head = packet.header.first_chunk::<HEADER_LEN>().ok_or(DropReason::Runt)?;
+        if packet.len < HEADER_LEN as u32 {
+            return Err(DropReason::Runt);
+        }
+        let word = |at| head[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        // Eight bytes from the destination on, and the last eight: source and type.
+        let (first, last) = (word(0), word(HEADER_LEN - 8));
+        let (vlan, tagged) =
+            if self.is_vlan_aware { self.vlan_of(switch, packet, last)? } else { (0, Tagged::No) };
+        let [to, from] = [first, last].map(|word| switch.table.locate(key_of(word >> 16, vlan)));
+        Ok(Header { to, from, vlan, tagged })
+    }
+
+    #[inline(never)]
+    fn vlan_of(
+        &self,
+        switch: &Switch,
+        packet: &Packet<'_>,
+        last: u64,
+    ) -> Result<(u16, Tagged), DropReason> {
+        let tagged = if last & 0xffff == TAG_TYPE { tag_of(packet)? } else { Tagged::No };
+        let port = switch.port(self.source).ok_or(DropReason::VlanIngress)?;
+        let vlan = port.vlan.ingress(tagged).ok_or(DropReason::VlanIngress)?;
+        Ok((vlan, tagged))
+    }
+
+    #[inline(always)]
+    fn learn(&mut self, switch: &mut Switch, packet: &Packet<'_>, header: &Header) {
+        let from = header.from;
+        if from.key == self.last_source || !self.learns || packet.marks.no_learn {
+            return;
+        }
+        // A group address, or none, is no station's.
+        if from.key & GROUP_BIT != 0 || from.key & BROADCAST == 0 {
+            return;
+        }
+        self.last_source = from.key;
+        match switch.table.learn(from, self.source.0, self.tick) {
+            Learning::Known => {}
+            news => self.learned(switch, news),
+        }
+    }
+
+    #[cold]
+    fn learned(&self, switch: &mut Switch, news: Learning) {
+        let Some(port) = switch.port_mut(self.source) else { return };
+        match news {
+            Learning::Known => {}
+            Learning::New => port.counters.learned += 1,
+            Learning::Moved => port.counters.moved += 1,
+            Learning::Full => port.counters.not_learned += 1,
+        }
+    }
+
+    /// Sends to one port.
+    #[inline(always)]
+    fn send(
+        &mut self,
+        switch: &Switch,
+        batch: &mut Batch,
+        to: u32,
+        ring: u32,
+        entry: Entry,
+    ) -> Result<(), DropReason> {
+        if to == self.source.0 {
+            return Err(DropReason::SamePort);
+        }
+        let facts = switch.facts.get(to as usize).copied().unwrap_or_default();
+        if facts.rings == 0 {
+            return Err(DropReason::NoSuchPort);
+        }
+        if self.is_isolated && facts.is_isolated {
+            return Err(DropReason::Isolated);
+        }
+        // A division is slow, and rings mostly match.
+        let ring = if ring < facts.rings { ring } else { ring % facts.rings };
+        let queue = facts.first_queue + ring;
+        if self.is_vlan_aware || !batch.is_open(queue) {
+            self.open_one(
+                switch,
+                batch,
+                Target { port: PortId(to), ring, queue, egress: Egress::AsIs },
+                &entry,
+            )?;
+        }
+        batch.chain(queue, entry);
+        Ok(())
+    }
+
+    /// Makes a ring a destination, if its port is in the frame's VLAN.
+    #[inline(never)]
+    fn open_one(
+        &self,
+        switch: &Switch,
+        batch: &mut Batch,
+        target: Target,
+        entry: &Entry,
+    ) -> Result<(), DropReason> {
+        let port = switch.ports[target.port.0 as usize].as_ref().ok_or(DropReason::NoSuchPort)?;
+        if self.is_vlan_aware && !port.config.vlan.is_member(entry.vlan) {
+            return Err(DropReason::VlanEgress);
+        }
+        open(batch, Target { egress: port.egress(self.is_vlan_aware), ..target });
+        Ok(())
+    }
+
+    /// Sends to all ports that take such frames, ring 0.
+    #[inline(never)]
+    fn flood(
+        &mut self,
+        switch: &mut Switch,
+        batch: &mut Batch,
+        class: Class,
+        entry: Entry,
+    ) -> Result<(), DropReason> {
+        let now_ns = self.now_ns;
+        let source = switch.port_mut(self.source).ok_or(DropReason::NoSuchPort)?;
+        if !source.storm.admits(class, now_ns, entry.len) {
+            return Err(storm_reason(class));
+        }
+        let ports = match batch.sets.find(entry.vlan, class) {
+            Some(set) => Self::flood_set(batch, set, entry),
+            None => match batch.sets.add(entry.vlan, class) {
+                Some(set) => {
+                    for target in self.targets(switch, class, entry.vlan) {
+                        open(batch, target);
+                        batch.join(target.queue, set);
+                        batch.sets.get_mut(set).ports += 1;
+                    }
+                    Self::flood_set(batch, set, entry)
+                }
+                None => self.flood_one_by_one(switch, batch, class, entry),
+            },
+        };
+        if ports == 0 {
+            return Err(DropReason::NoDestination);
+        }
+        self.flooded += u64::from(ports > 1);
+        self.copies += u64::from(ports - 1);
+        Ok(())
+    }
+
+    fn flood_set(batch: &mut Batch, set: usize, entry: Entry) -> u32 {
+        let ports = batch.sets.get_mut(set).ports;
+        if ports > 0 {
+            batch.flood(set, entry);
+        }
+        ports
+    }
+
+    /// More sets in one batch than share lists: an entry per port.
+    fn flood_one_by_one(
+        &self,
+        switch: &mut Switch,
+        batch: &mut Batch,
+        class: Class,
+        entry: Entry,
+    ) -> u32 {
+        let targets = self.targets(switch, class, entry.vlan);
+        for &target in &targets {
+            open(batch, target);
+            batch.chain(target.queue, entry);
+        }
+        targets.len() as u32
+    }
+
+    /// Ring 0 of every port that gets frames of a class and VLAN from our source.
+    fn targets(&self, switch: &mut Switch, class: Class, vlan: u16) -> Vec<Target> {
+        let is_vlan_aware = self.is_vlan_aware;
+        let members: Vec<u32> = switch.members(vlan).to_vec();
+        let target = |at: u32| {
+            let port = switch.ports[at as usize].as_ref()?;
+            let parted = self.is_isolated && port.config.is_isolated;
+            let egress = if is_vlan_aware { port.egress(true) } else { Egress::AsIs };
+            let gets = at != self.source.0 && !parted && port.takes(class);
+            let queue = switch.facts[at as usize].first_queue;
+            gets.then_some(Target { port: PortId(at), ring: 0, queue, egress })
+        };
+        members.into_iter().filter_map(target).collect()
+    }
+
+    #[cold]
+    fn drop(&self, switch: &mut Switch, reason: DropReason) {
+        if let Some(port) = switch.port_mut(self.source) {
+            port.counters.drop(reason, 1);
+        }
+    }
+
+    /// Counts what the batch took in.
+    pub(super) fn end(self, switch: &mut Switch) {
+        if let Some(port) = switch.port_mut(self.source) {
+            port.counters.rx += self.rx;
+            port.counters.flooded += self.flooded;
+            port.counters.copies += self.copies;
+        }
+    }
+}
+
+fn open(batch: &mut Batch, target: Target) {
+    if !batch.is_open(target.queue) {
+        batch.open(target);
+    }
+}
+
+/// The tag behind the addresses of a frame that says it has one.
+fn tag_of(packet: &Packet<'_>) -> Result<Tagged, DropReason> {
+    match packet.header.get(HEADER_LEN..HEADER_LEN + 2) {
+        Some(&[high, low]) if packet.len >= 18 => {
+            Ok(Tagged::With(u16::from_be_bytes([high, low]) & 0xfff))
+        }
+        _ => Err(DropReason::Runt),
+    }
+}
+
+fn storm_reason(class: Class) -> DropReason {
+    match class {
+        Class::Broadcast => DropReason::StormBroadcast,
+        Class::Multicast => DropReason::StormMulticast,
+        Class::Unknown => DropReason::StormUnknown,
+    }
+}

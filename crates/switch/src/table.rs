@@ -1,0 +1,422 @@
+//! Which address lives behind which port.
+//!
+//! Buckets of four addresses, each a cache line; what does not fit its bucket is in the next one.
+//! The array doubles when five eighths are taken. A slot says when its address was last seen, to
+//! the 17 ms, so that a busy address is written to sixty times a second and not once a frame.
+//!
+//! # Invariants
+//! 1. From the bucket that its hash names to the one before its own, all buckets are full.
+//! 2. No address is further than [`MAX_PROBES`] buckets from there.
+//!
+//! Old addresses count as absent at once; their slots are freed by [`MacTable::sweep`], a few at a
+//! time, or taken by new addresses.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use slipring_wire::MacAddr;
+
+use crate::port::PortId;
+
+/// Nanoseconds of a tick, as a power of two: 16.8 ms. 32 bits of ticks last two years.
+const TICK_SHIFT: u32 = 24;
+/// Furthest that an address is put from where its hash points, in buckets.
+const MAX_PROBES: usize = 32;
+const MIN_BUCKETS: usize = 256;
+/// Slots of a bucket.
+const WIDTH: usize = 4;
+/// An address in a VLAN, and where it stands if it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Key {
+    pub(crate) key: u64,
+    hash: u64,
+}
+
+/// Marks a taken slot in its key; above 48 bits of address and 12 of VLAN.
+const TAKEN: u64 = 1 << 63;
+/// Marks an address that neither ages nor moves in its port.
+const PINNED: u32 = 1 << 31;
+
+/// An address in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MacEntry {
+    /// The address.
+    pub mac: MacAddr,
+    /// Its VLAN; 0 in a switch that is not VLAN-aware.
+    pub vlan: u16,
+    /// The port behind which it lives.
+    pub port: PortId,
+    /// Since it was last seen, to the 17 ms.
+    pub age_ns: u64,
+    /// Whether it was set by hand: it neither ages nor moves.
+    pub is_pinned: bool,
+}
+
+/// What learning did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Learning {
+    Known,
+    New,
+    Moved,
+    Full,
+}
+
+/// One address.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    /// 0 when free.
+    key: u64,
+    port: u32,
+    seen: u32,
+}
+
+/// Four addresses in one cache line. Free slots are behind taken ones.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct Bucket {
+    keys: [u64; WIDTH],
+    ports: [u32; WIDTH],
+    seen: [u32; WIDTH],
+}
+
+/// A slot's bucket, and its place there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    bucket: usize,
+    slot: usize,
+}
+
+impl Bucket {
+    fn is_full(&self) -> bool {
+        self.keys[WIDTH - 1] != 0
+    }
+
+    #[inline(always)]
+    fn find(&self, key: u64) -> Option<usize> {
+        // All four at once: where a key stands in its bucket cannot be predicted.
+        let mask = (0..WIDTH).fold(0, |mask, i| mask | u32::from(self.keys[i] == key) << i);
+        (mask != 0).then(|| mask.trailing_zeros() as usize & (WIDTH - 1))
+    }
+
+    fn slot(&self, at: usize) -> Slot {
+        Slot { key: self.keys[at], port: self.ports[at], seen: self.seen[at] }
+    }
+
+    fn set(&mut self, at: usize, slot: Slot) {
+        (self.keys[at], self.ports[at], self.seen[at]) = (slot.key, slot.port, slot.seen);
+    }
+
+    /// Adds an address to a bucket that is not full.
+    fn push(&mut self, slot: Slot) {
+        let at = self.keys.iter().position(|&key| key == 0).unwrap_or(WIDTH - 1);
+        self.set(at, slot);
+    }
+
+    /// Takes an address out; the last one takes its place.
+    fn remove(&mut self, at: usize) {
+        let last = self.keys.iter().rposition(|&key| key != 0).unwrap_or(at);
+        self.set(at, self.slot(last));
+        self.set(last, Slot::default());
+    }
+
+    fn taken(&self) -> impl Iterator<Item = Slot> + '_ {
+        (0..WIDTH).map(|at| self.slot(at)).take_while(|slot| slot.key != 0)
+    }
+}
+
+impl Slot {
+    fn entry(&self, tick: u32) -> MacEntry {
+        let age = tick.wrapping_sub(self.seen);
+        MacEntry {
+            mac: MacAddr::from_u64(self.key),
+            vlan: (self.key >> 48) as u16 & 0xfff,
+            port: PortId(self.port & !PINNED),
+            age_ns: if age > u32::MAX / 2 { 0 } else { u64::from(age) << TICK_SHIFT },
+            is_pinned: self.port & PINNED != 0,
+        }
+    }
+}
+
+/// Addresses with ageing; see the module.
+#[derive(Debug)]
+pub struct MacTable {
+    buckets: Vec<Bucket>,
+    len: usize,
+    limit: usize,
+    /// In ticks; `u32::MAX` for never.
+    max_age: u32,
+    secret: [u64; 2],
+    /// The bucket where the next sweep begins.
+    swept: usize,
+}
+
+/// The table's key of an address in a VLAN.
+#[inline(always)]
+pub(crate) fn key_of(mac: u64, vlan: u16) -> u64 {
+    mac | u64::from(vlan) << 48 | TAKEN
+}
+
+/// The table's time.
+#[inline(always)]
+pub(crate) fn tick_of(now_ns: u64) -> u32 {
+    (now_ns >> TICK_SHIFT) as u32
+}
+
+impl MacTable {
+    pub(crate) fn new(limit: usize, ageing_ns: Option<u64>, secret: [u64; 2]) -> Self {
+        let buckets = vec![Bucket::default(); MIN_BUCKETS];
+        let mut table = Self { buckets, len: 0, limit, max_age: 0, secret, swept: 0 };
+        table.set_ageing(ageing_ns);
+        table
+    }
+
+    pub(crate) fn set_ageing(&mut self, ageing_ns: Option<u64>) {
+        let ticks = ageing_ns.map(|ns| (ns >> TICK_SHIFT).max(1));
+        self.max_age = ticks.map_or(u32::MAX, |ticks| ticks.min(u64::from(u32::MAX / 2)) as u32);
+    }
+
+    /// Addresses in it, old ones that were not swept yet included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All addresses that are not too old, in no order.
+    pub fn entries(&self, now_ns: u64) -> impl Iterator<Item = MacEntry> + '_ {
+        let tick = tick_of(now_ns);
+        let live = self.taken().filter(move |slot| self.is_live(slot.port, slot.seen, tick));
+        live.map(move |slot| slot.entry(tick))
+    }
+
+    /// Hashes a key.
+    #[inline(always)]
+    pub(crate) fn locate(&self, key: u64) -> Key {
+        Key { key, hash: self.hash(key) }
+    }
+
+    /// The port of an address.
+    #[inline(always)]
+    pub(crate) fn find(&self, key: Key, tick: u32) -> Option<u32> {
+        let Place { bucket, slot } = self.position(key)?;
+        let bucket = &self.buckets[bucket];
+        let port = bucket.ports[slot];
+        self.is_live(port, bucket.seen[slot], tick).then_some(port & !PINNED)
+    }
+
+    /// Notes that an address was seen at a port.
+    #[inline(always)]
+    pub(crate) fn learn(&mut self, key: Key, port: u32, tick: u32) -> Learning {
+        if let Some(Place { bucket, slot }) = self.position(key) {
+            let bucket = &self.buckets[bucket];
+            if bucket.ports[slot] & !PINNED == port && bucket.seen[slot] == tick {
+                return Learning::Known;
+            }
+        }
+        self.learn_slowly(key, port, tick)
+    }
+
+    /// Sets an address by hand; false when the table is full.
+    pub(crate) fn pin(&mut self, key: u64, port: u32, tick: u32) -> bool {
+        let slot = Slot { key, port: port | PINNED, seen: tick };
+        match self.position(self.locate(key)) {
+            Some(at) => self.buckets[at.bucket].set(at.slot, slot),
+            None => return self.insert(slot),
+        }
+        true
+    }
+
+    /// Forgets one address; whether it was there.
+    pub(crate) fn remove(&mut self, key: u64) -> bool {
+        let found = self.position(self.locate(key));
+        if let Some(at) = found {
+            self.free(at);
+        }
+        found.is_some()
+    }
+
+    /// Forgets the addresses that `which` picks, old ones included; how many.
+    pub(crate) fn flush(&mut self, now_ns: u64, mut which: impl FnMut(&MacEntry) -> bool) -> usize {
+        let tick = tick_of(now_ns);
+        let picked = self.taken().filter(|slot| which(&slot.entry(tick)));
+        let picked: Vec<u64> = picked.map(|slot| slot.key).collect();
+        picked.iter().for_each(|&key| {
+            self.remove(key);
+        });
+        picked.len()
+    }
+
+    /// Frees old addresses in the next `count` buckets.
+    #[inline]
+    pub(crate) fn sweep(&mut self, count: usize, tick: u32) {
+        for _ in 0..count.min(self.buckets.len()) {
+            let bucket = self.swept & self.mask();
+            self.swept = bucket + 1;
+            // From the last on, since freeing one moves others forward.
+            for slot in (0..WIDTH).rev() {
+                let Slot { key, port, seen } = self.buckets[bucket].slot(slot);
+                if key != 0 && !self.is_live(port, seen, tick) {
+                    self.free(Place { bucket, slot });
+                }
+            }
+        }
+    }
+
+    fn taken(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.buckets.iter().flat_map(Bucket::taken)
+    }
+
+    #[inline(always)]
+    fn is_live(&self, port: u32, seen: u32, tick: u32) -> bool {
+        let age = tick.wrapping_sub(seen);
+        // Another thread's time may be older than what the slot says: an age below zero.
+        age <= self.max_age || age > u32::MAX / 2 || port & PINNED != 0
+    }
+
+    #[inline(always)]
+    fn position(&self, key: Key) -> Option<Place> {
+        let mut at = key.hash as usize & self.mask();
+        loop {
+            let bucket = &self.buckets[at];
+            if let Some(slot) = bucket.find(key.key) {
+                return Some(Place { bucket: at, slot });
+            }
+            if !bucket.is_full() {
+                return None;
+            }
+            at = (at + 1) & self.mask();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn_slowly(&mut self, key: Key, port: u32, tick: u32) -> Learning {
+        let fresh = Slot { key: key.key, port, seen: tick };
+        let Some(at) = self.position(key) else {
+            let fits = self.replace_old(fresh) || self.insert(fresh);
+            return if fits { Learning::New } else { Learning::Full };
+        };
+        let old = self.buckets[at.bucket].slot(at.slot);
+        if old.port & PINNED != 0 {
+            self.buckets[at.bucket].seen[at.slot] = tick;
+            return Learning::Known;
+        }
+        self.buckets[at.bucket].set(at.slot, fresh);
+        match (self.is_live(old.port, old.seen, tick), old.port == port) {
+            (false, _) => Learning::New,
+            (true, true) => Learning::Known,
+            (true, false) => Learning::Moved,
+        }
+    }
+
+    /// Puts an address in the place of an old one on its way; false if there is none.
+    fn replace_old(&mut self, fresh: Slot) -> bool {
+        let mut at = self.home(fresh.key);
+        loop {
+            for slot in 0..WIDTH {
+                let Slot { key, port, seen } = self.buckets[at].slot(slot);
+                if key != 0 && !self.is_live(port, seen, fresh.seen) {
+                    self.buckets[at].set(slot, fresh);
+                    return true;
+                }
+            }
+            if !self.buckets[at].is_full() {
+                return false;
+            }
+            at = (at + 1) & self.mask();
+        }
+    }
+
+    /// Adds an address that is not there; false when there is no room.
+    fn insert(&mut self, fresh: Slot) -> bool {
+        if self.len >= self.limit {
+            return false;
+        }
+        if self.len * 8 >= self.buckets.len() * WIDTH * 5 {
+            self.grow();
+        }
+        while !self.put(fresh) {
+            self.grow();
+        }
+        self.len += 1;
+        true
+    }
+
+    /// Writes an address into the first bucket on its way that is not full; false if that is far.
+    fn put(&mut self, slot: Slot) -> bool {
+        let home = self.home(slot.key);
+        let mut way = (0..MAX_PROBES).map(|step| (home + step) & self.mask());
+        let Some(at) = way.find(|&at| !self.buckets[at].is_full()) else { return false };
+        self.buckets[at].push(slot);
+        true
+    }
+
+    /// Doubles the array; more often, should addresses crowd in one place nonetheless.
+    fn grow(&mut self) {
+        let old: Vec<Slot> = self.taken().collect();
+        let mut count = self.buckets.len();
+        loop {
+            count *= 2;
+            self.buckets = vec![Bucket::default(); count];
+            if old.iter().all(|&slot| self.put(slot)) {
+                break;
+            }
+        }
+        self.swept = 0;
+    }
+
+    /// Frees a slot, and brings back what is further on only because its bucket was full.
+    fn free(&mut self, at: Place) {
+        self.len -= 1;
+        let mut hole = at.bucket;
+        let mut passes_on = self.buckets[hole].is_full();
+        self.buckets[hole].remove(at.slot);
+        let mut next = hole;
+        while passes_on {
+            next = (next + 1) & self.mask();
+            passes_on = self.buckets[next].is_full();
+            if let Some(slot) = self.strayed(next, hole) {
+                let moved = self.buckets[next].slot(slot);
+                self.buckets[next].remove(slot);
+                self.buckets[hole].push(moved);
+                hole = next;
+            }
+        }
+    }
+
+    /// The place in bucket `from` of an address that passed bucket `hole` on its way.
+    fn strayed(&self, from: usize, hole: usize) -> Option<usize> {
+        let distance = |to: usize| from.wrapping_sub(to) & self.mask();
+        let bucket = &self.buckets[from];
+        let passed = |&at: &usize| {
+            bucket.keys[at] != 0 && distance(self.home(bucket.keys[at])) >= distance(hole)
+        };
+        (0..WIDTH).find(passed)
+    }
+
+    #[inline(always)]
+    fn mask(&self) -> usize {
+        self.buckets.len() - 1
+    }
+
+    #[inline(always)]
+    fn home(&self, key: u64) -> usize {
+        self.hash(key) as usize & self.mask()
+    }
+
+    /// The two halves of a 128-bit product, folded: whoever does not know the secret cannot
+    /// aim at a bucket.
+    #[inline(always)]
+    fn hash(&self, key: u64) -> u64 {
+        let product = u128::from(key ^ self.secret[0]) * u128::from(self.secret[1] | 1);
+        product as u64 ^ (product >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;
