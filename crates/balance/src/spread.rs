@@ -1,0 +1,108 @@
+//! Which of a group's outputs a hash belongs to.
+
+use alloc::vec::Vec;
+
+/// Places in a table: enough that the shares of a few dozen outputs differ by a few percent.
+const PLACES: usize = 1 << 14;
+
+/// A rule that gives every hash one of some outputs.
+#[derive(Debug, Clone)]
+pub enum Spread {
+    /// Equal parts of the range of hashes.
+    Even(u32),
+    /// A table in which every place belongs to the output that wins a lottery there.
+    Table(Vec<u16>),
+}
+
+impl Spread {
+    /// Over `outputs` outputs, evenly. A change of their number moves nearly all flows.
+    #[must_use]
+    pub fn even(outputs: u16) -> Self {
+        Self::Even(outputs.max(1).into())
+    }
+
+    /// Over outputs with these identities (hashes of their names, say): an output that joins or
+    /// leaves moves only flows of its own, in this run and from run to run. Rendezvous hashing
+    /// (Thaler and Ravishankar, 1998), once per place of a table.
+    #[must_use]
+    pub fn consistent(identities: &[u64]) -> Self {
+        let winner = |place: usize| {
+            let weight = |identity: u64| mixed(identity ^ mixed(place as u64));
+            let best = (0u16..).zip(identities).max_by_key(|(_, identity)| weight(**identity));
+            best.map_or(0, |(output, _)| output)
+        };
+        Self::Table((0..PLACES).map(winner).collect())
+    }
+
+    /// The output of a hash.
+    #[must_use]
+    #[inline]
+    pub fn output(&self, hash: u64) -> usize {
+        // The upper half of the hash, scaled: cheaper than a division and just as even.
+        let scaled = |count: u64| (((hash >> 32) * count) >> 32) as usize;
+        match self {
+            Self::Even(outputs) => scaled(u64::from(*outputs)),
+            Self::Table(places) => places[scaled(places.len() as u64)].into(),
+        }
+    }
+}
+
+/// The finaliser of SplitMix64: each bit of the result depends on each of the input.
+fn mixed(value: u64) -> u64 {
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+
+    fn hashes() -> impl Iterator<Item = u64> {
+        (1..100_000u64).map(|i| mixed(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    fn shares(spread: &Spread, outputs: usize) -> Vec<u64> {
+        let mut shares = vec![0; outputs];
+        hashes().for_each(|hash| shares[spread.output(hash)] += 1);
+        shares
+    }
+
+    fn identities(count: u64) -> Vec<u64> {
+        (1..=count).map(|i| mixed(i << 40)).collect()
+    }
+
+    #[test]
+    fn every_output_gets_its_share() {
+        for outputs in [1u16, 2, 3, 7, 16, 64] {
+            let mean = 100_000 / u64::from(outputs);
+            let table = Spread::consistent(&identities(outputs.into()));
+            for (spread, slack) in [(Spread::even(outputs), 10), (table, 5)] {
+                for share in shares(&spread, outputs.into()) {
+                    assert!(
+                        share.abs_diff(mean) < mean / slack + 50,
+                        "{outputs}: {share} of {mean}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_output_that_leaves_moves_only_its_own_flows() {
+        let all = identities(8);
+        let fewer = [&all[..3], &all[4..]].concat();
+        let (before, after) = (Spread::consistent(&all), Spread::consistent(&fewer));
+        for hash in hashes() {
+            let (was, is) = (all[before.output(hash)], fewer[after.output(hash)]);
+            assert!(was == is || was == all[3]);
+        }
+    }
+
+    #[test]
+    fn a_group_of_nothing_still_answers() {
+        assert_eq!(Spread::even(0).output(u64::MAX), 0);
+        assert_eq!(Spread::consistent(&[]).output(u64::MAX), 0);
+    }
+}

@@ -1,0 +1,61 @@
+//! The Ethernet frame inside of a tunnel's packet.
+//!
+//! VXLAN: RFC 7348; Geneve: RFC 8926; GRE: RFC 2784 and 2890; NVGRE: RFC 7637.
+
+use slipring_wire::Headers;
+use slipring_wire::assigned::IpProto;
+use slipring_wire::view::Fragment;
+
+/// Most tunnels in tunnels that are looked through.
+const MAX_DEPTH: usize = 4;
+const UDP_LEN: usize = 8;
+const VXLAN_PORT: u16 = 4789;
+const GENEVE_PORT: u16 = 6081;
+const GRE: IpProto = IpProto(47);
+/// The type of Ethernet frames where a type can stand.
+const ETHERNET: [u8; 2] = [0x65, 0x58];
+
+/// The innermost Ethernet frame, or the frame itself where there is no tunnel.
+pub(crate) fn innermost(mut frame: &[u8]) -> &[u8] {
+    for _ in 0..MAX_DEPTH {
+        match inner(frame) {
+            Some(inner) if !inner.is_empty() => frame = inner,
+            _ => break,
+        }
+    }
+    frame
+}
+
+fn inner(frame: &[u8]) -> Option<&[u8]> {
+    let headers = Headers::parse(frame).ok()?;
+    let ip = headers.ip.filter(|ip| ip.fragment == Fragment::Whole)?;
+    let payload = frame.get(usize::from(ip.l4)..)?;
+    if ip.proto == GRE {
+        return gre(payload);
+    }
+    if ip.proto != IpProto::UDP {
+        return None;
+    }
+    match headers.ports(frame)?.1 {
+        VXLAN_PORT => payload.get(UDP_LEN + 8..),
+        GENEVE_PORT => geneve(payload.get(UDP_LEN..)?),
+        _ => None,
+    }
+}
+
+/// Version and length of the options in words, flags, type, network, options.
+fn geneve(bytes: &[u8]) -> Option<&[u8]> {
+    let header = bytes.first_chunk::<8>()?;
+    let is_ethernet = header[0] >> 6 == 0 && header[2..4] == ETHERNET;
+    is_ethernet.then(|| bytes.get(8 + 4 * usize::from(header[0] & 0x3f)..)).flatten()
+}
+
+/// Flags: checksum, (routing), key, sequence number; each adds a word.
+fn gre(bytes: &[u8]) -> Option<&[u8]> {
+    let header = bytes.first_chunk::<4>()?;
+    let version_0_without_routing = header[1] & 7 == 0 && header[0] & 0x40 == 0;
+    let words = (header[0] & 0xb0).count_ones() as usize;
+    (version_0_without_routing && header[2..4] == ETHERNET)
+        .then(|| bytes.get(4 + 4 * words..))
+        .flatten()
+}
