@@ -69,7 +69,7 @@ class Row {
   ) {
     this.knob = kind.knob;
     const id = `knob-${link}-${kind.knob}`;
-    this.slider = el("input", { type: "range", id, min: 0, max: units.STEPS, step: 1, "data-knob": kind.knob });
+    this.slider = el("input", { type: "range", id, min: 0, max: kind.scale.last, step: 1, "data-knob": kind.knob });
     this.text = el("input", {
       type: "text",
       "aria-label": `${kind.title} of ${link}, with its unit`,

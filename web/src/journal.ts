@@ -59,26 +59,45 @@ function entry(at_ns: number, inside: (Node | string)[]): HTMLElement {
   return el("li", {}, el("time", {}, `${(at_ns / 1e9).toFixed(1)} s`), el("span", {}, ...inside));
 }
 
-/** The changes of a version in few words: those that links share stand once. */
+/** What settings are called here. */
+const NAMES: Record<string, string> = {
+  "rate.bps": "rate",
+  "delay.mean": "delay",
+  "delay.sd": "jitter",
+  "loss.p": "loss",
+  "queue.time": "queue",
+  "queue.bytes": "queue",
+};
+/** Settings that say nothing beside others of their part. */
+const MINOR = new Set(["dist", "model", "kind", "half_life"]);
+
+/** The changes of a version in few words: links with the same changes share them. */
 export function said(version: Version): string {
-  const links = new Map<string, string[]>();
-  const parts = new Set<string>();
+  const links = new Map<string, [path: string, value: unknown][]>();
   for (const [path, value] of Object.entries(version.changes)) {
-    if (value !== null) parts.add(part(path));
-  }
-  for (const [path, value] of Object.entries(version.changes)) {
-    // What went because something else came needs no word.
-    if (value === null && parts.has(part(path))) continue;
     const [, link = "", ...keys] = path.split(".");
-    const what = value === null ? `${keys.join(".")} none` : `${keys.join(".")} ${shown(value)}`;
-    links.set(what, [...(links.get(what) ?? []), link]);
+    links.set(link, [...(links.get(link) ?? []), [keys.join("."), value]]);
   }
-  if (links.size === 0) return version.version === 1 ? "the settings of the start" : "no change";
-  return [...links].map(([what, of]) => `${what} (${of.join(", ")})`).join("; ");
+  const alike = new Map<string, string[]>();
+  for (const [link, changes] of links) {
+    const text = few(changes);
+    alike.set(text, [...(alike.get(text) ?? []), link]);
+  }
+  if (alike.size === 0) return version.version === 1 ? "the settings of the start" : "no change";
+  return [...alike].map(([text, of]) => `${of.sort().reverse().join(" and ")}: ${text}`).join("; ");
 }
 
-function part(path: string): string {
-  return path.split(".").slice(0, 3).join(".");
+function few(changes: [path: string, value: unknown][]): string {
+  const part = (path: string) => path.split(".")[0];
+  const telling = changes.filter(([path, value]) => value !== null && !MINOR.has(path.split(".")[1] ?? ""));
+  const told = new Set(telling.map(([path]) => part(path)));
+  // What went because something else came needs no word either.
+  const rest = changes.filter(([path]) => !told.has(part(path)));
+  const gone = new Set(rest.filter(([, value]) => value === null).map(([path]) => part(path)));
+  const words = telling.map(([path, value]) => `${NAMES[path] ?? path} ${shown(value)}`);
+  for (const [path, value] of rest) if (value !== null) words.push(`${path} ${shown(value)}`);
+  for (const name of gone) words.push(`no ${name}`);
+  return words.join(", ");
 }
 
 function shown(value: unknown): string {

@@ -150,7 +150,7 @@ class Chart {
         },
         series: [{}, ...series],
         axes: [
-          { ...axis, size: 28, values: (_, all) => all.map((at) => `${at} s`) },
+          { ...axis, size: 28, values: (_, all) => all.map((at) => (at < 0 ? "" : `${at} s`)) },
           { ...axis, ...(marks && { incrs: marks }), size: 76, values: (_, all) => all.map((value) => (value === 0 ? "0" : show(value))) },
         ],
       },

@@ -52,35 +52,40 @@ function plain(value: number): string {
   return value.toFixed(12).replace(/\.?0+$/, "");
 }
 
-/** Steps of a slider. */
-export const STEPS = 1000;
+/** The round numbers of a decade that a slider stops at. Others can be typed. */
+const ROUND = [1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9];
 
 /**
- * A slider from `min` to `max` with equal ratios. `zero` puts 0 at its left end; `open` puts
- * null, which is no limit, at its right end.
+ * The stops of a slider from `min` to `max`, about equal in their ratios. `zero` puts 0 at its left
+ * end; `open` puts null, which is no limit, at its right end.
  */
 export class Scale {
-  constructor(
-    readonly min: number,
-    readonly max: number,
-    readonly end: "zero" | "open",
-  ) {}
+  private readonly stops: (number | null)[] = [];
 
-  /** The value at a step: two digits, so that neighbours differ in the eye. */
-  value(step: number): number | null {
-    if (this.end === "zero" && step <= 0) return 0;
-    if (this.end === "open" && step >= STEPS) return null;
-    const part = this.end === "zero" ? (step - 1) / (STEPS - 1) : step / (STEPS - 1);
-    const exact = this.min * (this.max / this.min) ** Math.min(1, Math.max(0, part));
-    return Number(exact.toPrecision(2));
+  constructor(min: number, max: number, end: "zero" | "open") {
+    if (end === "zero") this.stops.push(0);
+    for (let power = Math.floor(Math.log10(min)); 10 ** power <= max; power += 1) {
+      const stops = ROUND.map((number) => Number((number * 10 ** power).toPrecision(2)));
+      this.stops.push(...stops.filter((stop) => stop >= min && stop <= max));
+    }
+    if (end === "open") this.stops.push(null);
   }
 
-  /** The step of a value; those beyond the ends are at the ends. */
+  /** The last step. */
+  get last(): number {
+    return this.stops.length - 1;
+  }
+
+  /** The value at a step. */
+  value(step: number): number | null {
+    return this.stops[step] ?? null;
+  }
+
+  /** The step that is nearest to a value; those beyond the ends are at the ends. */
   step(value: number | null): number {
-    if (value === null) return STEPS;
-    if (value <= 0) return 0;
-    const part = Math.log(value / this.min) / Math.log(this.max / this.min);
-    const inside = Math.min(1, Math.max(0, part)) * (STEPS - 1);
-    return Math.round(this.end === "zero" ? inside + 1 : inside);
+    const exact = this.stops.indexOf(value);
+    if (exact >= 0 || value === null) return Math.max(exact, 0);
+    const off = (stop: number | null) => (stop ? Math.abs(Math.log(stop / value)) : Infinity);
+    return this.stops.reduce<number>((best, stop, at) => (off(stop) < off(this.stops[best]!) ? at : best), 1);
   }
 }

@@ -1,0 +1,205 @@
+//! `slipring serve` before running emulators, and its page in a real browser, in namespaces and run
+//! directories of the tests' own.
+#![allow(clippy::unwrap_used)]
+
+mod browser;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::process::Command;
+
+use browser::Browser;
+use rustix::process::Signal;
+use serde_json::Value;
+use support::lab::{Lab, RIGHT, Way};
+use support::program::{Program, SLIPRING};
+
+/// An emulator between the sides of a laboratory, and the gateway to it.
+struct Site {
+    lab: Lab,
+    run_dir: tempfile::TempDir,
+    emulator: Option<Program>,
+    gateway: Option<Program>,
+    url: String,
+}
+
+impl Site {
+    /// `None`, and a line that says why, where namespaces are not permitted.
+    fn new(links: &str) -> Option<Self> {
+        let (lab, run_dir) = (Lab::new(Way::Packet)?, tempfile::tempdir().unwrap());
+        let mut site = Self { lab, run_dir, emulator: None, gateway: None, url: String::new() };
+        let words = format!("emulate -T 0 --name lab {} {links}", site.lab.ports());
+        site.emulator = Some(site.start(&words));
+        let socket = site.run_dir.path().join("lab.sock");
+        support::eventually("the control socket", || socket.exists().then_some(()));
+        let gateway = site.start("serve --listen 127.0.0.1:0");
+        site.url = gateway.wait_for("its address", |output| {
+            let rest = output.stdout.split("serves ").nth(1)?;
+            rest.contains('\n').then(|| rest.trim().to_owned())
+        });
+        site.gateway = Some(gateway);
+        Some(site)
+    }
+
+    fn start(&self, words: &str) -> Program {
+        let mut command = Command::new(SLIPRING);
+        command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", self.run_dir.path());
+        Program::launch(&self.lab.mid, command)
+    }
+
+    /// What the command line says of the run.
+    fn ctl(&self, words: &str) -> Value {
+        let ended = self.start(&format!("emulate ctl {words} --json")).finish().well();
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+
+    fn versions(&self) -> usize {
+        self.ctl("history").as_array().unwrap().len()
+    }
+
+    /// Waits until a setting has this value.
+    fn wait_for(&self, path: &str, value: &str) {
+        support::eventually(&format!("{path} to be {value}"), || {
+            (self.ctl("get").pointer(path)? == value).then_some(())
+        });
+    }
+
+    /// Traffic both ways, until it is dropped.
+    fn traffic(&self) -> Program {
+        Program::start(&self.lab.left, "ping", &format!("-n -i 0.01 -s 1000 -w 120 {RIGHT}"))
+    }
+
+    /// The page in a browser, once it shows figures.
+    fn page(&self, flags: &[&str]) -> Option<Browser<'_>> {
+        let browser = Browser::start(&self.lab, flags)?;
+        browser.open(&self.url);
+        browser.wait_for("document.querySelector('#state').textContent === 'live'");
+        browser.wait_for("document.querySelectorAll('#links fieldset').length === 2");
+        Some(browser)
+    }
+}
+
+/// Whether a canvas of a plot has something of the colour of the first link, in its lower half or
+/// anywhere.
+const DRAWN: &str = "[...document.querySelectorAll('.plot canvas')].every((canvas) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    const colour = getComputedStyle(document.documentElement).getPropertyValue('--link-1').trim();
+    const wanted = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    let found = 0;
+    for (let at = 0; at < data.length; at += 4) {
+      found += wanted.every((part, i) => Math.abs(data[at + i] - part) < 8) && data[at + 3] > 200;
+    }
+    return found > 20;
+  })";
+
+#[test]
+fn a_click_on_a_preset_changes_the_links_and_the_plots_show_what_is_measured() {
+    let Some(site) = Site::new("-B 5m -D 5ms") else { return };
+    let traffic = site.traffic();
+    let Some(page) = site.page(&[]) else { return };
+    page.click("[data-preset=lte]");
+    site.wait_for("/link/up/delay/mean", "25ms");
+    let settings = site.ctl("get");
+    assert_eq!(settings["link"]["up"]["rate"]["bps"], "10Mbit", "{settings}");
+    assert_eq!(settings["link"]["down"]["rate"]["bps"], "30Mbit", "{settings}");
+    assert_eq!(site.versions(), 2, "both directions changed in one step");
+    let value = "document.querySelector('[data-link=down] [data-value=rate_bps]').value";
+    page.wait_for(&format!("{value} === '30 Mbit/s'"));
+    page.wait_for("document.querySelector('#log').textContent.includes('version 2')");
+    page.wait_for("Number(document.querySelector('[data-plot=delay]').dataset.points) > 20");
+    page.wait_for(DRAWN);
+    assert!(page.text("[data-plot=rate] .now").ends_with("of 10 Mbit/s"));
+    page.picture("serve-page.png");
+
+    // By keyboard, and back.
+    page.keys("#knob-up-delay_ns", "\u{e014}");
+    support::eventually("the third version", || (site.versions() == 3).then_some(()));
+    let delay = site.ctl("get")["link"]["up"]["delay"]["mean"].to_string();
+    assert_ne!(delay, "\"25ms\"");
+    page.click("#undo");
+    site.wait_for("/link/up/delay/mean", "25ms");
+
+    drop(traffic);
+    page.wait_for("document.querySelector('#warning').textContent.startsWith('No traffic passes')");
+    page.wait_for("!document.querySelector('#warning').hidden");
+    page.picture("serve-warning.png");
+    let _traffic = site.traffic();
+    page.wait_for("document.querySelector('#warning').hidden");
+    assert_eq!(page.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn changes_are_recorded_with_their_times_and_replayed() {
+    let Some(site) = Site::new("-B 5m -D 5ms") else { return };
+    let Some(page) = site.page(&["--blink-settings=preferredColorScheme=0"]) else { return };
+    page.click("#record");
+    page.click("[data-preset='3g']");
+    site.wait_for("/link/down/rate/bps", "2Mbit");
+    page.click("#linked");
+    // What is typed is what is set, on all links.
+    let field = "[data-link=up] [data-value=loss]";
+    page.run(&format!("document.querySelector('{field}').select()"));
+    page.keys(field, "7.5%\u{e007}");
+    site.wait_for("/link/down/loss/p", "7.5%");
+    page.wait_for("document.querySelector('#script').textContent.includes('7.5%')");
+    page.click("#record");
+    let script = page.text("#script");
+    assert_eq!(script.matches("[[at]]\n").count(), 2, "{script}");
+    assert!(script.contains("\"link.up.rate\" = \"500kbit\""), "{script}");
+    let before = site.versions();
+    page.click("#replay");
+    support::eventually("the end of the script", || {
+        let history = site.ctl("history");
+        let history = history.as_array().unwrap();
+        let all = history.iter().all(|version| version["begun"] == true);
+        (history.len() == before + 2 && all).then_some(())
+    });
+
+    // A value that cannot be is refused in words, and nothing changes.
+    let before = site.ctl("get");
+    let field = "[data-link=up] [data-value=rate_bps]";
+    page.run(&format!("document.querySelector('{field}').select()"));
+    page.keys(field, "much\u{e007}");
+    page.wait_for("document.querySelector('#toast').textContent.includes('much')");
+    assert_eq!(site.ctl("get"), before);
+    page.picture("serve-dark.png");
+
+    site.emulator.as_ref().unwrap().signal(Signal::INT);
+    page.wait_for("document.querySelector('#state').textContent === 'nothing runs'");
+}
+
+#[test]
+fn it_ends_well_at_a_signal_also_while_a_client_watches() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let Some(mut site) = Site::new("-D 5ms") else { return };
+        if !support::installed("curl") {
+            return;
+        }
+        let watch = format!("-sN {}api/v1/lab/watch?period=20ms", site.url);
+        let watch = Program::start(&site.lab.mid, "curl", &watch);
+        watch.wait_for_text("data: {");
+        let ended = site.gateway.take().unwrap().stop(signal).well();
+        assert!(ended.stderr.is_empty(), "{ended:?}");
+        watch.finish();
+        assert_eq!(site.ctl("hello")["name"], "lab", "the emulator goes on");
+    }
+}
+
+#[test]
+fn other_machines_need_a_token() {
+    let Some(lab) = Lab::new(Way::Packet) else { return };
+    let serve =
+        |words: &str| Program::start(&lab.mid, SLIPRING, &format!("serve {words}")).finish();
+    for (words, why) in [
+        ("--listen 0.0.0.0:0", "0.0.0.0:0 needs a token"),
+        ("--listen [::]:0", "needs a token"),
+        ("--listen 0.0.0.0:0 --token short", "the token cannot be used"),
+        ("--listen 0.0.0.0:0 --token-file /nonexistent", "cannot open /nonexistent"),
+        ("--listen nowhere", "--listen"),
+        ("--listen 192.0.2.1:80 --token 0123456789abcdef", "cannot listen on 192.0.2.1:80"),
+    ] {
+        let ended = serve(words);
+        assert_eq!(ended.code(), 2, "{words}: {ended:?}");
+        assert!(ended.stderr.contains(why), "{words}: {ended:?}");
+    }
+}
