@@ -16,6 +16,8 @@ import * as settings from "./settings.ts";
 const PERIOD = "250ms";
 /** How often runs and versions are looked for, in ms. */
 const LOOK_MS = 2000;
+/** The state where there is no run. */
+const NOTHING = "nothing runs";
 /** Links that are shown at most; a filter chooses among more. */
 const MOST = 8;
 
@@ -69,7 +71,7 @@ async function choose(pid: number | null): Promise<void> {
   plots.show([]);
   document.body.classList.toggle("idle", pid === null);
   if (pid === null) {
-    say(state, "nothing runs");
+    say(state, NOTHING);
     say(about, "Start one: slipring emulate -i netmap:eth1 -i netmap:eth2 --preset lte --name lab");
     return;
   }
@@ -126,6 +128,11 @@ function look(of: Run, stats: api.Stats): void {
   if (wanted.join() !== of.shown.join()) lay(of, wanted);
   for (const link of stats.links) {
     of.cards.get(link.name)?.show(link, settings.setting(link, of.explained));
+  }
+  const begun = of.versions.filter((version) => !version.begun && version.at_ns <= stats.elapsed_ns);
+  if (begun.length > 0) {
+    for (const version of begun) version.begun = true;
+    perform(of, async () => {});
   }
   const samples = before && between(before, stats);
   if (!samples) return;
@@ -248,12 +255,14 @@ async function lookAround(): Promise<void> {
   const before = [...chooser.options].map((option) => option.value + option.text).join();
   if (before !== runs.map((each) => String(each.pid) + label(each)).join()) {
     chooser.replaceChildren(...runs.map((each) => el("option", { value: each.pid }, label(each))));
-    chooser.disabled = runs.length < 2;
+    chooser.disabled = runs.length === 0;
   }
   const there = runs.some(({ pid }) => pid === run?.pid);
   if (!there) {
-    const pid = runs[0]?.pid ?? null;
-    if (pid !== null || run || state.textContent !== "nothing runs") await choose(pid);
+    // What has ended stays to be looked at, until it is started again or another is chosen.
+    const again = runs.find(({ names }) => run !== null && names.includes(run.name));
+    const next = again ?? (runs.length === 1 || !run ? runs[0] : undefined);
+    if (next || (!run && state.textContent !== NOTHING)) await choose(next?.pid ?? null);
   }
   chooser.value = String(run?.pid ?? "");
   if (!run || !there) return;

@@ -165,7 +165,12 @@ fn changes_are_recorded_with_their_times_and_replayed() {
     page.picture("serve-dark.png");
 
     site.emulator.as_ref().unwrap().signal(Signal::INT);
-    page.wait_for("document.querySelector('#state').textContent === 'nothing runs'");
+    page.wait_for("document.querySelector('#state').textContent === 'ended'");
+    // Once it is started again, the page follows.
+    let again = site.start(&format!("emulate -T 0 --name lab {} -D 1ms", site.lab.ports()));
+    let pid = format!("document.querySelector('#run').value === '{}'", again.pid());
+    page.wait_for(&pid);
+    page.wait_for("document.querySelector('#state').textContent === 'live'");
 }
 
 #[test]
