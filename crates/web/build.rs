@@ -23,13 +23,11 @@ fn main() {
     for source in SOURCES {
         println!("cargo:rerun-if-changed={}", from.join(source).display());
     }
-    println!("cargo:rerun-if-env-changed=PATH");
     let page = match bundle(&from, &out.join("web")) {
         Ok(()) => files(&out.join("web")),
         Err(why) => {
             println!("cargo:warning=slipring serve has no page: {why}");
-            // It may be there next time: a file that is missing lets cargo come here again.
-            println!("cargo:rerun-if-changed={}", out.join("try-again").display());
+            println!("cargo:warning=see to that, then: touch web/package.json, and build again");
             format!("Err({why:?})")
         }
     };
@@ -48,9 +46,11 @@ fn bundle(from: &Path, work: &Path) -> Result<(), String> {
     }
     let stamp = work.join("installed-lock");
     if fs::read(&stamp).ok().as_ref() != Some(&lock) {
-        let quick = ["--fetch-retries=1", "--fetch-timeout=20000", "--prefer-offline"];
         let words = ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
-        npm(work, words.into_iter().chain(quick))?;
+        // A registry that stumbles is asked again, one that is not there is soon given up.
+        let patience = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
+        let words = words.into_iter().chain(patience).chain(["--fetch-timeout=30000"]);
+        npm(work, words.chain(["--prefer-offline"]))?;
         fs::write(&stamp, lock).map_err(failed)?;
     }
     npm(work, ["run", "--silent", "build", "--", "--outdir=.", "--log-level=warning"])

@@ -67,7 +67,7 @@ fn run(options: Options, session: &mut Session<'_>) -> Result<Exit, Failure> {
     if let Some(why) = page_missing() {
         session.reporter.warn(format_args!(
             "this build has no page ({why}); the API works. For the page: apt-get install nodejs \
-             npm, then make release"
+             npm; touch web/package.json; make release"
         ))?;
     }
     let line = match session.reporter.format() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
@@ -132,17 +132,7 @@ fn named(gate: &Gate, target: String) -> Result<Option<String>, Refused> {
 
 /// The body: an object, or nothing.
 async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, Refused> {
-    let body = match timeout(PATIENCE, axum::body::to_bytes(body, LONGEST)).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) => {
-            let help = "send 1 MiB at most";
-            return Err(Refused::new(StatusCode::PAYLOAD_TOO_LARGE, "its body is too long", help));
-        }
-        Err(_) => {
-            let help = "send the body at once";
-            return Err(Refused::new(StatusCode::REQUEST_TIMEOUT, "its body does not come", help));
-        }
-    };
+    let body = whole(body).await?;
     if body.is_empty() {
         return Ok(Map::new());
     }
@@ -152,18 +142,34 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
         let help = "send `Content-Type: application/json`";
         return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "its body is no JSON", help));
     }
-    let args: Result<Map<String, Value>, _> = serde_json::from_slice(&body);
-    let refused = |cause: String| {
-        let mut refusal = Refusal::malformed(cause);
-        refusal.help = Some("send an object of arguments: {\"changes\":{…}}".to_owned());
-        Refused::from(ControlError::Refused(refusal))
-    };
-    let args = args.map_err(|error| refused(format!("the body is no JSON object: {error}")))?;
+    let args: Map<String, Value> = serde_json::from_slice(&body)
+        .map_err(|error| malformed(format!("the body is no JSON object: {error}")))?;
     // They would take the place of what the path says.
     match ["id", "do"].iter().find(|key| args.contains_key(**key)) {
-        Some(key) => Err(refused(format!("`{key}` is said by the path"))),
+        Some(key) => Err(malformed(format!("`{key}` is said by the path"))),
         None => Ok(args),
     }
+}
+
+async fn whole(body: Body) -> Result<Bytes, Refused> {
+    let refused = |status, cause, help| Err(Refused::new(status, cause, help));
+    match timeout(PATIENCE, axum::body::to_bytes(body, LONGEST)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_)) => refused(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "its body is too long, or was cut off",
+            "send 1 MiB at most",
+        ),
+        Err(_) => {
+            refused(StatusCode::REQUEST_TIMEOUT, "its body does not come", "send the body at once")
+        }
+    }
+}
+
+fn malformed(cause: String) -> Refused {
+    let mut refusal = Refusal::malformed(cause);
+    refusal.help = Some("send an object of arguments: {\"changes\":{…}}".to_owned());
+    Refused::from(ControlError::Refused(refusal))
 }
 
 fn period(uri: &Uri, args: &Map<String, Value>) -> Result<Duration, Refused> {

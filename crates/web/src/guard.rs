@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::Token;
 use crate::access::Access;
 use crate::answer::Refused;
 use crate::api::Gate;
@@ -63,48 +64,48 @@ pub(crate) async fn guard(State(gate): State<Arc<Gate>>, request: Request, next:
 fn check(gate: &Gate, request: &Request) -> Result<Option<HeaderValue>, Refused> {
     let headers = request.headers();
     let host = host(headers).filter(|host| gate.access.is_named(without_port(host)));
-    let Some(host) = host else {
-        return Err(Refused::new(
-            StatusCode::FORBIDDEN,
+    let host = host.ok_or_else(|| {
+        forbidden(
             "its Host is none of this machine's loopback",
             "open it as http://127.0.0.1, or start slipring serve with --token-file FILE",
-        ));
-    };
+        )
+    })?;
     if is_foreign(headers, host, request.uri().path().starts_with(API)) {
-        return Err(Refused::new(
-            StatusCode::FORBIDDEN,
+        return Err(forbidden(
             "a page of another origin sent it",
             "open the page of slipring serve itself, or leave the Origin header out",
         ));
     }
-    match &gate.access {
-        Access::Own(_) => match request.extensions().get::<Client>() {
-            Some(Client { may_ask: true }) => Ok(None),
-            _ => Err(Refused::new(
-                StatusCode::FORBIDDEN,
-                "it comes from another user of this machine",
-                "run slipring serve as that user, or with --token-file FILE",
-            )),
-        },
-        Access::Token(token) => {
-            if bearer(headers).is_some_and(|given| token.is(given)) {
-                return Ok(None);
-            }
-            if asked(request.uri()).is_some_and(|given| token.is(given)) {
-                let name = cookie_name(gate.port);
-                let cookie = format!("{name}={}; Path=/; HttpOnly; SameSite=Strict", token.text());
-                return Ok(HeaderValue::from_str(&cookie).ok());
-            }
-            if cookie(headers, &cookie_name(gate.port)).is_some_and(|given| token.is(given)) {
-                return Ok(None);
-            }
-            Err(Refused::new(
-                StatusCode::UNAUTHORIZED,
-                "it has not the token",
-                "open the page once as /?token=TOKEN, or send `Authorization: Bearer TOKEN`",
-            ))
-        }
+    match (&gate.access, request.extensions().get::<Client>()) {
+        (Access::Token(token), _) => known(token, gate.port, request),
+        (Access::Own(_), Some(Client { may_ask: true })) => Ok(None),
+        (Access::Own(_), _) => Err(forbidden(
+            "it comes from another user of this machine",
+            "run slipring serve as that user, or with --token-file FILE",
+        )),
     }
+}
+
+fn forbidden(cause: &str, help: &str) -> Refused {
+    Refused::new(StatusCode::FORBIDDEN, cause, help)
+}
+
+/// Looks for the token in header, cookie and address; only the last is worth a new cookie.
+fn known(token: &Token, port: u16, request: &Request) -> Result<Option<HeaderValue>, Refused> {
+    let (headers, name) = (request.headers(), cookie_name(port));
+    let kept = [bearer(headers), cookie(headers, &name)];
+    if kept.into_iter().flatten().any(|given| token.is(given)) {
+        return Ok(None);
+    }
+    if asked(request.uri()).is_some_and(|given| token.is(given)) {
+        let cookie = format!("{name}={}; Path=/; HttpOnly; SameSite=Strict", token.text());
+        return Ok(HeaderValue::from_str(&cookie).ok());
+    }
+    Err(Refused::new(
+        StatusCode::UNAUTHORIZED,
+        "it has not the token",
+        "open the page once as /?token=TOKEN, or send `Authorization: Bearer TOKEN`",
+    ))
 }
 
 /// The one `Host`.

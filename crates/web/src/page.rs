@@ -50,7 +50,7 @@ fn missing(why: &str) -> Response {
         "This build of slipring has no page: {why}.\n\n\
          To have it, install Node.js 18 or later with npm, and build again:\n\n\
          \x20   apt-get install nodejs npm\n\
-         \x20   make release\n\n\
+         \x20   touch web/package.json && make release\n\n\
          The JSON API works without it:\n\n\
          \x20   curl http://127.0.0.1:8086/api/v1/running\n\
          \x20   curl -X POST http://127.0.0.1:8086/api/v1/-/stats\n"

@@ -46,5 +46,8 @@ fn the_sources_of_the_page_have_right_types_and_pass_their_tests() {
 #[test]
 fn the_lock_file_names_no_registry() {
     let lock = include_str!("../../../web/package-lock.json");
-    assert!(!lock.contains("resolved") && !lock.contains("://"), "see npm help config, omit-lockfile");
+    assert!(
+        !lock.contains("resolved") && !lock.contains("://"),
+        "see npm help config, omit-lockfile"
+    );
 }
