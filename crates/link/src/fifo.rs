@@ -15,8 +15,8 @@ use crate::carrier::{Flight, Handle};
 /// Frames in a block: few, since thousands of links may each have some.
 const BLOCK: usize = 32;
 
-/// Empty blocks that are kept.
-const SPARE: usize = 8;
+/// Empty blocks that are kept, beside as many as there are others.
+const SPARE: usize = 2;
 
 type Block = Box<[Flight; BLOCK]>;
 
@@ -94,7 +94,8 @@ impl Fifo {
             if last {
                 self.end = BLOCK;
             }
-            let emptied = self.blocks.pop_front().filter(|_| self.spare.len() < SPARE);
+            let most = SPARE + self.blocks.len();
+            let emptied = self.blocks.pop_front().filter(|_| self.spare.len() < most);
             self.spare.extend(emptied);
         }
     }

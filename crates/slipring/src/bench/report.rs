@@ -111,8 +111,8 @@ fn show_extra(unit: Unit, name: &str, value: f64) -> String {
 
 fn goal(unit: Unit, Verdict { goal, reached, met }: Verdict) -> String {
     let (sign, shown) = match (unit, goal.of) {
-        (Unit::PacketsPerSec, Of::RatioTo(name)) => (">=", format!("{} x {name}", goal.bound)),
-        (_, Of::RatioTo(name)) => ("<=", format!("{} x {name}", goal.bound)),
+        (Unit::PacketsPerSec, Of::RatioTo(name)) => (">=", format!("{:.2} x {name}", goal.bound)),
+        (_, Of::RatioTo(name)) => ("<=", format!("{:.2} x {name}", goal.bound)),
         (Unit::PacketsPerSec, Of::Value) => (">=", unit.show(goal.bound)),
         (_, Of::Value) => ("<=", unit.show(goal.bound)),
     };

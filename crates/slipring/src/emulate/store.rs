@@ -2,44 +2,43 @@
 //! last-freed-first.
 //!
 //! ```text
-//!   lane 0 --> chunk 3   | frame | frame | frame ....|  (open: filled from the front)
-//!              chunk 1   | frame |.......| frame |...|  (full: waits for its last frame)
-//!   lane 1 --> chunk 4   | frame | ..................|
+//!   lane 0 --> chunk 3   |h|frame|h|frame  |h|frame|...|  (open: filled from the front)
+//!              chunk 1   |h|frame|.........|h|frame|...|  (full: waits for its last frame)
+//!   lane 1 --> chunk 4   |h|frame|.....................|
 //!   spare  --> chunk 2, chunk 0      the last one freed is the next one filled
 //! ```
 //!
-//! The memory that is written next is thus the memory that was read last, and the window that
-//! the processor's caches must hold is hardly longer than what is in flight. A chunk is freed
-//! when its last frame is: frames that stay long would hold the memory of many that left, so
-//! frames that will stay for different times go to different [lanes](Lane).
+//! Length and time of a frame are its head `h`, so that whoever goes from frame to frame reads one
+//! stretch of memory from front to back. The memory that is written next is the memory that was
+//! read last, and the window that the processor's caches must hold is hardly longer than what is
+//! in flight. A chunk is freed when its last frame is: frames that stay long would hold the memory
+//! of many that left, so frames that will stay for different times go to different
+//! [lanes](Lane).
 //!
 //! # Invariants
 //! 1. A chunk is open in one lane, or full, or spare, or vacant (its memory given back).
-//! 2. A handle names its chunk and its frame's number there; it is good until it is freed, once.
+//! 2. A handle names its chunk and where its head lies there; it is good until it is freed, once.
 //! 3. Chunks with memory never exceed the limit.
 //!
 //! Not for: sharing between threads.
 
-use bytes::BytesMut;
 use slipring_link::Handle;
 
 #[cfg(test)]
 mod tests;
 
 /// Bytes of a chunk.
-pub(crate) const CHUNK: usize = 1 << 20;
+pub(crate) const CHUNK: usize = 1 << 18;
 /// The longest frame, in bytes.
 pub(crate) const MAX_FRAME: usize = 1 << 16;
-/// Frames begin at multiples of this many bytes.
-const UNIT: usize = 16;
-/// Bits of a handle that number a frame within its chunk; the others number the chunk.
-const NUMBER_BITS: u32 = 14;
-/// Frames in a chunk at most.
-const MAX_FRAMES: usize = 1 << NUMBER_BITS;
-/// Chunks at most: 256 GiB.
-const MAX_CHUNKS: usize = 1 << (32 - NUMBER_BITS);
+/// Heads lie at multiples of this many bytes, and take as many.
+const UNIT: usize = 8;
+/// Bits of a handle that tell where in its chunk the head lies; the others number the chunk.
+const PLACE_BITS: u32 = (CHUNK / UNIT).trailing_zeros();
+/// Chunks at most: 32 GiB.
+const MAX_CHUNKS: usize = 1 << (u32::BITS - PLACE_BITS);
 /// Chunks that are kept though nothing is in them; the memory of further ones is given back.
-const MAX_SPARE: usize = 16;
+const MAX_SPARE: usize = 128;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
@@ -49,11 +48,16 @@ pub(crate) struct Lane(u8);
 
 impl Lane {
     /// Lanes in all.
-    pub(crate) const COUNT: usize = 24;
+    pub(crate) const COUNT: usize = 32;
 
     /// The lane of that number; beyond [`Self::COUNT`] they are shared.
     pub(crate) fn number(number: usize) -> Self {
         Self((number % Self::COUNT) as u8)
+    }
+
+    #[inline(always)]
+    fn index(self) -> usize {
+        usize::from(self.0) % Self::COUNT
     }
 }
 
@@ -69,37 +73,33 @@ pub(crate) struct Store {
     vacant: Vec<u32>,
     /// Chunks with memory at most.
     limit: usize,
+    /// The latest arrival.
+    latest_ns: u64,
     /// Copies are made through here.
     scratch: Vec<u8>,
 }
 
-/// A stretch of memory and where the frames in it lie.
+/// A stretch of memory and the frames in it.
 #[derive(Debug, Default)]
 struct Chunk {
-    bytes: BytesMut,
-    places: Vec<Place>,
-    /// Units taken from the front.
-    taken: u32,
+    bytes: Box<[u8]>,
+    /// Bytes taken from the front.
+    taken: usize,
     /// Frames not yet freed.
     live: u32,
-    /// Arrival times count from here.
-    base_ns: u64,
     /// Whose frames these are.
     lane: Lane,
     /// A lane fills it.
     open: bool,
 }
 
-/// Where a frame lies in its chunk, and when it arrived.
+/// What stands before a frame, from the lowest bit on: when it arrived, whether a link made it,
+/// and one less than its length.
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    /// In units.
-    start: u16,
-    /// One less than its bytes.
-    len_less_one: u16,
-    /// Nanoseconds since the chunk's base.
-    arrival: u32,
-}
+struct Head(u64);
+
+/// Bits of a head that tell the time: frames are younger than 39 hours.
+const TIME_BITS: u32 = 47;
 
 /// A stored frame.
 #[derive(Debug)]
@@ -108,6 +108,8 @@ pub(crate) struct Stored<'s> {
     pub(crate) bytes: &'s mut [u8],
     /// When it arrived.
     pub(crate) arrival_ns: u64,
+    /// Whether it is a copy that a link made.
+    pub(crate) is_copy: bool,
 }
 
 impl Store {
@@ -120,6 +122,7 @@ impl Store {
             spare: Vec::new(),
             vacant: Vec::new(),
             limit: limit.clamp(1, MAX_CHUNKS),
+            latest_ns: 0,
             scratch: Vec::new(),
         }
     }
@@ -136,50 +139,66 @@ impl Store {
         }
     }
 
-    /// Stores a frame of `len` bytes that `write` puts down; `None` when there is no room, or
-    /// for a frame of no bytes or more than [`MAX_FRAME`].
+    /// Stores a frame that arrived at a time that was [told](Self::tick) or before; `None` when
+    /// there is no room, or for a frame of no bytes or more than [`MAX_FRAME`].
     #[inline]
-    pub(crate) fn put(
+    pub(crate) fn put(&mut self, lane: Lane, arrival_ns: u64, frame: &[u8]) -> Option<Handle> {
+        self.put_as(lane, arrival_ns, frame, false)
+    }
+
+    #[inline(always)]
+    fn put_as(
         &mut self,
         lane: Lane,
         arrival_ns: u64,
-        len: usize,
-        write: impl FnOnce(&mut [u8]),
+        frame: &[u8],
+        is_copy: bool,
     ) -> Option<Handle> {
-        if len == 0 || len > MAX_FRAME {
+        if frame.len().wrapping_sub(1) >= MAX_FRAME {
             return None;
         }
-        let mut number = self.open[usize::from(lane.0)];
-        if !self.chunks.get(number as usize).is_some_and(|chunk| chunk.fits(len, arrival_ns)) {
-            number = self.turn_over(lane, arrival_ns)?;
+        let head = Head::new(arrival_ns, frame.len(), is_copy);
+        let mut number = self.open[lane.index()];
+        let mut place =
+            self.chunks.get_mut(number as usize).and_then(|chunk| chunk.add(head, frame));
+        if place.is_none() {
+            number = self.turn_over(lane)?;
+            place = self.chunks[number as usize].add(head, frame);
         }
-        let chunk = &mut self.chunks[number as usize];
-        let handle = Handle(number << NUMBER_BITS | chunk.places.len() as u32);
-        write(chunk.add(len, arrival_ns));
-        Some(handle)
+        place.map(|place| Handle(number << PLACE_BITS | place))
+    }
+
+    /// Learns the time: no frame that is stored later arrived after the latest time told.
+    #[inline]
+    pub(crate) fn tick(&mut self, now_ns: u64) {
+        self.latest_ns = self.latest_ns.max(now_ns);
     }
 
     /// A stored frame.
     #[inline]
     pub(crate) fn get(&mut self, handle: Handle) -> Stored<'_> {
-        let chunk = &mut self.chunks[(handle.0 >> NUMBER_BITS) as usize];
-        let place = chunk.places[handle.0 as usize % MAX_FRAMES];
-        let start = usize::from(place.start) * UNIT;
-        let len = usize::from(place.len_less_one) + 1;
-        Stored {
-            bytes: &mut chunk.bytes[start..][..len],
-            arrival_ns: chunk.base_ns + u64::from(place.arrival),
+        self.chunks[number(handle)].get(place(handle), self.latest_ns)
+    }
+
+    /// Shows a stored frame to `read` and forgets it.
+    #[inline(always)]
+    pub(crate) fn take<R>(&mut self, handle: Handle, read: impl FnOnce(Stored<'_>) -> R) -> R {
+        let chunk = &mut self.chunks[number(handle)];
+        let result = read(chunk.get(place(handle), self.latest_ns));
+        if chunk.forget() {
+            self.emptied(number(handle));
         }
+        result
     }
 
     /// Stores a second copy of a frame, as having arrived with it; `None` when there is no room.
     pub(crate) fn copy(&mut self, handle: Handle) -> Option<Handle> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let lane = self.chunks[(handle.0 >> NUMBER_BITS) as usize].lane;
-        let Stored { bytes, arrival_ns } = self.get(handle);
+        let lane = self.chunks[number(handle)].lane;
+        let Stored { bytes, arrival_ns, .. } = self.get(handle);
         scratch.clear();
         scratch.extend_from_slice(bytes);
-        let copy = self.put(lane, arrival_ns, scratch.len(), |room| room.copy_from_slice(&scratch));
+        let copy = self.put_as(lane, arrival_ns, &scratch, true);
         self.scratch = scratch;
         copy
     }
@@ -187,12 +206,8 @@ impl Store {
     /// Forgets a frame.
     #[inline]
     pub(crate) fn free(&mut self, handle: Handle) {
-        let number = handle.0 >> NUMBER_BITS;
-        let chunk = &mut self.chunks[number as usize];
-        debug_assert!(chunk.live > 0, "a handle is freed once");
-        chunk.live -= 1;
-        if chunk.live == 0 {
-            self.emptied(number);
+        if self.chunks[number(handle)].forget() {
+            self.emptied(number(handle));
         }
     }
 
@@ -203,17 +218,17 @@ impl Store {
 
     /// Closes the lane's chunk and opens another.
     #[cold]
-    fn turn_over(&mut self, lane: Lane, arrival_ns: u64) -> Option<u32> {
+    fn turn_over(&mut self, lane: Lane) -> Option<u32> {
         let next = self.spare.pop().or_else(|| self.new_chunk())?;
-        let last = std::mem::replace(&mut self.open[usize::from(lane.0)], next);
+        let last = std::mem::replace(&mut self.open[lane.index()], next);
         if let Some(chunk) = self.chunks.get_mut(last as usize) {
             chunk.open = false;
             if chunk.live == 0 {
-                self.emptied(last);
+                self.emptied(last as usize);
             }
         }
         let chunk = &mut self.chunks[next as usize];
-        (chunk.open, chunk.base_ns, chunk.lane) = (true, arrival_ns, lane);
+        (chunk.open, chunk.lane) = (true, lane);
         Some(next)
     }
 
@@ -226,21 +241,20 @@ impl Store {
             self.chunks.push(Chunk::default());
             self.chunks.len() as u32 - 1
         });
-        self.chunks[number as usize].bytes = BytesMut::zeroed(CHUNK);
+        self.chunks[number as usize].bytes = vec![0; CHUNK].into_boxed_slice();
         Some(number)
     }
 
     /// A chunk's last frame is gone. An open one begins again at its front, which is what keeps
     /// a link without delay within the first-level cache.
     #[cold]
-    fn emptied(&mut self, number: u32) {
-        let chunk = &mut self.chunks[number as usize];
-        chunk.places.clear();
+    fn emptied(&mut self, number: usize) {
+        let chunk = &mut self.chunks[number];
         chunk.taken = 0;
         if chunk.open {
             return;
         }
-        self.spare.push(number);
+        self.spare.push(number as u32);
         if self.spare.len() > MAX_SPARE {
             let coldest = self.spare.remove(0);
             self.chunks[coldest as usize] = Chunk::default();
@@ -249,26 +263,100 @@ impl Store {
     }
 }
 
+#[inline(always)]
+fn number(handle: Handle) -> usize {
+    (handle.0 >> PLACE_BITS) as usize
+}
+
+/// Where in its chunk a frame's head lies, in bytes.
+#[inline(always)]
+fn place(handle: Handle) -> usize {
+    (handle.0 as usize & (CHUNK / UNIT - 1)) * UNIT
+}
+
 impl Chunk {
-    /// Whether a frame of `len` bytes finds room.
+    /// Puts down a frame, if it finds room; returns where its head lies, in units.
     #[inline(always)]
-    fn fits(&self, len: usize, arrival_ns: u64) -> bool {
-        self.taken as usize * UNIT + len <= CHUNK
-            && self.places.len() < MAX_FRAMES
-            && (arrival_ns.wrapping_sub(self.base_ns) <= u64::from(u32::MAX))
+    fn add(&mut self, head: Head, frame: &[u8]) -> Option<u32> {
+        let (start, end) = (self.taken, self.taken + UNIT + frame.len());
+        let (place, room) = self.bytes.get_mut(start..end)?.split_first_chunk_mut()?;
+        *place = head.0.to_ne_bytes();
+        copy_frame(room, frame);
+        self.taken = (end + UNIT - 1) & !(UNIT - 1);
+        self.live += 1;
+        Some((start / UNIT) as u32)
     }
 
-    /// Takes room for a frame that fits.
     #[inline(always)]
-    fn add(&mut self, len: usize, arrival_ns: u64) -> &mut [u8] {
-        let start = self.taken;
-        self.places.push(Place {
-            start: start as u16,
-            len_less_one: (len - 1) as u16,
-            arrival: (arrival_ns - self.base_ns) as u32,
-        });
-        self.taken = start + len.div_ceil(UNIT) as u32;
-        self.live += 1;
-        &mut self.bytes[start as usize * UNIT..][..len]
+    fn get(&mut self, place: usize, latest_ns: u64) -> Stored<'_> {
+        let (head, room) =
+            self.bytes[place..].split_first_chunk_mut().expect("a head is whole, as it was put");
+        let head = Head(u64::from_ne_bytes(*head));
+        let (arrival_ns, is_copy) = (head.arrival_ns(latest_ns), head.is_copy());
+        Stored { bytes: &mut room[..head.len()], arrival_ns, is_copy }
+    }
+
+    /// Forgets one of its frames; whether it was the last one.
+    #[inline(always)]
+    fn forget(&mut self) -> bool {
+        debug_assert!(self.live > 0, "a handle is freed once");
+        self.live -= 1;
+        self.live == 0
+    }
+}
+
+impl Head {
+    const TIME: u64 = (1 << TIME_BITS) - 1;
+
+    #[inline(always)]
+    fn new(arrival_ns: u64, len: usize, is_copy: bool) -> Self {
+        let copy = u64::from(is_copy) << TIME_BITS;
+        Self(arrival_ns & Self::TIME | copy | (len as u64 - 1) << (TIME_BITS + 1))
+    }
+
+    /// The time as of the latest one that was written.
+    #[inline(always)]
+    fn arrival_ns(self, latest_ns: u64) -> u64 {
+        latest_ns - (latest_ns.wrapping_sub(self.0) & Self::TIME)
+    }
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        (self.0 >> (TIME_BITS + 1)) as usize + 1
+    }
+
+    #[inline(always)]
+    fn is_copy(self) -> bool {
+        self.0 & 1 << TIME_BITS != 0
+    }
+}
+
+/// Copies a frame to where it fits exactly. Half of all frames are about as long as a cache line,
+/// for which a call costs more than what it does: they are two pieces of fixed length that may
+/// overlap.
+///
+/// # Panics
+/// If the lengths differ.
+#[inline(always)]
+pub(crate) fn copy_frame(to: &mut [u8], from: &[u8]) {
+    assert_eq!(to.len(), from.len(), "a frame is copied whole");
+    match from.len() {
+        64 => copy_ends::<64>(to, from),
+        33..64 => copy_ends::<32>(to, from),
+        65..=128 => copy_ends::<64>(to, from),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies the first and the last `N` bytes, which is all where there are at most twice as many.
+#[inline(always)]
+fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        *to = *from;
+    }
+    if from.len() > N
+        && let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk::<N>())
+    {
+        *to = *from;
     }
 }

@@ -37,7 +37,11 @@ pub(super) fn trickles(count: usize, len: u16) -> Result<Vec<Port>, Why> {
     (0..count).map(one).collect()
 }
 
-fn port(name: &str, len: u16, per_sync: u32, (tx, rx): (Pair<Tx>, Pair<Rx>)) -> Port {
+fn port(name: &str, len: u16, per_sync: u32, (tx, mut rx): (Pair<Tx>, Pair<Rx>)) -> Port {
+    for i in 0..rx.kern.num_slots() {
+        let slot = rx.kern.slot(i);
+        rx.kern.set_slot(i, Slot { len, flags: SlotFlags::default(), ..slot });
+    }
     let queue = MemoryQueue {
         tx: tx.app,
         rx: rx.app,
@@ -91,13 +95,10 @@ impl Queue for MemoryQueue {
         if self.len == 0 {
             return Ok(());
         }
-        let (new, mut at) = (ring.room().min(self.per_sync), ring.hwtail());
-        for _ in 0..new {
-            let slot = ring.slot(at);
-            ring.set_slot(at, Slot { len: self.len, flags: SlotFlags::default(), ..slot });
-            at = ring.next(at);
-        }
-        ring.set_tail(at);
+        // The slots keep the length that they got at the start: what a device would write there is
+        // no part of what is measured.
+        let new = ring.room().min(self.per_sync);
+        ring.set_tail(ring.add(ring.hwtail(), new));
         self.counters.received(Traffic { packets: new.into(), bytes: 0 });
         Ok(())
     }

@@ -9,7 +9,8 @@
 //! never waits; who calls it decides what happens between two ([`super::drive`]).
 
 use slipring_link::{
-    Carrier, Delivery, Handle, LinkId, Lost, Network, NetworkSpec, Queued, SpecError, Tally,
+    Carrier, Delivery, ExitId, Flight, Handle, LinkId, Lost, Network, NetworkSpec, Queued,
+    SpecError, Tally,
 };
 use slipring_port::{Interest, Nanos, Port, Queue, RunError, Visit, WaitSet};
 
@@ -26,6 +27,11 @@ use crate::emulate::store::Store;
 /// Memory taken at the start, in bytes, so that the first frames do not wait for it.
 const PREPARED: u64 = 8 << 20;
 
+/// Frames that a turn may always send.
+const FEW: usize = 512;
+/// How much of the time that was missed the network makes up for in one go.
+const STEP: Nanos = 4_000;
+
 /// One port: its queues, and what they mean to the network.
 pub(super) struct Side {
     pub(super) queues: Vec<Box<dyn Queue>>,
@@ -41,6 +47,8 @@ pub(super) struct Cargo<T> {
     pub(super) outlets: Vec<Outlet>,
     pub(super) measured: Vec<Measured>,
     pub(super) unrouted: Tally,
+    /// Frames that the network has handed over.
+    pub(super) delivered: usize,
     pub(super) tap: T,
 }
 
@@ -86,11 +94,19 @@ impl<T: Tap> Emulator<T> {
         Ok(Self {
             network: Network::starting_at(plan, manner.seed, now)?,
             sides: ports.into_iter().enumerate().map(side).collect(),
-            cargo: Cargo { store, outlets, measured, unrouted: Tally::default(), tap },
+            cargo: Cargo {
+                store,
+                outlets,
+                measured,
+                unrouted: Tally::default(),
+                delivered: 0,
+                tap,
+            },
         })
     }
 
-    /// Takes what has arrived, runs the network up to now, sends what is due.
+    /// Takes what has arrived, runs the network up to now, sends what is due; some of it, if a
+    /// loop that was late has much to make up for.
     pub(crate) fn turn(&mut self, clock: impl Fn() -> Nanos) -> Result<Turn, RunError> {
         for queue in self.sides.iter_mut().flat_map(|side| &mut side.queues) {
             queue.rx_sync()?;
@@ -98,7 +114,7 @@ impl<T: Tap> Emulator<T> {
         // What the syncs found had arrived by now, and what is due by now may leave.
         let at_ns = clock();
         let taken = self.take(at_ns);
-        self.network.run(at_ns, &mut self.cargo);
+        self.release(at_ns, FEW.max(2 * taken));
         let sent = self.send(at_ns, clock)?;
         Ok(Turn { taken, sent, at_ns })
     }
@@ -116,6 +132,22 @@ impl<T: Tap> Emulator<T> {
             }
         }
         taken
+    }
+
+    /// Runs the network up to `now`, or until it has delivered about `most` frames. After a pause
+    /// everything that was in flight may be due: all of it at once would keep arrivals waiting,
+    /// whose frames would then be a burst of their own, and nothing would be in the caches.
+    #[inline]
+    fn release(&mut self, now: Nanos, most: usize) {
+        let delivered = self.cargo.delivered;
+        let mut step = STEP;
+        while let Some(next) = self.network.next_ns()
+            && next <= now
+            && self.cargo.delivered - delivered < most
+        {
+            self.network.run(now.min(next + step), &mut self.cargo);
+            step *= 2;
+        }
     }
 
     /// Frames leave by the first queue of a port: on several they would overtake each other.
@@ -187,7 +219,14 @@ impl<T: Tap> Carrier for Cargo<T> {
 
     #[inline(always)]
     fn deliver(&mut self, delivery: Delivery) {
+        self.delivered += 1;
         self.outlets[usize::from(delivery.exit.0)].push(delivery);
+    }
+
+    #[inline]
+    fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[Flight]) {
+        self.delivered += frames.len();
+        self.outlets[usize::from(exit.0)].push_all(exit, link, frames);
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! The way in at one port: takes frames off its rings, stamps and stores them.
 
 use slipring_abi::name::PortName;
-use slipring_link::{Arrival, Cause, EntryId};
+use slipring_link::{Arrival, Cause, EntryId, Tally};
 use slipring_port::{Nanos, Port, Queue};
 use slipring_ring::{RxRing, SlotFlags};
 
@@ -67,6 +67,7 @@ impl Inlet {
             return &[];
         }
         let spread = self.stamper.spread(now, wire_bytes);
+        store.tick(spread.end());
         let mut so_far = 0;
         for (i, queue) in queues.iter_mut().enumerate() {
             let slots = std::mem::take(&mut self.ready[i]);
@@ -87,10 +88,7 @@ impl Inlet {
             let rx = queue.rings().rx;
             let slots = rx.avail().min(self.burst);
             let slots = rx.whole_packets(slots);
-            for slot in (0..slots).filter_map(|i| rx.slot(i)) {
-                let ends = !slot.flags.has(SlotFlags::MOREFRAG);
-                wire_bytes += u64::from(slot.len) + if ends { ETHER_OVERHEAD } else { 0 };
-            }
+            wire_bytes += rx.sum(slots, |slot| wire_bytes_of(slot.len.into(), slot.flags));
             self.ready.push(slots);
         }
         wire_bytes
@@ -105,41 +103,53 @@ impl Inlet {
         spread: Spread,
         so_far: &mut u64,
     ) {
-        for part in rx.batch(slots) {
-            *so_far += part.bytes.len() as u64;
-            if part.more() || !self.scratch.is_empty() {
-                self.scratch.extend_from_slice(part.bytes);
-                if !part.more() {
-                    *so_far += ETHER_OVERHEAD;
-                    let frame = std::mem::take(&mut self.scratch);
-                    self.admit(&frame, spread.at(*so_far), store);
-                    self.scratch = frame;
-                    self.scratch.clear();
-                }
-                continue;
+        self.arrivals.reserve(slots as usize);
+        let before = self.arrivals.len();
+        rx.drain(slots, |bytes, flags| {
+            *so_far += wire_bytes_of(bytes.len() as u64, flags);
+            let at_ns = spread.at(*so_far);
+            if flags.has(SlotFlags::MOREFRAG) || !self.scratch.is_empty() {
+                return self.gather(bytes, flags, at_ns, store);
             }
-            *so_far += ETHER_OVERHEAD;
-            self.admit(part.bytes, spread.at(*so_far), store);
-        }
+            let len = bytes.len() as u32;
+            match store.put(self.lane, at_ns, bytes) {
+                Some(handle) => self.arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
+                None => self.refuse(len),
+            }
+        });
+        let taken = &self.arrivals[before..];
+        let bytes = taken.iter().map(|frame| u64::from(frame.len)).sum();
+        self.account.received += Tally { packets: taken.len() as u64, bytes };
     }
 
-    /// Stores a frame, or counts why not.
-    #[inline(always)]
-    fn admit(&mut self, frame: &[u8], arrival_ns: Nanos, store: &mut Store) {
-        let len = frame.len() as u32;
-        self.account.received.count(len);
-        match store.put(self.lane, arrival_ns, frame.len(), |room| room.copy_from_slice(frame)) {
-            Some(handle) => self.arrivals.push(Arrival { arrival_ns, handle, len }),
+    /// Takes a part of a frame of several slots, and with the last one the frame.
+    #[cold]
+    fn gather(&mut self, part: &[u8], flags: SlotFlags, at_ns: Nanos, store: &mut Store) {
+        self.scratch.extend_from_slice(part);
+        if flags.has(SlotFlags::MOREFRAG) {
+            return;
+        }
+        let len = self.scratch.len() as u32;
+        match store.put(self.lane, at_ns, &self.scratch) {
+            Some(handle) => self.arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
             None => self.refuse(len),
         }
+        self.scratch.clear();
     }
 
     #[cold]
     fn refuse(&mut self, len: u32) {
         let a_frame = (1..=MAX_FRAME).contains(&(len as usize));
         let cause = if a_frame { Cause::Buffer } else { Cause::Malformed };
+        self.account.received.count(len);
         self.account.refused.count(cause, len);
     }
+}
+
+/// What a slot's bytes take on an Ethernet line.
+#[inline(always)]
+fn wire_bytes_of(len: u64, flags: SlotFlags) -> u64 {
+    len + if flags.has(SlotFlags::MOREFRAG) { 0 } else { ETHER_OVERHEAD }
 }
 
 /// What the kernel says of the interface behind a port, in bits per second.

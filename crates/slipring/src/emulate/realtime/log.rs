@@ -114,7 +114,7 @@ impl LogTap {
         fate: impl FnOnce(Nanos) -> Fate,
     ) {
         let Some(writer) = &self.writer else { return };
-        let Stored { bytes, arrival_ns } = store.get(handle);
+        let Stored { bytes, arrival_ns, .. } = store.get(handle);
         let (bytes, fate) = (bytes.to_vec(), fate(arrival_ns));
         if writer.try_send(Entry { id, entry, at_ns, len, bytes, fate }).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);

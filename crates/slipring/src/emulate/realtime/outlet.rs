@@ -8,14 +8,14 @@
 
 use std::collections::VecDeque;
 
-use slipring_link::{Cause, Delivery, LinkId, Tally};
+use slipring_link::{Cause, Delivery, ExitId, Flight, LinkId, Tally};
 use slipring_port::{Nanos, Queue, RunError};
 use slipring_ring::TxRing;
 
 use super::account::ExitAccount;
 use super::tap::Tap;
-use crate::emulate::report::measured::{Measured, Seen};
-use crate::emulate::store::{Store, Stored};
+use crate::emulate::report::measured::{Departure, Measured};
+use crate::emulate::store::{Store, Stored, copy_frame};
 
 /// How long a refused frame waits for room, where nothing else is asked for.
 const PATIENCE: Nanos = 10_000_000;
@@ -24,12 +24,12 @@ const PATIENCE: Nanos = 10_000_000;
 #[derive(Debug)]
 pub(super) struct Outlet {
     /// Frames that are due, those from `next` on.
-    due: Vec<Delivery>,
+    due: Vec<Departure>,
     next: usize,
     /// Since when the port refuses the frames that wait, in their order.
     refused: VecDeque<Refused>,
-    /// Frames given to the port since its last sync.
-    given: Vec<Given>,
+    /// How many of those before `next` the port was given since its last sync.
+    given: usize,
     /// How long a frame waits for room.
     patience: Nanos,
     /// Frames later than this are not sent any more.
@@ -44,23 +44,6 @@ struct Refused {
     since: Nanos,
 }
 
-/// What is remembered of a frame until the port has it.
-#[derive(Debug, Clone, Copy)]
-struct Given {
-    release_ns: Nanos,
-    arrival_ns: Nanos,
-    len: u32,
-    link: LinkId,
-}
-
-impl Given {
-    #[inline(always)]
-    fn of(frame: &Delivery, arrival_ns: Nanos) -> Self {
-        let &Delivery { release_ns, len, link, .. } = frame;
-        Self { release_ns, arrival_ns, len, link }
-    }
-}
-
 impl Outlet {
     /// Frames later than `late_drop` are dropped instead of sent.
     pub(super) fn new(late_drop: Option<Nanos>) -> Self {
@@ -68,7 +51,7 @@ impl Outlet {
             due: Vec::new(),
             next: 0,
             refused: VecDeque::new(),
-            given: Vec::new(),
+            given: 0,
             patience: late_drop.unwrap_or(PATIENCE),
             late_drop,
             account: ExitAccount::default(),
@@ -78,7 +61,13 @@ impl Outlet {
     /// Takes a frame that is due.
     #[inline(always)]
     pub(super) fn push(&mut self, delivery: Delivery) {
-        self.due.push(delivery);
+        self.due.push(Departure::of(delivery));
+    }
+
+    /// Takes frames that are due, by one link.
+    #[inline]
+    pub(super) fn push_all(&mut self, exit: ExitId, link: LinkId, frames: &[Flight]) {
+        self.due.extend(frames.iter().map(|frame| Departure::of(frame.delivered(exit, link))));
     }
 
     /// Whether frames wait.
@@ -106,7 +95,7 @@ impl Outlet {
         loop {
             let tx = queue.rings().tx;
             while self.fill_slots(tx, store, tap, now) || self.fill_chain(tx, store, tap, now) {}
-            if self.given.is_empty() && tx.with_driver() == 0 {
+            if self.given == 0 && tx.with_driver() == 0 {
                 break;
             }
             let room = tx.avail();
@@ -163,7 +152,7 @@ impl Outlet {
 
     fn drop_first<T: Tap>(&mut self, cause: Cause, store: &mut Store, tap: &mut T, now: Nanos) {
         let frame = &self.due[self.next];
-        tap.dropped(frame, cause, now, store);
+        tap.dropped(&frame.delivery(), cause, now, store);
         self.account.dropped.count(cause, frame.len);
         store.free(frame.handle);
         self.next += 1;
@@ -179,20 +168,20 @@ impl Outlet {
         now: Nanos,
     ) -> bool {
         let size = tx.buf_size();
-        let (given, mut due) = (&mut self.given, self.due[self.next..].iter());
+        let mut due = self.due[self.next..].iter_mut();
         let filled = tx.fill(u32::MAX, |buf| {
             let Some(frame) = due.next().filter(|frame| frame.len <= size) else { return 0 };
-            let Stored { bytes, arrival_ns } = store.get(frame.handle);
-            let len = bytes.len();
-            buf[..len].copy_from_slice(bytes);
-            given.push(Given::of(frame, arrival_ns));
             if T::ON {
-                tap.sent(frame, now, store);
+                tap.sent(&frame.delivery(), now, store);
             }
-            store.free(frame.handle);
-            len
+            store.take(frame.handle, |stored| {
+                copy_frame(&mut buf[..stored.bytes.len()], stored.bytes);
+                frame.came(&stored);
+                stored.bytes.len()
+            })
         });
         self.next += filled as usize;
+        self.given += filled as usize;
         filled > 0
     }
 
@@ -204,34 +193,34 @@ impl Outlet {
         tap: &mut T,
         now: Nanos,
     ) -> bool {
-        let Some(frame) = self.due.get(self.next).filter(|frame| frame.len > tx.buf_size()) else {
+        let size = tx.buf_size();
+        let Some(frame) = self.due.get_mut(self.next).filter(|frame| frame.len > size) else {
             return false;
         };
-        let Stored { bytes, arrival_ns } = store.get(frame.handle);
-        if !tx.push(bytes) {
+        let stored = store.get(frame.handle);
+        if !tx.push(stored.bytes) {
             return false;
         }
-        self.given.push(Given::of(frame, arrival_ns));
-        tap.sent(frame, now, store);
+        frame.came(&stored);
+        tap.sent(&frame.delivery(), now, store);
         store.free(frame.handle);
         self.next += 1;
+        self.given += 1;
         true
     }
 
     /// Counts what the port has had by now.
     fn count_given(&mut self, clock: impl Fn() -> Nanos, measured: &mut [Measured]) -> usize {
-        if self.given.is_empty() {
+        let given = &self.due[self.next - self.given..self.next];
+        if given.is_empty() {
             return 0;
         }
         let sent_ns = clock();
-        for &Given { release_ns, arrival_ns, len, link } in &self.given {
-            self.account.sent.count(len);
-            let seen = Seen { arrival_ns, release_ns, sent_ns, len, sequence: None };
-            measured[link.0 as usize].sent(&seen);
+        for frames in given.chunk_by(|a, b| a.link == b.link) {
+            let bytes = measured[frames[0].link.0 as usize].sent_all(sent_ns, frames);
+            self.account.sent += Tally { packets: frames.len() as u64, bytes };
         }
-        let count = self.given.len();
-        self.given.clear();
-        count
+        std::mem::take(&mut self.given)
     }
 
     /// What is done makes room: all of it at once when nothing waits.
@@ -245,5 +234,12 @@ impl Outlet {
             self.refused.iter_mut().for_each(|refused| refused.end -= self.next.min(refused.end));
             self.next = 0;
         }
+    }
+}
+
+impl Departure {
+    #[inline(always)]
+    fn came(&mut self, stored: &Stored<'_>) {
+        (self.arrival_ns, self.is_copy) = (stored.arrival_ns, stored.is_copy);
     }
 }

@@ -49,6 +49,11 @@ impl Stamper {
 }
 
 impl Spread {
+    /// When the last one had arrived.
+    pub(super) fn end(self) -> Nanos {
+        self.end
+    }
+
     /// When the frame had arrived with which `so_far` bytes of the batch were complete.
     #[inline(always)]
     pub(super) fn at(self, so_far: u64) -> Nanos {

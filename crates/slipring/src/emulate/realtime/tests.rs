@@ -202,8 +202,8 @@ fn frames_without_storage_are_lost_as_buffer() {
         bench.turn(now + 1_000);
     }
     let account = bench.account();
-    assert_eq!(account.in_flight().packets, 17, "17 times 60,000 bytes are a mebibyte");
-    assert_eq!(account.entries[0].refused[Cause::Buffer].packets, 15);
+    assert_eq!(account.in_flight().packets, 16, "4 times 60,000 bytes are a chunk, of 4");
+    assert_eq!(account.entries[0].refused[Cause::Buffer].packets, 16);
 }
 
 #[test]

@@ -57,6 +57,15 @@ impl Reordering {
         }
     }
 
+    /// Counts a frame by when it arrived, where frames have no numbers: those of one moment count
+    /// as in order.
+    #[inline]
+    pub(crate) fn received_of(&mut self, arrival_ns: u64) {
+        self.received += 1;
+        self.reordered += u64::from(arrival_ns < self.expected);
+        self.expected = self.expected.max(arrival_ns);
+    }
+
     /// How many were reordered.
     pub(crate) fn reordered(&self) -> u64 {
         self.reordered
@@ -88,5 +97,12 @@ mod tests {
         [1, 2, 3, 5, 6, 7, 8, 4, 9, 10].into_iter().for_each(|s| order.received(s));
         assert_eq!(order.reordered(), 1);
         assert!((order.ratio() - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn frames_of_one_moment_are_in_order_and_earlier_ones_are_not() {
+        let mut order = Reordering::default();
+        [10, 20, 20, 15, 20, 30].into_iter().for_each(|ns| order.received_of(ns));
+        assert_eq!(order.reordered(), 1);
     }
 }

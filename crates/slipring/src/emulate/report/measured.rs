@@ -1,9 +1,9 @@
 //! What was measured of one link: the achieved half of asked versus achieved.
 
-use slipring_link::Queued;
+use slipring_link::{Delivery, ExitId, Handle, LinkId, Queued};
 
 use super::flow::{Reordering, Windows};
-use super::histogram::Histogram;
+use super::histogram::{Batch, Histogram};
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -21,6 +21,41 @@ pub(crate) struct Seen {
     pub(crate) len: u32,
     /// Its place in the order of arrival; `None` for copies that links made.
     pub(crate) sequence: Option<u64>,
+}
+
+/// A frame that was delivered and is sent together with others: what [`Seen`] tells of a frame,
+/// for many of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Departure {
+    /// When it was to leave.
+    pub(crate) release_ns: u64,
+    /// When it arrived; known once it is being sent.
+    pub(crate) arrival_ns: u64,
+    /// Which.
+    pub(crate) handle: Handle,
+    /// Bytes, without FCS.
+    pub(crate) len: u32,
+    /// The link that it came by.
+    pub(crate) link: LinkId,
+    /// Where it leaves.
+    pub(crate) exit: ExitId,
+    /// Whether a link made it; known once it is being sent.
+    pub(crate) is_copy: bool,
+}
+
+impl Departure {
+    /// A frame that was delivered.
+    #[inline(always)]
+    pub(crate) fn of(delivery: Delivery) -> Self {
+        let Delivery { release_ns, handle, len, exit, link } = delivery;
+        Self { release_ns, arrival_ns: 0, handle, len, link, exit, is_copy: false }
+    }
+
+    /// Its delivery.
+    pub(crate) fn delivery(&self) -> Delivery {
+        let &Self { release_ns, handle, len, link, exit, .. } = self;
+        Delivery { release_ns, handle, len, exit, link }
+    }
 }
 
 /// The figures of one link. Counters are the engine's own; these are what it does not know.
@@ -84,14 +119,7 @@ impl Measured {
         if let Some(sequence) = seen.sequence {
             self.order.received(sequence);
         }
-        let len = u64::from(seen.len);
-        self.per_ms.add(seen.sent_ns, len);
-        self.per_s.add(seen.sent_ns, len);
-        self.bytes += len;
-        match &mut self.span {
-            Some((_, last)) => *last = seen.sent_ns,
-            None => self.span = Some((seen.arrival_ns, seen.sent_ns)),
-        }
+        self.left(seen.arrival_ns, seen.sent_ns, u64::from(seen.len));
     }
 
     /// Counts a frame in real time.
@@ -101,6 +129,49 @@ impl Measured {
         self.error.record(error_ns);
         self.late += u64::from(error_ns > self.late_above_ns);
         self.released(seen);
+    }
+
+    /// Counts frames that were all sent at `sent_ns`, by when they arrived where they have no
+    /// number; returns their bytes.
+    #[inline]
+    pub(crate) fn sent_all(&mut self, sent_ns: u64, frames: &[Departure]) -> u64 {
+        let mut sum = 0;
+        for frames in frames.chunks(Batch::MOST) {
+            let mut error = Batch::of(&self.error, sent_ns.saturating_sub(frames[0].release_ns));
+            let mut delay = Batch::of(&self.delay, sent_ns.saturating_sub(frames[0].arrival_ns));
+            let mut bytes = 0;
+            let mut order = self.order;
+            for frame in frames {
+                error.add(sent_ns.saturating_sub(frame.release_ns));
+                delay.add(sent_ns.saturating_sub(frame.arrival_ns));
+                bytes += u64::from(frame.len);
+                if !frame.is_copy {
+                    order.received_of(frame.arrival_ns);
+                }
+            }
+            self.order = order;
+            let errors = frames.iter().map(|frame| sent_ns.saturating_sub(frame.release_ns));
+            if error.max() > self.late_above_ns {
+                self.late += errors.clone().filter(|&ns| ns > self.late_above_ns).count() as u64;
+            }
+            self.error.record_all(&error, errors);
+            let delays = frames.iter().map(|frame| sent_ns.saturating_sub(frame.arrival_ns));
+            self.delay.record_all(&delay, delays);
+            self.left(frames[0].arrival_ns, sent_ns, bytes);
+            sum += bytes;
+        }
+        sum
+    }
+
+    #[inline]
+    fn left(&mut self, arrival_ns: u64, sent_ns: u64, bytes: u64) {
+        self.per_ms.add(sent_ns, bytes);
+        self.per_s.add(sent_ns, bytes);
+        self.bytes += bytes;
+        match &mut self.span {
+            Some((_, last)) => *last = sent_ns,
+            None => self.span = Some((arrival_ns, sent_ns)),
+        }
     }
 
     /// Counts a frame that left the queue.
@@ -150,5 +221,21 @@ mod tests {
         assert_eq!((measured.error.min(), measured.error.max()), (400, 3_000));
         assert_eq!((measured.delay.min(), measured.delay.max()), (5_400, 8_990));
         assert_eq!(measured.late, 1);
+    }
+
+    #[test]
+    fn frames_sent_at_once_count_as_each_would_and_in_order_of_arrival() {
+        let frame = |arrival_ns, release_ns, is_copy| {
+            let (handle, len) = (Handle(0), 1250);
+            let (link, exit) = (LinkId(0), ExitId(0));
+            Departure { release_ns, arrival_ns, handle, len, link, exit, is_copy }
+        };
+        let mut measured = Measured::new(1_000);
+        measured.sent_all(9_000, &[frame(10, 6_000, false), frame(5, 8_500, false)]);
+        measured.sent_all(9_500, &[frame(5, 9_000, true)]);
+        assert_eq!((measured.error.min(), measured.error.max()), (500, 3_000));
+        assert_eq!((measured.delay.min(), measured.delay.max()), (8_990, 9_495));
+        assert_eq!((measured.late, measured.order.reordered()), (1, 1));
+        assert!((measured.rates().mean_bps - 3.0 * 1250.0 * 8e9 / 9_490.0).abs() < 1.0);
     }
 }

@@ -5,10 +5,13 @@ use proptest::prelude::*;
 use super::*;
 
 const LANE: Lane = Lane(0);
+/// Longest frames in a chunk.
+const PER_CHUNK: usize = CHUNK / (MAX_FRAME + UNIT);
 
 impl Store {
     fn put_bytes(&mut self, lane: Lane, arrival_ns: u64, bytes: &[u8]) -> Option<Handle> {
-        self.put(lane, arrival_ns, bytes.len(), |room| room.copy_from_slice(bytes))
+        self.tick(arrival_ns);
+        self.put(lane, arrival_ns, bytes)
     }
 
     fn bytes(&mut self, handle: Handle) -> Vec<u8> {
@@ -28,6 +31,27 @@ fn a_frame_is_what_was_stored_with_the_time_it_came() {
 }
 
 #[test]
+fn frames_of_every_length_are_copied_whole_and_nothing_beside_them() {
+    for len in 1..300 {
+        let from: Vec<_> = (0..len).map(|i| i as u8 | 1).collect();
+        let mut to = vec![0; len + 2];
+        copy_frame(&mut to[1..=len], &from);
+        assert_eq!((to[0], &to[1..=len], to[len + 1]), (0, &from[..], 0));
+    }
+}
+
+#[test]
+fn a_copy_is_known_as_one_and_a_frame_that_is_taken_is_gone() {
+    let mut store = Store::new(1 << 30);
+    let frame = store.put_bytes(LANE, 7, &[3; 100]).unwrap();
+    let copy = store.copy(frame).unwrap();
+    assert_eq!([frame, copy].map(|handle| store.get(handle).is_copy), [false, true]);
+    let taken = [frame, copy].map(|handle| store.take(handle, |frame| frame.bytes.to_vec()));
+    assert_eq!(taken, [vec![3; 100], vec![3; 100]]);
+    assert_eq!(store.put_bytes(LANE, 9, &[4; 60]), Some(frame), "the chunk begins anew");
+}
+
+#[test]
 fn no_frame_is_empty_or_longer_than_the_longest() {
     let mut store = Store::new(1 << 30);
     assert_eq!(store.put_bytes(LANE, 0, &[]), None);
@@ -40,9 +64,9 @@ fn frames_are_refused_beyond_the_limit_and_taken_again_below_it() {
     let mut store = Store::new(2 * CHUNK as u64);
     let frame = [7; 1024];
     let handles: Vec<_> = std::iter::from_fn(|| store.put_bytes(LANE, 0, &frame)).collect();
-    assert_eq!(handles.len(), 2 * CHUNK / 1024);
+    assert_eq!(handles.len(), 2 * (CHUNK / (1024 + UNIT)));
     assert_eq!(store.held_bytes(), 2 * CHUNK as u64);
-    for handle in &handles[..1024] {
+    for handle in &handles[..CHUNK / (1024 + UNIT)] {
         store.free(*handle);
     }
     assert!(store.put_bytes(LANE, 0, &frame).is_some());
@@ -53,13 +77,13 @@ fn memory_freed_last_is_filled_first() {
     let mut store = Store::new(1 << 30);
     let frame = [0; MAX_FRAME];
     let chunks: Vec<Vec<Handle>> = (0..4)
-        .map(|_| (0..16).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect())
+        .map(|_| (0..PER_CHUNK).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect())
         .collect();
     for handles in [&chunks[2], &chunks[0]] {
         handles.iter().for_each(|&handle| store.free(handle));
     }
     let next = store.put_bytes(LANE, 0, &frame).unwrap();
-    assert_eq!(next.0 >> NUMBER_BITS, chunks[0][0].0 >> NUMBER_BITS);
+    assert_eq!(next.0 >> PLACE_BITS, chunks[0][0].0 >> PLACE_BITS);
 }
 
 #[test]
@@ -72,7 +96,7 @@ fn a_steady_flow_needs_no_more_than_what_is_in_flight() {
             store.free(line.pop_front().unwrap());
         }
     }
-    let in_flight = 100_000 * 64;
+    let in_flight = 100_000 * (64 + UNIT as u64);
     assert!(store.held_bytes() <= in_flight + 2 * CHUNK as u64, "{}", store.held_bytes());
 }
 
@@ -88,7 +112,8 @@ fn an_empty_store_begins_again_where_it_is_warm() {
 fn memory_of_a_burst_is_given_back() {
     let mut store = Store::new(1 << 40);
     let frame = [0; MAX_FRAME];
-    let handles: Vec<_> = (0..64 * 16).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect();
+    let handles: Vec<_> =
+        (0..64 * PER_CHUNK).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect();
     assert_eq!(store.held_bytes(), 64 * CHUNK as u64);
     handles.into_iter().for_each(|handle| store.free(handle));
     assert!(store.held_bytes() <= (MAX_SPARE as u64 + 1) * CHUNK as u64);
@@ -103,7 +128,7 @@ fn slow_frames_do_not_hold_the_memory_of_fast_ones() {
         let frame = store.put_bytes(fast, i, &[0; 1500]).unwrap();
         if i % 100 == 0 {
             store.put_bytes(slow, i, &[0; 1500]).unwrap();
-            slow_bytes += 1504;
+            slow_bytes += 1504 + UNIT as u64;
         }
         store.free(frame);
     }
