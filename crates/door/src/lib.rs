@@ -1,1 +1,143 @@
-//! x
+//! `/dev/netmap` for programs that were written for netmap and never heard of us.
+//!
+//! ```text
+//!   program            kernel                     this crate               slipring-netmap
+//!   open, close  --->  FUSE: LOOKUP, OPEN, RELEASE ---> server, files  --->  Open (made, dropped)
+//!   ioctl, poll  --->  FUSE: IOCTL, POLL      ------->  server         --->  Open::sync, poll
+//!     (NIOCCTRL  --->        "      )         ------->  desk           --->  Netmap::ioctl
+//!   mmap         --->  passthrough: the domain's memfd itself
+//!   asleep in poll <-  FUSE_NOTIFY_POLL       <-------  server         <---  Notify
+//! ```
+//!
+//! The file is real, so dup, fork, exec and descriptor passing need no care: the kernel tells when
+//! the last reference is gone. Each user finds a node of his own under the one name, with the
+//! memory of his domain behind it.
+//!
+//! # Invariants
+//! 1. A worker thread never waits for a client. Calls that read or write a client's memory, which
+//!    may be a page that never comes, run at a desk of their own with a limit per user.
+//! 2. The process that serves never opens its own mount.
+#![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod caller;
+mod desk;
+mod files;
+mod link;
+mod mount;
+mod proto;
+mod server;
+#[allow(unsafe_code)]
+mod sys;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use slipring_netmap::{Netmap, Params};
+
+pub use link::DeviceLink;
+
+/// Where and for whom the device is.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Directory to mount on; made if it is not there.
+    pub dir: PathBuf,
+    /// Permission bits of the file.
+    pub mode: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Threads that answer; at least two, so that one that waits a little leaves another.
+    pub workers: usize,
+    /// Sizes of memory and rings.
+    pub params: Params,
+}
+
+/// Why there is no device.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DoorError {
+    /// The kernel has no passthrough.
+    #[error("the kernel's FUSE has no passthrough; it came with Linux 6.9")]
+    NoPassthrough,
+    /// Not allowed to, or not possible.
+    #[error("cannot {step}")]
+    Step {
+        /// What was tried.
+        step: &'static str,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl DoorError {
+    pub(crate) fn step(step: &'static str) -> impl Fn(rustix::io::Errno) -> Self {
+        move |error| Self::Step { step, source: error.into() }
+    }
+}
+
+/// The device while it is served.
+#[derive(Debug)]
+pub struct Door {
+    server: Arc<server::Server>,
+    mount: mount::Mount,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Door {
+    /// Mounts the device and serves it.
+    ///
+    /// # Errors
+    /// [`DoorError`]; nothing stays mounted then.
+    pub fn open(config: &Config, netmap: Netmap) -> Result<Self, DoorError> {
+        let (mount, device) = mount::Mount::new(&config.dir)?;
+        let server = Arc::new(server::Server::start(device, config, netmap)?);
+        let mut threads = Vec::new();
+        for i in 0..config.workers.max(2) {
+            threads.push(spawn(format!("door-{i}"), &server, server::Server::work)?);
+        }
+        threads.push(spawn("door-ticker".to_owned(), &server, |server| {
+            server.netmap().run_ticker();
+        })?);
+        Ok(Self { server, mount, threads })
+    }
+
+    /// The file that programs open.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.mount.file()
+    }
+
+    /// How many files are open.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        self.server.open_files()
+    }
+
+    /// Takes the device away. Clients that still have it open see `POLLERR` and `ENOTCONN` when
+    /// the process ends; returns whether there are any, in which case threads go on to serve
+    /// them until then.
+    pub fn close(self) -> bool {
+        self.server.netmap().stop();
+        let busy = self.mount.remove();
+        if !busy {
+            for thread in self.threads {
+                // One that panicked has said so already.
+                let _ = thread.join();
+            }
+        }
+        busy
+    }
+}
+
+fn spawn(
+    name: String,
+    server: &Arc<server::Server>,
+    work: fn(&Arc<server::Server>),
+) -> Result<JoinHandle<()>, DoorError> {
+    let server = server.clone();
+    let spawned = std::thread::Builder::new().name(name).spawn(move || work(&server));
+    spawned.map_err(|source| DoorError::Step { step: "start a thread", source })
+}

@@ -97,6 +97,13 @@ impl Netmap {
         }
     }
 
+    /// Whether an ioctl does a sync's work and no more: it neither allocates nor touches the
+    /// caller's memory.
+    #[must_use]
+    pub fn is_quick(cmd: u32) -> bool {
+        matches!(cmd, NIOCTXSYNC | NIOCRXSYNC)
+    }
+
     /// Whether an ioctl may read or write the caller's memory beside its argument.
     #[must_use]
     pub fn touches_caller(cmd: u32) -> bool {

@@ -78,7 +78,10 @@ impl Waker {
         for (wanted, dir) in [(tx, Dir::Tx), (rx, Dir::Rx)] {
             wish |= if wanted { bit(dir) } else { 0 };
         }
-        self.update(|state| Some((generation(state) + 1) * GENERATION | state & LISTED | wish));
+        self.update(|state| {
+            let next = state.wrapping_add(GENERATION) & !(GENERATION - 1);
+            Some(next | (state & LISTED) | wish)
+        });
         // Pairs with the fence in `Listeners::wake`: either we see what was published, or its
         // publisher sees that we are armed.
         fence(Ordering::SeqCst);

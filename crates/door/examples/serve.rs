@@ -1,0 +1,31 @@
+//! Serves the device on the directory that is the first argument, until standard input ends.
+//!
+//! The whole of a front: `slipring daemon` does the same with flags, a link and signals.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use slipring_door::{Config, Door};
+use slipring_netmap::{Adapter, Errno, Netmap, Params, Provider, Wanted};
+
+/// No NICs and no switches: pipes need neither.
+#[derive(Debug)]
+struct PipesOnly;
+
+impl Provider for PipesOnly {
+    fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        Err(Errno::NXIO)
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = std::env::args_os().nth(1).ok_or("usage: serve DIRECTORY")?;
+    let config =
+        Config { dir: dir.into(), mode: 0o666, gid: 0, workers: 2, params: Params::default() };
+    let door = Door::open(&config, Netmap::new(Box::new(PipesOnly)))?;
+    println!("{}", door.path().display());
+    io::stdin().read_to_end(&mut Vec::new())?;
+    door.close();
+    // A client that is still there must not keep the process.
+    std::process::exit(0);
+}

@@ -1,0 +1,130 @@
+//! The process that makes a call: its memory and its network namespace, found by its thread's
+//! number.
+//!
+//! A thread's number is a weak name: a killed caller's may belong to another process by the time
+//! we look. So what is found is held by a descriptor, which stays with that address space even
+//! through an exec, and then must have the caller's user id and be no younger than the call.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::Duration;
+
+use rustix::time::ClockId;
+use slipring_netmap::{CallerMemory, Errno, Opener};
+
+/// A caller whose identity has been checked.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    memory: File,
+}
+
+impl Caller {
+    /// The memory of the thread `tid` of user `uid`, which has called before now.
+    pub(crate) fn of(tid: u32, uid: u32) -> Result<Self, Errno> {
+        let called = boot_time();
+        if tid == 0 {
+            return Err(Errno::FAULT);
+        }
+        let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{tid}/mem"));
+        let memory = memory.map_err(|_| Errno::FAULT)?;
+        check(tid, uid, called)?;
+        Ok(Self { memory })
+    }
+}
+
+impl CallerMemory for Caller {
+    fn read(&mut self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        self.memory.read_exact_at(out, addr).map_err(|_| Errno::FAULT)
+    }
+
+    fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.memory.write_all_at(bytes, addr).map_err(|_| Errno::FAULT)
+    }
+}
+
+/// For calls that touch no memory beside their argument.
+pub(crate) struct NoMemory;
+
+impl CallerMemory for NoMemory {
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Errno> {
+        Err(Errno::FAULT)
+    }
+
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Errno> {
+        Err(Errno::FAULT)
+    }
+}
+
+/// Where the thread's names are.
+pub(crate) fn opener(tid: u32, uid: u32) -> Result<Opener, Errno> {
+    let called = boot_time();
+    let netns = File::open(format!("/proc/{tid}/ns/net")).map_err(|_| Errno::ACCESS)?;
+    let inode = netns.metadata().map_err(|_| Errno::ACCESS)?.ino();
+    check(tid, uid, called)?;
+    Ok(Opener { netns: inode, netns_fd: Some(netns.into()) })
+}
+
+/// Whether the thread is the user's and was there when it is said to have called.
+fn check(tid: u32, uid: u32, called: Duration) -> Result<(), Errno> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status")).map_err(|_| Errno::FAULT)?;
+    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).map_err(|_| Errno::FAULT)?;
+    let right = fs_uid(&status) == Some(uid) && started(&stat).is_some_and(|at| at <= called);
+    if right { Ok(()) } else { Err(Errno::FAULT) }
+}
+
+/// The fourth of `Uid:`, by which files are opened.
+fn fs_uid(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().nth(3)?.parse().ok()
+}
+
+/// When it was started, since boot: field 22, counted behind the name in parentheses.
+fn started(stat: &str) -> Option<Duration> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;
+    let per_second = rustix::param::clock_ticks_per_second();
+    Some(Duration::from_millis(ticks * 1000 / per_second))
+}
+
+fn boot_time() -> Duration {
+    let now = rustix::time::clock_gettime(ClockId::Boottime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me() -> (u32, u32) {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        (tid, rustix::process::geteuid().as_raw())
+    }
+
+    #[test]
+    fn a_callers_memory_is_read_and_written_and_holes_are_faults() {
+        let (tid, uid) = me();
+        let mut caller = Caller::of(tid, uid).unwrap();
+        let mine = Box::new([1u8, 2, 3, 4]);
+        let addr = mine.as_ptr() as u64;
+        let mut seen = [0; 4];
+        caller.read(addr, &mut seen).unwrap();
+        assert_eq!(seen, *mine);
+        assert_eq!(caller.read(8, &mut seen), Err(Errno::FAULT));
+        assert_eq!(caller.write(u64::MAX - 1, &seen), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn another_user_or_nobody_is_refused() {
+        let (tid, uid) = me();
+        assert_eq!(Caller::of(tid, uid + 1).err(), Some(Errno::FAULT));
+        assert_eq!(Caller::of(0, uid).err(), Some(Errno::FAULT));
+        assert!(opener(tid, uid + 1).is_err());
+    }
+
+    #[test]
+    fn one_who_started_after_the_call_did_not_make_it() {
+        let (tid, uid) = me();
+        assert!(check(tid, uid, boot_time()).is_ok());
+        assert_eq!(check(tid, uid, Duration::from_millis(1)), Err(Errno::FAULT));
+    }
+}

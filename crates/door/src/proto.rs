@@ -1,0 +1,267 @@
+//! FUSE's messages, as far as one file needs them. Layouts are those of `linux/fuse.h`, 7.41.
+
+/// Kinds of requests.
+pub(crate) mod opcode {
+    pub(crate) const LOOKUP: u32 = 1;
+    pub(crate) const FORGET: u32 = 2;
+    pub(crate) const GETATTR: u32 = 3;
+    pub(crate) const SETATTR: u32 = 4;
+    pub(crate) const OPEN: u32 = 14;
+    pub(crate) const STATFS: u32 = 17;
+    pub(crate) const RELEASE: u32 = 18;
+    pub(crate) const INIT: u32 = 26;
+    pub(crate) const OPENDIR: u32 = 27;
+    pub(crate) const READDIR: u32 = 28;
+    pub(crate) const RELEASEDIR: u32 = 29;
+    pub(crate) const INTERRUPT: u32 = 36;
+    pub(crate) const DESTROY: u32 = 38;
+    pub(crate) const IOCTL: u32 = 39;
+    pub(crate) const POLL: u32 = 40;
+    pub(crate) const BATCH_FORGET: u32 = 42;
+    pub(crate) const FALLOCATE: u32 = 43;
+}
+
+/// The root directory's node.
+pub(crate) const ROOT: u64 = 1;
+/// The largest message that we take; the least that the kernel accepts as a buffer is 8 KiB.
+pub(crate) const MAX_MESSAGE: usize = 16 << 10;
+/// `fuse_poll_in.flags`: tell us of the next change.
+pub(crate) const POLL_SCHEDULE_NOTIFY: u32 = 1;
+/// `fuse_setattr_in.valid`: the size.
+pub(crate) const SET_SIZE: u32 = 1 << 3;
+
+const IN_HEADER: usize = 40;
+const NOTIFY_POLL: i32 = 1;
+
+/// A request as it was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Message<'m> {
+    bytes: &'m [u8],
+}
+
+impl<'m> Message<'m> {
+    /// `None` where there is no whole header.
+    pub(crate) fn new(bytes: &'m [u8]) -> Option<Self> {
+        (bytes.len() >= IN_HEADER).then_some(Self { bytes })
+    }
+
+    fn head32(&self, at: usize) -> u32 {
+        word32(self.bytes, at)
+    }
+
+    pub(crate) fn opcode(&self) -> u32 {
+        self.head32(4)
+    }
+
+    pub(crate) fn unique(&self) -> u64 {
+        word64(self.bytes, 8)
+    }
+
+    pub(crate) fn node(&self) -> u64 {
+        word64(self.bytes, 16)
+    }
+
+    pub(crate) fn uid(&self) -> u32 {
+        self.head32(24)
+    }
+
+    /// The calling thread; 0 where our PID namespace does not show it.
+    pub(crate) fn tid(&self) -> u32 {
+        self.head32(32)
+    }
+
+    /// What follows the header.
+    pub(crate) fn body(&self) -> Body<'m> {
+        Body(&self.bytes[IN_HEADER..])
+    }
+}
+
+/// A request's arguments. What lies beyond the end reads as zero: the kernel sends whole ones.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Body<'m>(pub(crate) &'m [u8]);
+
+impl<'m> Body<'m> {
+    pub(crate) fn u32(&self, at: usize) -> u32 {
+        word32(self.0, at)
+    }
+
+    pub(crate) fn u64(&self, at: usize) -> u64 {
+        word64(self.0, at)
+    }
+
+    /// The bytes from `at` on.
+    pub(crate) fn rest(&self, at: usize) -> &'m [u8] {
+        self.0.get(at..).unwrap_or_default()
+    }
+
+    /// The bytes up to a NUL.
+    pub(crate) fn name(&self) -> &'m [u8] {
+        self.0.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+}
+
+fn word32(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    word.copied().map_or(0, u32::from_ne_bytes)
+}
+
+fn word64(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    word.copied().map_or(0, u64::from_ne_bytes)
+}
+
+/// `fuse_out_header` of an answer.
+pub(crate) fn out_header(len: usize, error: i32, unique: u64) -> [u8; 16] {
+    let mut header = [0; 16];
+    header[..4].copy_from_slice(&(16 + len as u32).to_ne_bytes());
+    header[4..8].copy_from_slice(&error.to_ne_bytes());
+    header[8..].copy_from_slice(&unique.to_ne_bytes());
+    header
+}
+
+/// A message that whoever polls the file of `handle` shall look again.
+pub(crate) fn notify_poll(handle: u64) -> [u8; 24] {
+    let mut message = [0; 24];
+    message[..16].copy_from_slice(&out_header(8, NOTIFY_POLL, 0));
+    message[16..].copy_from_slice(&handle.to_ne_bytes());
+    message
+}
+
+/// Answers are written word by word.
+#[derive(Debug, Default)]
+pub(crate) struct Words(pub(crate) Vec<u8>);
+
+impl Words {
+    pub(crate) fn u16(mut self, value: u16) -> Self {
+        self.0.extend(value.to_ne_bytes());
+        self
+    }
+
+    pub(crate) fn u32(mut self, value: u32) -> Self {
+        self.0.extend(value.to_ne_bytes());
+        self
+    }
+
+    pub(crate) fn u64(mut self, value: u64) -> Self {
+        self.0.extend(value.to_ne_bytes());
+        self
+    }
+
+    pub(crate) fn zeros(mut self, count: usize) -> Self {
+        self.0.resize(self.0.len() + count, 0);
+        self
+    }
+}
+
+/// What the server wants of the connection.
+pub(crate) mod init {
+    use super::{Body, Words};
+
+    const ATOMIC_O_TRUNC: u32 = 1 << 3;
+    const PARALLEL_DIROPS: u32 = 1 << 18;
+    const MAX_PAGES: u32 = 1 << 22;
+    const INIT_EXT: u32 = 1 << 30;
+    /// Bit 37 of both words together.
+    const PASSTHROUGH: u32 = 1 << 5;
+    const MINOR: u32 = 41;
+    const MAX_WRITE: u32 = 4096;
+
+    /// The answer to INIT; `None` where the kernel has no passthrough.
+    pub(crate) fn answer(asked: Body<'_>) -> Option<Vec<u8>> {
+        let (flags, more) = (asked.u32(12), asked.u32(16));
+        if flags & INIT_EXT == 0 || more & PASSTHROUGH == 0 {
+            return None;
+        }
+        let wanted = flags & (ATOMIC_O_TRUNC | PARALLEL_DIROPS | MAX_PAGES | INIT_EXT);
+        let words = Words::default().u32(7).u32(MINOR).u32(asked.u32(8)).u32(wanted);
+        let words = words.u16(64).u16(48).u32(MAX_WRITE).u32(1).u16(1).u16(0);
+        // The memfd below is not stacked on anything.
+        Some(words.u32(PASSTHROUGH).u32(1).zeros(24).0)
+    }
+}
+
+/// `fuse_attr`, for what the device shows of itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attr {
+    pub(crate) node: u64,
+    pub(crate) size: u64,
+    pub(crate) mode: u32,
+    pub(crate) gid: u32,
+}
+
+impl Attr {
+    fn words(&self, words: Words) -> Words {
+        let words = words.u64(self.node).u64(self.size).zeros(8 + 3 * 8 + 3 * 4);
+        words.u32(self.mode).u32(1).u32(0).u32(self.gid).u32(0).u32(4096).u32(0)
+    }
+
+    /// `fuse_attr_out`.
+    pub(crate) fn answer(&self) -> Vec<u8> {
+        self.words(Words::default().zeros(16)).0
+    }
+
+    /// `fuse_entry_out`, of which the kernel remembers nothing: the next one who looks up the
+    /// name may be another user.
+    pub(crate) fn entry(&self) -> Vec<u8> {
+        self.words(Words::default().u64(self.node).zeros(32)).0
+    }
+}
+
+/// `fuse_open_out` with the number of a backing file; of a directory without one.
+pub(crate) fn open_out(handle: u64, backing: Option<i32>) -> Vec<u8> {
+    const NO_FLUSH: u32 = 1 << 5;
+    const PASSTHROUGH: u32 = 1 << 7;
+    let flags = if backing.is_some() { PASSTHROUGH | NO_FLUSH } else { 0 };
+    Words::default().u64(handle).u32(flags).u32(backing.unwrap_or(0) as u32).0
+}
+
+/// `fuse_ioctl_out`; the argument follows.
+pub(crate) fn ioctl_out(result: i32) -> Vec<u8> {
+    Words::default().u32(result as u32).zeros(12).0
+}
+
+/// `fuse_poll_out`.
+pub(crate) fn poll_out(events: u32) -> [u8; 8] {
+    let mut out = [0; 8];
+    out[..4].copy_from_slice(&events.to_ne_bytes());
+    out
+}
+
+/// One `fuse_dirent`, padded.
+pub(crate) fn dirent(node: u64, next: u64, kind: u32, name: &str) -> Vec<u8> {
+    let words = Words::default().u64(node).u64(next).u32(name.len() as u32).u32(kind);
+    let mut bytes = words.0;
+    bytes.extend(name.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_have_the_kernels_sizes() {
+        let attr = Attr { node: 2, size: 0, mode: 0o100_660, gid: 0 };
+        assert_eq!((attr.answer().len(), attr.entry().len()), (104, 128));
+        assert_eq!((open_out(1, Some(1)).len(), ioctl_out(-1).len()), (16, 16));
+        let asked = [0xff; 64];
+        assert_eq!(init::answer(Body(&asked)).unwrap().len(), 64);
+        assert_eq!(dirent(1, 1, 4, "netmap").len(), 32);
+    }
+
+    #[test]
+    fn a_kernel_without_passthrough_is_told_from_one_with() {
+        let mut asked = [0xff; 64];
+        asked[16] &= !(1 << 5);
+        assert!(init::answer(Body(&asked)).is_none());
+    }
+
+    #[test]
+    fn a_cut_message_reads_as_zero_and_never_panics() {
+        assert!(Message::new(&[0; 39]).is_none());
+        let message = Message::new(&[1; 40]).unwrap();
+        assert_eq!((message.body().u64(0), message.body().rest(8).len()), (0, 0));
+        assert!(message.body().name().is_empty());
+    }
+}

@@ -1,0 +1,307 @@
+//! Answers the kernel's requests: any number of threads in [`Server::work`].
+
+use std::io::IoSlice;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use slipring_netmap::{Errno, Events, Netmap, Notify, Open};
+
+use crate::caller::{Caller, NoMemory, opener};
+use crate::desk::Desk;
+use crate::files::{Files, Nodes};
+use crate::mount::FILE;
+use crate::proto::{self, Attr, Body, Message, ROOT, opcode};
+use crate::{Config, DoorError};
+
+/// How long a poll waits for what its peer is about to do, rather than put the caller to sleep:
+/// less than waking it would take.
+const PATIENCE: Duration = Duration::from_micros(20);
+
+const S_IFDIR: u32 = 0o040_000;
+const S_IFREG: u32 = 0o100_000;
+
+/// The device.
+#[derive(Debug)]
+pub(crate) struct Server {
+    connection: Arc<Connection>,
+    netmap: Arc<Netmap>,
+    nodes: Nodes,
+    files: Arc<Files>,
+    desk: Arc<Desk>,
+    closing: Arc<Closing>,
+    mode: u32,
+    gid: u32,
+    size: u64,
+}
+
+/// The descriptor that requests come from and answers go to.
+#[derive(Debug)]
+struct Connection(OwnedFd);
+
+impl Connection {
+    /// Answers. A caller that was killed meanwhile does not take it, which is fine.
+    fn answer(&self, unique: u64, error: Option<Errno>, parts: [&[u8]; 2]) {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let error = error.map_or(0, |error| -error.raw_os_error());
+        let header = proto::out_header(len, error, unique);
+        let parts = [&header, parts[0], parts[1]].map(IoSlice::new);
+        let _ = rustix::io::writev(&self.0, &parts);
+    }
+}
+
+impl Notify for Connection {
+    fn notify(&self, handle: u64) {
+        // Nobody may poll that file any more.
+        let _ = rustix::io::write(&self.0, &proto::notify_poll(handle));
+    }
+}
+
+type Answer = Result<Vec<u8>, Errno>;
+
+impl Server {
+    /// Agrees with the kernel on what both can do; its first request asks for that.
+    pub(crate) fn start(
+        device: OwnedFd,
+        config: &Config,
+        netmap: Netmap,
+    ) -> Result<Self, DoorError> {
+        let connection = Connection(device);
+        let mut buffer = vec![0; proto::MAX_MESSAGE];
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(&connection.0, &mut *buffer));
+        let len = read.map_err(DoorError::step("talk to the kernel's FUSE"))?;
+        let first = Message::new(&buffer[..len]).filter(|first| first.opcode() == opcode::INIT);
+        let first = first.ok_or(DoorError::NoPassthrough)?;
+        let Some(answer) = proto::init::answer(first.body()) else {
+            connection.answer(first.unique(), Some(Errno::PROTO), [&[], &[]]);
+            return Err(DoorError::NoPassthrough);
+        };
+        connection.answer(first.unique(), None, [&answer, &[]]);
+        Ok(Self {
+            connection: Arc::new(connection),
+            netmap: Arc::new(netmap),
+            nodes: Nodes::new(config.params),
+            files: Arc::default(),
+            desk: Arc::default(),
+            closing: Arc::default(),
+            mode: config.mode & 0o777,
+            gid: config.gid,
+            size: config.params.domain_bytes,
+        })
+    }
+
+    pub(crate) fn netmap(&self) -> &Netmap {
+        &self.netmap
+    }
+
+    pub(crate) fn open_files(&self) -> usize {
+        self.files.count()
+    }
+
+    /// Answers requests until the device is unmounted.
+    pub(crate) fn work(self: &Arc<Self>) {
+        let mut buffer = vec![0; proto::MAX_MESSAGE];
+        loop {
+            match rustix::io::read(&self.connection.0, &mut *buffer) {
+                Ok(len) => match Message::new(&buffer[..len]) {
+                    Some(message) => self.handle(message),
+                    None => return,
+                },
+                // A caller was killed before we took its request, or a signal arrived.
+                Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    #[inline]
+    fn handle(&self, message: Message<'_>) {
+        match message.opcode() {
+            opcode::POLL => self.poll(message),
+            opcode::IOCTL => self.ioctl(message),
+            opcode::RELEASE => self.release(message),
+            opcode::FORGET => self.forget(message.node(), message.body().u64(0)),
+            opcode::BATCH_FORGET => self.batch_forget(message.body()),
+            // What can be interrupted ends by itself within microseconds, or waits at the desk
+            // for memory of the very caller.
+            opcode::INTERRUPT => {}
+            _ => match self.other(message) {
+                Ok(answer) => self.connection.answer(message.unique(), None, [&answer, &[]]),
+                Err(error) => self.connection.answer(message.unique(), Some(error), [&[], &[]]),
+            },
+        }
+    }
+
+    fn other(&self, message: Message<'_>) -> Answer {
+        let body = message.body();
+        match message.opcode() {
+            opcode::LOOKUP => self.look_up(message),
+            opcode::OPEN => self.open(message),
+            opcode::GETATTR => Ok(self.attr(message.node()).answer()),
+            // The file's size is fixed; the rest is for the one who starts the device to say.
+            opcode::SETATTR if body.u32(0) & proto::SET_SIZE != 0 => Err(Errno::INVAL),
+            opcode::SETATTR => Err(Errno::PERM),
+            opcode::FALLOCATE => Err(Errno::OPNOTSUPP),
+            opcode::OPENDIR => Ok(proto::open_out(0, None)),
+            opcode::READDIR => Ok(list(body.u64(8))),
+            opcode::RELEASEDIR | opcode::DESTROY => Ok(Vec::new()),
+            opcode::STATFS => Ok(vec![0; 80]),
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    fn attr(&self, node: u64) -> Attr {
+        match node {
+            ROOT => Attr { node, size: 0, mode: S_IFDIR | 0o755, gid: 0 },
+            _ => Attr { node, size: self.size, mode: S_IFREG | self.mode, gid: self.gid },
+        }
+    }
+
+    fn look_up(&self, message: Message<'_>) -> Answer {
+        if message.node() != ROOT || message.body().name() != FILE.as_bytes() {
+            return Err(Errno::NOENT);
+        }
+        let node = self.nodes.look_up(self.connection.0.as_fd(), message.uid())?;
+        Ok(self.attr(node).entry())
+    }
+
+    fn open(&self, message: Message<'_>) -> Answer {
+        let node = self.nodes.get(message.node()).ok_or(Errno::STALE)?;
+        // The node was looked up by somebody else: the kernel looks again.
+        if node.uid != message.uid() {
+            return Err(Errno::STALE);
+        }
+        let opener = opener(message.tid(), message.uid())?;
+        let open = self.netmap.open(node.domain, opener, self.connection.clone());
+        Ok(proto::open_out(self.files.add(open), Some(node.backing)))
+    }
+
+    fn release(&self, message: Message<'_>) {
+        let closing = self.closing.begin();
+        drop(self.files.remove(message.body().u64(0)));
+        drop(closing);
+        self.connection.answer(message.unique(), None, [&[], &[]]);
+    }
+
+    fn forget(&self, node: u64, lookups: u64) {
+        self.nodes.forget(self.connection.0.as_fd(), node, lookups);
+    }
+
+    fn batch_forget(&self, body: Body<'_>) {
+        for pair in body.rest(8).chunks_exact(16).take(body.u32(0) as usize) {
+            self.forget(Body(pair).u64(0), Body(pair).u64(8));
+        }
+    }
+
+    #[inline]
+    fn poll(&self, message: Message<'_>) {
+        let body = message.body();
+        let Some(open) = self.files.get(body.u64(0)) else {
+            return self.connection.answer(message.unique(), Some(Errno::BADF), [&[], &[]]);
+        };
+        let arm = (body.u32(16) & proto::POLL_SCHEDULE_NOTIFY != 0).then(|| body.u64(8));
+        let events = open.poll(Events(body.u32(20)), arm, PATIENCE);
+        // As in `Call::perform`.
+        drop(open);
+        self.connection.answer(message.unique(), None, [&proto::poll_out(events.0), &[]]);
+    }
+
+    #[inline]
+    fn ioctl(&self, message: Message<'_>) {
+        let body = message.body();
+        let Some(open) = self.files.get(body.u64(0)) else {
+            return self.connection.answer(message.unique(), Some(Errno::BADF), [&[], &[]]);
+        };
+        let cmd = body.u32(12);
+        let (connection, netmap) = (self.connection.clone(), self.netmap.clone());
+        let (unique, argument) = (message.unique(), body.rest(32).to_vec());
+        let call = Call { connection, netmap, open, cmd, unique, argument };
+        if Netmap::is_quick(cmd) {
+            return call.perform(Ok(NoMemory));
+        }
+        let (tid, uid) = (message.tid(), message.uid());
+        let closing = self.closing.clone();
+        self.desk.submit(uid, move || {
+            closing.wait();
+            match Netmap::touches_caller(cmd) {
+                true => call.perform(Caller::of(tid, uid)),
+                false => call.perform(Ok(NoMemory)),
+            }
+        });
+    }
+}
+
+/// Files that are being closed. A program's `close` returns before we are told of it, so what it
+/// binds next would meet what it has just given up.
+#[derive(Debug, Default)]
+struct Closing {
+    count: Mutex<u32>,
+    none: Condvar,
+}
+
+/// More than any close takes; a bind that waits longer takes things as they are.
+const LONGEST_CLOSE: Duration = Duration::from_millis(100);
+
+impl Closing {
+    fn begin(self: &Arc<Self>) -> impl Drop + use<> {
+        *self.lock() += 1;
+        Closed(self.clone())
+    }
+
+    /// Waits for closes that have begun.
+    fn wait(&self) {
+        let none = self.none.wait_timeout_while(self.lock(), LONGEST_CLOSE, |count| *count > 0);
+        drop(none.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u32> {
+        self.count.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Closed(Arc<Closing>);
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        let mut count = self.0.lock();
+        *count -= 1;
+        if *count == 0 {
+            self.0.none.notify_all();
+        }
+    }
+}
+
+/// An ioctl on its way.
+struct Call {
+    connection: Arc<Connection>,
+    netmap: Arc<Netmap>,
+    open: Arc<Open>,
+    cmd: u32,
+    unique: u64,
+    argument: Vec<u8>,
+}
+
+impl Call {
+    #[inline]
+    fn perform(mut self, memory: Result<impl slipring_netmap::CallerMemory, Errno>) {
+        let done = memory.and_then(|mut memory| {
+            self.netmap.ioctl(&self.open, self.cmd, &mut self.argument, &mut memory)
+        });
+        // Before the answer: a program that closes the file next shall be its last user.
+        drop(self.open);
+        // The argument goes back also when the call fails, as netmap's does.
+        let result = done.unwrap_or_else(|error| -error.raw_os_error());
+        let parts = [&*proto::ioctl_out(result), &self.argument];
+        self.connection.answer(self.unique, None, parts);
+    }
+}
+
+/// The directory from its `from`th entry on.
+fn list(from: u64) -> Vec<u8> {
+    const DIR: u32 = 4;
+    const REG: u32 = 8;
+    // The file's number depends on who looks; any will do here, but 0.
+    let entries = [(ROOT, DIR, "."), (ROOT, DIR, ".."), (ROOT + 1, REG, FILE)];
+    let numbered = entries.into_iter().zip(1u64..).skip(from as usize);
+    numbered.flat_map(|((node, kind, name), next)| proto::dirent(node, next, kind, name)).collect()
+}

@@ -1,0 +1,99 @@
+use super::*;
+
+fn small() -> Arc<Region> {
+    let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
+    Region::create(geometry, HugePages::Never).unwrap()
+}
+
+#[test]
+fn buffers_zero_and_one_are_never_handed_out() {
+    let region = small();
+    let all = region.take_bufs(62).unwrap();
+    assert!(all.iter().all(|buf| buf.0 >= 2));
+    let refused = region.take_bufs(1).unwrap_err();
+    assert_eq!(refused.to_string(), "the region has 0 free buffers of 64, 1 are needed");
+}
+
+#[test]
+fn a_freed_buffer_is_the_next_one_taken() {
+    let region = small();
+    let bufs = region.take_bufs(10).unwrap();
+    region.give_bufs([bufs[4]]);
+    assert_eq!(region.take_bufs(1).unwrap(), vec![bufs[4]]);
+}
+
+#[test]
+fn freeing_nonsense_changes_nothing() {
+    let region = small();
+    let bufs = region.take_bufs(3).unwrap();
+    region.give_bufs([BufIdx(0), BufIdx(1), BufIdx(64), BufIdx(u32::MAX), bufs[0], bufs[0]]);
+    assert_eq!(region.free_bufs(), 60);
+}
+
+#[test]
+fn an_attached_process_sees_the_same_bytes() {
+    let region = small();
+    let other = Region::attach(region.fd().try_clone_to_owned().unwrap()).unwrap();
+    region.copy_in(BufIdx(63), &[7; 2048]).unwrap();
+    let mut seen = [0; 2048];
+    assert_eq!(other.copy_out(BufIdx(63), &mut seen), Some(2048));
+    assert_eq!(seen, [7; 2048]);
+    assert_eq!(other.copy_out(BufIdx(64), &mut seen), None);
+}
+
+fn sparse(bytes: u64) -> OwnedFd {
+    let fd = rustix::fs::memfd_create("x", MemfdFlags::ALLOW_SEALING).unwrap();
+    rustix::fs::ftruncate(&fd, bytes).unwrap();
+    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).unwrap();
+    fd
+}
+
+#[test]
+fn two_regions_of_one_file_keep_apart_and_give_their_pages_back() {
+    let file = sparse(64 << 20);
+    let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
+    let size = Region::size_of(geometry).unwrap();
+    let first = Region::within(file.as_fd(), 0, geometry, Box::new(())).unwrap();
+    let second = Region::within(file.as_fd(), size, geometry, Box::new(())).unwrap();
+    first.copy_in(BufIdx(63), &[1; 2048]).unwrap();
+    second.copy_in(BufIdx(0), &[2; 2048]).unwrap();
+    let mut seen = [0; 2048];
+    first.copy_out(BufIdx(63), &mut seen).unwrap();
+    assert_eq!(seen, [1; 2048]);
+    let used = || rustix::fs::fstat(&file).unwrap().st_blocks;
+    let before = used();
+    drop(first);
+    assert!(used() < before);
+    second.copy_out(BufIdx(0), &mut seen).unwrap();
+    assert_eq!(seen, [2; 2048]);
+}
+
+#[test]
+fn a_region_beyond_the_end_of_its_file_is_refused() {
+    let file = sparse(1 << 20);
+    let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
+    assert!(Region::within(file.as_fd(), 0, geometry, Box::new(())).is_ok());
+    for at in [1 << 20, (1 << 20) - 4096, 5, u64::MAX] {
+        assert!(Region::within(file.as_fd(), at, geometry, Box::new(())).is_err(), "{at}");
+    }
+}
+
+#[test]
+fn reclaiming_frees_what_nobody_holds_and_nothing_else() {
+    let region = small();
+    let bufs = region.take_bufs(10).unwrap();
+    assert_eq!(region.reclaim(bufs[..7].iter().copied()), 3);
+    assert_eq!(region.free_bufs(), 55);
+    assert_eq!(region.reclaim(bufs[..7].iter().copied().chain([BufIdx(9999)])), 0);
+}
+
+#[test]
+fn a_file_that_is_no_region_is_refused() {
+    let fd = rustix::fs::memfd_create("x", MemfdFlags::ALLOW_SEALING).unwrap();
+    rustix::fs::ftruncate(&fd, 8192).unwrap();
+    let unsealed = Region::attach(fd.try_clone().unwrap()).unwrap_err();
+    assert_eq!(unsealed.to_string(), "not a slipring region: the file may still shrink");
+    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
+    let foreign = Region::attach(fd).unwrap_err();
+    assert_eq!(foreign.to_string(), "not a slipring region: its first bytes are not ours");
+}
