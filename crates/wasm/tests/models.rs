@@ -1,0 +1,272 @@
+//! Modules as models of links, in virtual time.
+#![allow(clippy::unwrap_used)]
+
+mod network;
+
+use network::{Sim, delay, loss, rate};
+use slipring_link::Cause;
+use slipring_wasm::{Limits, Module, ModuleError};
+
+/// A module of this interface with these parts.
+fn module(parts: &str) -> Module {
+    read(parts, Limits::default()).unwrap()
+}
+
+fn read(parts: &str, limits: Limits) -> Result<Module, ModuleError> {
+    let abi = r#"(func (export "slipring_abi") (result i32) (i32.const 1))"#;
+    Module::read(&wat::parse_str(format!("(module {parts} {abi})")).unwrap(), limits)
+}
+
+/// A function of the type that models have, with this result and body.
+fn function(name: &str, result: &str, body: &str) -> String {
+    format!(
+        r#"(func (export "{name}") (param $now i64) (param $len i32) (param $number i64)
+             (result {result}) {body})"#
+    )
+}
+
+const RANDOM: &str = r#"(import "slipring" "random" (func $random (result i64)))"#;
+
+/// A module with a delay that counts its calls in a global: 1 us, 2 us, ...
+fn counting() -> Module {
+    let body = "(global.set $calls (i64.add (global.get $calls) (i64.const 1000)))
+                (global.get $calls)";
+    module(&format!(
+        "(global $calls (mut i64) (i64.const 0)) {}",
+        function("delay_ns", "i64", body)
+    ))
+}
+
+#[test]
+fn a_delay_sees_time_length_and_number() {
+    let body = "(i64.add (i64.mul (local.get $number) (i64.const 1000000))
+                         (i64.add (local.get $now) (i64.extend_i32_u (local.get $len))))";
+    let module = module(&function("d", "i64", body));
+    let mut sim = Sim::new(delay("up", module.delay("d", &[]).unwrap()), 1);
+    for (at_ns, len) in [(100, 60), (200, 1000), (300, 60)] {
+        sim.push(at_ns, &vec![0; len]);
+    }
+    // Each leaves at its arrival, and the delay: number * 1 ms + arrival + length.
+    assert_eq!(sim.releases(), [260, 1_001_400, 2_000_660]);
+}
+
+#[test]
+fn a_loss_keeps_loses_and_marks() {
+    let body = "(i32.wrap_i64 (i64.rem_u (local.get $number) (i64.const 3)))";
+    let module = module(&function("lose", "i32", body));
+    let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
+    (0..9).for_each(|at| sim.push(at, &[0; 60]));
+    assert_eq!(sim.releases().len(), 3);
+    // Frames that cannot carry a mark are lost for it.
+    assert_eq!(sim.lost(Cause::Loss), 6);
+}
+
+#[test]
+fn a_rate_holds_the_line_for_as_long_as_it_says() {
+    // 8 ns a byte: 1 Gbit/s.
+    let body = "(i64.add (local.get $now)
+                         (i64.mul (i64.const 8) (i64.extend_i32_u (local.get $len))))";
+    let module = module(&function("finish_ns", "i64", body));
+    let mut sim = Sim::new(rate("up", module.rate("finish_ns", &[]).unwrap()), 1);
+    (0..3).for_each(|_| sim.push(0, &[0; 125]));
+    assert_eq!(sim.releases(), [1000, 2000, 3000]);
+}
+
+#[test]
+fn the_first_bytes_of_a_frame_are_put_where_the_module_wants_them() {
+    let header = r#"(memory (export "memory") 1)
+        (func (export "slipring_header") (result i32) (i32.const 100))
+        (func (export "slipring_header_len") (result i32) (i32.const 4))"#;
+    // The fourth byte, and the fifth, which is never put anywhere.
+    let body = "(i32.add (i32.load8_u (i32.const 103)) (i32.load8_u (i32.const 104)))";
+    let module = module(&(header.to_owned() + &function("lose", "i32", body)));
+    let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
+    for frame in [&[9, 9, 9, 1, 9][..], &[9, 9, 9, 0, 9], &[9, 9], &[9, 9, 9, 1]] {
+        sim.push(0, frame);
+    }
+    assert_eq!(sim.lost(Cause::Loss), 2, "what is short ends in zeros, not in the frame before");
+}
+
+#[test]
+fn random_numbers_come_from_the_stream_of_link_and_stage() {
+    let body = "(i64.and (call $random) (i64.const 0xfffff))";
+    let parts = RANDOM.to_owned() + &function("delay_ns", "i64", body);
+    let run = |seed, name| {
+        let module = module(&parts);
+        let mut sim = Sim::new(delay(name, module.delay("delay_ns", &[]).unwrap()), seed);
+        (0..200).for_each(|at| sim.push(at * 10_000_000, &[0; 60]));
+        sim.releases()
+    };
+    assert_eq!(run(7, "up"), run(7, "up"));
+    assert_ne!(run(7, "up"), run(8, "up"));
+    assert_ne!(run(7, "up"), run(7, "down"));
+    // The engine's own stream of that name: nothing else was drawn in between.
+    let mut stream = slipring_model::Stream::new(7, "link/up/delay");
+    assert_eq!(run(7, "up")[0], stream.next_u64() & 0xf_ffff);
+}
+
+#[test]
+fn parameters_are_numbers_of_the_settings() {
+    let parts = r#"(import "slipring" "param" (func $param (param i32) (result f64)))"#.to_owned()
+        + &function(
+            "delay_ns",
+            "i64",
+            "(i64.trunc_f64_s (call $param (i32.wrap_i64 (local.get $number))))",
+        );
+    let module = module(&parts);
+    let mut sim = Sim::new(delay("up", module.delay("delay_ns", &[1000.0, 2000.5]).unwrap()), 1);
+    (0..3).for_each(|_| sim.push(0, &[0; 60]));
+    assert_eq!(sim.releases(), [1000, 2000]);
+    assert_eq!(sim.lost(Cause::Model), 1, "there is no third");
+}
+
+#[test]
+fn a_call_that_fails_costs_its_frame_and_no_other() {
+    let every_second = |failure: &str| {
+        let body = format!(
+            "(if (i64.eq (i64.rem_u (local.get $number) (i64.const 2)) (i64.const 1))
+               (then {failure})) (i64.const 5)"
+        );
+        function("f", "i64", &body)
+    };
+    for failure in [
+        "unreachable",
+        "(loop $ever (br $ever))",
+        "(return (i64.const -1))",
+        "(drop (i32.load (i32.const 65536)))",
+        "(drop (i32.div_u (i32.const 1) (i32.const 0)))",
+        "(call $deep)",
+    ] {
+        let deep = "(memory 1) (func $deep (call $deep))";
+        let module = module(&(deep.to_owned() + &every_second(failure)));
+        let mut sim = Sim::new(delay("up", module.delay("f", &[]).unwrap()), 1);
+        (0..6).for_each(|at| sim.push(at, &[0; 60]));
+        assert_eq!(sim.releases(), [5, 7, 9], "{failure}");
+        assert_eq!(sim.lost(Cause::Model), 3, "{failure}");
+    }
+}
+
+#[test]
+fn nonsense_from_losses_and_rates_is_counted_too() {
+    let lose = module(&function("lose", "i32", "(i32.const 3)"));
+    let mut sim = Sim::new(loss("up", lose.loss("lose", &[]).unwrap()), 1);
+    sim.push(0, &[0; 60]);
+    assert_eq!(sim.lost(Cause::Model), 1);
+    let back = module(&function("finish_ns", "i64", "(i64.sub (local.get $now) (i64.const 1))"));
+    let mut sim = Sim::new(rate("up", back.rate("finish_ns", &[]).unwrap()), 1);
+    (1..4).for_each(|at| sim.push(at, &[0; 60]));
+    assert_eq!(sim.lost(Cause::Model), 3, "no line is through before it began");
+}
+
+#[test]
+fn fuel_bounds_a_call() {
+    // As many rounds as the frame is long.
+    let body = "(local $left i32) (local.set $left (local.get $len))
+        (loop $next (local.set $left (i32.sub (local.get $left) (i32.const 1)))
+                    (br_if $next (local.get $left)))
+        (i64.const 1)";
+    let parts = function("delay_ns", "i64", body);
+    let module = read(&parts, Limits { fuel: 5_000, ..Limits::default() }).unwrap();
+    let mut sim = Sim::new(delay("up", module.delay("delay_ns", &[]).unwrap()), 1);
+    for len in [60, 60_000, 60] {
+        sim.push(0, &vec![0; len]);
+    }
+    assert_eq!((sim.releases().len(), sim.lost(Cause::Model)), (2, 1));
+}
+
+#[test]
+fn memory_grows_to_its_limit_and_no_further() {
+    // Each call asks for one page more, and answers what it got: the pages before, or -1.
+    let body = "(i64.extend_i32_s (memory.grow (i32.const 1)))";
+    let parts = "(memory 1)".to_owned() + &function("delay_ns", "i64", body);
+    let module = read(&parts, Limits { memory_bytes: 4 << 16, ..Limits::default() }).unwrap();
+    let mut sim = Sim::new(delay("up", module.delay("delay_ns", &[]).unwrap()), 1);
+    (0..6).for_each(|_| sim.push(0, &[0; 60]));
+    assert_eq!((sim.releases(), sim.lost(Cause::Model)), (vec![1, 2, 3], 3));
+}
+
+#[test]
+fn each_direction_has_an_instance_of_its_own() {
+    let maker = counting().delay("delay_ns", &[]).unwrap();
+    let mut sim = Sim::between(delay("up", maker.clone()), delay("down", maker), 1);
+    for entry in [0, 1, 0, 1] {
+        sim.push_at(entry, 0, &[0; 60]);
+    }
+    assert_eq!(sim.releases(), [1000, 1000, 2000, 2000]);
+}
+
+#[test]
+fn a_change_keeps_the_instance_unless_the_model_is_another() {
+    let link = |params: &[f64], len| {
+        let mut link = delay("up", counting().delay("delay_ns", params).unwrap());
+        link.output_bps = Some(len);
+        link
+    };
+    for (params, last) in [(&[1.0][..], 3_000), (&[2.0], 1_000)] {
+        let mut sim = Sim::new(link(&[1.0], 1_000_000_000_000), 1);
+        sim.push(0, &[0; 60]);
+        sim.push(0, &[0; 60]);
+        // The module is read anew, as the settings are: what counts is that it is the same.
+        sim.change(10_000, link(params, 2_000_000_000_000));
+        sim.push(10_000, &[0; 60]);
+        assert_eq!(*sim.releases().last().unwrap(), 10_000 + last);
+    }
+}
+
+#[test]
+fn bad_modules_are_refused_with_a_reason() {
+    let delays = |parts: &str| {
+        let module = read(parts, Limits::default())?;
+        module.delay("delay_ns", &[]).map(|_| ())
+    };
+    let good = function("delay_ns", "i64", "(i64.const 1)");
+    delays(&good).unwrap();
+    let memory = "(memory (export \"memory\") 300)";
+    let room = r#"(memory (export "memory") 1)
+        (func (export "slipring_header") (result i32) (i32.const 65533))
+        (func (export "slipring_header_len") (result i32) (i32.const 4))"#;
+    for (parts, why) in [
+        (String::new(), "it exports no function `delay_ns`"),
+        (
+            function("delay_ns", "i32", "(i32.const 1)"),
+            "its `delay_ns` is (i64, i32, i64) -> i32, and must be (i64, i32, i64) -> i64",
+        ),
+        (r#"(import "env" "time" (func))"#.to_owned() + &good, "it imports `env.time`"),
+        (
+            r#"(import "slipring" "random" (func (result i32)))"#.to_owned() + &good,
+            "`slipring.random` with a wrong type",
+        ),
+        (memory.to_owned() + &good, "it wants 19660800 bytes of memory, and may have 16777216"),
+        ("(memory 300)".to_owned() + &good, "it cannot be started"),
+        (room.to_owned() + &good, "its room for headers, 4 bytes at 65533, lies outside"),
+        ("(func $ever (loop $l (br $l))) (start $ever)".to_owned() + &good, "it cannot be started"),
+        ("(func $bad unreachable) (start $bad)".to_owned() + &good, "it cannot be started"),
+    ] {
+        let error = delays(&parts).unwrap_err();
+        assert!(error.to_string().contains(why), "{parts}: {error}");
+        assert!(!error.help().is_empty());
+    }
+    for bytes in [&b""[..], b"(module)", b"\0asm\x01\0\0\0\xff"] {
+        let error = Module::read(bytes, Limits::default()).map(drop).unwrap_err();
+        assert!(matches!(error, ModuleError::NotAModule(_)), "{error}");
+    }
+    let other = r#"(module (func (export "slipring_abi") (result i32) (i32.const 9)))"#;
+    let module = Module::read(&wat::parse_str(other).unwrap(), Limits::default()).unwrap();
+    let error = module.delay("delay_ns", &[]).map(drop).unwrap_err();
+    assert_eq!(error.to_string(), "its slipring_abi says 9; this program knows version 1");
+}
+
+#[test]
+fn the_example_of_the_manual_does_what_it_says() {
+    let manual = include_str!("../../../docs/links.md");
+    assert!(manual.contains(include_str!("../examples/spikes.wat")));
+    let bytes = wat::parse_str(include_str!("../examples/spikes.wat")).unwrap();
+    let module = Module::read(&bytes, Limits::default()).unwrap();
+    let mut sim = Sim::new(delay("up", module.delay("delay_ns", &[20.0, 150.0, 0.1]).unwrap()), 1);
+    (0..1000).for_each(|at| sim.push(at * 1_000_000_000, &[0; 60]));
+    let releases = sim.releases();
+    let delays: Vec<_> = releases.iter().map(|ns| ns % 1_000_000_000).collect();
+    let spikes = delays.iter().filter(|ns| **ns == 150_000_000).count();
+    assert_eq!(spikes + delays.iter().filter(|ns| **ns == 20_000_000).count(), 1000);
+    assert!((70..130).contains(&spikes), "{spikes} of 1000, for a share of 0.1");
+}

@@ -1,0 +1,94 @@
+//! A network in virtual time, with frames in memory.
+
+use slipring_link::user::{UserDelay, UserLoss, UserRate};
+use slipring_link::{
+    Arrival, Carrier, Cause, DelayModel, DelaySpec, Delivery, EntryId, Handle, LinkSpec, LossModel,
+    LossSpec, Lost, Network, NetworkSpec, Place, RateSpec,
+};
+
+pub(crate) fn delay(name: &str, model: UserDelay) -> LinkSpec {
+    let delay = DelaySpec { model: DelayModel::User(model), half_life_ns: None };
+    LinkSpec { delay, ..LinkSpec::wire(name) }
+}
+
+pub(crate) fn loss(name: &str, model: UserLoss) -> LinkSpec {
+    let loss = vec![LossSpec { model: LossModel::User(model), place: Place::Pre }];
+    LinkSpec { loss, ..LinkSpec::wire(name) }
+}
+
+pub(crate) fn rate(name: &str, model: UserRate) -> LinkSpec {
+    LinkSpec { rate: RateSpec::User(model), ..LinkSpec::wire(name) }
+}
+
+#[derive(Default)]
+struct Frames {
+    bytes: Vec<Vec<u8>>,
+    releases: Vec<u64>,
+    lost: Vec<Cause>,
+}
+
+impl Carrier for Frames {
+    fn frame(&mut self, handle: Handle) -> &mut [u8] {
+        &mut self.bytes[handle.0 as usize]
+    }
+
+    fn copy(&mut self, _: Handle) -> Option<Handle> {
+        None
+    }
+
+    fn deliver(&mut self, delivery: Delivery) {
+        self.releases.push(delivery.release_ns);
+    }
+
+    fn lose(&mut self, lost: Lost) {
+        self.lost.push(lost.cause);
+    }
+}
+
+pub(crate) struct Sim {
+    network: Network,
+    frames: Frames,
+}
+
+impl Sim {
+    pub(crate) fn new(link: LinkSpec, seed: u64) -> Self {
+        Self::of(&NetworkSpec::single(link), seed)
+    }
+
+    pub(crate) fn between(up: LinkSpec, down: LinkSpec, seed: u64) -> Self {
+        Self::of(&NetworkSpec::between("left", "right", up, down), seed)
+    }
+
+    fn of(plan: &NetworkSpec, seed: u64) -> Self {
+        Self { network: Network::new(plan, seed).unwrap(), frames: Frames::default() }
+    }
+
+    pub(crate) fn push(&mut self, at_ns: u64, bytes: &[u8]) {
+        self.push_at(0, at_ns, bytes);
+    }
+
+    pub(crate) fn push_at(&mut self, entry: u16, at_ns: u64, bytes: &[u8]) {
+        let handle = Handle(self.frames.bytes.len() as u32);
+        self.frames.bytes.push(bytes.to_vec());
+        let arrival = Arrival { handle, len: bytes.len() as u32, arrival_ns: at_ns };
+        self.network.push(EntryId(entry), &[arrival], &mut self.frames);
+    }
+
+    pub(crate) fn change(&mut self, at_ns: u64, link: LinkSpec) {
+        self.network.change(at_ns, &NetworkSpec::single(link)).unwrap();
+    }
+
+    /// When frames left, once all have.
+    pub(crate) fn releases(&mut self) -> Vec<u64> {
+        while let Some(next_ns) = self.network.next_ns() {
+            self.network.run(next_ns, &mut self.frames);
+        }
+        self.frames.releases.clone()
+    }
+
+    /// Frames lost to this cause, once all have left.
+    pub(crate) fn lost(&mut self, cause: Cause) -> usize {
+        self.releases();
+        self.frames.lost.iter().filter(|lost| **lost == cause).count()
+    }
+}
