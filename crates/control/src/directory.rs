@@ -106,6 +106,12 @@ pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, Contr
 }
 
 fn only(dir: &Path) -> Result<Running, ControlError> {
+    match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(ControlError::system("look into", dir, error));
+        }
+        _ => {}
+    }
     let mut running = running(dir);
     match running.len() {
         0 => Err(ControlError::NothingRuns { dir: dir.to_owned() }),

@@ -1,6 +1,6 @@
 //! The side that is asked.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -12,6 +12,7 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::connection::Connection;
 use crate::directory::Socket;
+use crate::message::answer_line;
 use crate::{ControlError, Refusal, Reply, Request};
 
 /// How long a full table of descriptors is left to empty before the next look.
@@ -93,8 +94,12 @@ fn accept_all(socket: &Socket, woken: &UnixStream, service: &Arc<dyn Service>) {
 fn serve(stream: UnixStream, open: &Open, service: Arc<dyn Service>) {
     let own = rustix::process::geteuid().as_raw();
     let trusted = socket_peercred(&stream).is_ok_and(|peer| may_ask(peer.uid.as_raw(), own));
+    if !trusted {
+        refuse(&stream, own);
+        return;
+    }
     // Linux hands the listener's flag to nobody, but says so nowhere.
-    if !trusted || stream.set_nonblocking(false).is_err() {
+    if stream.set_nonblocking(false).is_err() {
         return;
     }
     let (stream, open) = (Arc::new(stream), open.clone());
@@ -104,6 +109,17 @@ fn serve(stream: UnixStream, open: &Open, service: Arc<dyn Service>) {
         let _ = Connection::new(&stream, &*service).serve();
         lock(&open).retain(|other| !Arc::ptr_eq(other, &stream));
     });
+}
+
+/// Tells a stranger why there will be no answer. A fresh connection has room for that.
+fn refuse(mut stream: &UnixStream, own: u32) {
+    let refusal = Refusal {
+        code: "SR0204".to_owned(),
+        summary: "this run is another user's".to_owned(),
+        cause: Some(format!("only user {own}, whose it is, and root are answered")),
+        help: Some("ask as that user: sudo slipring emulate ctl ...".to_owned()),
+    };
+    let _ = stream.write_all(&answer_line(&serde_json::Value::Null, &Err(refusal)));
 }
 
 /// Only the same user and root.

@@ -146,6 +146,12 @@ impl Gate {
         self.outbox.pop_front()
     }
 
+    /// Whether [`Self::pop`] would give nothing.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.outbox.is_empty()
+    }
+
     /// Takes a frame back for which there was no room.
     pub fn unpop(&mut self, frame: Vec<u8>) {
         self.outbox.push_front(frame);

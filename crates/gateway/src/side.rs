@@ -132,6 +132,17 @@ impl Side {
         self.mac
     }
 
+    /// An address of one that the other takes for a neighbour of its own: there would be no saying
+    /// where it is.
+    #[must_use]
+    pub fn overlap(&self, other: &Self) -> Option<IpAddr> {
+        let foreign = |side: &Self, subnets: &[Subnet]| {
+            let mut addresses = subnets.iter().map(Subnet::address);
+            addresses.find(|address| side.contains(*address) && !stays_on_the_link(*address))
+        };
+        foreign(self, &other.subnets).or_else(|| foreign(other, &self.subnets))
+    }
+
     /// Whether a host with this address would be its neighbour.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {

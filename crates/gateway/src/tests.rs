@@ -307,6 +307,14 @@ fn a_port_without_a_usable_address_is_refused() {
 }
 
 #[test]
+fn two_ports_of_one_subnet_are_noticed_but_for_link_local_ones() {
+    let port = |address, len| side(LEFT, &[(address, len), ("fe80::1", 64)], &[]);
+    assert_eq!(port("10.1.0.1", 24).overlap(&port("10.2.0.1", 24)), None);
+    assert_eq!(port("10.1.0.1", 24).overlap(&port("10.1.0.2", 24)), Some(ip("10.1.0.2")));
+    assert_eq!(port("10.1.9.1", 24).overlap(&port("10.0.0.1", 8)), Some(ip("10.1.9.1")));
+}
+
+#[test]
 fn a_host_of_ipv6_is_found_by_neighbour_discovery() {
     let (mut left, mut right) = gates(Life::Kept);
     let mut frame = packet("fd02::9", 64);

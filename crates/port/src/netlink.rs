@@ -159,6 +159,24 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
+    /// The addresses of a link, each with the length of its prefix.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn addresses(&self, index: u32) -> io::Result<Vec<(IpAddr, u8)>> {
+        self.send(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)?;
+        let mut addresses = Vec::new();
+        self.answers(|message| {
+            if let RouteNetlinkMessage::NewAddress(message) = message
+                && message.header.index == index
+                && let Some(address) = local(&message.attributes)
+            {
+                addresses.push((address, message.header.prefix_len));
+            }
+        })?;
+        Ok(addresses)
+    }
+
     /// Sends what no other route leads to by `gateway`, out of this link.
     ///
     /// # Errors
@@ -261,6 +279,18 @@ impl AsFd for LinkEvents {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+/// Our end's address: on a point-to-point link the other one is the other end's.
+fn local(attributes: &[AddressAttribute]) -> Option<IpAddr> {
+    let found = |own: bool| {
+        attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Local(address) if own => Some(*address),
+            AddressAttribute::Address(address) if !own => Some(*address),
+            _ => None,
+        })
+    };
+    found(true).or_else(|| found(false))
 }
 
 fn named(name: &str) -> LinkMessage {

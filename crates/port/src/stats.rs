@@ -28,11 +28,27 @@ pub enum DropCause {
     TxUnsupported,
     /// Dropped on purpose by fault injection.
     Fault,
+    /// Route mode: neither IPv4 nor IPv6, or tagged.
+    RouteNotIp,
+    /// Route mode: addressed to another hardware address.
+    RouteOtherHost,
+    /// Route mode: broadcast or multicast.
+    RouteBroadcast,
+    /// Route mode: for the router itself.
+    RouteOwn,
+    /// Route mode: for a neighbour of who sent it.
+    RouteSameSubnet,
+    /// Route mode: no subnet and no gateway leads there.
+    RouteNoWay,
+    /// Route mode: it has met as many routers as it may.
+    RouteExpired,
+    /// Route mode: nobody answers for its next hop.
+    RouteUnresolved,
 }
 
 impl DropCause {
     /// All causes, in the order of [`Counters`].
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 19] = [
         Self::RxRingFull,
         Self::RxNoBuffer,
         Self::RxTooLong,
@@ -44,6 +60,14 @@ impl DropCause {
         Self::TxIncomplete,
         Self::TxUnsupported,
         Self::Fault,
+        Self::RouteNotIp,
+        Self::RouteOtherHost,
+        Self::RouteBroadcast,
+        Self::RouteOwn,
+        Self::RouteSameSubnet,
+        Self::RouteNoWay,
+        Self::RouteExpired,
+        Self::RouteUnresolved,
     ];
 
     /// The name in reports; part of their contract.
@@ -61,6 +85,14 @@ impl DropCause {
             Self::TxIncomplete => "tx_incomplete",
             Self::TxUnsupported => "tx_unsupported",
             Self::Fault => "fault",
+            Self::RouteNotIp => "route_not_ip",
+            Self::RouteOtherHost => "route_other_host",
+            Self::RouteBroadcast => "route_broadcast",
+            Self::RouteOwn => "route_own",
+            Self::RouteSameSubnet => "route_same_subnet",
+            Self::RouteNoWay => "route_no_way",
+            Self::RouteExpired => "route_expired",
+            Self::RouteUnresolved => "route_unresolved",
         }
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! Not for: what links do to frames; that is the engine's.
 
+mod bounds;
 mod classic;
 pub(crate) mod config;
 mod control;
@@ -17,6 +18,7 @@ mod plan;
 pub(crate) mod presets;
 pub(crate) mod realtime;
 pub(crate) mod report;
+mod route;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
@@ -35,8 +37,10 @@ use slipring_link::{NetworkSpec, RateSpec};
 use slipring_ring::HugePages;
 
 use crate::opening::Opening;
+use bounds::Bounds;
 use config::{Config, Outputs, quantity as units, tree};
-pub(crate) use plan::{Bounds, CapturePair, Clock, Instead, Plan, RealTime};
+pub(crate) use plan::{CapturePair, Clock, Instead, Plan, RealTime};
+use route::Route;
 
 /// The command.
 pub(crate) const VERB: Verb =
@@ -76,7 +80,7 @@ impl Plan {
     ) -> Result<Self, Failure> {
         let (config, unasked) = settings(matches)?;
         let network = config.network()?;
-        let bounds = classic::bounds(matches)?;
+        let bounds = Bounds::of(matches)?;
         let schedule = config.schedule()?;
         for changed in &schedule {
             bounds.allow(&changed.config.network()?)?;
@@ -162,6 +166,7 @@ fn listed(ports: &[config::PortSetting]) -> String {
 
 fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
     if let Some(files) = matches.get_many::<PathBuf>("virtual") {
+        refuse_virtual_route(matches)?;
         return captures(&files.collect::<Vec<_>>(), config);
     }
     let mut ports = Vec::new();
@@ -185,7 +190,18 @@ fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
             Diagnostic::new(SR0002, format!("port {} is given twice", shown(matches, at, twice)));
         return Err(error.with_help("a link joins two ports that differ").into());
     }
-    Ok(Clock::RealTime(Box::new(real_time(matches, ports))))
+    let route = Route::of(matches, &ports)?;
+    Ok(Clock::RealTime(Box::new(real_time(matches, ports, route))))
+}
+
+/// Captures have no addresses.
+fn refuse_virtual_route(matches: &ArgMatches) -> Result<(), Failure> {
+    if !matches.get_flag("route") {
+        return Ok(());
+    }
+    let error = Diagnostic::new(SR0003, "-r does not go together with --virtual");
+    let error = error.with_cause("a router has the addresses of its interfaces");
+    Err(error.with_help("leave -r out: what a link does to frames is the same").into())
 }
 
 fn shown(matches: &ArgMatches, at: usize, port: &PortName) -> String {
@@ -206,9 +222,10 @@ fn captures(files: &[&PathBuf], config: &Config) -> Result<Clock, Failure> {
     Ok(Clock::Virtual(pairs))
 }
 
-fn real_time(matches: &ArgMatches, ports: Vec<PortName>) -> RealTime {
+fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<Route>) -> RealTime {
     let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
-    let mut opening = Opening::of(matches);
+    let layers = if route.is_some() { route::LAYERS } else { 0 };
+    let mut opening = Opening::of(matches).with_layers(layers);
     if matches.get_count("hugepages-classic") >= 2 {
         opening.options.huge = HugePages::Require;
     }
@@ -223,6 +240,7 @@ fn real_time(matches: &ArgMatches, ports: Vec<PortName>) -> RealTime {
         link_wait: span("wait").unwrap_or_default(),
         period: span("period").filter(|period| !period.is_zero()),
         duration: span("duration").filter(|duration| *duration > Duration::ZERO),
+        route,
     }
 }
 
@@ -271,29 +289,4 @@ fn warnings(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
             (needed > bytes as f64).then_some(message)
         })
         .collect()
-}
-
-impl Bounds {
-    /// Refuses a network that goes beyond.
-    ///
-    /// # Errors
-    /// The first link that does.
-    pub(crate) fn allow(&self, network: &NetworkSpec) -> Result<(), Failure> {
-        for link in &network.links {
-            let spec = &link.spec;
-            let beyond = |most: Option<u64>, asked: u64| most.is_some_and(|most| asked > most);
-            let delay = config::greatest_delay_ns(spec);
-            let what = match (&spec.rate, &spec.hold) {
-                _ if beyond(self.delay_ns, delay) => "delay",
-                (RateSpec::Constant { bps }, _) if beyond(self.bps, *bps) => "rate",
-                (_, Some(hold)) if beyond(self.hold_ns, hold.hold_ns) => "hold",
-                _ => continue,
-            };
-            let summary = format!("the {what} of {} is beyond its bound", spec.name);
-            let error =
-                Diagnostic::new(SR0002, summary).with_cause("-M bounds what may be asked for");
-            return Err(error.with_help("raise -M delay[,bps[,hold]], or ask for less").into());
-        }
-        Ok(())
-    }
 }

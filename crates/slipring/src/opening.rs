@@ -114,7 +114,7 @@ impl Opening {
     pub(crate) fn open(&self, names: &[PortName]) -> Result<Vec<Port>, Failure> {
         let mut options = self.options.clone();
         if self.faults.is_some() {
-            options.layers = middleware::LAYERS;
+            options.layers += middleware::LAYERS;
         }
         let mut ports = Host::global().open_all(names, &options)?;
         let capture = self.start_capture(&ports)?;
@@ -133,6 +133,12 @@ impl Opening {
     /// Says that a NIC and its own host rings are opened.
     pub(crate) fn beside_host(mut self, beside: bool) -> Self {
         self.options.beside_host = beside;
+        self
+    }
+
+    /// Says that something with so many rings of its own will be wrapped around each port.
+    pub(crate) fn with_layers(mut self, layers: u32) -> Self {
+        self.options.layers += layers;
         self
     }
 

@@ -1,5 +1,7 @@
 //! The words for what goes wrong between a client and a running program.
 
+use std::io::ErrorKind::PermissionDenied;
+
 use slipring_control::{ControlError, Running};
 
 use crate::Diagnose;
@@ -35,6 +37,9 @@ impl Diagnose for ControlError {
             Self::Untrusted { .. } => {
                 "it belongs to another user, or others may write there".to_owned()
             }
+            Self::System { source, .. } if source.kind() == PermissionDenied => {
+                "it is another user's: only that user and root are answered".to_owned()
+            }
             Self::System { .. } => "control sockets live in the run directory".to_owned(),
             Self::Refused(refusal) => return refusal.cause.clone(),
             Self::NoAnswer(_) => return None,
@@ -54,6 +59,11 @@ impl Diagnose for ControlError {
             }
             Self::Untrusted { dir } => {
                 format!("chmod 700 {0}, or say --run-dir DIR", dir.display())
+            }
+            Self::System { source, .. } if source.kind() == PermissionDenied => {
+                "ask as that user: sudo slipring emulate ctl ..., or say --run-dir DIR with a \
+                 directory of your own"
+                    .to_owned()
             }
             Self::System { .. } => "say --run-dir DIR with a directory of your own".to_owned(),
             Self::Refused(refusal) => return refusal.help.clone(),

@@ -237,6 +237,7 @@ fn theaterq_rows_come_in_two_widths() {
         loss: 5,
         limit: 6,
         duplicated: 7,
+        duplicate_delay_ns: 8,
         route: 9,
     };
     assert_eq!(rows, [row]);

@@ -27,6 +27,8 @@ pub struct TheaterqRow {
     pub limit: u64,
     /// Share of packets duplicated, as `loss`.
     pub duplicated: u32,
+    /// How much later than the packet its duplicate comes, in ns.
+    pub duplicate_delay_ns: u64,
     /// The path that packets take; those of one path keep their order.
     pub route: u32,
 }
@@ -56,17 +58,17 @@ fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     // Where the fields of a row of ten stand in one of five.
     let places = match fields.len() {
-        5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None],
-        10 => [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5), Some(6), Some(8)],
+        5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None],
+        10 => [0, 1, 2, 3, 4, 5, 6, 7, 8].map(Some),
         n => return Err(FormatError::new(number, 1, format!("{n} fields"), ALLOWED)),
     };
-    let mut values = [0_i128; 8];
+    let mut values = [0_i128; 9];
     for (value, place) in values.iter_mut().zip(places) {
         let Some(place) = place else { continue };
         let parsed = fields[place].parse::<i64>().ok();
         *value = parsed.map(i128::from).ok_or_else(|| wrong(number, line, fields[place]))?;
     }
-    let [keep, latency, jitter, rate, loss, limit, duplicated, route] = values;
+    let [keep, latency, jitter, rate, loss, limit, duplicated, later, route] = values;
     let bad = |value: i128| wrong(number, line, &format!("{value}"));
     let size = |value: i128| u64::try_from(value).map_err(|_| bad(value));
     let share = |value: i128| u32::try_from(value).map_err(|_| bad(value));
@@ -78,6 +80,7 @@ fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
         loss: share(loss)?,
         limit: size(limit)?,
         duplicated: share(duplicated)?,
+        duplicate_delay_ns: size(later)?,
         route: share(route)?,
     })
 }

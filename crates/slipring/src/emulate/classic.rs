@@ -1,7 +1,7 @@
 //! From flags to settings: what each flag says of the two links.
 
 use clap::ArgMatches;
-use slipring_cli::codes::{SR0002, SR0003, SR0012};
+use slipring_cli::codes::{SR0003, SR0012};
 use slipring_cli::{Diagnostic, Failure};
 
 use super::config::tree::{Node, Place, Table, Value};
@@ -132,52 +132,18 @@ fn has_constant_rate(link: &Table) -> bool {
     matches!(rate.word("model"), None | Some("const" | "ether"))
 }
 
-/// Letters of TLEM that cannot be obeyed here.
+/// Letters of TLEM that cannot be obeyed here: its session file was the layout of its memory.
 pub(super) fn refuse_foreign(matches: &ArgMatches) -> Result<(), Failure> {
-    let refuse = |what: &str, help: &str| -> Result<(), Failure> {
-        Err(Diagnostic::new(SR0012, what).with_help(help).into())
+    let (what, help) = if matches.contains_id("session") {
+        let help = "start it with --name lab instead; then: slipring emulate ctl stats --name lab, \
+                    or: slipring emulate ctl set --name lab up.delay=40ms";
+        ("-s: there is no session file", help)
+    } else if matches.get_flag("ask-to-exit") {
+        let help = "to end a run with its summary: slipring emulate ctl quit --name lab";
+        ("-a: there is no session to ask", help)
+    } else {
+        return Ok(());
     };
-    if matches.contains_id("session") {
-        return refuse(
-            "-s: there is no session file",
-            "start with --name NAME; then: slipring emulate ctl set --name NAME link.up.delay=40ms",
-        );
-    }
-    if matches.get_flag("ask-to-exit") {
-        return refuse(
-            "-a: there is no session to ask",
-            "end the run by its process: kill -INT PID",
-        );
-    }
-    if matches.get_flag("route") || matches.contains_id("gateway") {
-        let flag = if matches.get_flag("route") { "-r" } else { "-G" };
-        return refuse(
-            &format!("{flag}: the emulator does not route"),
-            "let the kernel route and put the emulator into the way of one of its interfaces: \
-             slipring emulate -i netmap:eth0 -i netmap:eth0^",
-        );
-    }
-    Ok(())
-}
-
-/// `-M delay[,bps[,hold]]`.
-pub(super) fn bounds(matches: &ArgMatches) -> Result<super::plan::Bounds, Failure> {
-    use super::config::quantity as units;
-    let mut bounds = super::plan::Bounds::default();
-    let Some(text) = matches.get_one::<String>("bounds") else { return Ok(bounds) };
-    let mut at = 0;
-    for (place, word) in text.split(',').enumerate() {
-        let node = Node::text(word, Place::flag("-M").right(at));
-        at += word.chars().count() + 1;
-        match place {
-            0 => bounds.delay_ns = Some(units::time_ns("the greatest delay", &node)?),
-            1 => bounds.bps = Some(units::rate_bps("the greatest rate", &node)?),
-            2 => bounds.hold_ns = Some(units::time_ns("the longest hold", &node)?),
-            _ => {
-                let error = Diagnostic::new(SR0002, format!("`{text}` does not fit -M"));
-                return Err(error.with_help("write it as delay[,bps[,hold]]").into());
-            }
-        }
-    }
-    Ok(bounds)
+    let cause = "running links are asked and changed by their name, through a socket of their own";
+    Err(Diagnostic::new(SR0012, what).with_cause(cause).with_help(help).into())
 }

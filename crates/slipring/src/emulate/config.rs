@@ -31,6 +31,7 @@ mod rate;
 mod schedule;
 mod section;
 pub(crate) mod shape;
+mod theaterq;
 mod toml;
 pub(crate) mod tree;
 
@@ -87,6 +88,11 @@ impl Config {
     /// The settings as the text of a file, with full units.
     pub(crate) fn to_toml(&self) -> String {
         toml::write(&canonical::written(&self.root))
+    }
+
+    /// The settings as a document with the keys of a file.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        ::toml::from_str(&self.to_toml()).expect("settings are written as TOML")
     }
 
     /// Builds the network.
@@ -247,15 +253,32 @@ fn split_path(path: &str) -> Result<(&str, Vec<&str>), ConfigError> {
     }
 }
 
+/// What to do for another set of links.
+pub(crate) const ANEW: &str = "write the settings to a file, slipring emulate ctl get > link.toml, \
+    change the links there, and start anew: slipring emulate --config link.toml";
+
 fn no_such(path: &str, name: &str, table: &Table, place: &Place) -> ConfigError {
     let names: Vec<_> = table.entries.iter().map(|entry| entry.key.as_str()).collect();
     let near = error::nearest(name, &names);
-    let error = ConfigError::key(format!("there is no {path}"), "").at(place);
+    let running = place.source == Source::Message;
+    if running && near == Some(name) {
+        let error = ConfigError::key(format!("{path} cannot be set as a whole"), FIXED).at(place);
+        return error.help(format!("set its parts: {name}.rate=20Mbit; or {ANEW}"));
+    }
+    let cause = if running { FIXED } else { "" };
+    let error = ConfigError::key(format!("there is no {path}"), cause).at(place);
+    if running && near.is_none() {
+        let names = names.join(", ");
+        return error.help(format!("there are: {names}; or {ANEW}"));
+    }
     error.help(match near {
         Some(near) => format!("did you mean `{near}`? write it as link.NAME.PART or deeper"),
         None => format!("write it as link.NAME.PART or deeper; there are: {}", names.join(", ")),
     })
 }
+
+/// Why a running emulation keeps its links.
+const FIXED: &str = "links are neither added nor removed while they run";
 
 /// A rate set by itself ends a trace, and a trace a rate.
 fn choose_model(table: &mut Table, part: &str, key: &str) {

@@ -1,5 +1,6 @@
 //! The flags of `slipring emulate`: TLEM's letters, each with a long name, and our own.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ pub(super) fn command() -> Command {
                 .help("Port, twice: frames from the first to the second go up, others down"),
         )
         .args(run());
-    let command = links(command).args(places()).args(old());
+    let command = links(command).args(places()).args(routing()).args(old());
     let command = flags::configuration(flags::reporting(opening::flags(command)));
     command.subcommand(ctl::command()).args_conflicts_with_subcommands(true)
 }
@@ -224,8 +225,31 @@ fn outputs() -> [Arg; 5] {
     ]
 }
 
+/// Route mode.
+fn routing() -> [Arg; 3] {
+    const ROUTING: &str = "Routing";
+    [
+        switch("route", "Route between the subnets of the two interfaces, instead of joining them")
+            .short('r')
+            .help_heading(ROUTING),
+        own("gateway", "IP", "Gateway behind a port, for all else: once for each port, or none")
+            .short('G')
+            .action(ArgAction::Append)
+            .value_parser(gateway)
+            .requires("route")
+            .help_heading(ROUTING),
+        switch("decrement-ttl", "Take one from TTL and hop limit, as routers do; TLEM does not")
+            .requires("route")
+            .help_heading(ROUTING),
+    ]
+}
+
+fn gateway(text: &str) -> Result<Option<IpAddr>, std::net::AddrParseError> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
+}
+
 /// Letters of TLEM that have another answer here. Each is refused or explained by name.
-fn old() -> [Arg; 6] {
+fn old() -> [Arg; 4] {
     let letter = |id: &'static str, short: char, help: &'static str| {
         Arg::new(id).short(short).help(help).help_heading("As TLEM has them")
     };
@@ -233,11 +257,6 @@ fn old() -> [Arg; 6] {
         letter("hugepages-classic", 'H', "Use huge pages; twice: or do not run")
             .action(ArgAction::Count),
         letter("no-zerocopy", 'c', "Copy frames, as is always done").action(ArgAction::SetTrue),
-        letter("route", 'r', "Route between subnets: refused, routing is the kernel's")
-            .action(ArgAction::SetTrue),
-        letter("gateway", 'G', "Gateway of route mode: refused")
-            .value_name("IPV4")
-            .action(ArgAction::Append),
         letter("session", 's', "Session file: refused, see --name and ctl").value_name("FILE"),
         letter("ask-to-exit", 'a', "Ask the server of a session to exit: refused")
             .action(ArgAction::SetTrue),

@@ -7,7 +7,9 @@ use slipring_abi::name::PortName;
 use slipring_cli::{Exit, Failure, Format, Session};
 use slipring_link::NetworkSpec;
 
+use super::bounds::Bounds;
 use super::config::{Change, Config, Outputs, explain};
+use super::route::Route;
 use crate::opening::Opening;
 
 /// A planned run.
@@ -104,12 +106,6 @@ pub(crate) struct RealTime {
     pub(crate) period: Option<Duration>,
     /// When to end; none: at a signal.
     pub(crate) duration: Option<Duration>,
-}
-
-/// What `-M` bounds: changes that ask for more are refused.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Bounds {
-    pub(crate) delay_ns: Option<u64>,
-    pub(crate) bps: Option<u64>,
-    pub(crate) hold_ns: Option<u64>,
+    /// Whether it is a router between the ports, and how.
+    pub(crate) route: Option<Route>,
 }

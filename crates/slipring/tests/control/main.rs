@@ -91,6 +91,12 @@ fn a_change_that_is_refused_changes_nothing() {
         ("set up.rate.bps=20", "it has no unit"),
         ("set sideways.delay=1ms", "there is no link.sideways.delay"),
         ("set up.delay=2s", "the delay of up is beyond its bound"),
+        ("set up.delay=uniform(1ms,2s)", "the delay of up is beyond its bound"),
+        ("set up.rate=none", "the rate of up is beyond its bound"),
+        ("set up.rate=sine(900Mbit,200Mbit,1s)", "the rate of up is beyond its bound"),
+        ("set third.rate=1Mbit", "links are neither added nor removed while they run"),
+        ("set up=none", "link.up cannot be set as a whole"),
+        ("set up.from=right", "start anew: slipring emulate --config link.toml"),
         ("set up.delay=20ms --at tomorrow", "`tomorrow` does not fit at"),
         ("set up.delay=20ms --at 1ns", "it has passed"),
         ("set up.delay", "`up.delay` is no PATH=VALUE"),
@@ -102,6 +108,80 @@ fn a_change_that_is_refused_changes_nothing() {
     }
     let history = site.json("history");
     assert_eq!(history.as_array().unwrap().len(), 1, "{history}");
+}
+
+#[test]
+fn a_script_that_goes_beyond_a_bound_is_refused_whole() {
+    let Some(site) = Site::new() else { return };
+    let _emulator = site.emulate("-B 10m -D 20ms -M 1s,1g");
+    let script = site.run_dir.path().join("steps.toml");
+    let text = "[[at]]\nt = \"1h\"\nset = { \"up.delay\" = \"60ms\" }\n\
+                [[at]]\nt = \"2h\"\nset = { \"up.delay\" = \"2s\" }\n";
+    std::fs::write(&script, text).unwrap();
+    let error = site.refused(&format!("script {}", script.display()));
+    assert!(error.contains("the delay of up is beyond its bound"), "{error}");
+    assert_eq!(site.json("history").as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_got_starts_the_same_links_again() {
+    let Some(site) = Site::new() else { return };
+    let _emulator = site.emulate("-B 10m -D normal,20ms,3ms -L nth,3 --up rate=markov(1m:2,2m:3)");
+    let file = site.run_dir.path().join("link.toml");
+    std::fs::write(&file, site.ctl("get").well().stdout).unwrap();
+    let words = format!("--config {} --virtual a b --explain --seed 1", file.display());
+    let again = Program::launch(&site.lab.mid, site.command(&words)).finish().well();
+    let explained = site.ctl("explain").well();
+    let links = |text: &str| text.split_once('\n').unwrap().1.to_owned();
+    assert_eq!(links(&again.stdout), links(&explained.stdout));
+}
+
+/// `slipring emulate ctl WORDS`, asked by nobody.
+fn ctl_of_another_user(site: &Site, words: &str) -> Ended {
+    use std::os::unix::fs::PermissionsExt;
+    // The build directory may be closed to others.
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("slipring");
+    std::fs::copy(SLIPRING, &copy).unwrap();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(copy);
+    command.args(["emulate", "ctl"]).args(words.split_ascii_whitespace());
+    command.env("SLIPRING_RUN", site.run_dir.path());
+    Program::launch(&site.lab.mid, command).finish()
+}
+
+#[test]
+fn another_user_is_refused_with_a_reason_however_open_the_socket_is() {
+    use std::os::unix::fs::PermissionsExt;
+    if !rustix::process::geteuid().is_root() || !support::installed("setpriv") {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let Some(site) = Site::new() else { return };
+    let emulator = site.emulate("-D 5ms --name lab");
+    let dir = site.run_dir.path();
+    let socket = dir.join(format!("{}.sock", emulator.pid()));
+    let open = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    };
+    let refused = |words: &str| {
+        let ended = ctl_of_another_user(&site, words);
+        assert_ne!(ended.code(), 0, "{words}: {ended:?}");
+        assert!(ended.stdout.is_empty(), "{words}: {ended:?}");
+        assert!(ended.stderr.contains("SR0204"), "{words}: {ended:?}");
+        assert!(ended.stderr.contains("ask as that user: sudo"), "{words}: {ended:?}");
+        ended.stderr
+    };
+    for words in ["stats", "stats --name lab", "set up.delay=1s --name lab"] {
+        assert!(refused(words).contains("it is another user's"), "a directory that is closed");
+    }
+    open(dir, 0o755);
+    assert!(refused("stats --name lab").contains("it is another user's"), "its socket is closed");
+    open(&socket, 0o666);
+    let told = refused("set up.delay=1s --name lab");
+    assert!(told.contains("only user 0, whose it is, and root are answered"), "{told}");
+    assert_eq!(site.json("history").as_array().unwrap().len(), 1, "nothing has changed");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod support;
 
 mod http;
 mod replay;
+mod route;
 
 use std::process::Command;
 

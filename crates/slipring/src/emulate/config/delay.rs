@@ -8,6 +8,7 @@ use super::files::Files;
 use super::quantity;
 use super::rate::period;
 use super::section::{self, Section};
+use super::theaterq::Trace;
 use super::tree::Node;
 
 #[derive(Clone, Copy)]
@@ -175,8 +176,8 @@ fn trace(section: &mut Section<'_>, files: &Files) -> Result<DelayModel, ConfigE
     let end = section.word("end", &ENDS)?.unwrap_or_default();
     let smooth = section.flag("smooth")?.unwrap_or(false);
     if theaterq == Some(true) {
-        let rows = file(section, files, format::theaterq)?;
-        let (steps, period_ns) = theaterq_steps(&rows);
+        let trace = Trace::read(section, "file", files)?;
+        let (steps, period_ns) = (trace.delays()?, trace.period_ns);
         return Ok(DelayModel::Trace { steps, period_ns, end, smooth });
     }
     let rows = file(section, files, format::delay_steps)?;
@@ -184,16 +185,6 @@ fn trace(section: &mut Section<'_>, files: &Files) -> Result<DelayModel, ConfigE
     let step =
         |step: &format::Step| DelayStep { at_ns: step.from_ns, delay_ns: step.value, route: 0 };
     Ok(DelayModel::Trace { steps: rows.iter().map(step).collect(), period_ns, end, smooth })
-}
-
-fn theaterq_steps(rows: &[format::TheaterqRow]) -> (Vec<DelayStep>, u64) {
-    let mut at_ns = 0;
-    let mut steps = Vec::new();
-    for row in rows.iter().filter(|row| row.keep_ns > 0) {
-        steps.push(DelayStep { at_ns, delay_ns: row.latency_ns, route: row.route });
-        at_ns += row.keep_ns;
-    }
-    (steps, at_ns)
 }
 
 fn inter_packet(section: &mut Section<'_>) -> Result<DelayModel, ConfigError> {

@@ -41,9 +41,11 @@ pub(super) fn read(
     link.police = section.read("police", mangle::police)?;
     link.loss =
         section.read("loss", |path, node| loss::read(path, node, files))?.unwrap_or_default();
-    link.queue = section.read("queue", queue::read)?.unwrap_or_default();
+    link.queue =
+        section.read("queue", |path, node| queue::read(path, node, files))?.unwrap_or_default();
     link.corrupt = section.read("corrupt", mangle::corrupt)?;
-    link.duplicate = section.read("duplicate", mangle::duplicate)?;
+    link.duplicate =
+        section.read("duplicate", |path, node| mangle::duplicate(path, node, files))?;
     let delay = section.read("delay", |path, node| delay::read(path, node, files))?;
     let (delay, order) = delay.unwrap_or_default();
     link.delay = delay;

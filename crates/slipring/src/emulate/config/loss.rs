@@ -7,6 +7,7 @@ use super::error::ConfigError;
 use super::files::Files;
 use super::quantity;
 use super::section::{self, Section};
+use super::theaterq::Trace;
 use super::tree::{Node, Value};
 
 #[derive(Clone, Copy)]
@@ -88,7 +89,7 @@ fn model(section: &mut Section<'_>, model: Model, files: &Files) -> Result<LossM
         }
         Model::Numbers => LossModel::Numbers(section.need("numbers", numbers)?),
         Model::Time => windows(section)?,
-        Model::Trace => trace(section, files)?,
+        Model::Trace => Trace::read(section, "file", files)?.losses(),
     })
 }
 
@@ -145,28 +146,4 @@ fn window(section: &mut Section<'_>, alone: bool) -> Result<LossWindow, ConfigEr
     };
     // A window of its own has no other names; within the loss there are some.
     if alone { section.finish().map(|()| window) } else { Ok(window) }
-}
-
-/// The losses of a TheaterQ trace, repeated.
-fn trace(section: &mut Section<'_>, files: &Files) -> Result<LossModel, ConfigError> {
-    let rows = section.need("file", |path, node| {
-        let name = section::text(path, node)?;
-        files.parsed(&name, node, format::theaterq)
-    })?;
-    let mut at_ns = 0;
-    let mut windows = Vec::new();
-    for row in rows.iter().filter(|row| row.keep_ns > 0) {
-        let until_ns = at_ns + row.keep_ns;
-        // All ones is every packet, so the whole is one less than a power of two.
-        let chance = Chance::from_ratio(u64::from(row.loss), u64::from(u32::MAX));
-        let chance = chance.expect("no u32 is above the greatest");
-        if row.loss > 0 {
-            windows.push(LossWindow { from_ns: at_ns, until_ns, chance });
-        }
-        at_ns = until_ns;
-    }
-    if windows.is_empty() {
-        return Ok(LossModel::Bernoulli(Chance::NEVER));
-    }
-    Ok(LossModel::ByTime { windows, period_ns: Some(at_ns) })
 }

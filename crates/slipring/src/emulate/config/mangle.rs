@@ -10,6 +10,7 @@ use super::error::ConfigError;
 use super::files::Files;
 use super::quantity;
 use super::section::{self, Section};
+use super::theaterq::Trace;
 use super::tree::Node;
 
 /// Reads a hold.
@@ -99,9 +100,17 @@ pub(super) fn corrupt(path: &str, node: &Node) -> Result<CorruptSpec, ConfigErro
 }
 
 /// Reads a duplication.
-pub(super) fn duplicate(path: &str, node: &Node) -> Result<DuplicateSpec, ConfigError> {
+pub(super) fn duplicate(
+    path: &str,
+    node: &Node,
+    files: &Files,
+) -> Result<DuplicateSpec, ConfigError> {
     let mut section = Section::new(path, node)?;
-    section.word("model", &[("const", ())])?;
+    let traced = section.word("model", &[("const", false), ("trace", true)])?.unwrap_or(false);
+    if traced {
+        let duplicate = Trace::read(&mut section, "file", files)?.duplicate()?;
+        return section.finish().map(|()| duplicate);
+    }
     let duplicate = DuplicateSpec {
         chance: section.need("p", section::chance)?,
         copies: section.small("copies")?.unwrap_or(1),

@@ -4,7 +4,9 @@ use slipring_link::{Admit, Discipline, QueueSpec};
 use slipring_model::aqm::{CoDelSpec, DualPi2Spec, FairSpec, PieSpec, RedSpec, RedUnit};
 
 use super::error::ConfigError;
+use super::files::Files;
 use super::section::Section;
+use super::theaterq::Trace;
 use super::tree::Node;
 
 #[derive(Clone, Copy)]
@@ -34,14 +36,18 @@ const KINDS: [(&str, Kind); 9] = [
 const ADMIT: [(&str, Admit); 2] = [("strict", Admit::Strict), ("tlem", Admit::Tlem)];
 
 /// Reads a queue.
-pub(super) fn read(path: &str, node: &Node) -> Result<QueueSpec, ConfigError> {
+pub(super) fn read(path: &str, node: &Node, files: &Files) -> Result<QueueSpec, ConfigError> {
     let mut section = Section::new(path, node)?;
+    let traced = match section.has("trace") {
+        true => Some(Trace::read(&mut section, "trace", files)?.limit()?),
+        false => None,
+    };
     let kind = section.word("kind", &KINDS)?.unwrap_or(Kind::DropTail);
     let bytes = section.size("bytes")?;
     let queue = QueueSpec {
         // As for TLEM, 0 is no limit.
         bytes: bytes.filter(|bytes| *bytes > 0),
-        packets: section.count("packets")?.filter(|packets| *packets > 0),
+        packets: section.count("packets")?.or(traced).filter(|packets| *packets > 0),
         delay_ns: section.time("time")?.filter(|time| *time > 0),
         admit: section.word("admit", &ADMIT)?.unwrap_or_default(),
         discipline: discipline(&mut section, kind)?,

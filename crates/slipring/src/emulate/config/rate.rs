@@ -7,6 +7,7 @@ use super::error::ConfigError;
 use super::files::Files;
 use super::quantity;
 use super::section::Section;
+use super::theaterq::Trace;
 use super::tree::{Node, Value};
 
 /// Bytes that one opportunity of a mahimahi trace carries, in mahimahi's code.
@@ -91,6 +92,7 @@ fn trace(section: &mut Section<'_>, files: &Files) -> Result<RateSpec, ConfigErr
         ("steps", TraceFormat::Steps),
         ("theaterq", TraceFormat::Theaterq),
     ];
+    refuse_cellreplay(section)?;
     match section.word("format", &formats)?.unwrap_or(TraceFormat::Mahimahi) {
         TraceFormat::Mahimahi => opportunities(section, files),
         TraceFormat::Steps => steps(section, files),
@@ -144,23 +146,22 @@ pub(super) fn period(section: &mut Section<'_>, steps: &[Step]) -> Result<u64, C
 }
 
 fn theaterq(section: &mut Section<'_>, files: &Files) -> Result<RateSpec, ConfigError> {
-    let rows = section.need("trace", |path, node| {
-        let name = super::section::text(path, node)?;
-        files.parsed(&name, node, format::theaterq)
-    })?;
+    let trace = Trace::read(section, "trace", files)?;
     let end = section.word("end", &ENDS)?.unwrap_or_default();
-    let mut at_ns = 0;
-    let mut steps = Vec::new();
-    for row in rows.iter().filter(|row| row.keep_ns > 0) {
-        // A rate beyond every port is none.
-        steps.push(RateStep { at_ns, bps: row.bits_per_sec.unwrap_or(UNBOUNDED_BPS) });
-        at_ns += row.keep_ns;
-    }
-    Ok(RateSpec::Steps { steps, period_ns: at_ns, end })
+    Ok(RateSpec::Steps { steps: trace.rates(), period_ns: trace.period_ns, end })
 }
 
-/// What a trace without a rate at some time stands for: 100 Tbit/s.
-const UNBOUNDED_BPS: u64 = 100_000_000_000_000;
+/// CellReplay's light file says what a sender gets that pauses, its heavy trace what one gets that
+/// does not: which holds depends on the traffic, and so on no time of a trace.
+fn refuse_cellreplay(section: &mut Section<'_>) -> Result<(), ConfigError> {
+    let path = section.path_of("format");
+    let node = section.get("format").filter(|node| node.shown() == "cellreplay");
+    let Some(node) = node else { return Ok(()) };
+    let cause = "a light file is about senders that pause, which no trace of times can tell";
+    let help = "take its heavy trace, which mahimahi's format is: { trace = \"heavy.pdo\", \
+                mtu = 1400 }, and its base delay: delay = { dist = \"trace\", file = \"delay.csv\" }";
+    Err(ConfigError::value(&path, "cellreplay", cause).at(&node.place).help(help))
+}
 
 fn tdm(section: &mut Section<'_>) -> Result<RateSpec, ConfigError> {
     let bps = section.need("bps", quantity::rate_bps)?;

@@ -104,7 +104,7 @@ pub(crate) static PARTS: [Part; 8] = [
         name: "duplicate",
         selector: "model",
         default: "const",
-        models: &[model("const", &["p", "after", "copies"])],
+        models: &[model("const", &["p", "after", "copies"]), model("trace", &["file"])],
     },
     Part {
         name: "delay",

@@ -204,7 +204,22 @@ fn settings(answer: &Value, path: Option<&str>) -> String {
     };
     let flat = flattened(answer);
     let held = flat.iter().filter(|(key, _)| below(key));
-    held.map(|(key, value)| format!("{key} = {value}\n")).collect()
+    held.map(|(key, value)| format!("{key} = {}\n", toml_of(value))).collect()
+}
+
+/// As a file has it, so that what is got can be started from.
+fn toml_of(value: &Value) -> String {
+    match value {
+        Value::Object(table) => {
+            let entries = table.iter().map(|(key, value)| format!("{key} = {}", toml_of(value)));
+            format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+        }
+        Value::Array(list) => {
+            format!("[{}]", list.iter().map(toml_of).collect::<Vec<_>>().join(", "))
+        }
+        // Texts and numbers are written alike.
+        _ => value.to_string(),
+    }
 }
 
 fn accepted(answer: &Value) -> String {

@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use slipring_cli::codes::{SR0015, SR0405};
 use slipring_cli::{Diagnostic, Failure};
-use slipring_link::NetworkSpec;
+use slipring_link::{ChangeError, NetworkSpec};
 use slipring_port::{Nanos, now};
 
+use crate::emulate::bounds::Bounds;
 use crate::emulate::config::{self, Config, ConfigError, bytes_when_full};
-use crate::emulate::plan::{Bounds, Plan};
+use crate::emulate::plan::Plan;
 use crate::emulate::realtime::{Board, Change, Start};
 
 /// How long the thread that moves frames may take to look at a change.
@@ -96,7 +97,7 @@ impl Versions {
 
     /// The settings that hold now, with the keys of a file.
     pub(super) fn settings(&self) -> Value {
-        settings(&self.held().in_force(now()).config)
+        self.held().in_force(now()).config.to_json()
     }
 
     /// Makes a version of the latest settings, changed by `edit`, for `at_ns`; earlier than now
@@ -189,7 +190,7 @@ impl Versions {
         let (held, time) = (self.held(), now());
         let mut before: Option<Map<String, Value>> = None;
         let versions = held.versions.iter().map(|version| {
-            let flat = flattened(&settings(&version.config));
+            let flat = flattened(&version.config.to_json());
             let changes = before.as_ref().map(|before| difference(before, &flat));
             before = Some(flat);
             json!({
@@ -230,8 +231,12 @@ impl Versions {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
                 let refused = Diagnostic::new(SR0015, "the running links cannot take the change");
-                let help =
-                    "see: slipring emulate ctl history; take back what is to come: stop-script";
+                let help = match error {
+                    ChangeError::Shape { .. } => config::ANEW,
+                    _ => {
+                        "see: slipring emulate ctl history; take back what is to come: stop-script"
+                    }
+                };
                 Err(Box::new(refused.with_cause(error.to_string()).with_help(help)))
             }
             Err(_) => {
@@ -261,10 +266,6 @@ impl Held {
 fn in_force(versions: &[Version], time: Nanos) -> &Version {
     let begun = versions.iter().rev().find(|version| version.at_ns <= time);
     begun.unwrap_or(&versions[0])
-}
-
-fn settings(config: &Config) -> Value {
-    toml::from_str(&config.to_toml()).expect("settings are written as TOML")
 }
 
 /// Settings by path: `link.up.rate.bps`.

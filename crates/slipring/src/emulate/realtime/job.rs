@@ -30,7 +30,10 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     }
     let signals = Signals::install()?;
     opening::wait_for_links(&how.ports, how.link_wait, &signals)?;
-    let ports = how.opening.open(&how.ports)?;
+    let mut ports = how.opening.open(&how.ports)?;
+    if let Some(route) = &how.route {
+        route.between(&mut ports, &how.ports, session)?;
+    }
     let mut meter = Meter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
     let (emulation, desk) = Desk::around(ports, plan, &manner(plan, how), session)?;

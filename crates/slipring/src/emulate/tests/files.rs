@@ -372,3 +372,64 @@ proptest! {
         let _ = network(&lines.join("\n"));
     }
 }
+
+#[test]
+fn each_part_takes_its_own_columns_of_a_theaterq_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lte.csv");
+    // keep, latency, jitter, rate, loss, limit, dup_prob, dup_delay, route_id, queue_id
+    let rows = "1000,5000000,0,8000000,0,100,2147483648,700,3,1\n\
+                2000,9000000,0,-1,4294967295,100,2147483648,700,4,1\n";
+    std::fs::write(&path, rows).unwrap();
+    let file_name = path.display();
+    let settings = format!(
+        "rate = {{ trace = \"{file_name}\", format = \"theaterq\" }}\n\
+         delay = {{ dist = \"trace\", file = \"{file_name}\", format = \"theaterq\" }}\n\
+         loss = \"trace({file_name})\"\nqueue = {{ trace = \"{file_name}\" }}\n\
+         duplicate = \"trace({file_name})\"\n"
+    );
+    let up = network(&file(&settings)).unwrap().links.remove(0).spec;
+    let RateSpec::Steps { steps, period_ns, .. } = up.rate else { panic!("{:?}", up.rate) };
+    assert_eq!((steps[0].bps, steps[1].at_ns, period_ns), (8_000_000, 1_000_000, 3_000_000));
+    let DelayModel::Trace { steps, .. } = up.delay.model else { panic!() };
+    assert_eq!((steps[0].delay_ns, steps[1].delay_ns, steps[1].route), (5_000_000, 9_000_000, 4));
+    let LossModel::ByTime { windows, .. } = &up.loss[0].model else { panic!() };
+    assert_eq!((windows.len(), windows[0].from_ns), (1, 1_000_000));
+    assert_eq!(up.queue.packets, Some(100));
+    let duplicate = up.duplicate.unwrap();
+    assert_eq!((duplicate.after_ns, duplicate.copies), (700, 1));
+}
+
+#[test]
+fn columns_of_a_trace_that_a_part_cannot_follow_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lte.csv");
+    let shown = path.display().to_string();
+    for (rows, settings, why) in [
+        (
+            "1,5,0,8,0,100,0,0,0,0\n1,5,300,8,0,100,0,0,0,0",
+            "delay = { dist = \"trace\", file = \"@\", format = \"theaterq\" }",
+            "it has a jitter of 300 ns at 1 us, and a trace holds one delay at a time",
+        ),
+        (
+            "1,5,8,0,100\n1,5,8,0,50",
+            "queue = { trace = \"@\" }",
+            "its limit changes at 1 us, and a link has one at a time",
+        ),
+        (
+            "1,5,0,8,0,100,7,0,0,0\n1,5,0,8,0,100,0,0,0,0",
+            "duplicate = \"trace(@)\"",
+            "its dup_prob changes at 1 us, and a link has one at a time",
+        ),
+        (
+            "1,5,8,0,100",
+            "rate = { trace = \"@\", format = \"cellreplay\" }",
+            "a light file is about senders that pause, which no trace of times can tell",
+        ),
+    ] {
+        std::fs::write(&path, rows).unwrap();
+        let error = network(&file(&settings.replace('@', &shown))).unwrap_err();
+        assert!(error.contains(why), "{settings}: {error}");
+        assert!(error.contains("line 6"), "with its place: {error}");
+    }
+}

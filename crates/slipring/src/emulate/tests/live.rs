@@ -50,7 +50,12 @@ fn a_change_that_does_not_fit_leaves_everything_as_it_was() {
         ("up.rate.bsp", json!("1Mbit"), "link.up.rate has no `bsp`"),
         ("pu.rate", json!("1Mbit"), "there is no link.pu.rate"),
         ("up.delay.sd", json!("-1ms"), "`-1ms` does not fit link.up.delay.sd"),
-        ("up", json!("x"), "there is no link.up"),
+        (
+            "up",
+            json!("x"),
+            "link.up cannot be set as a whole | links are neither added nor removed",
+        ),
+        ("third.rate", json!("1Mbit"), "there is no link.third.rate | links are neither added nor"),
         ("up..bps", json!("1Mbit"), "`link.up..bps` is no path"),
         ("up.delay.mean.x", json!("1ms"), "link.up.delay.mean is a single value"),
         ("up.rate", Value::Null, "up.rate cannot be null"),

@@ -1,5 +1,6 @@
 //! What is refused, in its exact words.
 
+use super::super::Clock;
 use super::{plan, refusal, told};
 
 const TIME: &str = "write it as 250us, 2ms, 1.5s, 10min or 1h";
@@ -121,20 +122,35 @@ fn a_third_direction_a_second_file_and_other_contradictions_are_refused() {
 #[test]
 fn letters_of_tlem_that_are_done_otherwise_name_the_modern_command() {
     for (args, help) in [
-        (
-            "-s /tmp/x",
-            "start with --name NAME; then: slipring emulate ctl set --name NAME link.up.delay=40ms",
-        ),
-        ("-a", "end the run by its process: kill -INT PID"),
-        (
-            "-r",
-            "let the kernel route and put the emulator into the way of one of its interfaces: slipring emulate -i netmap:eth0 -i netmap:eth0^",
-        ),
-        ("-G 10.0.0.1", "let the kernel route"),
+        ("-s /tmp/x", "slipring emulate ctl set --name lab up.delay=40ms"),
+        ("-a", "slipring emulate ctl quit --name lab"),
+        ("-r", "a router has the addresses of its interfaces"),
     ] {
         let error = refusal(args);
         assert!(error.contains(help), "{args}: {error}");
     }
+}
+
+#[test]
+fn a_router_needs_two_interfaces() {
+    for (args, why) in [
+        (
+            "-r -i packet:a -i tap:b",
+            "-r cannot route at b | it takes its addresses from interfaces",
+        ),
+        ("-r -i netmap:a^ -i packet:b", "-r cannot route at a"),
+        ("-r -i netmap:a{1 -i packet:b", "-r cannot route at a"),
+        (
+            "-r -G none -G none -G none -i packet:a -i packet:b",
+            "-G is given 3 times | give it once for each port",
+        ),
+    ] {
+        let error = told(&plan(args).unwrap_err());
+        assert!(error.starts_with(why), "{args}: {error}");
+    }
+    let plan = plan("-r -G 10.1.0.9 -i packet:a -i netmap:b").unwrap();
+    let Clock::RealTime(how) = plan.clock else { panic!("between ports") };
+    assert!(how.route.is_some());
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! Route mode: the emulator between two subnets, as their router.
+
+use rustix::process::Signal;
+
+use crate::support::eventually;
+use crate::support::lab::{Lab, Way};
+use crate::support::program::Program;
+use crate::{emulate, last_report};
+
+/// A laboratory whose sides are in subnets of their own, and have `mid` as their gateway.
+fn subnets(way: Way) -> Option<Lab> {
+    let lab = Lab::new(way)?;
+    // The kernel there is to be no router.
+    for (ifname, number) in [("la", 1), ("ra", 2)] {
+        let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
+        lab.mid.run(move || std::fs::write(path, "0")).unwrap();
+        lab.mid.ip(&format!("addr add 10.{number}.0.1/24 dev {ifname}"));
+        lab.mid.ip(&format!("addr add fd0{number}::1/64 dev {ifname} nodad"));
+    }
+    for (side, number) in [(&lab.left, 1), (&lab.right, 2)] {
+        side.ip("addr flush dev e0 scope global");
+        side.ip(&format!("addr add 10.{number}.0.9/24 dev e0"));
+        side.ip(&format!("addr add fd0{number}::9/64 dev e0 nodad"));
+        side.ip(&format!("route add default via 10.{number}.0.1"));
+        side.ip(&format!("-6 route add default via fd0{number}::1"));
+    }
+    Some(lab)
+}
+
+/// The shortest round trip from left to `to`, in ms, and how often it was answered.
+fn ping(lab: &Lab, to: &str) -> (f64, usize) {
+    let words = format!("-n -c 4 -i 0.2 -W 5 {to}");
+    let ping = Program::start(&lab.left, "ping", &words).finish().well();
+    let times = ping.stdout.split("rtt min/avg/max/mdev = ").nth(1).unwrap();
+    let least = times.split('/').next().unwrap().parse().unwrap();
+    (least, ping.stdout.matches("bytes from").count())
+}
+
+#[test]
+fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packet() {
+    for way in [Way::Packet, Way::Native] {
+        let Some(lab) = subnets(way) else { return };
+        let emulator = emulate(&lab, "-r -D 15ms");
+        for to in ["10.2.0.9", "fd02::9"] {
+            let (least, answered) = ping(&lab, to);
+            // The first one waits for its next hop at both ends, and is not lost.
+            assert_eq!(answered, 4, "{way:?} {to}");
+            assert!(least >= 30.0, "{way:?} {to}: {least} ms");
+        }
+        let report = last_report(emulator.stop(Signal::INT));
+        assert_eq!(report.drops_for(1, "route_unresolved"), 0, "{report:?}");
+    }
+}
+
+#[test]
+fn what_the_router_does_not_pass_is_counted_by_name() {
+    let Some(lab) = subnets(Way::Packet) else { return };
+    let emulator = emulate(&lab, "-r -D 1ms -G none -G 10.2.0.9 --decrement-ttl");
+    let send = |to: &str, more: &str| {
+        let words = format!("-n -c 1 -W 1 {more} {to}");
+        Program::start(&lab.left, "ping", &words).finish();
+    };
+    // Nobody is 10.2.0.77; the router's own address has nothing to say; one hop is too few.
+    send("10.2.0.77", "");
+    send("10.2.0.1", "");
+    send("10.2.0.9", "-t 1");
+    send("10.1.0.255", "-b");
+    // What is beyond goes to the gateway, which has no way on: the frame leaves.
+    send("198.51.100.1", "");
+    let now = |port: usize, cause: &str| {
+        crate::support::bridge::Report::now(&emulator).drops_for(port, cause)
+    };
+    for (port, cause) in
+        [(1, "route_unresolved"), (0, "route_own"), (0, "route_expired"), (0, "route_broadcast")]
+    {
+        eventually(cause, || (now(port, cause) >= 1).then_some(()));
+    }
+    assert_eq!(now(0, "route_no_way"), 0, "the gateway is the way");
+    emulator.stop(Signal::INT).well();
+}
+
+#[test]
+fn a_router_that_cannot_be_is_refused_with_what_it_lacks() {
+    let Some(lab) = Lab::new(Way::Packet) else { return };
+    let refused = |words: &str| {
+        let ended = Program::start(&lab.mid, crate::support::program::SLIPRING, words).finish();
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        ended.stderr
+    };
+    let error = refused("emulate -r -i packet:la -i packet:ra");
+    assert!(error.contains("ip addr add 10.1.0.1/24 dev la"), "{error}");
+    lab.mid.ip("addr add 10.1.0.1/24 dev la");
+    lab.mid.ip("addr add 10.1.0.2/24 dev ra");
+    let error = refused("emulate -r -i packet:la -i packet:ra");
+    assert!(error.contains("la and ra are in the same subnet"), "{error}");
+    let error = refused("emulate -r -G 192.0.2.1 -i packet:la -i packet:ra");
+    assert!(error.contains("the gateway 192.0.2.1 is in none of its subnets"), "{error}");
+    let error = refused("emulate -r -i tap:ta -i packet:ra");
+    assert!(error.contains("-r cannot route at ta"), "{error}");
+}
