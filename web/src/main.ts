@@ -9,11 +9,14 @@ import { el, found, say } from "./dom.ts";
 import { Journal } from "./journal.ts";
 import { between, Silence } from "./measure.ts";
 import { Plots } from "./plots.ts";
-import { Recorder } from "./recorder.ts";
+import { Scripting } from "./scripting.ts";
 import * as settings from "./settings.ts";
 
 /** How often figures are looked at. */
 const PERIOD = "250ms";
+/** The same for a run of many links, whose figures are long. */
+const SLOW_PERIOD = "2s";
+const MANY = 100;
 /** How often runs and versions are looked for, in ms. */
 const LOOK_MS = 2000;
 /** The state where there is no run. */
@@ -42,8 +45,16 @@ const filter = found<HTMLInputElement>("filter");
 const [state, about, warning] = [found("state"), found("about"), found("warning")];
 const plots = new Plots(found("plots"));
 const journal = new Journal(found("log"));
-const recorder = new Recorder();
+const scripting = new Scripting({
+  play: (text) => run && play(run, text),
+  stop: () => {
+    const of = run;
+    if (of) perform(of, () => api.ask(of.pid, "stop-script"));
+  },
+});
 let run: Run | null = null;
+/** The run that was chosen last, which may still be asked who it is. */
+let chosen: number | null = null;
 /** Changes are made one after the other. */
 let last: Promise<unknown> = Promise.resolve();
 
@@ -71,12 +82,17 @@ async function choose(pid: number | null): Promise<void> {
   plots.show([]);
   document.body.classList.toggle("idle", pid === null);
   if (pid === null) {
+    chosen = null;
     say(state, NOTHING);
     say(about, "Start one: slipring emulate -i netmap:eth1 -i netmap:eth2 --preset lte --name lab");
     return;
   }
+  chosen = pid;
   const hello = await api.ask<api.Hello>(pid, "hello");
   const [config, explained, versions] = await held(pid);
+  // Another was chosen meanwhile.
+  if (chosen !== pid) return;
+  const links = Object.keys(config.link ?? {}).length;
   const next: Run = {
     pid,
     name: hello.name ?? String(pid),
@@ -93,13 +109,17 @@ async function choose(pid: number | null): Promise<void> {
   run = next;
   const seed = hello.command.includes("--seed") ? "" : `, seed ${hello.seed}`;
   say(about, hello.command + seed);
-  journal.show(versions);
-  next.unwatch = api.watch(pid, PERIOD, {
+  showVersions(next);
+  next.unwatch = api.watch(pid, links > MANY ? SLOW_PERIOD : PERIOD, {
     stats: (stats) => run === next && look(next, stats),
     broken: () => run === next && say(state, "connection lost, trying again"),
     ended: () => run === next && ended(next),
   });
-  script();
+}
+
+function showVersions(of: Run): void {
+  journal.show(of.versions);
+  scripting.show(of.versions.filter((version) => !version.begun).length);
 }
 
 function held(pid: number): Promise<[api.Config, api.Explained, api.Version[]]> {
@@ -182,7 +202,7 @@ function turn(
 function set(of: Run, changes: settings.Changes): void {
   perform(of, async () => {
     await api.ask(of.pid, "set", { changes });
-    recorder.add(performance.now(), changes);
+    scripting.changed(changes);
   });
 }
 
@@ -199,13 +219,12 @@ async function refresh(of: Run): Promise<void> {
   const [config, explained, versions] = await held(of.pid);
   Object.assign(of, { config, explained, versions });
   if (run !== of) return;
-  journal.show(versions);
+  showVersions(of);
   if (of.stats) {
     for (const link of of.stats.links) {
       of.cards.get(link.name)?.show(link, settings.setting(link, explained));
     }
   }
-  script();
 }
 
 function undo(of: Run): void {
@@ -214,7 +233,7 @@ function undo(of: Run): void {
     await api.ask(of.pid, "undo");
     if (!taken) return;
     const config = await api.ask<api.Config>(of.pid, "config");
-    recorder.add(performance.now(), settings.undone(config, taken.changes));
+    scripting.changed(settings.undone(config, taken.changes));
   });
 }
 
@@ -223,29 +242,6 @@ function play(of: Run, text: string): void {
     const steps = await api.ask<unknown[]>(of.pid, "script", { text });
     journal.note(of.stats?.elapsed_ns ?? 0, `A script of ${steps.length} changes plays.`);
   });
-}
-
-/** Shows what is recorded, and whether something is still to come. */
-function script(): void {
-  const text = recorder.script();
-  const place = found("script");
-  say(place, text);
-  place.hidden = text === "";
-  const record = found<HTMLButtonElement>("record");
-  record.setAttribute("aria-pressed", String(recorder.recording));
-  say(record, recorder.recording ? "Stop recording" : "Record");
-  const to_come = run?.versions.filter((version) => !version.begun).length ?? 0;
-  found<HTMLButtonElement>("download").disabled = recorder.empty;
-  found<HTMLButtonElement>("replay").disabled = recorder.empty || recorder.recording;
-  const stop = found<HTMLButtonElement>("stop");
-  stop.disabled = to_come === 0;
-  say(stop, to_come > 0 ? `Stop the script (${to_come} to come)` : "Stop the script");
-}
-
-function download(): void {
-  const url = URL.createObjectURL(new Blob([recorder.script()], { type: "text/plain" }));
-  el("a", { href: url, download: "slipring-script.toml" }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
 /** Looks for runs that came or went, and for changes that others made. */
@@ -291,23 +287,6 @@ async function start(): Promise<void> {
   if (location.search) history.replaceState(null, "", location.pathname);
   chooser.addEventListener("change", () => choose(Number(chooser.value)).catch(complain));
   found("undo").addEventListener("click", () => run && undo(run));
-  found("record").addEventListener("click", () => {
-    if (recorder.recording) recorder.stop();
-    else recorder.start(performance.now());
-    script();
-  });
-  found("download").addEventListener("click", download);
-  found("replay").addEventListener("click", () => run && play(run, recorder.script()));
-  found("stop").addEventListener("click", () => {
-    const of = run;
-    if (of) perform(of, () => api.ask(of.pid, "stop-script"));
-  });
-  const upload = found<HTMLInputElement>("upload");
-  upload.addEventListener("change", async () => {
-    const text = await upload.files?.[0]?.text();
-    upload.value = "";
-    if (run && text !== undefined) play(run, text);
-  });
   const presets = await api.get<api.Preset[]>("presets").catch(() => []);
   const wanted = (preset: api.Preset) => run && set(run, settings.preset(run.shown, preset));
   found("presets").replaceChildren(...presetButtons(presets, found("preset-about"), wanted));

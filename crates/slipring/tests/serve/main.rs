@@ -32,13 +32,19 @@ impl Site {
         site.emulator = Some(site.start(&words));
         let socket = site.run_dir.path().join("lab.sock");
         support::eventually("the control socket", || socket.exists().then_some(()));
-        let gateway = site.start("serve --listen 127.0.0.1:0");
-        site.url = gateway.wait_for("its address", |output| {
+        let (gateway, url) = site.serve("");
+        (site.gateway, site.url) = (Some(gateway), url);
+        Some(site)
+    }
+
+    /// Starts a gateway with further words; where it is.
+    fn serve(&self, words: &str) -> (Program, String) {
+        let gateway = self.start(&format!("serve --listen 127.0.0.1:0 {words}"));
+        let url = gateway.wait_for("its address", |output| {
             let rest = output.stdout.split("serves ").nth(1)?;
             rest.contains('\n').then(|| rest.trim().to_owned())
         });
-        site.gateway = Some(gateway);
-        Some(site)
+        (gateway, url)
     }
 
     fn start(&self, words: &str) -> Program {
@@ -50,7 +56,11 @@ impl Site {
     /// What the command line says of the run.
     fn ctl(&self, words: &str) -> Value {
         let ended = self.start(&format!("emulate ctl {words} --json")).finish().well();
-        serde_json::from_str(&ended.stdout).unwrap()
+        let mut value: Value = serde_json::from_str(&ended.stdout).unwrap();
+        match value.get_mut("answer") {
+            Some(answer) => answer.take(),
+            None => value,
+        }
     }
 
     fn versions(&self) -> usize {
@@ -72,6 +82,9 @@ impl Site {
     /// The page in a browser, once it shows figures.
     fn page(&self, flags: &[&str]) -> Option<Browser<'_>> {
         let browser = Browser::start(&self.lab, flags)?;
+        if !support::installed("npm") {
+            return None;
+        }
         browser.open(&self.url);
         browser.wait_for("document.querySelector('#state').textContent === 'live'");
         browser.wait_for("document.querySelectorAll('#links fieldset').length === 2");
@@ -171,6 +184,20 @@ fn changes_are_recorded_with_their_times_and_replayed() {
     let pid = format!("document.querySelector('#run').value === '{}'", again.pid());
     page.wait_for(&pid);
     page.wait_for("document.querySelector('#state').textContent === 'live'");
+}
+
+#[test]
+fn a_token_is_given_once_and_does_not_stay_in_the_address() {
+    let Some(site) = Site::new("-D 5ms") else { return };
+    let Some(page) = site.page(&[]) else { return };
+    let (_gateway, url) = site.serve("--token 0123456789abcdef");
+    page.open(&url);
+    page.wait_for("document.body.textContent.includes('it has not the token')");
+    page.open(&format!("{url}?token=0123456789abcdef"));
+    page.wait_for("document.querySelector('#state')?.textContent === 'live'");
+    assert_eq!(page.run("return location.search + document.cookie"), "");
+    page.open(&url);
+    page.wait_for("document.querySelector('#state')?.textContent === 'live'");
 }
 
 #[test]
