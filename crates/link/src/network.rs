@@ -1,6 +1,6 @@
 //! Links joined to a network, and the order of events over all of them.
 //!
-//! Links that can reach a common place form an *island*; what happens on one island matters to no
+//! Links that can reach a common node form an *island*; what happens on one island matters to no
 //! other. Inside an island everything happens in order of time. A push performs what is due on its
 //! own island before the frame arrives; a run performs what is due on all of them, and delivers
 //! in order of time.

@@ -1,4 +1,4 @@
-//! Links that can reach a common place, and the order of their events.
+//! Links that can reach a common node, and the order of their events.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -170,24 +170,26 @@ impl Joint {
 
 /// The islands of a plan, and with them every link.
 pub(super) fn find(plan: &NetworkSpec) -> Vec<Island> {
-    // Entries, then nodes, then exits, each at first a set of its own.
-    let (entries, nodes) = (plan.entries.len(), plan.nodes.len());
-    let mut parents: Vec<usize> = (0..entries + nodes + plan.exits.len()).collect();
-    let source_of = |source| match source {
-        Source::Entry(index) => index,
-        Source::Node(index) => entries + index,
-    };
-    for link in &plan.links {
-        let target = match link.to {
-            Target::Node(index) => entries + index,
-            Target::Exit(index) => entries + nodes + index,
-        };
-        let (a, b) = (root(&mut parents, source_of(link.from)), root(&mut parents, target));
+    // Links, then entries, then nodes, each at first a set of its own.
+    let (links, entries) = (plan.links.len(), plan.entries.len());
+    let mut parents: Vec<usize> = (0..links + entries + plan.nodes.len()).collect();
+    let mut join = |link: usize, place: usize| {
+        let (a, b) = (root(&mut parents, link), root(&mut parents, links + place));
         parents[a] = b;
+    };
+    for (index, link) in plan.links.iter().enumerate() {
+        match link.from {
+            Source::Entry(entry) => join(index, entry),
+            Source::Node(node) => join(index, entries + node),
+        }
+        // At an exit all ends: what meets there goes in order of time, and changes nothing.
+        if let Target::Node(node) = link.to {
+            join(index, entries + node);
+        }
     }
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); parents.len()];
-    for (index, link) in plan.links.iter().enumerate() {
-        members[root(&mut parents, source_of(link.from))].push(index as u32);
+    for link in 0..links {
+        members[root(&mut parents, link)].push(link as u32);
     }
     members.iter().filter(|links| !links.is_empty()).map(|links| Island::new(links)).collect()
 }

@@ -17,7 +17,7 @@ use slipring_port::{Interest, Nanos, Port, Queue, RunError, Visit, WaitSet};
 use super::Manner;
 use super::account::Account;
 use super::board::State;
-use super::inlet::Inlet;
+use super::inlet::{Hands, Inlet};
 use super::outlet::Outlet;
 use super::tap::Tap;
 use crate::emulate::report::histogram::Histogram;
@@ -57,6 +57,7 @@ pub(crate) struct Emulator<T> {
     pub(super) sides: Vec<Side>,
     pub(super) network: Network,
     pub(super) cargo: Cargo<T>,
+    hands: Hands,
 }
 
 /// What a turn did.
@@ -92,6 +93,7 @@ impl<T: Tap> Emulator<T> {
         let outlets = plan.exits.iter().map(|_| Outlet::new(manner.late_drop)).collect();
         let measured = plan.links.iter().map(|_| Measured::new(manner.late_warn)).collect();
         Ok(Self {
+            hands: Hands::default(),
             network: Network::starting_at(plan, manner.seed, now)?,
             sides: ports.into_iter().enumerate().map(side).collect(),
             cargo: Cargo {
@@ -120,12 +122,13 @@ impl<T: Tap> Emulator<T> {
     }
 
     fn take(&mut self, now: Nanos) -> usize {
-        let Self { sides, network, cargo, .. } = self;
+        let Self { sides, network, cargo, hands } = self;
         let mut taken = 0;
         for side in sides {
             let Some(inlet) = &mut side.inlet else { continue };
             let entry = inlet.entry();
-            let batch = inlet.take(&mut side.queues, &mut cargo.store, &mut cargo.tap, now);
+            let keepers = (&mut cargo.store, &mut cargo.tap);
+            let batch = inlet.take(&mut side.queues, hands, keepers, now);
             if !batch.is_empty() {
                 network.push(entry, batch, cargo);
                 taken += batch.len();
@@ -199,7 +202,7 @@ impl<T: Tap> Emulator<T> {
         Account {
             at_ns,
             links: links.collect(),
-            entries: inlets.map(|inlet| inlet.account.clone()).collect(),
+            entries: inlets.map(Inlet::account).collect(),
             exits: self.cargo.outlets.iter().map(Outlet::account).collect(),
             unrouted: self.cargo.unrouted,
             storage_bytes: self.cargo.store.held_bytes(),

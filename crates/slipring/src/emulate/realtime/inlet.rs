@@ -1,7 +1,7 @@
 //! The way in at one port: takes frames off its rings, stamps and stores them.
 
 use slipring_abi::name::PortName;
-use slipring_link::{Arrival, Cause, EntryId, Tally};
+use slipring_link::{Arrival, Cause, Drops, EntryId, Tally};
 use slipring_port::{Nanos, Port, Queue};
 use slipring_ring::{RxRing, SlotFlags};
 
@@ -23,13 +23,20 @@ pub(super) struct Inlet {
     lane: Lane,
     /// Slots taken from a queue at most at a time.
     burst: u32,
+    received: Tally,
+    /// A frame of several slots.
+    scratch: Vec<u8>,
+    /// Frames that could not be stored: rare, and so apart.
+    refused: Box<Drops>,
+}
+
+/// What is at hand while frames are taken in, used for one port after another.
+#[derive(Debug, Default)]
+pub(super) struct Hands {
     /// Slots of whole frames that each queue has ready.
     ready: Vec<u32>,
     /// The batch.
     arrivals: Vec<Arrival>,
-    /// A frame of several slots.
-    scratch: Vec<u8>,
-    pub(super) account: EntryAccount,
 }
 
 impl Inlet {
@@ -40,11 +47,15 @@ impl Inlet {
             stamper: Stamper::new(line_speed(port).unwrap_or(NO_LINE), now),
             lane: Lane::number(entry),
             burst: manner.burst,
-            ready: Vec::new(),
-            arrivals: Vec::new(),
+            received: Tally::default(),
             scratch: Vec::new(),
-            account: EntryAccount::default(),
+            refused: Box::default(),
         }
+    }
+
+    /// What came in so far.
+    pub(super) fn account(&self) -> EntryAccount {
+        EntryAccount { received: self.received, refused: *self.refused }
     }
 
     /// Where its frames enter.
@@ -54,42 +65,42 @@ impl Inlet {
 
     /// Takes a burst of whole frames off each queue, found there at `now`; those that could be
     /// stored are the batch.
-    pub(super) fn take<T: Tap>(
+    pub(super) fn take<'h, T: Tap>(
         &mut self,
         queues: &mut [Box<dyn Queue>],
-        store: &mut Store,
-        tap: &mut T,
+        hands: &'h mut Hands,
+        (store, tap): (&mut Store, &mut T),
         now: Nanos,
-    ) -> &[Arrival] {
-        self.arrivals.clear();
-        let wire_bytes = self.look(queues);
+    ) -> &'h [Arrival] {
+        let Hands { ready, arrivals } = hands;
+        let wire_bytes = self.look(queues, ready);
         if wire_bytes == 0 {
             return &[];
         }
         let spread = self.stamper.spread(now, wire_bytes);
         store.tick(spread.end());
         let mut so_far = 0;
-        for (i, queue) in queues.iter_mut().enumerate() {
-            let slots = std::mem::take(&mut self.ready[i]);
-            self.take_slots(queue.rings().rx, slots, store, spread, &mut so_far);
+        arrivals.clear();
+        for (queue, &slots) in queues.iter_mut().zip(&*ready) {
+            self.take_slots(queue.rings().rx, slots, (store, arrivals), spread, &mut so_far);
         }
         if T::ON {
-            self.arrivals.iter().for_each(|frame| tap.arrived(self.entry, frame, store));
+            arrivals.iter().for_each(|frame| tap.arrived(self.entry, frame, store));
         }
-        &self.arrivals
+        arrivals
     }
 
     /// Notes how many slots of whole frames each queue has, and what they take on the wire.
     #[inline]
-    fn look(&mut self, queues: &mut [Box<dyn Queue>]) -> u64 {
+    fn look(&self, queues: &mut [Box<dyn Queue>], ready: &mut Vec<u32>) -> u64 {
         let mut wire_bytes = 0;
-        self.ready.clear();
+        ready.clear();
         for queue in queues {
             let rx = queue.rings().rx;
             let slots = rx.avail().min(self.burst);
             let slots = rx.whole_packets(slots);
             wire_bytes += rx.sum(slots, |slot| wire_bytes_of(slot.len.into(), slot.flags));
-            self.ready.push(slots);
+            ready.push(slots);
         }
         wire_bytes
     }
@@ -99,39 +110,45 @@ impl Inlet {
         &mut self,
         rx: &mut RxRing,
         slots: u32,
-        store: &mut Store,
+        (store, arrivals): (&mut Store, &mut Vec<Arrival>),
         spread: Spread,
         so_far: &mut u64,
     ) {
-        self.arrivals.reserve(slots as usize);
-        let before = self.arrivals.len();
+        arrivals.reserve(slots as usize);
+        let before = arrivals.len();
         rx.drain(slots, |bytes, flags| {
             *so_far += wire_bytes_of(bytes.len() as u64, flags);
             let at_ns = spread.at(*so_far);
             if flags.has(SlotFlags::MOREFRAG) || !self.scratch.is_empty() {
-                return self.gather(bytes, flags, at_ns, store);
+                return self.gather(bytes, flags, at_ns, (store, arrivals));
             }
             let len = bytes.len() as u32;
             match store.put(self.lane, at_ns, bytes) {
-                Some(handle) => self.arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
+                Some(handle) => arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
                 None => self.refuse(len),
             }
         });
-        let taken = &self.arrivals[before..];
+        let taken = &arrivals[before..];
         let bytes = taken.iter().map(|frame| u64::from(frame.len)).sum();
-        self.account.received += Tally { packets: taken.len() as u64, bytes };
+        self.received += Tally { packets: taken.len() as u64, bytes };
     }
 
     /// Takes a part of a frame of several slots, and with the last one the frame.
     #[cold]
-    fn gather(&mut self, part: &[u8], flags: SlotFlags, at_ns: Nanos, store: &mut Store) {
+    fn gather(
+        &mut self,
+        part: &[u8],
+        flags: SlotFlags,
+        at_ns: Nanos,
+        (store, arrivals): (&mut Store, &mut Vec<Arrival>),
+    ) {
         self.scratch.extend_from_slice(part);
         if flags.has(SlotFlags::MOREFRAG) {
             return;
         }
         let len = self.scratch.len() as u32;
         match store.put(self.lane, at_ns, &self.scratch) {
-            Some(handle) => self.arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
+            Some(handle) => arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
             None => self.refuse(len),
         }
         self.scratch.clear();
@@ -141,8 +158,8 @@ impl Inlet {
     fn refuse(&mut self, len: u32) {
         let a_frame = (1..=MAX_FRAME).contains(&(len as usize));
         let cause = if a_frame { Cause::Buffer } else { Cause::Malformed };
-        self.account.received.count(len);
-        self.account.refused.count(cause, len);
+        self.received.count(len);
+        self.refused.count(cause, len);
     }
 }
 
