@@ -128,7 +128,7 @@ pub trait Adapter: Send + Sync + Debug {
     /// Where its rings and buffers lie.
     fn memory(&self) -> &Arc<Memory>;
 
-    /// Its rings.
+    /// Its rings; those to be expected, before [`Self::activate`].
     fn shape(&self) -> Shape;
 
     /// Who has bound which ring.

@@ -30,10 +30,10 @@ impl Binding {
         register: &NmreqRegister,
         waker: &Arc<Waker>,
     ) -> Result<Self, Errno> {
+        port.activate()?;
         let (shape, flags) = (port.shape(), register.nr_flags);
         let rings = shape.bound(register.nr_mode, register.nr_ringid, flags)?;
         let claim = port.claims().take(rings.clone(), flags & NR_EXCLUSIVE != 0)?;
-        port.activate()?;
         let interface = interface(&*port, &shape, &rings)?;
         let binding = Self { interface, rings, flags, waker: waker.clone(), _claim: claim, port };
         binding.listen();

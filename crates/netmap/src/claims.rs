@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::adapter::{Dir, Shape};
 use crate::domain::lock;
 
-/// The account of one port.
+/// The account of one port. Rings that it does not know yet are nobody's.
 #[derive(Debug)]
 pub struct Claims([Mutex<Vec<Use>>; 2]);
 
@@ -42,7 +42,10 @@ impl Claims {
     ) -> Result<Claim, Errno> {
         let mut uses = self.0.each_ref().map(|uses| lock(uses));
         for (uses, range) in uses.iter_mut().zip(&rings) {
-            let wanted = uses.get(range.clone()).ok_or(Errno::INVAL)?;
+            if uses.len() < range.end {
+                uses.resize(range.end, Use::default());
+            }
+            let wanted = &uses[range.clone()];
             if wanted.iter().any(|one| one.exclusive || exclusive && one.users > 0) {
                 return Err(Errno::BUSY);
             }

@@ -1,0 +1,113 @@
+//! Network interfaces behind netmap's requests.
+//!
+//! A port is looked up when a request names it and taken from the host when it is first bound;
+//! its last opener gives it back. Both happen in the opener's network namespace, in a thread that
+//! moves there.
+//!
+//! Who may take an interface is for [`Access`] to say; the one that carries the default route is
+//! refused unless that says otherwise.
+//!
+//! # Not for
+//! Host rings: modes that ask for them are refused, as for a port that has none.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod nic;
+mod pump;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+
+use rustix::thread::LinkNameSpaceType;
+use slipring_abi::name::{Kind, PortName};
+use slipring_netmap::{Adapter, Errno, Provider, Room, Wanted};
+use slipring_port::iface::Iface;
+use slipring_port::{Needs, OpenOptions};
+
+/// Who may take which interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Access {
+    /// Not only root, but everybody who may open the device.
+    pub everybody: bool,
+    /// Also the interface that carries the default route.
+    pub take_over: bool,
+}
+
+/// The interfaces of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nics {
+    access: Access,
+}
+
+impl Nics {
+    /// Interfaces for those who may take them.
+    #[must_use]
+    pub fn new(access: Access) -> Self {
+        Self { access }
+    }
+}
+
+impl Provider for Nics {
+    fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        // As in netmap, whatever begins so is meant for a switch; there are none.
+        if wanted.name.starts_with("vale") {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let name = PortName::from_request_name(wanted.name.as_bytes()).map_err(|_| Errno::NXIO)?;
+        if name.kind != Kind::Netmap {
+            return Err(Errno::NXIO);
+        }
+        let netns = wanted.opener.netns_fd.as_ref().ok_or(Errno::NXIO)?;
+        let netns = Arc::new(netns.try_clone().map_err(|_| Errno::NFILE)?);
+        let options = self.options(wanted);
+        let ifname = name.name.clone();
+        let (iface, needs) = within(&netns, || look_up(&ifname, &options)).ok_or(Errno::NXIO)??;
+        if !self.access.everybody && wanted.domain.uid() != 0 {
+            return Err(Errno::PERM);
+        }
+        let room = Room { ring_bytes: needs.ring_bytes, bufs: needs.bufs };
+        let memory = match wanted.memory {
+            Some(memory) => memory.clone(),
+            None => wanted.domain.memory_with(room)?,
+        };
+        Ok(Arc::new(nic::Nic::new(name, netns, options, &iface, memory)))
+    }
+}
+
+impl Nics {
+    fn options(&self, wanted: &Wanted<'_>) -> OpenOptions {
+        let params = wanted.domain.params();
+        OpenOptions {
+            slots: params.ring_slots,
+            buf_size: params.buf_size,
+            take_over: self.access.take_over,
+            ..OpenOptions::default()
+        }
+    }
+}
+
+/// The interface, and what opening it takes at most.
+fn look_up(ifname: &str, options: &OpenOptions) -> Result<(Iface, Needs), Errno> {
+    let iface = Iface::find(ifname).map_err(|_| Errno::NXIO)?;
+    let xdp = slipring_port::xdp::needs(ifname, ifname, None, options);
+    let packet = slipring_port::packet::needs(ifname, ifname, None, options);
+    let (Ok(xdp), Ok(packet)) = (xdp, packet) else { return Err(Errno::NXIO) };
+    let needs = Needs {
+        ring_bytes: xdp.ring_bytes.max(packet.ring_bytes),
+        bufs: xdp.bufs.max(packet.bufs),
+    };
+    Ok((iface, needs))
+}
+
+/// Runs `work` in a network namespace; `None` where that cannot be entered.
+fn within<T: Send>(netns: &OwnedFd, work: impl FnOnce() -> T + Send) -> Option<T> {
+    let entered = || -> io::Result<T> {
+        let network = Some(LinkNameSpaceType::Network);
+        rustix::thread::move_into_link_name_space(netns.as_fd(), network)?;
+        Ok(work())
+    };
+    // A thread of its own: only it moves, and it ends here.
+    thread::scope(|scope| scope.spawn(entered).join().ok()?.ok())
+}

@@ -1,0 +1,235 @@
+//! Two clients on the two ends of a virtual cable: what one sends the other receives.
+//!
+//! Needs root. The cable lies in a network namespace that goes with the test.
+#![allow(clippy::unwrap_used)]
+
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use slipring_abi::*;
+use slipring_core::netns::Netns;
+use slipring_netmap::*;
+use slipring_nics::{Access, Nics};
+use slipring_port::netlink::Netlink;
+
+/// Wake-ups as messages.
+struct Bell(Sender<u64>);
+
+impl Notify for Bell {
+    fn notify(&self, handle: u64) {
+        // The test may have ended.
+        let _ = self.0.send(handle);
+    }
+}
+
+/// A program's memory that holds one request body at address 8.
+struct Body(Vec<u8>);
+
+impl CallerMemory for Body {
+    fn read(&mut self, _: u64, out: &mut [u8]) -> Result<(), Errno> {
+        out.copy_from_slice(&self.0[..out.len()]);
+        Ok(())
+    }
+
+    fn write(&mut self, _: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.0[..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+struct World {
+    netns: Netns,
+    netmap: Netmap,
+    domain: Arc<Domain>,
+    bell: Arc<Bell>,
+    rung: Receiver<u64>,
+}
+
+struct Client {
+    open: Open,
+    domain: Arc<Domain>,
+    register: NmreqRegister,
+}
+
+impl World {
+    /// With a cable whose ends are `left` and `right`.
+    fn new(uid: u32, access: Access) -> Self {
+        let netns = Netns::new().unwrap();
+        netns
+            .run(|| {
+                let netlink = Netlink::open()?;
+                netlink.add_veth("left", "right", None)?;
+                netlink.links()?.iter().try_for_each(|link| netlink.set_up(link.index))
+            })
+            .unwrap();
+        let (ring, rung) = channel();
+        let domain = Domain::new(uid, Params { buf_num: 16_384, ..Params::default() }).unwrap();
+        let netmap = Netmap::new(Box::new(Nics::new(access)));
+        Self { netns, netmap, domain, bell: Arc::new(Bell(ring)), rung }
+    }
+
+    fn open(&self, name: &str) -> Result<Client, Errno> {
+        let fd = self.netns.as_fd().try_clone_to_owned().unwrap();
+        let netns = std::fs::File::from(fd.try_clone().unwrap()).metadata().unwrap().ino();
+        let opener = Opener { netns, netns_fd: Some(fd) };
+        let open = self.netmap.open(self.domain.clone(), opener, self.bell.clone());
+        let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
+        let mut body = Body(vec![0; NmreqRegister::SIZE]);
+        register.write_to(&mut body.0);
+        let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
+        nr_name[..name.len()].copy_from_slice(name.as_bytes());
+        let header = NmreqHeader {
+            nr_version: 14,
+            nr_reqtype: NETMAP_REQ_REGISTER,
+            nr_name,
+            nr_body: 8,
+            ..NmreqHeader::default()
+        };
+        let mut arg = vec![0; NmreqHeader::SIZE];
+        header.write_to(&mut arg);
+        self.netmap.ioctl(&open, NIOCCTRL, &mut arg, &mut body)?;
+        let register = NmreqRegister::read_from(&body.0).unwrap();
+        Ok(Client { open, domain: self.domain.clone(), register })
+    }
+}
+
+impl Client {
+    fn peek<T: Plain>(&self, at: u64) -> T {
+        let mut bytes = vec![0; T::SIZE];
+        rustix::io::pread(self.domain.file(), &mut bytes, at).unwrap();
+        T::read_from(&bytes).unwrap()
+    }
+
+    fn poke(&self, at: u64, bytes: &[u8]) {
+        rustix::io::pwrite(self.domain.file(), bytes, at).unwrap();
+    }
+
+    /// Ring `i` of tx, host tx, rx, host rx.
+    fn ring(&self, i: u64) -> (u64, NetmapRing) {
+        let ofs: i64 = self.peek(self.register.nr_offset + NETMAP_IF_RING_OFS as u64 + 8 * i);
+        let at = self.register.nr_offset.wrapping_add_signed(ofs);
+        (at, self.peek(at))
+    }
+
+    fn rx(&self) -> (u64, NetmapRing) {
+        self.ring(u64::from(self.register.nr_tx_rings) + 1)
+    }
+
+    fn slot(&self, ring: u64, i: u32) -> (u64, NetmapSlot) {
+        let at = ring + NETMAP_RING_SLOTS_OFS as u64 + 16 * u64::from(i);
+        (at, self.peek(at))
+    }
+
+    fn buffer(&self, ring: u64, slot: &NetmapSlot) -> u64 {
+        let header: NetmapRing = self.peek(ring);
+        ring.wrapping_add_signed(header.buf_ofs) + 2048 * u64::from(slot.buf_idx)
+    }
+
+    fn send(&self, frame: &[u8]) {
+        let (at, ring) = self.ring(0);
+        let (slot_at, slot) = self.slot(at, ring.head);
+        self.poke(self.buffer(at, &slot), frame);
+        self.poke(slot_at + 4, &(frame.len() as u16).to_ne_bytes());
+        let next = (ring.head + 1) % ring.num_slots;
+        self.poke(at + 24, &next.to_ne_bytes());
+        self.poke(at + 20, &next.to_ne_bytes());
+        self.open.poll(Events::OUT, None, Duration::ZERO);
+    }
+
+    /// The next frame of our kind: the host's stack may have said something on the cable too.
+    fn receive(&self, world: &World) -> Vec<u8> {
+        loop {
+            while self.open.poll(Events::IN, Some(5), Duration::ZERO) == Events::default() {
+                assert_eq!(world.rung.recv_timeout(Duration::from_secs(10)), Ok(5));
+            }
+            let (at, ring) = self.rx();
+            let (_, slot) = self.slot(at, ring.head);
+            let mut frame = vec![0; slot.len.into()];
+            rustix::io::pread(self.domain.file(), &mut frame, self.buffer(at, &slot)).unwrap();
+            let next = (ring.head + 1) % ring.num_slots;
+            self.poke(at + 24, &next.to_ne_bytes());
+            self.poke(at + 20, &next.to_ne_bytes());
+            if frame[12..14] == [0x88, 0xb5] {
+                return frame;
+            }
+        }
+    }
+}
+
+fn frame(last: u8) -> Vec<u8> {
+    let mut frame = vec![0xff; 60];
+    frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    // An ethertype for experiments.
+    frame[12..14].copy_from_slice(&[0x88, 0xb5]);
+    frame[59] = last;
+    frame
+}
+
+#[test]
+fn what_one_client_sends_on_an_interface_the_other_end_receives() {
+    let world = World::new(0, Access::default());
+    let (left, right) = (world.open("left").unwrap(), world.open("right").unwrap());
+    assert_eq!(left.register.nr_mem_id, right.register.nr_mem_id);
+    for i in 0..100 {
+        left.send(&frame(i));
+        assert_eq!(right.receive(&world), frame(i));
+        right.send(&frame(i));
+        assert_eq!(left.receive(&world), frame(i));
+    }
+}
+
+#[test]
+fn an_interface_comes_back_to_the_host_with_its_last_client() {
+    let world = World::new(0, Access::default());
+    for _ in 0..3 {
+        let first = world.open("left").unwrap();
+        let second = world.open("left").unwrap();
+        assert_eq!(first.ring(0).0, second.ring(0).0, "they share it");
+    }
+}
+
+#[test]
+fn names_that_no_interface_has_are_refused() {
+    let world = World::new(0, Access::default());
+    assert_eq!(world.open("nowhere").err(), Some(Errno::NXIO));
+    assert_eq!(world.open("vale0:a").err(), Some(Errno::OPNOTSUPP));
+}
+
+#[test]
+fn a_pipe_that_bears_an_interfaces_name_does_not_take_the_interface() {
+    let world = World::new(0, Access::default());
+    let pipe = world.open("left{1").unwrap();
+    let other = world.open("left}1").unwrap();
+    assert_eq!(pipe.register.nr_mem_id, other.register.nr_mem_id);
+}
+
+#[test]
+fn only_those_who_may_take_interfaces() {
+    let world = World::new(1000, Access::default());
+    assert_eq!(world.open("left").err(), Some(Errno::PERM));
+    let world = World::new(1000, Access { everybody: true, ..Access::default() });
+    assert!(world.open("left").is_ok());
+}
+
+#[test]
+fn the_interface_of_the_default_route_is_kept_unless_said_otherwise() {
+    for take_over in [false, true] {
+        let world = World::new(0, Access { take_over, ..Access::default() });
+        world
+            .netns
+            .run(|| {
+                let netlink = Netlink::open()?;
+                let links = netlink.links()?;
+                let left = links.iter().find(|link| link.name == "left").unwrap().index;
+                netlink.add_address(left, "10.9.9.1".parse().unwrap(), 24)?;
+                netlink.add_default_route(left, "10.9.9.2".parse().unwrap())
+            })
+            .unwrap();
+        let opened = world.open("left").map(|_| ()).err();
+        assert_eq!(opened, if take_over { None } else { Some(Errno::BUSY) });
+        assert!(world.open("right").is_ok());
+    }
+}
