@@ -7,6 +7,8 @@ const version = (changes: Record<string, unknown>, number = 2) => ({ version: nu
 test("links with the same changes share them", () => {
   const changes = { "link.up.rate.bps": "1Mbit/s", "link.down.rate.bps": "1Mbit/s" };
   assert.equal(said(version(changes)), "up and down: rate 1Mbit/s");
+  const last = { "link.down.queue.time": "1s", "link.down.delay.mean": "2ms", "link.down.police.bps": "1Mbit" };
+  assert.equal(said(version(last)), "down: delay 2ms, queue 1s, police.bps 1Mbit");
   const other = { ...changes, "link.up.delay.mean": "2ms", "link.up.delay.dist": "normal" };
   assert.equal(said(version(other)), "up: rate 1Mbit/s, delay 2ms; down: rate 1Mbit/s");
 });

@@ -68,6 +68,8 @@ const NAMES: Record<string, string> = {
   "queue.time": "queue",
   "queue.bytes": "queue",
 };
+/** Parts in the order of a frame's way, and of the sliders. */
+const PARTS = ["rate", "delay", "loss", "queue"];
 /** Settings that say nothing beside others of their part. */
 const MINOR = new Set(["dist", "model", "kind", "half_life"]);
 
@@ -84,11 +86,18 @@ export function said(version: Version): string {
     alike.set(text, [...(alike.get(text) ?? []), link]);
   }
   if (alike.size === 0) return version.version === 1 ? "the settings of the start" : "no change";
-  return [...alike].map(([text, of]) => `${of.sort().reverse().join(" and ")}: ${text}`).join("; ");
+  const told = [...alike].map(([text, of]) => `${of.sort(upFirst).join(" and ")}: ${text}`);
+  return told.sort(upFirst).join("; ");
+}
+
+function upFirst(a: string, b: string): number {
+  return Number(b.startsWith("up")) - Number(a.startsWith("up"));
 }
 
 function few(changes: [path: string, value: unknown][]): string {
-  const part = (path: string) => path.split(".")[0];
+  const part = (path: string) => path.split(".")[0] ?? "";
+  const place = (path: string) => [...PARTS, part(path)].indexOf(part(path));
+  changes.sort(([a], [b]) => place(a) - place(b));
   const telling = changes.filter(([path, value]) => value !== null && !MINOR.has(path.split(".")[1] ?? ""));
   const told = new Set(telling.map(([path]) => part(path)));
   // What went because something else came needs no word either.

@@ -6,8 +6,9 @@ import type { Sample } from "./measure.ts";
 import type { Setting } from "./settings.ts";
 import * as units from "./units.ts";
 
-/** Seconds that are shown. */
+/** Seconds that are shown at most, and at least. */
 const WINDOW_S = 60;
+const LEAST_S = 10;
 
 interface Kind {
   id: string;
@@ -145,7 +146,7 @@ class Chart {
         legend: { show: false },
         cursor: { sync: { key: "slipring" }, y: false, points: { show: false } },
         scales: {
-          x: { time: false, range: (_, __, end) => [(end ?? 0) - WINDOW_S, end ?? 0] },
+          x: { time: false, range: (_, start, end) => view(start ?? 0, end ?? 0) },
           y: { range: (_, __, most) => [0, Math.max(floor, (most ?? 0) * 1.15)] },
         },
         series: [{}, ...series],
@@ -189,6 +190,11 @@ class Chart {
   private fit(): void {
     this.plot?.setSize(this.size());
   }
+}
+
+/** The times that are shown, of points from `start` to `end`. */
+function view(start: number, end: number): [number, number] {
+  return [Math.max(end - WINDOW_S, Math.min(start, end - LEAST_S)), end];
 }
 
 export function swatch(index: number): HTMLElement {
