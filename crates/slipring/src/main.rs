@@ -4,10 +4,12 @@
 
 mod bench;
 mod bridge;
+mod dedup;
 mod demo;
 mod doctor;
 mod emulate;
 mod generate;
+mod lb;
 mod meter;
 mod opening;
 mod ports;
@@ -17,6 +19,7 @@ mod run;
 #[cfg(test)]
 mod said;
 mod serve;
+mod slots;
 mod top;
 mod trace;
 mod workers;
@@ -26,9 +29,11 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 12] = [
+static VERBS: [Verb; 14] = [
     generate::VERB,
     bridge::VERB,
+    dedup::VERB,
+    lb::VERB,
     emulate::VERB,
     run::VERB,
     replay::VERB,

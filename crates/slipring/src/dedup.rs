@@ -1,0 +1,127 @@
+//! `slipring dedup`: passes frames from one port to another, each only once.
+
+mod engine;
+mod flags;
+mod report;
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use slipring_abi::name::PortName;
+use slipring_cli::units::Share;
+use slipring_cli::{
+    Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes,
+};
+use slipring_dedup::{Dedup, Limits};
+use slipring_port::{Port, now};
+
+use crate::meter::Meter;
+use crate::opening::{self, Opening};
+use crate::publish;
+use crate::workers::{Task, Workers};
+use engine::{Lane, Ways};
+use report::Figures;
+
+/// The command.
+pub(crate) const VERB: Verb =
+    Verb { name: "dedup", classic: &[CLASSIC], command: flags::command, plan };
+
+/// netmap's dedup: 1 for any failure.
+const CLASSIC: Classic = Classic { name: "dedup", status: |exit| u8::from(exit != Exit::Done) };
+
+/// What was asked for.
+struct Plan {
+    ports: [PortName; 2],
+    opening: Opening,
+    limits: Limits,
+    hold: bool,
+    copy: bool,
+    burst: u32,
+    link_wait: Duration,
+    period: Option<Duration>,
+    duration: Option<Duration>,
+    max_duplicates: Option<Share>,
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let plan = Plan::of(matches)?;
+    Ok(Box::new(move |session| plan.run(session)))
+}
+
+impl Plan {
+    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let dedup = self.window()?;
+        let signals = Signals::install()?;
+        opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
+        let ports = self.opening.open(&self.ports)?;
+        let mut figures = Figures::new(Meter::new(&ports), self.limits, self.hold);
+        session.reporter.start(None, "monotonic", &figures.ports())?;
+        self.announce(session)?;
+        let _publishing = publish::start(figures.meter.clone(), None, session)?;
+        let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
+        let workers = Workers::start(vec![self.task(ports, dedup, &figures)])?;
+        let watched = workers.watch(&signals, self.period, deadline, |interim| {
+            let text = figures.line(self.period.unwrap_or(Duration::from_secs(1)));
+            let sample = figures.sample();
+            if interim {
+                session.reporter.interim(&sample, text)
+            } else {
+                session.reporter.interval(&sample, text)
+            }
+        });
+        let ended = workers.finish();
+        session.reporter.end(&figures.sample(), figures.summary())?;
+        watched?;
+        ended?;
+        self.judge(session, &figures)
+    }
+
+    /// The window, keyed by the process's own randomness.
+    fn window(&self) -> Result<Dedup, Failure> {
+        let window = Dedup::new(self.limits, engine::secret()).map_err(|error| {
+            Diagnostic::new(codes::SR0003, "the window makes no sense")
+                .with_cause(error.to_string())
+                .with_help("give a time or a number of frames: --window 50us --fifo 10")
+        })?;
+        Ok(if self.hold { window.holding() } else { window })
+    }
+
+    fn announce(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        if session.reporter.format() != Format::Text {
+            return Ok(());
+        }
+        let swap = !self.copy && !self.hold;
+        session
+            .reporter
+            .say(format_args!("zerocopy {}supported", if swap { "" } else { "NOT " }))?;
+        session.reporter.say("Ready to go")
+    }
+
+    fn task(&self, ports: Vec<Port>, dedup: Dedup, figures: &Figures) -> Task {
+        let [input, output] = <[Port; 2]>::try_from(ports).expect("a port per name, and two names");
+        let ways = Ways { burst: self.burst, may_swap: !self.copy, hold: self.hold };
+        let board = figures.board.clone();
+        let mut lane = Lane::new(input.queues, output.queues, dedup, ways, board);
+        let patience = self.opening.patience;
+        Box::new(move |stop| lane.run(patience, stop.flag(), stop.bell.as_fd()))
+    }
+
+    fn judge(&self, session: &mut Session<'_>, figures: &Figures) -> Result<Exit, Failure> {
+        let (duplicates, frames) = figures.duplicates();
+        let Some(most) = self.max_duplicates.filter(|most| most.is_exceeded_by(duplicates, frames))
+        else {
+            return Ok(Exit::Done);
+        };
+        let error = Diagnostic::new(codes::SR0404, "the run missed what was expected of it")
+            .with_cause(format!(
+                "{duplicates} of {frames} frames were duplicates, more than {most}"
+            ))
+            .with_help("find out who sends twice: slipring gen -f rx shows the frames by -X");
+        session.reporter.say(error.to_text(false).trim_end())?;
+        Ok(Exit::Expectation)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! The loop of `slipring dedup`.
+//!
+//! One thread serves all queues, since copies of a frame may come by different ones. A frame goes
+//! out by the queue of its own number. Frames that came in one batch have one time of arrival.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use slipring_dedup::{Dedup, Verdict};
+use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
+
+use super::report::Board;
+use crate::slots::{Outbox, bytes, slots_of};
+
+/// How often the drop counts that the kernel keeps are fetched.
+const STATS_PERIOD: Nanos = 500_000_000;
+/// How long frames may take to leave at the end.
+const DRAIN: Nanos = 100_000_000;
+
+/// Two words that nobody outside knows.
+pub(super) fn secret() -> [u64; 2] {
+    [0, 1].map(|word: u8| RandomState::new().hash_one(word))
+}
+
+/// How frames are passed on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ways {
+    /// Slots moved at most at a time.
+    pub(super) burst: u32,
+    /// Exchange buffers where rings lie in one region.
+    pub(super) may_swap: bool,
+    /// Frames wait until they leave the window.
+    pub(super) hold: bool,
+}
+
+/// All queues of both ports, and the window.
+pub(super) struct Lane {
+    inputs: Vec<Box<dyn Queue>>,
+    outputs: Vec<Outbox>,
+    dedup: Dedup,
+    ways: Ways,
+    /// Hold mode: the output of each frame in the window, oldest first.
+    held: VecDeque<usize>,
+    /// By input: whether a frame waits there for its output.
+    blocked: Vec<bool>,
+    board: Arc<Board>,
+    scratch: Vec<u8>,
+}
+
+impl Lane {
+    pub(super) fn new(
+        inputs: Vec<Box<dyn Queue>>,
+        outputs: Vec<Box<dyn Queue>>,
+        dedup: Dedup,
+        ways: Ways,
+        board: Arc<Board>,
+    ) -> Self {
+        let blocked = vec![false; inputs.len()];
+        let outputs = outputs.into_iter().map(Outbox::new).collect();
+        let (held, scratch) = (VecDeque::new(), Vec::new());
+        Self { inputs, outputs, dedup, ways, held, blocked, board, scratch }
+    }
+
+    /// Passes frames on until `stop` is set, when `wake` becomes readable, or a capture was read
+    /// through.
+    pub(super) fn run(
+        &mut self,
+        patience: Patience,
+        stop: &AtomicBool,
+        wake: BorrowedFd<'_>,
+    ) -> Result<(), RunError> {
+        let failed = |error| RunError::system("dedup", "wait for frames", error);
+        let outputs = self.outputs.iter().map(|output| &output.queue);
+        let queues = self.inputs.iter().chain(outputs).map(AsRef::as_ref);
+        let mut waiter = Waiter::new(queues, patience).map_err(failed)?;
+        waiter.also(wake).map_err(failed)?;
+        let mut next_stats = 0;
+        while !stop.load(Ordering::Relaxed) && !self.ended() {
+            let patience = self.next_due();
+            waiter.wait(self, Some(patience))?;
+            while self.step()? > 0 && !stop.load(Ordering::Relaxed) {}
+            if now() >= next_stats {
+                self.update_stats();
+                next_stats = now() + STATS_PERIOD;
+            }
+        }
+        self.drain()
+    }
+
+    /// Passes one burst of each queue on; how many frames were looked at or sent.
+    pub(super) fn step(&mut self) -> Result<u32, RunError> {
+        self.outputs.iter_mut().try_for_each(Outbox::reclaim)?;
+        let mut moved = self.send_due(now());
+        for input in 0..self.inputs.len() {
+            self.inputs[input].rx_sync()?;
+            moved += self.judge(input, now());
+        }
+        self.outputs.iter_mut().try_for_each(Outbox::flush)?;
+        self.board.publish(&self.dedup);
+        Ok(moved)
+    }
+
+    /// Judges the frames of one input; how many slots they had.
+    fn judge(&mut self, input: usize, time: Nanos) -> u32 {
+        let output = input % self.outputs.len();
+        let rx = self.inputs[input].rings().rx;
+        let end = rx.avail().min(self.ways.burst);
+        let end = rx.whole_packets(end);
+        let mut at = 0;
+        self.blocked[input] = false;
+        while at < end {
+            let slots = slots_of(rx, at, end);
+            if !self.ways.hold && !self.outputs[output].has_room(slots) {
+                self.blocked[input] = true;
+                break;
+            }
+            let frame = bytes(rx, at, slots, &mut self.scratch);
+            let mut verdict = self.dedup.offer(time, frame);
+            while verdict == Verdict::Full
+                && send_oldest(&mut self.dedup, &mut self.held, &mut self.outputs)
+            {
+                verdict = self.dedup.offer(time, frame);
+            }
+            match verdict {
+                Verdict::Duplicate => {}
+                Verdict::Fresh if self.ways.hold => self.held.push_back(output),
+                Verdict::Fresh => {
+                    let taken = self.outputs[output].take(rx, at, slots, self.ways.may_swap);
+                    debug_assert!(taken, "there was room");
+                }
+                Verdict::Full => {
+                    self.blocked[input] = true;
+                    break;
+                }
+            }
+            at += slots;
+        }
+        rx.advance(at);
+        at
+    }
+
+    /// Hold mode: sends the frames that have left the window; how many.
+    fn send_due(&mut self, time: Nanos) -> u32 {
+        let mut sent = 0;
+        while self.ways.hold
+            && self.dedup.due(time).is_some()
+            && send_oldest(&mut self.dedup, &mut self.held, &mut self.outputs)
+        {
+            sent += 1;
+        }
+        sent
+    }
+
+    /// How long there is nothing to do if no frame comes.
+    fn next_due(&self) -> Duration {
+        let most = Duration::from_millis(500);
+        let due_ns = if self.ways.hold { self.dedup.due_ns() } else { None };
+        due_ns.map_or(most, |due| Duration::from_nanos(due.saturating_sub(now())).min(most))
+    }
+
+    /// Whether no more frames will come, and those that came are on their way.
+    fn ended(&mut self) -> bool {
+        let ended = self.inputs.iter_mut().all(|q| q.ended() && q.rings().rx.avail() == 0);
+        ended && (!self.ways.hold || self.dedup.is_empty())
+    }
+
+    /// Lets frames that are held or on their way leave, for a bounded time.
+    fn drain(&mut self) -> Result<(), RunError> {
+        let until = now() + DRAIN;
+        loop {
+            while self.ways.hold && send_oldest(&mut self.dedup, &mut self.held, &mut self.outputs)
+            {
+            }
+            self.outputs.iter_mut().try_for_each(Outbox::flush)?;
+            let all_left = self.held.is_empty() && self.outputs.iter_mut().all(Outbox::is_idle);
+            if all_left || now() >= until {
+                break;
+            }
+        }
+        self.update_stats();
+        self.board.publish(&self.dedup);
+        Ok(())
+    }
+
+    fn update_stats(&mut self) {
+        let outputs = self.outputs.iter_mut().map(|output| &mut output.queue);
+        self.inputs.iter_mut().chain(outputs).for_each(|queue| queue.update_stats());
+    }
+}
+
+/// Sends the oldest frame in the window; false if there is none, or no room.
+fn send_oldest(dedup: &mut Dedup, held: &mut VecDeque<usize>, outputs: &mut [Outbox]) -> bool {
+    let (Some(frame), Some(&output)) = (dedup.oldest(), held.front()) else { return false };
+    if !outputs[output].put(frame) {
+        return false;
+    }
+    dedup.release();
+    held.pop_front();
+    true
+}
+
+impl WaitSet for Lane {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        let late = self.ways.hold && self.dedup.due(now()).is_some();
+        let waits_for_room = late || self.blocked.contains(&true);
+        for (queue, &blocked) in self.inputs.iter_mut().zip(&self.blocked) {
+            visit(&mut **queue, if blocked { Interest::NONE } else { Interest::RX })?;
+        }
+        let room = if waits_for_room { Interest::TX } else { Interest::NONE };
+        self.outputs.iter_mut().try_for_each(|output| visit(&mut *output.queue, room))
+    }
+}

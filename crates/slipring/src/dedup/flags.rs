@@ -1,0 +1,110 @@
+//! The flags of `slipring dedup`, and what they ask for.
+
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use slipring_abi::name::PortName;
+use slipring_cli::units::{Bytes, Count, Share, Span};
+use slipring_cli::{Diagnostic, Failure, codes, flags};
+use slipring_dedup::Limits;
+
+use super::Plan;
+use crate::opening::{self, Opening};
+
+pub(super) fn command() -> Command {
+    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let micros = |text: &str| Span::parse(text, Duration::from_micros(1));
+    let value = |id: &'static str, name: &'static str, help: &'static str| {
+        Arg::new(id).long(id).value_name(name).help(help)
+    };
+    let switch = |id: &'static str, help: &'static str| {
+        Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
+    };
+    let command = Command::new("dedup").about("Pass frames from one port to another, once").args([
+        flags::port()
+            .action(ArgAction::Append)
+            .value_parser(PortName::parse_classic)
+            .help("Port, twice: where frames come from, and where they go"),
+        Arg::new("words")
+            .value_name(flags::PORT_VALUE)
+            .num_args(0..=2)
+            .value_parser(PortName::parse_classic)
+            .help("The same, without -i"),
+        value("window", "TIME", "A copy that comes later is none; 0 for ever [default unit: us]")
+            .short('W')
+            .default_value("50")
+            .value_parser(micros),
+        value("fifo", "N", "A copy of a frame that was not among the last N is none; 0 for any N")
+            .short('F')
+            .default_value("10")
+            .value_parser(str::parse::<Count>),
+        switch("hold", "Hold every frame until it leaves the window").short('H'),
+        value("memory", "SIZE", "Bytes of frames that are remembered at most")
+            .default_value("256MiB")
+            .value_parser(str::parse::<Bytes>),
+        switch("copy", "Copy frames, never exchange buffers").short('c'),
+        value("burst", "SLOTS", "Slots moved at most at a time")
+            .short('b')
+            .default_value("1024")
+            .value_parser(clap::value_parser!(u32).range(1..=65_536)),
+        value("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
+            .short('w')
+            .default_value("2")
+            .value_parser(seconds),
+        flags::period(),
+        value("duration", "TIME", "Stop after this long [default unit: s]")
+            .short('t')
+            .value_parser(seconds),
+        value("max-duplicates", "SHARE", "Fail if a larger share of frames were duplicates")
+            .help_heading("Expectations")
+            .value_parser(str::parse::<Share>),
+    ]);
+    flags::configuration(flags::reporting(opening::flags(command)))
+}
+
+impl Plan {
+    pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        Ok(Self {
+            ports: ports(matches)?,
+            opening: Opening::of(matches),
+            limits: limits(matches),
+            hold: matches.get_flag("hold"),
+            copy: matches.get_flag("copy"),
+            burst: matches.get_one("burst").copied().unwrap_or(1024),
+            link_wait: span("wait").unwrap_or_default(),
+            period: flags::period_of(matches),
+            duration: span("duration"),
+            max_duplicates: matches.get_one("max-duplicates").copied(),
+        })
+    }
+}
+
+fn limits(matches: &ArgMatches) -> Limits {
+    let window_ns = matches.get_one::<Span>("window").map_or(0, |span| span.nanos());
+    let frames = matches.get_one::<Count>("fifo").map_or(0, |count| count.0);
+    let bytes = matches.get_one::<Bytes>("memory").map(|bytes| bytes.0);
+    let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Limits {
+        window_ns: Some(window_ns).filter(|&ns| ns > 0),
+        frames: Some(whole(frames)).filter(|&frames| frames > 0),
+        bytes: bytes.map_or(Limits::BYTES, whole),
+    }
+}
+
+fn ports(matches: &ArgMatches) -> Result<[PortName; 2], Failure> {
+    let named = |id: &str| matches.get_many::<PortName>(id).into_iter().flatten().cloned();
+    let ports: Vec<_> = named("interface").chain(named("words")).collect();
+    let count = ports.len();
+    ports.try_into().map_err(|_| wrong_ports(count).into())
+}
+
+fn wrong_ports(count: usize) -> Diagnostic {
+    let (code, summary) = match count {
+        0 | 1 => (codes::SR0006, format!("missing: --interface <PORT>, given {count} of 2 times")),
+        _ => (codes::SR0004, "more than two ports are given".to_owned()),
+    };
+    Diagnostic::new(code, summary)
+        .with_cause("frames come from the first port and go to the second")
+        .with_help("name two: slipring dedup -i netmap:eth0 -i netmap:eth1")
+}

@@ -1,0 +1,136 @@
+//! What `slipring dedup` counts and says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use slipring_cli::report::{PortReport, Sample};
+use slipring_cli::units::human;
+use slipring_dedup::{Dedup, Limits};
+
+use crate::meter::{Interval, Meter, bps, pps};
+
+/// Counters that the worker publishes after each step.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    frames: AtomicU64,
+    duplicates: AtomicU64,
+    duplicate_bytes: AtomicU64,
+    forgotten_early: AtomicU64,
+    remembered: AtomicU64,
+}
+
+impl Board {
+    pub(super) fn publish(&self, dedup: &Dedup) {
+        let tally = dedup.tally();
+        let set = |counter: &AtomicU64, value| counter.store(value, Ordering::Relaxed);
+        set(&self.frames, tally.frames);
+        set(&self.duplicates, tally.duplicates);
+        set(&self.duplicate_bytes, tally.duplicate_bytes);
+        set(&self.forgotten_early, tally.forgotten_early);
+        set(&self.remembered, dedup.len() as u64);
+    }
+}
+
+/// The keys that `slipring dedup` adds to a report.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Extra {
+    /// 0 for no limit.
+    window_ns: u64,
+    /// 0 for no limit.
+    fifo: u64,
+    hold: bool,
+    /// Frames that were not sent because they had been, and their bytes.
+    duplicates: u64,
+    duplicate_bytes: u64,
+    /// Frames that left the window early because memory was full.
+    forgotten_early: u64,
+    /// Frames in the window now.
+    remembered: u64,
+}
+
+/// All figures of a run.
+pub(super) struct Figures {
+    pub(super) meter: Meter,
+    pub(super) board: Arc<Board>,
+    limits: Limits,
+    hold: bool,
+    last_duplicates: u64,
+}
+
+impl Figures {
+    pub(super) fn new(meter: Meter, limits: Limits, hold: bool) -> Self {
+        Self { meter, board: Arc::default(), limits, hold, last_duplicates: 0 }
+    }
+
+    /// The ports; a duplicate is a drop of the port that it would have left by.
+    pub(super) fn ports(&self) -> Vec<PortReport> {
+        let mut ports = self.meter.reports();
+        let (duplicates, _) = self.duplicates();
+        if let Some(output) = ports.last_mut().filter(|_| duplicates > 0) {
+            output.drops.insert("duplicate".to_owned(), duplicates);
+        }
+        ports
+    }
+
+    /// Duplicates, and all frames that were judged.
+    pub(super) fn duplicates(&self) -> (u64, u64) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (get(&self.board.duplicates), get(&self.board.frames))
+    }
+
+    pub(super) fn sample(&self) -> Sample<Extra> {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let board = &self.board;
+        let remembered = get(&board.remembered);
+        let extra = Extra {
+            window_ns: self.limits.window_ns.unwrap_or(0),
+            fifo: self.limits.frames.unwrap_or(0) as u64,
+            hold: self.hold,
+            duplicates: get(&board.duplicates),
+            duplicate_bytes: get(&board.duplicate_bytes),
+            forgotten_early: get(&board.forgotten_early),
+            remembered,
+        };
+        let held = if self.hold { remembered } else { 0 };
+        Sample {
+            elapsed: self.meter.elapsed(),
+            ports: self.ports(),
+            in_flight: self.meter.in_flight() + held,
+            copies: 0,
+            extra,
+        }
+    }
+
+    /// `12.0s  netmap:a rx 1.20 Mpps  netmap:b tx 0.98 Mpps 0.5 Gbit/s drop 0  duplicates 0.2 Mpps`
+    pub(super) fn line(&mut self, time: Duration) -> String {
+        let mut text = format!("{:6.1}s", self.meter.elapsed().as_secs_f64());
+        for Interval { name, change } in self.meter.intervals() {
+            let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
+            let rate = bps(change.tx.bytes, time);
+            text += &format!("  {name} rx {rx} tx {tx} {rate} drop {}", change.dropped);
+        }
+        let (duplicates, _) = self.duplicates();
+        let fresh = duplicates - self.last_duplicates;
+        self.last_duplicates = duplicates;
+        text + &format!("  duplicates {}", pps(fresh, time))
+    }
+
+    pub(super) fn summary(&self) -> String {
+        let (duplicates, frames) = self.duplicates();
+        let share = human::share(duplicates, frames);
+        let mut text = format!(
+            "{} in all\n{frames} frames judged, {duplicates} duplicates ({share})",
+            human::span(self.meter.elapsed())
+        );
+        for port in self.ports() {
+            let (rx, tx) = (port.rx.packets, port.tx.packets);
+            text += &format!("\n{}: received {rx} packets, sent {tx} packets", port.name);
+            for (cause, count) in &port.drops {
+                text += &format!(", dropped {count} ({cause})");
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,131 @@
+use std::sync::Arc;
+
+use slipring_core::Host;
+use slipring_dedup::{Dedup, Limits};
+use slipring_port::{OpenOptions, Port, now};
+
+use super::engine::{Lane, Ways};
+use super::report::Board;
+
+/// A lane between two pipes of several rings, and their far ends.
+struct Bed {
+    source: Port,
+    sink: Port,
+    lane: Lane,
+}
+
+impl Bed {
+    fn new(name: &str, limits: Limits, ways: Ways) -> Self {
+        let names = ["{0", "}0", "{1", "}1"]
+            .map(|end| slipring_core::parse(&format!("{name}{end}@conf:rings=2")).unwrap());
+        let options = OpenOptions { slots: 64, ..OpenOptions::default() };
+        let ports = Host::new().open_all(&names, &options).unwrap();
+        let [source, input, output, sink] = <[Port; 4]>::try_from(ports).unwrap();
+        let dedup = Dedup::new(limits, [1, 2]).unwrap();
+        let dedup = if ways.hold { dedup.holding() } else { dedup };
+        let lane = Lane::new(input.queues, output.queues, dedup, ways, Arc::new(Board::default()));
+        Self { source, sink, lane }
+    }
+
+    fn send(&mut self, queue: usize, frames: &[&[u8]]) {
+        let queue = &mut self.source.queues[queue];
+        queue.tx_sync().unwrap();
+        frames.iter().for_each(|frame| assert!(queue.rings().tx.push(frame)));
+        queue.tx_sync().unwrap();
+    }
+
+    fn step(&mut self) {
+        while self.lane.step().unwrap() > 0 {}
+    }
+
+    /// What arrived, by queue.
+    fn received(&mut self) -> [Vec<Vec<u8>>; 2] {
+        [0, 1].map(|queue| {
+            let (queue, mut frames) = (&mut self.sink.queues[queue], Vec::new());
+            queue.rx_sync().unwrap();
+            let rx = queue.rings().rx;
+            while rx.packet(&mut Vec::new(), |frame| frames.push(frame.to_vec())).is_some() {}
+            queue.rx_sync().unwrap();
+            frames
+        })
+    }
+}
+
+const WINDOW: Limits = Limits { window_ns: None, frames: Some(100), bytes: Limits::BYTES };
+const PASS: Ways = Ways { burst: 1024, may_swap: true, hold: false };
+
+#[test]
+fn copies_are_dropped_whatever_queue_they_come_by_and_order_is_kept() {
+    for may_swap in [true, false] {
+        let mut bed = Bed::new("queues", WINDOW, Ways { may_swap, ..PASS });
+        let long = vec![7; 5000];
+        bed.send(0, &[b"a", &long, b"a", b"b"]);
+        bed.send(1, &[b"c", b"b", &long, b"d"]);
+        bed.step();
+        let [first, second] = bed.received();
+        assert_eq!(first, [b"a".to_vec(), long.clone(), b"b".to_vec()]);
+        assert_eq!(second, [b"c", b"d"]);
+    }
+}
+
+#[test]
+fn buffers_that_were_exchanged_do_not_change_what_is_remembered() {
+    let mut bed = Bed::new("swap", WINDOW, PASS);
+    for round in 0..50u8 {
+        let frames: Vec<_> =
+            (0..20).map(|i| vec![round.wrapping_mul(7) ^ i; 60 + i as usize]).collect();
+        let frames: Vec<_> = frames.iter().map(Vec::as_slice).collect();
+        bed.send(0, &frames);
+        bed.send(1, &frames);
+        bed.step();
+        let [first, second] = bed.received();
+        // Each frame once; those of the last rounds are still remembered.
+        let all: Vec<_> = first.iter().chain(&second).collect();
+        let mut unique = all.clone();
+        unique.sort();
+        unique.dedup();
+        assert_eq!(unique.len(), all.len(), "round {round}");
+    }
+}
+
+#[test]
+fn a_full_output_holds_frames_back_and_loses_none() {
+    let mut bed = Bed::new("full", WINDOW, PASS);
+    let frames: Vec<_> = (0..63u8).map(|i| vec![i; 60]).collect();
+    let more: Vec<_> = (100..150u8).map(|i| vec![i; 60]).collect();
+    bed.send(0, &frames.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    bed.step();
+    bed.send(0, &more.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    bed.step();
+    assert_eq!(bed.received()[0], frames);
+    bed.step();
+    assert_eq!(bed.received()[0], more);
+}
+
+#[test]
+fn held_frames_come_when_they_leave_the_window_by_the_queue_they_came_for() {
+    let limits = Limits { frames: Some(2), ..WINDOW };
+    let mut bed = Bed::new("hold", limits, Ways { hold: true, ..PASS });
+    bed.send(0, &[b"a"]);
+    bed.send(1, &[b"b", b"a"]);
+    bed.step();
+    assert_eq!(bed.received(), [vec![], Vec::<Vec<u8>>::new()]);
+    bed.send(1, &[b"c", b"d"]);
+    bed.step();
+    assert_eq!(bed.received(), [vec![b"a".to_vec()], vec![b"b".to_vec()]]);
+}
+
+#[test]
+fn held_frames_come_when_their_time_is_over() {
+    let limits = Limits { window_ns: Some(5_000_000), frames: None, bytes: Limits::BYTES };
+    let mut bed = Bed::new("time", limits, Ways { hold: true, ..PASS });
+    let before = now();
+    bed.send(0, &[b"a"]);
+    let mut got = Vec::new();
+    while got.is_empty() {
+        bed.step();
+        [got, _] = bed.received();
+    }
+    assert_eq!(got, [b"a"]);
+    assert!(now() - before > 5_000_000);
+}

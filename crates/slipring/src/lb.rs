@@ -1,0 +1,127 @@
+//! `slipring lb`: spreads the flows of one port over groups of outputs.
+
+mod classic;
+mod engine;
+mod flags;
+mod groups;
+mod report;
+mod setup;
+
+use std::time::Duration;
+
+use clap::ArgMatches;
+use slipring_abi::name::PortName;
+use slipring_cli::{Classic, Exit, Failure, Format, Job, Session, Signals, Verb};
+use slipring_port::now;
+
+use crate::meter::Meter;
+use crate::opening::{self, Opening};
+use crate::publish;
+use crate::workers::Workers;
+use classic::Lines;
+use groups::Group;
+use report::Figures;
+
+/// The command.
+pub(crate) const VERB: Verb =
+    Verb { name: "lb", classic: &[CLASSIC], command: flags::command, plan };
+
+/// netmap's lb: 1 for any failure (it said 0 for a wrong flag).
+const CLASSIC: Classic = Classic { name: "lb", status: |exit| u8::from(exit != Exit::Done) };
+
+/// What was asked for.
+struct Plan {
+    input: PortName,
+    groups: Vec<Group>,
+    opening: Opening,
+    settings: Settings,
+    link_wait: Duration,
+    /// Classic JSON: how often to stdout, and to the system log.
+    to_stdout: Option<Duration>,
+    to_syslog: Option<Duration>,
+    period: Option<Duration>,
+    duration: Option<Duration>,
+}
+
+/// How frames are spread.
+#[derive(Debug, Clone, Copy)]
+struct Settings {
+    /// Slots taken at most at a time.
+    batch: u32,
+    /// Frames that may wait for outputs that are full, over all threads.
+    backlog: usize,
+    threads: u32,
+    /// Keys the hash.
+    seed: u64,
+    is_consistent: bool,
+    looks_inside: bool,
+}
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let plan = Plan::of(matches)?;
+    Ok(Box::new(move |session| plan.run(session)))
+}
+
+impl Plan {
+    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let signals = Signals::install()?;
+        let names = self.names();
+        opening::wait_for_links(&names, self.link_wait, &signals)?;
+        let ports = self.opening.open(&names)?;
+        let meter = Meter::new(&ports);
+        let lanes = setup::lanes(ports, &self.groups, self.settings)?;
+        let mut figures = Figures::new(meter, &self.groups, &lanes, self.settings);
+        if self.to_stdout.is_none() {
+            let seed = Some(self.settings.seed);
+            session.reporter.start(seed, "monotonic", &figures.ports())?;
+        }
+        let _publishing = publish::start(figures.meter.clone(), None, session)?;
+        let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
+        let mut lines = Lines::new(self.to_stdout, self.to_syslog, session)?;
+        let tick = self.tick();
+        let workers = Workers::start(setup::tasks(lanes, self.opening.patience))?;
+        let watched = workers.watch(&signals, tick, deadline, |interim| {
+            self.report(session, &mut figures, &mut lines, interim)
+        });
+        let ended = workers.finish();
+        let summary = figures.summary(self.to_stdout.is_some());
+        session.reporter.end(&figures.sample(), summary)?;
+        watched?;
+        ended?;
+        Ok(Exit::Done)
+    }
+
+    fn names(&self) -> Vec<PortName> {
+        let outputs = self.groups.iter().flat_map(|group| group.ports.iter().cloned());
+        std::iter::once(self.input.clone()).chain(outputs).collect()
+    }
+
+    /// How often something is reported, whatever it is.
+    fn tick(&self) -> Option<Duration> {
+        let own = self.period.filter(|_| self.to_stdout.is_none());
+        own.into_iter().chain(self.to_stdout).chain(self.to_syslog).min()
+    }
+
+    fn report(
+        &self,
+        session: &mut Session<'_>,
+        figures: &mut Figures,
+        lines: &mut Lines,
+        interim: bool,
+    ) -> Result<(), Failure> {
+        lines.write_due(figures, session)?;
+        let due = figures.is_due(self.period);
+        if self.to_stdout.is_some() && session.reporter.format() == Format::Text && !interim {
+            return Ok(());
+        }
+        let (text, sample) = (figures.line(interim), figures.sample());
+        match (interim, due) {
+            (true, _) => session.reporter.interim(&sample, text),
+            (false, true) => session.reporter.interval(&sample, text),
+            (false, false) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

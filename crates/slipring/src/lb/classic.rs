@@ -1,0 +1,160 @@
+//! The classic program's JSON lines: one per output and one for all, to stdout or the system log.
+//!
+//! Keys and units are its own: rates named `Mbps` are in 2^20 bits per second.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use slipring_cli::{Failure, Session};
+
+use super::report::{Figures, Totals};
+
+/// Where the system log listens.
+const SYSLOG: &str = "/dev/log";
+/// Facility `local1`, severity `info` (RFC 5424, section 6.2.1).
+const PRIORITY: u32 = 17 * 8 + 6;
+/// Bits of a "megabit".
+const MEGABIT: f64 = 1024.0 * 1024.0;
+
+/// When each is due, and what was counted when it was written last.
+pub(super) struct Lines {
+    stdout: Option<Clock>,
+    syslog: Option<(Clock, UnixDatagram)>,
+}
+
+struct Clock {
+    period: Duration,
+    next: Duration,
+    last_time: Duration,
+    last: Vec<Totals>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    ts: f64,
+    interface: &'a str,
+    output_ring: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packets_received: Option<u64>,
+    packets_forwarded: u64,
+    packets_dropped: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    non_ip_packets: Option<u64>,
+    #[serde(rename = "data_forward_rate_Mbps")]
+    data_forward_rate: f64,
+    packet_forward_rate_kpps: f64,
+    packet_drop_rate_kpps: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overflow_queue_size: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_buffer_slots: Option<u64>,
+}
+
+impl Lines {
+    /// Starts the clocks; without a system log, says so and goes on.
+    pub(super) fn new(
+        stdout: Option<Duration>,
+        syslog: Option<Duration>,
+        session: &mut Session<'_>,
+    ) -> Result<Self, Failure> {
+        let connect = || {
+            let socket = UnixDatagram::unbound()?;
+            socket.connect(SYSLOG)?;
+            socket.set_nonblocking(true).map(|()| socket)
+        };
+        let syslog = match syslog.map(|period| (period, connect())) {
+            Some((period, Ok(socket))) => Some((Clock::new(period), socket)),
+            Some((_, Err(error))) => {
+                session.reporter.warn(format_args!("no system log at {SYSLOG}: {error}"))?;
+                None
+            }
+            None => None,
+        };
+        Ok(Self { stdout: stdout.map(Clock::new), syslog })
+    }
+
+    /// Writes what is due.
+    pub(super) fn write_due(
+        &mut self,
+        figures: &Figures,
+        session: &mut Session<'_>,
+    ) -> Result<(), Failure> {
+        for line in self.stdout.iter_mut().flat_map(|clock| clock.lines(figures)) {
+            session.reporter.raw(format!("{line}\n").as_bytes())?;
+        }
+        if let Some((clock, socket)) = &mut self.syslog {
+            for line in clock.lines(figures) {
+                let pid = std::process::id();
+                // A log that is full or gone loses lines, and nothing else.
+                let _ = socket.send(format!("<{PRIORITY}>lb[{pid}]: {line}").as_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Clock {
+    fn new(period: Duration) -> Self {
+        Self { period, next: period, last_time: Duration::ZERO, last: Vec::new() }
+    }
+
+    /// The lines, if they are due.
+    fn lines(&mut self, figures: &Figures) -> Vec<String> {
+        let time = figures.meter.elapsed();
+        // Ticks of several periods come together, a little early or late.
+        if time + Duration::from_millis(5) < self.next {
+            return Vec::new();
+        }
+        self.next = time.max(self.next) + self.period;
+        let span = (time - self.last_time).as_secs_f64().max(1e-9);
+        let (outputs, all) = (figures.outputs(), figures.all());
+        let names: Vec<String> = figures.ports().into_iter().map(|port| port.name).collect();
+        let before = |i: usize| self.last.get(i).copied().unwrap_or_default();
+        let mut lines: Vec<String> = outputs
+            .iter()
+            .enumerate()
+            .map(|(i, output)| {
+                let line = Line::of(&names[i + 1], output, &before(i), span);
+                let waiting = Some(output.waiting);
+                Line { output_ring: Some(i), overflow_queue_size: waiting, ..line }.to_string()
+            })
+            .collect();
+        let line = Line::of(&names[0], &all, &before(outputs.len()), span);
+        let (received, non_ip) = (Some(figures.received()), Some(figures.non_ip()));
+        let free_buffer_slots = Some(figures.free_bufs());
+        let sum =
+            Line { packets_received: received, non_ip_packets: non_ip, free_buffer_slots, ..line };
+        lines.push(sum.to_string());
+        self.last = outputs.into_iter().chain([all]).collect();
+        self.last_time = time;
+        lines
+    }
+}
+
+impl<'a> Line<'a> {
+    fn of(interface: &'a str, now: &Totals, before: &Totals, span: f64) -> Self {
+        let rate = |now: u64, before: u64| (now - before) as f64 / span;
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            ts: since.as_secs_f64(),
+            interface,
+            output_ring: None,
+            packets_received: None,
+            packets_forwarded: now.forwarded,
+            packets_dropped: now.dropped,
+            non_ip_packets: None,
+            data_forward_rate: rate(now.forwarded_bytes, before.forwarded_bytes) * 8.0 / MEGABIT,
+            packet_forward_rate_kpps: rate(now.forwarded, before.forwarded) / 1000.0,
+            packet_drop_rate_kpps: rate(now.dropped, before.dropped) / 1000.0,
+            overflow_queue_size: None,
+            free_buffer_slots: None,
+        }
+    }
+}
+
+impl std::fmt::Display for Line<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&serde_json::to_string(self).map_err(|_| std::fmt::Error)?)
+    }
+}

@@ -1,0 +1,207 @@
+//! The loop of `slipring lb`: one thread, queues of the input, and one queue of each output.
+//!
+//! Every frame goes to each group. All groups but the last get copies; the last one gets the
+//! frame's own buffer where both rings lie in one region. An output that is full delays nobody:
+//! its frames wait in the backlog, or are dropped and counted.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use slipring_balance::{Backlog, Splitter, Spread};
+use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
+
+use crate::slots::{Outbox, bytes, slots_of};
+
+/// How often the drop counts that the kernel keeps are fetched.
+const STATS_PERIOD: Nanos = 500_000_000;
+/// How long frames may take to leave at the end.
+const DRAIN: Nanos = 100_000_000;
+
+/// What one thread counts for one output.
+#[derive(Debug, Default)]
+pub(super) struct OutputBoard {
+    pub(super) forwarded: AtomicU64,
+    pub(super) forwarded_bytes: AtomicU64,
+    pub(super) dropped: AtomicU64,
+    pub(super) waiting: AtomicU64,
+}
+
+/// What one thread counts.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    pub(super) received: AtomicU64,
+    pub(super) non_ip: AtomicU64,
+    pub(super) free_bufs: AtomicU64,
+    /// All groups' outputs, one group after the other.
+    pub(super) outputs: Vec<OutputBoard>,
+}
+
+fn add(counter: &AtomicU64, amount: u64) {
+    // One thread writes, so a load and a store do.
+    counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
+}
+
+/// One group's outputs among all outputs, and how flows are spread over them.
+#[derive(Debug, Clone)]
+pub(super) struct Share {
+    pub(super) first: usize,
+    pub(super) spread: Arc<Spread>,
+}
+
+/// What one thread does.
+pub(super) struct Lane {
+    pub(super) inputs: Vec<Box<dyn Queue>>,
+    pub(super) outputs: Vec<Outbox>,
+    pub(super) shares: Vec<Share>,
+    pub(super) splitter: Splitter,
+    pub(super) backlog: Backlog,
+    /// Slots taken at most at a time.
+    pub(super) batch: u32,
+    pub(super) board: Arc<Board>,
+    pub(super) scratch: Vec<u8>,
+}
+
+impl Lane {
+    /// Spreads frames until `stop` is set, when `wake` becomes readable, or a capture was read
+    /// through.
+    pub(super) fn run(
+        &mut self,
+        patience: Patience,
+        stop: &AtomicBool,
+        wake: BorrowedFd<'_>,
+    ) -> Result<(), RunError> {
+        let failed = |error| RunError::system("lb", "wait for frames", error);
+        let outputs = self.outputs.iter().map(|output| &output.queue);
+        let queues = self.inputs.iter().chain(outputs).map(AsRef::as_ref);
+        let mut waiter = Waiter::new(queues, patience).map_err(failed)?;
+        waiter.also(wake).map_err(failed)?;
+        let mut next_stats = 0;
+        while !stop.load(Ordering::Relaxed) && !self.ended() {
+            waiter.wait(self, Some(Duration::from_millis(500)))?;
+            while self.step()? > 0 && !stop.load(Ordering::Relaxed) {}
+            if now() >= next_stats {
+                self.update_stats();
+                next_stats = now() + STATS_PERIOD;
+            }
+        }
+        self.drain()
+    }
+
+    /// Spreads one batch of each queue; how many frames moved.
+    pub(super) fn step(&mut self) -> Result<u32, RunError> {
+        self.outputs.iter_mut().try_for_each(Outbox::reclaim)?;
+        let mut moved = self.catch_up();
+        for input in 0..self.inputs.len() {
+            self.inputs[input].rx_sync()?;
+            moved += self.spread(input);
+        }
+        self.outputs.iter_mut().try_for_each(Outbox::flush)?;
+        self.publish();
+        Ok(moved)
+    }
+
+    /// Sends frames that wait; how many.
+    fn catch_up(&mut self) -> u32 {
+        if self.backlog.waiting() == 0 {
+            return 0;
+        }
+        let mut sent = 0;
+        for (output, (outbox, board)) in
+            self.outputs.iter_mut().zip(&self.board.outputs).enumerate()
+        {
+            while let Some(frame) = self.backlog.front(output) {
+                if !outbox.put(frame) {
+                    break;
+                }
+                forwarded(board, frame.len());
+                self.backlog.pop(output);
+                sent += 1;
+            }
+        }
+        sent
+    }
+
+    /// Spreads the frames of one input; how many slots they had.
+    fn spread(&mut self, input: usize) -> u32 {
+        let Self { inputs, outputs, shares, splitter, backlog, batch, board, scratch } = self;
+        let rx = inputs[input].rings().rx;
+        let end = rx.avail().min(*batch);
+        let end = rx.whole_packets(end);
+        let (mut at, mut received, mut non_ip) = (0, 0, 0);
+        while at < end {
+            let slots = slots_of(rx, at, end);
+            let frame = bytes(rx, at, slots, scratch);
+            let (flow, len) = (splitter.split(frame), frame.len());
+            received += 1;
+            non_ip += u64::from(!flow.is_ip);
+            for (i, share) in shares.iter().enumerate() {
+                let output = share.first + share.spread.output(flow.hash);
+                let may_swap = i + 1 == shares.len();
+                let is_behind = backlog.waiting_for(output) > 0;
+                if !is_behind && outputs[output].take(rx, at, slots, may_swap) {
+                    forwarded(&board.outputs[output], len);
+                } else if let Some(loser) = backlog.push(output, bytes(rx, at, slots, scratch)) {
+                    add(&board.outputs[loser].dropped, 1);
+                }
+            }
+            at += slots;
+        }
+        rx.advance(at);
+        add(&board.received, received);
+        add(&board.non_ip, non_ip);
+        at
+    }
+
+    fn publish(&self) {
+        self.board.free_bufs.store(self.backlog.free() as u64, Ordering::Relaxed);
+        for (output, board) in self.board.outputs.iter().enumerate() {
+            board.waiting.store(self.backlog.waiting_for(output) as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether no more frames will come, and those that came are on their way.
+    fn ended(&mut self) -> bool {
+        let ended = self.inputs.iter_mut().all(|q| q.ended() && q.rings().rx.avail() == 0);
+        ended && self.backlog.waiting() == 0
+    }
+
+    /// Lets frames that wait or are on their way leave, for a bounded time.
+    fn drain(&mut self) -> Result<(), RunError> {
+        let until = now() + DRAIN;
+        loop {
+            self.catch_up();
+            self.outputs.iter_mut().try_for_each(Outbox::flush)?;
+            let all_left =
+                self.backlog.waiting() == 0 && self.outputs.iter_mut().all(Outbox::is_idle);
+            if all_left || now() >= until {
+                break;
+            }
+        }
+        self.update_stats();
+        self.publish();
+        Ok(())
+    }
+
+    fn update_stats(&mut self) {
+        let outputs = self.outputs.iter_mut().map(|output| &mut output.queue);
+        self.inputs.iter_mut().chain(outputs).for_each(|queue| queue.update_stats());
+    }
+}
+
+fn forwarded(board: &OutputBoard, len: usize) {
+    add(&board.forwarded, 1);
+    add(&board.forwarded_bytes, len as u64);
+}
+
+impl WaitSet for Lane {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        self.inputs.iter_mut().try_for_each(|queue| visit(&mut **queue, Interest::RX))?;
+        for (output, outbox) in self.outputs.iter_mut().enumerate() {
+            let waits = self.backlog.waiting_for(output) > 0;
+            visit(&mut *outbox.queue, if waits { Interest::TX } else { Interest::NONE })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! The flags of `slipring lb`, and what they ask for.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use slipring_abi::name::PortName;
+use slipring_cli::units::{Count, Span};
+use slipring_cli::{Failure, flags};
+use slipring_port::Patience;
+
+use super::groups::{Pipes, groups};
+use super::{Plan, Settings};
+use crate::opening::{self, Opening};
+
+pub(super) fn command() -> Command {
+    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let value = |id: &'static str, name: &'static str, help: &'static str| {
+        Arg::new(id).long(id).value_name(name).help(help)
+    };
+    let switch = |id: &'static str, help: &'static str| {
+        Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
+    };
+    let number = clap::value_parser!(u32).range(1..=65_535);
+    let command =
+        Command::new("lb").about("Spread the flows of a port over groups of outputs").args([
+            flags::port()
+                .required(true)
+                .value_parser(PortName::parse_classic)
+                .help("Port whose frames are spread"),
+            value("pipes", "[PREFIX:]N", "A group of N pipes, named after the prefix or the port")
+                .short('p')
+                .action(ArgAction::Append)
+                .value_parser(str::parse::<Pipes>),
+            value("outputs", "PORTS", "A group of these ports, separated by blanks")
+                .action(ArgAction::Append),
+            value("extra-bufs", "N", "Frames that may wait for outputs which are full")
+                .short('B')
+                .default_value("0")
+                .value_parser(str::parse::<Count>),
+            value("batch", "SLOTS", "Slots taken at most at a time")
+                .short('b')
+                .default_value("2048")
+                .value_parser(number),
+            value(
+                "threads",
+                "N",
+                "Threads; each has queues of the input and a ring of each output",
+            )
+            .default_value("1")
+            .value_parser(clap::value_parser!(u32).range(1..=256)),
+            switch("consistent", "An output that comes or goes moves only flows of its own"),
+            switch("inner", "Frames inside of VXLAN, Geneve and GRE count, not those around them"),
+            value("seed", "N", "Key of the hash; random by default, and 0 with --consistent")
+                .value_parser(str::parse::<Count>),
+            value("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
+                .short('w')
+                .default_value("2")
+                .value_parser(seconds),
+            switch("busy-wait", "The same as --spin").short('W').conflicts_with("sleep"),
+            value(
+                "stdout-stats",
+                "TIME",
+                "Classic JSON on stdout this often; 0 for never [default unit: s]",
+            )
+            .short('o')
+            .default_value("0")
+            .value_parser(seconds),
+            value(
+                "syslog-stats",
+                "TIME",
+                "Classic JSON to the system log this often [default unit: s]",
+            )
+            .short('s')
+            .default_value("0")
+            .value_parser(seconds),
+            flags::period(),
+            value("duration", "TIME", "Stop after this long [default unit: s]")
+                .short('t')
+                .value_parser(seconds),
+        ]);
+    flags::configuration(flags::reporting(opening::flags(command)))
+}
+
+impl Plan {
+    pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        let often = |id: &str| span(id).filter(|span| !span.is_zero());
+        let input: PortName =
+            matches.get_one("interface").cloned().expect("the parser insists on -i");
+        let pipes = matches.get_many::<Pipes>("pipes").into_iter().flatten().cloned().collect();
+        let listed: Vec<String> =
+            matches.get_many("outputs").into_iter().flatten().cloned().collect();
+        let mut opening = Opening::of(matches);
+        if matches.get_flag("busy-wait") {
+            opening.patience = Patience::Spin;
+        }
+        Ok(Self {
+            groups: groups(&input, pipes, &listed)?,
+            input,
+            opening,
+            settings: settings(matches),
+            link_wait: span("wait").unwrap_or_default(),
+            to_stdout: often("stdout-stats"),
+            to_syslog: often("syslog-stats"),
+            period: flags::period_of(matches),
+            duration: span("duration"),
+        })
+    }
+}
+
+fn settings(matches: &ArgMatches) -> Settings {
+    let count = |id: &str| matches.get_one::<Count>(id).map(|count| count.0);
+    let number = |id: &str| matches.get_one::<u32>(id).copied().unwrap_or(1);
+    let is_consistent = matches.get_flag("consistent");
+    // Who knows the key can aim flows at one output.
+    let random = || if is_consistent { 0 } else { RandomState::new().hash_one(0) };
+    Settings {
+        batch: number("batch"),
+        backlog: usize::try_from(count("extra-bufs").unwrap_or(0)).unwrap_or(usize::MAX),
+        threads: number("threads"),
+        seed: count("seed").unwrap_or_else(random),
+        is_consistent,
+        looks_inside: matches.get_flag("inner"),
+    }
+}

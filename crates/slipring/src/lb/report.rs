@@ -1,0 +1,200 @@
+//! What `slipring lb` counts and says.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use slipring_cli::report::{PortReport, Sample};
+use slipring_cli::units::human;
+
+use super::Settings;
+use super::engine::{Board, Lane, OutputBoard};
+use super::groups::Group;
+use crate::meter::{Meter, bps, pps};
+
+/// One output's totals, over all threads.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct Totals {
+    pub(super) forwarded: u64,
+    pub(super) forwarded_bytes: u64,
+    pub(super) dropped: u64,
+    pub(super) waiting: u64,
+}
+
+/// An output in a report.
+#[derive(Debug, Clone, Serialize)]
+struct OutputReport {
+    name: String,
+    group: usize,
+    #[serde(flatten)]
+    totals: Totals,
+}
+
+/// The keys that `slipring lb` adds to a report.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Extra {
+    seed: u64,
+    threads: usize,
+    consistent: bool,
+    received: u64,
+    non_ip: u64,
+    /// Buffers of the backlog without a frame.
+    free_bufs: u64,
+    outputs: Vec<OutputReport>,
+}
+
+/// All figures of a run.
+pub(super) struct Figures {
+    pub(super) meter: Meter,
+    boards: Vec<Arc<Board>>,
+    settings: Settings,
+    /// Each output's group.
+    groups: Vec<usize>,
+    group_count: usize,
+    last: Totals,
+    last_time: Duration,
+}
+
+impl Figures {
+    pub(super) fn new(meter: Meter, groups: &[Group], lanes: &[Lane], settings: Settings) -> Self {
+        let numbered = groups.iter().enumerate();
+        Self {
+            meter,
+            boards: lanes.iter().map(|lane| lane.board.clone()).collect(),
+            settings,
+            groups: numbered.flat_map(|(i, group)| group.ports.iter().map(move |_| i)).collect(),
+            group_count: groups.len(),
+            last: Totals::default(),
+            last_time: Duration::ZERO,
+        }
+    }
+
+    /// The ports; what an output had no room for is a drop of its port.
+    pub(super) fn ports(&self) -> Vec<PortReport> {
+        let mut ports = self.meter.reports();
+        for (port, totals) in ports.iter_mut().skip(1).zip(self.outputs()) {
+            if totals.dropped > 0 {
+                port.drops.insert("output_full".to_owned(), totals.dropped);
+            }
+        }
+        ports
+    }
+
+    /// All outputs' totals, in order.
+    pub(super) fn outputs(&self) -> Vec<Totals> {
+        (0..self.groups.len()).map(|i| self.output(i)).collect()
+    }
+
+    fn output(&self, i: usize) -> Totals {
+        let sum = |counter: fn(&OutputBoard) -> &AtomicU64| {
+            let boards = self.boards.iter().map(|board| counter(&board.outputs[i]));
+            boards.map(|counter| counter.load(Ordering::Relaxed)).sum()
+        };
+        Totals {
+            forwarded: sum(|board| &board.forwarded),
+            forwarded_bytes: sum(|board| &board.forwarded_bytes),
+            dropped: sum(|board| &board.dropped),
+            waiting: sum(|board| &board.waiting),
+        }
+    }
+
+    fn sum(&self, counter: fn(&Board) -> &AtomicU64) -> u64 {
+        self.boards.iter().map(|board| counter(board).load(Ordering::Relaxed)).sum()
+    }
+
+    /// Frames taken in.
+    pub(super) fn received(&self) -> u64 {
+        self.sum(|board| &board.received)
+    }
+
+    /// Of these, frames without IP.
+    pub(super) fn non_ip(&self) -> u64 {
+        self.sum(|board| &board.non_ip)
+    }
+
+    /// Buffers of the backlog without a frame.
+    pub(super) fn free_bufs(&self) -> u64 {
+        self.sum(|board| &board.free_bufs)
+    }
+
+    /// All outputs together.
+    pub(super) fn all(&self) -> Totals {
+        self.outputs().into_iter().fold(Totals::default(), |sum, output| Totals {
+            forwarded: sum.forwarded + output.forwarded,
+            forwarded_bytes: sum.forwarded_bytes + output.forwarded_bytes,
+            dropped: sum.dropped + output.dropped,
+            waiting: sum.waiting + output.waiting,
+        })
+    }
+
+    pub(super) fn sample(&self) -> Sample<Extra> {
+        let ports = self.ports();
+        let names = ports.iter().skip(1).map(|port| port.name.clone());
+        let outputs = names.zip(&self.groups).zip(self.outputs());
+        let outputs = outputs.map(|((name, &group), totals)| OutputReport { name, group, totals });
+        let extra = Extra {
+            seed: self.settings.seed,
+            threads: self.boards.len(),
+            consistent: self.settings.is_consistent,
+            received: self.received(),
+            non_ip: self.non_ip(),
+            free_bufs: self.free_bufs(),
+            outputs: outputs.collect(),
+        };
+        Sample {
+            elapsed: self.meter.elapsed(),
+            in_flight: self.meter.in_flight() + self.all().waiting,
+            copies: extra.received * (self.group_count as u64 - 1),
+            ports,
+            extra,
+        }
+    }
+
+    /// Whether the own report is due; the classic ones may come more often.
+    pub(super) fn is_due(&self, period: Option<Duration>) -> bool {
+        // Half a tick of slack: reports of several periods share one timer.
+        let slack = Duration::from_millis(5);
+        period.is_some_and(|period| self.meter.elapsed() + slack >= self.last_time + period)
+    }
+
+    /// `12.0s  rx 1.20 Mpps  out 0.98 Mpps 0.5 Gbit/s drop 0  waiting 0  | 0.40 Mpps | 0.58 Mpps`
+    pub(super) fn line(&mut self, interim: bool) -> String {
+        let (all, time) = (self.all(), self.meter.elapsed());
+        let span = time - self.last_time;
+        let sent = pps(all.forwarded - self.last.forwarded, span);
+        let rate = bps(all.forwarded_bytes - self.last.forwarded_bytes, span);
+        let dropped = all.dropped - self.last.dropped;
+        if !interim {
+            (self.last, self.last_time) = (all, time);
+        }
+        let seconds = time.as_secs_f64();
+        let waiting = all.waiting;
+        let mut text =
+            format!("{seconds:6.1}s  out {sent} {rate} drop {dropped} waiting {waiting}  of all");
+        for output in self.outputs() {
+            text += &format!(" {}", human::share(output.forwarded, all.forwarded));
+        }
+        text
+    }
+
+    /// The last words; those of the classic program where its reports were asked for.
+    pub(super) fn summary(&self, classic: bool) -> String {
+        let Totals { forwarded, dropped, .. } = self.all();
+        let total = forwarded + dropped;
+        let last =
+            format!("{forwarded} packets forwarded.  {dropped} packets dropped. Total {total}");
+        if classic {
+            return last;
+        }
+        let mut text = format!("{} in all", human::span(self.meter.elapsed()));
+        for port in self.ports() {
+            let (rx, tx) = (port.rx.packets, port.tx.packets);
+            text += &format!("\n{}: received {rx} packets, sent {tx} packets", port.name);
+            for (cause, count) in &port.drops {
+                text += &format!(", dropped {count} ({cause})");
+            }
+        }
+        text + "\n" + &last
+    }
+}

@@ -1,0 +1,198 @@
+use slipring_core::Host;
+use slipring_port::{OpenOptions, Port};
+
+use super::engine::Lane;
+use super::groups::Group;
+use super::{Settings, setup};
+
+const SETTINGS: Settings = Settings {
+    batch: 2048,
+    backlog: 0,
+    threads: 1,
+    seed: 7,
+    is_consistent: false,
+    looks_inside: false,
+};
+
+/// A balancer between pipes: where frames go in, where they come out, by group.
+struct Bed {
+    source: Port,
+    sinks: Vec<Port>,
+    lanes: Vec<Lane>,
+}
+
+impl Bed {
+    fn new(name: &str, groups: &[usize], settings: Settings) -> Self {
+        let host = Host::new();
+        let conf = format!("@conf:rings={}", settings.threads);
+        let parse =
+            |end: &str, i: usize| slipring_core::parse(&format!("{name}{end}{i}{conf}")).unwrap();
+        let outputs: usize = groups.iter().sum();
+        let names: Vec<_> = (0..=outputs).flat_map(|i| [parse("{", i), parse("}", i)]).collect();
+        let options = OpenOptions { slots: 64, ..OpenOptions::default() };
+        let mut ports = host.open_all(&names, &options).unwrap().into_iter();
+        let (source, input) = (ports.next().unwrap(), ports.next().unwrap());
+        let (mut near, mut sinks) = (vec![input], Vec::new());
+        while let (Some(output), Some(sink)) = (ports.next(), ports.next()) {
+            near.push(output);
+            sinks.push(sink);
+        }
+        let mut ends = names[2..].iter().step_by(2).cloned();
+        let groups: Vec<Group> =
+            groups.iter().map(|&n| Group { ports: ends.by_ref().take(n).collect() }).collect();
+        let lanes = setup::lanes(near, &groups, settings).unwrap();
+        Self { source, sinks, lanes }
+    }
+
+    fn send(&mut self, queue: usize, frames: &[Vec<u8>]) {
+        let queue = &mut self.source.queues[queue];
+        for chunk in frames.chunks(30) {
+            queue.tx_sync().unwrap();
+            chunk.iter().for_each(|frame| assert!(queue.rings().tx.push(frame)));
+            queue.tx_sync().unwrap();
+            self.lanes.iter_mut().for_each(|lane| while lane.step().unwrap() > 0 {});
+        }
+    }
+
+    fn step(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| while lane.step().unwrap() > 0 {});
+    }
+
+    fn received(&mut self, output: usize) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        for queue in &mut self.sinks[output].queues {
+            queue.rx_sync().unwrap();
+            let rx = queue.rings().rx;
+            while rx.packet(&mut Vec::new(), |frame| frames.push(frame.to_vec())).is_some() {}
+            queue.rx_sync().unwrap();
+        }
+        frames
+    }
+
+    fn count(
+        &self,
+        counter: fn(&super::engine::OutputBoard) -> &std::sync::atomic::AtomicU64,
+    ) -> u64 {
+        let outputs = self.lanes.iter().flat_map(|lane| &lane.board.outputs);
+        outputs.map(|board| counter(board).load(std::sync::atomic::Ordering::Relaxed)).sum()
+    }
+}
+
+/// A frame between two stations without IP, `number` being its payload.
+fn frame(from: u8, to: u8, number: u8, len: usize) -> Vec<u8> {
+    let mut frame = [[2, 0, 0, 0, 0, to], [2, 0, 0, 0, 0, from]].concat();
+    frame.extend([0x88, 0xb5, number]);
+    frame.resize(len, number);
+    frame
+}
+
+#[test]
+fn a_flow_and_its_way_back_go_to_one_output_in_order() {
+    let mut bed = Bed::new("flows", &[3], SETTINGS);
+    let sent: Vec<_> = (0..60)
+        .map(|i| if i % 2 == 0 { frame(1, i / 6, i, 60) } else { frame(i / 6, 1, i, 60) })
+        .collect();
+    bed.send(0, &sent);
+    let mut all = 0;
+    for output in 0..3 {
+        let got = bed.received(output);
+        all += got.len();
+        for flow in 0..10u8 {
+            let mine = |frame: &&Vec<u8>| frame[14] / 6 == flow;
+            let (got, sent): (Vec<_>, Vec<_>) =
+                (got.iter().filter(mine).collect(), sent.iter().filter(mine).collect());
+            assert!(got.is_empty() || got == sent, "flow {flow} at output {output}");
+        }
+    }
+    assert_eq!(all, 60);
+}
+
+#[test]
+fn every_group_gets_every_frame() {
+    let mut bed = Bed::new("groups", &[2, 1, 2], SETTINGS);
+    let sent: Vec<_> = (0..30).map(|i| frame(1, i, i, 60 + usize::from(i))).collect();
+    bed.send(0, &sent);
+    let mut got: Vec<Vec<Vec<u8>>> = (0..5).map(|output| bed.received(output)).collect();
+    for group in [0..2, 2..3, 3..5] {
+        let mut frames = got[group].concat();
+        frames.sort();
+        let mut sent = sent.clone();
+        sent.sort();
+        assert_eq!(frames, sent);
+    }
+    got.clear();
+    assert_eq!(bed.count(|board| &board.forwarded), 90);
+}
+
+#[test]
+fn frames_above_the_buffer_size_stay_whole_in_every_group() {
+    let mut bed = Bed::new("jumbo", &[2, 2], SETTINGS);
+    let sent: Vec<_> = (0..4).map(|i| frame(1, i, i, 9000)).collect();
+    bed.send(0, &sent);
+    for group in [0..2, 2..4] {
+        let mut frames: Vec<_> = group.flat_map(|output| bed.received(output)).collect();
+        frames.sort();
+        assert_eq!(frames, sent);
+    }
+}
+
+#[test]
+fn a_full_output_loses_only_its_own_frames_and_counts_them() {
+    let mut bed = Bed::new("full", &[2], SETTINGS);
+    let flows: Vec<_> = (0..100).map(|i| frame(1, i, i, 60)).collect();
+    let mut sent = 0;
+    for _ in 0..4 {
+        bed.send(0, &flows);
+        sent += 100;
+        // Output 0 is read, output 1 is stuck.
+        bed.received(0);
+    }
+    let stuck = bed.received(1).len() as u64;
+    assert_eq!(stuck, 63);
+    let (forwarded, dropped) = (bed.count(|b| &b.forwarded), bed.count(|b| &b.dropped));
+    assert_eq!(forwarded + dropped, sent);
+    assert!(dropped > 0);
+}
+
+#[test]
+fn frames_wait_for_a_full_output_and_come_later_in_order() {
+    let mut bed = Bed::new("wait", &[1], Settings { backlog: 50, ..SETTINGS });
+    let sent: Vec<_> = (0..120).map(|i| frame(1, 2, i, 60)).collect();
+    bed.send(0, &sent);
+    assert_eq!((bed.count(|b| &b.waiting), bed.count(|b| &b.dropped)), (50, 7));
+    let mut got = bed.received(0);
+    bed.step();
+    got.extend(bed.received(0));
+    // The oldest that waited gave way.
+    let want = [&sent[..63], &sent[70..]].concat();
+    assert_eq!(got, want);
+}
+
+#[test]
+fn threads_share_every_output() {
+    let mut bed = Bed::new("threads", &[2], Settings { threads: 2, ..SETTINGS });
+    assert_eq!(bed.lanes.len(), 2);
+    let sent: Vec<_> = (0..30).map(|i| frame(1, i, i, 60)).collect();
+    bed.send(0, &sent[..15]);
+    bed.send(1, &sent[15..]);
+    let mut got: Vec<_> = (0..2).flat_map(|output| bed.received(output)).collect();
+    got.sort();
+    let mut want = sent;
+    want.sort();
+    assert_eq!(got, want);
+}
+
+#[test]
+fn consistent_outputs_keep_their_flows_when_one_leaves() {
+    let consistent = Settings { is_consistent: true, ..SETTINGS };
+    let flows: Vec<_> = (0..60).map(|i| frame(1, i, i, 60)).collect();
+    let place = |groups: usize| {
+        let mut bed = Bed::new("consistent", &[groups], consistent);
+        bed.send(0, &flows);
+        (0..groups).map(|output| bed.received(output)).collect::<Vec<_>>()
+    };
+    let (before, after) = (place(4), place(3));
+    for (was, is) in before.iter().zip(&after) {
+        assert!(was.iter().all(|frame| is.contains(frame)));
+    }
+}
