@@ -139,7 +139,7 @@ impl Ear {
     }
 
     /// Takes what has arrived, waiting for the first of it; whether there was any.
-    fn hear_some(&mut self, heard: &mut Vec<Vec<u8>>) -> bool {
+    pub(crate) fn hear_some(&mut self, heard: &mut Vec<Vec<u8>>) -> bool {
         let before = heard.len();
         while let Some(frame) = self.listener.hear().unwrap() {
             if !frame.outgoing && (self.wanted)(frame.frame) {

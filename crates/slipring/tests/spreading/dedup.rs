@@ -1,0 +1,92 @@
+use super::{refused, start, stop};
+use crate::support::frames::{Ear, Sender, assert_same, frame};
+use crate::support::lab::{Lab, Way};
+
+/// Frames between two ears: `sent` on the left, what arrives on the right.
+struct Wire {
+    sender: Sender,
+    ear: Ear,
+    heard: Vec<Vec<u8>>,
+}
+
+impl Wire {
+    fn of(lab: &Lab) -> Self {
+        let (sender, ear) = (Sender::open(&lab.left, "e0"), Ear::open(&lab.right, "e0"));
+        Self { sender, ear, heard: Vec::new() }
+    }
+
+    /// Sends in windows that every ring takes; `fresh` of each window are to arrive.
+    fn send(&mut self, frames: &[Vec<u8>], window: usize, fresh: usize) {
+        for part in frames.chunks(window) {
+            self.sender.send(part);
+            let want = self.heard.len() + fresh;
+            self.ear.hear(&mut self.heard, want);
+        }
+    }
+}
+
+#[test]
+fn every_frame_passes_once_and_copies_are_counted() {
+    for way in [Way::Native, Way::Packet] {
+        let Some(lab) = Lab::quiet(way) else { return };
+        let words = format!("dedup {} --window 0 --fifo 1000", lab.ports());
+        let program = start(&lab.mid, &words);
+        let frames: Vec<_> = (0..200).map(frame).collect();
+        let doubled: Vec<_> =
+            frames.iter().flat_map(|frame| [frame.clone(), frame.clone()]).collect();
+        let mut wire = Wire::of(&lab);
+        wire.send(&doubled, 40, 20);
+        assert_same("right", &wire.heard, &frames);
+        let report = stop(program);
+        assert_eq!((report.rx(0), report.tx(1)), (400, 200), "{report:?}");
+        assert_eq!(report.drops_for(1, "duplicate"), 200);
+        assert_eq!(report.0["duplicates"], 200);
+        assert_eq!(report.in_flight(), 0);
+    }
+}
+
+#[test]
+fn held_frames_leave_when_the_window_is_full_and_at_the_end() {
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let program = start(&lab.mid, &format!("dedup {} -W 0 -F 8 -H", lab.ports()));
+    let frames: Vec<_> = (0..20).map(frame).collect();
+    let mut wire = Wire::of(&lab);
+    wire.send(&frames, 20, 12);
+    let report = stop(program);
+    wire.ear.hear(&mut wire.heard, 20);
+    assert_same("right", &wire.heard, &frames);
+    assert_eq!((report.rx(0), report.tx(1), report.in_flight()), (20, 20, 0), "{report:?}");
+}
+
+#[test]
+fn too_many_duplicates_fail_the_run_that_said_so() {
+    let Some(lab) = Lab::quiet(Way::Native) else { return };
+    let words = format!("dedup {} -W 0 -F 100 --max-duplicates 10%", lab.ports());
+    let program = start(&lab.mid, &words);
+    let mut wire = Wire::of(&lab);
+    wire.send(&[frame(1), frame(1)], 2, 1);
+    // Copies leave no trace on the wire: the counters tell when the second one has come.
+    crate::support::eventually("both frames to be judged", || {
+        let report = crate::support::bridge::Report::now(&program);
+        (report.0["duplicates"] == 1).then_some(())
+    });
+    let ended = program.stop(rustix::process::Signal::INT);
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(ended.stderr.contains("SR0404") && ended.stderr.contains("1 of 2"), "{ended:?}");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_to_try() {
+    for (words, code, said) in [
+        ("dedup", 2, "missing: --interface <PORT>"),
+        ("dedup|-i|null:", 2, "given 1 of 2 times"),
+        ("dedup|null:|null:|-i|null:", 2, "more than two ports"),
+        ("dedup|null:|null:|-W|0|-F|0", 2, "neither time nor number of frames bounds the window"),
+        ("dedup|null:|null:|--memory|1k", 2, "bytes hold no frame"),
+        ("dedup|null:|null:|-W|soon", 2, "soon"),
+    ] {
+        let Some(ended) = refused(words) else { return };
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(ended.stderr.contains(said) && ended.stderr.contains("help"), "{ended:?}");
+    }
+}

@@ -1,0 +1,151 @@
+use std::collections::BTreeSet;
+
+use super::{refused, start, stop};
+use crate::support::frames::{Ear, Sender, frame};
+use crate::support::lab::{Lab, Way};
+use crate::support::namespace::Namespace;
+use crate::support::program::{Program, SLIPRING};
+
+const FLOWS: u8 = 16;
+
+/// The laboratory with a second way to the right.
+fn fork(way: Way) -> Option<(Lab, Namespace)> {
+    let (lab, other) = (Lab::quiet(way)?, Namespace::new()?);
+    lab.mid.veth("rb", &other, "e0", 1500);
+    other.silence("e0");
+    other.ip("link set e0 up");
+    Some((lab, other))
+}
+
+/// The `number`-th frame, of one of some flows.
+fn of_flow(number: u32) -> Vec<u8> {
+    let mut frame = frame(number);
+    frame[11] = (number % u32::from(FLOWS)) as u8;
+    frame
+}
+
+/// What tells flows apart: the sender, and whether and how a frame is tagged.
+fn flow_of(frame: &[u8]) -> (u8, u8) {
+    (frame[11], frame[13])
+}
+
+/// Sends frames; what arrives at both ears, when that is `total` of each window of 32.
+fn send(lab: &Lab, other: &Namespace, frames: &[Vec<u8>], total: usize) -> [Vec<Vec<u8>>; 2] {
+    let mut sender = Sender::open(&lab.left, "e0");
+    let mut ears = [Ear::open(&lab.right, "e0"), Ear::open(other, "e0")];
+    let mut heard = [Vec::new(), Vec::new()];
+    let mut want = 0;
+    for window in frames.chunks(32) {
+        sender.send(window);
+        want += total;
+        crate::support::eventually("all frames to arrive", || {
+            for (ear, heard) in ears.iter_mut().zip(&mut heard) {
+                ear.hear_some(heard);
+            }
+            (heard.iter().map(Vec::len).sum::<usize>() >= want).then_some(())
+        });
+    }
+    heard
+}
+
+#[test]
+fn flows_are_spread_and_each_stays_whole_and_in_order() {
+    for (way, more) in [(Way::Native, ""), (Way::Packet, " --consistent")] {
+        let Some((lab, other)) = fork(way) else { return };
+        let prefix = way.prefix();
+        let mode = if way == Way::Native { "--mode native" } else { "" };
+        let words = [
+            "lb",
+            "-i",
+            &format!("{prefix}:la"),
+            "--outputs",
+            &format!("{prefix}:ra {prefix}:rb"),
+            "--seed",
+            "7",
+            "--json=lines",
+            "-T",
+            "0",
+        ];
+        let words: Vec<&str> = words
+            .into_iter()
+            .chain(mode.split_whitespace())
+            .chain(more.split_whitespace())
+            .collect();
+        let program = Program::start_with(&lab.mid, SLIPRING, &words);
+        program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
+        let frames: Vec<_> = (0..320).map(of_flow).collect();
+        let heard = send(&lab, &other, &frames, 32);
+        for flow in frames.iter().map(|frame| flow_of(frame)).collect::<BTreeSet<_>>() {
+            let of = |frames: &[Vec<u8>]| -> Vec<_> {
+                frames.iter().filter(|frame| flow_of(frame) == flow).cloned().collect()
+            };
+            let [left, right] = heard.each_ref().map(|frames| of(frames));
+            let (whole, none) = if left.is_empty() { (right, left) } else { (left, right) };
+            assert!(whole == of(&frames) && none.is_empty(), "flow {flow:?}");
+        }
+        assert!(heard.iter().all(|frames| !frames.is_empty()), "both ways are used");
+        let report = stop(program);
+        let forwarded: Vec<_> =
+            (0..2).map(|i| report.0["outputs"][i]["forwarded"].as_u64().unwrap()).collect();
+        assert_eq!(forwarded.iter().sum::<u64>(), 320, "{report:?}");
+        assert_eq!(forwarded, [heard[0].len() as u64, heard[1].len() as u64]);
+        assert_eq!((report.rx(0), report.tx(1) + report.tx(2)), (320, 320));
+        report.lossless();
+    }
+}
+
+#[test]
+fn every_group_gets_every_frame_and_copies_are_counted() {
+    let Some((lab, other)) = fork(Way::Native) else { return };
+    let program = start(&lab.mid, "lb -i xdp:la --outputs xdp:ra --outputs xdp:rb --mode native");
+    let frames: Vec<_> = (0..96).map(of_flow).collect();
+    let heard = send(&lab, &other, &frames, 64);
+    assert_eq!(heard, [frames.clone(), frames]);
+    let report = stop(program);
+    assert_eq!((report.rx(0), report.tx(1), report.tx(2)), (96, 96, 96), "{report:?}");
+    assert_eq!((&report.0["copies"], report.in_flight()), (&96.into(), 0));
+}
+
+#[test]
+fn the_classic_statistics_are_lines_of_json_and_the_last_words_are_the_classic_ones() {
+    let Some((lab, other)) = fork(Way::Native) else { return };
+    let words = ["lb", "-i", "xdp:la", "--outputs", "xdp:ra xdp:rb", "-o", "50ms", "-B", "64"];
+    let program = Program::start_with(&lab.mid, SLIPRING, &words);
+    // Three lines a time: two outputs, and all.
+    program.wait_for_text("free_buffer_slots");
+    let frames: Vec<_> = (0..64).map(of_flow).collect();
+    send(&lab, &other, &frames, 32);
+    program.wait_for("the count of all frames", |output| {
+        output.stdout.contains("\"packets_received\":64").then_some(())
+    });
+    let ended = program.stop(rustix::process::Signal::INT).well();
+    let (last, lines) = ended.stdout.trim_end().rsplit_once('\n').map(|(a, b)| (b, a)).unwrap();
+    assert_eq!(last, "64 packets forwarded.  0 packets dropped. Total 64");
+    for line in lines.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let keys = ["ts", "interface", "output_ring", "packets_forwarded", "packets_dropped"];
+        assert!(keys.iter().all(|key| line.get(key).is_some()), "{line}");
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused_by_name() {
+    for (words, code, said) in [
+        ("lb", 2, "--interface"),
+        ("lb|-i|netmap:eth0|-p|2", 3, "pipes between processes are not part of this version"),
+        ("lb|-i|netmap:eth0", 3, "eth0{0"),
+        ("lb|-i|null:|-p|:2", 2, "there is no prefix before the `:`"),
+        ("lb|-i|null:|-p|0", 2, "a group has at least one pipe"),
+        ("lb|-i|null:|--outputs| ", 2, "outputs are given"),
+        ("lb|-i|null:|--outputs|null: nothing:x:y", 2, "is not a port name"),
+        (
+            "lb|-i|null:@conf:rings=2|--outputs|null:|--threads|2",
+            2,
+            "each thread needs a queue of each output, and this one has 1",
+        ),
+    ] {
+        let Some(ended) = refused(words) else { return };
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(ended.stderr.contains(said) && ended.stderr.contains("help"), "{words}: {ended:?}");
+    }
+}

@@ -1,0 +1,33 @@
+//! `slipring dedup` and `slipring lb` from end to end, between namespaces.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod dedup;
+mod lb;
+
+use rustix::process::Signal;
+
+use support::bridge::Report;
+use support::namespace::Namespace;
+use support::program::{Ended, Program, SLIPRING};
+
+/// Starts a command that reports JSON lines, and waits until its ports are open.
+fn start(namespace: &Namespace, words: &str) -> Program {
+    let program = Program::start(namespace, SLIPRING, &format!("{words} --json=lines -T 0"));
+    program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
+    program
+}
+
+/// Ends it as a person would; its last report.
+fn stop(program: Program) -> Report {
+    Report::last(&program.stop(Signal::INT).well())
+}
+
+/// Runs a command that is to fail; its words and its status.
+fn refused(words: &str) -> Option<Ended> {
+    let namespace = Namespace::new()?;
+    let words: Vec<_> = words.split('|').collect();
+    Some(Program::start_with(&namespace, SLIPRING, &words).finish())
+}
