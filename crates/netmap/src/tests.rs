@@ -2,6 +2,7 @@
 
 mod binds;
 mod controls;
+mod hostile;
 mod legacies;
 mod polls;
 

@@ -1,0 +1,170 @@
+//! Clients that do anything at all: random requests, random writes to the shared file, closing at
+//! any time. Nothing panics, nothing hangs, and what they took comes back.
+
+use super::*;
+
+/// xorshift64: the same sequence for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// Numbers that programs get wrong, and others.
+    fn number(&mut self) -> u64 {
+        match self.below(6) {
+            0 => 0,
+            1 => self.below(4),
+            2 => self.below(70_000),
+            3 => u64::MAX,
+            4 => 1 << self.below(64),
+            _ => self.next(),
+        }
+    }
+}
+
+const NAMES: [&str; 8] = ["x{1", "x}1", "x", "x{2", "", "{", "y}long_name_of_a_pipe", "vale0:a"];
+
+impl Client<'_> {
+    fn random_request(&mut self, random: &mut Random) {
+        let pick = |random: &mut Random| NAMES[random.below(NAMES.len() as u64) as usize];
+        let mut register = NmreqRegister {
+            nr_tx_slots: random.number() as u32,
+            nr_rx_slots: 64,
+            nr_tx_rings: random.below(4) as u16,
+            nr_mode: random.below(10) as u32,
+            nr_ringid: random.below(3) as u16,
+            nr_extra_bufs: random.below(300) as u32,
+            nr_flags: random.number() & !(NR_MONITOR_RX | NR_MONITOR_TX),
+            ..NmreqRegister::default()
+        };
+        if random.below(2) == 0 {
+            (register.nr_mode, register.nr_flags) = (NR_REG_ALL_NIC, 0);
+        }
+        self.memory.put(BODY, &register);
+        let mut header = header(pick(random), random.below(17) as u16);
+        if random.below(2) == 0 {
+            header.nr_reqtype = NETMAP_REQ_REGISTER;
+        }
+        if random.below(8) == 0 {
+            header.nr_body = random.number();
+            header.nr_options = random.number();
+        }
+        let _ = self.control(&header);
+    }
+
+    /// Writes somewhere in the rings, the records and the first words of buffers.
+    fn random_write(&mut self, random: &mut Random) {
+        let Some(binding) = self.open.bound.get() else { return };
+        let region = binding.port.memory().region();
+        let at = match random.below(3) {
+            0 => random.below(region.ring_start() + 8192),
+            1 => random.below(region.buf_start()),
+            _ => region.data_start() + 2048 * random.below(500),
+        };
+        self.poke((region.at() + at) & !3, &(random.number() as u32));
+    }
+
+    /// Moves head and cur of a ring, mostly by a little.
+    fn random_advance(&mut self, random: &mut Random) {
+        let Some(binding) = self.open.bound.get() else { return };
+        let region = binding.port.memory().region();
+        let dir = Dir::BOTH[random.below(2) as usize];
+        let Some(ring) = binding.port.ring(dir, 0) else { return };
+        let (at, head) = (region.at() + ring.offset(), ring.head());
+        let to = if random.below(20) == 0 {
+            random.number() as u32
+        } else {
+            head.wrapping_add(random.below(9) as u32) % ring.num_slots()
+        };
+        self.advance(at, to);
+    }
+
+    fn random_act(&mut self, random: &mut Random) {
+        match random.below(12) {
+            0 => self.random_request(random),
+            1 => self.random_write(random),
+            2 | 3 => drop(self.ioctl(NIOCTXSYNC)),
+            4 | 5 => drop(self.ioctl(NIOCRXSYNC)),
+            6 | 7 => {
+                let arm = (random.below(2) == 0).then_some(1);
+                self.open.poll(Events(random.next() as u32), arm, Duration::ZERO);
+            }
+            8 => {
+                let mut arg = vec![0; random.below(300) as usize];
+                arg.iter_mut().for_each(|byte| *byte = random.next() as u8);
+                let cmds = [NIOCCTRL, NIOCREGIF, NIOCGINFO, NIOCCONFIG, random.next() as u32];
+                let cmd = cmds[random.below(5) as usize];
+                let _ = self.world.netmap.ioctl(&self.open, cmd, &mut arg, &mut self.memory);
+            }
+            _ => self.random_advance(random),
+        }
+    }
+}
+
+#[test]
+fn whatever_clients_do_nothing_panics_and_all_memory_comes_back() {
+    for seed in 1..=24 {
+        let world = World::with(Params { buf_num: 20_000, ..Params::default() });
+        let mut random = Random(seed);
+        let mut clients: Vec<_> = (0..5).map(|_| world.open()).collect();
+        for _ in 0..3000 {
+            let one = random.below(5) as usize;
+            if random.below(100) == 0 {
+                clients[one] = world.open();
+            }
+            clients[one].random_act(&mut random);
+        }
+        drop(clients);
+        let memory = world.domain.memory(1).unwrap();
+        assert_eq!(
+            (memory.map_len() > 0, memory.region().free_bufs()),
+            (true, 20_000 - 2),
+            "{seed}"
+        );
+        assert_eq!(world.domain.private_memory(Room::default()).unwrap().id(), 2, "{seed}");
+    }
+}
+
+#[test]
+fn clients_in_several_threads_at_once_do_no_harm_either() {
+    let world = World::with(Params { buf_num: 60_000, ..Params::default() });
+    std::thread::scope(|scope| {
+        for seed in 1..=4 {
+            let world = &world;
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                let mut client = world.open();
+                for _ in 0..5000 {
+                    if random.below(50) == 0 {
+                        client = world.open();
+                    }
+                    client.random_act(&mut random);
+                }
+            });
+        }
+    });
+    assert_eq!(world.domain.memory(1).unwrap().region().free_bufs(), 60_000 - 2);
+}
+
+#[test]
+fn a_thousand_pipes_of_one_user_fit() {
+    let world = World::new();
+    let small = NmreqRegister { nr_tx_slots: 64, nr_rx_slots: 64, ..all() };
+    let mut clients = Vec::new();
+    for i in 0..1000 {
+        let mut client = world.open();
+        client.register(&format!("p{i}{{1"), &small).unwrap();
+        clients.push(client);
+    }
+    drop(clients);
+    assert_eq!(world.domain.memory(1).unwrap().region().free_bufs(), 163_840 - 2);
+}
