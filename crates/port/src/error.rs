@@ -5,6 +5,9 @@ use std::io;
 
 use slipring_ring::{RegionError, SyncFault};
 
+/// Bytes of a huge page.
+const HUGE_PAGE: u64 = 2 << 20;
+
 /// What kind of failure it is; programs turn it into their exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -125,6 +128,7 @@ impl OpenError {
             OpenCause::Busy { .. } => "stop the program that holds it, or take another queue; `slipring ports` shows owners".into(),
             OpenCause::ModeRefused { .. } => "leave the mode out to take the best one there is".into(),
             OpenCause::DefaultRoute { .. } => "add --take-over if you mean it; `packet:` with --shared leaves the host its traffic".into(),
+            OpenCause::Region(RegionError::HugePages { bytes, .. }) => format!("reserve them: sysctl -w vm.nr_hugepages={}; or do without", bytes.div_ceil(HUGE_PAGE)),
             OpenCause::Region(_) => "ask for fewer slots (@conf:slots=N) or fewer queues".into(),
             OpenCause::LockedMemory { .. } => "raise the limit (ulimit -l unlimited) or add cap_ipc_lock".into(),
             OpenCause::PipeTaken { .. } => "open the other end, or choose another pipe name".into(),

@@ -79,6 +79,15 @@ pub enum RegionError {
         #[source]
         source: io::Error,
     },
+    /// The kernel has not as many huge pages, and others were not wanted.
+    #[error("cannot have {bytes} bytes in huge pages")]
+    HugePages {
+        /// How much.
+        bytes: u64,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
     /// The descriptor is not one of our regions, or of another version.
     #[error("not a slipring region: {0}")]
     NotARegion(&'static str),
@@ -161,7 +170,7 @@ impl Region {
         let huge_region = match huge {
             HugePages::Never => None,
             HugePages::Try => allocate(header, true).ok(),
-            HugePages::Require => Some(allocate(header, true)?),
+            HugePages::Require => Some(allocate(header, true).map_err(RegionError::of_huge)?),
         };
         let (fd, base, header, huge) = match huge_region {
             Some((fd, base, header)) => (fd, base, header, true),
@@ -562,6 +571,15 @@ fn map(fd: &OwnedFd, at: u64, bytes: u64, how: MapFlags) -> Result<NonNull<u8>, 
     };
     let base = base.map_err(|e| memory("map", bytes, e))?;
     NonNull::new(base.cast()).ok_or(RegionError::NotARegion("mapped at address zero"))
+}
+
+impl RegionError {
+    fn of_huge(self) -> Self {
+        match self {
+            Self::Memory { bytes, source, .. } => Self::HugePages { bytes, source },
+            other => other,
+        }
+    }
 }
 
 pub(crate) fn memory(step: &'static str, bytes: u64, source: rustix::io::Errno) -> RegionError {
