@@ -79,7 +79,7 @@ impl Eq for Fraction {}
 impl FromStr for Fraction {
     type Err = FractionError;
 
-    /// Reads `0.1%`, `0.001`, `3` or `1/1000`.
+    /// Reads `0.1%`, `0.001`, `.5`, `3`, `1e9`, `1e-6` or `1/1000`.
     fn from_str(text: &str) -> Result<Self, FractionError> {
         if let Some((num, den)) = text.split_once('/') {
             return Self::new(digits(num)?, digits(den)?).ok_or(FractionError::Zero);
@@ -88,7 +88,14 @@ impl FromStr for Fraction {
             Some(number) => (number.trim_end(), 100),
             None => (text, 1),
         };
+        if let Some((mantissa, power)) = number.split_once(['e', 'E'])
+            && !mantissa.contains('%')
+        {
+            return Self::scaled(mantissa.parse()?, power, hundred);
+        }
         let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+        // `.5` is a half, `.` is nothing.
+        let whole = if whole.is_empty() && !decimals.is_empty() { "0" } else { whole };
         let (whole, decimals) = (digits(whole)?, decimals.trim_end_matches('0'));
         let tail = if decimals.is_empty() { 0 } else { digits(decimals)? };
         let scale = u32::try_from(decimals.len())
@@ -97,6 +104,26 @@ impl FromStr for Fraction {
             .ok_or(FractionError::Digits)?;
         let num = whole.checked_mul(scale).and_then(|whole| whole.checked_add(tail));
         let den = scale.checked_mul(hundred);
+        let exact = num.zip(den).and_then(|(num, den)| Self::new(num, den));
+        exact.ok_or(FractionError::Digits)
+    }
+}
+
+impl Fraction {
+    /// `mantissa` times ten to `power`, of `whole`.
+    fn scaled(mantissa: Self, power: &str, whole: u64) -> Result<Self, FractionError> {
+        let (down, places) = match power.strip_prefix('-') {
+            Some(places) => (true, places),
+            None => (false, power.strip_prefix('+').unwrap_or(power)),
+        };
+        let places = u32::try_from(digits(places)?).ok();
+        let scale = places.and_then(|places| 10u64.checked_pow(places));
+        let (up, down) = match (scale.ok_or(FractionError::Digits)?, down) {
+            (scale, true) => (1, scale),
+            (scale, false) => (scale, 1),
+        };
+        let num = mantissa.num().checked_mul(up);
+        let den = mantissa.den().checked_mul(down).and_then(|den| den.checked_mul(whole));
         let exact = num.zip(den).and_then(|(num, den)| Self::new(num, den));
         exact.ok_or(FractionError::Digits)
     }
@@ -142,19 +169,29 @@ mod tests {
     #[test]
     fn ways_to_write_a_thousandth_are_equal() {
         let thousandth = Fraction::new(1, 1000).unwrap();
-        for text in ["0.1%", "0.10 %", "0.001", "1/1000", "0.00100", "2/2000"] {
+        for text in
+            ["0.1%", ".1%", "0.10 %", "0.001", "1/1000", "0.00100", "2/2000", "1e-3", "0.1e-2"]
+        {
             assert_eq!(read(text), Ok(thousandth), "{text}");
         }
     }
 
     #[test]
+    fn large_and_small_numbers_may_have_an_exponent() {
+        assert_eq!(read("1e9"), Ok(Fraction::new(1_000_000_000, 1).unwrap()));
+        assert_eq!(read("2.5E+2"), Ok(Fraction::new(250, 1).unwrap()));
+        assert_eq!(read(".5e-3%"), Ok(Fraction::new(5, 1_000_000).unwrap()));
+    }
+
+    #[test]
     fn what_is_no_fraction_says_why() {
-        for text in ["", "%", ".5", "-1", "+1", "1e-3", "1.-5", "x", "1/", "1//2"] {
+        for text in ["", "%", ".", "-1", "+1", "1e", "1e1e1", "5%e1%", "1.-5", "x", "1/", "1//2"] {
             assert_eq!(read(text), Err(FractionError::Form), "{text}");
         }
         assert_eq!(read("1/0"), Err(FractionError::Zero));
         assert_eq!(read("0.00000000000000000001"), Err(FractionError::Digits));
         assert_eq!(read("99999999999999999999"), Err(FractionError::Digits));
+        assert_eq!(read("1e99999999999"), Err(FractionError::Digits));
     }
 
     #[test]
@@ -174,7 +211,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_makes_the_parser_panic(text in "[0-9.%/ ]{0,30}|.{0,10}") {
+        fn no_text_makes_the_parser_panic(text in "[0-9.%/e ]{0,30}|.{0,10}") {
             let _ = read(&text);
         }
     }

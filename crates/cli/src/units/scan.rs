@@ -125,7 +125,8 @@ pub(super) struct Scanned<'t> {
 }
 
 impl<'t> Scanned<'t> {
-    /// Reads digits, an optional fraction, and takes what follows (but one space) as the unit.
+    /// Reads digits, with or without a fraction (`1`, `1.5`, `.5`), and takes what follows (but one
+    /// space) as the unit.
     pub(super) fn read(text: &'t str, quantity: Quantity) -> Result<Self, UnitError> {
         let (whole, rest) = split_digits(text);
         let (fraction, rest) = match rest.strip_prefix('.') {
@@ -140,7 +141,7 @@ impl<'t> Scanned<'t> {
             decimals: u32::try_from(fraction.len()).unwrap_or(u32::MAX),
             unit,
         };
-        if whole.is_empty() {
+        if whole.is_empty() && fraction.is_empty() {
             return Err(scanned.error(0, Reason::NoNumber));
         }
         for digit in whole.bytes().chain(fraction.bytes()) {

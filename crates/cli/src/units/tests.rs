@@ -67,6 +67,13 @@ fn times_are_read_to_the_nanosecond() {
 }
 
 #[test]
+fn a_part_of_one_needs_no_zero_before_the_point() {
+    assert_eq!(seconds(".3"), Ok(300_000_000));
+    assert_eq!(seconds(".5ms"), Ok(500_000));
+    assert_eq!(".5".parse::<Share>().map(Share::ppb), Ok(500_000_000));
+}
+
+#[test]
 fn k_is_1000_and_ki_is_1024() {
     for (text, bytes) in [
         ("1500", 1_500),
@@ -114,7 +121,7 @@ fn errors_name_the_column_and_the_accepted_forms() {
     assert_eq!(refusal(packets("10 Gbot")), (4, unknown("Gbot")));
     assert_eq!(refusal(packets("1.2.3")), (4, unknown(".3")));
     assert_eq!(refusal(seconds("5m")), (2, unknown("m")));
-    for text in ["", "fast", "-1", "+1", ".5", " 1"] {
+    for text in ["", "fast", "-1", "+1", ".", " 1"] {
         assert_eq!(refusal(packets(text)), (1, Reason::NoNumber), "{text}");
     }
     let text = Diagnostic::of(&packets("10Gbot").unwrap_err()).to_string();
