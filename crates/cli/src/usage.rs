@@ -129,8 +129,20 @@ impl Context<'_> {
             return Diagnostic::new(codes::SR0003, summary)
                 .with_cause("a second value would contradict the first");
         }
+        if flag.is_empty() {
+            return self.surplus_word(&prior);
+        }
         let summary = format!("{flag} does not go together with {prior}");
         Diagnostic::new(codes::SR0003, summary).with_cause("each asks for what the other excludes")
+    }
+
+    /// A word that would be a subcommand, which does not go together with `flag`: most often one
+    /// value too many for that.
+    fn surplus_word(&self, flag: &str) -> Diagnostic {
+        let summary = format!("{flag} does not go together with the word behind its values");
+        Diagnostic::new(codes::SR0003, summary)
+            .with_cause("that word would be a command of its own, or one value too many")
+            .with_help(format!("see how many values {flag} takes: {} --help", self.command))
     }
 
     fn missing_flag(&self) -> Diagnostic {
@@ -214,6 +226,19 @@ mod tests {
         let text = words("-i null: --fload");
         assert!(text.starts_with("error[SR0001]: unknown flag `--fload`\n"), "{text}");
         assert!(text.contains("did you mean `--flood`?"), "{text}");
+    }
+
+    #[test]
+    fn a_value_too_many_before_commands_is_named_with_its_flag() {
+        let command = Command::new("emulate")
+            .arg(Arg::new("virtual").long("virtual").value_name("FILE").num_args(2..=4))
+            .subcommand(Command::new("ctl"))
+            .args_conflicts_with_subcommands(true);
+        let words = ["emulate", "--virtual", "a", "b", "c", "d", "e"];
+        let error = command.try_get_matches_from(words).unwrap_err();
+        let text = diagnostic(&error, "slipring emulate").to_string();
+        assert!(!text.contains(":  does not go"), "{text}");
+        assert!(text.contains("--virtual"), "{text}");
     }
 
     #[test]
