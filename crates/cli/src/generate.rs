@@ -35,15 +35,26 @@ pub fn man_pages(program: &Command) -> Vec<(String, Vec<u8>)> {
     let mut pages = vec![(format!("{root}.1"), man(program))];
     for verb in program.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         let name = format!("{root}-{}", verb.get_name());
-        let titled =
-            verb.clone().display_name(name.clone()).bin_name(format!("{root} {}", verb.get_name()));
-        pages.push((format!("{name}.1"), man(&titled)));
+        add_pages(&mut pages, verb, root, root);
         for classic in verb.get_visible_aliases() {
             let pointer = format!(".so man1/{name}.1\n");
             pages.push((format!("{root}-{classic}.1"), pointer.into_bytes()));
         }
     }
     pages
+}
+
+/// The page of a command, and those of its own: `typed` stands before it on the command line,
+/// `named` before its name.
+fn add_pages(pages: &mut Vec<(String, Vec<u8>)>, command: &Command, named: &str, typed: &str) {
+    let (name, words) =
+        (format!("{named}-{}", command.get_name()), format!("{typed} {}", command.get_name()));
+    // What `help` says stands in the pages.
+    let titled = command.clone().display_name(name.clone()).bin_name(words.clone());
+    pages.push((format!("{name}.1"), man(&titled.disable_help_subcommand(true))));
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        add_pages(pages, inner, &name, &words);
+    }
 }
 
 /// The completion script of a shell for the whole program.

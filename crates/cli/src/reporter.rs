@@ -72,8 +72,8 @@ impl Reporter {
         self.verbosity = verbosity;
     }
 
-    /// Words an error on stderr, and returns the exit status it asks for.
-    pub(crate) fn complain(&mut self, error: &Diagnostic) -> Exit {
+    /// Words an error on stderr, in the format of the run, and returns the exit status it asks for.
+    pub fn complain(&mut self, error: &Diagnostic) -> Exit {
         let text = match self.format {
             Format::Text => error.to_text(self.coloured),
             Format::Json | Format::JsonLines => format!("{}\n", error.to_json()),

@@ -28,6 +28,28 @@ fn every_visible_command_and_classic_name_has_a_page() {
 }
 
 #[test]
+fn every_page_that_a_page_refers_to_is_written() {
+    let inner = clap::Command::new("ctl").about("Ask").subcommand(clap::Command::new("set"));
+    let verb = clap::Command::new("emulate").about("Pass").subcommand(inner);
+    let pages = man_pages(&clap::Command::new("slipring").subcommand(verb));
+    let names: Vec<_> = pages.iter().map(|(name, _)| name.as_str()).collect();
+    let all = [
+        "slipring.1",
+        "slipring-emulate.1",
+        "slipring-emulate-ctl.1",
+        "slipring-emulate-ctl-set.1",
+    ];
+    assert_eq!(names, all);
+    for (name, page) in &pages[1..] {
+        let text = String::from_utf8(page.clone()).unwrap().replace('\\', "");
+        for word in text.split_whitespace().filter(|word| word.ends_with("(1)")) {
+            let page = format!("{}.1", word.trim_end_matches("(1)"));
+            assert!(names.contains(&page.as_str()), "{name} refers to {word}");
+        }
+    }
+}
+
+#[test]
 fn a_page_tells_flags_and_exit_statuses() {
     let pages = man_pages(&PROGRAM.command());
     let text = String::from_utf8(pages[1].1.clone()).unwrap();
