@@ -78,11 +78,15 @@ impl CorruptSpec {
 }
 
 impl DuplicateSpec {
+    /// Copies of a frame at most. No network makes as many, and a link that is to make millions
+    /// would do nothing else.
+    pub const MOST_COPIES: u32 = 1000;
+
     /// Judges the fields.
     ///
     /// # Errors
-    /// No copies.
+    /// No copies, or more than [`Self::MOST_COPIES`].
     pub fn check(&self) -> Result<(), SpecError> {
-        at_least("copies", u64::from(self.copies), 1, "copy")
+        within("copies", f64::from(self.copies), 1.0, f64::from(Self::MOST_COPIES))
     }
 }
