@@ -76,7 +76,11 @@ impl Client {
             request.extend(args);
         }
         let line = format!("{request}\n");
-        self.stream.write_all(line.as_bytes()).map_err(|error| no_answer(&error))
+        match self.stream.write_all(line.as_bytes()) {
+            // Who has left may have said why before: the answer tells.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            written => written.map_err(|error| no_answer(&error)),
+        }
     }
 
     fn answer(&mut self) -> Result<Value, ControlError> {

@@ -162,6 +162,10 @@ impl Config {
         if parents.len() < 2 {
             return Err(no_such(path, last, table, &node.place));
         }
+        if node.place.source == Source::Message && parents.len() == 2 && is_end(last) {
+            let error = ConfigError::key(format!("{path} cannot be set"), FIXED).at(&node.place);
+            return Err(error.help(ANEW));
+        }
         choose_model(table, parents.last().copied().unwrap_or_default(), last);
         table.put(last, node);
         let mut changed = Self { root, files: self.files.clone() };
@@ -275,6 +279,11 @@ fn no_such(path: &str, name: &str, table: &Table, place: &Place) -> ConfigError 
         Some(near) => format!("did you mean `{near}`? write it as link.NAME.PART or deeper"),
         None => format!("write it as link.NAME.PART or deeper; there are: {}", names.join(", ")),
     })
+}
+
+/// Whether a setting of a link says where it lies.
+fn is_end(key: &str) -> bool {
+    matches!(key, "from" | "to")
 }
 
 /// Why a running emulation keeps its links.

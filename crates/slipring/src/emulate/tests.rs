@@ -7,6 +7,7 @@ mod files;
 mod instead;
 mod live;
 mod refused;
+mod stats;
 
 use slipring_cli::{Diagnostic, Failure};
 use slipring_link::{LinkSpec, NetworkSpec};

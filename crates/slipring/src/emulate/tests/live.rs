@@ -55,6 +55,11 @@ fn a_change_that_does_not_fit_leaves_everything_as_it_was() {
             json!("x"),
             "link.up cannot be set as a whole | links are neither added nor removed",
         ),
+        (
+            "up.from",
+            json!("right"),
+            "link.up.from cannot be set | links are neither added nor removed",
+        ),
         ("third.rate", json!("1Mbit"), "there is no link.third.rate | links are neither added nor"),
         ("up..bps", json!("1Mbit"), "`link.up..bps` is no path"),
         ("up.delay.mean.x", json!("1ms"), "link.up.delay.mean is a single value"),
