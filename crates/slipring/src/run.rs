@@ -199,7 +199,8 @@ impl Plan {
     /// The command, or the user's shell.
     fn call(&self, site: &Site) -> Call {
         let mut words = self.words.iter().cloned();
-        let mut env = vec![("SLIPRING_GATEWAY", site.addresses.gateway.to_string())];
+        let gateway = ("SLIPRING_GATEWAY", site.addresses.gateway.to_string());
+        let mut env = vec![gateway, site.around.clone()];
         let program = words.next().unwrap_or_else(|| {
             env.extend(self.prompt());
             let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());

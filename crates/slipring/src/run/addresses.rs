@@ -42,9 +42,19 @@ impl Subnet {
         Self(number)
     }
 
+    /// Which number it has.
+    pub(super) const fn as_number(self) -> u8 {
+        self.0
+    }
+
     /// The next one; none after the last.
     pub(super) fn next(self) -> Option<u8> {
         self.0.checked_add(1)
+    }
+
+    /// Whether an address is one of its own.
+    pub(super) fn holds(self, address: &IpAddr) -> bool {
+        matches!(address, IpAddr::V4(v4) if v4.octets()[..3] == self.network().octets()[..3])
     }
 
     /// Name of the link that leads into it.

@@ -2,6 +2,7 @@
 //!
 //! Read from `/proc` by a thread that is in it; nothing is changed.
 
+use std::env;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -10,6 +11,9 @@ use slipring_port::netlink::Netlink;
 
 use super::addresses::Subnet;
 
+/// The variable that tells a command of the links around it.
+const AROUND: &str = "SLIPRING_SUBNETS";
+
 /// The namespace that the command was called in.
 #[derive(Debug)]
 pub(super) struct Outer {
@@ -17,6 +21,8 @@ pub(super) struct Outer {
     links: Vec<String>,
     /// Destinations of its IPv4 routes: network and mask.
     routes: Vec<(Ipv4Addr, Ipv4Addr)>,
+    /// Numbers of the subnets of the links around us: a name server may be behind any of them.
+    around: Vec<u8>,
     /// Whether it forwards IPv4 between its interfaces.
     pub(super) forwards_v4: bool,
     /// Whether it forwards IPv6 between its interfaces.
@@ -44,6 +50,7 @@ impl Outer {
         Ok(Self {
             links,
             routes: routes_in(&read("/proc/thread-self/net/route")),
+            around: numbers(&env::var(AROUND).unwrap_or_default()),
             forwards_v4: is_on("/proc/sys/net/ipv4/ip_forward"),
             forwards_v6: is_on("/proc/sys/net/ipv6/conf/all/forwarding"),
             reaches_v6: v6.lines().any(leads_out),
@@ -51,12 +58,26 @@ impl Outer {
         })
     }
 
-    /// The first subnet that nothing here uses, and whose link's name is free, from `first` on.
+    /// The first subnet that nothing here or further out uses, and whose link's name is free, from
+    /// `first` on.
     pub(super) fn free_subnet(&self, first: u8) -> Option<Subnet> {
         (first..=u8::MAX).map(Subnet::number).find(|subnet| {
             let taken = self.links.iter().any(|name| *name == subnet.link());
-            !taken && !self.routes.iter().any(|&route| leads_into(route, subnet.network()))
+            let further_out = self.around.contains(&subnet.as_number())
+                || self.resolvers.servers.iter().any(|server| subnet.holds(server));
+            !taken
+                && !further_out
+                && !self.routes.iter().any(|&route| leads_into(route, subnet.network()))
         })
+    }
+}
+
+impl Outer {
+    /// What tells a run inside of `subnet` of the links around it: a variable and its value.
+    pub(super) fn told_inside(&self, subnet: Subnet) -> (&'static str, String) {
+        let own = subnet.as_number();
+        let numbers: Vec<_> = self.around.iter().chain([&own]).map(u8::to_string).collect();
+        (AROUND, numbers.join(","))
     }
 }
 
@@ -92,6 +113,11 @@ impl Resolvers {
     pub(super) fn with_server(&self, server: IpAddr) -> String {
         format!("nameserver {server}\n{}", self.rest)
     }
+}
+
+/// What is no number was not written by us.
+fn numbers(text: &str) -> Vec<u8> {
+    text.split(',').filter_map(|word| word.parse().ok()).collect()
 }
 
 fn read(path: &str) -> String {
@@ -144,6 +170,7 @@ mod tests {
         Outer {
             links: links.iter().map(|name| (*name).to_owned()).collect(),
             routes: routes_in(routes),
+            around: Vec::new(),
             forwards_v4: true,
             forwards_v6: true,
             reaches_v6: false,
@@ -158,6 +185,21 @@ mod tests {
         assert_eq!(outer(ROUTES, &["slip1"]).free_subnet(0), Some(Subnet::number(4)));
         assert_eq!(outer(ROUTES, &[]).free_subnet(0), Some(Subnet::number(1)));
         assert_eq!(outer("", &["slip255"]).free_subnet(255), None);
+    }
+
+    #[test]
+    fn a_subnet_of_a_link_further_out_or_with_a_name_server_is_not_free() {
+        let around = |around: &str, servers: &str| {
+            let resolvers = Resolvers::parse(servers);
+            Outer { around: numbers(around), resolvers, ..outer("", &[]) }
+        };
+        let inside = around("0,1", "");
+        assert_eq!(inside.free_subnet(0), Some(Subnet::number(2)));
+        assert_eq!(inside.told_inside(Subnet::number(2)).1, "0,1,2");
+        assert_eq!(around("", "").told_inside(Subnet::number(0)).1, "0");
+        let asks = around("", "nameserver 100.64.0.3\nnameserver fd00::1\n");
+        assert_eq!(asks.free_subnet(0), Some(Subnet::number(1)));
+        assert_eq!(around("x,300,,1", "").around, [1], "what is no number was not ours");
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub(super) struct Site {
     /// The command's namespace.
     pub(super) inside: Netns,
     pub(super) addresses: Addresses,
+    /// A variable for the command, and its value: for runs inside.
+    pub(super) around: (&'static str, String),
     /// Name of the link's outer end.
     pub(super) link: String,
     /// What the command's `/etc/resolv.conf` says, where it must differ.
@@ -132,6 +134,7 @@ impl Site {
         let site = Self {
             inside,
             addresses: nat.addresses,
+            around: outer.told_inside(subnet),
             link: subnet.link(),
             resolv_conf: Some(outer.resolvers.with_server(nat.resolver)),
             name_server: None,
@@ -195,6 +198,7 @@ fn by_kernel(outer: &Outer, subnet: Subnet) -> Result<(Site, [Port; 2]), Refusal
     let site = Site {
         inside,
         addresses,
+        around: outer.told_inside(subnet),
         resolv_conf: local.then(|| outer.resolvers.with_server(addresses.gateway.into())),
         name_server: local.then(|| outer.resolvers.first()),
         behind: Behind::Kernel { _v4: v4, _v6: v6 },
