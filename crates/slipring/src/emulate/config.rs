@@ -65,11 +65,7 @@ impl Config {
     /// If it cannot be opened, is not TOML or has a name that nothing has.
     pub(crate) fn open(path: &Path) -> Result<Self, ConfigError> {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let error = ConfigError::unreadable(&shown, error.to_string());
-            error.help(format!("check the path: ls -l {shown}"))
-        })?;
-        let mut config = Self::parse(&shown, &text)?;
+        let mut config = Self::parse(&shown, &files::configuration(path)?)?;
         config.files = Files::beside(path);
         Ok(config)
     }

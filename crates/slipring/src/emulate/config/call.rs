@@ -90,6 +90,11 @@ pub(crate) fn part(
     if whole.text == "none" {
         return Ok(None);
     }
+    if whole.text.starts_with('{') {
+        let error = ConfigError::value(path, text, "tables of TOML are for files");
+        let error = error.at(&place.right(whole.at));
+        return Err(error.help("write it as bucket(1Mbit, 10kB) or model(name=value, …)"));
+    }
     let torn = |(what, at)| {
         let error = ConfigError::value(path, text, what).at(&place.right(at));
         error.help("write it as normal(20ms, 3ms) or normal,20ms,3ms")

@@ -1,9 +1,11 @@
 //! The files that settings name: traces, tables, profiles, modules.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 
+use slipring_cli::codes::{SR0009, SR0205};
 use slipring_model::format::FormatError;
 
 use super::error::ConfigError;
@@ -17,6 +19,39 @@ pub(crate) struct Files {
 
 /// More than this is no description of a link; a device would never end.
 const MOST_BYTES: u64 = 1 << 30;
+/// More than this is no configuration: 10,000 links take less than a tenth of it.
+const MOST_CONFIGURATION: u64 = 1 << 24;
+
+/// The text of a configuration.
+///
+/// # Errors
+/// If the file cannot be read, is longer than 16 MiB or is not UTF-8.
+pub(super) fn configuration(path: &Path) -> Result<String, ConfigError> {
+    let shown = path.display().to_string();
+    let bytes = read(path, MOST_CONFIGURATION).map_err(|error| {
+        let error = ConfigError::unreadable(&shown, error.to_string());
+        error.help(format!("check the path: ls -l {shown}"))
+    })?;
+    let bytes = bytes.ok_or_else(|| {
+        let error = ConfigError::new(SR0009, format!("{shown} is no configuration"), "");
+        error.help("a configuration has at most 16 MiB; traces go into files of their own")
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let error = ConfigError::new(SR0009, format!("{shown} is not TOML"), no_text(&error));
+        error.help(format!("see what it is: file {shown}"))
+    })
+}
+
+/// The bytes of a file; none where there are more than `most`.
+fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= most).then_some(bytes))
+}
+
+fn no_text(error: &FromUtf8Error) -> String {
+    format!("byte {} is not UTF-8", error.utf8_error().valid_up_to())
+}
 
 impl Files {
     /// Files named in `config` are looked for in its directory.
@@ -39,14 +74,8 @@ impl Files {
             let error = ConfigError::unreadable(&path.display().to_string(), cause);
             error.at(&node.place).help("files that a file names are looked for beside it")
         };
-        let mut bytes = Vec::new();
-        let file = File::open(&path).map_err(|error| unreadable(error.to_string()))?;
-        let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| unreadable(error.to_string()))?;
-        if bytes.len() as u64 > MOST_BYTES {
-            return Err(unreadable("more than 1 GiB".into()));
-        }
-        Ok(bytes)
+        let bytes = read(&path, MOST_BYTES).map_err(|error| unreadable(error.to_string()))?;
+        bytes.ok_or_else(|| unreadable("more than 1 GiB".into()))
     }
 
     /// Reads a file with `reader`.
@@ -61,8 +90,8 @@ impl Files {
     ) -> Result<T, ConfigError> {
         let bytes = self.bytes(name, node)?;
         let shown = self.path(name).display().to_string();
-        let text = String::from_utf8(bytes).map_err(|_| {
-            ConfigError::unreadable(&shown, "it is not a text")
+        let text = String::from_utf8(bytes).map_err(|error| {
+            ConfigError::new(SR0205, format!("{shown} cannot be used"), no_text(&error))
                 .at(&node.place)
                 .help("traces, tables and profiles are text files")
         })?;

@@ -1,6 +1,6 @@
 //! Links joined to a network: the settings `ports`, `nodes`, `link` and `class`.
 
-use slipring_link::{ClassSpec, NetworkLink, NetworkSpec, Source, Target};
+use slipring_link::{ClassSpec, NetworkLink, NetworkSpec, Source, SpecError, Target};
 
 use super::error::ConfigError;
 use super::files::Files;
@@ -59,8 +59,44 @@ pub(super) fn read(config: &Config) -> Result<NetworkSpec, ConfigError> {
         return Err(error.help("write [link.up] with from = \"left\" and to = \"right\""));
     }
     network.classes = classes(root, &network)?;
-    network.check()?;
+    network.check().map_err(|error| placed(error, root))?;
     Ok(network)
+}
+
+/// What the network cannot have, where it is written.
+fn placed(error: SpecError, root: &Table) -> ConfigError {
+    let SpecError { field, value, .. } = &error;
+    let links = || entries(root, "link").unwrap_or_default().iter();
+    let end = |entry: &Entry, key: &str| match &entry.node.value {
+        Value::Table(link) => link.get(key).cloned(),
+        _ => None,
+    };
+    let place = match field.split('.').collect::<Vec<_>>()[..] {
+        ["link", name, ..] => links().find(|entry| entry.key == name).and_then(|entry| {
+            let from = end(entry, field.rsplit('.').next().unwrap_or_default());
+            Some(from.map_or_else(|| entry.place.clone(), |node| node.place))
+        }),
+        // A circle: the last link that leads into it, since the first one may come from outside.
+        ["node"] => links().rev().find_map(|entry| {
+            let to = end(entry, "to")?;
+            (to.shown() == *value).then_some(to.place)
+        }),
+        [key] => root.get(key).map(|node| node.place.clone()),
+        _ => None,
+    };
+    let what = match field.as_str() {
+        "node" => Some(format!("links lead round in a circle, back to `{value}`")),
+        field if field.ends_with(".from") => {
+            Some(format!("a second link without a class begins at `{value}`"))
+        }
+        _ => None,
+    };
+    let help = format!("allowed: {}", error.allowed);
+    let told = match what {
+        Some(what) => ConfigError::key(what, "").help(help),
+        None => ConfigError::from(error),
+    };
+    place.iter().fold(told, |told, place| told.at(place))
 }
 
 fn nodes(root: &Table) -> Result<Vec<String>, ConfigError> {
@@ -97,6 +133,10 @@ fn join(
 fn place(path: &str, node: &Node, names: &[String]) -> Result<usize, ConfigError> {
     let said = section::text(path, node)?;
     names.iter().position(|name| *name == said).ok_or_else(|| {
+        if names.is_empty() {
+            let error = ConfigError::value(path, &said, "there are no ports").at(&node.place);
+            return error.help(format!("add [ports.{said}]"));
+        }
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         unknown_word(path, &said, &node.place, &names)
     })

@@ -62,6 +62,18 @@ pub(crate) fn time_ns(setting: &str, node: &Node) -> Result<u64, ConfigError> {
     read(setting, node, Kind::Time, |text| Span::parse(text, second).map(Span::nanos))
 }
 
+/// Nanoseconds, of a setting that TLEM did not have: a number alone could be anything, so a unit
+/// is mandatory in flags too.
+pub(crate) fn full_time_ns(setting: &str, node: &Node) -> Result<u64, ConfigError> {
+    let (Value::Text(text) | Value::Number(text)) = &node.value else {
+        return time_ns(setting, node);
+    };
+    match split(text) {
+        Some((_, "")) => Err(no_unit(setting, text, Kind::Time, &node.place)),
+        _ => time_ns(setting, node),
+    }
+}
+
 /// Bits per second.
 pub(crate) fn rate_bps(setting: &str, node: &Node) -> Result<u64, ConfigError> {
     let rate = read(setting, node, Kind::Rate, |text| Rate::parse(text, RateUnit::Bits))?;

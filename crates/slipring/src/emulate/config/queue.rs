@@ -5,6 +5,7 @@ use slipring_model::aqm::{CoDelSpec, DualPi2Spec, FairSpec, PieSpec, RedSpec, Re
 
 use super::error::ConfigError;
 use super::files::Files;
+use super::quantity;
 use super::section::Section;
 use super::theaterq::Trace;
 use super::tree::Node;
@@ -52,10 +53,23 @@ pub(super) fn read(path: &str, node: &Node, files: &Files) -> Result<QueueSpec, 
         admit: section.word("admit", &ADMIT)?.unwrap_or_default(),
         discipline: discipline(&mut section, kind)?,
         ecn: section.flag("ecn")?.unwrap_or(matches!(kind, Kind::DualPi2)),
-        mark_above_ns: section.time("mark_above")?,
+        mark_above_ns: section.read("mark_above", quantity::full_time_ns)?,
     };
     section.finish()?;
-    Ok(queue)
+    let limited = ["bytes", "packets", "time", "trace"].iter().any(|key| section.has(key));
+    let packets = queue.packets.or(usual_packets(kind).filter(|_| !limited));
+    Ok(QueueSpec { packets, ..queue })
+}
+
+/// The limit of those disciplines that do not keep a queue short by themselves where traffic does
+/// not yield, if none is given: the defaults of Linux.
+fn usual_packets(kind: Kind) -> Option<u64> {
+    match kind {
+        Kind::CoDel | Kind::Pie => Some(1000),
+        Kind::FqCoDel | Kind::FqPie => Some(10_240),
+        Kind::DualPi2 => Some(10_000),
+        Kind::DropTail | Kind::DropHead | Kind::Red => None,
+    }
 }
 
 fn discipline(section: &mut Section<'_>, kind: Kind) -> Result<Discipline, ConfigError> {
