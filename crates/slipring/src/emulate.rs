@@ -9,6 +9,7 @@
 //!
 //! Not for: what links do to frames; that is the engine's.
 
+mod apart;
 mod bounds;
 mod classic;
 pub(crate) mod config;
@@ -31,15 +32,15 @@ use std::time::Duration;
 use clap::ArgMatches;
 use slipring_abi::name::PortName;
 use slipring_cli::codes::{SR0002, SR0003, SR0006};
-use slipring_cli::units::{Count, Span};
+use slipring_cli::units::{Count, Span, human};
 use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Verb};
-use slipring_link::{NetworkSpec, RateSpec};
+use slipring_link::{DelayModel, NetworkLink, NetworkSpec, OrderPolicy, RateSpec};
 use slipring_ring::HugePages;
 
-use crate::opening::Opening;
+use crate::opening::{self, Opening};
 use bounds::Bounds;
-use config::{Config, Outputs, quantity as units, tree};
-pub(crate) use plan::{CapturePair, Clock, Instead, Plan, RealTime};
+use config::{Config, tree};
+pub(crate) use plan::{CapturePair, Captures, Clock, Instead, Plan, RealTime};
 use route::Route;
 
 /// The command.
@@ -86,21 +87,38 @@ impl Plan {
             bounds.allow(&changed.config.network()?)?;
         }
         bounds.allow(&network)?;
-        let given = matches.get_one::<Count>("seed").map(|count| count.0).or(config.seed()?);
-        Ok(Self {
+        let plan = Self {
             clock: clock(&config)?,
-            seed: given.unwrap_or_else(chosen_seed),
+            seed: config.seed()?.unwrap_or_else(chosen_seed),
             schedule,
-            outputs: outputs(matches, &config)?,
-            late_drop_ns: time(matches, "late-drop", "-d")?,
+            outputs: config.outputs()?,
             bounds,
-            warnings: warnings(&network, &unasked),
+            warnings: [warnings(&network, &unasked), restless(&network)].concat(),
             stats: matches.get_flag("stats"),
+            typed: matches.clone(),
             instead: instead(matches),
-            name: matches.get_one("name").cloned().or_else(|| config.name()),
+            name: config.name(),
             network,
             config,
-        })
+        };
+        apart::check(&plan, matches.get_one("config-file"))?;
+        Ok(plan)
+    }
+
+    /// The settings as they are now in the file that was named, with those flags that change them;
+    /// none where no file was named.
+    ///
+    /// # Errors
+    /// The first setting that cannot be.
+    pub(crate) fn read_again(&self) -> Result<Option<Config>, Failure> {
+        if !self.typed.contains_id("config-file") {
+            return Ok(None);
+        }
+        let (mut config, _) = settings(&self.typed)?;
+        // Their times count from a start that has been.
+        config.root.remove("at");
+        self.bounds.allow(&config.network()?)?;
+        Ok(Some(config))
     }
 
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
@@ -108,7 +126,7 @@ impl Plan {
             return Ok(exit);
         }
         match &self.clock {
-            Clock::Virtual(pairs) => virtual_time::job::run(&self, pairs, session),
+            Clock::Virtual(captures) => virtual_time::job::run(&self, captures, session),
             Clock::RealTime(how) => realtime::job::run(&self, how, session),
         }
     }
@@ -135,7 +153,35 @@ fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure
         config.set(path, tree::Node::text(value, place))?;
     }
     name_ports(&mut config, matches)?;
+    put_rest(&mut config, matches);
     Ok((config, unasked))
+}
+
+/// What flags say beside the links, where a file says it.
+fn put_rest(config: &mut Config, matches: &ArgMatches) {
+    let root = &mut config.root;
+    if let Some(Count(seed)) = matches.get_one("seed") {
+        let value = tree::Value::Number(seed.to_string());
+        root.put("seed", tree::Node { place: tree::Place::flag("--seed"), value });
+    }
+    if let Some(name) = matches.get_one::<String>("name") {
+        root.put("name", tree::Node::text(name, tree::Place::flag("--name")));
+    }
+    let path = |id: &str| matches.get_one::<PathBuf>(id).map(|path| path.display().to_string());
+    let text = |id: &str| matches.get_one::<String>(id).cloned();
+    let said = [
+        ("pcapng", "--log", path("log")),
+        ("mahimahi", "--mahimahi-log", path("mahimahi-log")),
+        ("metrics", "--metrics", text("metrics")),
+        ("late_drop", "-d", text("late-drop")),
+    ];
+    for (key, flag, value) in said {
+        let Some(value) = value else { continue };
+        let place = tree::Place::flag(flag);
+        // Where `output` is no table, reading it says so.
+        let Some(table) = root.table_at("output", &place) else { return };
+        table.put(key, tree::Node::text(value, place));
+    }
 }
 
 /// `-i` names the devices of the ports, in their order.
@@ -167,7 +213,8 @@ fn listed(ports: &[config::PortSetting]) -> String {
 fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
     if let Some(files) = matches.get_many::<PathBuf>("virtual") {
         refuse_virtual_route(matches)?;
-        return captures(&files.collect::<Vec<_>>(), config);
+        refuse_ports_flags(matches)?;
+        return captures(&files.collect::<Vec<_>>(), matches, config);
     }
     let mut ports = Vec::new();
     for port in config.ports()? {
@@ -204,12 +251,24 @@ fn refuse_virtual_route(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help("leave -r out: what a link does to frames is the same").into())
 }
 
+/// Refuses what would have to be done at ports: in virtual time there are none.
+///
+/// # Errors
+/// The first such flag that was typed.
+pub(crate) fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
+    let late = matches.contains_id("late-drop").then(|| "--late-drop".to_owned());
+    let Some(flag) = opening::typed(matches).or(late) else { return Ok(()) };
+    let error = Diagnostic::new(SR0003, format!("{flag} does not go together with --virtual"));
+    let error = error.with_cause("it is done at ports, and --virtual opens none");
+    Err(error.with_help(format!("leave {flag} out; see --help for what links do")).into())
+}
+
 fn shown(matches: &ArgMatches, at: usize, port: &PortName) -> String {
     let raw = matches.get_raw("interface").and_then(|mut all| all.nth(at));
     raw.map_or_else(|| port.name.clone(), |name| name.to_string_lossy().into_owned())
 }
 
-fn captures(files: &[&PathBuf], config: &Config) -> Result<Clock, Failure> {
+fn captures(files: &[&PathBuf], matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
     let ports = config.ports()?.len();
     let pairs: Vec<_> = files
         .chunks_exact(2)
@@ -219,7 +278,13 @@ fn captures(files: &[&PathBuf], config: &Config) -> Result<Clock, Failure> {
         let error = Diagnostic::new(SR0002, "--virtual takes pairs of captures, one per direction");
         return Err(error.with_help("--virtual IN OUT, or --virtual IN OUT IN2 OUT2").into());
     }
-    Ok(Clock::Virtual(pairs))
+    Ok(Clock::Virtual(Captures { pairs, duration: duration(matches) }))
+}
+
+/// When to end; none: never.
+pub(crate) fn duration(matches: &ArgMatches) -> Option<Duration> {
+    let span = matches.get_one::<Span>("duration").map(|span| span.duration());
+    span.filter(|duration| !duration.is_zero())
 }
 
 fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<Route>) -> RealTime {
@@ -239,7 +304,7 @@ fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<Route>) -
         burst,
         link_wait: span("wait").unwrap_or_default(),
         period: span("period").filter(|period| !period.is_zero()),
-        duration: span("duration").filter(|duration| *duration > Duration::ZERO),
+        duration: duration(matches),
         route,
     }
 }
@@ -249,26 +314,37 @@ fn instead(matches: &ArgMatches) -> Option<Instead> {
     asked.into_iter().find(|(id, _)| matches.get_flag(id)).map(|(_, instead)| instead)
 }
 
-fn outputs(matches: &ArgMatches, config: &Config) -> Result<Outputs, Failure> {
-    let file = config.outputs()?;
-    Ok(Outputs {
-        log: matches.get_one("log").cloned().or(file.log),
-        mahimahi: matches.get_one("mahimahi-log").cloned().or(file.mahimahi),
-        metrics: matches.get_one("metrics").cloned().or(file.metrics),
-        late_warn_ns: file.late_warn_ns,
-    })
-}
-
-/// A time with classic units.
-fn time(matches: &ArgMatches, id: &str, shown: &str) -> Result<Option<u64>, Failure> {
-    let text = matches.get_one::<String>(id);
-    let node = text.map(|text| tree::Node::text(text, tree::Place::flag(shown)));
-    Ok(node.map(|node| units::time_ns(shown, &node)).transpose()?)
-}
-
 /// Short enough to be typed again.
 fn chosen_seed() -> u64 {
     RandomState::new().hash_one(std::process::id()) >> 40
+}
+
+/// Delays that change faster than frames can follow without overtaking: below some three
+/// deviations a half-life lets the delay fall by more than the time that passes, so frames are
+/// put off to keep their order, and the delay has neither its mean nor its deviation.
+fn restless(network: &NetworkSpec) -> Vec<String> {
+    const LEAST: f64 = 3.3;
+    let warning = |link: &NetworkLink| {
+        let (DelayModel::Random(dist), OrderPolicy::Correlated) =
+            (&link.spec.delay.model, link.spec.order)
+        else {
+            return None;
+        };
+        let half_life_ns = link.spec.delay.half_life_ns?;
+        let least_ns = LEAST * dist.sd_ns();
+        let span = |ns: u64| human::span(Duration::from_nanos(ns));
+        ((half_life_ns as f64) < least_ns).then(|| {
+            format!(
+                "the half-life of {}, {}, is too short for a delay that deviates by {}: frames \
+                 wait for those before them and the mean delay grows; from {} on it is kept",
+                link.spec.name,
+                span(half_life_ns),
+                span(dist.sd_ns() as u64),
+                span(least_ns as u64)
+            )
+        })
+    };
+    network.links.iter().filter_map(warning).collect()
 }
 
 /// Queues that were not asked for and are shorter than a TCP needs on this path.
@@ -283,7 +359,7 @@ fn warnings(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
             let needed = bps as f64 * round_trip_ns / 8e9;
             let message = format!(
                 "the queue of {} holds {bytes} bytes, as for TLEM; one TCP needs about {needed:.0} \
-                 to fill the link (-Q)",
+                 bytes to fill the link (-Q)",
                 link.spec.name
             );
             (needed > bytes as f64).then_some(message)

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use std::os::fd::AsFd;
 
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::Timespec;
 use slipring_abi::name::PortName;
+use slipring_cli::codes::SR0002;
 use slipring_cli::units::{Count, Share, Span};
-use slipring_cli::{Failure, Signals};
+use slipring_cli::{Diagnostic, Failure, Signals};
 use slipring_core::Host;
 use slipring_model::Chance;
 use slipring_port::capture::FileWriter;
@@ -72,6 +75,14 @@ pub(crate) fn flags(command: Command) -> Command {
             .value_parser(str::parse::<Count>)
             .default_value("1"),
     ])
+}
+
+/// The first of the flags that was typed, as it is written: for ways to run that open no port.
+pub(crate) fn typed(matches: &ArgMatches) -> Option<String> {
+    let known = flags(Command::new(""));
+    let typed =
+        |arg: &&Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    known.get_arguments().find(typed).map(|arg| format!("--{}", arg.get_id()))
 }
 
 impl Opening {
@@ -160,6 +171,21 @@ impl Opening {
         self.options.direction = direction;
         self
     }
+}
+
+/// Refuses processors that this process may not run on: a thread would run wherever it likes.
+///
+/// # Errors
+/// The first one.
+pub(crate) fn require_cpus(cpus: &[u32]) -> Result<(), Failure> {
+    let allowed = sched_getaffinity(None).map_err(std::io::Error::from)?;
+    let here = |cpu: u32| (cpu as usize) < CpuSet::MAX_CPU && allowed.is_set(cpu as usize);
+    let Some(cpu) = cpus.iter().find(|cpu| !here(**cpu)) else { return Ok(()) };
+    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let all: Vec<_> = all.map(|cpu| cpu.to_string()).collect();
+    let error = Diagnostic::new(SR0002, format!("there is no processor {cpu} to run on"));
+    let error = error.with_cause("the machine has it not, or this process may not use it");
+    Err(error.with_help(format!("there are: {}", all.join(", "))).into())
 }
 
 /// Waits until the interfaces of `ports` are up, for `time` at most, or for a signal.

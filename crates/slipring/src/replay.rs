@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgMatches;
-use slipring_abi::name::PortName;
+use slipring_abi::name::{Kind, PortName};
 use slipring_cli::codes::{SR0003, SR0006, SR0202};
 use slipring_cli::report::Sample;
 use slipring_cli::units::Span;
@@ -33,7 +33,7 @@ use crate::emulate::report::Report;
 use crate::emulate::virtual_time::input::Input;
 use crate::emulate::virtual_time::job::{NO_METRICS, ports};
 use crate::emulate::virtual_time::{Done, Lane, Virtual};
-use crate::emulate::{CapturePair, Clock, Plan};
+use crate::emulate::{CapturePair, Captures, Clock, Plan, duration, refuse_ports_flags};
 use crate::opening::Opening;
 use pace::{Manner, Pace};
 
@@ -48,6 +48,8 @@ const CLASSIC: Classic = Classic { name: "nmreplay", status: |exit| u8::from(exi
 struct Replay {
     file: String,
     target: Target,
+    /// When to end; none: with the capture.
+    duration: Option<Duration>,
     /// How often the capture is sent; `None` where nothing was said.
     loops: Option<u64>,
     manner: Manner,
@@ -72,7 +74,6 @@ struct Port {
     /// Frames at most between two syncs.
     burst: u32,
     period: Option<Duration>,
-    duration: Option<Duration>,
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
@@ -88,14 +89,25 @@ impl Replay {
             error.with_help("name it: slipring replay -f trace.pcap -i netmap:eth0")
         })?;
         // The clock of the links is the capture's, whatever sends the frames then.
-        let pair = CapturePair { input: PathBuf::from(file), output: PathBuf::new() };
-        let links = Plan::timed(matches, |_| Ok(Clock::Virtual(vec![pair])))?;
+        let output = match &target {
+            Target::Capture(path) => {
+                refuse_ports_flags(matches)?;
+                PathBuf::from(path)
+            }
+            Target::Port(port) if port.name.kind == Kind::Pcap => PathBuf::from(&port.name.name),
+            Target::Port(_) => PathBuf::new(),
+        };
+        let pairs = vec![CapturePair { input: PathBuf::from(file), output }];
+        let duration = duration(matches);
+        let captures = Captures { pairs, duration };
+        let links = Plan::timed(matches, |_| Ok(Clock::Virtual(captures)))?;
         if matches!(target, Target::Port(_)) {
             refuse_files(&links)?;
         }
         Ok(Self {
             file: file.clone(),
             target,
+            duration,
             loops: matches.get_one("loops").copied(),
             manner: Manner::of(matches)?,
             links,
@@ -117,9 +129,11 @@ impl Replay {
     /// How often the capture is sent; `None` is for ever. nmreplay knew no end.
     fn passes(&self, session: &mut Session<'_>) -> Result<Option<u64>, Failure> {
         match (self.loops, session.classic) {
-            (Some(0), _) if matches!(self.target, Target::Capture(_)) => {
+            (Some(0), _)
+                if self.duration.is_none() && matches!(self.target, Target::Capture(_)) =>
+            {
                 let error = Diagnostic::new(SR0003, "a capture that never ends cannot be written");
-                Err(error.with_help("give a number of loops: --loops 3").into())
+                Err(error.with_help("give a number of loops, or an end: --loops 3, -t 10s").into())
             }
             (Some(0), _) => Ok(None),
             (Some(loops), _) => Ok(Some(loops)),
@@ -155,6 +169,7 @@ impl Replay {
             network: &self.links.network,
             changes: changes.collect::<Result<_, Failure>>()?,
             seed: self.links.seed,
+            duration_ns: self.duration.map(|duration| duration.as_nanos() as u64),
             lanes: vec![Lane { input, retime, output: output.to_owned() }],
             log: self.links.outputs.log.as_ref().map(text),
             mahimahi: self.links.outputs.mahimahi.as_ref().map(text),
@@ -172,9 +187,10 @@ impl Replay {
     }
 
     fn report(&self, done: &Done, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        let network = &self.links.network;
+        let network = &self.links.network_at(done.elapsed_ns)?;
         let (links, unrouted) = (&done.account.links, done.account.unrouted);
-        let report = Report::of(network, links, &done.measured, unrouted);
+        let report = Report::of(network, links, &done.measured, unrouted)
+            .changed(self.links.changes(done.elapsed_ns));
         let sample = Sample {
             elapsed: Duration::from_nanos(done.elapsed_ns),
             ports: ports(network, &done.account),
@@ -182,7 +198,7 @@ impl Replay {
             copies: done.account.copies().packets,
             extra: report.document(),
         };
-        let mut text = report.summary();
+        let mut text = report.summary() + &done.remarks(network);
         if self.links.stats {
             text += &format!("\n{}", report.openmetrics());
         }
@@ -206,7 +222,7 @@ fn refuse_files(links: &Plan) -> Result<(), Failure> {
     let asked = [
         ("--log", outputs.log.is_some()),
         ("--mahimahi-log", outputs.mahimahi.is_some()),
-        ("--late-drop", links.late_drop_ns.is_some()),
+        ("--late-drop", links.outputs.late_drop_ns.is_some()),
     ];
     let Some((flag, _)) = asked.iter().find(|(_, asked)| *asked) else { return Ok(()) };
     let error = Diagnostic::new(SR0003, format!("{flag} does not go together with a port here"));
@@ -225,7 +241,6 @@ fn target(matches: &ArgMatches) -> Result<Target, Failure> {
             cpu: matches.get_one("cpu").copied(),
             burst: matches.get_one("burst").copied().unwrap_or(128),
             period: span("period").filter(|period| !period.is_zero()),
-            duration: span("duration"),
         }))),
         (None, None) => {
             let error = Diagnostic::new(SR0006, "neither a port nor a capture to send to is named");

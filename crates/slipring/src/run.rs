@@ -48,7 +48,7 @@ use slipring_ring::Doorbell;
 use crate::emulate::realtime::job::storage_bytes;
 use crate::emulate::realtime::{Desk, Manner};
 use crate::emulate::report::asked::Asked;
-use crate::emulate::{self, Clock};
+use crate::emulate::{self, Captures, Clock};
 use crate::meter::Meter;
 use crate::workers::{Task, Workers};
 use command::{Call, Forwarded, Running, StartError};
@@ -84,7 +84,11 @@ fn command() -> Command {
         .about("Run a command behind an emulated link, in a network namespace of its own")
         .after_help(
             "Values hold for each direction: with --delay 20ms a round trip takes 40 ms more.\n\
-             Up is away from the command, down towards it.",
+             Up is away from the command, down towards it.\n\n\
+             Examples:\n  \
+             slipring run --rate 12Mbit --delay 20ms --loss 0.1% -- curl -O https://example.org/f\n  \
+             slipring run --preset lte -- bash\n  \
+             slipring run --delay 50ms --report report.txt -- ping -c 3 10.0.0.1",
         )
         .args([nat, report, words]);
     flags::reporting(emulate::flags::links(command))
@@ -116,7 +120,7 @@ impl Plan {
         let quiet = flags::format(matches) == Format::Text && flags::verbosity(matches) < 0;
         let quiet = quiet && report.is_none();
         // The ports are ours to make, so the clock is nothing to be asked for.
-        let mut links = emulate::Plan::timed(matches, |_| Ok(Clock::Virtual(Vec::new())))?;
+        let mut links = emulate::Plan::timed(matches, |_| Ok(Clock::Virtual(Captures::default())))?;
         if quiet {
             links.warnings.clear();
         }
@@ -162,7 +166,9 @@ impl Plan {
     ) -> Result<i32, Failure> {
         let meter = Meter::new(&ports);
         session.reporter.start(Some(self.links.seed), "monotonic", &meter.reports())?;
-        session.reporter.say(format_args!("# {}", site.behind_in_words()))?;
+        if session.reporter.format() == Format::Text {
+            session.reporter.say(format_args!("# {}", site.behind_in_words()))?;
+        }
         let (emulation, desk) = Desk::around(ports.into(), &self.links, &self.manner(), session)?;
         let lost = Arc::new(Doorbell::new()?);
         let workers = Workers::start(vec![telling(emulation.task, lost.clone())])?;
@@ -189,7 +195,7 @@ impl Plan {
         let defaults = Manner::default();
         Manner {
             seed: self.links.seed,
-            late_drop: self.links.late_drop_ns,
+            late_drop: self.links.outputs.late_drop_ns,
             late_warn: self.links.outputs.late_warn_ns.unwrap_or(defaults.late_warn),
             storage_bytes: storage_bytes(),
             ..defaults
@@ -244,7 +250,7 @@ fn not_executed(
         false => "it must be a program that you may execute: ls -l",
     };
     let error = Diagnostic::new(SR0302, summary).with_cause(error.to_string()).with_help(help);
-    session.reporter.say_at(i8::MIN, error)?;
+    session.reporter.complain(&error);
     Ok(if missing { NO_PROGRAM } else { NOT_EXECUTABLE })
 }
 

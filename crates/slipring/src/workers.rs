@@ -48,6 +48,17 @@ impl Stop {
     }
 }
 
+/// What it is time for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// The report of an interval.
+    Interval,
+    /// A report that the user asked for.
+    Interim,
+    /// The configuration is to be read again.
+    Reload,
+}
+
 /// What a thread runs.
 pub(crate) type Task = Box<dyn FnOnce(&Stop) -> Result<(), RunError> + Send>;
 
@@ -84,6 +95,21 @@ impl Workers {
         deadline: Option<Nanos>,
         mut report: impl FnMut(bool) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        self.attend(signals, period, deadline, |due| match due {
+            Due::Interval => report(false),
+            Due::Interim => report(true),
+            Due::Reload => Ok(()),
+        })
+    }
+
+    /// As [`Self::watch`], for a command that also reads its configuration again for each HUP.
+    pub(crate) fn attend(
+        &self,
+        signals: &Signals,
+        period: Option<Duration>,
+        deadline: Option<Nanos>,
+        mut act: impl FnMut(Due) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let period = period.map(|period| period.as_nanos() as Nanos);
         let mut next = period.map(|period| now() + period);
         while !signals.stopping() && self.all_well() {
@@ -92,12 +118,15 @@ impl Workers {
                 break;
             }
             if signals.take_interim() {
-                report(true)?;
+                act(Due::Interim)?;
+            }
+            if signals.take_reload() {
+                act(Due::Reload)?;
             }
             if let (Some(due), Some(period)) = (next, period)
                 && time >= due
             {
-                report(false)?;
+                act(Due::Interval)?;
                 next = Some(due.max(time.saturating_sub(period)) + period);
             }
             let until = next.into_iter().chain(deadline).min();

@@ -32,7 +32,7 @@ fn settings_printed_from_flags_are_a_file_that_means_the_same() {
     assert!(explained.starts_with("seed 7\nup\n"), "{explained}");
     let json = stdout(&format!("{from_file} --explain --json"));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["links"]["up"]["rate"]["bits_per_sec"], 10_000_000_000_u64);
+    assert_eq!(json["explained"]["up"]["rate"]["bits_per_sec"], 10_000_000_000_u64);
 }
 
 #[test]

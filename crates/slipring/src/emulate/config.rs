@@ -40,7 +40,7 @@ use std::path::Path;
 use slipring_link::NetworkSpec;
 
 pub(crate) use error::ConfigError;
-pub(crate) use explain::{bytes_when_full, explain, greatest_delay_ns, mean_delay_ns};
+pub(crate) use explain::{explain, greatest_delay_ns, likely_bytes, mean_delay_ns};
 use files::Files;
 pub(crate) use network::PortSetting;
 pub(crate) use output::Outputs;

@@ -108,8 +108,20 @@ pub(super) fn command() -> Command {
         .args(run());
     let command = links(command).args(places()).args(routing()).args(old());
     let command = flags::configuration(flags::reporting(opening::flags(command)));
-    command.subcommand(ctl::command()).args_conflicts_with_subcommands(true)
+    command
+        .subcommand(ctl::command())
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .after_help(EXAMPLES)
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  slipring emulate -i netmap:eth1 -i netmap:eth2 -B 10m -D 20ms -L 1%
+  slipring emulate -i tap:a -i tap:b -D normal,20ms,3ms --half-life 50ms -D 5ms --name lab
+  slipring emulate ctl set --name lab up.delay=40ms
+  slipring emulate --virtual in.pcap out.pcapng --config link.toml --seed 7
+  slipring emulate --preset lte --print-config > link.toml";
 
 /// Adds what every command with emulated links has: what the links do, the seed, what is written
 /// down, and where the run is asked. [`Plan::timed`](super::Plan::timed) reads it.

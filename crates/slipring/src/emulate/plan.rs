@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ArgMatches;
+use serde_json::json;
 use slipring_abi::name::PortName;
 use slipring_cli::{Exit, Failure, Format, Session};
 use slipring_link::NetworkSpec;
 
 use super::bounds::Bounds;
 use super::config::{Change, Config, Outputs, explain};
+use super::report::Changes;
 use super::route::Route;
 use crate::opening::Opening;
 
@@ -28,14 +31,14 @@ pub(crate) struct Plan {
     pub(crate) schedule: Vec<Change>,
     /// What is written down beside the report.
     pub(crate) outputs: Outputs,
-    /// Frames later than this are dropped and counted, in ns; else they are only counted.
-    pub(crate) late_drop_ns: Option<u64>,
     /// What live changes may not go beyond.
     pub(crate) bounds: Bounds,
     /// What to tell the user first, each in one line.
     pub(crate) warnings: Vec<String>,
     /// Whether to say all figures at the end, not only the main ones.
     pub(crate) stats: bool,
+    /// What was typed, to read its file again.
+    pub(crate) typed: ArgMatches,
     /// What to tell instead of running.
     pub(crate) instead: Option<Instead>,
     /// The name under which `slipring emulate ctl` and `slipring top` find the run.
@@ -62,13 +65,44 @@ impl Plan {
             self.warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
             return Ok(None);
         };
-        let text = match (instead, session.reporter.format()) {
-            (Instead::Settings, _) => self.config.to_toml(),
-            (Instead::Figures, Format::Text) => explain(&self.network, self.seed).text(),
-            (Instead::Figures, _) => format!("{}\n", explain(&self.network, self.seed).json()),
+        let figures = || explain(&self.network, self.seed);
+        let text = match instead {
+            Instead::Settings => self.config.to_toml(),
+            Instead::Figures => figures().text(),
         };
-        session.reporter.raw(text.as_bytes())?;
+        if session.reporter.format() == Format::Text {
+            session.reporter.raw(text.as_bytes())?;
+        } else {
+            let fields = match instead {
+                Instead::Settings => json!({ "settings": self.config.to_json() }),
+                Instead::Figures => figures().fields(),
+            };
+            session.reporter.document(&fields, text)?;
+        }
         Ok(Some(Exit::Done))
+    }
+}
+
+impl Plan {
+    /// The changes that have begun by then, in ns since the start.
+    pub(crate) fn changes(&self, until_ns: u64) -> Changes {
+        let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
+        begun.fold(Changes::default(), |changes, change| Changes {
+            times: changes.times + 1,
+            since_ns: change.at_ns,
+        })
+    }
+
+    /// The links as they are by then.
+    ///
+    /// # Errors
+    /// None that building them at the start would not have had.
+    pub(crate) fn network_at(&self, until_ns: u64) -> Result<NetworkSpec, Failure> {
+        let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
+        match begun.last() {
+            Some(change) => Ok(change.config.network()?),
+            None => Ok(self.network.clone()),
+        }
     }
 }
 
@@ -76,9 +110,17 @@ impl Plan {
 #[derive(Debug)]
 pub(crate) enum Clock {
     /// The clock of captures: as fast as possible, exact.
-    Virtual(Vec<CapturePair>),
+    Virtual(Captures),
     /// The machine's clock, between ports.
     RealTime(Box<RealTime>),
+}
+
+/// What passes in virtual time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Captures {
+    pub(crate) pairs: Vec<CapturePair>,
+    /// What was captured so long after the first frame, and later, is left out; none: nothing.
+    pub(crate) duration: Option<Duration>,
 }
 
 /// A capture and where what is left of it goes; the first pair enters at port 0.

@@ -22,6 +22,7 @@ pub(crate) mod packets;
 pub(crate) mod serve;
 pub(crate) mod summary;
 
+use serde::Serialize;
 use slipring_link::{Counters, NetworkSpec, Source, Tally, Target};
 
 use asked::Asked;
@@ -34,6 +35,33 @@ pub(crate) struct Report<'m> {
     pub(crate) links: Vec<LinkReport<'m>>,
     /// Frames that no link wanted.
     pub(crate) unrouted: Tally,
+    changes: Changes,
+}
+
+/// Changes of settings while a run went on: what was asked is what holds since the last one, what
+/// was measured is all of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Changes {
+    /// How many there were.
+    pub(crate) times: u64,
+    /// When the last one was, in ns since the start of the run.
+    pub(crate) since_ns: u64,
+}
+
+impl Changes {
+    /// What is to be said of them, in a line of its own behind a line break; nothing of none.
+    pub(crate) fn line(&self) -> String {
+        let times = match self.times {
+            0 => return String::new(),
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        };
+        let since = asked::time(self.since_ns);
+        format!(
+            "\nsettings changed {times}, the last time {since} from the start: asked is what holds \
+             since, measured is the whole run"
+        )
+    }
 }
 
 /// One link.
@@ -78,7 +106,16 @@ impl<'m> Report<'m> {
                 measured: measured.get(index),
             }
         };
-        Self { links: counters.iter().enumerate().map(link).collect(), unrouted }
+        Self {
+            links: counters.iter().enumerate().map(link).collect(),
+            unrouted,
+            changes: Changes::default(),
+        }
+    }
+
+    /// The same, where settings changed while it was measured.
+    pub(crate) fn changed(self, changes: Changes) -> Self {
+        Self { changes, ..self }
     }
 
     /// For people.
@@ -87,12 +124,12 @@ impl<'m> Report<'m> {
         if self.unrouted.packets > 0 {
             text += &format!("\n{} frames were lost: no class wanted them", self.unrouted.packets);
         }
-        text
+        text + &self.changes.line()
     }
 
     /// For machines: the keys of an emulation beside the common ones.
     pub(crate) fn document(&self) -> Document {
-        Document::of(&self.links, self.unrouted)
+        Document::of(&self.links, self.unrouted).changed(self.changes)
     }
 
     /// For Prometheus.

@@ -27,10 +27,12 @@ mod tests;
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_link::{EntryId, Network, NetworkSpec, Source, Tally, Target};
 
+use super::realtime::job::storage_bytes;
 use super::realtime::{Account, EntryAccount, ExitAccount};
 use super::report::mahimahi::MahimahiLog;
 use super::report::measured::Measured;
 use super::report::packets::{PacketLog, PortTotals};
+use chunk::Chunks;
 use feed::{Feed, Taken};
 use hub::{Hub, Logs};
 use input::Input;
@@ -44,6 +46,8 @@ pub(crate) struct Virtual<'p> {
     pub(crate) changes: Vec<(u64, NetworkSpec)>,
     /// The seed of every random stream.
     pub(crate) seed: u64,
+    /// Frames captured so long after the first one, in ns, and later ones are left out.
+    pub(crate) duration_ns: Option<u64>,
     /// The captures: the first one's frames enter at the first place of the network.
     pub(crate) lanes: Vec<Lane>,
     /// Where every frame is logged.
@@ -74,6 +78,25 @@ pub(crate) struct Done {
     pub(crate) unordered: Vec<u64>,
     /// From the first arrival to the last departure.
     pub(crate) elapsed_ns: u64,
+    /// Whether it was stopped before the end of the captures.
+    pub(crate) stopped: bool,
+}
+
+impl Done {
+    /// What the links' own reports do not tell, each in a line of its own, behind a line break.
+    pub(crate) fn remarks(&self, network: &NetworkSpec) -> String {
+        let mut text = String::new();
+        for (name, entry) in network.entries.iter().zip(&self.account.entries) {
+            let refused = entry.refused.iter().filter(|(_, tally)| tally.packets > 0);
+            for (cause, Tally { packets, .. }) in refused {
+                text += &format!("\n{name}: {packets} frames were refused ({cause})");
+            }
+        }
+        if self.stopped {
+            text += "\nSTOPPED before the end of the captures: what was written is a part of all";
+        }
+        text
+    }
 }
 
 impl Virtual<'_> {
@@ -82,21 +105,29 @@ impl Virtual<'_> {
     ///
     /// # Errors
     /// If a capture is damaged or cannot be written, or the network cannot be built.
-    pub(crate) fn run(self, stop: impl Fn() -> bool) -> Result<Done, Failure> {
+    pub(crate) fn run(mut self, stop: impl Fn() -> bool) -> Result<Done, Failure> {
         let mut network = Network::new(self.network, self.seed).map_err(|error| unfit(&error))?;
         for (at_ns, changed) in &self.changes {
             network.change(*at_ns, changed).map_err(|error| unfit(&error))?;
         }
-        let hub = self.hub(&self.exits()?)?;
+        let exits = self.exits()?;
+        // What cannot be read must not cost what was written before.
+        self.lanes.iter_mut().try_for_each(|lane| lane.input.begin())?;
+        let hub = self.hub(&exits)?;
+        let until_ns = self.duration_ns;
         let feeds =
             self.lanes.into_iter().enumerate().map(|(index, lane)| {
                 Feed::new(lane.input, EntryId(index as u16), lane.retime, index)
             });
-        let mut run = Run { network, hub, feeds: feeds.collect(), taken: Taken::default() };
+        let feeds = feeds.collect();
+        let mut run = Run { network, hub, feeds, taken: Taken::default(), until_ns };
         run.begin()?;
-        while !stop() && run.turn()? {}
+        let mut stopped = stop();
+        while !stopped && run.turn()? {
+            stopped = stop();
+        }
         run.finish()?;
-        Ok(run.done(self.network))
+        Ok(run.done(self.network, stopped))
     }
 
     /// The exit of each lane: where frames come to that no class leads elsewhere.
@@ -111,7 +142,7 @@ impl Virtual<'_> {
         }
         let links = self.network.links.iter();
         Ok(Hub {
-            chunks: Default::default(),
+            chunks: Chunks::within(storage_bytes()),
             sent: vec![Tally::default(); outputs.len()],
             outputs,
             unrouted: Default::default(),
@@ -159,6 +190,9 @@ struct Run {
     hub: Hub,
     feeds: Vec<Feed>,
     taken: Taken,
+    /// Frames captured from then on are left out, in ns since 1970. Until the clock begins: in ns
+    /// since then.
+    until_ns: Option<u64>,
 }
 
 impl Run {
@@ -167,20 +201,35 @@ impl Run {
         self.refill()?;
         self.hub.base_ns = self.next_ns().unwrap_or(0);
         self.taken.base_ns = self.hub.base_ns;
+        self.until_ns = self.until_ns.map(|ns| ns.saturating_add(self.hub.base_ns));
         Ok(())
     }
 
-    /// Lets what is at hand pass; false when all inputs have ended.
+    /// Lets what is at hand pass; false when all inputs have ended, or it is time to.
     fn turn(&mut self) -> Result<bool, Failure> {
-        let Some(horizon_ns) = self.horizon() else { return Ok(false) };
+        let (Some(horizon_ns), Some(next_ns)) = (self.horizon(), self.next_ns()) else {
+            return Ok(false);
+        };
+        if self.until_ns.is_some_and(|until_ns| next_ns >= until_ns) {
+            return Ok(false);
+        }
+        let horizon_ns = self.until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
+        if self.hub.logs.any() {
+            // What leaves before is logged before what comes in now.
+            self.leave_before(horizon_ns);
+        }
         self.enter(horizon_ns);
         // Not to the horizon itself: further frames may arrive at that very moment.
-        if let Some(before_ns) = (horizon_ns - self.hub.base_ns).checked_sub(1) {
-            self.network.run(before_ns, &mut self.hub);
-        }
+        self.leave_before(horizon_ns);
         self.settle()?;
         self.refill()?;
         Ok(true)
+    }
+
+    fn leave_before(&mut self, time_ns: u64) {
+        if let Some(before_ns) = (time_ns - self.hub.base_ns).checked_sub(1) {
+            self.network.run(before_ns, &mut self.hub);
+        }
     }
 
     /// Up to when all frames are at hand.
@@ -265,7 +314,7 @@ impl Run {
         (0..ports).map(total).collect()
     }
 
-    fn done(self, plan: &NetworkSpec) -> Done {
+    fn done(self, plan: &NetworkSpec, stopped: bool) -> Done {
         let links = (0..plan.links.len())
             .map(|link| self.network.counters(slipring_link::LinkId(link as u32)));
         let mut entries = vec![EntryAccount::default(); plan.entries.len()];
@@ -288,6 +337,7 @@ impl Run {
             measured: self.hub.measured,
             unordered: self.feeds.iter().map(|feed| feed.input.unordered()).collect(),
             elapsed_ns: self.hub.end_ns,
+            stopped,
         }
     }
 }

@@ -11,6 +11,7 @@ use slipring_link::{
 };
 
 use super::pace::Pace;
+use crate::emulate::realtime::job::storage_bytes;
 use crate::emulate::realtime::{Account, EntryAccount, ExitAccount, State};
 use crate::emulate::report::measured::{Measured, Seen};
 use crate::emulate::virtual_time::chunk::{Chunk, Chunks};
@@ -56,7 +57,8 @@ impl Player {
         let retime = Box::new(move |chunk: &mut Chunk| pace.retime(chunk));
         let mut feed = Feed::new(input, EntryId(0), Some(retime), 0);
         let measured = plan.links.iter().map(|_| Measured::new(late_ns)).collect();
-        let mut cargo = Cargo { measured, ..Cargo::default() };
+        let chunks = Chunks::within(storage_bytes());
+        let mut cargo = Cargo { measured, chunks, ..Cargo::default() };
         feed.refill(&mut cargo.chunks)?;
         cargo.base_ns = feed.next_ns(&cargo.chunks).unwrap_or(0);
         let taken = Taken { base_ns: cargo.base_ns, ..Taken::default() };

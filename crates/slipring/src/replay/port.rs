@@ -13,7 +13,7 @@ use slipring_port::{
 
 use super::player::{Due, Player};
 use super::{Port, Replay};
-use crate::emulate::realtime::job::{sample, storage_bytes};
+use crate::emulate::realtime::job::storage_bytes;
 use crate::emulate::realtime::{Board, Desk, Start, State};
 use crate::meter::{Meter, bps, pps};
 use crate::opening;
@@ -51,6 +51,7 @@ pub(super) fn play(
     if player.ended() {
         replay.refuse_empty(0)?;
     }
+    opening::require_cpus(port.cpu.as_slice())?;
     let names = std::slice::from_ref(&port.name);
     opening::wait_for_links(names, port.link_wait, signals)?;
     let mut ports = port.opening.clone().towards(Interest::TX).open(names)?;
@@ -59,13 +60,13 @@ pub(super) fn play(
     let (board, aside) = (Arc::new(Board::new()?), Arc::new(Mutex::new(Aside::default())));
     let start = Start { at_ns: now() + HEAD_START, storage_bytes: storage_bytes() };
     let desk = Desk::open(plan, start, board.clone(), Meter::new(&ports), session)?;
-    let deadline = port.duration.map(|duration| now() + duration.as_nanos() as u64);
+    let deadline = replay.duration.map(|duration| now() + duration.as_nanos() as u64);
     let open = ports.pop().expect("one port per name");
     let workers = Workers::start(vec![sender(open, (player, start.at_ns), port, board, &aside)])?;
     let watched = workers.watch(signals, port.period, deadline, |interim| {
         let (state, period) = (desk.board.ask(), port.period.unwrap_or(Duration::from_secs(1)));
         let text = line(&mut meter, &state, period);
-        let sample = sample(&desk.network(), &meter, &state);
+        let sample = desk.sample(&meter, &state);
         let reporter = &mut session.reporter;
         if interim { reporter.interim(&sample, text) } else { reporter.interval(&sample, text) }
     });

@@ -182,6 +182,9 @@ fn wrong_flags_are_refused_before_anything_is_opened() {
         ("-f @in.pcap -i null: -D bogus", "bogus"),
         ("-f @in.pcap -i null: -L 2", "2"),
         ("-f @in.pcap --virtual @out.pcap --loops 0", "never ends"),
+        ("-f @in.pcap --virtual @in.pcap", "would overwrite what is read"),
+        ("-f @in.pcap -i pcap:@in.pcap", "would overwrite what is read"),
+        ("-f @in.pcap --virtual @out.pcap --fault-loss 1%", "does not go together with --virtual"),
         ("-f @in.pcap -i null: --log @out.pcap", "--log does not go together"),
     ] {
         let said = lab.run(args);
@@ -189,6 +192,15 @@ fn wrong_flags_are_refused_before_anything_is_opened() {
         assert!(said.talk.contains(why), "{args}: {}", said.talk);
         assert!(!lab.path("out.pcap").exists());
     }
+}
+
+#[test]
+fn an_end_stops_a_replay_without_one_in_virtual_time_too() {
+    let lab = Lab::new(&THREE);
+    // Each pass takes 37.5 ms: the average gap follows the last frame.
+    let sent = lab.sent("--loops 0 -t 0.1");
+    assert_eq!(sent.len(), 8, "{sent:?}");
+    assert!(sent.iter().all(|(_, at_ns)| *at_ns < 100 * MS), "{sent:?}");
 }
 
 #[test]

@@ -46,7 +46,14 @@ impl Site {
 
     fn json(&self, words: &str) -> Value {
         let ended = self.ctl(&format!("{words} --json")).well();
-        serde_json::from_str(&ended.stdout).unwrap()
+        let mut value: Value = serde_json::from_str(&ended.stdout).unwrap();
+        for key in ["time_ns", "command", "version"] {
+            assert!(value.get(key).is_some(), "{words}: every report has {key}: {value}");
+        }
+        match value.get_mut("answer") {
+            Some(answer) => answer.take(),
+            None => value,
+        }
     }
 
     fn refused(&self, words: &str) -> String {
@@ -196,7 +203,7 @@ fn an_emulator_without_a_delay_refuses_one_that_it_cannot_hold() {
     let Some(site) = Site::new() else { return };
     let _emulator = site.emulate("-B 100g");
     let error = site.refused("set up.delay=1h");
-    assert!(error.contains("the running links cannot hold that much"), "{error}");
+    assert!(error.contains("the links cannot hold that much"), "{error}");
 }
 
 #[test]
@@ -269,4 +276,29 @@ fn figures_come_as_text_as_json_and_again_and_again() {
     watch.wait_for("three looks", |output| (output.stdout.lines().count() > 3).then_some(()));
     emulator.stop(Signal::INT).well();
     watch.finish().well();
+}
+
+#[test]
+fn hup_reads_the_file_again_and_refuses_it_whole_when_it_is_no_good() {
+    let Some(site) = Site::new() else { return };
+    let file = site.run_dir.path().join("link.toml");
+    let write = |delay: &str| {
+        let link = |name: &str, from: &str, to: &str| {
+            format!("[link.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\ndelay = \"{delay}\"\n")
+        };
+        let text = "[ports.left]\n[ports.right]\n".to_owned();
+        let links = link("up", "left", "right") + &link("down", "right", "left");
+        std::fs::write(&file, text + &links).unwrap();
+    };
+    write("5ms");
+    let emulator = site.emulate(&format!("--config {}", file.display()));
+    let delay = || site.json("stats")["links"][0]["asked"]["delay"].clone();
+    assert_eq!(delay(), "5 ms");
+    write("7ms");
+    emulator.signal(Signal::HUP);
+    support::eventually("the new delay", || (delay() == "7 ms").then_some(()));
+    write("9");
+    emulator.signal(Signal::HUP);
+    emulator.wait_for_text("it has no unit");
+    assert_eq!(delay(), "7 ms", "the run goes on as it was");
 }

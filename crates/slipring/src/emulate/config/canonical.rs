@@ -20,7 +20,7 @@ enum Kind {
 }
 
 /// Settings with units, by part; those of a link itself have no part.
-const KINDS: [(&str, Kind, &[&str]); 13] = [
+const KINDS: [(&str, Kind, &[&str]); 14] = [
     ("hold", Kind::Time, &["time"]),
     ("police", Kind::Rate, &["bps", "cir", "pir", "eir"]),
     ("police", Kind::Size, &["burst", "cbs", "pbs", "ebs"]),
@@ -36,6 +36,7 @@ const KINDS: [(&str, Kind, &[&str]); 13] = [
     ("duplicate", Kind::Time, &["after"]),
     ("delay", Kind::Time, &["mean", "sd", "min", "max", "half_life", "scale", "delay"]),
     ("delay", Kind::Time, &["min_gap", "max_gap", "period"]),
+    ("output", Kind::Time, &["late_drop", "late_warn"]),
     ("", Kind::Time, &["offset"]),
     ("", Kind::Rate, &["output"]),
 ];
@@ -49,6 +50,9 @@ pub(super) fn written(root: &Table) -> Table {
                 write_link(link);
             }
         }
+    }
+    if let Some(Node { value: Value::Table(output), .. }) = root.get_mut("output") {
+        write_part("output", output);
     }
     root
 }

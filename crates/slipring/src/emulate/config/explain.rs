@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipring_cli::units::human;
-use slipring_link::{BitErrors, Cells, DelayModel, LinkSpec, NetworkSpec, RateSpec};
+use slipring_link::{BitErrors, Cells, DelayModel, Framing, LinkSpec, NetworkSpec, RateSpec};
 use slipring_model::Chance;
 
 use models::{discipline, loss_model, meter, rate_model};
@@ -49,8 +49,17 @@ impl Explained {
         text
     }
 
-    /// The same as one object.
+    /// The same for machines, beside the common keys of a report.
+    pub(crate) fn fields(&self) -> Value {
+        json!({ "seed": self.seed, "explained": self.links() })
+    }
+
+    /// The same as an answer over a control socket.
     pub(crate) fn json(&self) -> Value {
+        json!({ "schema": 1, "event": "explain", "seed": self.seed, "links": self.links() })
+    }
+
+    fn links(&self) -> Value {
         let links: serde_json::Map<_, _> = self
             .links
             .iter()
@@ -60,7 +69,7 @@ impl Explained {
                 (link.name.clone(), Value::Object(figures.collect()))
             })
             .collect();
-        json!({ "schema": 1, "event": "explain", "seed": self.seed, "links": links })
+        Value::Object(links)
     }
 }
 
@@ -105,6 +114,10 @@ fn explain_link(link: &LinkSpec) -> ExplainedLink {
         figure("duplicate", text, json!({ "probability": p, "copies": duplicate.copies }))
     }));
     figures.push(delay(link));
+    if link.offset_ns > 0 {
+        let text = format!("{} less", span(link.offset_ns));
+        figures.push(figure("offset", text, json!({ "offset_ns": link.offset_ns })));
+    }
     figures.push(memory(link));
     ExplainedLink { name: link.name.clone(), figures }
 }
@@ -144,10 +157,21 @@ fn rate(link: &LinkSpec) -> Figure {
             value["ns_of_60"] = json!(ns);
         }
     }
-    if framing.cells != Cells::None {
-        text += &format!(" ({:?} cells)", framing.cells);
-    }
+    text += &match framing.cells {
+        Cells::None => String::new(),
+        Cells::Atm => " (cells of ATM, 53 bytes for 48".to_owned() + &overhead(framing) + ")",
+        Cells::Docsis { minislot } => format!(" (minislots of {minislot} bytes)"),
+    };
+    value["overhead_bytes"] = json!(framing.overhead_bytes);
     figure("rate", text, value)
+}
+
+/// What is added to each frame before it is cut into cells.
+fn overhead(framing: &Framing) -> String {
+    match framing.overhead_bytes {
+        0 => String::new(),
+        bytes => format!(", and {bytes:+} bytes a frame"),
+    }
 }
 
 fn queue(link: &LinkSpec) -> Figure {
@@ -203,7 +227,8 @@ fn delay(link: &LinkSpec) -> Figure {
         }
         DelayModel::User(_) => ("a model of the user's".into(), 0.0),
     };
-    let text = format!("{what}, order {order}");
+    let half_life = link.delay.half_life_ns.map(|ns| format!(", half-life {}", span(ns)));
+    let text = format!("{what}{}, order {order}", half_life.unwrap_or_default());
     let value = json!({
         "mean_ns": mean, "sd_ns": sd, "greatest_ns": greatest, "order": order,
         "half_life_ns": link.delay.half_life_ns,
@@ -213,18 +238,39 @@ fn delay(link: &LinkSpec) -> Figure {
 
 /// What a full link holds: the line at its rate for the longest delay, and the queue.
 fn memory(link: &LinkSpec) -> Figure {
-    let bytes = bytes_when_full(link);
-    let text = match bytes {
-        Some(bytes) => format!("{} when full", human::bytes(bytes)),
-        None => "as much as is in flight".to_owned(),
+    let limits = &link.queue;
+    let bounded = limits.bytes.or(limits.packets).or(limits.delay_ns).is_some();
+    // Only a limit in bytes says how much memory the queue takes.
+    let (bytes, beside) = match bytes_when_full(link) {
+        Some(bytes) if !bounded => (None, Some((bytes, "the queue has no bound"))),
+        Some(bytes) if limits.bytes.is_none() => (None, Some((bytes, "what the queue holds"))),
+        bytes => (bytes, None),
+    };
+    let text = match (bytes, beside) {
+        (Some(bytes), _) => format!("{} when full", human::bytes(bytes)),
+        (None, Some((bytes, queue))) => {
+            format!("{} on its way when full, and {queue}", human::bytes(bytes))
+        }
+        (None, None) => "as much as is in flight".to_owned(),
     };
     figure("memory", text, json!({ "bytes_when_full": bytes }))
 }
 
 /// The bytes inside a link that is full, where its rate bounds them.
-pub(crate) fn bytes_when_full(link: &LinkSpec) -> Option<u64> {
+fn bytes_when_full(link: &LinkSpec) -> Option<u64> {
     let RateSpec::Constant { bps } = link.rate else { return None };
     let travelling = bps as f64 / 8.0 * greatest_delay_ns(link) as f64 / 1e9;
+    Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
+}
+
+/// The bytes that are inside a link at once, but for the rarest delays, where its rate bounds them.
+pub(crate) fn likely_bytes(link: &LinkSpec) -> Option<u64> {
+    let RateSpec::Constant { bps } = link.rate else { return None };
+    let delay_ns = match &link.delay.model {
+        DelayModel::Random(dist) => dist.quantile_ns(0.999),
+        _ => greatest_delay_ns(link) as f64,
+    };
+    let travelling = bps as f64 / 8.0 * delay_ns / 1e9;
     Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
 }
 

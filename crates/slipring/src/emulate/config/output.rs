@@ -17,6 +17,8 @@ pub(crate) struct Outputs {
     pub(crate) metrics: Option<String>,
     /// Releases later than this are counted as late, in ns.
     pub(crate) late_warn_ns: Option<u64>,
+    /// Frames later than this are dropped and counted, in ns; else they are only counted.
+    pub(crate) late_drop_ns: Option<u64>,
 }
 
 /// Reads the outputs.
@@ -32,6 +34,7 @@ pub(super) fn read(node: &Node) -> Result<Outputs, ConfigError> {
         mahimahi: mahimahi.map(PathBuf::from),
         metrics: section.text("metrics")?,
         late_warn_ns: section.time("late_warn")?,
+        late_drop_ns: section.time("late_drop")?,
     };
     section.finish()?;
     Ok(outputs)

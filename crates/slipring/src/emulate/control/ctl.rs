@@ -168,11 +168,12 @@ fn show(
     path: Option<&str>,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    let text = match session.reporter.format() {
-        Format::Text => text(what, &answer, path),
-        _ => format!("{answer}\n"),
-    };
-    session.reporter.raw(text.as_bytes())?;
+    match session.reporter.format() {
+        Format::Text => session.reporter.raw(text(what, &answer, path).as_bytes())?,
+        // A report already, by whoever was asked.
+        _ if what == "stats" => session.reporter.raw(format!("{answer}\n").as_bytes())?,
+        _ => session.reporter.document(&json!({ "answer": answer }), "")?,
+    }
     Ok(Exit::Done)
 }
 

@@ -1,7 +1,7 @@
 //! What requests mean to an emulation.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
@@ -53,13 +53,11 @@ impl Controlled {
     }
 
     fn hello(&self) -> Value {
-        let command: Vec<_> =
-            std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
         json!({
             "schema": SCHEMA,
             "name": self.name,
             "pid": std::process::id(),
-            "command": command.join(" "),
+            "command": command_line(),
             "version": env!("CARGO_PKG_VERSION"),
             "seed": self.seed,
             "started_ns": self.versions.start_ns(),
@@ -112,10 +110,16 @@ impl Controlled {
 
     fn stats(&self, request: &Request) -> Value {
         let (network, state) = (self.versions.network(), self.versions.board().ask());
-        let sample = job::sample(&network, &self.meter, &state);
+        let (mut sample, changes) =
+            (job::sample(&network, &self.meter, &state), self.versions.changes());
+        sample.extra = sample.extra.changed(changes);
         let mut stats = json!({
             "schema": SCHEMA,
             "event": "interval",
+            "time_ns": unix_ns(),
+            "command": command_line(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "seed": self.seed,
             "elapsed_ns": sample.elapsed.as_nanos() as Nanos,
             "ports": sample.ports,
             "in_flight": sample.in_flight,
@@ -127,7 +131,7 @@ impl Controlled {
             stats.extend(extra);
         }
         if request.args.get("text") == Some(&Value::Bool(true)) {
-            stats["text"] = json!(job::summary(&network, &self.meter, &state));
+            stats["text"] = json!(job::summary(&network, &self.meter, &state) + &changes.line());
         }
         stats
     }
@@ -167,6 +171,17 @@ impl Service for Controlled {
         };
         Ok(Reply::Once(value))
     }
+}
+
+fn command_line() -> String {
+    let words: Vec<_> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    words.join(" ")
+}
+
+/// Wall-clock time, as every report has it.
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |time| time.as_nanos() as u64)
 }
 
 /// Refuses words that have no meaning here.

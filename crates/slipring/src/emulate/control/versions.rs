@@ -10,9 +10,10 @@ use slipring_link::{ChangeError, NetworkSpec};
 use slipring_port::{Nanos, now};
 
 use crate::emulate::bounds::Bounds;
-use crate::emulate::config::{self, Config, ConfigError, bytes_when_full};
+use crate::emulate::config::{self, Config, ConfigError, likely_bytes};
 use crate::emulate::plan::Plan;
 use crate::emulate::realtime::{Board, Change, Start};
+use crate::emulate::report::Changes;
 
 /// How long the thread that moves frames may take to look at a change.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -32,6 +33,8 @@ struct Held {
     /// By time; the first one has begun.
     versions: Vec<Version>,
     next: u64,
+    /// When settings changed without a version that tells of it: by going back, and before.
+    undone: Vec<Nanos>,
 }
 
 struct Version {
@@ -59,6 +62,7 @@ impl Versions {
     pub(crate) fn start(plan: &Plan, start: Start, board: Arc<Board>) -> Result<Self, Failure> {
         let (answer, _) = mpsc::channel();
         let Start { at_ns: start_ns, storage_bytes } = start;
+        refuse_beyond(storage_bytes, &plan.network).map_err(Failure::Error)?;
         let mut config = plan.config.clone();
         config.root.remove("at");
         let mut versions = vec![Version {
@@ -69,6 +73,7 @@ impl Versions {
         }];
         for (number, change) in (2..).zip(&plan.schedule) {
             let network = change.config.network()?;
+            refuse_beyond(storage_bytes, &network).map_err(Failure::Error)?;
             let at_ns = start_ns.saturating_add(change.at_ns);
             let plan = Box::new(network.clone());
             board.change(Change { at_ns, replaces: false, plan, answer: answer.clone() });
@@ -76,7 +81,7 @@ impl Versions {
             versions.push(Version { number, at_ns, config, network });
         }
         let next = versions.len() as u64 + 1;
-        let held = Mutex::new(Held { versions, next });
+        let held = Mutex::new(Held { versions, next, undone: Vec::new() });
         Ok(Self { board, bounds: plan.bounds, storage_bytes, start_ns, held })
     }
 
@@ -93,6 +98,16 @@ impl Versions {
     /// The links as they are now.
     pub(crate) fn network(&self) -> Arc<NetworkSpec> {
         self.held().in_force(now()).network.clone()
+    }
+
+    /// What changed since the start.
+    pub(crate) fn changes(&self) -> Changes {
+        let (held, time) = (self.held(), now());
+        let begun = held.versions.iter().filter(|version| version.at_ns <= time).count() as u64;
+        let last = held.undone.last().copied().unwrap_or(0);
+        let since = held.in_force(time).at_ns.max(last);
+        let times = begun.saturating_sub(1) + held.undone.len() as u64;
+        Changes { times, since_ns: since.saturating_sub(self.start_ns) }
     }
 
     /// The settings that hold now, with the keys of a file.
@@ -132,6 +147,16 @@ impl Versions {
         steps.map(step).collect()
     }
 
+    /// Makes a version of whole new settings, for now.
+    pub(crate) fn replace(&self, config: Config) -> Result<(), Refused> {
+        let replaced = |held: &mut Config| {
+            let network = config.network()?;
+            *held = config;
+            Ok(network)
+        };
+        self.change(now(), replaced).map(|_| ())
+    }
+
     fn accept(
         &self,
         held: &mut Held,
@@ -167,7 +192,9 @@ impl Versions {
                 self.submit(later.at_ns, false, &later.network)?;
             }
         } else {
+            let changed_ns = last.at_ns;
             self.submit(at_ns, false, &before.network)?;
+            held.undone.extend([changed_ns, at_ns]);
         }
         held.versions.pop();
         let applies_at_ns = at_ns.saturating_sub(self.start_ns);
@@ -209,17 +236,10 @@ impl Versions {
             Err(Failure::Error(error)) => return Err(error),
             Err(Failure::ReaderLeft) | Ok(()) => {}
         }
-        let needed = |network: &NetworkSpec| -> u64 {
-            let links = network.links.iter().filter_map(|link| bytes_when_full(&link.spec));
-            links.fold(0, u64::saturating_add)
-        };
-        let (most, wanted) = (self.storage_bytes, needed(network));
-        if wanted <= most.max(needed(&old.network)) {
+        if needed_bytes(network) <= needed_bytes(&old.network) {
             return Ok(());
         }
-        let error = Diagnostic::new(SR0015, "the running links cannot hold that much");
-        let cause = format!("full links would hold {wanted} bytes; there is memory for {most}");
-        Err(Box::new(error.with_cause(cause).with_help("ask for a lower rate or a shorter delay")))
+        refuse_beyond(self.storage_bytes, network)
     }
 
     /// Hands a plan to the thread that moves frames, and waits for its answer.
@@ -250,6 +270,23 @@ impl Versions {
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The bytes that all links hold when they are full, where their rates bound that.
+fn needed_bytes(network: &NetworkSpec) -> u64 {
+    let links = network.links.iter().filter_map(|link| likely_bytes(&link.spec));
+    links.fold(0, u64::saturating_add)
+}
+
+/// Refuses links that may hold more than `most` bytes.
+fn refuse_beyond(most: u64, network: &NetworkSpec) -> Result<(), Refused> {
+    let wanted = needed_bytes(network);
+    if wanted <= most {
+        return Ok(());
+    }
+    let error = Diagnostic::new(SR0015, "the links cannot hold that much");
+    let cause = format!("full links would hold {wanted} bytes; there is memory for {most}");
+    Err(Box::new(error.with_cause(cause).with_help("ask for a lower rate or a shorter delay")))
 }
 
 impl Held {
@@ -294,4 +331,21 @@ fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<St
     let gone = gone.map(|path| (path.clone(), Value::Null));
     let other = after.iter().filter(|(path, value)| before.get(*path) != Some(value));
     gone.chain(other.map(|(path, value)| (path.clone(), value.clone()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_memory_cannot_hold_is_refused_as_a_change_is() {
+        let network = |text: &str| {
+            let text = format!("[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\n{text}");
+            Config::parse("link.toml", &text).unwrap().network().unwrap()
+        };
+        let long = network("rate = \"10Gbit\"\ndelay = \"1000h\"\n");
+        let error = refuse_beyond(1 << 40, &long).unwrap_err().to_string();
+        assert!(error.contains("the links cannot hold that much"), "{error}");
+        refuse_beyond(1 << 30, &network("rate = \"10Gbit\"\ndelay = \"20ms\"\n")).unwrap();
+    }
 }

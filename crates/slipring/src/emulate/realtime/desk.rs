@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use slipring_cli::report::Sample;
 use slipring_cli::{Diagnose, Failure, Session};
 use slipring_control::Server;
 use slipring_link::NetworkSpec;
@@ -14,6 +15,7 @@ use super::job::{report, sample, summary};
 use super::{Board, Emulation, Manner, State, log, prepare};
 use crate::emulate::control::{self, Versions};
 use crate::emulate::plan::Plan;
+use crate::emulate::report::document::Document;
 use crate::emulate::report::serve::Endpoint;
 use crate::meter::Meter;
 use crate::publish::{self, Publishing, Watched};
@@ -103,10 +105,40 @@ impl Desk {
     /// The summary for people; with `--stats`, all figures below it.
     pub(crate) fn summary(&self, meter: &Meter, state: &State) -> String {
         let network = self.network();
-        let text = summary(&network, meter, state);
+        let text = summary(&network, meter, state) + &self.versions.changes().line();
         match self.stats {
             true => format!("{text}\n{}", report(&network, state).openmetrics()),
             false => text,
+        }
+    }
+
+    /// What an interval is reported by.
+    pub(crate) fn sample(&self, meter: &Meter, state: &State) -> Sample<Document> {
+        let mut sample = sample(&self.network(), meter, state);
+        sample.extra = sample.extra.changed(self.versions.changes());
+        sample
+    }
+
+    /// Reads the file of the settings again, and tells what came of it: what cannot be is refused
+    /// whole, and the run goes on as it was.
+    ///
+    /// # Errors
+    /// If nothing can be told.
+    pub(crate) fn reload(&self, plan: &Plan, session: &mut Session<'_>) -> Result<(), Failure> {
+        let read = plan.read_again().and_then(|config| match config {
+            None => Ok("there is no file to read again: start with --config"),
+            Some(config) => {
+                self.versions.replace(config).map_err(Failure::Error)?;
+                Ok("the settings were read again")
+            }
+        });
+        match read {
+            Ok(told) => session.reporter.say(format_args!("# {told}")),
+            Err(Failure::Error(error)) => {
+                session.reporter.complain(&error);
+                Ok(())
+            }
+            Err(left) => Err(left),
         }
     }
 
@@ -116,7 +148,7 @@ impl Desk {
     /// If the output cannot be written.
     pub(crate) fn report(&self, meter: &Meter, session: &mut Session<'_>) -> Result<(), Failure> {
         let state = self.board.last();
-        let sample = sample(&self.network(), meter, &state);
+        let sample = self.sample(meter, &state);
         session.reporter.end(&sample, self.summary(meter, &state))
     }
 

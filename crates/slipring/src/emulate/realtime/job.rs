@@ -15,7 +15,7 @@ use crate::emulate::report::Report;
 use crate::emulate::report::document::Document;
 use crate::meter::{Meter, bps, pps};
 use crate::opening;
-use crate::workers::Workers;
+use crate::workers::{Due, Workers};
 
 /// Memory for frames at most: more than any link is long on this machine, and less than it has.
 const STORAGE_SHARE: u64 = 2;
@@ -28,6 +28,7 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     if how.pipeline {
         return Err(no_pipeline());
     }
+    opening::require_cpus(&how.cpus)?;
     let signals = Signals::install()?;
     opening::wait_for_links(&how.ports, how.link_wait, &signals)?;
     let mut ports = how.opening.open(&how.ports)?;
@@ -42,12 +43,15 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     if let Ok(place) = emulation.place.recv_timeout(Duration::from_secs(1)) {
         session.reporter.say(format_args!("# {place}"))?;
     }
-    let watched = workers.watch(&signals, how.period, deadline, |interim| {
+    let watched = workers.attend(&signals, how.period, deadline, |due| {
+        if due == Due::Reload {
+            return desk.reload(plan, session);
+        }
         let state = desk.board.ask();
         let time = how.period.unwrap_or(Duration::from_secs(1));
         let text = line(&mut meter, &state, time);
-        let sample = sample(&desk.network(), &meter, &state);
-        if interim {
+        let sample = desk.sample(&meter, &state);
+        if due == Due::Interim {
             session.reporter.interim(&sample, text)
         } else {
             session.reporter.interval(&sample, text)
@@ -73,7 +77,7 @@ fn manner(plan: &Plan, how: &RealTime) -> Manner {
         burst: how.burst,
         patience: how.opening.patience,
         cpu: how.cpus.first().map(|&cpu| cpu as usize),
-        late_drop: plan.late_drop_ns,
+        late_drop: plan.outputs.late_drop_ns,
         late_warn: plan.outputs.late_warn_ns.unwrap_or(defaults.late_warn),
         storage_bytes: storage_bytes(),
     }

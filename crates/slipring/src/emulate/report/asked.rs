@@ -3,8 +3,9 @@
 use serde::Serialize;
 use slipring_cli::units::human;
 use slipring_link::{
-    Cells, DelayModel, DelaySpec, Discipline, Framing, LinkSpec, LossModel, LossSpec, OrderPolicy,
-    Place, QueueSpec, RateSpec,
+    Action, BitErrors, Cells, CorruptSpec, DelayModel, DelaySpec, Discipline, DuplicateSpec,
+    Framing, LinkSpec, LossModel, LossSpec, Meter, OrderPolicy, Place, PoliceSpec, QueueSpec,
+    RateSpec,
 };
 
 use std::time::Duration;
@@ -22,6 +23,20 @@ pub(crate) struct Asked {
     pub(crate) delay_ns: Option<Quantiles>,
     pub(crate) order: &'static str,
     pub(crate) loss: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) police: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hold: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) corrupt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) duplicate: Option<String>,
+    /// A dummynet profile: time that frames occupy the line beyond their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) profile: Option<String>,
+    /// What is taken off every delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) offset: Option<String>,
     /// The mean share of frames that all loss models together take, where it does not depend on
     /// the frames.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,9 +67,72 @@ impl Asked {
             delay_ns: quantiles(&link.delay.model),
             order: order(link.order),
             loss: losses(&link.loss),
+            police: link.police.as_ref().map(police),
+            hold: link.hold.map(|hold| {
+                format!("{} for {}", percent(hold.chance.to_f64()), time(hold.hold_ns))
+            }),
+            corrupt: link.corrupt.as_ref().map(corrupt),
+            duplicate: link.duplicate.as_ref().map(duplicate),
+            profile: link.profile.as_ref().map(|profile| {
+                let kept = percent(profile.loss_level);
+                format!("{} times on the line, {kept} arrive", profile.samples_ns.len())
+            }),
+            offset: offset(link),
             loss_share: share(&link.loss),
         }
     }
+}
+
+fn police(police: &PoliceSpec) -> String {
+    let bps = |bps: u64| human::bits_per_sec(bps as f64);
+    let action = |action: Action| match action {
+        Action::Pass => "passed",
+        Action::Mark => "marked",
+        Action::Drop => "dropped",
+    };
+    let (exceed, violate) = (action(police.exceed), action(police.violate));
+    match police.meter {
+        Meter::Bucket { bps: rate, burst } => {
+            format!("{}, bursts of {burst} B, above {exceed}", bps(rate))
+        }
+        Meter::Rfc2698 { committed_bps, peak_bps, .. } => {
+            format!("{}, above {exceed}, from {} {violate}", bps(committed_bps), bps(peak_bps))
+        }
+        Meter::Rfc4115 { committed_bps, excess_bps, .. } => {
+            let top = committed_bps.saturating_add(excess_bps);
+            format!("{}, above {exceed}, from {} {violate}", bps(committed_bps), bps(top))
+        }
+    }
+}
+
+fn corrupt(corrupt: &CorruptSpec) -> String {
+    let text = match corrupt.errors {
+        BitErrors::Ber(ber) => format!("bit error rate {ber:e}"),
+        BitErrors::Burst { chance, bits: 1 } => format!("{}, one bit", percent(chance.to_f64())),
+        BitErrors::Burst { chance, bits } => format!("{}, {bits} bits", percent(chance.to_f64())),
+    };
+    if corrupt.fix_checksum { text + ", checksums mended" } else { text }
+}
+
+fn duplicate(duplicate: &DuplicateSpec) -> String {
+    let mut text = percent(duplicate.chance.to_f64());
+    if duplicate.copies > 1 {
+        text += &format!(", {} copies", duplicate.copies);
+    }
+    match duplicate.after_ns {
+        0 => text,
+        after_ns => text + &format!(", {} later", time(after_ns)),
+    }
+}
+
+/// What is taken off the delay: the cost of the box, and the time on the wire behind it.
+fn offset(link: &LinkSpec) -> Option<String> {
+    let fixed = (link.offset_ns > 0).then(|| time(link.offset_ns));
+    let wire = link
+        .output_bps
+        .map(|bps| format!("the time on a wire of {}", human::bits_per_sec(bps as f64)));
+    let parts: Vec<_> = [fixed, wire].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" and ") + " less")
 }
 
 fn rate(rate: &RateSpec) -> String {

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use slipring_link::{Counters, Tally};
 
-use super::LinkReport;
 use super::asked::Asked;
 use super::histogram::Histogram;
+use super::{Changes, LinkReport};
 
 /// The keys of an emulation beside the common ones.
 #[derive(Debug, Clone, Serialize)]
@@ -17,6 +17,9 @@ pub(crate) struct Document {
     links: Vec<LinkDocument>,
     /// Frames that no link wanted.
     unrouted: u64,
+    /// Changes of settings since the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<Changes>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -83,7 +86,13 @@ struct Spread {
 impl Document {
     /// Of these links.
     pub(crate) fn of(links: &[LinkReport<'_>], unrouted: Tally) -> Self {
-        Self { links: links.iter().map(link).collect(), unrouted: unrouted.packets }
+        let links = links.iter().map(link).collect();
+        Self { links, unrouted: unrouted.packets, changes: None }
+    }
+
+    /// The same, where settings changed.
+    pub(crate) fn changed(self, changes: Changes) -> Self {
+        Self { changes: Some(changes).filter(|changes| changes.times > 0), ..self }
     }
 }
 

@@ -75,7 +75,8 @@ pub(crate) struct Measured {
     pub(crate) order: Reordering,
     /// Frames later than was to be warned of.
     pub(crate) late: u64,
-    late_above_ns: u64,
+    /// More than this is to be warned of.
+    pub(crate) late_above_ns: u64,
     per_ms: Windows,
     per_s: Windows,
     bytes: u64,

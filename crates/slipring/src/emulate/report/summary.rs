@@ -1,7 +1,7 @@
 //! The report for people: what was asked, and beside it what was measured.
 
 use slipring_cli::units::human;
-use slipring_link::Cause;
+use slipring_link::{Cause, Tally};
 
 use super::LinkReport;
 use super::asked::{percent, time};
@@ -30,10 +30,22 @@ fn link(link: &LinkReport<'_>) -> String {
     for filter in &link.classes {
         text += &row("class", filter, "");
     }
+    let counters = &link.counters;
+    let of_all = |tally: Tally| format!("{} of {}", tally.packets, counters.input.packets);
+    let stage = |name: &str, asked: &Option<String>, seen: String| {
+        asked.as_ref().map_or(String::new(), |asked| row(name, asked, &seen))
+    };
+    let policed = format!("{} dropped", of_all(counters.drops[Cause::Police]));
+    text += &stage("police", &asked.police, policed);
     let measured = |figure: fn(&Measured) -> String| link.measured.map_or(String::new(), figure);
     text += &row("rate", &asked.rate, &measured(rates));
     text += &row("delay", &asked.delay, &measured(delays));
     text += &row("loss", &asked.loss, &losses(link));
+    text += &stage("hold", &asked.hold, format!("{} held", of_all(counters.held)));
+    text += &stage("profile", &asked.profile, String::new());
+    text += &stage("offset", &asked.offset, String::new());
+    text += &stage("corrupt", &asked.corrupt, format!("{} hit", of_all(counters.corrupted)));
+    text += &stage("copies", &asked.duplicate, of_all(counters.copies));
     text += &row("order", asked.order, &measured(order));
     if link.measured.is_some_and(|measured| measured.queue_delay.count() > 0) {
         text += &row("queue", &asked.queue, &measured(queue));
@@ -46,8 +58,13 @@ fn link(link: &LinkReport<'_>) -> String {
 
 fn row(name: &str, asked: &str, measured: &str) -> String {
     let row = format!("\n  {name:<NAME$}{asked:<ASKED$}");
-    let gap = if asked.len() >= ASKED && !measured.is_empty() { " " } else { "" };
-    (row + gap + measured).trim_end().to_owned()
+    let fits = asked.chars().count() < ASKED || measured.is_empty();
+    // What does not fit beside stands below, in its column.
+    let text = match fits {
+        true => row + measured,
+        false => format!("{row}\n{:<width$}{measured}", "", width = 2 + NAME + ASKED),
+    };
+    text.trim_end().to_owned()
 }
 
 fn rates(measured: &Measured) -> String {
@@ -112,7 +129,10 @@ fn errors(measured: &Measured) -> String {
     };
     match measured.late {
         0 => late(&measured.error),
-        count => format!("{}; {count} too late", late(&measured.error)),
+        count => {
+            let above = time(measured.late_above_ns);
+            format!("{}; {count} by more than {above}", late(&measured.error))
+        }
     }
 }
 

@@ -266,11 +266,39 @@ fn classic_letters_steer_the_run() {
     let Clock::RealTime(run) = &plan.clock else { panic!() };
     assert_eq!((run.cpus.as_slice(), run.burst, run.link_wait.as_secs()), (&[2, 3][..], 64, 2));
     assert!(run.pipeline);
-    assert_eq!(plan.late_drop_ns, Some(300_000));
+    assert_eq!(plan.outputs.late_drop_ns, Some(300_000));
     assert_eq!((plan.bounds.delay_ns, plan.bounds.bps), (Some(1_000 * MS), Some(10_000_000_000)));
     assert_eq!(plan.warnings, ["-c changes nothing: frames are always copied into the delay line"]);
     let names: Vec<_> = run.ports.iter().map(|port| port.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn a_half_life_too_short_for_its_deviation_is_warned_of() {
+    let warnings = |args: &str| plan(&format!("--virtual a b {args}")).unwrap().warnings;
+    let short = warnings("-D uniform,1ms,9ms --half-life 1us");
+    assert_eq!(short.len(), 2, "each direction its own: {short:?}");
+    assert!(short[0].starts_with("the half-life of up, 1 us, is too short"), "{short:?}");
+    assert!(short[0].contains("deviates by 2.309 ms"), "{short:?}");
+    assert!(short[0].contains("from 7.621 ms on"), "{short:?}");
+    assert!(warnings("-D uniform,1ms,9ms --half-life 8ms").is_empty());
+    assert!(warnings("-D uniform,1ms,9ms").is_empty());
+}
+
+#[test]
+fn disciplines_that_do_not_bound_their_queue_have_the_limits_of_linux() {
+    for (queue, packets) in [
+        ("codel", Some(1000)),
+        ("pie", Some(1000)),
+        ("fq_codel", Some(10_240)),
+        ("dualpi2", Some(10_000)),
+        ("codel,bytes=1m", None),
+        ("codel,packets=0", None),
+        ("codel,packets=5", Some(5)),
+        ("droptail", None),
+    ] {
+        assert_eq!(up(&format!("-B 10m -Q {queue}")).queue.packets, packets, "{queue}");
+    }
 }
 
 #[test]
@@ -290,7 +318,7 @@ fn a_seed_is_kept_and_without_one_every_run_has_its_own() {
 #[test]
 fn virtual_time_takes_one_pair_of_captures_or_two() {
     let pairs = |args: &str| match plan(args).unwrap().clock {
-        Clock::Virtual(pairs) => pairs.len(),
+        Clock::Virtual(captures) => captures.pairs.len(),
         Clock::RealTime(_) => 0,
     };
     assert_eq!(pairs("--virtual a b -D 1ms"), 1);

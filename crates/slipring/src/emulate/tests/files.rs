@@ -433,3 +433,36 @@ fn columns_of_a_trace_that_a_part_cannot_follow_are_refused_by_name() {
         assert!(error.contains("line 6"), "with its place: {error}");
     }
 }
+
+#[test]
+fn errors_of_the_graph_say_where_it_is_wrong() {
+    let circle = "nodes = [\"x\", \"y\"]\n[ports.a]\n[ports.b]\n\
+        [link.in]\nfrom = \"a\"\nto = \"x\"\n[link.on]\nfrom = \"x\"\nto = \"y\"\n\
+        [link.back]\nfrom = \"y\"\nto = \"x\"\n";
+    let error = network(circle).unwrap_err();
+    assert!(error.starts_with("links lead round in a circle, back to `x`"), "{error}");
+    assert!(error.contains("at link.toml, line 12"), "{error}");
+    let twice = "[ports.a]\n[ports.b]\n[link.one]\nfrom = \"a\"\nto = \"b\"\n\
+        [link.two]\nfrom = \"a\"\nto = \"b\"\n";
+    let error = network(twice).unwrap_err();
+    assert!(error.starts_with("a second link without a class begins at `a`"), "{error}");
+    assert!(error.contains("at link.toml, line 7"), "{error}");
+    let error = network("[link.up]\nfrom = \"a\"\nto = \"b\"\n").unwrap_err();
+    assert!(error.contains("there are no ports at link.toml, line 2"), "{error}");
+    assert!(error.ends_with("add [ports.a]"), "{error}");
+}
+
+#[test]
+fn figures_are_explained_in_words_not_in_debug() {
+    let explained = |args: &str| {
+        let plan = plan(&format!("--virtual a b {args}")).unwrap();
+        super::super::config::explain(&plan.network, 1).text()
+    };
+    let docsis = explained("--up rate=10m,cells=docsis");
+    assert!(!docsis.contains("Docsis"), "{docsis}");
+    let codel = explained("-B 10m -D 20ms -Q codel,packets=0");
+    assert!(codel.contains("the queue has no bound"), "{codel}");
+    let rest = explained("-B 10m -O 5us -D normal,20ms,3ms --half-life 50ms");
+    assert!(rest.contains("5 us less"), "{rest}");
+    assert!(rest.contains("half-life 50 ms"), "{rest}");
+}

@@ -30,8 +30,33 @@ fn explanations_are_the_same_for_every_command_and_json_where_that_is_asked_for(
         let json = told(verb, &format!("{args} {links} --explain --json"));
         let json: Value = serde_json::from_str(&json).expect(verb);
         assert_eq!(json["seed"], 3, "{verb}");
-        assert!(json["links"]["up"]["delay"]["mean_ns"].is_number(), "{verb}: {json}");
+        assert!(json["explained"]["up"]["delay"]["mean_ns"].is_number(), "{verb}: {json}");
     }
+}
+
+#[test]
+fn settings_of_all_flags_are_printed_and_come_back_from_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let flags = "-D 20ms --seed 9 --name lab --log a.pcapng --mahimahi-log mm -d 1m \
+                 --metrics 127.0.0.1:9100 --print-config";
+    let printed = told("run", flags);
+    for line in [
+        "seed = 9",
+        "name = \"lab\"",
+        "pcapng = \"a.pcapng\"",
+        "mahimahi = \"mm\"",
+        "late_drop = \"1ms\"",
+        "metrics = \"127.0.0.1:9100\"",
+    ] {
+        assert!(printed.lines().any(|other| other == line), "{line}: {printed}");
+    }
+    std::fs::write(dir.path().join("link.toml"), &printed).unwrap();
+    let again = said("run", "--config @link.toml --print-config", dir.path());
+    assert_eq!(again.data, printed, "{}", again.talk);
+    let json = told("run", &format!("{flags} --json"));
+    let json: Value = serde_json::from_str(&json).expect("JSON where that is asked for");
+    assert_eq!(json["settings"]["seed"], 9);
+    assert_eq!(json["settings"]["link"]["up"]["delay"]["mean"], "20ms");
 }
 
 #[test]

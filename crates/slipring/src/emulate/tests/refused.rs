@@ -1,7 +1,7 @@
 //! What is refused, in its exact words.
 
 use super::super::Clock;
-use super::{plan, refusal, told};
+use super::{plan, plan_of, refusal, told};
 
 const TIME: &str = "write it as 250us, 2ms, 1.5s, 10min or 1h";
 const SHARE: &str = "write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1";
@@ -129,6 +129,56 @@ fn letters_of_tlem_that_are_done_otherwise_name_the_modern_command() {
         let error = refusal(args);
         assert!(error.contains(help), "{args}: {error}");
     }
+}
+
+#[test]
+fn what_is_done_at_ports_is_refused_in_virtual_time() {
+    for flag in [
+        "--fault-loss 50%",
+        "--fault-corrupt 1%",
+        "--fault-delay 10ms",
+        "--capture /tmp/x.pcap",
+        "--late-drop 1ms",
+        "--spin",
+        "--slots 64",
+    ] {
+        let name = flag.split(' ').next().unwrap();
+        let error = refusal(flag);
+        let why = format!("{name} does not go together with --virtual | it is done at ports");
+        assert!(error.starts_with(&why), "{error}");
+    }
+}
+
+#[test]
+fn a_setting_that_tlem_did_not_have_needs_its_unit_in_flags_too() {
+    let error = refusal("-B 10m -Q codel,mark_above=20000");
+    assert!(error.contains("it has no unit"), "{error}");
+    assert!(plan("--virtual a b -B 10m -Q codel,mark_above=20ms").is_ok());
+}
+
+#[test]
+fn tables_of_toml_are_refused_in_flags_with_what_to_write() {
+    let error = plan_of(&["--virtual", "a", "b", "--up", "police={bps=1m}"]).unwrap_err();
+    let error = told(&error);
+    assert!(error.contains("tables of TOML are for files"), "{error}");
+    assert!(error.contains("bucket(1Mbit, 10kB)"), "{error}");
+}
+
+#[test]
+fn a_processor_that_is_not_there_is_refused_before_a_port_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = crate::said::said("emulate", "-i null: -i pcap:@out.pcap -C 4000", dir.path());
+    assert_eq!(said.status, 2, "{}", said.talk);
+    assert!(said.talk.contains("there is no processor 4000 to run on"), "{}", said.talk);
+    assert!(said.talk.contains("there are: 0"), "{}", said.talk);
+    assert!(!dir.path().join("out.pcap").exists());
+}
+
+#[test]
+fn copies_without_bound_are_refused() {
+    let error = refusal("--duplicate 1.0,0,1000000000");
+    assert!(error.contains("copies"), "{error}");
+    assert!(error.contains("a number from 1 to 1000"), "{error}");
 }
 
 #[test]

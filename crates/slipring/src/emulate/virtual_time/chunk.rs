@@ -22,6 +22,8 @@ const NUMBER_BITS: u32 = 15;
 pub(crate) const MAX_FRAMES: usize = 1 << NUMBER_BITS;
 /// Chunks at most: 64 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - NUMBER_BITS);
+/// Bytes that a copy costs beside its own: its entries here and inside the links.
+const COPY_COST: usize = 64;
 
 /// A piece of a capture.
 #[derive(Debug, Default)]
@@ -75,6 +77,8 @@ pub(crate) struct Stored<'c> {
 /// Chunks in use.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
+    /// How many there may be.
+    most: usize,
     slots: Vec<Slot>,
     /// Slots without a chunk.
     vacant: Vec<u32>,
@@ -94,6 +98,12 @@ struct Slot {
 }
 
 impl Chunks {
+    /// None yet, and never more than fit into so many bytes.
+    pub(crate) fn within(bytes: u64) -> Self {
+        let most = usize::try_from(bytes / CHUNK as u64).unwrap_or(usize::MAX);
+        Self { most: most.clamp(1, MAX_CHUNKS), ..Self::default() }
+    }
+
     /// Takes a chunk of `input` over, whose first frame has the number `first`, and returns the
     /// number of the slot; `None` when there are too many.
     pub(crate) fn add(&mut self, chunk: Chunk, input: usize, first: u64) -> Option<u32> {
@@ -174,7 +184,8 @@ impl Chunks {
     /// The slot for a copy of `len` bytes.
     fn room_for(&mut self, len: usize) -> Option<u32> {
         let fits = |slot: &Slot| {
-            slot.chunk.bytes.len() + len <= CHUNK && slot.chunk.frames.len() < MAX_FRAMES
+            let cost = slot.chunk.bytes.len() + COPY_COST * slot.chunk.frames.len();
+            cost + COPY_COST + len <= CHUNK && slot.chunk.frames.len() < MAX_FRAMES
         };
         if let Some(open) = self.open.filter(|&open| fits(&self.slots[open as usize])) {
             return Some(open);
@@ -185,7 +196,7 @@ impl Chunks {
     }
 
     fn new_slot(&mut self) -> Option<u32> {
-        if self.slots.len() >= MAX_CHUNKS {
+        if self.slots.len() >= self.most {
             return None;
         }
         self.slots.push(Slot::default());
@@ -215,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_chunk_comes_back_with_its_last_frame() {
-        let mut chunks = Chunks::default();
+        let mut chunks = Chunks::within(1 << 30);
         let number = chunks.add(chunk(&[b"abc", b"de"]), 1, 40).unwrap();
         let [first, second] = [0, 1].map(|place| Chunks::handle(number, place));
         assert_eq!(chunks.get(second).bytes, b"de");
@@ -227,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_copy_outlives_its_original_and_is_changed_alone() {
-        let mut chunks = Chunks::default();
+        let mut chunks = Chunks::within(1 << 30);
         let number = chunks.add(chunk(&[b"abc"]), 0, 5).unwrap();
         let original = Chunks::handle(number, 0);
         let copy = chunks.copy(original).unwrap();
@@ -242,8 +253,22 @@ mod tests {
     }
 
     #[test]
+    fn copies_take_no_more_memory_than_there_is_for_all_frames() {
+        let mut chunks = Chunks::within(3 * CHUNK as u64);
+        let number = chunks.add(chunk(&[&[9; 1000]]), 0, 0).unwrap();
+        let original = Chunks::handle(number, 0);
+        let copies: Vec<_> = std::iter::from_fn(|| chunks.copy(original)).take(10_000).collect();
+        assert_eq!(copies.len(), 2 * (CHUNK / (1000 + COPY_COST)));
+        assert!(chunks.add(chunk(&[b"next"]), 0, 1).is_none());
+        chunks.free(copies[0]);
+        assert!(chunks.copy(original).is_none(), "room is given back by the chunk");
+        copies[1..].iter().for_each(|copy| assert!(chunks.free(*copy).is_none()));
+        assert!(chunks.copy(original).is_some());
+    }
+
+    #[test]
     fn copies_fill_one_chunk_after_the_other() {
-        let mut chunks = Chunks::default();
+        let mut chunks = Chunks::within(1 << 30);
         let number = chunks.add(chunk(&[&[9; 60_000]]), 0, 0).unwrap();
         let copies: Vec<_> =
             (0..40).map(|_| chunks.copy(Chunks::handle(number, 0)).unwrap()).collect();

@@ -133,7 +133,7 @@ pub(crate) struct Taken {
 
 /// There are no more numbers for chunks.
 fn too_much() -> Failure {
-    let summary = "more than 64 GiB of frames are inside the links";
+    let summary = "more frames are inside the links than there is memory for";
     let error = slipring_cli::Diagnostic::new(slipring_cli::codes::SR0403, summary);
     error.with_help("give the links a shorter delay or a shorter queue").into()
 }

@@ -23,6 +23,8 @@ pub(crate) struct Input {
     path: String,
     chunks: Receiver<Result<Chunk, ReadFault>>,
     spare: Sender<Chunk>,
+    /// The first frames, where somebody looked at them already.
+    first: Option<Chunk>,
     unordered: u64,
 }
 
@@ -64,7 +66,17 @@ impl Input {
                 let _ = filled.send(Err(fault));
             }
         })?;
-        Ok(Self { path, chunks, spare, unordered: 0 })
+        Ok(Self { path, chunks, spare, first: None, unordered: 0 })
+    }
+
+    /// Waits for the first frames, so that what is no capture is refused before anything is
+    /// written.
+    ///
+    /// # Errors
+    /// Where the capture is damaged, or cannot be read.
+    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
+        self.first = self.next()?;
+        Ok(())
     }
 
     /// The next chunk with frames in it; `None` at the end.
@@ -72,6 +84,9 @@ impl Input {
     /// # Errors
     /// Where the capture is damaged, or cannot be read.
     pub(crate) fn next(&mut self) -> Result<Option<Chunk>, Failure> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
         let Ok(chunk) = self.chunks.recv() else { return Ok(None) };
         let chunk = chunk.map_err(|fault| fault.told(&self.path))?;
         self.unordered += chunk.unordered;

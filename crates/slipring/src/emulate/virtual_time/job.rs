@@ -9,7 +9,7 @@ use slipring_cli::{Exit, Failure, Session, Signals};
 use slipring_link::{Drops, NetworkSpec, Source, Tally};
 
 use super::{Done, Input, Lane, Virtual};
-use crate::emulate::plan::{CapturePair, Plan};
+use crate::emulate::plan::{CapturePair, Captures, Plan};
 use crate::emulate::realtime::Account;
 use crate::emulate::report::Report;
 
@@ -23,23 +23,25 @@ pub(crate) const NO_METRICS: &str =
 /// If a capture is damaged or cannot be written, or the network cannot be built.
 pub(crate) fn run(
     plan: &Plan,
-    pairs: &[CapturePair],
+    captures: &Captures,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
+    let pairs = &captures.pairs[..];
     let signals = Signals::install()?;
     if plan.outputs.metrics.is_some() {
         session.reporter.warn(NO_METRICS)?;
     }
-    let links = prepare(plan, pairs)?;
+    let links = prepare(plan, captures)?;
     let to_stdout = pairs.iter().any(|pair| pair.output == Path::new("-"));
     if !to_stdout {
         let ports = ports(&plan.network, &Account::default());
         session.reporter.start(Some(plan.seed), "virtual", &ports)?;
     }
     let done = links.run(|| signals.stopping())?;
-    let report =
-        Report::of(&plan.network, &done.account.links, &done.measured, done.account.unrouted);
-    let mut text = text(&report, &done, pairs);
+    let network = &plan.network_at(done.elapsed_ns)?;
+    let report = Report::of(network, &done.account.links, &done.measured, done.account.unrouted)
+        .changed(plan.changes(done.elapsed_ns));
+    let mut text = text(&report, network, &done, pairs);
     if plan.stats {
         text += &format!("\n{}", report.openmetrics());
     }
@@ -59,7 +61,7 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
-fn prepare<'p>(plan: &'p Plan, pairs: &[CapturePair]) -> Result<Virtual<'p>, Failure> {
+fn prepare<'p>(plan: &'p Plan, captures: &Captures) -> Result<Virtual<'p>, Failure> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let lane = |pair: &CapturePair| {
         let input = Input::open(&text(&pair.input), Some(1))?;
@@ -70,16 +72,18 @@ fn prepare<'p>(plan: &'p Plan, pairs: &[CapturePair]) -> Result<Virtual<'p>, Fai
         network: &plan.network,
         changes: changes.collect::<Result<_, Failure>>()?,
         seed: plan.seed,
-        lanes: pairs.iter().map(lane).collect::<Result<_, Failure>>()?,
+        duration_ns: captures.duration.map(|duration| duration.as_nanos() as u64),
+        lanes: captures.pairs.iter().map(lane).collect::<Result<_, Failure>>()?,
         log: plan.outputs.log.as_deref().map(text),
         mahimahi: plan.outputs.mahimahi.as_deref().map(text),
         command: std::env::args().collect::<Vec<_>>().join(" "),
     })
 }
 
-fn text(report: &Report<'_>, done: &Done, pairs: &[CapturePair]) -> String {
+fn text(report: &Report<'_>, network: &NetworkSpec, done: &Done, pairs: &[CapturePair]) -> String {
     let elapsed = human::span(Duration::from_nanos(done.elapsed_ns));
     let mut text = format!("{}\n{elapsed} of virtual time", report.summary());
+    text += &done.remarks(network);
     for (pair, &unordered) in pairs.iter().zip(&done.unordered) {
         if unordered > 0 {
             let name = pair.input.display();

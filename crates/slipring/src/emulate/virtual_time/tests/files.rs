@@ -55,6 +55,72 @@ fn every_form_of_capture_gives_the_same_output() {
     assert!(output(&next_generation(&frames)) == plain);
 }
 
+/// A directory with a capture of three frames that must stay as it is.
+fn kept() -> (Lab, Vec<u8>) {
+    let (lab, good) = (Lab::new(), capture([(0, 100), (MS, 200), (2 * MS, 300)]));
+    lab.write("in.pcap", &good);
+    (lab, good)
+}
+
+#[test]
+fn an_output_that_is_the_input_is_refused_and_the_input_stays() {
+    let (lab, good) = kept();
+    std::fs::hard_link(lab.path("in.pcap"), lab.path("hard.pcap")).unwrap();
+    std::os::unix::fs::symlink("in.pcap", lab.path("soft.pcap")).unwrap();
+    for args in [
+        "--virtual @in.pcap @in.pcap -D 1ms",
+        "--virtual @in.pcap @hard.pcap -D 1ms",
+        "--virtual @in.pcap @soft.pcap -D 1ms",
+        "--virtual @in.pcap @out.pcap --log @in.pcap",
+        "--virtual @in.pcap @out.pcap @hard.pcap @in.pcap",
+    ] {
+        let said = lab.run(args);
+        assert_eq!(said.status, 2, "{args}: {}", said.talk);
+        assert!(said.talk.contains("would overwrite what is read"), "{args}: {}", said.talk);
+        assert!(lab.bytes("in.pcap") == good, "{args}");
+        assert!(!lab.path("out.pcap").exists(), "{args}: nothing is created");
+    }
+}
+
+#[test]
+fn two_outputs_to_one_file_are_refused_before_anything_is_created() {
+    let (lab, _) = kept();
+    for args in [
+        "--virtual @in.pcap @out.pcap @in.pcap @out.pcap",
+        "--virtual @in.pcap @out.pcap --log @out.pcap",
+        "--virtual @in.pcap @out.up --mahimahi-log @out",
+    ] {
+        let said = lab.run(args);
+        assert_eq!(said.status, 2, "{args}: {}", said.talk);
+        assert!(said.talk.contains("two outputs would be written to"), "{args}: {}", said.talk);
+        assert!(!lab.path("out.pcap").exists() && !lab.path("out.up").exists(), "{args}");
+    }
+}
+
+#[test]
+fn what_was_written_before_stays_when_the_input_is_no_capture() {
+    let (lab, good) = kept();
+    lab.write("out.pcap", &good);
+    for bad in [&b"no capture at all, but long enough"[..], &good[..good.len() - 1]] {
+        lab.write("in.pcap", bad);
+        assert_eq!(lab.run("--virtual @in.pcap @out.pcap").status, 2);
+        assert!(lab.bytes("out.pcap") == good);
+    }
+}
+
+#[test]
+fn a_configuration_that_never_ends_or_is_no_text_is_refused() {
+    let (lab, _) = kept();
+    lab.write("link.toml", b"name = \"\xff\"\n");
+    for (config, why) in
+        [("/dev/zero", "a configuration has at most 16 MiB"), ("@link.toml", "byte 8 is not UTF-8")]
+    {
+        let said = lab.run(&format!("--virtual @in.pcap @out.pcap --config {config}"));
+        assert_eq!(said.status, 2, "{config}: {}", said.talk);
+        assert!(said.talk.contains(why), "{config}: {}", said.talk);
+    }
+}
+
 /// What is said of a bad input, and its exit status.
 fn refusal(bytes: &[u8]) -> (u8, String) {
     let lab = Lab::new();

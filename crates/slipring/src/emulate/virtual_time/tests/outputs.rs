@@ -87,6 +87,76 @@ fn the_log_tells_of_each_frame_where_it_came_in_and_what_became_of_it() {
 }
 
 #[test]
+fn the_log_is_in_the_order_of_time_over_all_ports() {
+    let lab = Lab::new();
+    lab.write("in.pcap", &capture((0..300).map(|i| (i * 700_000, 100 + i as u32))));
+    let args = "-D uniform,1ms,9ms --order free -B 10m -Q codel --log @log.pcapng";
+    lab.emulate(args);
+    let log = lab.bytes("log.pcapng");
+    let times: Vec<_> = Reader::new(&log).map(|packet| packet.unwrap().ts_ns).collect();
+    assert_eq!(times.len(), 600);
+    assert!(times.is_sorted());
+}
+
+#[test]
+fn settings_that_changed_are_told_of_with_what_holds_now() {
+    let lab = Lab::new();
+    lab.write("in.pcap", &capture((0..100).map(|i| (i * MS, 100))));
+    lab.write("link.toml", b"[ports.left]\n[ports.right]\n[link.up]\nfrom = \"left\"\n\
+        to = \"right\"\ndelay = \"1ms\"\n[[at]]\nt = \"50ms\"\nset = { \"link.up.delay\" = \"7ms\" }\n");
+    let report = lab.emulate("--config @link.toml");
+    assert_eq!(report["changes"], serde_json::json!({ "times": 1, "since_ns": 50 * MS }));
+    assert_eq!(up(&report)["asked"]["delay"], "7 ms");
+    let said = lab.run("--virtual @in.pcap @out.pcap --config @link.toml");
+    assert!(said.data.contains("settings changed once, the last time 50 ms"), "{}", said.data);
+    assert!(lab.emulate("-D 1ms").get("changes").is_none());
+}
+
+#[test]
+fn every_stage_is_asked_and_measured_in_the_summary() {
+    let lab = Lab::new();
+    lab.write("in.pcap", &capture(burst(100, 1000)));
+    let args = "--virtual @in.pcap @out.pcap --seed 1 --police 1m,10k -R 1,5ms --corrupt 1e-3 \
+                --duplicate 100% -O 1us -D 2ms";
+    let said = lab.run(args);
+    for (row, asked, seen) in [
+        ("police", "1 Mbit/s, bursts of", "of 100 dropped"),
+        ("hold", "100 % for 5 ms", "held"),
+        ("corrupt", "bit error rate 1e-3", "hit"),
+        ("copies", "100 %", "of 100"),
+        ("offset", "1 us less", ""),
+    ] {
+        let rows: String =
+            said.data.lines().skip_while(|line| !line.contains(row)).take(2).collect();
+        assert!(rows.contains(asked) && rows.contains(seen), "{row}: {}", said.data);
+    }
+    let report = lab.emulate("--police 1m,10k -O 1us");
+    assert_eq!(up(&report)["asked"]["offset"], "1 us less");
+}
+
+#[test]
+fn an_end_leaves_out_what_was_captured_later() {
+    let lab = Lab::new();
+    lab.write("in.pcap", &capture((0..1000).map(|i| (i * MS, 100))));
+    for args in ["-t 0.25", "-t 0.25 --log @log.pcapng"] {
+        let report = lab.emulate(&format!("-D 500ms {args}"));
+        assert_eq!(report["ports"][0]["rx"]["packets"], 250, "{args}");
+        let out = lab.frames("out.pcap");
+        assert_eq!((out.len(), out[249].at_ns), (250, 749 * MS), "{args}: what came in leaves");
+    }
+    assert_eq!(lab.emulate("-t 0")["ports"][0]["rx"]["packets"], 1000, "0 is no end");
+}
+
+#[test]
+fn frames_that_are_none_are_told_of_in_the_summary_too() {
+    let lab = Lab::new();
+    lab.write("in.pcap", &capture([(0, 0), (MS, 1), (2 * MS, 100)]));
+    let said = lab.run("--virtual @in.pcap @out.pcap");
+    assert!(said.data.contains("\nleft: 2 frames were refused (malformed)"), "{}", said.data);
+    assert!(!said.data.contains("STOPPED"), "{}", said.data);
+}
+
+#[test]
 fn a_log_changes_nothing_of_what_is_logged() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture((0..3000).map(|i| (i / 3 * 100_000, 60 + i as u32 % 900))));

@@ -1,0 +1,166 @@
+//! Files of one run, kept apart: what is read is not written, and what is written has one writer.
+//!
+//! A file is known by its device and number, so that links and other ways to write its path do not
+//! hide it; one that is not there yet, by its directory and name. Devices such as `/dev/null` may
+//! be given as often as one likes.
+//!
+//! Looks before anything is created. Not for: files that others write to meanwhile.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use slipring_abi::name::Kind;
+use slipring_cli::codes::SR0003;
+use slipring_cli::{Diagnostic, Failure};
+
+use super::plan::{Captures, Clock, Plan};
+
+/// What a path leads to.
+#[derive(Debug, PartialEq, Eq)]
+enum File {
+    Known { device: u64, number: u64 },
+    New(PathBuf),
+}
+
+/// A file, as the user knows it.
+struct Named {
+    path: PathBuf,
+    file: Option<File>,
+    is_written: bool,
+}
+
+impl Named {
+    fn read(path: &Path) -> Self {
+        Self::of(path, "/dev/stdin", false)
+    }
+
+    fn written(path: &Path) -> Self {
+        Self::of(path, "/dev/stdout", true)
+    }
+
+    fn of(path: &Path, stream: &str, is_written: bool) -> Self {
+        let place = if path == Path::new("-") { Path::new(stream) } else { path };
+        Self { path: path.to_owned(), file: File::at(place), is_written }
+    }
+}
+
+impl File {
+    /// Nothing for devices and sockets, and for what cannot be looked at: who opens that will say
+    /// why.
+    fn at(path: &Path) -> Option<Self> {
+        match fs::metadata(path) {
+            Ok(file) if file.is_file() || file.file_type().is_fifo() => {
+                Some(Self::Known { device: file.dev(), number: file.ino() })
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let directory = fs::canonicalize(directory.unwrap_or(Path::new("."))).ok()?;
+                Some(Self::New(directory.join(path.file_name()?)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Refuses a run that would write over what it reads, or write one file twice.
+///
+/// # Errors
+/// The first such file.
+pub(super) fn check(plan: &Plan, config: Option<&PathBuf>) -> Result<(), Failure> {
+    let mut files: Vec<_> = config.map(|path| Named::read(path)).into_iter().collect();
+    match &plan.clock {
+        Clock::Virtual(Captures { pairs, .. }) => {
+            files.extend(pairs.iter().map(|pair| Named::read(&pair.input)));
+            let outputs = pairs.iter().map(|pair| &pair.output);
+            let outputs = outputs.filter(|path| !path.as_os_str().is_empty());
+            files.extend(outputs.map(|path| Named::written(path)));
+        }
+        Clock::RealTime(how) => {
+            let captures = how.ports.iter().filter(|port| port.kind == Kind::Pcap);
+            let captures = captures.map(|port| Path::new(&port.name));
+            // A capture that is there is read, unless it is only sent to.
+            files.extend(captures.map(|path| match path.exists() {
+                true => Named::read(path),
+                false => Named::written(path),
+            }));
+        }
+    }
+    let outputs = &plan.outputs;
+    files.extend(outputs.log.iter().map(|path| Named::written(path)));
+    if let Some(prefix) = &outputs.mahimahi {
+        let links = plan.network.links.iter();
+        let path = |name: &str| PathBuf::from(format!("{}.{name}", prefix.display()));
+        files.extend(links.map(|link| Named::written(&path(&link.spec.name))));
+    }
+    apart(&files)
+}
+
+fn apart(files: &[Named]) -> Result<(), Failure> {
+    for (at, later) in files.iter().enumerate() {
+        let same = |former: &&Named| {
+            (former.is_written || later.is_written)
+                && later.file.is_some()
+                && former.file == later.file
+        };
+        if let Some(former) = files[..at].iter().find(same) {
+            return Err(refused(former, later));
+        }
+    }
+    Ok(())
+}
+
+fn refused(former: &Named, later: &Named) -> Failure {
+    let what = match former.is_written && later.is_written {
+        true => "two outputs would be written to",
+        false => "the output would overwrite what is read:",
+    };
+    let summary = format!("{what} `{}`", later.path.display());
+    let mut error = Diagnostic::new(SR0003, summary);
+    if former.path != later.path {
+        let cause =
+            format!("`{}` and `{}` are one file", former.path.display(), later.path.display());
+        error = error.with_cause(cause);
+    }
+    error.with_help("give each output a file of its own").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(files: &[Named]) -> String {
+        match apart(files) {
+            Err(Failure::Error(error)) => error.to_string(),
+            Err(Failure::ReaderLeft) => panic!("nothing is written"),
+            Ok(()) => String::new(),
+        }
+    }
+
+    #[test]
+    fn one_file_is_known_by_every_name_it_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, hard, soft] = ["a", "hard", "soft"].map(|name| dir.path().join(name));
+        fs::write(&a, "x").unwrap();
+        fs::hard_link(&a, &hard).unwrap();
+        std::os::unix::fs::symlink(&a, &soft).unwrap();
+        let dotted = dir.path().join("./a");
+        for other in [&a, &hard, &soft, &dotted] {
+            let text = told(&[Named::read(&a), Named::written(other)]);
+            assert!(text.contains("would overwrite what is read"), "{other:?}: {text}");
+        }
+        assert_eq!(told(&[Named::read(&a), Named::read(&hard)]), "");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_yet_has_one_writer_and_a_device_any_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let (new, dotted) = (dir.path().join("new"), dir.path().join("./new"));
+        let text = told(&[Named::written(&new), Named::written(&dotted)]);
+        assert!(text.contains("two outputs would be written to"), "{text}");
+        assert_eq!(told(&[Named::written(&new), Named::written(&dir.path().join("other"))]), "");
+        let null = Path::new("/dev/null");
+        assert_eq!(told(&[Named::written(null), Named::written(null), Named::read(null)]), "");
+    }
+}
