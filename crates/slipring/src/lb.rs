@@ -71,7 +71,7 @@ impl Plan {
         let meter = Meter::new(&ports);
         let lanes = setup::lanes(ports, &self.groups, self.settings)?;
         let mut figures = Figures::new(meter, &self.groups, &lanes, self.settings);
-        if self.to_stdout.is_none() {
+        if !self.is_classic_text(session) {
             let seed = Some(self.settings.seed);
             session.reporter.start(seed, "monotonic", &figures.ports())?;
         }
@@ -84,7 +84,7 @@ impl Plan {
             self.report(session, &mut figures, &mut lines, interim)
         });
         let ended = workers.finish();
-        let summary = figures.summary(self.to_stdout.is_some());
+        let summary = figures.summary(self.is_classic_text(session));
         session.reporter.end(&figures.sample(), summary)?;
         watched?;
         ended?;
@@ -98,8 +98,7 @@ impl Plan {
 
     /// How often something is reported, whatever it is.
     fn tick(&self) -> Option<Duration> {
-        let own = self.period.filter(|_| self.to_stdout.is_none());
-        own.into_iter().chain(self.to_stdout).chain(self.to_syslog).min()
+        self.period.into_iter().chain(self.to_stdout).chain(self.to_syslog).min()
     }
 
     fn report(
@@ -110,16 +109,21 @@ impl Plan {
         interim: bool,
     ) -> Result<(), Failure> {
         lines.write_due(figures, session)?;
-        let due = figures.is_due(self.period);
-        if self.to_stdout.is_some() && session.reporter.format() == Format::Text && !interim {
+        let due = figures.is_due(self.period) && !self.is_classic_text(session);
+        if !interim && !due {
             return Ok(());
         }
         let (text, sample) = (figures.line(interim), figures.sample());
-        match (interim, due) {
-            (true, _) => session.reporter.interim(&sample, text),
-            (false, true) => session.reporter.interval(&sample, text),
-            (false, false) => Ok(()),
+        if interim {
+            session.reporter.interim(&sample, text)
+        } else {
+            session.reporter.interval(&sample, text)
         }
+    }
+
+    /// Whether stdout belongs to the classic program's lines.
+    fn is_classic_text(&self, session: &Session<'_>) -> bool {
+        self.to_stdout.is_some() && session.reporter.format() == Format::Text
     }
 }
 

@@ -34,7 +34,6 @@ struct OutputReport {
 /// The keys that `slipring lb` adds to a report.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Extra {
-    seed: u64,
     threads: usize,
     consistent: bool,
     received: u64,
@@ -134,7 +133,6 @@ impl Figures {
         let outputs = names.zip(&self.groups).zip(self.outputs());
         let outputs = outputs.map(|((name, &group), totals)| OutputReport { name, group, totals });
         let extra = Extra {
-            seed: self.settings.seed,
             threads: self.boards.len(),
             consistent: self.settings.is_consistent,
             received: self.received(),
