@@ -31,7 +31,7 @@ const USUAL_LAG: usize = 200_000;
 pub(crate) fn rows() -> Vec<Row> {
     let mut rows = vec![one_thread::<64>(1.5), one_thread::<1500>(1.2), stages()];
     rows.extend(error::rows());
-    rows.push(many::row());
+    rows.extend(many::rows());
     rows
 }
 

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 
 use slipring_link::{
-    Cause, DelaySpec, LinkSpec, LossModel, LossSpec, NetworkSpec, Place, RateSpec,
+    Cause, DelayModel, DelaySpec, LinkSpec, LossModel, LossSpec, NetworkSpec, OrderPolicy, Place,
+    RateSpec,
 };
 use slipring_port::{Nanos, OpenOptions, Port};
 
@@ -246,4 +247,18 @@ fn storage_is_as_empty_afterwards_as_before() {
     let account = bench.account();
     assert_eq!((account.sent().packets, account.in_flight().packets), (20_000, 0));
     assert!(account.storage_bytes <= 24 << 20, "{}", account.storage_bytes);
+}
+
+#[test]
+fn frames_that_overtake_others_are_told_as_reordered() {
+    let delay = DelaySpec { model: DelayModel::InTurn(vec![3_000, 1_000]), half_life_ns: None };
+    let free = LinkSpec { delay, order: OrderPolicy::Free, ..LinkSpec::wire("up") };
+    let mut bench = Bench::new(free);
+    for i in 0..2 {
+        bench.send(&frame(i, 60));
+        bench.turn(START + u64::from(i) * 100);
+    }
+    [1_100, 3_000].into_iter().for_each(|due| _ = bench.turn(START + due));
+    assert_eq!(bench.received(), [frame(1, 60), frame(0, 60)]);
+    assert_eq!(bench.emulator.state(START).measured[0].order.reordered(), 1);
 }

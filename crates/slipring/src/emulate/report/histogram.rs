@@ -24,6 +24,8 @@ pub(crate) struct Histogram {
     max: u64,
     /// The first value: deviations are summed from there, which keeps small ones exact.
     origin: u64,
+    /// Where in `counts` the first value is.
+    home: usize,
     sum: f64,
     squares: f64,
 }
@@ -32,6 +34,14 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub(crate) fn record(&mut self, value: u64) {
+        // Most frames of a link that is not full wait for nothing.
+        if value == self.origin
+            && let Some(count) = self.counts.get_mut(self.home)
+        {
+            *count += 1;
+            self.count += 1;
+            return;
+        }
         let place = bucket(value).wrapping_sub(self.base);
         match self.counts.get_mut(place) {
             Some(count) => *count += 1,
@@ -72,7 +82,7 @@ impl Histogram {
     #[inline]
     fn reach(&mut self, batch: &Batch) {
         if self.count == 0 {
-            (self.base, self.counts) = (bucket(batch.min), vec![0]);
+            (self.base, self.counts, self.home) = (bucket(batch.origin), vec![0], 0);
             (self.min, self.max, self.origin) = (batch.min, batch.max, batch.origin);
         }
         self.reach_bucket(bucket(batch.min));
@@ -90,6 +100,7 @@ impl Histogram {
     fn add_buckets(&mut self, at: usize) {
         if at < self.base {
             self.counts.splice(..0, std::iter::repeat_n(0, self.base - at));
+            self.home += self.base - at;
             self.base = at;
         } else if at - self.base >= self.counts.len() {
             self.counts.resize(at - self.base + 1, 0);
