@@ -221,8 +221,8 @@ fn a_queue_that_was_not_asked_for_and_starves_a_tcp_is_told() {
     let said = warnings("-B ether,10g -D 20ms");
     assert_eq!(
         said[0],
-        "the queue of up holds 50000 bytes, as for TLEM; one TCP needs about 50000000 to fill the \
-         link (-Q)"
+        "the queue of up holds 50000 bytes, as for TLEM; one TCP needs about 50000000 bytes to \
+         fill the link (-Q)"
     );
     assert_eq!(said.len(), 2);
     assert!(warnings("-B ether,10g -D 20ms -Q 50k").is_empty(), "it was asked for");
@@ -261,8 +261,8 @@ fn a_whole_link_fits_one_flag() {
 
 #[test]
 fn classic_letters_steer_the_run() {
-    let plan =
-        plan("-i tap:a -i tap:b -C 2,3 -b 64 -w 2 -d 300u -M 1s,10g -H -c --pipeline").unwrap();
+    let args = "-i tap:a -i tap:b -C 2,3 -b 64 -w 2 -d 300u -B 1g -M 1s,10g -H -c --pipeline";
+    let plan = plan(args).unwrap();
     let Clock::RealTime(run) = &plan.clock else { panic!() };
     assert_eq!((run.cpus.as_slice(), run.burst, run.link_wait.as_secs()), (&[2, 3][..], 64, 2));
     assert!(run.pipeline);

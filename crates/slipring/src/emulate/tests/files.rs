@@ -458,8 +458,10 @@ fn figures_are_explained_in_words_not_in_debug() {
         let plan = plan(&format!("--virtual a b {args}")).unwrap();
         super::super::config::explain(&plan.network, 1).text()
     };
-    let docsis = explained("--up rate=10m,cells=docsis");
-    assert!(!docsis.contains("Docsis"), "{docsis}");
+    let docsis = explained("--up rate=const(10m,cells=docsis)");
+    assert!(docsis.contains("(minislots of 16 bytes)"), "{docsis}");
+    let atm = explained("--up rate=const(10m,cells=atm)");
+    assert!(atm.contains("53 bytes for 48, and +8 bytes a frame"), "{atm}");
     let codel = explained("-B 10m -D 20ms -Q codel,packets=0");
     assert!(codel.contains("the queue has no bound"), "{codel}");
     let rest = explained("-B 10m -O 5us -D normal,20ms,3ms --half-life 50ms");
