@@ -87,6 +87,19 @@ impl Open {
     /// `arm`, the next change will be told to [`crate::Notify`] with that handle.
     pub fn poll(&self, wanted: Events, arm: Option<u64>, patience: Duration) -> Events {
         let Some(binding) = self.bound.get() else { return Events::ERR };
+        self.waker.begin_poll();
+        let events = self.poll_bound(binding, wanted, arm, patience);
+        self.waker.end_poll();
+        events
+    }
+
+    fn poll_bound(
+        &self,
+        binding: &Binding,
+        wanted: Events,
+        arm: Option<u64>,
+        patience: Duration,
+    ) -> Events {
         let mut events = self.look(binding, wanted);
         if events == Events::default() && !patience.is_zero() && self.hold.is_worth_it() {
             events = self.wait(binding, wanted, patience);

@@ -2,18 +2,20 @@
 //!
 //! A front cannot tell whether a poll that was answered "ready" belongs to a level-triggered
 //! program, which will ask again by itself, or to an edge-triggered one, which sleeps until it is
-//! told of something new. So every poll arms its [`Waker`]:
+//! told of something new. Nor can it tell who of several that share a file has asked. So every
+//! poll arms the file's [`Waker`], and it stays armed until there was news:
 //!
 //! ```text
-//!   answered   program has used up all it knew   what news does
-//!   not ready  -                                 notifies at once: it sleeps
-//!   ready      yes                               notifies at once: it may sleep
-//!   ready      no                                notifies a tick later, unless it asked again
+//!   polls were answered   program has used up all it knew   what news does
+//!   one not ready         -                                 notifies at once: somebody sleeps
+//!   all ready             yes, and is not in a poll         notifies at once: it may sleep
+//!   all ready             no                                notifies at the next tick
 //! ```
 //!
-//! The last line keeps a busy program from being told of every batch of its peer.
+//! The last line keeps a busy program from being told of every batch of its peer. To be told once
+//! too often costs a little; not to be told would be a hang.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -31,28 +33,27 @@ pub trait Notify: Send + Sync {
 /// How long a program that knew of work may stay away before it is told of more.
 const TICK: Duration = Duration::from_millis(1);
 
-const READY: u64 = 1 << 2;
-/// There was news since it was armed, of which it has not been told.
-const NEWS: u64 = 1 << 3;
+const TX: u32 = 1;
+const RX: u32 = 1 << 1;
+/// Every poll since it was armed first was answered "ready".
+const READY: u32 = 1 << 2;
+/// There was news since then, of which it has not been told.
+const NEWS: u32 = 1 << 3;
 /// It is in the ticker's list.
-const LISTED: u64 = 1 << 4;
-const GENERATION: u64 = 1 << 32;
+const LISTED: u32 = 1 << 4;
 
-fn bit(dir: Dir) -> u64 {
+fn bit(dir: Dir) -> u32 {
     match dir {
-        Dir::Tx => 1,
-        Dir::Rx => 2,
+        Dir::Tx => TX,
+        Dir::Rx => RX,
     }
-}
-
-fn generation(state: u64) -> u64 {
-    state / GENERATION
 }
 
 /// One open file's wish to be woken.
 pub struct Waker {
-    /// Flags in the low half, how often it was armed in the high one.
-    state: AtomicU64,
+    state: AtomicU32,
+    /// Polls under way.
+    polls: AtomicU32,
     handle: AtomicU64,
     notify: Arc<dyn Notify>,
     ticker: Arc<Ticker>,
@@ -66,21 +67,33 @@ impl std::fmt::Debug for Waker {
 
 impl Waker {
     pub(crate) fn new(notify: Arc<dyn Notify>, ticker: Arc<Ticker>) -> Arc<Self> {
-        let (state, handle) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { state, handle, notify, ticker })
+        Arc::new(Self {
+            state: AtomicU32::new(0),
+            polls: AtomicU32::new(0),
+            handle: AtomicU64::new(0),
+            notify,
+            ticker,
+        })
+    }
+
+    /// A poll begins; it will see for itself what news comes before it ends.
+    pub(crate) fn begin_poll(&self) {
+        self.polls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn end_poll(&self) {
+        self.polls.fetch_sub(1, Ordering::Release);
     }
 
     /// Wishes to be woken for these directions; `ready` says what the poll is answered. Whoever
     /// arms as not ready looks once more afterwards.
     pub(crate) fn arm(&self, handle: u64, tx: bool, rx: bool, ready: bool) {
         self.handle.store(handle, Ordering::Relaxed);
-        let mut wish = if ready { READY } else { 0 };
-        for (wanted, dir) in [(tx, Dir::Tx), (rx, Dir::Rx)] {
-            wish |= if wanted { bit(dir) } else { 0 };
-        }
+        let wish = if tx { TX } else { 0 } | if rx { RX } else { 0 };
         self.update(|state| {
-            let next = state.wrapping_add(GENERATION) & !(GENERATION - 1);
-            Some(next | (state & LISTED) | wish)
+            // Somebody else who shares the file may sleep since an earlier poll.
+            let ready = ready && (!armed(state) || state & READY != 0);
+            Some((state & !READY) | wish | if ready { READY } else { 0 })
         });
         // Pairs with the fence in `Listeners::wake`: either we see what was published, or its
         // publisher sees that we are armed.
@@ -102,76 +115,64 @@ impl Waker {
             if state & bit(dir) == 0 {
                 return None;
             }
-            urgent = state & READY == 0 || idle();
+            let awake = self.polls.load(Ordering::Acquire) > 0 || !idle();
+            urgent = state & READY == 0 || !awake;
             Some(if urgent { disarmed(state) } else { state | NEWS | LISTED })
         });
         match before {
             Some(_) if urgent => self.notify.notify(self.handle.load(Ordering::Relaxed)),
-            Some(state) if state & LISTED == 0 => {
-                self.ticker.add(self.clone(), generation(state));
-            }
+            Some(state) if state & LISTED == 0 => self.ticker.add(self.clone()),
             _ => {}
         }
     }
 
-    /// A tick after it was listed: whether it stays in the list, and since when.
-    fn tick(&self, listed: u64) -> Option<u64> {
+    /// The tick after it was listed.
+    fn tick(&self) {
         let mut told = false;
-        let before = self.update(|state| {
-            let waiting = armed(state) && state & NEWS != 0;
-            told = waiting && generation(state) == listed;
-            match (waiting, told) {
-                (_, true) => Some(disarmed(state) & !LISTED),
-                (true, false) => None,
-                (false, _) => Some(state & !LISTED),
-            }
+        self.update(|state| {
+            told = armed(state) && state & NEWS != 0;
+            Some(if told { disarmed(state) } else { state } & !LISTED)
         });
         if told {
             self.notify.notify(self.handle.load(Ordering::Relaxed));
         }
-        let stays = before.is_none();
-        stays.then(|| generation(self.state.load(Ordering::Relaxed)))
     }
 
     /// Replaces the state by what `change` says; the one before, or `None` if it said nothing.
-    fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+    fn update(&self, change: impl FnMut(u32) -> Option<u32>) -> Option<u32> {
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()
     }
 }
 
-fn armed(state: u64) -> bool {
-    state & (bit(Dir::Tx) | bit(Dir::Rx)) != 0
+fn armed(state: u32) -> bool {
+    state & (TX | RX) != 0
 }
 
-fn disarmed(state: u64) -> u64 {
-    state & !(bit(Dir::Tx) | bit(Dir::Rx) | READY | NEWS)
+fn disarmed(state: u32) -> u32 {
+    state & !(TX | RX | READY | NEWS)
 }
 
 /// Those who may have to be told a little later.
 #[derive(Debug, Default)]
 pub(crate) struct Ticker {
-    late: Mutex<Vec<(Arc<Waker>, u64)>>,
+    late: Mutex<Vec<Arc<Waker>>>,
     first: Condvar,
     stopped: AtomicBool,
 }
 
 impl Ticker {
-    fn add(&self, waker: Arc<Waker>, generation: u64) {
+    fn add(&self, waker: Arc<Waker>) {
         let mut late = lock(&self.late);
-        late.push((waker, generation));
+        late.push(waker);
         if late.len() == 1 {
             self.first.notify_one();
         }
     }
 
-    /// One round: tells those who did not ask again since they were listed.
+    /// One round.
     pub(crate) fn tick(&self) {
         let listed = std::mem::take(&mut *lock(&self.late));
-        for (waker, generation) in listed {
-            if let Some(generation) = waker.tick(generation) {
-                lock(&self.late).push((waker, generation));
-            }
-        }
+        listed.iter().for_each(|waker| waker.tick());
     }
 
     /// Rounds until it is stopped; sleeps while there is nobody to tell.
@@ -301,28 +302,24 @@ mod tests {
     }
 
     #[test]
-    fn one_who_asked_again_is_not_told_unless_there_is_more_news() {
+    fn one_who_is_polling_sees_for_himself() {
         let (waker, told_of, ticker) = waker();
         waker.arm(7, false, true, true);
-        waker.news(Dir::Rx, || false);
-        waker.arm(7, false, true, true);
-        ticker.tick();
+        waker.begin_poll();
+        waker.news(Dir::Rx, || true);
         assert_eq!(told(&told_of), 0);
-        waker.news(Dir::Rx, || false);
+        waker.end_poll();
         ticker.tick();
         assert_eq!(told(&told_of), 1);
     }
 
     #[test]
-    fn news_after_a_second_poll_waits_a_full_tick_from_then() {
-        let (waker, told_of, ticker) = waker();
-        waker.arm(7, false, true, true);
+    fn one_who_sleeps_is_told_though_another_that_shares_the_file_is_awake() {
+        let (waker, told_of, _) = waker();
+        waker.arm(7, false, true, false);
+        waker.arm(7, true, false, true);
+        waker.begin_poll();
         waker.news(Dir::Rx, || false);
-        waker.arm(7, false, true, true);
-        waker.news(Dir::Rx, || false);
-        ticker.tick();
-        assert_eq!(told(&told_of), 0);
-        ticker.tick();
         assert_eq!(told(&told_of), 1);
     }
 }
