@@ -32,15 +32,11 @@ pub(super) fn values(counts: &Snapshot, at: usize, state: Option<&State>, words:
 }
 
 /// What was lost between a port and the links. What no link wanted counts at the first port, as
-/// in reports.
+/// in reports. What left a link and could not be sent is that link's.
 fn between(state: &State, at: usize) -> Drops {
     let account = &state.account;
     let refused = account.entries.get(at).map(|entry| entry.refused);
-    let dropped = account.exits.get(at).map(|exit| exit.dropped);
-    let mut sum = Drops::default();
-    for (cause, tally) in refused.iter().chain(&dropped).flat_map(Drops::iter) {
-        sum.add(cause, tally);
-    }
+    let mut sum = refused.unwrap_or_default();
     sum.add(Cause::Route, if at == 0 { account.unrouted } else { Tally::default() });
     sum
 }

@@ -1,6 +1,8 @@
 //! What an emulation has done so far, taken at one moment between two batches.
 
-use slipring_link::{Counters, Drops, Tally};
+use std::collections::BTreeMap;
+
+use slipring_link::{Counters, Drops, LinkId, Tally};
 use slipring_port::Nanos;
 
 /// The whole account. At any moment what was received is what was sent, lost by cause, or is
@@ -35,13 +37,23 @@ pub(crate) struct EntryAccount {
 pub(crate) struct ExitAccount {
     /// Frames given to the port.
     pub(crate) sent: Tally,
-    /// Frames that left the links and could not be sent in time.
-    pub(crate) dropped: Drops,
+    /// Frames that left the links and could not be sent in time, by link.
+    pub(crate) dropped: BTreeMap<LinkId, Drops>,
     /// Frames that are due and wait for the port.
     pub(crate) waiting: Tally,
 }
 
 impl Account {
+    /// Has the links answer for what their exits dropped: to the engine it had left, to everyone
+    /// else it is lost.
+    pub(super) fn charge_links(&mut self) {
+        for (link, dropped) in self.exits.iter().flat_map(|exit| &exit.dropped) {
+            let counters = &mut self.links[link.0 as usize];
+            counters.output = counters.output - dropped.total();
+            dropped.iter().for_each(|(cause, tally)| counters.drops.add(cause, tally));
+        }
+    }
+
     /// Frames received.
     pub(crate) fn received(&self) -> Tally {
         sum(self.entries.iter().map(|entry| entry.received))
@@ -61,8 +73,7 @@ impl Account {
     pub(crate) fn lost(&self) -> Tally {
         let links = self.links.iter().map(|link| link.drops.total());
         let entries = self.entries.iter().map(|entry| entry.refused.total());
-        let exits = self.exits.iter().map(|exit| exit.dropped.total());
-        sum(links.chain(entries).chain(exits).chain([self.unrouted]))
+        sum(links.chain(entries).chain([self.unrouted]))
     }
 
     /// Frames inside.

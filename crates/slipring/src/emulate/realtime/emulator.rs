@@ -199,14 +199,16 @@ impl<T: Tap> Emulator<T> {
         let links =
             (0..self.cargo.measured.len() as u32).map(|link| self.network.counters(LinkId(link)));
         let inlets = self.sides.iter().filter_map(|side| side.inlet.as_ref());
-        Account {
+        let mut account = Account {
             at_ns,
             links: links.collect(),
             entries: inlets.map(Inlet::account).collect(),
             exits: self.cargo.outlets.iter().map(Outlet::account).collect(),
             unrouted: self.cargo.unrouted,
             storage_bytes: self.cargo.store.held_bytes(),
-        }
+        };
+        account.charge_links();
+        account
     }
 }
 

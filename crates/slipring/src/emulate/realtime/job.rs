@@ -6,7 +6,7 @@ use rustix::system::sysinfo;
 use slipring_cli::report::{PortReport, Sample};
 use slipring_cli::units::human;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, codes};
-use slipring_link::{Drops, NetworkSpec, Source};
+use slipring_link::{Cause, Drops, NetworkSpec, Source, Tally};
 use slipring_port::{Nanos, now};
 
 use super::{Desk, Manner, State};
@@ -110,10 +110,10 @@ pub(crate) fn sample(network: &NetworkSpec, meter: &Meter, state: &State) -> Sam
 fn ports(network: &NetworkSpec, meter: &Meter, state: &State) -> Vec<PortReport> {
     let (account, mut ports) = (&state.account, meter.reports());
     for (port, entry) in ports.iter_mut().zip(&account.entries) {
-        add(port, &entry.refused);
+        add(port, entry.refused.iter());
     }
     for (port, exit) in ports.iter_mut().zip(&account.exits) {
-        add(port, &exit.dropped);
+        add(port, exit.dropped.values().flat_map(Drops::iter));
     }
     for (link, counters) in network.links.iter().zip(&account.links) {
         let entry = match link.from {
@@ -121,7 +121,10 @@ fn ports(network: &NetworkSpec, meter: &Meter, state: &State) -> Vec<PortReport>
             // Behind a node frames of several ports meet: the first one stands for them.
             Source::Node(_) => 0,
         };
-        ports.get_mut(entry).into_iter().for_each(|port| add(port, &counters.drops));
+        let on_the_way = |&(cause, _): &(Cause, _)| !matches!(cause, Cause::Late | Cause::TxFull);
+        if let Some(port) = ports.get_mut(entry) {
+            add(port, counters.drops.iter().filter(on_the_way));
+        }
     }
     if let Some(first) = ports.first_mut().filter(|_| account.unrouted.packets > 0) {
         *first.drops.entry("route".to_owned()).or_default() += account.unrouted.packets;
@@ -129,8 +132,8 @@ fn ports(network: &NetworkSpec, meter: &Meter, state: &State) -> Vec<PortReport>
     ports
 }
 
-fn add(port: &mut PortReport, drops: &Drops) {
-    for (cause, tally) in drops.iter().filter(|(_, tally)| tally.packets > 0) {
+fn add(port: &mut PortReport, drops: impl Iterator<Item = (Cause, Tally)>) {
+    for (cause, tally) in drops.filter(|(_, tally)| tally.packets > 0) {
         *port.drops.entry(cause.as_str().to_owned()).or_default() += tally.packets;
     }
 }

@@ -153,7 +153,7 @@ impl Outlet {
     fn drop_first<T: Tap>(&mut self, cause: Cause, store: &mut Store, tap: &mut T, now: Nanos) {
         let frame = &self.due[self.next];
         tap.dropped(&frame.delivery(), cause, now, store);
-        self.account.dropped.count(cause, frame.len);
+        self.account.dropped.entry(frame.link).or_default().count(cause, frame.len);
         store.free(frame.handle);
         self.next += 1;
     }

@@ -161,7 +161,8 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
     bench.turn(START + DELAY + 10_000_001);
     let account = bench.account();
     assert_eq!(account.exits[1].waiting.packets, 0);
-    assert_eq!(account.exits[1].dropped[Cause::TxFull].packets, 160 - 2 * 63);
+    assert_eq!(account.links[0].drops[Cause::TxFull].packets, 160 - 2 * 63);
+    assert_eq!(account.links[0].output.packets, 2 * 63);
     assert_eq!(account.received().packets, 160);
 }
 
@@ -189,8 +190,22 @@ fn late_frames_are_only_counted_unless_dropping_is_asked_for() {
         bench.turn(START);
         bench.turn(START + DELAY + 1_001);
         assert_eq!(bench.received().len(), 1 - dropped);
-        assert_eq!(bench.account().exits[1].dropped[Cause::Late].packets, dropped as u64);
+        assert_eq!(bench.account().links[0].drops[Cause::Late].packets, dropped as u64);
     }
+}
+
+#[test]
+fn a_link_whose_frames_all_leave_too_late_has_lost_them_all() {
+    let manner = Manner { late_drop: Some(1_000), ..Manner::default() };
+    let mut bench = Bench::with(delayed("up"), &manner, 256);
+    (0..100).for_each(|i| bench.send(&frame(i, 60)));
+    bench.turn(START);
+    bench.turn(START + DELAY + 1_001);
+    let (account, link) = (bench.account(), bench.account().links[0]);
+    assert_eq!((link.input.packets, link.output.packets), (100, 0));
+    assert_eq!(link.drops[Cause::Late], link.input);
+    assert!(link.balance(), "{link:?}");
+    assert_eq!((account.lost().packets, account.sent().packets), (100, 0));
 }
 
 #[test]
