@@ -123,6 +123,10 @@ pub trait Carrier {
         frames.iter().for_each(|frame| self.deliver(frame.delivered(exit, link)));
     }
 
+    /// Learns that a frame has come to the end of a link at a node, where it enters another link
+    /// or is lost. Never called for frames that leave the network.
+    fn hop(&mut self, _link: LinkId, _frame: &Flight) {}
+
     /// Takes back a frame that is lost.
     fn lose(&mut self, lost: Lost);
 

@@ -2,7 +2,7 @@
 //!
 //! A frame comes in by [`Link::arrive`] and is taken as far as it goes at that moment. What waits
 //! for time (held frames, the line, late copies) goes on in [`Link::settle`]; what has travelled
-//! to the end comes out of [`Link::pop_due`].
+//! to the end comes out of [`Link::deliver_due`] or [`Link::hop_due`].
 //!
 //! A link that only delays, always as long and in order, is *plain*: whole batches go through
 //! [`Link::arrive_all`] at the cost of a copy.
@@ -274,11 +274,12 @@ impl Link {
         }
     }
 
-    /// Takes out the next frame that has reached the far end by `now_ns`.
+    /// Takes out the next frame that has reached the node at the far end by `now_ns`.
     #[inline]
-    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<Flight> {
+    pub(crate) fn hop_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) -> Option<Flight> {
         let flight = self.far_end.pop_due(now_ns)?;
         self.output.count(flight.len);
+        carrier.hop(self.id, &flight);
         Some(flight)
     }
 

@@ -117,7 +117,7 @@ fn end_at(
     routes: &mut Routes,
     carrier: &mut impl Carrier,
 ) {
-    while let Some(flight) = link.pop_due(now_ns) {
+    while let Some(flight) = link.hop_due(now_ns, carrier) {
         routes.node_mut(node).refuse(flight.arrived(), carrier);
     }
 }
@@ -148,7 +148,7 @@ impl Joint {
         match link.to {
             Target::Exit(_) => link.deliver_due(at_ns, carrier),
             Target::Node(node) => {
-                while let Some(flight) = links[index].pop_due(at_ns) {
+                while let Some(flight) = links[index].hop_due(at_ns, carrier) {
                     let frame = flight.arrived();
                     if let Some(next) = routes.node_mut(node).choose(frame, carrier) {
                         links[next].settle(frame.arrival_ns, carrier);

@@ -53,6 +53,19 @@ fn a_release_is_the_arrival_at_the_next_link() {
 }
 
 #[test]
+fn a_link_tells_of_frames_that_go_on_to_another_and_of_no_others() {
+    let mut sim = Sim::new(&chain(vec![wire("a", 100), wire("b", 20), wire("c", 3)]), 1);
+    (0..2).for_each(|at_ns| _ = sim.push(at_ns, 60));
+    sim.finish();
+    assert_eq!(sim.memory.hops, [(0, 0, 100), (0, 1, 101), (1, 0, 120), (1, 1, 121)]);
+    assert_eq!(sim.memory.releases(), [123, 124]);
+    let mut sim = Sim::link(wire("a", 100));
+    sim.push(0, 60);
+    sim.finish();
+    assert_eq!((sim.memory.hops.len(), sim.memory.delivered.len()), (0, 1));
+}
+
+#[test]
 fn a_chain_sees_every_event_in_order_whenever_it_is_run() {
     let specs = || {
         vec![wire("a", 10), LinkSpec { name: "b".into(), ..constant(1_000_000_000) }, wire("c", 0)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use slipring_link::{
-    Arrival, Carrier, Cause, Counters, Delivery, EntryId, Handle, LinkId, LinkSpec, Lost, Network,
-    NetworkSpec, Queued,
+    Arrival, Carrier, Cause, Counters, Delivery, EntryId, Flight, Handle, LinkId, LinkSpec, Lost,
+    Network, NetworkSpec, Queued,
 };
 
 /// Keeps frames and everything that became of them.
@@ -19,6 +19,8 @@ pub(crate) struct Memory {
     pub(crate) bytes: Vec<Vec<u8>>,
     pub(crate) lost: Vec<Lost>,
     pub(crate) queued: Vec<Queued>,
+    /// By which link which frame came to a node, and when.
+    pub(crate) hops: Vec<(u32, u32, u64)>,
 }
 
 impl Memory {
@@ -66,6 +68,10 @@ impl Carrier for Memory {
         let bytes = self.frames.remove(&delivery.handle).expect("delivered once");
         self.bytes.push(bytes);
         self.delivered.push(delivery);
+    }
+
+    fn hop(&mut self, link: LinkId, frame: &Flight) {
+        self.hops.push((link.0, frame.handle.0, frame.release_ns));
     }
 
     fn lose(&mut self, lost: Lost) {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`asked`] | what a link is to do, in words and numbers, after rounding |
 //! | [`measured`], [`flow`], [`histogram`] | what was seen of it |
+//! | [`hops`] | when frames entered links that are not their first |
 //! | [`summary`] | both side by side, for people |
 //! | [`document`] | the same as JSON |
 //! | [`openmetrics`], [`serve`] | the same for Prometheus, and where it is fetched |
@@ -15,6 +16,7 @@ pub(crate) mod asked;
 pub(crate) mod document;
 pub(crate) mod flow;
 pub(crate) mod histogram;
+pub(crate) mod hops;
 pub(crate) mod mahimahi;
 pub(crate) mod measured;
 pub(crate) mod openmetrics;

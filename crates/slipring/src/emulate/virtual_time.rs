@@ -147,6 +147,7 @@ impl Virtual<'_> {
             outputs,
             unrouted: Default::default(),
             measured: links.map(|_| Measured::new(u64::MAX)).collect(),
+            hops: Default::default(),
             logs: self.logs()?,
             base_ns: 0,
             end_ns: 0,

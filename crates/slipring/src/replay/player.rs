@@ -6,13 +6,14 @@ use std::collections::VecDeque;
 use slipring_cli::codes::SR0003;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_link::{
-    Carrier, ChangeError, Delivery, EntryId, Handle, LinkId, Lost, Network, NetworkSpec, Queued,
-    Tally,
+    Carrier, ChangeError, Delivery, EntryId, Flight, Handle, LinkId, Lost, Network, NetworkSpec,
+    Queued, Tally,
 };
 
 use super::pace::Pace;
 use crate::emulate::realtime::job::storage_bytes;
 use crate::emulate::realtime::{Account, EntryAccount, ExitAccount, State};
+use crate::emulate::report::hops::{Entered, Hops};
 use crate::emulate::report::measured::{Measured, Seen};
 use crate::emulate::virtual_time::chunk::{Chunk, Chunks};
 use crate::emulate::virtual_time::feed::{Feed, Taken};
@@ -129,9 +130,11 @@ impl Player {
 
     /// A frame left.
     pub(super) fn sent(&mut self, due: &Due, sent_ns: u64) {
+        let entered = self.cargo.hops.leave(due.handle);
         let stored = self.cargo.chunks.get(due.handle);
+        let first_ns = stored.frame.captured_ns - self.cargo.base_ns;
         let seen = Seen {
-            arrival_ns: stored.frame.captured_ns - self.cargo.base_ns,
+            arrival_ns: entered.map_or(first_ns, |entered| entered.at_ns),
             release_ns: due.release_ns,
             sent_ns,
             len: due.len,
@@ -143,6 +146,7 @@ impl Player {
 
     /// A frame could not be sent.
     pub(super) fn dropped(&mut self, due: &Due) {
+        self.cargo.hops.leave(due.handle);
         self.cargo.free(due.handle);
     }
 
@@ -180,6 +184,7 @@ struct Cargo {
     chunks: Chunks,
     due: VecDeque<Due>,
     measured: Vec<Measured>,
+    hops: Hops,
     unrouted: Tally,
     base_ns: u64,
     emptied: Vec<Chunk>,
@@ -197,7 +202,17 @@ impl Carrier for Cargo {
     }
 
     fn copy(&mut self, handle: Handle) -> Option<Handle> {
-        self.chunks.copy(handle)
+        let copy = self.chunks.copy(handle)?;
+        self.hops.copied(handle, copy);
+        Some(copy)
+    }
+
+    fn hop(&mut self, link: LinkId, frame: &Flight) {
+        let stored = self.chunks.get(frame.handle);
+        let at_ns = stored.frame.captured_ns - self.base_ns;
+        let first = Entered { at_ns, is_copy: stored.is_copy };
+        let entered = self.hops.pass(frame.handle, frame.release_ns).unwrap_or(first);
+        self.measured[link.0 as usize].passed(entered, frame.release_ns, frame.len);
     }
 
     fn deliver(&mut self, delivery: Delivery) {
@@ -209,6 +224,7 @@ impl Carrier for Cargo {
         if lost.link.is_none() {
             self.unrouted.count(lost.len);
         }
+        self.hops.leave(lost.handle);
         self.free(lost.handle);
     }
 

@@ -4,6 +4,7 @@ use slipring_link::{Delivery, ExitId, Handle, LinkId, Queued};
 
 use super::flow::{Reordering, Windows};
 use super::histogram::{Batch, Histogram};
+use super::hops::Entered;
 
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -121,6 +122,16 @@ impl Measured {
             self.order.received(sequence);
         }
         self.left(seen.arrival_ns, seen.sent_ns, u64::from(seen.len));
+    }
+
+    /// Counts a frame that came from another link, or goes on to one, in virtual time.
+    pub(crate) fn passed(&mut self, entered: Entered, left_ns: u64, len: u32) {
+        if !entered.is_copy {
+            self.order.received_of(entered.at_ns);
+        }
+        let arrival_ns = entered.at_ns;
+        let (release_ns, sent_ns, sequence) = (left_ns, left_ns, None);
+        self.released(&Seen { arrival_ns, release_ns, sent_ns, len, sequence });
     }
 
     /// Counts a frame in real time.

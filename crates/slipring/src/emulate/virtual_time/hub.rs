@@ -1,10 +1,13 @@
 //! What the engine runs on in virtual time: chunks of the input, and captures for what leaves.
 
 use slipring_cli::Failure;
-use slipring_link::{Arrival, Carrier, Cause, Delivery, Drops, Handle, Lost, Queued, Tally};
+use slipring_link::{
+    Arrival, Carrier, Cause, Delivery, Drops, Flight, Handle, LinkId, Lost, Queued, Tally,
+};
 
 use super::chunk::{Chunk, Chunks, Stored};
 use super::output::Output;
+use crate::emulate::report::hops::{Entered, Hops};
 use crate::emulate::report::mahimahi::MahimahiLog;
 use crate::emulate::report::measured::{Measured, Seen};
 use crate::emulate::report::packets::{Logged, PacketLog};
@@ -20,6 +23,7 @@ pub(super) struct Hub {
     pub(super) unrouted: Drops,
     /// What was seen, per link.
     pub(super) measured: Vec<Measured>,
+    pub(super) hops: Hops,
     pub(super) logs: Logs,
     /// The clock of the engine counts from here, in ns since 1970.
     pub(super) base_ns: u64,
@@ -135,7 +139,17 @@ impl Carrier for Hub {
     }
 
     fn copy(&mut self, handle: Handle) -> Option<Handle> {
-        self.chunks.copy(handle)
+        let copy = self.chunks.copy(handle)?;
+        self.hops.copied(handle, copy);
+        Some(copy)
+    }
+
+    fn hop(&mut self, link: LinkId, frame: &Flight) {
+        let stored = self.chunks.get(frame.handle);
+        let at_ns = stored.frame.captured_ns - self.base_ns;
+        let first = Entered { at_ns, is_copy: stored.is_copy };
+        let entered = self.hops.pass(frame.handle, frame.release_ns).unwrap_or(first);
+        self.measured[link.0 as usize].passed(entered, frame.release_ns, frame.len);
     }
 
     #[inline]
@@ -149,7 +163,11 @@ impl Carrier for Hub {
             len: delivery.len,
             sequence: (!stored.is_copy).then_some(stored.sequence),
         };
-        self.measured[delivery.link.0 as usize].released(&seen);
+        let measured = &mut self.measured[delivery.link.0 as usize];
+        match self.hops.leave(delivery.handle) {
+            None => measured.released(&seen),
+            Some(entered) => measured.passed(entered, delivery.release_ns, delivery.len),
+        }
         self.sent[exit].count(delivery.len);
         self.end_ns = self.end_ns.max(delivery.release_ns);
         let mut told = Ok(());
@@ -169,6 +187,7 @@ impl Carrier for Hub {
             self.unrouted.count(lost.cause, lost.len);
         }
         self.end_ns = self.end_ns.max(lost.at_ns);
+        self.hops.leave(lost.handle);
         if self.logs.any() {
             let told = self.logs.lost(&self.chunks.get(lost.handle), &lost, self.base_ns);
             self.keep(told);

@@ -237,6 +237,35 @@ fn a_topology_adds_the_delays_of_its_hops() {
 }
 
 #[test]
+fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
+    let lab = Lab::new();
+    let mut file = "nodes = [\"n1\", \"n2\"]\n[ports.left]\n[ports.right]\n".to_owned();
+    for (name, from, to, ms) in
+        [("a", "left", "n1", 1), ("b", "n1", "n2", 10), ("c", "n2", "right", 100)]
+    {
+        file += &format!("[link.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\n");
+        file += &format!("delay = {{ dist = \"const\", mean = \"{ms}ms\" }}\n");
+    }
+    // Copies of the middle link are frames like others on the last one.
+    file += "[link.b.duplicate]\np = 1.0\ncopies = 1\n";
+    lab.write("net.toml", file.as_bytes());
+    lab.write("in.pcap", &capture((0..100).map(|i| (i * MS, 1000))));
+    let said = lab.run("--virtual @in.pcap @out.pcap --config @net.toml --json");
+    assert_eq!(said.status, 0, "{}", said.talk);
+    let report: Value = serde_json::from_str(&said.data).unwrap();
+    for (link, frames, delay_ns) in [(0, 100, MS), (1, 200, 10 * MS), (2, 200, 100 * MS)] {
+        let link = &report["links"][link];
+        let delay = &link["delay_ns"];
+        assert_eq!(link["output"]["packets"], frames, "{link}");
+        for (key, value) in [("count", frames), ("min", delay_ns), ("max", delay_ns)] {
+            assert_eq!(delay[key], value, "{link}");
+        }
+        assert!(link["rate_bps"].as_u64().unwrap() >= 8_000_000, "{link}");
+        assert_eq!(link["reordered"], 0, "{link}");
+    }
+}
+
+#[test]
 fn reports_match_the_schema() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/report-1.json");
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
