@@ -167,6 +167,7 @@ impl Player {
             entries: vec![EntryAccount { received: feed.received, refused: feed.refused }],
             exits: vec![ExitAccount { sent, waiting, ..ExitAccount::default() }],
             unrouted: self.cargo.unrouted,
+            untaken: Tally::default(),
             storage_bytes: 0,
         };
         State { account, measured: self.cargo.measured.clone() }

@@ -6,7 +6,7 @@ use slipring_link::{Counters, Drops, LinkId, Tally};
 use slipring_port::Nanos;
 
 /// The whole account. At any moment what was received is what was sent, lost by cause, or is
-/// still inside: see [`Self::balance`].
+/// still inside: see [`Self::balance`]. What the ports have received is that and what is untaken.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Account {
     /// When it was taken, on the clock of [`slipring_port::now`].
@@ -19,6 +19,8 @@ pub(crate) struct Account {
     pub(crate) exits: Vec<ExitAccount>,
     /// Frames that no link wanted.
     pub(crate) unrouted: Tally,
+    /// Frames in the ports' rings that were not taken in yet.
+    pub(crate) untaken: Tally,
     /// Memory held for frames, in bytes.
     pub(crate) storage_bytes: u64,
 }
@@ -79,12 +81,14 @@ impl Account {
     /// Frames inside.
     pub(crate) fn in_flight(&self) -> Tally {
         let links = self.links.iter().map(|link| link.in_flight);
-        sum(links.chain(self.exits.iter().map(|exit| exit.waiting)))
+        let waiting = self.exits.iter().map(|exit| exit.waiting);
+        sum(links.chain(waiting).chain([self.untaken]))
     }
 
     /// Whether nothing was lost uncounted.
     pub(crate) fn balance(&self) -> bool {
-        self.received() + self.copies() == self.sent() + self.lost() + self.in_flight()
+        let came = self.received() + self.untaken + self.copies();
+        came == self.sent() + self.lost() + self.in_flight()
     }
 }
 

@@ -13,6 +13,7 @@ use slipring_link::{
     SpecError, Tally,
 };
 use slipring_port::{Interest, Nanos, Port, Queue, RunError, Visit, WaitSet};
+use slipring_ring::SlotFlags;
 
 use super::Manner;
 use super::account::Account;
@@ -183,10 +184,25 @@ impl<T: Tap> Emulator<T> {
     }
 
     /// What there is to see at `at_ns`.
-    pub(super) fn state(&self, at_ns: Nanos) -> State {
-        let account = self.account(at_ns);
+    pub(super) fn state(&mut self, at_ns: Nanos) -> State {
+        let mut account = self.account(at_ns);
+        account.untaken = self.untaken();
         debug_assert!(account.balance(), "nothing is lost uncounted: {account:?}");
         State { account, measured: self.cargo.measured.clone() }
+    }
+
+    /// Frames in the rings that the ports have filled and nobody has emptied.
+    fn untaken(&mut self) -> Tally {
+        let mut untaken = Tally::default();
+        let entries = self.sides.iter_mut().filter(|side| side.inlet.is_some());
+        for queue in entries.flat_map(|side| &mut side.queues) {
+            let rx = queue.rings().rx;
+            for slot in (0..rx.whole_packets(u32::MAX)).map_while(|i| rx.slot(i)) {
+                untaken.packets += u64::from(!slot.flags.has(SlotFlags::MOREFRAG));
+                untaken.bytes += u64::from(slot.len);
+            }
+        }
+        untaken
     }
 
     /// How late the frames of each link were sent, in ns.
@@ -205,6 +221,7 @@ impl<T: Tap> Emulator<T> {
             entries: inlets.map(Inlet::account).collect(),
             exits: self.cargo.outlets.iter().map(Outlet::account).collect(),
             unrouted: self.cargo.unrouted,
+            untaken: Tally::default(),
             storage_bytes: self.cargo.store.held_bytes(),
         };
         account.charge_links();

@@ -223,6 +223,18 @@ fn frames_without_storage_are_lost_as_buffer() {
 }
 
 #[test]
+fn frames_that_a_port_has_received_and_nobody_took_are_in_flight() {
+    let manner = Manner { burst: 16, ..Manner::default() };
+    let mut bench = Bench::with(delayed("up"), &manner, 256);
+    (0..100).for_each(|i| bench.send(&frame(i, 60)));
+    bench.turn(START);
+    let account = bench.emulator.state(START).account;
+    assert_eq!((account.received().packets, account.untaken.packets), (16, 84));
+    assert_eq!((account.in_flight().packets, account.in_flight().bytes), (100, 6000));
+    assert!(account.balance(), "{account:?}");
+}
+
+#[test]
 fn losses_of_the_links_are_part_of_the_account() {
     let loss = LossSpec { model: LossModel::Nth { every: 2, nth: 1 }, place: Place::Pre };
     let mut bench = Bench::new(LinkSpec { loss: vec![loss], ..delayed("up") });
