@@ -203,6 +203,12 @@ impl Store {
         copy
     }
 
+    /// Has a frame be one that arrived at this time, and no copy.
+    pub(crate) fn restamp(&mut self, handle: Handle, arrival_ns: u64) {
+        self.tick(arrival_ns);
+        self.chunks[number(handle)].restamp(place(handle), arrival_ns);
+    }
+
     /// Forgets a frame.
     #[inline]
     pub(crate) fn free(&mut self, handle: Handle) {
@@ -294,6 +300,12 @@ impl Chunk {
         let head = Head(u64::from_ne_bytes(*head));
         let (arrival_ns, is_copy) = (head.arrival_ns(latest_ns), head.is_copy());
         Stored { bytes: &mut room[..head.len()], arrival_ns, is_copy }
+    }
+
+    fn restamp(&mut self, place: usize, arrival_ns: u64) {
+        let head = self.bytes[place..].first_chunk_mut().expect("a head is whole, as it was put");
+        let len = Head(u64::from_ne_bytes(*head)).len();
+        *head = Head::new(arrival_ns, len, false).0.to_ne_bytes();
     }
 
     /// Forgets one of its frames; whether it was the last one.

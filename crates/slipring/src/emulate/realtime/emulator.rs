@@ -22,8 +22,9 @@ use super::inlet::{Hands, Inlet};
 use super::outlet::Outlet;
 use super::tap::Tap;
 use crate::emulate::report::histogram::Histogram;
+use crate::emulate::report::hops::Entered;
 use crate::emulate::report::measured::Measured;
-use crate::emulate::store::Store;
+use crate::emulate::store::{Store, Stored};
 
 /// Memory taken at the start, in bytes, so that the first frames do not wait for it.
 const PREPARED: u64 = 8 << 20;
@@ -249,6 +250,13 @@ impl<T: Tap> Carrier for Cargo<T> {
     fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[Flight]) {
         self.delivered += frames.len();
         self.outlets[usize::from(exit.0)].push_all(exit, link, frames);
+    }
+
+    fn hop(&mut self, link: LinkId, frame: &Flight) {
+        let Stored { arrival_ns: at_ns, is_copy, .. } = self.store.get(frame.handle);
+        let entered = Entered { at_ns, is_copy };
+        self.measured[link.0 as usize].passed(entered, frame.release_ns, frame.len);
+        self.store.restamp(frame.handle, frame.release_ns);
     }
 
     #[inline]

@@ -28,8 +28,8 @@ const BEHIND: usize = 1 << 16;
 pub(super) struct LogTap {
     /// Where to: nowhere once the writer has failed.
     writer: Option<SyncSender<Entry>>,
-    /// Number and entry of each frame inside.
-    inside: HashMap<u32, (u64, usize)>,
+    /// Number and entry of each frame inside, and when it came in.
+    inside: HashMap<u32, ((u64, usize), Nanos)>,
     next_id: u64,
     missed: Arc<AtomicU64>,
 }
@@ -121,12 +121,14 @@ impl LogTap {
         }
     }
 
-    /// The number of a frame that leaves; copies that links made get one now.
-    fn leave(&mut self, handle: Handle) -> (u64, usize) {
-        self.inside.remove(&handle.0).unwrap_or_else(|| {
-            self.next_id += 1;
-            (self.next_id, 0)
-        })
+    /// The number of a frame that leaves, and when it came in; copies that links made get a number
+    /// now.
+    fn leave(&mut self, handle: Handle) -> ((u64, usize), Option<Nanos>) {
+        if let Some((who, came_ns)) = self.inside.remove(&handle.0) {
+            return (who, Some(came_ns));
+        }
+        self.next_id += 1;
+        ((self.next_id, 0), None)
     }
 }
 
@@ -134,29 +136,30 @@ impl Tap for LogTap {
     fn arrived(&mut self, entry: EntryId, frame: &Arrival, store: &mut Store) {
         self.next_id += 1;
         let who = (self.next_id, usize::from(entry.0));
-        self.inside.insert(frame.handle.0, who);
+        self.inside.insert(frame.handle.0, (who, frame.arrival_ns));
         self.tell(who, frame.handle, (frame.arrival_ns, frame.len), store, |_| Fate::Arrived);
     }
 
     fn lost(&mut self, lost: &Lost, store: &mut Store) {
-        let who = self.leave(lost.handle);
+        let (who, _) = self.leave(lost.handle);
         let link = lost.link.map(|link| link.0 as usize);
         let fate = |_| Fate::Lost { cause: lost.cause, link };
         self.tell(who, lost.handle, (lost.at_ns, lost.len), store, fate);
     }
 
     fn dropped(&mut self, frame: &Delivery, cause: Cause, now: Nanos, store: &mut Store) {
-        let who = self.leave(frame.handle);
+        let (who, _) = self.leave(frame.handle);
         let fate = |_| Fate::Lost { cause, link: None };
         self.tell(who, frame.handle, (now, frame.len), store, fate);
     }
 
     fn sent(&mut self, frame: &Delivery, now: Nanos, store: &mut Store) {
-        let who = self.leave(frame.handle);
+        let (who, came_ns) = self.leave(frame.handle);
+        // The store knows when a frame came to its link, which need not be the first.
         let fate = |arrival_ns| Fate::Sent {
             exit: usize::from(frame.exit.0),
             late_ns: now.saturating_sub(frame.release_ns),
-            delay_ns: now.saturating_sub(arrival_ns),
+            delay_ns: now.saturating_sub(came_ns.unwrap_or(arrival_ns)),
         };
         self.tell(who, frame.handle, (now, frame.len), store, fate);
     }

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 
 use slipring_link::{
-    Cause, DelayModel, DelaySpec, LinkSpec, LossModel, LossSpec, NetworkSpec, OrderPolicy, Place,
-    RateSpec,
+    Cause, DelayModel, DelaySpec, LinkSpec, LossModel, LossSpec, NetworkLink, NetworkSpec,
+    OrderPolicy, Place, RateSpec, Source, Target,
 };
 use slipring_port::{Nanos, OpenOptions, Port};
 
@@ -33,14 +33,18 @@ impl Bench {
     }
 
     fn with(up: LinkSpec, manner: &Manner, slots: u32) -> Self {
+        let plan = NetworkSpec::between("left", "right", up, delayed("down"));
+        Self::of(&plan, manner, slots)
+    }
+
+    fn of(plan: &NetworkSpec, manner: &Manner, slots: u32) -> Self {
         let names = ["netmap:l{0", "netmap:l}0", "netmap:r{0", "netmap:r}0"];
         let names = names.map(|name| slipring_core::parse(name).unwrap());
         let options = OpenOptions { slots, ..OpenOptions::default() };
         let ports = slipring_core::Host::new().open_all(&names, &options).unwrap();
         let [left, near, far, right] = <[Port; 4]>::try_from(ports).unwrap();
-        let plan = NetworkSpec::between("left", "right", up, delayed("down"));
         let clock = Cell::new(START);
-        let emulator = Emulator::between(vec![near, far], &plan, manner, (), START).unwrap();
+        let emulator = Emulator::between(vec![near, far], plan, manner, (), START).unwrap();
         Self { left, right, emulator, clock }
     }
 
@@ -103,6 +107,26 @@ fn lateness_is_measured_against_the_ideal_release() {
     let Measured { error, delay, .. } = &bench.emulator.state(START).measured[0];
     assert_eq!((error.min(), error.max()), (1_234, 1_234));
     assert_eq!((delay.min(), delay.max()), (DELAY + 1_234, DELAY + 1_234));
+}
+
+#[test]
+fn each_link_of_a_path_is_charged_with_its_own_delay_only() {
+    let mut plan = NetworkSpec::between("left", "right", delayed("up"), delayed("down"));
+    plan.nodes = vec!["middle".to_owned()];
+    plan.links[0].to = Target::Node(0);
+    let spec = LinkSpec { delay: DelaySpec::constant(3 * DELAY), ..LinkSpec::wire("on") };
+    plan.links.push(NetworkLink { spec, from: Source::Node(0), to: Target::Exit(1) });
+    let mut bench = Bench::of(&plan, &Manner::default(), 256);
+    bench.send(&frame(1, 60));
+    bench.turn(START);
+    bench.turn(START + DELAY);
+    bench.turn(START + 4 * DELAY + 5);
+    assert_eq!(bench.received(), [frame(1, 60)]);
+    let measured = bench.emulator.state(START).measured;
+    let delays = [0, 2].map(|link| (measured[link].delay.count(), measured[link].delay.max()));
+    assert_eq!(delays, [(1, DELAY), (1, 3 * DELAY + 5)]);
+    assert_eq!((measured[0].error.count(), measured[2].error.max()), (0, 5));
+    assert!(measured[0].rates().mean_bps > 0.0);
 }
 
 #[test]
