@@ -94,6 +94,10 @@ pub struct Queued {
     pub at_ns: u64,
     /// How long it had waited by then.
     pub delay_ns: u64,
+    /// Its length in bytes, without FCS.
+    pub len: u32,
+    /// Bytes that it takes on the line, with framing.
+    pub wire_bytes: u64,
     /// Bytes still waiting behind it.
     pub bytes: u64,
     /// Packets still waiting behind it.

@@ -108,12 +108,17 @@ impl Server {
         let (extra_ns, given_up) = self.extra();
         // A line that was busy goes on without a pause, to the fraction of a nanosecond.
         let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
-        let end_ns = self.line.serve(ready_ns, self.framing.wire_bytes(frame.len), extra_ns);
+        let wire_bytes = self.framing.wire_bytes(frame.len);
+        let end_ns = self.line.serve(ready_ns, wire_bytes, extra_ns);
         if end_ns == u64::MAX {
             (self.stuck, self.begin_ns) = (Some(frame), u64::MAX);
             return None;
         }
-        self.tell(frame, now_ns, sink);
+        let Tally { packets, bytes } = self.queue.tally();
+        let (link, len) = (sink.link, frame.len);
+        let delay_ns = now_ns.saturating_sub(frame.arrival_ns);
+        let at_ns = now_ns;
+        sink.carrier.queued(Queued { link, at_ns, delay_ns, len, wire_bytes, bytes, packets });
         (self.busy_until_ns, self.busy_len) = (end_ns, frame.len);
         self.begin_ns = if self.queue.is_empty() { u64::MAX } else { self.line.begin_ns(now_ns) };
         let base_ns = match self.serialise {
@@ -129,13 +134,6 @@ impl Server {
     /// How many frames wait.
     pub(crate) fn waiting(&self) -> u64 {
         self.queue.tally().packets + u64::from(self.stuck.is_some())
-    }
-
-    #[inline]
-    fn tell<C: Carrier>(&self, frame: Arrival, at_ns: u64, sink: &mut Sink<'_, C>) {
-        let Tally { packets, bytes } = self.queue.tally();
-        let delay_ns = at_ns.saturating_sub(frame.arrival_ns);
-        sink.carrier.queued(Queued { link: sink.link, at_ns, delay_ns, bytes, packets });
     }
 
     /// How long a frame that arrives at `now_ns` will wait: exact for a constant rate when all

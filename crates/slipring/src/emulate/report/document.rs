@@ -59,8 +59,11 @@ struct Seen {
     #[serde(skip_serializing_if = "Option::is_none")]
     queue_packets: Option<Spread>,
     rate_bps: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_rate_bps: Option<u64>,
     peak_rate_1ms_bps: u64,
-    peak_rate_1s_bps: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_rate_1s_bps: Option<u64>,
     reordered: u64,
     reordered_share: f64,
 }
@@ -121,6 +124,7 @@ fn link(report: &LinkReport<'_>) -> LinkDocument {
 
 fn seen(measured: &super::measured::Measured) -> Seen {
     let rates = measured.rates();
+    let whole = |bps: f64| bps.round() as u64;
     Seen {
         delay_ns: Spread::of(&measured.delay),
         delay_error_ns: Spread::of(&measured.error),
@@ -128,9 +132,10 @@ fn seen(measured: &super::measured::Measured) -> Seen {
         queue_delay_ns: Spread::of(&measured.queue_delay),
         queue_bytes: Spread::of(&measured.queue_bytes),
         queue_packets: Spread::of(&measured.queue_packets),
-        rate_bps: rates.mean_bps.round() as u64,
-        peak_rate_1ms_bps: rates.peak_ms_bps.round() as u64,
-        peak_rate_1s_bps: rates.peak_s_bps.round() as u64,
+        rate_bps: whole(rates.mean_bps),
+        line_rate_bps: rates.line_bps.map(whole),
+        peak_rate_1ms_bps: whole(rates.peak_ms_bps),
+        peak_rate_1s_bps: rates.peak_s_bps.map(whole),
         reordered: measured.order.reordered(),
         reordered_share: measured.order.ratio(),
     }

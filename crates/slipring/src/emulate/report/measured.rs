@@ -81,18 +81,31 @@ pub(crate) struct Measured {
     per_ms: Windows,
     per_s: Windows,
     bytes: u64,
-    span: Option<(u64, u64)>,
+    span: Option<Span>,
+    /// Bytes of frames that went on the line, without and with its framing.
+    line: (u64, u64),
+}
+
+/// Times between which frames left.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    first_ns: u64,
+    last_ns: u64,
+    /// What left first: it took the time before.
+    first_bytes: u64,
 }
 
 /// Rates at which frames left, in bits per second, without FCS and framing.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Rates {
-    /// From the first arrival to the last departure.
+    /// From the first departure to the last, or over a millisecond if that is longer.
     pub(crate) mean_bps: f64,
+    /// The same with the framing of the line, if there is one: what a rate asked for is about.
+    pub(crate) line_bps: Option<f64>,
     /// In the fullest millisecond.
     pub(crate) peak_ms_bps: f64,
-    /// In the fullest second.
-    pub(crate) peak_s_bps: f64,
+    /// In the fullest second, once there was one.
+    pub(crate) peak_s_bps: Option<f64>,
 }
 
 impl Measured {
@@ -111,6 +124,7 @@ impl Measured {
             per_s: Windows::new(SECOND),
             bytes: 0,
             span: None,
+            line: (0, 0),
         }
     }
 
@@ -121,7 +135,7 @@ impl Measured {
         if let Some(sequence) = seen.sequence {
             self.order.received(sequence);
         }
-        self.left(seen.arrival_ns, seen.sent_ns, u64::from(seen.len));
+        self.left(seen.sent_ns, u64::from(seen.len));
     }
 
     /// Counts a frame that came from another link, or goes on to one, in virtual time.
@@ -169,20 +183,23 @@ impl Measured {
             self.error.record_all(&error, errors);
             let delays = frames.iter().map(|frame| sent_ns.saturating_sub(frame.arrival_ns));
             self.delay.record_all(&delay, delays);
-            self.left(frames[0].arrival_ns, sent_ns, bytes);
+            self.left(sent_ns, bytes);
             sum += bytes;
         }
         sum
     }
 
     #[inline]
-    fn left(&mut self, arrival_ns: u64, sent_ns: u64, bytes: u64) {
+    fn left(&mut self, sent_ns: u64, bytes: u64) {
         self.per_ms.add(sent_ns, bytes);
         self.per_s.add(sent_ns, bytes);
         self.bytes += bytes;
         match &mut self.span {
-            Some((_, last)) => *last = sent_ns,
-            None => self.span = Some((arrival_ns, sent_ns)),
+            Some(span) => span.last_ns = sent_ns,
+            None => {
+                let (first_ns, last_ns) = (sent_ns, sent_ns);
+                self.span = Some(Span { first_ns, last_ns, first_bytes: bytes });
+            }
         }
     }
 
@@ -190,19 +207,29 @@ impl Measured {
     #[inline]
     pub(crate) fn queued(&mut self, queued: &Queued) {
         self.queue_delay.record(queued.delay_ns);
+        self.line.0 += u64::from(queued.len);
+        self.line.1 += queued.wire_bytes;
         self.queue_bytes.record(queued.bytes);
         self.queue_packets.record(queued.packets);
     }
 
     /// The rates at which frames left.
     pub(crate) fn rates(&self) -> Rates {
-        let time_ns = self.span.map_or(0, |(first, last)| last.saturating_sub(first));
+        let Some(span) = self.span else { return Rates::default() };
+        let time_ns = span.last_ns.saturating_sub(span.first_ns);
         let mean_bps = match time_ns {
-            0 => 0.0,
-            _ => self.bytes as f64 * 8e9 / time_ns as f64,
+            ..MILLISECOND => self.per_ms.peak_bps(),
+            _ => (self.bytes - span.first_bytes) as f64 * 8e9 / time_ns as f64,
         };
-        let (peak_ms_bps, peak_s_bps) = (self.per_ms.peak_bps(), self.per_s.peak_bps());
-        Rates { mean_bps, peak_ms_bps, peak_s_bps }
+        let (bytes, wire_bytes) = self.line;
+        // Windows lie at fixed times: a fuller one may lie across two of them.
+        let peak = |windows: &Windows| windows.peak_bps().max(mean_bps);
+        Rates {
+            mean_bps,
+            line_bps: (bytes > 0).then(|| mean_bps * (wire_bytes as f64 / bytes as f64)),
+            peak_ms_bps: peak(&self.per_ms),
+            peak_s_bps: (time_ns >= SECOND).then(|| peak(&self.per_s)),
+        }
     }
 }
 
@@ -248,6 +275,29 @@ mod tests {
         assert_eq!((measured.error.min(), measured.error.max()), (500, 3_000));
         assert_eq!((measured.delay.min(), measured.delay.max()), (8_990, 9_495));
         assert_eq!((measured.late, measured.order.reordered()), (1, 1));
-        assert!((measured.rates().mean_bps - 3.0 * 1250.0 * 8e9 / 9_490.0).abs() < 1.0);
+        assert!((measured.rates().mean_bps - 3.0 * 1250.0 * 8e3).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_mean_is_neither_above_the_peak_nor_lowered_by_the_delay() {
+        let of = |count: u64, gap_ns: u64| {
+            let mut measured = Measured::new(0);
+            for k in 0..count {
+                let at_ns = 500_000_000 + k * gap_ns;
+                measured.released(&Seen { len: 100, ..seen(k * gap_ns, at_ns, at_ns) });
+            }
+            measured.rates()
+        };
+        // One frame each millisecond, each 950 us, all within a microsecond, and one alone.
+        for (count, gap_ns, bps) in
+            [(20, 1_000_000, 8e5), (4, 950_000, 8e5 / 0.95), (1000, 1, 8e8), (1, 0, 8e5)]
+        {
+            let rates = of(count, gap_ns);
+            assert!((rates.mean_bps - bps).abs() < 1.0, "{count}: {rates:?}");
+            assert!(rates.mean_bps <= rates.peak_ms_bps, "{count}: {rates:?}");
+            assert_eq!(rates.peak_s_bps, None);
+        }
+        let rates = of(3_000, 1_000_000);
+        assert!((rates.peak_s_bps.unwrap() - 8e5).abs() < 1.0, "{rates:?}");
     }
 }

@@ -69,12 +69,15 @@ fn row(name: &str, asked: &str, measured: &str) -> String {
 
 fn rates(measured: &Measured) -> String {
     let rates = measured.rates();
-    format!(
-        "{}, at most {} in 1 ms, {} in 1 s",
-        human::bits_per_sec(rates.mean_bps),
-        human::bits_per_sec(rates.peak_ms_bps),
-        human::bits_per_sec(rates.peak_s_bps)
-    )
+    let mut text = human::bits_per_sec(rates.mean_bps);
+    if let Some(line_bps) = rates.line_bps.filter(|line_bps| *line_bps != rates.mean_bps) {
+        text += &format!(" ({} with its framing)", human::bits_per_sec(line_bps));
+    }
+    text += &format!(", at most {} in 1 ms", human::bits_per_sec(rates.peak_ms_bps));
+    match rates.peak_s_bps {
+        Some(peak_bps) => text + &format!(", {} in 1 s", human::bits_per_sec(peak_bps)),
+        None => text,
+    }
 }
 
 fn delays(measured: &Measured) -> String {

@@ -237,6 +237,22 @@ fn a_topology_adds_the_delays_of_its_hops() {
 }
 
 #[test]
+fn a_full_link_with_framing_shows_the_rate_that_was_asked_for() {
+    let input = || vec![(0, 60); 20_000];
+    let (_, report) = link("-B ether,10m -Q none -D 300ms", input());
+    let link = super::up(&report);
+    let rates = ["rate_bps", "line_rate_bps"].map(|key| link[key].as_f64().unwrap());
+    for (rate, asked) in rates.into_iter().zip([1e7 * 60.0 / 84.0, 1e7]) {
+        assert!((rate / asked - 1.0).abs() < 1e-6, "{rates:?}");
+    }
+    let lab = Lab::new();
+    lab.write("in.pcap", &capture(input()));
+    let said = lab.run("--virtual @in.pcap @out.pcap -B ether,10m -Q none");
+    let shown = "7.143 Mbit/s (10 Mbit/s with its framing), at most";
+    assert!(said.data.contains(shown), "{}", said.data);
+}
+
+#[test]
 fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
     let lab = Lab::new();
     let mut file = "nodes = [\"n1\", \"n2\"]\n[ports.left]\n[ports.right]\n".to_owned();
