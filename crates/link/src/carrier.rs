@@ -98,9 +98,19 @@ pub struct Queued {
     pub len: u32,
     /// Bytes that it takes on the line, with framing.
     pub wire_bytes: u64,
-    /// Bytes still waiting behind it.
+}
+
+/// A frame that joined a queue, and how deep that is with it. As for limits, the frame on the line
+/// counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The queue of which link.
+    pub link: LinkId,
+    /// When.
+    pub at_ns: u64,
+    /// Bytes.
     pub bytes: u64,
-    /// Packets still waiting behind it.
+    /// Packets.
     pub packets: u64,
 }
 
@@ -133,6 +143,9 @@ pub trait Carrier {
 
     /// Takes back a frame that is lost.
     fn lose(&mut self, lost: Lost);
+
+    /// Learns that a frame joined a queue, for histograms.
+    fn joined(&mut self, _joined: Joined) {}
 
     /// Learns that a frame left a queue, for histograms.
     fn queued(&mut self, _queued: Queued) {}

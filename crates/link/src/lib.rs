@@ -60,7 +60,8 @@ mod streams;
 pub mod user;
 
 pub use carrier::{
-    Arrival, Carrier, Cause, Delivery, EntryId, ExitId, Flight, Handle, LinkId, Lost, Queued,
+    Arrival, Carrier, Cause, Delivery, EntryId, ExitId, Flight, Handle, Joined, LinkId, Lost,
+    Queued,
 };
 pub use counters::{Counters, Drops, Tally};
 pub use network::{ChangeError, Network};

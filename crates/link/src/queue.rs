@@ -103,24 +103,28 @@ impl Queue {
             || matches!(&self.spec.discipline, Discipline::Pie(pie) if asks(pie))
     }
 
-    /// Takes a frame in, or loses it or others in its place.
+    /// Takes a frame in, or loses it or others in its place; whether it was taken in.
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(
         &mut self,
         frame: Arrival,
         ahead: &Ahead,
         sink: &mut Sink<'_, C>,
-    ) {
+    ) -> bool {
         if self.spec.delay_ns.is_some_and(|limit_ns| ahead.wait_ns > limit_ns) {
-            return sink.lose(frame, frame.arrival_ns, Cause::Queue);
+            sink.lose(frame, frame.arrival_ns, Cause::Queue);
+            return false;
         }
         match &mut self.kind {
             Kind::Multi(multi) => {
                 let entry = entry(frame, &self.hasher, sink.carrier);
                 let now_ns = frame.arrival_ns;
+                let mut taken = true;
                 multi.enqueue(now_ns, entry, &mut self.stream, &mut |entry, cause| {
+                    taken &= entry.handle != frame.handle;
                     sink.lose(arrival(&entry), now_ns, cause_of(cause));
                 });
+                taken
             }
             Kind::Fifo(fifo) => {
                 let full = |fifo: &Fifo| is_full(&self.spec, fifo.view(ahead), frame.len);
@@ -132,9 +136,10 @@ impl Queue {
                     }
                 }
                 if full(fifo) {
-                    return sink.lose(frame, frame.arrival_ns, Cause::Queue);
+                    sink.lose(frame, frame.arrival_ns, Cause::Queue);
+                    return false;
                 }
-                fifo.admit(frame, ahead, &mut self.stream, sink);
+                fifo.admit(frame, ahead, &mut self.stream, sink)
             }
         }
     }
@@ -206,7 +211,7 @@ impl Fifo {
         ahead: &Ahead,
         stream: &mut Stream,
         sink: &mut Sink<'_, C>,
-    ) {
+    ) -> bool {
         if !matches!(self.aqm, FifoAqm::None) {
             let now_ns = frame.arrival_ns;
             let arriving = Arriving { now_ns, len: frame.len, queue: self.view(ahead) };
@@ -214,10 +219,14 @@ impl Fifo {
             match self.aqm.admit(&arriving, capable, stream) {
                 Verdict::Keep => {}
                 Verdict::Mark => _ = sink.mark(frame.handle, frame.len),
-                Verdict::Drop => return sink.lose(frame, now_ns, Cause::Aqm),
+                Verdict::Drop => {
+                    sink.lose(frame, now_ns, Cause::Aqm);
+                    return false;
+                }
             }
         }
         self.push(frame);
+        true
     }
 
     #[inline]

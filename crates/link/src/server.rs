@@ -6,7 +6,7 @@
 
 use slipring_model::Stream;
 
-use crate::carrier::{Arrival, Carrier, Cause, Queued};
+use crate::carrier::{Arrival, Carrier, Cause, Joined, Queued};
 use crate::counters::Tally;
 use crate::line::Line;
 use crate::output::Departed;
@@ -84,7 +84,11 @@ impl Server {
             packets: u64::from(busy),
             bytes: if busy { u64::from(self.busy_len) } else { 0 },
         };
-        self.queue.enqueue(frame, &Ahead { busy, wait_ns }, sink);
+        if self.queue.enqueue(frame, &Ahead { busy, wait_ns }, sink) {
+            let (link, at_ns) = (sink.link, frame.arrival_ns);
+            let Tally { packets, bytes } = self.queue.tally() + busy;
+            sink.carrier.joined(Joined { link, at_ns, bytes, packets });
+        }
         if self.begin_ns == u64::MAX && !self.queue.is_empty() {
             self.begin_ns = self.line.begin_ns(frame.arrival_ns);
         }
@@ -114,11 +118,9 @@ impl Server {
             (self.stuck, self.begin_ns) = (Some(frame), u64::MAX);
             return None;
         }
-        let Tally { packets, bytes } = self.queue.tally();
-        let (link, len) = (sink.link, frame.len);
+        let (link, len, at_ns) = (sink.link, frame.len, now_ns);
         let delay_ns = now_ns.saturating_sub(frame.arrival_ns);
-        let at_ns = now_ns;
-        sink.carrier.queued(Queued { link, at_ns, delay_ns, len, wire_bytes, bytes, packets });
+        sink.carrier.queued(Queued { link, at_ns, delay_ns, len, wire_bytes });
         (self.busy_until_ns, self.busy_len) = (end_ns, frame.len);
         self.begin_ns = if self.queue.is_empty() { u64::MAX } else { self.line.begin_ns(now_ns) };
         let base_ns = match self.serialise {

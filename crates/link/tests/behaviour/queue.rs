@@ -19,6 +19,22 @@ fn a_strict_byte_limit_counts_the_frame_on_the_line() {
 }
 
 #[test]
+fn a_queue_tells_how_deep_it_is_with_each_frame_that_joins_it() {
+    let mut sim = Sim::link(limited(QueueSpec::default()));
+    (0..20).for_each(|_| _ = sim.push(0, 1000));
+    let depths = |sim: &Sim| -> Vec<_> {
+        sim.memory.joined.iter().map(|joined| (joined.packets, joined.bytes)).collect()
+    };
+    assert_eq!(depths(&sim), (1..=20).map(|n| (n, n * 1000)).collect::<Vec<_>>());
+    // A queue that is held full is as deep as its limit, and frames that it refuses do not join.
+    let mut sim = Sim::link(limited(QueueSpec { bytes: Some(100_000), ..QueueSpec::default() }));
+    (0..1000).for_each(|n| _ = sim.push(n * 1_000_000, 1000));
+    let full = depths(&sim).into_iter().max();
+    assert_eq!((full, depths(&sim).len()), (Some((100, 100_000)), 1000 - sim.memory.lost.len()));
+    assert!(!sim.memory.lost.is_empty());
+}
+
+#[test]
 fn tlem_admits_one_more() {
     let queue = QueueSpec { bytes: Some(10_000), admit: Admit::Tlem, ..QueueSpec::default() };
     let mut sim = Sim::link(limited(queue));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use slipring_link::{
-    Arrival, Carrier, Cause, Counters, Delivery, EntryId, Flight, Handle, LinkId, LinkSpec, Lost,
-    Network, NetworkSpec, Queued,
+    Arrival, Carrier, Cause, Counters, Delivery, EntryId, Flight, Handle, Joined, LinkId, LinkSpec,
+    Lost, Network, NetworkSpec, Queued,
 };
 
 /// Keeps frames and everything that became of them.
@@ -19,6 +19,7 @@ pub(crate) struct Memory {
     pub(crate) bytes: Vec<Vec<u8>>,
     pub(crate) lost: Vec<Lost>,
     pub(crate) queued: Vec<Queued>,
+    pub(crate) joined: Vec<Joined>,
     /// By which link which frame came to a node, and when.
     pub(crate) hops: Vec<(u32, u32, u64)>,
 }
@@ -77,6 +78,10 @@ impl Carrier for Memory {
     fn lose(&mut self, lost: Lost) {
         self.frames.remove(&lost.handle).expect("lost once");
         self.lost.push(lost);
+    }
+
+    fn joined(&mut self, joined: Joined) {
+        self.joined.push(joined);
     }
 
     fn queued(&mut self, queued: Queued) {

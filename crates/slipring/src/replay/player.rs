@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use slipring_cli::codes::SR0003;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_link::{
-    Carrier, ChangeError, Delivery, EntryId, Flight, Handle, LinkId, Lost, Network, NetworkSpec,
-    Queued, Tally,
+    Carrier, ChangeError, Delivery, EntryId, Flight, Handle, Joined, LinkId, Lost, Network,
+    NetworkSpec, Queued, Tally,
 };
 
 use super::pace::Pace;
@@ -227,6 +227,10 @@ impl Carrier for Cargo {
         }
         self.hops.leave(lost.handle);
         self.free(lost.handle);
+    }
+
+    fn joined(&mut self, joined: Joined) {
+        self.measured[joined.link.0 as usize].joined(&joined);
     }
 
     fn queued(&mut self, queued: Queued) {

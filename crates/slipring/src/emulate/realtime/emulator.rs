@@ -9,7 +9,7 @@
 //! never waits; who calls it decides what happens between two ([`super::drive`]).
 
 use slipring_link::{
-    Carrier, Delivery, ExitId, Flight, Handle, LinkId, Lost, Network, NetworkSpec, Queued,
+    Carrier, Delivery, ExitId, Flight, Handle, Joined, LinkId, Lost, Network, NetworkSpec, Queued,
     SpecError, Tally,
 };
 use slipring_port::{Interest, Nanos, Port, Queue, RunError, Visit, WaitSet};
@@ -266,6 +266,11 @@ impl<T: Tap> Carrier for Cargo<T> {
         }
         self.tap.lost(&lost, &mut self.store);
         self.store.free(lost.handle);
+    }
+
+    #[inline]
+    fn joined(&mut self, joined: Joined) {
+        self.measured[joined.link.0 as usize].joined(&joined);
     }
 
     #[inline]

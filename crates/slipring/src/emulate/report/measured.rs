@@ -1,6 +1,6 @@
 //! What was measured of one link: the achieved half of asked versus achieved.
 
-use slipring_link::{Delivery, ExitId, Handle, LinkId, Queued};
+use slipring_link::{Delivery, ExitId, Handle, Joined, LinkId, Queued};
 
 use super::flow::{Reordering, Windows};
 use super::histogram::{Batch, Histogram};
@@ -68,9 +68,9 @@ pub(crate) struct Measured {
     pub(crate) error: Histogram,
     /// How long frames waited for the line, in ns.
     pub(crate) queue_delay: Histogram,
-    /// Bytes that waited when a frame left the queue.
+    /// Bytes in the queue and on the line when a frame joined them.
     pub(crate) queue_bytes: Histogram,
-    /// Packets that waited when a frame left the queue.
+    /// Packets there, likewise.
     pub(crate) queue_packets: Histogram,
     /// The order in which frames left.
     pub(crate) order: Reordering,
@@ -209,8 +209,13 @@ impl Measured {
         self.queue_delay.record(queued.delay_ns);
         self.line.0 += u64::from(queued.len);
         self.line.1 += queued.wire_bytes;
-        self.queue_bytes.record(queued.bytes);
-        self.queue_packets.record(queued.packets);
+    }
+
+    /// Counts a frame that joined the queue.
+    #[inline]
+    pub(crate) fn joined(&mut self, joined: &Joined) {
+        self.queue_bytes.record(joined.bytes);
+        self.queue_packets.record(joined.packets);
     }
 
     /// The rates at which frames left.

@@ -47,7 +47,7 @@ const DISTRIBUTIONS: [Distribution; 4] = [
     ("delay_seconds", "Time from arrival to departure", 1e9, |seen| &seen.delay),
     ("lateness_seconds", "Departure after the release time", 1e9, |seen| &seen.error),
     ("queue_delay_seconds", "Time in the queue", 1e9, |seen| &seen.queue_delay),
-    ("queue_bytes", "Bytes in the queue when a frame left it", 1.0, |seen| &seen.queue_bytes),
+    ("queue_bytes", "Bytes in the queue when a frame joined it", 1.0, |seen| &seen.queue_bytes),
 ];
 
 /// The text for these links, with its end mark.

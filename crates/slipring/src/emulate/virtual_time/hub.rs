@@ -2,7 +2,7 @@
 
 use slipring_cli::Failure;
 use slipring_link::{
-    Arrival, Carrier, Cause, Delivery, Drops, Flight, Handle, LinkId, Lost, Queued, Tally,
+    Arrival, Carrier, Cause, Delivery, Drops, Flight, Handle, Joined, LinkId, Lost, Queued, Tally,
 };
 
 use super::chunk::{Chunk, Chunks, Stored};
@@ -193,6 +193,11 @@ impl Carrier for Hub {
             self.keep(told);
         }
         self.free(lost.handle);
+    }
+
+    #[inline]
+    fn joined(&mut self, joined: Joined) {
+        self.measured[joined.link.0 as usize].joined(&joined);
     }
 
     #[inline]
