@@ -133,7 +133,7 @@ impl Plan {
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(self.tasks(ports))?;
         let watched = workers.watch(&signals, self.period, deadline, |interim| {
-            let (elapsed, time) = (meter.elapsed(), self.period.unwrap_or(Duration::from_secs(1)));
+            let (elapsed, time) = (meter.elapsed(), meter.lap());
             let text = line(&meter.intervals(), elapsed, time);
             let sample = sample(&meter);
             if interim {

@@ -12,6 +12,8 @@ use slipring_port::{Counters, Nanos, Port, PortInfo, Snapshot, now};
 #[derive(Clone)]
 pub(crate) struct Meter {
     start: Nanos,
+    /// When the interval that runs now began.
+    lap: Nanos,
     ports: Vec<Metered>,
 }
 
@@ -49,7 +51,8 @@ impl Meter {
             queues: port.queues.iter().map(|queue| queue.counters().clone()).collect(),
             last: Snapshot::default(),
         };
-        Self { start: now(), ports: ports.into_iter().map(metered).collect() }
+        let start = now();
+        Self { start, lap: start, ports: ports.into_iter().map(metered).collect() }
     }
 
     /// Time since the start.
@@ -75,6 +78,16 @@ impl Meter {
     /// Frames submitted to some port and not completed.
     pub(crate) fn in_flight(&self) -> u64 {
         self.ports.iter().map(|port| port.snapshot().in_flight).sum()
+    }
+
+    /// Time since the last call, or the start: how long the [intervals](Self::intervals) are that
+    /// are looked at now.
+    pub(crate) fn lap(&mut self) -> Duration {
+        self.lap_at(now())
+    }
+
+    fn lap_at(&mut self, now: Nanos) -> Duration {
+        Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut self.lap, now)))
     }
 
     /// What changed since the last call, per port.
@@ -141,4 +154,17 @@ pub(crate) fn pps(packets: u64, time: Duration) -> String {
 /// Bits per second of frames without CRC, preamble and gap, as text.
 pub(crate) fn bps(bytes: u64, time: Duration) -> String {
     human::bits_per_sec(bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_as_long_as_the_time_since_the_one_before_whatever_the_period() {
+        let mut meter = Meter::new(&[] as &[Port]);
+        let start = meter.start;
+        let laps = [5_500, 6_000].map(|ms| meter.lap_at(start + ms * 1_000_000));
+        assert_eq!(laps, [5_500, 500].map(Duration::from_millis));
+    }
 }

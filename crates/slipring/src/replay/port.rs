@@ -64,8 +64,9 @@ pub(super) fn play(
     let open = ports.pop().expect("one port per name");
     let workers = Workers::start(vec![sender(open, (player, start.at_ns), port, board, &aside)])?;
     let watched = workers.watch(signals, port.period, deadline, |interim| {
-        let (state, period) = (desk.board.ask(), port.period.unwrap_or(Duration::from_secs(1)));
-        let text = line(&mut meter, &state, period);
+        let state = desk.board.ask();
+        let time = meter.lap();
+        let text = line(&mut meter, &state, time);
         let sample = desk.sample(&meter, &state);
         let reporter = &mut session.reporter;
         if interim { reporter.interim(&sample, text) } else { reporter.interval(&sample, text) }

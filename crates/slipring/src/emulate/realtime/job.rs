@@ -48,7 +48,7 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
             return desk.reload(plan, session);
         }
         let state = desk.board.ask();
-        let time = how.period.unwrap_or(Duration::from_secs(1));
+        let time = meter.lap();
         let text = line(&mut meter, &state, time);
         let sample = desk.sample(&meter, &state);
         if due == Due::Interim {
