@@ -1,7 +1,7 @@
 //! How often which value was seen: the figures behind every asked-versus-measured line.
 //!
-//! Least, greatest, mean and deviation are exact; quantiles are within 1 % (and never outside of
-//! least and greatest, so a constant is shown as what it is). A value costs two or three
+//! Least, greatest, mean and deviation are exact; quantiles are within 1 %, and 0.2 % from
+//! [`FAR`] on (and never outside of least and greatest, so a constant is shown as what it is). A value costs two or three
 //! nanoseconds, and only the span of buckets that was really seen takes memory, so that thousands
 //! of links can each have several.
 //!
@@ -11,8 +11,12 @@
 //!
 //! Not for: sharing between threads. A thread fills its own and gives copies away.
 
-/// Buckets per power of two, as a power of two.
-const SUB_BITS: u32 = 6;
+/// Buckets per power of two, as a power of two: of values below [`FAR`], which are many and
+/// various, and of those from there on.
+const NEAR_BITS: u32 = 7;
+const FAR_BITS: u32 = 9;
+/// About an eighth of a millisecond: links delay by more, and programs are late by less.
+const FAR: u64 = 1 << 17;
 
 /// Values of nanoseconds, bytes or packets.
 #[derive(Debug, Clone, Default)]
@@ -150,11 +154,11 @@ impl Histogram {
     pub(crate) fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
-        for (i, &count) in self.counts.iter().enumerate() {
-            seen += count;
-            if seen >= rank {
-                return middle(self.base + i).clamp(self.min, self.max);
+        for (at, &count) in (self.base..).zip(&self.counts) {
+            if seen + count >= rank {
+                return self.within(at, rank - seen, count);
             }
+            seen += count;
         }
         self.max
     }
@@ -167,10 +171,11 @@ impl Histogram {
         let old = |at: usize| before.counts.get(at.wrapping_sub(before.base)).copied();
         let mut seen = 0;
         for (at, &now) in (self.base..).zip(&self.counts) {
-            seen += now.saturating_sub(old(at).unwrap_or(0));
-            if seen >= rank {
-                return Some(middle(at).clamp(self.min, self.max));
+            let count = now.saturating_sub(old(at).unwrap_or(0));
+            if seen + count >= rank {
+                return Some(self.within(at, rank - seen, count));
             }
+            seen += count;
         }
         Some(self.max)
     }
@@ -184,6 +189,15 @@ impl Histogram {
     /// The sum of all values.
     pub(crate) fn sum(&self) -> f64 {
         self.mean() * self.count as f64
+    }
+
+    /// The value number `rank`, from 1 on, of `count` in a bucket, if they lie evenly where there
+    /// can be any.
+    fn within(&self, bucket: usize, rank: u64, count: u64) -> u64 {
+        let (first, last) = edges(bucket);
+        let (first, last) = (first.max(self.min), last.min(self.max));
+        let place = (rank as f64 - 0.5) / count as f64;
+        first + (last.saturating_sub(first) as f64 * place).round() as u64
     }
 
     fn mean_deviation(&self) -> f64 {
@@ -238,18 +252,36 @@ impl Batch {
     }
 }
 
-/// The bucket of a value: one per value below 128, then 64 per power of two.
+/// Where the finer buckets begin, and how many of that kind there would be before them.
+const FAR_BUCKET: usize = bucket_of(FAR, NEAR_BITS);
+const FAR_SKIPPED: usize = bucket_of(FAR, FAR_BITS) - FAR_BUCKET;
+
+/// The bucket of a value.
 #[inline]
-fn bucket(value: u64) -> usize {
-    let shift = (u64::BITS - 1 - SUB_BITS).saturating_sub(value.leading_zeros());
-    ((shift as usize) << SUB_BITS) + (value >> shift) as usize
+const fn bucket(value: u64) -> usize {
+    if value < FAR { bucket_of(value, NEAR_BITS) } else { bucket_of(value, FAR_BITS) - FAR_SKIPPED }
 }
 
-/// The middle of a bucket.
-fn middle(bucket: usize) -> u64 {
-    let shift = ((bucket >> SUB_BITS) as u32).saturating_sub(1);
-    let low = (bucket as u64 - (u64::from(shift) << SUB_BITS)) << shift;
-    low + (1 << shift) / 2
+/// The least and the greatest value of a bucket.
+const fn edges(bucket: usize) -> (u64, u64) {
+    if bucket < FAR_BUCKET {
+        edges_of(bucket, NEAR_BITS)
+    } else {
+        edges_of(bucket + FAR_SKIPPED, FAR_BITS)
+    }
+}
+
+/// With `1 << bits` buckets per power of two, and one per value where those would be more.
+#[inline]
+const fn bucket_of(value: u64, bits: u32) -> usize {
+    let shift = (u64::BITS - 1 - bits).saturating_sub(value.leading_zeros());
+    ((shift as usize) << bits) + (value >> shift) as usize
+}
+
+const fn edges_of(bucket: usize, bits: u32) -> (u64, u64) {
+    let shift = ((bucket >> bits) as u32).saturating_sub(1);
+    let low = (bucket as u64 - ((shift as u64) << bits)) << shift;
+    (low, low + ((1 << shift) - 1))
 }
 
 #[cfg(test)]
@@ -270,6 +302,18 @@ mod tests {
         assert_eq!((constant.min(), constant.max()), (20_000_000, 20_000_000));
         assert_eq!([0.0, 0.5, 0.999].map(|q| constant.quantile(q)), [20_000_000; 3]);
         assert!(constant.mean() == 20_000_000.0 && constant.sd() == 0.0);
+    }
+
+    #[test]
+    fn quantiles_of_a_narrow_distribution_are_told_apart() {
+        // Around 20.2 ms, 0.2 ms wide and even: a few buckets, of which two are partly used.
+        let narrow = of((0..=1000).map(|i| 20_120_000 + i * 200));
+        for (quantile, exact) in [(0.01, 20_122_000), (0.5, 20_220_000), (0.99, 20_318_000)] {
+            let found = narrow.quantile(quantile);
+            assert!(found.abs_diff(exact) < 2_000, "{quantile}: {found} for {exact}");
+            let since = narrow.quantile_since(&Histogram::default(), quantile);
+            assert_eq!(since, Some(found));
+        }
     }
 
     #[test]
@@ -299,7 +343,8 @@ mod tests {
         let mut now = before.clone();
         assert_eq!(now.quantile_since(&before, 0.5), None);
         now.record(40_000_000);
-        assert_eq!(now.quantile_since(&before, 0.5), Some(40_000_000));
+        let since = now.quantile_since(&before, 0.5).unwrap();
+        assert!(since.abs_diff(40_000_000) < 80_000, "within 0.2 %: {since}");
         (0..3).for_each(|_| now.record(10));
         assert_eq!(now.quantile_since(&before, 0.5), Some(10));
         let whole = now.quantile_since(&Histogram::default(), 0.5).unwrap();
@@ -338,7 +383,8 @@ mod tests {
             values.sort_unstable();
             let rank = ((quantile * values.len() as f64).ceil() as usize).clamp(1, values.len());
             let exact = values[rank - 1] as f64;
-            prop_assert!((found - exact).abs() <= exact * 0.01 + 0.5, "{found} for {exact}");
+            let share = if exact < FAR as f64 { 0.01 } else { 0.002 };
+            prop_assert!((found - exact).abs() <= exact * share + 0.5, "{found} for {exact}");
         }
     }
 }
