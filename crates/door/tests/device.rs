@@ -211,3 +211,12 @@ fn the_directory_shows_one_file_and_nothing_can_be_made_in_it() {
     assert!(fs::write(device.mount().join("other"), "x").is_err());
     assert!(fs::remove_file(device.mount().join("netmap")).is_err());
 }
+
+#[test]
+fn the_c_header_has_netmaps_layout() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/layout.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]);
+    good(compiler.arg(format!("-I{root}/include")).arg(source).output().unwrap());
+}
