@@ -3,7 +3,6 @@
 //! The program on the terminal is this test itself, called with a word in its environment.
 #![allow(clippy::unwrap_used)]
 
-#[allow(dead_code, reason = "another crate's tests use the rest")]
 #[path = "../../slipring/tests/support/pty.rs"]
 mod pty;
 

@@ -34,6 +34,7 @@ pub(crate) mod shape;
 mod theaterq;
 mod toml;
 pub(crate) mod tree;
+mod wasm;
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
 //! A terminal of a test's own, and a program on it.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

@@ -10,6 +10,7 @@ use super::rate::period;
 use super::section::{self, Section};
 use super::theaterq::Trace;
 use super::tree::Node;
+use super::wasm;
 
 #[derive(Clone, Copy)]
 enum Model {
@@ -26,9 +27,10 @@ enum Model {
     Samples,
     Trace,
     InterPacket,
+    Wasm,
 }
 
-const MODELS: [(&str, Model); 13] = [
+const MODELS: [(&str, Model); 14] = [
     ("const", Model::Const),
     ("uniform", Model::Uniform),
     ("exp", Model::Exp),
@@ -42,6 +44,7 @@ const MODELS: [(&str, Model); 13] = [
     ("samples", Model::Samples),
     ("trace", Model::Trace),
     ("inter-packet", Model::InterPacket),
+    ("wasm", Model::Wasm),
 ];
 
 /// The order policies by name.
@@ -63,7 +66,8 @@ pub(super) fn read(
     files: &Files,
 ) -> Result<(DelaySpec, Option<OrderPolicy>), ConfigError> {
     let mut section = Section::new(path, node)?;
-    let model = section.word("dist", &MODELS)?.unwrap_or(Model::Const);
+    let unsaid = if section.has("wasm") { Model::Wasm } else { Model::Const };
+    let model = section.word("dist", &MODELS)?.unwrap_or(unsaid);
     let half_life_ns = section.time("half_life")?;
     let order = section.word("order", &ORDERS)?;
     let model = self::model(&mut section, model, files)?;
@@ -81,6 +85,7 @@ fn model(
         Model::Const => Ok(DelayModel::Constant(section.time("mean")?.unwrap_or(0))),
         Model::Trace => trace(section, files),
         Model::InterPacket => inter_packet(section),
+        Model::Wasm => Ok(DelayModel::User(wasm::delay(section, files)?)),
         Model::Samples if section.flag("in_turn")? == Some(true) => {
             Ok(DelayModel::InTurn(file(section, files, format::samples)?))
         }
@@ -106,7 +111,7 @@ fn dist(section: &mut Section<'_>, model: Model, files: &Files) -> Result<Dist, 
         }
         Model::Cdf => Dist::cdf(&file(section, files, format::cdf)?),
         Model::Samples => Dist::samples(&file(section, files, format::samples)?),
-        Model::Const | Model::Trace | Model::InterPacket => Ok(Dist::constant(0)),
+        Model::Const | Model::Trace | Model::InterPacket | Model::Wasm => Ok(Dist::constant(0)),
     };
     let dist = dist.map_err(|error| refused(section, &error))?;
     if cut { within(section, dist) } else { upper(section, dist, model) }

@@ -101,8 +101,8 @@ pub(super) fn merged(base: &Table, own: &Table) -> Table {
 fn same_model(part: &str, base: &Table, own: &Table) -> bool {
     let Some(shape) = super::shape::Part::named(part) else { return false };
     let model = |table: &Table| {
-        let traced = table.get("trace").map(|_| "trace");
-        table.word(shape.selector).or(traced).map(str::to_owned)
+        let unsaid = ["trace", "wasm"].into_iter().find(|key| table.get(key).is_some());
+        table.word(shape.selector).or(unsaid).map(str::to_owned)
     };
     model(own).is_none() || model(own) == model(base)
 }

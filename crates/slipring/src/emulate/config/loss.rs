@@ -9,6 +9,7 @@ use super::quantity;
 use super::section::{self, Section};
 use super::theaterq::Trace;
 use super::tree::{Node, Value};
+use super::wasm;
 
 #[derive(Clone, Copy)]
 enum Model {
@@ -22,9 +23,10 @@ enum Model {
     Numbers,
     Time,
     Trace,
+    Wasm,
 }
 
-const MODELS: [(&str, Model); 10] = [
+const MODELS: [(&str, Model); 11] = [
     ("plr", Model::Bernoulli),
     ("ber", Model::Ber),
     ("ge", Model::GilbertElliott),
@@ -35,6 +37,7 @@ const MODELS: [(&str, Model); 10] = [
     ("numbers", Model::Numbers),
     ("time", Model::Time),
     ("trace", Model::Trace),
+    ("wasm", Model::Wasm),
 ];
 
 const PLACES: [(&str, Place); 2] = [("pre", Place::Pre), ("post", Place::Post)];
@@ -49,7 +52,8 @@ pub(super) fn read(path: &str, node: &Node, files: &Files) -> Result<Vec<LossSpe
 
 fn one(path: &str, node: &Node, files: &Files) -> Result<LossSpec, ConfigError> {
     let mut section = Section::new(path, node)?;
-    let model = section.word("model", &MODELS)?.unwrap_or(Model::Bernoulli);
+    let unsaid = if section.has("wasm") { Model::Wasm } else { Model::Bernoulli };
+    let model = section.word("model", &MODELS)?.unwrap_or(unsaid);
     let loss = LossSpec {
         model: self::model(&mut section, model, files)?,
         place: section.word("where", &PLACES)?.unwrap_or_default(),
@@ -89,6 +93,7 @@ fn model(section: &mut Section<'_>, model: Model, files: &Files) -> Result<LossM
         }
         Model::Numbers => LossModel::Numbers(section.need("numbers", numbers)?),
         Model::Time => windows(section)?,
+        Model::Wasm => LossModel::User(wasm::loss(section, files)?),
         Model::Trace => Trace::read(section, "file", files)?.losses(),
     })
 }

@@ -9,6 +9,7 @@ use super::quantity;
 use super::section::Section;
 use super::theaterq::Trace;
 use super::tree::{Node, Value};
+use super::wasm;
 
 /// Bytes that one opportunity of a mahimahi trace carries, in mahimahi's code.
 const MAHIMAHI_MTU: u32 = 1504;
@@ -30,9 +31,10 @@ enum Model {
     Sine,
     Markov,
     Wander,
+    Wasm,
 }
 
-const MODELS: [(&str, Model); 10] = [
+const MODELS: [(&str, Model); 11] = [
     ("const", Model::Const),
     ("ether", Model::Ether),
     ("trace", Model::Trace),
@@ -43,6 +45,7 @@ const MODELS: [(&str, Model); 10] = [
     ("sine", Model::Sine),
     ("markov", Model::Markov),
     ("ou", Model::Wander),
+    ("wasm", Model::Wasm),
 ];
 
 /// Reads the rate of a line and what frames cost on it.
@@ -53,8 +56,12 @@ pub(super) fn read(
 ) -> Result<(RateSpec, Framing), ConfigError> {
     let mut section = Section::new(path, node)?;
     let said = section.word("model", &MODELS)?;
-    let traced = if section.has("trace") { Model::Trace } else { Model::Const };
-    let model = said.unwrap_or(traced);
+    let unsaid = match (section.has("trace"), section.has("wasm")) {
+        (true, _) => Model::Trace,
+        (false, true) => Model::Wasm,
+        (false, false) => Model::Const,
+    };
+    let model = said.unwrap_or(unsaid);
     let rate = match model {
         Model::Const | Model::Ether => constant(&mut section, said.is_some())?,
         Model::Trace => trace(&mut section, files)?,
@@ -64,6 +71,7 @@ pub(super) fn read(
         Model::Sine => sine(&mut section)?,
         Model::Markov => markov(&mut section)?,
         Model::Wander => wander(&mut section)?,
+        Model::Wasm => RateSpec::User(wasm::rate(&mut section, files)?),
     };
     let framing = framing(&mut section, model == Model::Ether)?;
     section.finish()?;

@@ -61,6 +61,7 @@ pub(crate) static PARTS: [Part; 8] = [
             model("numbers", &["numbers…"]),
             model("time", &["from", "until", "p", "period"]),
             model("trace", &["file"]),
+            model("wasm", &["wasm", "params…"]),
         ],
     },
     Part {
@@ -77,6 +78,7 @@ pub(crate) static PARTS: [Part; 8] = [
             model("sine", &["mean", "amplitude", "period", "step"]),
             model("markov", &["states…"]),
             model("ou", &["mean", "sd", "half_life", "min", "max", "step"]),
+            model("wasm", &["wasm", "params…"]),
         ],
     },
     Part {
@@ -124,6 +126,7 @@ pub(crate) static PARTS: [Part; 8] = [
             model("samples", &["file", "in_turn"]),
             model("trace", &["file", "end"]),
             model("inter-packet", &["min_gap", "max_gap", "delay"]),
+            model("wasm", &["wasm", "params…"]),
         ],
     },
 ];

@@ -1,0 +1,93 @@
+//! Models of the user's own: the settings `wasm`, `function`, `params`, `fuel` and `memory` of a
+//! delay, a loss or a rate.
+
+use slipring_cli::codes::SR0205;
+use slipring_link::user::{UserDelay, UserLoss, UserRate};
+use slipring_wasm::{Limits, Module, ModuleError};
+
+use super::error::ConfigError;
+use super::files::Files;
+use super::quantity;
+use super::section::{self, Section};
+use super::tree::{Node, Value};
+
+/// A delay of a module; its function is `delay_ns` where none is named.
+pub(super) fn delay(section: &mut Section<'_>, files: &Files) -> Result<UserDelay, ConfigError> {
+    let source = Source::read(section, files, "delay_ns")?;
+    source.made(|module, function, params| module.delay(function, params))
+}
+
+/// A loss of a module; its function is `lose` where none is named.
+pub(super) fn loss(section: &mut Section<'_>, files: &Files) -> Result<UserLoss, ConfigError> {
+    let source = Source::read(section, files, "lose")?;
+    source.made(|module, function, params| module.loss(function, params))
+}
+
+/// A rate of a module; its function is `finish_ns` where none is named.
+pub(super) fn rate(section: &mut Section<'_>, files: &Files) -> Result<UserRate, ConfigError> {
+    let source = Source::read(section, files, "finish_ns")?;
+    source.made(|module, function, params| module.rate(function, params))
+}
+
+/// What the settings say.
+struct Source<'n> {
+    node: &'n Node,
+    path: String,
+    bytes: Vec<u8>,
+    function: String,
+    params: Vec<f64>,
+    limits: Limits,
+}
+
+impl<'n> Source<'n> {
+    fn read(section: &mut Section<'n>, files: &Files, function: &str) -> Result<Self, ConfigError> {
+        let (node, path, bytes) = section.need("wasm", |path, node| {
+            let name = section::text(path, node)?;
+            Ok((node, files.path(&name).display().to_string(), files.bytes(&name, node)?))
+        })?;
+        let defaults = Limits::default();
+        Ok(Self {
+            node,
+            path,
+            bytes,
+            function: section.text("function")?.unwrap_or_else(|| function.to_owned()),
+            params: section.read("params", params)?.unwrap_or_default(),
+            limits: Limits {
+                fuel: section.count("fuel")?.unwrap_or(defaults.fuel),
+                memory_bytes: section.size("memory")?.unwrap_or(defaults.memory_bytes),
+            },
+        })
+    }
+
+    fn made<M>(
+        &self,
+        make: impl Fn(&Module, &str, &[f64]) -> Result<M, ModuleError>,
+    ) -> Result<M, ConfigError> {
+        let module = Module::read(&self.bytes, self.limits);
+        let made = module.and_then(|module| make(&module, &self.function, &self.params));
+        made.map_err(|error| {
+            let summary = format!("{} cannot be used", self.path);
+            ConfigError::new(SR0205, summary, error.to_string())
+                .at(&self.node.place)
+                .help(error.help())
+        })
+    }
+}
+
+/// Numbers of any sign, in a list or alone.
+fn params(path: &str, node: &Node) -> Result<Vec<f64>, ConfigError> {
+    let number = |node: &Node| match &node.value {
+        Value::Text(text) | Value::Number(text) => {
+            let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+            number.ok_or_else(|| {
+                let error = ConfigError::value(path, text, "it is no number").at(&node.place);
+                error.help("write plain numbers; what they mean is the module's")
+            })
+        }
+        other => Err(quantity::wrong_kind(path, other, &node.place).help("write numbers")),
+    };
+    match &node.value {
+        Value::List(list) => list.iter().map(number).collect(),
+        _ => number(node).map(|number| vec![number]),
+    }
+}
