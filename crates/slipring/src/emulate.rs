@@ -84,7 +84,7 @@ impl Plan {
         let bounds = Bounds::of(matches)?;
         let schedule = config.schedule()?;
         for changed in &schedule {
-            bounds.allow(&changed.config.network()?)?;
+            bounds.allow_change(&network, &changed.config.network()?)?;
         }
         bounds.allow(&network)?;
         let plan = Self {

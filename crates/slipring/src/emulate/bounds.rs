@@ -46,17 +46,29 @@ impl Bounds {
         Ok(bounds)
     }
 
-    /// Refuses a network that goes beyond.
+    /// Refuses a change to a network that goes beyond. A line without a rate may stay so, but none
+    /// comes to have none.
+    ///
+    /// # Errors
+    /// The first link that does.
+    pub(crate) fn allow_change(&self, from: &NetworkSpec, to: &NetworkSpec) -> Result<(), Failure> {
+        let opened = from.links.iter().zip(&to.links).find(|(from, to)| {
+            from.spec.rate != RateSpec::Unlimited && to.spec.rate == RateSpec::Unlimited
+        });
+        match opened.filter(|_| self.bps.is_some()) {
+            Some((_, link)) => Err(refusal(&link.spec, "rate", "it would have none")),
+            None => self.allow(to),
+        }
+    }
+
+    /// Refuses a network that goes beyond. A line without a rate has none to bound.
     ///
     /// # Errors
     /// The first link that does.
     pub(crate) fn allow(&self, network: &NetworkSpec) -> Result<(), Failure> {
         let refused = network.links.iter().find_map(|link| Some((link, self.excess(&link.spec)?)));
         let Some((link, (what, cause))) = refused else { return Ok(()) };
-        let summary = format!("the {what} of {} is beyond its bound", link.spec.name);
-        let error = Diagnostic::new(SR0002, summary);
-        let error = error.with_cause(format!("{cause}; -M bounds what may be asked for"));
-        Err(error.with_help("start with a greater -M delay[,bps[,hold]], or ask for less").into())
+        Err(refusal(&link.spec, what, &cause))
     }
 
     /// What of a link is too much, and why.
@@ -65,17 +77,30 @@ impl Bounds {
             most.is_some_and(|most| asked.is_none_or(|asked| asked > most))
         };
         let (delay, rate) = (longest_delay_ns(link), fastest_bps(&link.rate));
+        let bps = self.bps.filter(|_| link.rate != RateSpec::Unlimited);
         let hold = link.hold.as_ref().map_or(0, |hold| hold.hold_ns);
         if beyond(self.delay_ns, delay) {
             Some(("delay", said(delay.map(span), "nobody knows how long it may be")))
-        } else if beyond(self.bps, rate) {
-            Some(("rate", said(rate.map(|bps| human::bits_per_sec(bps as f64)), "it has none")))
+        } else if beyond(bps, rate) {
+            Some((
+                "rate",
+                said(
+                    rate.map(|bps| human::bits_per_sec(bps as f64)),
+                    "nobody knows how great it may be",
+                ),
+            ))
         } else if beyond(self.hold_ns, Some(hold)) {
             Some(("hold", said(Some(span(hold)), "")))
         } else {
             None
         }
     }
+}
+
+fn refusal(link: &LinkSpec, what: &str, cause: &str) -> Failure {
+    let error = Diagnostic::new(SR0002, format!("the {what} of {} is beyond its bound", link.name));
+    let error = error.with_cause(format!("{cause}; -M bounds what may be asked for"));
+    error.with_help("start with a greater -M delay[,bps[,hold]], or ask for less").into()
 }
 
 fn said(figure: Option<String>, none: &str) -> String {
@@ -137,7 +162,7 @@ mod tests {
         Config::parse("link.toml", &text).unwrap().network().unwrap()
     }
 
-    fn refusal(bounds: Bounds, up: &str) -> Option<String> {
+    fn refused(bounds: Bounds, up: &str) -> Option<String> {
         match bounds.allow(&network(up)) {
             Ok(()) => None,
             Err(Failure::Error(error)) => Some(error.summary()),
@@ -157,7 +182,7 @@ mod tests {
         for (rate, allowed) in [
             ("\"20Mbit\"".to_owned(), true),
             ("\"20001kbit\"".to_owned(), false),
-            ("\"none\"".to_owned(), false),
+            ("\"none\"".to_owned(), true),
             ("\"sine(15Mbit, 5Mbit, 10s)\"".to_owned(), true),
             ("\"sine(15Mbit, 6Mbit, 10s)\"".to_owned(), false),
             ("\"ramp(1Mbit, 21Mbit, 10s)\"".to_owned(), false),
@@ -171,9 +196,20 @@ mod tests {
             (format!("{{ trace = \"{dense}\", mtu = 1250 }}"), true),
             (format!("\"steps({steps})\""), false),
         ] {
-            let told = refusal(bounds, &format!("rate = {rate}"));
+            let told = refused(bounds, &format!("rate = {rate}"));
             assert_eq!(told.as_deref(), (!allowed).then_some(too_fast), "{rate}");
         }
+    }
+
+    #[test]
+    fn a_line_without_a_rate_may_stay_so_but_none_comes_to_have_none() {
+        let bounds = Bounds { bps: Some(20_000_000), ..Bounds::default() };
+        let (open, shut) = (network(""), network("rate = \"10Mbit\""));
+        assert!(bounds.allow(&open).is_ok());
+        assert!(bounds.allow_change(&open, &open).is_ok());
+        assert!(bounds.allow_change(&open, &shut).is_ok());
+        assert!(bounds.allow_change(&shut, &open).is_err());
+        assert!(Bounds::default().allow_change(&shut, &open).is_ok());
     }
 
     #[test]
@@ -191,7 +227,7 @@ mod tests {
             ("hold = \"const(0.1, 5ms)\"", None),
             ("hold = \"const(0.1, 6ms)\"", Some("hold")),
         ] {
-            let told = refusal(bounds, settings);
+            let told = refused(bounds, settings);
             let want = what.map(|what| format!("the {what} of up is beyond its bound"));
             assert_eq!(told, want, "{settings}");
         }

@@ -232,7 +232,7 @@ impl Versions {
 
     /// Refuses what is beyond `-M`, and what needs more memory than there is for frames.
     fn check(&self, old: &Version, network: &NetworkSpec) -> Result<(), Refused> {
-        match self.bounds.allow(network) {
+        match self.bounds.allow_change(&old.network, network) {
             Err(Failure::Error(error)) => return Err(error),
             Err(Failure::ReaderLeft) | Ok(()) => {}
         }
