@@ -62,7 +62,7 @@ impl Plan {
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(vec![self.task(ports, dedup, &figures)])?;
         let watched = workers.watch(&signals, self.period, deadline, |interim| {
-            let text = figures.line(self.period.unwrap_or(Duration::from_secs(1)));
+            let text = figures.line();
             let sample = figures.sample();
             if interim {
                 session.reporter.interim(&sample, text)

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use serde::Serialize;
 use slipring_cli::report::{PortReport, Sample};
@@ -104,7 +103,8 @@ impl Figures {
     }
 
     /// `12.0s  netmap:a rx 1.20 Mpps  netmap:b tx 0.98 Mpps 0.5 Gbit/s drop 0  duplicates 0.2 Mpps`
-    pub(super) fn line(&mut self, time: Duration) -> String {
+    pub(super) fn line(&mut self) -> String {
+        let time = self.meter.lap();
         let mut text = format!("{:6.1}s", self.meter.elapsed().as_secs_f64());
         for Interval { name, change } in self.meter.intervals() {
             let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
