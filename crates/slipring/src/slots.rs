@@ -6,6 +6,15 @@
 use slipring_port::{Queue, RunError};
 use slipring_ring::{RxRing, SlotFlags};
 
+/// Most slots that a frame takes (netmap's limit).
+const MAX_FRAGMENTS: u32 = 64;
+
+/// How many slots whole frames take among our first `most`; a single frame may take more.
+pub(crate) fn whole_frames(rx: &mut RxRing, most: u32) -> u32 {
+    let count = rx.avail().min(most.max(MAX_FRAGMENTS));
+    rx.whole_packets(count)
+}
+
 /// How many slots the frame takes that begins at our slot `at`, of `end` slots of whole frames.
 #[inline]
 pub(crate) fn slots_of(rx: &RxRing, at: u32, end: u32) -> u32 {

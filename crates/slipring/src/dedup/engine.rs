@@ -14,7 +14,7 @@ use slipring_dedup::{Dedup, Verdict};
 use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
 
 use super::report::Board;
-use crate::slots::{Outbox, bytes, slots_of};
+use crate::slots::{Outbox, bytes, slots_of, whole_frames};
 
 /// How often the drop counts that the kernel keeps are fetched.
 const STATS_PERIOD: Nanos = 500_000_000;
@@ -108,8 +108,7 @@ impl Lane {
     fn judge(&mut self, input: usize, time: Nanos) -> u32 {
         let output = input % self.outputs.len();
         let rx = self.inputs[input].rings().rx;
-        let end = rx.avail().min(self.ways.burst);
-        let end = rx.whole_packets(end);
+        let end = whole_frames(rx, self.ways.burst);
         let mut at = 0;
         self.blocked[input] = false;
         while at < end {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use slipring_balance::{Backlog, Splitter, Spread};
 use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
 
-use crate::slots::{Outbox, bytes, slots_of};
+use crate::slots::{Outbox, bytes, slots_of, whole_frames};
 
 /// How often the drop counts that the kernel keeps are fetched.
 const STATS_PERIOD: Nanos = 500_000_000;
@@ -127,8 +127,7 @@ impl Lane {
     fn spread(&mut self, input: usize) -> u32 {
         let Self { inputs, outputs, shares, splitter, backlog, batch, board, scratch } = self;
         let rx = inputs[input].rings().rx;
-        let end = rx.avail().min(*batch);
-        let end = rx.whole_packets(end);
+        let end = whole_frames(rx, *batch);
         let (mut at, mut received, mut non_ip) = (0, 0, 0);
         while at < end {
             let slots = slots_of(rx, at, end);
