@@ -4,6 +4,7 @@
 
 mod bench;
 mod bridge;
+mod daemon;
 mod dedup;
 mod demo;
 mod doctor;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 14] = [
+static VERBS: [Verb; 15] = [
     generate::VERB,
     bridge::VERB,
     dedup::VERB,
@@ -37,6 +38,7 @@ static VERBS: [Verb; 14] = [
     emulate::VERB,
     run::VERB,
     replay::VERB,
+    daemon::VERB,
     serve::VERB,
     top::VERB,
     doctor::VERB,

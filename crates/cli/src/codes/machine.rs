@@ -15,4 +15,11 @@ codes! {
         remedy: "Install its package; the help line names it.",
         example: "apt-get install iproute2 iputils-ping iperf3",
     }
+    SR0303 Machine "the device cannot be served" {
+        cause: "slipringd could not mount /dev/netmap: it is not root, the kernel is older than\n\
+                6.9 or has no FUSE, or another slipringd has the run directory.",
+        remedy: "Run it as root on Linux 6.9 or newer, once for each run directory.",
+        example: "modprobe fuse\n\
+                  slipring daemon --run-dir /run/slipring",
+    }
 }
