@@ -206,7 +206,7 @@ fn unknown_names_and_wrong_kinds_are_refused_with_their_place() {
         ),
         (
             "loss = { model = \"gee\", p = 0.1, r = 0.1 }",
-            "`gee` does not fit link.up.loss.model | unknown name at link.toml, line 6, column 19 | did you mean `ge`? allowed: plr, ber, ge, timed-ge, state4, pattern, nth, numbers, time, trace",
+            "`gee` does not fit link.up.loss.model | unknown name at link.toml, line 6, column 19 | did you mean `ge`? allowed: plr, ber, ge, timed-ge, state4, pattern, nth, numbers, time, trace, wasm",
         ),
         (
             "loss = { p = \"x\" }",

@@ -42,7 +42,7 @@ fn an_unknown_model_names_the_nearest_and_all() {
         refusal("-D norml,1ms,2ms"),
         "`norml` does not fit link.up.delay | unknown name at column 1 of -D | did you mean \
          `normal`? allowed: const, uniform, exp, normal, pareto, lognormal, gamma, weibull, table, \
-         cdf, samples, trace, inter-packet"
+         cdf, samples, trace, inter-packet, wasm"
     );
     assert_eq!(
         refusal("-B 10m --order last"),
