@@ -93,9 +93,12 @@ impl FromStr for Fraction {
         {
             return Self::scaled(mantissa.parse()?, power, hundred);
         }
-        let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
-        // `.5` is a half, `.` is nothing.
-        let whole = if whole.is_empty() && !decimals.is_empty() { "0" } else { whole };
+        let (whole, decimals) = match number.split_once('.') {
+            None => (number, "0"),
+            // `.5` is a half, `.` is nothing.
+            Some(("", decimals)) if !decimals.is_empty() => ("0", decimals),
+            Some(parts) => parts,
+        };
         let (whole, decimals) = (digits(whole)?, decimals.trim_end_matches('0'));
         let tail = if decimals.is_empty() { 0 } else { digits(decimals)? };
         let scale = u32::try_from(decimals.len())
