@@ -4,18 +4,21 @@
 //! chunk and reaches as far into the next one, so data areas never overlap and AF_XDP, which
 //! puts 256 bytes before each frame, receives where netmap expects the frame.
 
+mod bytes;
+mod error;
 #[cfg(test)]
 mod tests;
 
 use std::any::Any;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
+
+pub use error::RegionError;
 
 use crate::arena::Arena;
 use crate::index::BufIdx;
@@ -51,65 +54,6 @@ impl Default for Geometry {
     fn default() -> Self {
         Self { ring_bytes: 1 << 20, bufs: 16_384, buf_size: 2048 }
     }
-}
-
-/// Why a region could not be made, attached, or asked for more.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RegionError {
-    /// Buffers of this size cannot serve as AF_XDP chunks.
-    #[error("buffer size {0} is neither 2048 nor 4096")]
-    BufSize(u32),
-    /// The numbers do not describe a region.
-    #[error("a region of {bufs} buffers and {ring_bytes} bytes of rings is out of range")]
-    Geometry {
-        /// Buffers asked for.
-        bufs: u32,
-        /// Ring bytes asked for.
-        ring_bytes: u64,
-    },
-    /// The kernel refused the memory.
-    #[error("cannot {step} {bytes} bytes of shared memory")]
-    Memory {
-        /// What was tried.
-        step: &'static str,
-        /// How much.
-        bytes: u64,
-        /// The kernel's answer.
-        #[source]
-        source: io::Error,
-    },
-    /// The kernel has not as many huge pages, and others were not wanted.
-    #[error("cannot have {bytes} bytes in huge pages")]
-    HugePages {
-        /// How much.
-        bytes: u64,
-        /// The kernel's answer.
-        #[source]
-        source: io::Error,
-    },
-    /// The descriptor is not one of our regions, or of another version.
-    #[error("not a slipring region: {0}")]
-    NotARegion(&'static str),
-    /// No buffers are left.
-    #[error("the region has {free} free buffers of {total}, {wanted} are needed")]
-    OutOfBuffers {
-        /// Buffers wanted.
-        wanted: u32,
-        /// Buffers free.
-        free: u32,
-        /// Buffers in all.
-        total: u32,
-    },
-    /// No ring has that many slots.
-    #[error("a ring of {0} slots is out of range (1 to {max})", max = crate::mem::MAX_SLOTS)]
-    Slots(u32),
-    /// No room for another ring is left.
-    #[error("the region has no {wanted} contiguous bytes left for rings")]
-    OutOfRingSpace {
-        /// Bytes wanted.
-        wanted: u64,
-    },
 }
 
 /// Shared memory for rings and buffers; see the module for its layout.
@@ -374,64 +318,11 @@ impl Region {
         }
     }
 
-    /// Frees every buffer that is neither free nor in `live`; how many those were. Only right
-    /// when nobody holds a buffer elsewhere.
-    pub fn reclaim(&self, live: impl IntoIterator<Item = BufIdx>) -> u32 {
-        let Some(mut free) = self.free() else { return 0 };
-        let mut kept = free.is_free.clone();
-        for buf in live {
-            if let Some(kept) = kept.get_mut(buf.0 as usize) {
-                *kept = true;
-            }
-        }
-        let lost: Vec<u32> =
-            (RESERVED_BUFS..self.header.bufs).filter(|&idx| !kept[idx as usize]).collect();
-        for &idx in &lost {
-            free.is_free[idx as usize] = true;
-        }
-        free.bufs.extend(&lost);
-        lost.len() as u32
-    }
-
     /// Whether an index names a buffer that may carry a frame.
     #[must_use]
     #[inline(always)]
     pub fn is_usable(&self, BufIdx(idx): BufIdx) -> bool {
         (RESERVED_BUFS..self.header.bufs).contains(&idx)
-    }
-
-    /// Copies from the start of a buffer's data, as many bytes as both sides hold; `None` for an
-    /// index out of range. Makes no reference into the buffer: for parties that do not trust
-    /// each other. Bytes that the other one writes meanwhile may arrive mixed.
-    #[inline]
-    pub fn copy_out(&self, buf: BufIdx, out: &mut [u8]) -> Option<usize> {
-        let data = self.data(buf)?;
-        let len = out.len().min(self.header.buf_size as usize);
-        let (words, rest) = out[..len].as_chunks_mut::<8>();
-        let done = 8 * words.len();
-        for (i, word) in words.iter_mut().enumerate() {
-            *word = word_at(data, i).load(Ordering::Relaxed).to_ne_bytes();
-        }
-        for (i, byte) in rest.iter_mut().enumerate() {
-            *byte = byte_at(data, done + i).load(Ordering::Relaxed);
-        }
-        Some(len)
-    }
-
-    /// Copies to the start of a buffer's data; otherwise as [`Self::copy_out`].
-    #[inline]
-    pub fn copy_in(&self, buf: BufIdx, bytes: &[u8]) -> Option<usize> {
-        let data = self.data(buf)?;
-        let len = bytes.len().min(self.header.buf_size as usize);
-        let (words, rest) = bytes[..len].as_chunks::<8>();
-        let done = 8 * words.len();
-        for (i, word) in words.iter().enumerate() {
-            word_at(data, i).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
-        }
-        for (i, &byte) in rest.iter().enumerate() {
-            byte_at(data, done + i).store(byte, Ordering::Relaxed);
-        }
-        Some(len)
     }
 
     /// First byte of a buffer's data, `buf_size` bytes long; `None` out of range.
@@ -519,24 +410,6 @@ impl Drop for Region {
     }
 }
 
-/// The `i`-th 64-bit word of a buffer's data; below `buf_size / 8`. Atomic, since a plain copy
-/// might be made twice by the compiler, and a peer could change the bytes between the two.
-#[inline(always)]
-fn word_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU64 {
-    // SAFETY:
-    // - In bounds: both callers stay below the `buf_size` bytes that `Region::data` vouches for.
-    // - Aligned: data starts at a multiple of 256 bytes from a page.
-    // - Alive: both callers borrow the region meanwhile. Shared: it is an atomic.
-    unsafe { AtomicU64::from_ptr(data.as_ptr().wrapping_add(8 * i).cast()) }
-}
-
-/// The `i`-th byte of a buffer's data; below `buf_size`. See [`word_at`].
-#[inline(always)]
-fn byte_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU8 {
-    // SAFETY: as in `word_at`; a byte is always aligned.
-    unsafe { AtomicU8::from_ptr(data.as_ptr().wrapping_add(i)) }
-}
-
 fn allocate(mut header: Header, huge: bool) -> Result<(OwnedFd, NonNull<u8>, Header), RegionError> {
     let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     if huge {
@@ -571,15 +444,6 @@ fn map(fd: &OwnedFd, at: u64, bytes: u64, how: MapFlags) -> Result<NonNull<u8>, 
     };
     let base = base.map_err(|e| memory("map", bytes, e))?;
     NonNull::new(base.cast()).ok_or(RegionError::NotARegion("mapped at address zero"))
-}
-
-impl RegionError {
-    fn of_huge(self) -> Self {
-        match self {
-            Self::Memory { bytes, source, .. } => Self::HugePages { bytes, source },
-            other => other,
-        }
-    }
 }
 
 pub(crate) fn memory(step: &'static str, bytes: u64, source: rustix::io::Errno) -> RegionError {

@@ -79,15 +79,6 @@ fn a_region_beyond_the_end_of_its_file_is_refused() {
 }
 
 #[test]
-fn reclaiming_frees_what_nobody_holds_and_nothing_else() {
-    let region = small();
-    let bufs = region.take_bufs(10).unwrap();
-    assert_eq!(region.reclaim(bufs[..7].iter().copied()), 3);
-    assert_eq!(region.free_bufs(), 55);
-    assert_eq!(region.reclaim(bufs[..7].iter().copied().chain([BufIdx(9999)])), 0);
-}
-
-#[test]
 fn a_file_that_is_no_region_is_refused() {
     let fd = rustix::fs::memfd_create("x", MemfdFlags::ALLOW_SEALING).unwrap();
     rustix::fs::ftruncate(&fd, 8192).unwrap();

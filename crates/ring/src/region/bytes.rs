@@ -1,0 +1,61 @@
+//! Copies between a buffer and memory of our own, for parties that do not trust each other.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use super::Region;
+use crate::index::BufIdx;
+
+impl Region {
+    /// Copies from the start of a buffer's data, as many bytes as both sides hold; `None` for an
+    /// index out of range. Makes no reference into the buffer: for parties that do not trust
+    /// each other. Bytes that the other one writes meanwhile may arrive mixed.
+    #[inline]
+    pub fn copy_out(&self, buf: BufIdx, out: &mut [u8]) -> Option<usize> {
+        let data = self.data(buf)?;
+        let len = out.len().min(self.header.buf_size as usize);
+        let (words, rest) = out[..len].as_chunks_mut::<8>();
+        let done = 8 * words.len();
+        for (i, word) in words.iter_mut().enumerate() {
+            *word = word_at(data, i).load(Ordering::Relaxed).to_ne_bytes();
+        }
+        for (i, byte) in rest.iter_mut().enumerate() {
+            *byte = byte_at(data, done + i).load(Ordering::Relaxed);
+        }
+        Some(len)
+    }
+
+    /// Copies to the start of a buffer's data; otherwise as [`Self::copy_out`].
+    #[inline]
+    pub fn copy_in(&self, buf: BufIdx, bytes: &[u8]) -> Option<usize> {
+        let data = self.data(buf)?;
+        let len = bytes.len().min(self.header.buf_size as usize);
+        let (words, rest) = bytes[..len].as_chunks::<8>();
+        let done = 8 * words.len();
+        for (i, word) in words.iter().enumerate() {
+            word_at(data, i).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+        for (i, &byte) in rest.iter().enumerate() {
+            byte_at(data, done + i).store(byte, Ordering::Relaxed);
+        }
+        Some(len)
+    }
+}
+
+/// The `i`-th 64-bit word of a buffer's data; below `buf_size / 8`. Atomic, since a plain copy
+/// might be made twice by the compiler, and a peer could change the bytes between the two.
+#[inline(always)]
+fn word_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU64 {
+    // SAFETY:
+    // - In bounds: both callers stay below the `buf_size` bytes that `Region::data` vouches for.
+    // - Aligned: data starts at a multiple of 256 bytes from a page.
+    // - Alive: both callers borrow the region meanwhile. Shared: it is an atomic.
+    unsafe { AtomicU64::from_ptr(data.as_ptr().wrapping_add(8 * i).cast()) }
+}
+
+/// The `i`-th byte of a buffer's data; below `buf_size`. See [`word_at`].
+#[inline(always)]
+fn byte_at<'a>(data: NonNull<u8>, i: usize) -> &'a AtomicU8 {
+    // SAFETY: as in `word_at`; a byte is always aligned.
+    unsafe { AtomicU8::from_ptr(data.as_ptr().wrapping_add(i)) }
+}

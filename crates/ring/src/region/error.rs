@@ -1,0 +1,71 @@
+//! What can be wrong with a region.
+
+use std::io;
+
+/// Why a region could not be made, attached, or asked for more.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegionError {
+    /// Buffers of this size cannot serve as AF_XDP chunks.
+    #[error("buffer size {0} is neither 2048 nor 4096")]
+    BufSize(u32),
+    /// The numbers do not describe a region.
+    #[error("a region of {bufs} buffers and {ring_bytes} bytes of rings is out of range")]
+    Geometry {
+        /// Buffers asked for.
+        bufs: u32,
+        /// Ring bytes asked for.
+        ring_bytes: u64,
+    },
+    /// The kernel refused the memory.
+    #[error("cannot {step} {bytes} bytes of shared memory")]
+    Memory {
+        /// What was tried.
+        step: &'static str,
+        /// How much.
+        bytes: u64,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel has not as many huge pages, and others were not wanted.
+    #[error("cannot have {bytes} bytes in huge pages")]
+    HugePages {
+        /// How much.
+        bytes: u64,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The descriptor is not one of our regions, or of another version.
+    #[error("not a slipring region: {0}")]
+    NotARegion(&'static str),
+    /// No buffers are left.
+    #[error("the region has {free} free buffers of {total}, {wanted} are needed")]
+    OutOfBuffers {
+        /// Buffers wanted.
+        wanted: u32,
+        /// Buffers free.
+        free: u32,
+        /// Buffers in all.
+        total: u32,
+    },
+    /// No ring has that many slots.
+    #[error("a ring of {0} slots is out of range (1 to {max})", max = crate::mem::MAX_SLOTS)]
+    Slots(u32),
+    /// No room for another ring is left.
+    #[error("the region has no {wanted} contiguous bytes left for rings")]
+    OutOfRingSpace {
+        /// Bytes wanted.
+        wanted: u64,
+    },
+}
+
+impl RegionError {
+    pub(super) fn of_huge(self) -> Self {
+        match self {
+            Self::Memory { bytes, source, .. } => Self::HugePages { bytes, source },
+            other => other,
+        }
+    }
+}
