@@ -72,9 +72,9 @@ fn placed(error: SpecError, root: &Table) -> ConfigError {
         _ => None,
     };
     let place = match field.split('.').collect::<Vec<_>>()[..] {
-        ["link", name, ..] => links().find(|entry| entry.key == name).and_then(|entry| {
+        ["link", name, ..] => links().find(|entry| entry.key == name).map(|entry| {
             let from = end(entry, field.rsplit('.').next().unwrap_or_default());
-            Some(from.map_or_else(|| entry.place.clone(), |node| node.place))
+            from.map_or_else(|| entry.place.clone(), |node| node.place)
         }),
         // A circle: the last link that leads into it, since the first one may come from outside.
         ["node"] => links().rev().find_map(|entry| {
