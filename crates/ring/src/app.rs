@@ -6,9 +6,13 @@
 //!                  ^ head          ^ tail
 //! ```
 
+mod batch;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+pub use batch::RxBatch;
 
 use crate::index::{SlotIdx, add, cyclic, distance, next, spans};
 use crate::mem::{Dir, RingMem, Slot, SlotFlags};
@@ -477,43 +481,5 @@ impl AppRing<Rx> {
             }
         }
         None
-    }
-}
-
-/// Received slots on loan; see [`RxRing::batch`]. Its frames may be kept as long as the ring's
-/// borrow, also when the batch is gone.
-#[derive(Debug)]
-pub struct RxBatch<'a> {
-    ring: &'a mut AppRing<Rx>,
-    at: SlotIdx,
-    left: u32,
-}
-
-impl<'a> Iterator for RxBatch<'a> {
-    type Item = FrameMut<'a>;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<FrameMut<'a>> {
-        if self.left == 0 {
-            return None;
-        }
-        let slot = self.ring.mem.slot(self.at).get();
-        self.at = next(self.at, self.ring.mem.num_slots());
-        self.left -= 1;
-        // Each slot is yielded once, and the ring stays borrowed for `'a`.
-        Some(FrameMut { bytes: bytes_of(&self.ring.mem, slot), flags: slot.flags })
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
-    }
-}
-
-impl ExactSizeIterator for RxBatch<'_> {}
-
-impl Drop for RxBatch<'_> {
-    fn drop(&mut self) {
-        self.ring.head = self.at;
-        self.ring.publish();
     }
 }
