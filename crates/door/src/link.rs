@@ -22,9 +22,8 @@ impl DeviceLink {
         let old = fs::symlink_metadata(link);
         let is_link = old.as_ref().is_ok_and(|old| old.file_type().is_symlink());
         let ours = is_link && fs::read_link(link).is_ok_and(|leads| leads == target);
-        // Judged without following it: it may lead into a mount, which must not be touched here.
-        let dangling = is_link && fs::metadata(link).is_err();
-        if ours || dangling {
+        // Ours is not followed: it leads into the mount that is served here.
+        if ours || is_link && fs::metadata(link).is_err() {
             fs::remove_file(link)?;
         }
         symlink(target, link)?;

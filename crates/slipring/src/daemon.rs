@@ -38,7 +38,7 @@ fn command() -> Command {
     let mode = Arg::new("mode")
         .long("mode")
         .value_name("OCTAL")
-        .value_parser(|text: &str| u32::from_str_radix(text, 8))
+        .value_parser(permissions)
         .help("Who may open the device [default: 660 where there is a group netmap, else 600]");
     let workers = Arg::new("workers")
         .long("workers")
@@ -85,6 +85,12 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
         link: Some(link.clone()).filter(|link| link.as_os_str() != "none"),
     };
     Ok(Box::new(move |session| run(&plan, session)))
+}
+
+/// Three octal digits at most: there is nobody else whom a file could be for.
+fn permissions(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "a mode is an octal number up to 777".to_owned())
 }
 
 fn run(plan: &Plan, session: &mut Session<'_>) -> Result<Exit, Failure> {
@@ -139,14 +145,22 @@ fn mode_line(config: &Config, door: &Door, plan: &Plan, format: Format) -> Strin
 fn only_one(run_dir: &Path) -> Result<File, Failure> {
     let path = run_dir.join("slipringd.lock");
     let made = fs::create_dir_all(run_dir)
-        .and_then(|()| fs::set_permissions(run_dir, fs::Permissions::from_mode(0o755)))
+        .and_then(|()| open_to_all(run_dir))
         .and_then(|()| File::create(&path));
     let file = made.map_err(|error| failed(&format!("cannot write {}", path.display()), &error))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
         Diagnostic::new(SR0303, format!("another slipringd serves {}", run_dir.display()))
+            .with_cause(format!("it holds {}", path.display()))
             .with_help("stop that one, or give this one another directory by --run-dir")
     })?;
     Ok(file)
+}
+
+/// Lets every user pass through to the device, whose own mode says who may open it. What else
+/// the directory's mode says stays: it may be one that others use as well.
+fn open_to_all(dir: &Path) -> std::io::Result<()> {
+    let mode = fs::metadata(dir)?.permissions().mode();
+    fs::set_permissions(dir, fs::Permissions::from_mode(mode | 0o055))
 }
 
 /// The ways to the device: a name in the run directory, and `/dev/netmap` where that is free.

@@ -1,0 +1,88 @@
+//! How a daemon ends, and what the next one finds.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+
+use crate::site::{MANY, Site, said};
+
+#[test]
+fn int_and_term_end_it_well_and_leave_nothing() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let Some(site) = Site::new() else { return };
+        let daemon = site.daemon("");
+        assert_eq!((site.mounts(), site.bind("x{1")), (1, "bound".to_owned()));
+        let ended = daemon.stop(signal).well();
+        assert_eq!(ended.stderr, "");
+        site.is_clean();
+    }
+}
+
+#[test]
+fn a_program_that_has_the_device_open_keeps_nobody_from_ending() {
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("");
+    let client = site.client("hold x{1");
+    client.wait_for_text("bound");
+    let ended = daemon.stop(Signal::TERM).well();
+    assert!(ended.stderr.contains("still have the device open"), "{ended:?}");
+    assert_eq!(said(client.finish()), "bound\ntold");
+    site.is_clean();
+}
+
+#[test]
+fn one_run_directory_has_one_daemon() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let second = site.launch("").finish();
+    let said = &second.stderr;
+    assert_eq!(second.code(), 3, "{said}");
+    assert!(said.starts_with("error[SR0303]: another slipringd serves "), "{said}");
+    assert!(said.contains("cause: ") && said.contains("help: stop that one"), "{said}");
+    assert_eq!(site.mounts(), 1);
+    site.exchange("x{1", "x}1", MANY);
+}
+
+#[test]
+fn the_next_one_clears_away_what_a_killed_one_left() {
+    let Some(site) = Site::new() else { return };
+    let link = site.path("device");
+    let words = format!("--link {}", link.display());
+    let daemon = site.daemon(&words);
+    let client = site.client("hold x{1");
+    client.wait_for_text("bound");
+    daemon.stop(Signal::KILL);
+    assert_eq!(said(client.finish()), "bound\ntold");
+    assert_eq!((site.mounts(), site.bind("x{1")), (1, "ENOTCONN".to_owned()));
+    let daemon = site.daemon(&words);
+    assert_eq!(daemon.so_far().stderr, "");
+    assert_eq!(site.mounts(), 1);
+    site.exchange("x{1", "x}1", MANY);
+    daemon.stop(Signal::TERM).well();
+    site.is_clean();
+    assert!(fs::symlink_metadata(link).is_err());
+}
+
+#[test]
+fn a_run_directory_is_opened_to_those_who_pass_and_otherwise_left_as_it_is() {
+    for (before, after) in [(0o700, 0o755), (0o1777, 0o1777)] {
+        let Some(site) = Site::new() else { return };
+        fs::create_dir(site.run_dir()).unwrap();
+        fs::set_permissions(site.run_dir(), Permissions::from_mode(before)).unwrap();
+        let _daemon = site.daemon("");
+        let mode = fs::metadata(site.run_dir()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, after, "{before:o}");
+    }
+}
+
+#[test]
+fn a_run_directory_that_cannot_be_one_is_refused() {
+    let Some(site) = Site::new() else { return };
+    fs::write(site.run_dir(), "a file").unwrap();
+    let ended = site.launch("").finish();
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    assert!(ended.stderr.starts_with("error[SR0303]: cannot write "), "{ended:?}");
+    assert!(ended.stderr.contains("cause: ") && ended.stderr.contains("help: "), "{ended:?}");
+    assert_eq!(fs::read(site.run_dir()).unwrap(), b"a file");
+}

@@ -1,0 +1,112 @@
+//! `slipring daemon` and programs written for netmap, in namespaces and run directories of the
+//! tests' own: the machine's `/dev` and `/run` are never touched.
+#![allow(clippy::unwrap_used)]
+
+mod ends;
+mod links;
+mod nics;
+mod site;
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use site::{MANY, Site};
+use support::namespace::Namespace;
+use support::program::{Program, SLIPRING};
+
+#[test]
+fn two_programs_exchange_frames_as_soon_as_the_mode_line_is_there() {
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("");
+    let line = daemon.so_far().stdout;
+    let device = site.run_dir().join("fuse/netmap").display().to_string();
+    assert!(line.starts_with(&format!("# slipringd {device} door=fuse ")), "{line}");
+    assert!(line.contains(" memory=passthrough ") && line.ends_with(" nics=root\n"), "{line}");
+    site.exchange("x{1", "x}1", MANY);
+    site.exchange("x}1", "x{1", MANY);
+}
+
+#[test]
+fn the_mode_line_is_an_object_where_json_is_asked_for() {
+    let Some(site) = Site::new() else { return };
+    let daemon = site.launch("--json --workers 3 --mode 640 --nics-for-all");
+    let line = daemon.wait_for("its start", |output| {
+        output.stdout.split_once('\n').map(|(line, _)| line.to_owned())
+    });
+    let start: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&start["event"], &start["workers"]), (&"start".into(), &3.into()));
+    assert_eq!((&start["mode"], &start["nics"]), (&"640".into(), &"all".into()));
+    assert_eq!(start["device"], site.run_dir().join("fuse/netmap").display().to_string());
+    assert_eq!(site.bind("x{1"), "bound");
+}
+
+#[test]
+fn what_is_not_there_is_refused_as_the_documentation_says() {
+    let Some(site) = Site::with_cable() else { return };
+    let _daemon = site.daemon("");
+    // Name, mode, flags.
+    for (words, answer) in [
+        ("nosuch0", "ENXIO"),
+        ("vale0:x", "EOPNOTSUPP"),
+        ("{1", "EINVAL"),
+        ("e0 2", "EINVAL"),
+        ("e0 3", "EINVAL"),
+        ("e0 1 0x100", "EOPNOTSUPP"),
+        ("e0 1 0x200", "EOPNOTSUPP"),
+        ("x{1", "bound"),
+    ] {
+        assert_eq!(site.bind(words), answer, "{words}");
+    }
+}
+
+#[test]
+fn who_may_open_the_device_is_for_the_mode_to_say() {
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("--mode 600");
+    assert_eq!(site.bind_as_nobody("x{1"), "EACCES");
+    daemon.stop(Signal::TERM).well();
+    let _daemon = site.daemon("--mode 666");
+    let held = site.client("hold x{1");
+    held.wait_for_text("bound");
+    // A flag of its own: alone. Another user's `x{1` is another pipe.
+    assert_eq!(site.bind("x{1 1 0x800"), "EBUSY");
+    assert_eq!(site.bind_as_nobody("x{1 1 0x800"), "bound");
+}
+
+#[test]
+fn the_classic_name_serves_as_the_verb_does() {
+    let Some(site) = Site::new() else { return };
+    let mut command = Command::new(SLIPRING);
+    command.arg0("slipringd").args(["--link", "none", "--run-dir"]).arg(site.run_dir());
+    let daemon = Program::launch(&site.inside, command);
+    daemon.wait_for_text("door=fuse");
+    assert_eq!(site.bind("x{1"), "bound");
+    daemon.stop(Signal::INT).well();
+    site.is_clean();
+}
+
+#[test]
+fn wrong_flags_are_told_why_and_what_to_try() {
+    let Some(namespace) = Namespace::new() else { return };
+    for words in [
+        "--mode rwx",
+        "--mode 999",
+        "--mode 7777",
+        "--workers 1",
+        "--workers 65",
+        "--workers many",
+        "--lnk none",
+        "eth0",
+        "--run-dir",
+    ] {
+        let ended = Program::start(&namespace, SLIPRING, &format!("daemon {words}")).finish();
+        assert_eq!(ended.code(), 2, "{words}: {ended:?}");
+        let said = &ended.stderr;
+        assert!(said.starts_with("error[SR"), "{words}: {said}");
+        assert!(said.contains("cause: ") && said.contains("help: "), "{words}: {said}");
+    }
+}

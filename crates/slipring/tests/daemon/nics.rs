@@ -1,0 +1,63 @@
+//! Interfaces as ports of the device.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::site::{FEW, Site, client, said};
+use crate::support::namespace::Namespace;
+use crate::support::program::Program;
+
+#[test]
+fn frames_cross_a_cable_between_two_interfaces() {
+    let Some(site) = Site::with_cable() else { return };
+    let daemon = site.daemon("");
+    site.exchange("e0", "e1", FEW);
+    site.exchange("e1", "e0", FEW);
+    daemon.stop(Signal::TERM).well();
+    let left = site.inside.ip("-d link show");
+    assert!(!left.contains("xdp") && !left.contains("PROMISC"), "{left}");
+}
+
+#[test]
+fn an_interface_is_one_of_the_program_s_own_namespace() {
+    let (Some(site), Some(other)) = (Site::new(), Namespace::new()) else { return };
+    other.silence("default");
+    site.inside.silence("default");
+    site.inside.veth("here", &other, "there", 1500);
+    other.ip("link set there up");
+    let daemon = site.daemon("");
+    assert_eq!(site.bind("there"), "ENXIO");
+    // A program over there that sees the daemon's files.
+    let inner = client(&site.run_dir().join("netmap"), &format!("receive there {FEW}"));
+    let mut outer = Command::new("nsenter");
+    outer.arg(format!("--mount=/proc/{}/ns/mnt", daemon.pid()));
+    outer.arg(inner.get_program()).args(inner.get_args());
+    let receiver = Program::launch(&other, outer);
+    receiver.wait_for_text("bound");
+    site.client(&format!("send here {FEW}")).finish().well();
+    assert_eq!(said(receiver.finish()), "bound\nreceived");
+}
+
+#[test]
+fn the_interface_of_the_default_route_is_refused_unless_it_is_asked_for() {
+    let Some(site) = Site::with_cable() else { return };
+    site.inside.ip("addr add 10.1.0.1/24 dev e0");
+    site.inside.ip("route add default via 10.1.0.2");
+    let daemon = site.daemon("");
+    assert_eq!(site.bind("e0"), "EBUSY");
+    assert_eq!(site.bind("e1"), "bound");
+    daemon.stop(Signal::TERM).well();
+    let _daemon = site.daemon("--take-over");
+    assert_eq!(site.bind("e0"), "bound");
+}
+
+#[test]
+fn interfaces_are_root_s_unless_they_are_for_all() {
+    let Some(site) = Site::with_cable() else { return };
+    let daemon = site.daemon("--mode 666");
+    assert_eq!(site.bind_as_nobody("e0"), "EPERM");
+    daemon.stop(Signal::TERM).well();
+    let _daemon = site.daemon("--mode 666 --nics-for-all");
+    assert_eq!(site.bind_as_nobody("e0"), "bound");
+}

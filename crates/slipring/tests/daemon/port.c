@@ -1,0 +1,128 @@
+/* A program written for netmap: port DEVICE VERB NAME [NUMBER [NUMBER]]. It knows nothing but open,
+ * ioctl, mmap and poll. */
+#define _GNU_SOURCE
+#include "../../../door/tests/c/netmap.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define CHECK(what)                                                                                \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
+            fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #what, strerror(errno));       \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* A frame of an Ethernet type for experiments, to everybody, with a number in it. */
+static const uint8_t HEAD[14] = {255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 0x88, 0xb5};
+#define LEN 60
+
+static int fd;
+static struct ring *tx, *rx;
+
+static void say(const char *what) {
+    puts(what);
+    fflush(stdout);
+}
+
+/* False where the bind is refused. */
+static int bind_port(const char *device, const char *name, uint32_t mode, uint64_t flags) {
+    struct header h = {.version = 14, .reqtype = 1};
+    struct reg reg = {.mode = mode, .flags = flags};
+    h.body = (uint64_t)&reg;
+    strncpy(h.name, name, sizeof h.name - 1);
+    fd = open(device, O_RDWR);
+    if (fd < 0 || ioctl(fd, NIOCCTRL, &h) < 0)
+        return 0;
+    char *mem = mmap(0, reg.memsize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(mem != MAP_FAILED);
+    struct nif *nif = (struct nif *)(mem + reg.offset);
+    tx = (struct ring *)((char *)nif + nif->ring_ofs[0]);
+    rx = (struct ring *)((char *)nif + nif->ring_ofs[nif->tx_rings + nif->host_tx_rings]);
+    return 1;
+}
+
+static uint32_t next(struct ring *r, uint32_t i) { return i + 1 == r->num_slots ? 0 : i + 1; }
+
+static uint8_t *buf(struct ring *r, uint32_t i) {
+    return (uint8_t *)r + r->buf_ofs + (uint64_t)r->slot[i].buf_idx * r->nr_buf_size;
+}
+
+static int wait_for(int events) {
+    struct pollfd p = {.fd = fd, .events = events};
+    CHECK(poll(&p, 1, 20000) == 1);
+    return p.revents;
+}
+
+static void send_frames(uint64_t count) {
+    for (uint64_t sent = 0; sent < count;) {
+        CHECK(wait_for(POLLOUT) & POLLOUT);
+        for (; sent < count && tx->head != tx->tail; sent++) {
+            uint8_t *frame = buf(tx, tx->head);
+            memset(frame, 0, LEN);
+            memcpy(frame, HEAD, sizeof HEAD);
+            memcpy(frame + sizeof HEAD, &sent, sizeof sent);
+            tx->slot[tx->head].len = LEN;
+            __atomic_thread_fence(__ATOMIC_RELEASE);
+            tx->head = tx->cur = next(tx, tx->head);
+        }
+        CHECK(ioctl(fd, NIOCTXSYNC, 0) == 0);
+    }
+    /* Until all of them are out of the ring: an interface forgets what it has not sent. */
+    for (int i = 0; next(tx, tx->tail) != tx->head; i++) {
+        CHECK(i < 20000 && ioctl(fd, NIOCTXSYNC, 0) == 0);
+        usleep(1000);
+    }
+    say("sent");
+}
+
+static void receive_frames(uint64_t count) {
+    say("bound");
+    for (uint64_t seen = 0; seen < count;) {
+        CHECK(wait_for(POLLIN) & POLLIN);
+        for (; rx->head != rx->tail; rx->head = rx->cur = next(rx, rx->head)) {
+            uint8_t *frame = buf(rx, rx->head);
+            uint64_t number;
+            if (memcmp(frame, HEAD, sizeof HEAD) != 0)
+                continue;
+            memcpy(&number, frame + sizeof HEAD, sizeof number);
+            CHECK(number == seen && rx->slot[rx->head].len == LEN);
+            seen++;
+        }
+        /* Gives the slots back, also the last ones. */
+        CHECK(ioctl(fd, NIOCRXSYNC, 0) == 0);
+    }
+    say("received");
+}
+
+static void hold(void) {
+    say("bound");
+    CHECK(wait_for(POLLIN) & POLLERR);
+    CHECK(ioctl(fd, NIOCRXSYNC, 0) < 0 && errno == ENOTCONN);
+    say("told");
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc >= 4);
+    const char *verb = argv[2];
+    uint64_t first = argc > 4 ? strtoull(argv[4], 0, 0) : 1;
+    uint64_t second = argc > 5 ? strtoull(argv[5], 0, 0) : 0;
+    int only_bind = strcmp(verb, "bind") == 0;
+    if (!bind_port(argv[1], argv[3], only_bind ? first : 1, only_bind ? second : 0))
+        say(strerrorname_np(errno));
+    else if (only_bind)
+        say("bound");
+    else if (strcmp(verb, "send") == 0)
+        send_frames(first);
+    else if (strcmp(verb, "receive") == 0)
+        receive_frames(first);
+    else
+        hold();
+    return 0;
+}

@@ -1,0 +1,143 @@
+//! Where a daemon runs: network and mounts of the test's own, a run directory, a C program.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use slipring_core::netns;
+
+use crate::support::namespace::Namespace;
+use crate::support::program::{Ended, Program, SLIPRING};
+
+/// A user who is nobody else here.
+pub(crate) const NOBODY: u32 = 65_534;
+
+/// Frames for a pipe: several times its rings.
+pub(crate) const MANY: u32 = 5000;
+
+/// Frames for an interface: less than its ring, as one that is full loses frames.
+pub(crate) const FEW: u32 = 500;
+
+/// What is mounted here is seen here only, and goes with the last program that runs here.
+pub(crate) struct Site {
+    pub(crate) inside: Namespace,
+    dir: tempfile::TempDir,
+}
+
+impl Site {
+    pub(crate) fn new() -> Option<Self> {
+        let inside = Namespace::new()?;
+        inside.run(|| netns::become_private_mounts().unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        Some(Self { inside, dir })
+    }
+
+    /// With a cable of two interfaces, `e0` and `e1`, that say nothing on their own.
+    pub(crate) fn with_cable() -> Option<Self> {
+        let site = Self::new()?;
+        site.inside.silence("default");
+        site.inside.ip("link add e0 type veth peer name e1");
+        site.inside.ip("link set e0 up");
+        site.inside.ip("link set e1 up");
+        Some(site)
+    }
+
+    /// A path that nothing else uses.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn run_dir(&self) -> PathBuf {
+        self.path("run")
+    }
+
+    /// Starts a daemon; without a link elsewhere, unless the words ask for one.
+    pub(crate) fn launch(&self, words: &str) -> Program {
+        let none = if words.contains("--link") { "" } else { "--link none" };
+        self.launch_with_default_link(&format!("{words} {none}"))
+    }
+
+    /// Starts a daemon whose link is where it always is.
+    pub(crate) fn launch_with_default_link(&self, words: &str) -> Program {
+        let mut command = Command::new(SLIPRING);
+        command.arg("daemon").arg("--run-dir").arg(self.run_dir());
+        command.args(words.split_ascii_whitespace());
+        Program::launch(&self.inside, command)
+    }
+
+    /// A daemon that has said that it is ready.
+    pub(crate) fn daemon(&self, words: &str) -> Program {
+        let daemon = self.launch(words);
+        daemon.wait_for_text("door=fuse");
+        daemon
+    }
+
+    /// Starts the C program on the device in the run directory.
+    pub(crate) fn client(&self, words: &str) -> Program {
+        Program::launch(&self.inside, client(&self.run_dir().join("netmap"), words))
+    }
+
+    /// What the C program says when it binds a port: `bound`, or the error.
+    pub(crate) fn bind(&self, words: &str) -> String {
+        said(self.client(&format!("bind {words}")).finish())
+    }
+
+    /// What it says when somebody else runs it.
+    pub(crate) fn bind_as_nobody(&self, words: &str) -> String {
+        let mut command = client(&self.run_dir().join("netmap"), &format!("bind {words}"));
+        command.uid(NOBODY).gid(NOBODY);
+        said(Program::launch(&self.inside, command).finish())
+    }
+
+    /// Insists that so many frames pass between two programs, all of them and in order.
+    pub(crate) fn exchange(&self, from: &str, to: &str, count: u32) {
+        let receiver = self.client(&format!("receive {to} {count}"));
+        receiver.wait_for_text("bound");
+        self.client(&format!("send {from} {count}")).finish().well();
+        assert_eq!(said(receiver.finish()), "bound\nreceived");
+    }
+
+    /// How many mounts there are in the run directory.
+    pub(crate) fn mounts(&self) -> usize {
+        let run_dir = self.run_dir().display().to_string();
+        self.inside.command("cat", "/proc/self/mounts").matches(&run_dir).count()
+    }
+
+    /// Insists that a daemon that ended left nothing.
+    pub(crate) fn is_clean(&self) {
+        assert_eq!(self.mounts(), 0);
+        assert!(fs::read_dir(self.run_dir().join("fuse")).unwrap().next().is_none());
+        let mut left: Vec<_> =
+            fs::read_dir(self.run_dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["fuse", "slipringd.lock"]);
+    }
+}
+
+/// The C program with these words.
+pub(crate) fn client(device: &Path, words: &str) -> Command {
+    let mut client = Command::new(program());
+    client.arg(device).args(words.split_ascii_whitespace());
+    client
+}
+
+pub(crate) fn said(ended: Ended) -> String {
+    ended.well().stdout.trim_end().to_owned()
+}
+
+/// The C program, compiled once.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/daemon/port.c");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("netmap-port");
+        let flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"];
+        let done = Command::new("cc").args(flags).arg(&program).arg(source).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        program
+    })
+}
