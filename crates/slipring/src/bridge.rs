@@ -11,10 +11,10 @@ use slipring_cli::units::{Span, human};
 use slipring_cli::{
     Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes, flags,
 };
-use slipring_port::{Patience, Port, now};
-use std::os::fd::AsFd;
+use slipring_port::{Port, now};
 
 use crate::meter::{Interval, Meter, bps, pps};
+use crate::mover;
 use crate::opening::{self, Opening};
 use crate::publish;
 use crate::workers::{Task, Workers};
@@ -175,7 +175,9 @@ impl Plan {
         let (burst, patience) = (self.burst, self.opening.patience);
         lanes
             .into_iter()
-            .map(|[left, right]| task(Lane::new(left, right, burst, pass), patience))
+            .map(|[left, right]| {
+                mover::task("bridge", Lane::new(left, right, burst, pass), patience)
+            })
             .collect()
     }
 }
@@ -185,10 +187,6 @@ fn in_one_region(ports: &mut [Port]) -> bool {
     let mut rings = ports.iter_mut().flat_map(|port| &mut port.queues).map(|queue| queue.rings());
     let first = rings.next();
     first.is_some_and(|first| rings.all(|other| first.rx.same_region(other.tx)))
-}
-
-fn task(mut lane: Lane, patience: Patience) -> Task {
-    Box::new(move |stop| lane.run(patience, stop.flag(), stop.bell.as_fd()))
 }
 
 /// One port alone is joined to the host's side of its interface.

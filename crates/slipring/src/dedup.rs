@@ -4,7 +4,6 @@ mod engine;
 mod flags;
 mod report;
 
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -17,6 +16,7 @@ use slipring_dedup::{Dedup, Limits};
 use slipring_port::{Port, now};
 
 use crate::meter::Meter;
+use crate::mover;
 use crate::opening::{self, Opening};
 use crate::publish;
 use crate::workers::{Task, Workers};
@@ -102,9 +102,8 @@ impl Plan {
         let [input, output] = <[Port; 2]>::try_from(ports).expect("a port per name, and two names");
         let ways = Ways { burst: self.burst, may_swap: !self.copy, hold: self.hold };
         let board = figures.board.clone();
-        let mut lane = Lane::new(input.queues, output.queues, dedup, ways, board);
-        let patience = self.opening.patience;
-        Box::new(move |stop| lane.run(patience, stop.flag(), stop.bell.as_fd()))
+        let lane = Lane::new(input.queues, output.queues, dedup, ways, board);
+        mover::task("dedup", lane, self.opening.patience)
     }
 
     fn judge(&self, session: &mut Session<'_>, figures: &Figures) -> Result<Exit, Failure> {

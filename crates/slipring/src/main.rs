@@ -12,6 +12,7 @@ mod emulate;
 mod generate;
 mod lb;
 mod meter;
+mod mover;
 mod opening;
 mod ports;
 mod publish;

@@ -41,11 +41,6 @@ impl Stop {
     pub(crate) fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
-
-    /// The flag itself.
-    pub(crate) fn flag(&self) -> &AtomicBool {
-        &self.flag
-    }
 }
 
 /// What it is time for.

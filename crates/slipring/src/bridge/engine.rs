@@ -1,11 +1,11 @@
 //! The forwarding loop: the heart of `slipring bridge`.
 
-use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
+use slipring_port::{Interest, Queue, RunError, Visit, WaitSet, now};
 use slipring_ring::{RxRing, TxRing};
+
+use crate::mover::{LONGEST_SLEEP, Mover};
 
 /// How frames pass from ring to ring: [`slipring_ring::forward`] or [`slipring_ring::copy`].
 pub(crate) type Pass = fn(&mut RxRing, &mut TxRing, u32) -> u32;
@@ -25,9 +25,6 @@ pub(crate) struct Lane {
     wants: Vec<Interest>,
 }
 
-/// How often a thread fetches the drop counts that the kernel keeps.
-const STATS_PERIOD: Nanos = 500_000_000;
-
 impl Lane {
     /// A lane over these queues; `right` may be empty.
     pub(crate) fn new(
@@ -40,28 +37,25 @@ impl Lane {
         Self { left, right, burst, pass, wants }
     }
 
-    /// Forwards until `stop` is set, when `wake` becomes readable, or a capture was read through.
-    pub(crate) fn run(
-        &mut self,
-        patience: Patience,
-        stop: &AtomicBool,
-        wake: BorrowedFd<'_>,
-    ) -> Result<(), RunError> {
-        let failed = |error| RunError::system("bridge", "wait for frames", error);
-        let queues = self.left.iter().chain(&self.right).map(AsRef::as_ref);
-        let mut waiter = Waiter::new(queues, patience).map_err(failed)?;
-        waiter.also(wake).map_err(failed)?;
-        let mut next_stats = 0;
-        while !stop.load(Ordering::Relaxed) && !self.ended() {
-            self.make_wishes();
-            waiter.wait(self, Some(Duration::from_millis(500)))?;
-            while self.step()? > 0 && !stop.load(Ordering::Relaxed) {}
-            if now() >= next_stats {
-                self.update_stats();
-                next_stats = now() + STATS_PERIOD;
+    fn make_wishes(&mut self) {
+        self.wants.fill(Interest::RX);
+        let (left_wants, right_wants) = self.wants.split_at_mut(self.left.len());
+        if self.right.is_empty() {
+            for (queue, want) in self.left.iter_mut().zip(left_wants) {
+                let rings = queue.rings();
+                let blocked = rings.rx.avail() > 0 && rings.tx.avail() == 0;
+                *want = if blocked { Interest::TX } else { Interest::RX };
             }
+            return;
         }
-        self.drain()
+        wish(&mut self.left, &mut self.right, left_wants, right_wants);
+        wish(&mut self.right, &mut self.left, right_wants, left_wants);
+    }
+}
+
+impl Mover for Lane {
+    fn queues(&self) -> Vec<&dyn Queue> {
+        self.left.iter().chain(&self.right).map(AsRef::as_ref).collect()
     }
 
     /// Moves one burst each way; returns how many slots were moved.
@@ -84,19 +78,9 @@ impl Lane {
         queues.any(|queue| queue.ended() && queue.rings().rx.avail() == 0)
     }
 
-    fn make_wishes(&mut self) {
-        self.wants.fill(Interest::RX);
-        let (left_wants, right_wants) = self.wants.split_at_mut(self.left.len());
-        if self.right.is_empty() {
-            for (queue, want) in self.left.iter_mut().zip(left_wants) {
-                let rings = queue.rings();
-                let blocked = rings.rx.avail() > 0 && rings.tx.avail() == 0;
-                *want = if blocked { Interest::TX } else { Interest::RX };
-            }
-            return;
-        }
-        wish(&mut self.left, &mut self.right, left_wants, right_wants);
-        wish(&mut self.right, &mut self.left, right_wants, left_wants);
+    fn before_wait(&mut self) -> Duration {
+        self.make_wishes();
+        LONGEST_SLEEP
     }
 
     /// Lets frames that are on their way out leave, for a bounded time.

@@ -5,19 +5,16 @@
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use slipring_dedup::{Dedup, Verdict};
-use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
+use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
 
 use super::report::Board;
+use crate::mover::{LONGEST_SLEEP, Mover};
 use crate::slots::{Outbox, bytes, slots_of, whole_frames};
 
-/// How often the drop counts that the kernel keeps are fetched.
-const STATS_PERIOD: Nanos = 500_000_000;
 /// How long frames may take to leave at the end.
 const DRAIN: Nanos = 100_000_000;
 
@@ -63,45 +60,6 @@ impl Lane {
         let outputs = outputs.into_iter().map(Outbox::new).collect();
         let (held, scratch) = (VecDeque::new(), Vec::new());
         Self { inputs, outputs, dedup, ways, held, blocked, board, scratch }
-    }
-
-    /// Passes frames on until `stop` is set, when `wake` becomes readable, or a capture was read
-    /// through.
-    pub(super) fn run(
-        &mut self,
-        patience: Patience,
-        stop: &AtomicBool,
-        wake: BorrowedFd<'_>,
-    ) -> Result<(), RunError> {
-        let failed = |error| RunError::system("dedup", "wait for frames", error);
-        let outputs = self.outputs.iter().map(|output| &output.queue);
-        let queues = self.inputs.iter().chain(outputs).map(AsRef::as_ref);
-        let mut waiter = Waiter::new(queues, patience).map_err(failed)?;
-        waiter.also(wake).map_err(failed)?;
-        let mut next_stats = 0;
-        while !stop.load(Ordering::Relaxed) && !self.ended() {
-            let patience = self.next_due();
-            waiter.wait(self, Some(patience))?;
-            while self.step()? > 0 && !stop.load(Ordering::Relaxed) {}
-            if now() >= next_stats {
-                self.update_stats();
-                next_stats = now() + STATS_PERIOD;
-            }
-        }
-        self.drain()
-    }
-
-    /// Passes one burst of each queue on; how many frames were looked at or sent.
-    pub(super) fn step(&mut self) -> Result<u32, RunError> {
-        self.outputs.iter_mut().try_for_each(Outbox::reclaim)?;
-        let mut moved = self.send_due(now());
-        for input in 0..self.inputs.len() {
-            self.inputs[input].rx_sync()?;
-            moved += self.judge(input, now());
-        }
-        self.outputs.iter_mut().try_for_each(Outbox::flush)?;
-        self.board.publish(&self.dedup);
-        Ok(moved)
     }
 
     /// Judges the frames of one input; how many slots they had.
@@ -153,12 +111,32 @@ impl Lane {
         }
         sent
     }
+}
 
-    /// How long there is nothing to do if no frame comes.
-    fn next_due(&self) -> Duration {
-        let most = Duration::from_millis(500);
+impl Mover for Lane {
+    fn queues(&self) -> Vec<&dyn Queue> {
+        let outputs = self.outputs.iter().map(|output| &output.queue);
+        self.inputs.iter().chain(outputs).map(AsRef::as_ref).collect()
+    }
+
+    /// Passes one burst of each queue on; how many frames were looked at or sent.
+    fn step(&mut self) -> Result<u32, RunError> {
+        self.outputs.iter_mut().try_for_each(Outbox::reclaim)?;
+        let mut moved = self.send_due(now());
+        for input in 0..self.inputs.len() {
+            self.inputs[input].rx_sync()?;
+            moved += self.judge(input, now());
+        }
+        self.outputs.iter_mut().try_for_each(Outbox::flush)?;
+        self.board.publish(&self.dedup);
+        Ok(moved)
+    }
+
+    /// Up to when the oldest frame leaves the window, if it waits for that.
+    fn before_wait(&mut self) -> Duration {
         let due_ns = if self.ways.hold { self.dedup.due_ns() } else { None };
-        due_ns.map_or(most, |due| Duration::from_nanos(due.saturating_sub(now())).min(most))
+        let until = due_ns.map(|due| Duration::from_nanos(due.saturating_sub(now())));
+        until.map_or(LONGEST_SLEEP, |time| time.min(LONGEST_SLEEP))
     }
 
     /// Whether no more frames will come, and those that came are on their way.

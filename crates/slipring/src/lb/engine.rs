@@ -4,18 +4,15 @@
 //! frame's own buffer where both rings lie in one region. An output that is full delays nobody:
 //! its frames wait in the backlog, or are dropped and counted.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use slipring_balance::{Backlog, Splitter, Spread};
-use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
+use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
 
+use crate::mover::Mover;
 use crate::slots::{Outbox, bytes, slots_of, whole_frames};
 
-/// How often the drop counts that the kernel keeps are fetched.
-const STATS_PERIOD: Nanos = 500_000_000;
 /// How long frames may take to leave at the end.
 const DRAIN: Nanos = 100_000_000;
 
@@ -64,44 +61,6 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// Spreads frames until `stop` is set, when `wake` becomes readable, or a capture was read
-    /// through.
-    pub(super) fn run(
-        &mut self,
-        patience: Patience,
-        stop: &AtomicBool,
-        wake: BorrowedFd<'_>,
-    ) -> Result<(), RunError> {
-        let failed = |error| RunError::system("lb", "wait for frames", error);
-        let outputs = self.outputs.iter().map(|output| &output.queue);
-        let queues = self.inputs.iter().chain(outputs).map(AsRef::as_ref);
-        let mut waiter = Waiter::new(queues, patience).map_err(failed)?;
-        waiter.also(wake).map_err(failed)?;
-        let mut next_stats = 0;
-        while !stop.load(Ordering::Relaxed) && !self.ended() {
-            waiter.wait(self, Some(Duration::from_millis(500)))?;
-            while self.step()? > 0 && !stop.load(Ordering::Relaxed) {}
-            if now() >= next_stats {
-                self.update_stats();
-                next_stats = now() + STATS_PERIOD;
-            }
-        }
-        self.drain()
-    }
-
-    /// Spreads one batch of each queue; how many frames moved.
-    pub(super) fn step(&mut self) -> Result<u32, RunError> {
-        self.outputs.iter_mut().try_for_each(Outbox::reclaim)?;
-        let mut moved = self.catch_up();
-        for input in 0..self.inputs.len() {
-            self.inputs[input].rx_sync()?;
-            moved += self.spread(input);
-        }
-        self.outputs.iter_mut().try_for_each(Outbox::flush)?;
-        self.publish();
-        Ok(moved)
-    }
-
     /// Sends frames that wait; how many.
     fn catch_up(&mut self) -> u32 {
         if self.backlog.waiting() == 0 {
@@ -158,6 +117,26 @@ impl Lane {
         for (output, board) in self.board.outputs.iter().enumerate() {
             board.waiting.store(self.backlog.waiting_for(output) as u64, Ordering::Relaxed);
         }
+    }
+}
+
+impl Mover for Lane {
+    fn queues(&self) -> Vec<&dyn Queue> {
+        let outputs = self.outputs.iter().map(|output| &output.queue);
+        self.inputs.iter().chain(outputs).map(AsRef::as_ref).collect()
+    }
+
+    /// Spreads one batch of each queue; how many frames moved.
+    fn step(&mut self) -> Result<u32, RunError> {
+        self.outputs.iter_mut().try_for_each(Outbox::reclaim)?;
+        let mut moved = self.catch_up();
+        for input in 0..self.inputs.len() {
+            self.inputs[input].rx_sync()?;
+            moved += self.spread(input);
+        }
+        self.outputs.iter_mut().try_for_each(Outbox::flush)?;
+        self.publish();
+        Ok(moved)
     }
 
     /// Whether no more frames will come, and those that came are on their way.

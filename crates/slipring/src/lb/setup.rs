@@ -1,6 +1,5 @@
 //! Deals queues out among threads.
 
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use slipring_balance::{Backlog, Splitter, Spread};
@@ -10,6 +9,7 @@ use slipring_port::{Patience, Port};
 use super::Settings;
 use super::engine::{Board, Lane, OutputBoard, Share};
 use super::groups::Group;
+use crate::mover;
 use crate::slots::Outbox;
 use crate::workers::Task;
 
@@ -43,10 +43,7 @@ pub(super) fn lanes(
 
 /// What the threads run.
 pub(super) fn tasks(lanes: Vec<Lane>, patience: Patience) -> Vec<Task> {
-    let task = |mut lane: Lane| -> Task {
-        Box::new(move |stop| lane.run(patience, stop.flag(), stop.bell.as_fd()))
-    };
-    lanes.into_iter().map(task).collect()
+    lanes.into_iter().map(|lane| mover::task("lb", lane, patience)).collect()
 }
 
 fn lane(outputs: Vec<Outbox>, shares: Vec<Share>, backlog: usize, settings: Settings) -> Lane {
