@@ -1,6 +1,7 @@
 //! One interface as a port that several clients can bind.
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use slipring_abi::name::PortName;
@@ -42,6 +43,8 @@ pub(crate) struct NicQueue {
     pub(crate) driver: Mutex<Box<dyn Queue>>,
     pub(crate) views: [RingView; 2],
     pub(crate) listeners: [Listeners; 2],
+    /// The interface is no more. A driver does not say so at every sync.
+    vanished: AtomicBool,
 }
 
 impl std::fmt::Debug for NicQueue {
@@ -54,10 +57,14 @@ impl NicQueue {
     fn new(mut driver: Box<dyn Queue>) -> Self {
         let rings = driver.rings();
         let views = [rings.tx.view(), rings.rx.view()];
-        Self { driver: Mutex::new(driver), views, listeners: Default::default() }
+        let listeners = Default::default();
+        Self { driver: Mutex::new(driver), views, listeners, vanished: AtomicBool::new(false) }
     }
 
     fn sync(&self, dir: Dir) -> Synced {
+        if self.vanished.load(Ordering::Relaxed) {
+            return Synced::Gone;
+        }
         // Waited for, not skipped: both directions share this lock, and a sync is short.
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match dir {
@@ -68,6 +75,11 @@ impl NicQueue {
             Ok(()) => Synced::Done,
             Err(error) => match error.cause {
                 RunCause::Ring(SyncFault::Reinit(_)) => Synced::Reinit,
+                RunCause::Vanished => {
+                    self.vanished.store(true, Ordering::Relaxed);
+                    Synced::Gone
+                }
+                // It may be up again by the next sync.
                 _ => Synced::Gone,
             },
         }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::site::{FEW, Site, client, said};
 use crate::support::namespace::Namespace;
-use crate::support::program::Program;
+use crate::support::program::{Program, SLIPRING};
 
 #[test]
 fn frames_cross_a_cable_between_two_interfaces() {
@@ -60,4 +60,37 @@ fn interfaces_are_root_s_unless_they_are_for_all() {
     daemon.stop(Signal::TERM).well();
     let _daemon = site.daemon("--mode 666 --nics-for-all");
     assert_eq!(site.bind_as_nobody("e0"), "bound");
+}
+
+#[test]
+fn a_program_whose_interface_is_removed_is_told_at_every_call() {
+    let Some(site) = Site::with_cable() else { return };
+    let daemon = site.daemon("");
+    assert_eq!(site.bind("e0"), "bound");
+    let client = site.client("outlive e0");
+    client.wait_for_text("bound");
+    site.inside.ip("link del e0");
+    assert_eq!(said(client.finish()), "bound\ngone");
+    assert_eq!(site.bind("e0"), "ENXIO");
+    daemon.stop(Signal::TERM).well();
+    site.is_clean();
+}
+
+#[test]
+fn an_interface_that_is_down_or_in_use_is_refused() {
+    let Some(site) = Site::with_cable() else { return };
+    let _daemon = site.daemon("--mode 666 --nics-for-all");
+    let held = site.client("hold e0");
+    held.wait_for_text("bound");
+    assert_eq!(site.bind("e0"), "bound", "one user's programs share it");
+    assert_eq!(site.bind_as_nobody("e0"), "EBUSY");
+    let mut other = Command::new(SLIPRING);
+    other.args(["gen", "-i", "netmap:e1", "-f", "rx", "-T", "0"]);
+    other.env("SLIPRING_RUN", site.path("other"));
+    let taken = Program::launch(&site.inside, other);
+    taken.wait_for_text("kind=");
+    assert_eq!(site.bind("e1"), "EBUSY");
+    taken.stop(Signal::INT);
+    site.inside.ip("link set e1 down");
+    assert_eq!(site.bind("e1"), "ENETDOWN");
 }

@@ -101,6 +101,18 @@ static void receive_frames(uint64_t count) {
     say("received");
 }
 
+/* The end of the interface is one for good. */
+static void outlive(void) {
+    say("bound");
+    while (!(wait_for(POLLIN) & POLLERR) || ioctl(fd, NIOCRXSYNC, 0) == 0)
+        ;
+    for (int i = 0; i < 100; i++) {
+        CHECK(ioctl(fd, i % 2 ? NIOCTXSYNC : NIOCRXSYNC, 0) < 0 && errno == EIO);
+        CHECK(wait_for(POLLIN) & POLLERR);
+    }
+    say("gone");
+}
+
 static void hold(void) {
     say("bound");
     CHECK(wait_for(POLLIN) & POLLERR);
@@ -122,6 +134,8 @@ int main(int argc, char **argv) {
         send_frames(first);
     else if (strcmp(verb, "receive") == 0)
         receive_frames(first);
+    else if (strcmp(verb, "outlive") == 0)
+        outlive();
     else
         hold();
     return 0;
