@@ -126,8 +126,12 @@ fn every_stage_is_asked_and_measured_in_the_summary() {
         ("copies", "100 %", "of 100"),
         ("offset", "1 us less", ""),
     ] {
-        let rows: String =
-            said.data.lines().skip_while(|line| !line.starts_with(&format!("  {row}"))).take(2).collect();
+        let rows: String = said
+            .data
+            .lines()
+            .skip_while(|line| !line.starts_with(&format!("  {row}")))
+            .take(2)
+            .collect();
         assert!(rows.contains(asked) && rows.contains(seen), "{row}: {}", said.data);
     }
     let report = lab.emulate("--police 1m,10k -O 1us");
