@@ -1,7 +1,8 @@
 //! The files that settings name: traces, tables, profiles, modules.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
 
@@ -28,7 +29,9 @@ const MOST_CONFIGURATION: u64 = 1 << 24;
 /// If the file cannot be read, is longer than 16 MiB or is not UTF-8.
 pub(super) fn configuration(path: &Path) -> Result<String, ConfigError> {
     let shown = path.display().to_string();
-    let bytes = read(path, MOST_CONFIGURATION).map_err(|error| {
+    // One from a pipe is welcome: it is read at the start, where nothing waits for it.
+    let read = File::open(path).and_then(|file| read(file, MOST_CONFIGURATION));
+    let bytes = read.map_err(|error| {
         let error = ConfigError::unreadable(&shown, error.to_string());
         error.help(format!("check the path: ls -l {shown}"))
     })?;
@@ -43,10 +46,20 @@ pub(super) fn configuration(path: &Path) -> Result<String, ConfigError> {
 }
 
 /// The bytes of a file; none where there are more than `most`.
-fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+fn read(file: File, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    file.take(most + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= most).then_some(bytes))
+}
+
+/// A file that a setting names, also one of a run that goes on: a pipe could keep it waiting for
+/// ever, and a device has no end.
+fn regular(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no regular file")),
+    }
 }
 
 fn no_text(error: &FromUtf8Error) -> String {
@@ -74,7 +87,8 @@ impl Files {
             let error = ConfigError::unreadable(&path.display().to_string(), cause);
             error.at(&node.place).help("files that a file names are looked for beside it")
         };
-        let bytes = read(&path, MOST_BYTES).map_err(|error| unreadable(error.to_string()))?;
+        let read = regular(&path).and_then(|file| read(file, MOST_BYTES));
+        let bytes = read.map_err(|error| unreadable(error.to_string()))?;
         bytes.ok_or_else(|| unreadable("more than 1 GiB".into()))
     }
 

@@ -149,6 +149,7 @@ impl Versions {
 
     /// Makes a version of whole new settings, for now.
     pub(crate) fn replace(&self, config: Config) -> Result<(), Refused> {
+        refuse_fixed(&self.settings(), &config.to_json())?;
         let replaced = |held: &mut Config| {
             let network = config.network()?;
             *held = config;
@@ -305,6 +306,19 @@ fn in_force(versions: &[Version], time: Nanos) -> &Version {
     begun.unwrap_or(&versions[0])
 }
 
+/// Refuses settings that hold for a whole run, where they are others than before.
+fn refuse_fixed(before: &Value, after: &Value) -> Result<(), Refused> {
+    let others = difference(&flattened(before), &flattened(after));
+    let is_fixed = |path: &&String| {
+        let top = path.split('.').next().unwrap_or_default();
+        ["seed", "name", "ports", "output"].contains(&top)
+    };
+    let Some(path) = others.keys().find(is_fixed) else { return Ok(()) };
+    let error = Diagnostic::new(SR0015, format!("{path} cannot change in a run"));
+    let error = error.with_cause("seed, name, ports and outputs are those of the start");
+    Err(Box::new(error.with_help("put it back, or end the run and start anew from the file")))
+}
+
 /// Settings by path: `link.up.rate.bps`.
 pub(super) fn flattened(settings: &Value) -> Map<String, Value> {
     fn walk(path: &str, value: &Value, flat: &mut Map<String, Value>) {
@@ -336,6 +350,25 @@ fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<St
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_the_whole_run_cannot_be_read_again_as_others() {
+        let before =
+            json!({"seed": 3, "ports": {"right": {"dev": "a"}}, "link": {"up": {"delay": "1ms"}}});
+        refuse_fixed(&before, &json!({"seed": 3, "ports": {"right": {"dev": "a"}}})).unwrap();
+        for (after, path) in [
+            (json!({"seed": 5, "ports": {"right": {"dev": "a"}}}), "seed"),
+            (json!({"seed": 3, "ports": {"right": {"dev": "b"}}}), "ports.right.dev"),
+            (
+                json!({"seed": 3, "ports": {"right": {"dev": "a"}}, "output": {"log": "x"}}),
+                "output.log",
+            ),
+            (json!({"ports": {"right": {"dev": "a"}}}), "seed"),
+        ] {
+            let error = refuse_fixed(&before, &after).unwrap_err().to_string();
+            assert!(error.contains(&format!("{path} cannot change in a run")), "{error}");
+        }
+    }
 
     #[test]
     fn a_start_that_memory_cannot_hold_is_refused_as_a_change_is() {

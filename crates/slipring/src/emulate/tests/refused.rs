@@ -209,3 +209,17 @@ fn bounds_hold_for_flags_too() {
     assert!(refusal("-M 10ms,1m -B 2m").starts_with("the rate of up is beyond its bound"));
     assert!(refusal("-M 10q").contains("unknown unit `q` at column 3 of -M"));
 }
+
+#[test]
+fn a_pipe_that_a_setting_names_is_refused_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    let pipe = pipe.display();
+    for value in [format!("trace({pipe})"), format!("table({pipe},1ms,1ms)")] {
+        let why = refusal(&format!("-D {value}"));
+        assert!(why.contains("it is no regular file"), "{why}");
+    }
+    let why = refusal("-D trace(/dev/zero)");
+    assert!(why.contains("it is no regular file"), "{why}");
+}
