@@ -1,7 +1,7 @@
 //! What a link costs: nanoseconds per packet, frames pushed and run in batches on one core. The
 //! best of many short runs counts, so that other work on the machine disturbs little.
 //!
-//! `cargo run --release -p slipring-link --example cost`
+//! `cargo run --release -p slipring-link --example link_cost`
 
 use std::hint::black_box;
 use std::time::Instant;

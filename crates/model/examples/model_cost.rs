@@ -1,5 +1,5 @@
 //! Prints what one use of each part costs on this machine, in nanoseconds:
-//! `cargo run --release -p slipring-model --example cost`.
+//! `cargo run --release -p slipring-model --example model_cost`.
 
 use std::hint::black_box;
 use std::time::Instant;
