@@ -119,7 +119,7 @@ impl Source {
     fn run(&mut self, publisher: &mut Publisher, stopped: &Receiver<()>) {
         let links = self.links.as_ref().map_or(0, Links::len);
         let period = PER_LINK.saturating_mul(links as u32).clamp(SOON, LATE);
-        let (mut words, mut last, mut wait) = (Vec::new(), Vec::new(), period);
+        let mut words = Vec::new();
         loop {
             words.clear();
             let state = self.links.as_mut().map(|links| links.look(&mut words));
@@ -129,10 +129,7 @@ impl Source {
             // Links that were never looked at have no time yet.
             let time = state.map(|state| state.account.at_ns).filter(|&at_ns| at_ns > 0);
             publisher.publish(time.unwrap_or_else(now), words.iter().copied());
-            // Nobody is woken often by a command that has nothing to do.
-            wait = if words == last { (2 * wait).min(LATE) } else { period };
-            std::mem::swap(&mut words, &mut last);
-            if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+            if stopped.recv_timeout(period) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
         }
