@@ -13,7 +13,7 @@ use slipring_link::{
 use super::pace::Pace;
 use crate::emulate::realtime::job::storage_bytes;
 use crate::emulate::realtime::{Account, EntryAccount, ExitAccount, State};
-use crate::emulate::report::hops::{Entered, Hops};
+use crate::emulate::report::hops::Hops;
 use crate::emulate::report::measured::{Measured, Seen};
 use crate::emulate::virtual_time::chunk::{Chunk, Chunks};
 use crate::emulate::virtual_time::feed::{Feed, Taken};
@@ -209,9 +209,7 @@ impl Carrier for Cargo {
     }
 
     fn hop(&mut self, link: LinkId, frame: &Flight) {
-        let stored = self.chunks.get(frame.handle);
-        let at_ns = stored.frame.captured_ns - self.base_ns;
-        let first = Entered { at_ns, is_copy: stored.is_copy };
+        let first = self.chunks.get(frame.handle).entered(self.base_ns);
         let entered = self.hops.pass(frame.handle, frame.release_ns).unwrap_or(first);
         self.measured[link.0 as usize].passed(entered, frame.release_ns, frame.len);
     }

@@ -17,6 +17,8 @@ use slipring_port::{
 };
 use slipring_ring::{KernRing, Pair, RxRing, Slot, SlotFlags, SyncFault, TxRing};
 
+use crate::slots;
+
 /// How many times a port's own needs its front rings take.
 pub(crate) const LAYERS: u32 = 1;
 /// When to look again where the port has no room for what the gate has to say.
@@ -76,12 +78,7 @@ impl Gated {
         while let Some(slots) = packet_slots(inner)
             && slots <= self.rx_kern.room()
         {
-            self.scratch.clear();
-            for i in 0..slots {
-                let part = inner.frame(i).expect("it is one of the packet's slots");
-                self.scratch.extend_from_slice(part.bytes);
-            }
-            match gate.receive(&self.scratch, time) {
+            match gate.receive(slots::bytes(inner, 0, slots, &mut self.scratch), time) {
                 Verdict::Pass => pass_on(inner, &mut self.rx_kern, slots),
                 Verdict::Taken => {}
                 Verdict::Drop(refusal) => self.counters.dropped(cause(refusal), 1),

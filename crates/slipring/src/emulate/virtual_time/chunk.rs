@@ -14,6 +14,8 @@
 
 use slipring_link::Handle;
 
+use crate::emulate::report::hops::Entered;
+
 /// Bytes of a chunk. A record that does not fit gets a longer one.
 pub(crate) const CHUNK: usize = 1 << 19;
 /// Bits of a handle that number a frame within its chunk; the others number the chunk.
@@ -72,6 +74,13 @@ pub(crate) struct Stored<'c> {
     pub(crate) input: usize,
     /// Whether a link made it.
     pub(crate) is_copy: bool,
+}
+
+impl Stored<'_> {
+    /// How it came to be on its first link, where times count from `base_ns`.
+    pub(crate) fn entered(&self, base_ns: u64) -> Entered {
+        Entered { at_ns: self.frame.captured_ns - base_ns, is_copy: self.is_copy }
+    }
 }
 
 /// Chunks in use.
