@@ -14,9 +14,11 @@ BINARY  := $(TARGET)/release/slipring
 BIN     := $(DESTDIR)$(PREFIX)/bin
 SHARE   := $(DESTDIR)$(PREFIX)/share
 MAN     := $(SHARE)/man/man1
+INCLUDE := $(DESTDIR)$(PREFIX)/include
+LIB     := $(DESTDIR)$(PREFIX)/lib
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-gate soak fuzz lint fmt clippy tree docs release dist install clean
+.PHONY: help demo test bench bench-gate soak fuzz lint fmt clippy tree docs release libnetmap dist install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -65,14 +67,17 @@ docs: ## build the documentation of the code, without a warning
 release: ## build the binary
 	@cargo build --release -q -p slipring
 
-dist: release ## make manual pages and completions below the target directory
+libnetmap: ## build netmap's C library, static and shared
+	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap PREFIX=$(PREFIX)
+
+dist: release libnetmap ## make manual pages and completions below the target directory
 	@rm -rf $(TARGET)/dist && mkdir -p $(TARGET)/dist/man
 	@$(BINARY) man $(TARGET)/dist/man
 	@for shell in bash zsh fish elvish powershell; do \
 		$(BINARY) completions $$shell > $(TARGET)/dist/slipring.$$shell || exit 1; \
 	done
 
-install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, completions
+install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, completions, C library
 	install -D -m 755 $(BINARY) $(BIN)/slipring
 	@for name in $$($(BINARY) names); do \
 		ln -sf slipring $(BIN)/slipring-$$name; \
@@ -83,6 +88,13 @@ install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, co
 	install -D -m 644 $(TARGET)/dist/slipring.bash $(SHARE)/bash-completion/completions/slipring
 	install -D -m 644 $(TARGET)/dist/slipring.zsh $(SHARE)/zsh/site-functions/_slipring
 	install -D -m 644 $(TARGET)/dist/slipring.fish $(SHARE)/fish/vendor_completions.d/slipring.fish
+	install -d $(INCLUDE)/net $(LIB)/pkgconfig
+	install -m 644 include/*.h $(INCLUDE)
+	install -m 644 include/net/*.h $(INCLUDE)/net
+	install -m 644 $(TARGET)/libnetmap/libnetmap.a $(LIB)
+	install -m 755 $(TARGET)/libnetmap/libnetmap.so $(LIB)/libnetmap.so.0
+	ln -sf libnetmap.so.0 $(LIB)/libnetmap.so
+	install -m 644 $(TARGET)/libnetmap/libnetmap.pc $(LIB)/pkgconfig
 
 clean: ## remove what was built
 	cargo clean

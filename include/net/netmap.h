@@ -79,10 +79,11 @@ struct netmap_ring {
 #define NR_TIMESTAMP 0x0002
 #define NR_FORWARD 0x0004
 
+/* Whether no slot of the ring is the program's. */
 static inline int
 nm_ring_empty(struct netmap_ring *ring)
 {
-	return ring->cur == ring->tail;
+	return ring->head == ring->tail;
 }
 
 struct netmap_if {
@@ -275,6 +276,26 @@ struct nm_csb_ktoa {
 	uint32_t kern_need_kick;
 	uint32_t pad[13];
 };
+
+/*
+ * The program's side of control blocks: indices to the sync loop, and from it. Each side reads the
+ * two words in the order opposite to the one in which the other wrote them, so that it never sees
+ * the later word without the earlier one.
+ */
+static inline void
+nm_sync_kloop_appl_write(struct nm_csb_atok *atok, uint32_t cur, uint32_t head)
+{
+	/* What was written to slots must be there before head says so. */
+	__atomic_store_n(&atok->cur, cur, __ATOMIC_RELEASE);
+	__atomic_store_n(&atok->head, head, __ATOMIC_RELEASE);
+}
+
+static inline void
+nm_sync_kloop_appl_read(struct nm_csb_ktoa *ktoa, uint32_t *hwtail, uint32_t *hwcur)
+{
+	*hwtail = __atomic_load_n(&ktoa->hwtail, __ATOMIC_ACQUIRE);
+	*hwcur = __atomic_load_n(&ktoa->hwcur, __ATOMIC_ACQUIRE);
+}
 
 struct nmreq_opt_extmem {
 	struct nmreq_option nro_opt;

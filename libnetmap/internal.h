@@ -1,0 +1,36 @@
+/* What the files of the library know of each other. SPDX-License-Identifier: BSD-2-Clause */
+#ifndef LIBNETMAP_INTERNAL_H_
+#define LIBNETMAP_INTERNAL_H_
+
+#include <libnetmap.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+/* A mapped memory, shared by the ports that have it. */
+struct nmem_d {
+	struct nmem_d *next;
+	uint16_t mem_id;
+	int users;
+	void *mem;
+	size_t size;
+};
+
+/* Says what is wrong where; -1 with EINVAL. */
+HIDDEN int nm_refuse(struct nmctx *ctx, const char *what, const char *at);
+HIDDEN int nm_literal(const char **at, const char *ends);
+HIDDEN int nm_number(const char **at, uint64_t min, uint64_t max, uint64_t *number,
+    struct nmctx *ctx);
+HIDDEN int nm_flags(const char **at, struct nmreq_register *r, struct nmctx *ctx);
+HIDDEN int nm_region(const char **at, struct nmreq_register *r, struct nmctx *ctx);
+
+/* The option at an '@'. */
+HIDDEN int nm_one_option(const char **at, struct nmreq_opt_parser *parsers, void *token,
+    struct nmctx *ctx);
+/* The options of a port's name, from its first '@' to its end. */
+HIDDEN int nm_port_options(struct nmport_d *d, const char *options);
+
+/* Puts a cleanup on a port's list; it runs when the name is undone. */
+HIDDEN void nm_push_cleanup(struct nmport_d *d, struct nmport_cleanup_d *c,
+    void (*cleanup)(struct nmport_cleanup_d *, struct nmport_d *));
+
+#endif /* LIBNETMAP_INTERNAL_H_ */
