@@ -13,12 +13,12 @@ use slipring_cli::{
 };
 use slipring_port::{Port, now};
 
-use crate::meter::{Interval, Meter, bps, pps};
-use crate::mover;
-use crate::opening::{self, Opening};
-use crate::publish;
-use crate::workers::{Task, Workers};
 use engine::{Lane, Pass};
+use slipring_program::meter::{Interval, Meter, bps, pps};
+use slipring_program::mover;
+use slipring_program::opening::{self, Opening};
+use slipring_program::publish;
+use slipring_program::workers::{Task, Workers};
 
 /// The command.
 pub(crate) const VERB: Verb = Verb { name: "bridge", classic: &[CLASSIC], command, plan };

@@ -15,13 +15,13 @@ use slipring_cli::{
 use slipring_dedup::{Dedup, Limits};
 use slipring_port::{Port, now};
 
-use crate::meter::Meter;
-use crate::mover;
-use crate::opening::{self, Opening};
-use crate::publish;
-use crate::workers::{Task, Workers};
 use engine::{Lane, Ways};
 use report::Figures;
+use slipring_program::meter::Meter;
+use slipring_program::mover;
+use slipring_program::opening::{self, Opening};
+use slipring_program::publish;
+use slipring_program::workers::{Task, Workers};
 
 /// The command.
 pub(crate) const VERB: Verb =

@@ -26,11 +26,10 @@ use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Signals, Ver
 use slipring_link::{DelayModel, DelaySpec, Framing, LinkSpec, NetworkSpec, QueueSpec, RateSpec};
 use slipring_port::RunError;
 
-use crate::emulate::realtime::{self, Board, Manner, State, job};
-use crate::emulate::report::document::Document;
-use crate::meter::Meter;
-use crate::workers::{Stop, Task, Workers};
 use site::{Kind, Site};
+use slipring_emulation::{self as emulation, Board, Document, Manner, State};
+use slipring_program::meter::Meter;
+use slipring_program::workers::{Stop, Task, Workers};
 use witness::Findings;
 
 pub(crate) const VERB: Verb = Verb { name: "demo", classic: &[], command, plan };
@@ -89,7 +88,7 @@ fn run(
     let (links, meter) = (links(), Meter::new(&ports));
     session.reporter.start(Some(SEED), "monotonic", &meter.reports())?;
     let manner = Manner { seed: SEED, ..Manner::default() };
-    let emulation = realtime::prepare(ports, &links, &manner, ())?;
+    let emulation = emulation::prepare(ports, &links, &manner, ())?;
     let board = emulation.board;
     let mut demo = Demo { links, board, meter, findings: Findings::default(), duration };
     let emulator = Workers::start(vec![emulation.task])?;
@@ -97,7 +96,7 @@ fn run(
     let ended = emulator.finish();
     let state = demo.board.last();
     let sample = demo.sample(&state);
-    let measured = job::report(&demo.links, &state).summary();
+    let measured = emulation::report(&demo.links, &state).summary();
     session.reporter.end(&sample, story::closing(&site, &sample, &measured))?;
     shown?;
     ended?;
@@ -184,7 +183,7 @@ impl Demo {
 
     fn sample(&self, state: &State) -> Sample<Seen> {
         let Sample { elapsed, ports, in_flight, copies, extra } =
-            job::sample(&self.links, &self.meter, state);
+            emulation::sample(&self.links, &self.meter, state);
         let extra = Seen { findings: self.findings.clone(), links: extra };
         Sample { elapsed, ports, in_flight, copies, extra }
     }

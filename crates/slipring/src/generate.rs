@@ -32,13 +32,13 @@ use slipring_cli::{
 };
 use slipring_port::{PortInfo, now};
 
-use crate::meter::Meter;
-use crate::opening;
-use crate::publish;
-use crate::workers::Workers;
 use board::{Board, Figures};
 use plan::Plan;
 use report::Spread;
+use slipring_program::meter::Meter;
+use slipring_program::opening;
+use slipring_program::publish;
+use slipring_program::workers::Workers;
 
 /// The command.
 pub(crate) const VERB: Verb =

@@ -14,13 +14,13 @@ use slipring_abi::name::PortName;
 use slipring_cli::{Classic, Exit, Failure, Format, Job, Session, Signals, Verb};
 use slipring_port::now;
 
-use crate::meter::Meter;
-use crate::opening::{self, Opening};
-use crate::publish;
-use crate::workers::Workers;
 use classic::Lines;
 use groups::Group;
 use report::Figures;
+use slipring_program::meter::Meter;
+use slipring_program::opening::{self, Opening};
+use slipring_program::publish;
+use slipring_program::workers::Workers;
 
 /// The command.
 pub(crate) const VERB: Verb =

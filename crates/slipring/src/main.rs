@@ -8,23 +8,16 @@ mod daemon;
 mod dedup;
 mod demo;
 mod doctor;
-mod emulate;
 mod generate;
 mod lb;
-mod meter;
-mod mover;
-mod opening;
 mod ports;
-mod publish;
 mod replay;
 mod run;
-#[cfg(test)]
-mod said;
 mod serve;
-mod slots;
+#[cfg(test)]
+mod tests;
 mod top;
 mod trace;
-mod workers;
 
 use std::process::ExitCode;
 
@@ -36,7 +29,7 @@ static VERBS: [Verb; 15] = [
     bridge::VERB,
     dedup::VERB,
     lb::VERB,
-    emulate::VERB,
+    slipring_emulation::VERB,
     run::VERB,
     replay::VERB,
     daemon::VERB,

@@ -29,13 +29,12 @@ use slipring_cli::report::Sample;
 use slipring_cli::units::Span;
 use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Verb};
 
-use crate::emulate::report::Report;
-use crate::emulate::virtual_time::input::Input;
-use crate::emulate::virtual_time::job::{NO_METRICS, ports};
-use crate::emulate::virtual_time::{Done, Lane, Virtual};
-use crate::emulate::{CapturePair, Captures, Clock, Plan, duration, refuse_ports_flags};
-use crate::opening::Opening;
 use pace::{Manner, Pace};
+use slipring_emulation::{
+    CapturePair, Captures, Clock, Done, Input, Lane, NO_METRICS, Plan, Report, Virtual, duration,
+    ports, refuse_ports_flags,
+};
+use slipring_program::opening::Opening;
 
 /// The command.
 pub(crate) const VERB: Verb =

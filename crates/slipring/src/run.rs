@@ -45,14 +45,11 @@ use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Verb, flags}
 use slipring_port::Port;
 use slipring_ring::Doorbell;
 
-use crate::emulate::realtime::job::storage_bytes;
-use crate::emulate::realtime::{Desk, Manner};
-use crate::emulate::report::asked::Asked;
-use crate::emulate::{self, Captures, Clock};
-use crate::meter::Meter;
-use crate::workers::{Task, Workers};
 use command::{Call, Forwarded, Running, StartError};
 use site::{Site, Wish, cannot};
+use slipring_emulation::{self as emulation, Asked, Captures, Clock, Desk, Manner, storage_bytes};
+use slipring_program::meter::Meter;
+use slipring_program::workers::{Task, Workers};
 
 pub(crate) const VERB: Verb = Verb { name: "run", classic: &[], command, plan };
 
@@ -91,12 +88,12 @@ fn command() -> Command {
              slipring run --delay 50ms --report report.txt -- ping -c 3 10.0.0.1",
         )
         .args([nat, report, words]);
-    flags::reporting(emulate::flags::links(command))
+    flags::reporting(emulation::links(command))
 }
 
 /// What was asked for.
 struct Plan {
-    links: emulate::Plan,
+    links: emulation::Plan,
     wish: Wish,
     report: Option<PathBuf>,
     /// Not a word but what the command says.
@@ -120,7 +117,8 @@ impl Plan {
         let quiet = flags::format(matches) == Format::Text && flags::verbosity(matches) < 0;
         let quiet = quiet && report.is_none();
         // The ports are ours to make, so the clock is nothing to be asked for.
-        let mut links = emulate::Plan::timed(matches, |_| Ok(Clock::Virtual(Captures::default())))?;
+        let mut links =
+            emulation::Plan::timed(matches, |_| Ok(Clock::Virtual(Captures::default())))?;
         if quiet {
             links.warnings.clear();
         }

@@ -11,7 +11,7 @@ use serde_json::json;
 use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags};
 use slipring_web::{Gateway, Options, Token, page_missing};
 
-use crate::emulate::presets;
+use slipring_emulation::presets;
 
 pub(crate) const VERB: Verb = Verb { name: "serve", classic: &[], command, plan };
 
@@ -56,7 +56,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let target = matches.get_one::<String>("target").cloned();
     Ok(Box::new(move |session| {
         let run_dir = session.run_dir.clone();
-        run(Options { listen, token, target, run_dir, presets: presets::json() }, session)
+        run(Options { listen, token, target, run_dir, presets: presets() }, session)
     }))
 }
 

@@ -19,7 +19,7 @@ use slipring_port::{Port, now};
 
 use super::measure::{PROGRAM_CPU, Reading, Tally, Why, on_cpu, thread_cpu};
 use super::row::{Bout, Of, Role, Row, Unit};
-use crate::emulate::realtime::{Emulator, Manner};
+use slipring_emulation::{Emulator, Manner};
 
 /// The delay of all rows.
 const DELAY_NS: u64 = 20_000_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use slipring_port::{Interest, Queue, RunError, Visit, WaitSet, now};
 use slipring_ring::{RxRing, TxRing};
 
-use crate::mover::{LONGEST_SLEEP, Mover};
+use slipring_program::mover::{LONGEST_SLEEP, Mover};
 
 /// How frames pass from ring to ring: [`slipring_ring::forward`] or [`slipring_ring::copy`].
 pub(crate) type Pass = fn(&mut RxRing, &mut TxRing, u32) -> u32;

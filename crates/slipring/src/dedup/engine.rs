@@ -12,8 +12,8 @@ use slipring_dedup::{Dedup, Verdict};
 use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
 
 use super::report::Board;
-use crate::mover::{LONGEST_SLEEP, Mover};
-use crate::slots::{Outbox, bytes, slots_of, whole_frames};
+use slipring_program::mover::{LONGEST_SLEEP, Mover};
+use slipring_program::slots::{Outbox, bytes, slots_of, whole_frames};
 
 /// How long frames may take to leave at the end.
 const DRAIN: Nanos = 100_000_000;

@@ -9,7 +9,7 @@ use slipring_cli::{Diagnostic, Failure, codes, flags};
 use slipring_dedup::Limits;
 
 use super::Plan;
-use crate::opening::{self, Opening};
+use slipring_program::opening::{self, Opening};
 
 pub(super) fn command() -> Command {
     let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));

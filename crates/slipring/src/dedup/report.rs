@@ -8,7 +8,7 @@ use slipring_cli::report::{PortReport, Sample};
 use slipring_cli::units::human;
 use slipring_dedup::{Dedup, Limits};
 
-use crate::meter::{Interval, Meter, bps, pps};
+use slipring_program::meter::{Interval, Meter, bps, pps};
 
 /// Counters that the worker publishes after each step.
 #[derive(Debug, Default)]

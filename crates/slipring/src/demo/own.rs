@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::site::{LEFT, Net, RIGHT};
 use super::witness::{ECHOES, Ping, Rtt, Tcp};
-use crate::workers::Stop;
+use slipring_program::workers::Stop;
 
 /// How long an answer may take, and how often a blocked call looks whether to stop.
 const PATIENCE: Duration = Duration::from_millis(200);

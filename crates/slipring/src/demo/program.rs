@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use slipring_core::kill_with_parent;
 
-use crate::workers::Stop;
+use slipring_program::workers::Stop;
 
 /// A program that is killed when this is dropped, or when the thread that started it ends.
 pub(super) struct Running {

@@ -8,7 +8,7 @@ use slipring_cli::units::human;
 use super::site::{Ground, Kind, LEFT, RIGHT, Site};
 use super::witness::{Ping, Tcp};
 use super::{DELAY_NS, RATE_BPS, Seen};
-use crate::meter::{Interval, bps, pps};
+use slipring_program::meter::{Interval, bps, pps};
 
 pub(super) const PING: &str = "\n1. ping, from left to right";
 

@@ -12,7 +12,7 @@ use slipring_core::netns::Netns;
 use super::own;
 use super::program::Running;
 use super::site::{Net, RIGHT};
-use crate::workers::Stop;
+use slipring_program::workers::Stop;
 
 /// Echoes that are asked for.
 pub(super) const ECHOES: u32 = 5;

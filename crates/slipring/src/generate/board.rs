@@ -11,7 +11,7 @@ use slipring_traffic::{Outcome, Report};
 use super::function::Function;
 use super::progress::{Done, NO_SPACE, Progress};
 use super::receive::{SharedEar, ages, lock};
-use crate::meter::{Interval, Meter};
+use slipring_program::meter::{Interval, Meter};
 
 /// All counters of a run.
 pub(super) struct Board {

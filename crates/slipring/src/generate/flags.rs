@@ -9,7 +9,7 @@ use slipring_cli::units::{Count, Rate, RateUnit, Span};
 use slipring_traffic::{Endpoints, Fraction};
 use slipring_wire::MacAddr;
 
-use crate::opening;
+use slipring_program::opening;
 
 /// The one flag table.
 pub(super) fn command() -> Command {

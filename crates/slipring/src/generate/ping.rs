@@ -14,7 +14,7 @@ use super::receive::{Budget, Queues, SharedEar, lock};
 use super::schedule::Schedule;
 use super::send::{Manner, drain, fill_whole, waiter_for};
 use super::source::Source;
-use crate::workers::Stop;
+use slipring_program::workers::Stop;
 
 /// Sends on its first queue, and listens for answers on all.
 pub(super) struct Pinger<S> {

@@ -16,7 +16,7 @@ pub(super) use self::pattern::{OWN_MAC, unmakable};
 use self::reader::{Reader, add_conf, bits, vnet_header, warnings};
 use super::function::Function;
 use super::send::{Manner, Split, StampTime};
-use crate::opening::Opening;
+use slipring_program::opening::Opening;
 
 /// What was asked for.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use slipring_traffic::{Report, Stamp, Tracker, Verify};
 use super::dump::dump;
 use super::progress::{DoneOnDrop, Progress};
 use super::send::{Batch, waiter_for};
-use crate::workers::Stop;
+use slipring_program::workers::Stop;
 
 /// What one thread receives, from the queues that fell to it.
 pub(super) struct Receiver {

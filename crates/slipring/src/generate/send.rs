@@ -15,7 +15,7 @@ use super::dump::dump;
 use super::progress::{DoneOnDrop, Progress};
 use super::schedule::Schedule;
 use super::source::Source;
-use crate::workers::Stop;
+use slipring_program::workers::Stop;
 
 /// What one thread sends, on one queue.
 pub(super) struct Sender<S> {

@@ -16,7 +16,7 @@ use super::receive::{Budget, Ear, Queues, Receiver, SharedEar, Until};
 use super::schedule::Schedule;
 use super::send::{Manner, Sender, Split, StampTime};
 use super::source::{Headed, Patched, Recording, Replay, Source, Unwritten};
-use crate::workers::Task;
+use slipring_program::workers::Task;
 
 /// Between opening and the first frame: time for all threads to be there.
 const HEAD_START: Nanos = 5_000_000;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slipring_balance::{Backlog, Splitter, Spread};
 use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
 
-use crate::mover::Mover;
-use crate::slots::{Outbox, bytes, slots_of, whole_frames};
+use slipring_program::mover::Mover;
+use slipring_program::slots::{Outbox, bytes, slots_of, whole_frames};
 
 /// How long frames may take to leave at the end.
 const DRAIN: Nanos = 100_000_000;

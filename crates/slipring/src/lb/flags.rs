@@ -11,7 +11,7 @@ use slipring_port::Patience;
 
 use super::groups::{Pipes, groups};
 use super::{Plan, Settings};
-use crate::opening::{self, Opening};
+use slipring_program::opening::{self, Opening};
 
 pub(super) fn command() -> Command {
     let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));

@@ -11,7 +11,7 @@ use slipring_cli::units::human;
 use super::Settings;
 use super::engine::{Board, Lane, OutputBoard};
 use super::groups::Group;
-use crate::meter::{Meter, bps, pps};
+use slipring_program::meter::{Meter, bps, pps};
 
 /// One output's totals, over all threads.
 #[derive(Debug, Clone, Copy, Default, Serialize)]

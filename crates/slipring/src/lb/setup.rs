@@ -9,9 +9,9 @@ use slipring_port::{Patience, Port};
 use super::Settings;
 use super::engine::{Board, Lane, OutputBoard, Share};
 use super::groups::Group;
-use crate::mover;
-use crate::slots::Outbox;
-use crate::workers::Task;
+use slipring_program::mover;
+use slipring_program::slots::Outbox;
+use slipring_program::workers::Task;
 
 /// A lane per thread: as many as were asked for, but none without a queue of the input.
 pub(super) fn lanes(

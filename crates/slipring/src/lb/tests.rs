@@ -4,7 +4,7 @@ use slipring_port::{OpenOptions, Port};
 use super::engine::Lane;
 use super::groups::Group;
 use super::{Settings, setup};
-use crate::mover::Mover;
+use slipring_program::mover::Mover;
 
 const SETTINGS: Settings = Settings {
     batch: 2048,

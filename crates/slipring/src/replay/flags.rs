@@ -8,8 +8,8 @@ use slipring_cli::flags;
 use slipring_cli::units::{Span, UnitError};
 
 use super::pace::parse_speed;
-use crate::emulate::flags::links;
-use crate::opening;
+use slipring_emulation::links;
+use slipring_program::opening;
 
 /// The one flag table.
 pub(super) fn command() -> Command {

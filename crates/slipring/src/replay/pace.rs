@@ -9,7 +9,7 @@ use slipring_cli::{Diagnostic, Failure};
 use slipring_model::{Pacer, Rate};
 use slipring_traffic::{Fraction, Timeline};
 
-use crate::emulate::virtual_time::chunk::Chunk;
+use slipring_emulation::Chunk;
 
 /// What paces the frames.
 #[derive(Debug, Clone)]

@@ -11,13 +11,10 @@ use slipring_link::{
 };
 
 use super::pace::Pace;
-use crate::emulate::realtime::job::storage_bytes;
-use crate::emulate::realtime::{Account, EntryAccount, ExitAccount, State};
-use crate::emulate::report::hops::Hops;
-use crate::emulate::report::measured::{Measured, Seen};
-use crate::emulate::virtual_time::chunk::{Chunk, Chunks};
-use crate::emulate::virtual_time::feed::{Feed, Taken};
-use crate::emulate::virtual_time::input::Input;
+use slipring_emulation::{
+    Account, Chunk, Chunks, EntryAccount, ExitAccount, Feed, Hops, Input, Measured, Seen, State,
+    Taken, storage_bytes,
+};
 
 /// Frames that enter at a time: what is decided between two looks at the clock.
 const BATCH: usize = 256;

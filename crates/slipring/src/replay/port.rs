@@ -13,11 +13,10 @@ use slipring_port::{
 
 use super::player::{Due, Player};
 use super::{Port, Replay};
-use crate::emulate::realtime::job::storage_bytes;
-use crate::emulate::realtime::{Board, Desk, Start, State};
-use crate::meter::{Meter, bps, pps};
-use crate::opening;
-use crate::workers::{Stop, Task, Workers};
+use slipring_emulation::{Board, Desk, Start, State, storage_bytes};
+use slipring_program::meter::{Meter, bps, pps};
+use slipring_program::opening;
+use slipring_program::workers::{Stop, Task, Workers};
 
 /// How far ahead of the clock it is decided what leaves.
 const AHEAD: Nanos = 20_000_000;

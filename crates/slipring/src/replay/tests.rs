@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use slipring_pcap::{LinkType, PcapWriter, Reader};
 
-use crate::said::{Said, said};
+use slipring_program::said::{Said, said};
 
 const MS: u64 = 1_000_000;
 const EPOCH: u64 = 1_700_000_000_000_000_000;
@@ -27,7 +27,7 @@ impl Lab {
 
     fn run_as(&self, verb: &str, args: &str) -> Said {
         // Where no other test of this process has its socket.
-        said(verb, &format!("{args} --run-dir @run"), self.dir.path())
+        said(&crate::VERBS, verb, &format!("{args} --run-dir @run"), self.dir.path())
     }
 
     fn run(&self, args: &str) -> Said {

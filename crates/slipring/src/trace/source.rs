@@ -14,8 +14,8 @@ use slipring_port::capture::{FileReader, wall_clock};
 use slipring_port::iface::Iface;
 use slipring_port::{Interest, OpenError, OpenOptions, Patience, Port, RunCause, RunError, Waiter};
 
-use crate::meter::Meter;
 use crate::ports;
+use slipring_program::meter::Meter;
 
 /// Frames taken at a time, after which signals are looked at.
 const BATCH: u32 = 256;

@@ -61,7 +61,7 @@ fn bout(quantile: f64) -> Result<Bout, Why> {
 fn reading(
     mut ages: Vec<Nanos>,
     quantile: f64,
-    error: &crate::emulate::report::histogram::Histogram,
+    error: &slipring_emulation::Histogram,
 ) -> Result<Reading, Why> {
     ages.sort_unstable();
     let Some(least) = ages.first() else {

@@ -1,0 +1,235 @@
+//! `-M delay[,bps[,hold]]`: what nobody may ask for, neither at the start nor while links run: by
+//! flags, in a file, by `[[at]]`, a script, the control socket, or going back.
+
+use clap::ArgMatches;
+use slipring_cli::codes::SR0002;
+use slipring_cli::units::human;
+use slipring_cli::{Diagnostic, Failure};
+use slipring_link::{DelayModel, LinkSpec, NetworkSpec, RateSpec};
+
+use super::config::greatest_delay_ns;
+use super::config::quantity as units;
+use super::config::tree::{Node, Place};
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// See the module.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bounds {
+    pub delay_ns: Option<u64>,
+    pub bps: Option<u64>,
+    pub hold_ns: Option<u64>,
+}
+
+impl Bounds {
+    /// What the flags say.
+    ///
+    /// # Errors
+    /// If it is no `-M`.
+    pub fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let mut bounds = Self::default();
+        let Some(text) = matches.get_one::<String>("bounds") else { return Ok(bounds) };
+        let mut at = 0;
+        for (place, word) in text.split(',').enumerate() {
+            let node = Node::text(word, Place::flag("-M").right(at));
+            at += word.chars().count() + 1;
+            match place {
+                0 => bounds.delay_ns = Some(units::time_ns("the greatest delay", &node)?),
+                1 => bounds.bps = Some(units::rate_bps("the greatest rate", &node)?),
+                2 => bounds.hold_ns = Some(units::time_ns("the longest hold", &node)?),
+                _ => {
+                    let error = Diagnostic::new(SR0002, format!("`{text}` does not fit -M"));
+                    return Err(error.with_help("write it as delay[,bps[,hold]]").into());
+                }
+            }
+        }
+        Ok(bounds)
+    }
+
+    /// Refuses a change to a network that goes beyond. A line without a rate may stay so, but none
+    /// comes to have none.
+    ///
+    /// # Errors
+    /// The first link that does.
+    pub fn allow_change(&self, from: &NetworkSpec, to: &NetworkSpec) -> Result<(), Failure> {
+        let opened = from.links.iter().zip(&to.links).find(|(from, to)| {
+            from.spec.rate != RateSpec::Unlimited && to.spec.rate == RateSpec::Unlimited
+        });
+        match opened.filter(|_| self.bps.is_some()) {
+            Some((_, link)) => Err(refusal(&link.spec, "rate", "it would have none")),
+            None => self.allow(to),
+        }
+    }
+
+    /// Refuses a network that goes beyond. A line without a rate has none to bound.
+    ///
+    /// # Errors
+    /// The first link that does.
+    pub fn allow(&self, network: &NetworkSpec) -> Result<(), Failure> {
+        let refused = network.links.iter().find_map(|link| Some((link, self.excess(&link.spec)?)));
+        let Some((link, (what, cause))) = refused else { return Ok(()) };
+        Err(refusal(&link.spec, what, &cause))
+    }
+
+    /// What of a link is too much, and why.
+    fn excess(&self, link: &LinkSpec) -> Option<(&'static str, String)> {
+        let beyond = |most: Option<u64>, asked: Option<u64>| {
+            most.is_some_and(|most| asked.is_none_or(|asked| asked > most))
+        };
+        let (delay, rate) = (longest_delay_ns(link), fastest_bps(&link.rate));
+        let bps = self.bps.filter(|_| link.rate != RateSpec::Unlimited);
+        let hold = link.hold.as_ref().map_or(0, |hold| hold.hold_ns);
+        if beyond(self.delay_ns, delay) {
+            Some(("delay", said(delay.map(span), "nobody knows how long it may be")))
+        } else if beyond(bps, rate) {
+            Some((
+                "rate",
+                said(
+                    rate.map(|bps| human::bits_per_sec(bps as f64)),
+                    "nobody knows how great it may be",
+                ),
+            ))
+        } else if beyond(self.hold_ns, Some(hold)) {
+            Some(("hold", said(Some(span(hold)), "")))
+        } else {
+            None
+        }
+    }
+}
+
+fn refusal(link: &LinkSpec, what: &str, cause: &str) -> Failure {
+    let error = Diagnostic::new(SR0002, format!("the {what} of {} is beyond its bound", link.name));
+    let error = error.with_cause(format!("{cause}; -M bounds what may be asked for"));
+    error.with_help("start with a greater -M delay[,bps[,hold]], or ask for less").into()
+}
+
+fn said(figure: Option<String>, none: &str) -> String {
+    figure.map_or_else(|| none.to_owned(), |figure| format!("it may be {figure}"))
+}
+
+fn span(ns: u64) -> String {
+    human::span(std::time::Duration::from_nanos(ns))
+}
+
+/// The longest delay that a link can have; `None` where only its user knows.
+fn longest_delay_ns(link: &LinkSpec) -> Option<u64> {
+    match link.delay.model {
+        DelayModel::User(_) => None,
+        _ => Some(greatest_delay_ns(link)),
+    }
+}
+
+/// The greatest rate that a line can have at any time; `None` where there is no limit, or only its
+/// user knows.
+fn fastest_bps(rate: &RateSpec) -> Option<u64> {
+    match rate {
+        RateSpec::Unlimited | RateSpec::User(_) => None,
+        RateSpec::Constant { bps } | RateSpec::Slots { bps, .. } => Some(*bps),
+        RateSpec::Opportunities { at_ns, mtu, .. } => Some(fullest_millisecond_bps(at_ns, *mtu)),
+        RateSpec::Steps { steps, .. } => steps.iter().map(|step| step.bps).max(),
+        RateSpec::Ramp { from_bps, to_bps, .. } => Some(*from_bps.max(to_bps)),
+        RateSpec::Sine { mean_bps, amplitude_bps, .. } => {
+            Some(mean_bps.saturating_add(*amplitude_bps))
+        }
+        RateSpec::Markov { states } => states.iter().map(|state| state.bps).max(),
+        RateSpec::Wander { max_bps, .. } => Some(*max_bps),
+    }
+}
+
+/// What a trace of opportunities comes to where they are densest.
+fn fullest_millisecond_bps(at_ns: &[u64], mtu: u32) -> u64 {
+    let mut first = 0;
+    let counts = at_ns.iter().enumerate().map(|(last, at)| {
+        while at - at_ns[first] >= MILLISECOND {
+            first += 1;
+        }
+        (last - first + 1) as u64
+    });
+    counts.max().unwrap_or(0).saturating_mul(u64::from(mtu) * 8 * 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_cli::Diagnose;
+
+    use super::super::config::Config;
+    use super::*;
+
+    fn network(up: &str) -> NetworkSpec {
+        let text = format!(
+            "[ports.left]\n[ports.right]\n[link.up]\nfrom = \"left\"\nto = \"right\"\n{up}\n"
+        );
+        Config::parse("link.toml", &text).unwrap().network().unwrap()
+    }
+
+    fn refused(bounds: Bounds, up: &str) -> Option<String> {
+        match bounds.allow(&network(up)) {
+            Ok(()) => None,
+            Err(Failure::Error(error)) => Some(error.summary()),
+            Err(Failure::ReaderLeft) => panic!("nothing is written"),
+        }
+    }
+
+    #[test]
+    fn every_kind_of_rate_is_held_to_its_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let (dense, steps) = (dir.path().join("a.mm"), dir.path().join("b.csv"));
+        std::fs::write(&dense, "1\n1\n5\n").unwrap();
+        std::fs::write(&steps, "time_s,rate_mbit\n0,1\n1,30\n").unwrap();
+        let (dense, steps) = (dense.display(), steps.display());
+        let bounds = Bounds { bps: Some(20_000_000), ..Bounds::default() };
+        let too_fast = "the rate of up is beyond its bound";
+        for (rate, allowed) in [
+            ("\"20Mbit\"".to_owned(), true),
+            ("\"20001kbit\"".to_owned(), false),
+            ("\"none\"".to_owned(), true),
+            ("\"sine(15Mbit, 5Mbit, 10s)\"".to_owned(), true),
+            ("\"sine(15Mbit, 6Mbit, 10s)\"".to_owned(), false),
+            ("\"ramp(1Mbit, 21Mbit, 10s)\"".to_owned(), false),
+            ("\"ramp(21Mbit, 1Mbit, 10s)\"".to_owned(), false),
+            ("\"markov(1Mbit:1s, 30Mbit:1s)\"".to_owned(), false),
+            ("\"ou(15Mbit, 1Mbit, 1s)\"".to_owned(), false),
+            ("\"ou(15Mbit, 1Mbit, 1s, max=20Mbit)\"".to_owned(), true),
+            ("\"tdm(30Mbit, 10ms, 1ms)\"".to_owned(), false),
+            // Two opportunities in a millisecond are 24 Mbit/s, whatever the mean.
+            (format!("{{ trace = \"{dense}\", mtu = 1500 }}"), false),
+            (format!("{{ trace = \"{dense}\", mtu = 1250 }}"), true),
+            (format!("\"steps({steps})\""), false),
+        ] {
+            let told = refused(bounds, &format!("rate = {rate}"));
+            assert_eq!(told.as_deref(), (!allowed).then_some(too_fast), "{rate}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_rate_may_stay_so_but_none_comes_to_have_none() {
+        let bounds = Bounds { bps: Some(20_000_000), ..Bounds::default() };
+        let (open, shut) = (network(""), network("rate = \"10Mbit\""));
+        assert!(bounds.allow(&open).is_ok());
+        assert!(bounds.allow_change(&open, &open).is_ok());
+        assert!(bounds.allow_change(&open, &shut).is_ok());
+        assert!(bounds.allow_change(&shut, &open).is_err());
+        assert!(Bounds::default().allow_change(&shut, &open).is_ok());
+    }
+
+    #[test]
+    fn every_kind_of_delay_and_hold_is_held_to_its_bound() {
+        let bounds =
+            Bounds { delay_ns: Some(50_000_000), hold_ns: Some(5_000_000), ..Bounds::default() };
+        for (settings, what) in [
+            ("delay = \"50ms\"", None),
+            ("delay = \"51ms\"", Some("delay")),
+            ("delay = \"uniform(1ms, 51ms)\"", Some("delay")),
+            ("delay = \"uniform(1ms, 49ms)\"", None),
+            ("delay = \"exp(1ms, 10ms)\"", Some("delay")),
+            ("delay = \"normal(20ms, 3ms, max=50ms)\"", None),
+            ("delay = \"inter-packet(1ms, 40ms, 20ms)\"", Some("delay")),
+            ("hold = \"const(0.1, 5ms)\"", None),
+            ("hold = \"const(0.1, 6ms)\"", Some("hold")),
+        ] {
+            let told = refused(bounds, settings);
+            let want = what.map(|what| format!("the {what} of up is beyond its bound"));
+            assert_eq!(told, want, "{settings}");
+        }
+    }
+}

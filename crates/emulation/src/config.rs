@@ -1,0 +1,298 @@
+//! What a link is to do, as it was written: by flags, in a file, or in a control message.
+//!
+//! ```text
+//!   -B ether,10g -D normal,20ms,3ms   classic.rs  ┐
+//!   --up 'rate=50m,queue=codel()'     call.rs     │   tree of values     link.rs and
+//!   link.toml                         toml.rs     ├─> that know their ─> network.rs ──> NetworkSpec
+//!   set link.up.rate.bps=20Mbit       Config::set ┘   place                (engine)
+//! ```
+//!
+//! # Invariants
+//! 1. In the tree of a [`Config`] every part of a link is a table: what was one line is expanded
+//!    when it comes in, so that a path reaches each value.
+//! 2. A change that does not make a network leaves the settings as they were.
+//!
+//! Not for: running anything.
+
+pub(crate) mod call;
+mod canonical;
+mod delay;
+pub(crate) mod error;
+mod explain;
+mod files;
+mod link;
+mod loss;
+mod mangle;
+mod network;
+mod output;
+pub(crate) mod quantity;
+mod queue;
+mod rate;
+mod schedule;
+mod section;
+pub(crate) mod shape;
+mod theaterq;
+mod toml;
+pub(crate) mod tree;
+mod wasm;
+
+use std::path::Path;
+
+use slipring_link::NetworkSpec;
+
+pub(crate) use error::ConfigError;
+pub(crate) use explain::{explain, greatest_delay_ns, likely_bytes, mean_delay_ns};
+use files::Files;
+pub(crate) use network::PortSetting;
+pub(crate) use output::Outputs;
+pub(crate) use schedule::{Change, script};
+use section::Section;
+use tree::{Node, Place, Source, Table, Value};
+
+/// Settings of a whole run.
+#[derive(Debug, Clone, Default)]
+pub struct Config {
+    pub root: Table,
+    pub files: Files,
+}
+
+/// What stands at the top of a file.
+const TOP: [&str; 8] = ["seed", "ports", "nodes", "link", "class", "at", "output", "name"];
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it cannot be opened, is not TOML or has a name that nothing has.
+    pub fn open(path: &Path) -> Result<Self, ConfigError> {
+        let shown = path.display().to_string();
+        let mut config = Self::parse(&shown, &files::configuration(path)?)?;
+        config.files = Files::beside(path);
+        Ok(config)
+    }
+
+    /// Reads the text of a file of that name.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
+        let root = toml::read(name, text)?;
+        let mut config = Self { root, files: Files::default() };
+        config.expand()?;
+        Ok(config)
+    }
+
+    /// The settings as the text of a file, with full units.
+    pub fn to_toml(&self) -> String {
+        toml::write(&canonical::written(&self.root))
+    }
+
+    /// The settings as a document with the keys of a file.
+    pub fn to_json(&self) -> serde_json::Value {
+        ::toml::from_str(&self.to_toml()).expect("settings are written as TOML")
+    }
+
+    /// Builds the network.
+    ///
+    /// # Errors
+    /// The first setting that cannot be, with its place.
+    pub fn network(&self) -> Result<NetworkSpec, ConfigError> {
+        self.check_top()?;
+        network::read(self)
+    }
+
+    /// The ports, in the order in which the network knows them.
+    ///
+    /// # Errors
+    /// If a port has a setting that ports have not.
+    pub fn ports(&self) -> Result<Vec<PortSetting>, ConfigError> {
+        network::ports(&self.root)
+    }
+
+    /// The seed, where one is given.
+    ///
+    /// # Errors
+    /// If it is no whole number.
+    pub fn seed(&self) -> Result<Option<u64>, ConfigError> {
+        self.root.get("seed").map(|node| quantity::count("seed", node)).transpose()
+    }
+
+    /// The name of the run, where one is given.
+    pub fn name(&self) -> Option<String> {
+        self.root.word("name").map(str::to_owned)
+    }
+
+    /// The changes at given times, every one a network.
+    ///
+    /// # Errors
+    /// If a time or a setting cannot be.
+    pub fn schedule(&self) -> Result<Vec<Change>, ConfigError> {
+        schedule::read(self)
+    }
+
+    /// What is written down.
+    ///
+    /// # Errors
+    /// If an output has a setting that outputs have not.
+    pub fn outputs(&self) -> Result<Outputs, ConfigError> {
+        self.root.get("output").map(output::read).transpose().map(Option::unwrap_or_default)
+    }
+
+    /// Puts a value at a path such as `link.up.rate.bps` or `up.delay`.
+    pub fn set(&mut self, path: &str, node: Node) -> Result<(), ConfigError> {
+        let long = format!("link.{path}");
+        let path = if path.starts_with("link.") { path } else { &long };
+        let mut root = self.root.clone();
+        let (last, parents) = split_path(path)?;
+        let mut table = &mut root;
+        for (depth, name) in parents.iter().enumerate() {
+            let held = parents[..=depth].join(".");
+            // A link that is not there is a mistake, a part of one that is not is new.
+            if depth < 2 && table.get(name).is_none() {
+                return Err(no_such(path, name, table, &node.place));
+            }
+            table = table.table_at(name, &node.place).ok_or_else(|| {
+                let error = ConfigError::key(format!("{held} is a single value"), "");
+                error.at(&node.place).help(format!("set {held} itself"))
+            })?;
+        }
+        if parents.len() < 2 {
+            return Err(no_such(path, last, table, &node.place));
+        }
+        if node.place.source == Source::Message && parents.len() == 2 && is_end(last) {
+            let error = ConfigError::key(format!("{path} cannot be set"), FIXED).at(&node.place);
+            return Err(error.help(ANEW));
+        }
+        choose_model(table, parents.last().copied().unwrap_or_default(), last);
+        table.put(last, node);
+        let mut changed = Self { root, files: self.files.clone() };
+        changed.expand()?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// Writes every part of every link as a table.
+    fn expand(&mut self) -> Result<(), ConfigError> {
+        let Some(Node { value: Value::Table(links), .. }) = self.root.get_mut("link") else {
+            return Ok(());
+        };
+        for entry in &mut links.entries {
+            if let Value::Table(link) = &mut entry.node.value {
+                call::expand(link, &format!("link.{}", entry.key))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_top(&self) -> Result<(), ConfigError> {
+        let place = Place { source: Source::Message, column: 1 };
+        let mut section = Section::of_table("", &self.root, &place);
+        for key in TOP {
+            section.get(key);
+        }
+        section.finish()
+    }
+}
+
+/// Sets values, all or nothing: a change that makes no network leaves `config` as it was.
+///
+/// Paths are those of a file: `link.up.rate.bps`, or a whole part: `link.up.delay` with
+/// `normal(20ms, 3ms)`. A leading `link.` may be left out.
+///
+/// # Errors
+/// If a path names nothing, or a value does not fit.
+pub(crate) fn apply(
+    config: &mut Config,
+    settings: &[(&str, &serde_json::Value)],
+) -> Result<NetworkSpec, ConfigError> {
+    let mut changed = config.clone();
+    for (path, value) in settings {
+        changed.set(path, message(path, value)?)?;
+    }
+    let network = changed.network()?;
+    *config = changed;
+    Ok(network)
+}
+
+/// A value of a control message.
+fn message(path: &str, value: &serde_json::Value) -> Result<Node, ConfigError> {
+    use serde_json::Value as Json;
+    let place = Place { source: Source::Message, column: 1 };
+    let value = match value {
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Number(number) => Value::Number(number.to_string()),
+        Json::Bool(flag) => Value::Flag(*flag),
+        Json::Array(list) => {
+            Value::List(list.iter().map(|value| message(path, value)).collect::<Result<_, _>>()?)
+        }
+        Json::Object(object) => {
+            let mut table = Table::default();
+            for (key, value) in object {
+                table.put(key, message(path, value)?);
+            }
+            Value::Table(table)
+        }
+        Json::Null => {
+            let error = ConfigError::key(format!("{path} cannot be null"), "");
+            return Err(error.help("to switch a part off, set it to none"));
+        }
+    };
+    Ok(Node { place, value })
+}
+
+/// The last name of a path and those before it.
+fn split_path(path: &str) -> Result<(&str, Vec<&str>), ConfigError> {
+    let mut names: Vec<_> = path.split('.').collect();
+    match names.pop() {
+        Some(last) if !last.is_empty() && names.iter().all(|name| !name.is_empty()) => {
+            Ok((last, names))
+        }
+        _ => {
+            let error = ConfigError::key(format!("`{path}` is no path"), "a name is missing");
+            Err(error.help("write it as link.up.rate.bps"))
+        }
+    }
+}
+
+/// What to do for another set of links.
+pub(crate) const ANEW: &str = "write the settings to a file, slipring emulate ctl get > link.toml, \
+    change the links there, and start anew: slipring emulate --config link.toml";
+
+fn no_such(path: &str, name: &str, table: &Table, place: &Place) -> ConfigError {
+    let names: Vec<_> = table.entries.iter().map(|entry| entry.key.as_str()).collect();
+    let near = error::nearest(name, &names);
+    let running = place.source == Source::Message;
+    if running && near == Some(name) {
+        let error = ConfigError::key(format!("{path} cannot be set as a whole"), FIXED).at(place);
+        return error.help(format!("set its parts: {name}.rate=20Mbit; or {ANEW}"));
+    }
+    let cause = if running { FIXED } else { "" };
+    let error = ConfigError::key(format!("there is no {path}"), cause).at(place);
+    if running && near.is_none() {
+        let names = names.join(", ");
+        return error.help(format!("there are: {names}; or {ANEW}"));
+    }
+    error.help(match near {
+        Some(near) => format!("did you mean `{near}`? write it as link.NAME.PART or deeper"),
+        None => format!("write it as link.NAME.PART or deeper; there are: {}", names.join(", ")),
+    })
+}
+
+/// Whether a setting of a link says where it lies.
+fn is_end(key: &str) -> bool {
+    matches!(key, "from" | "to")
+}
+
+/// Why a running emulation keeps its links.
+const FIXED: &str = "links are neither added nor removed while they run";
+
+/// A rate set by itself ends a trace, and a trace a rate.
+fn choose_model(table: &mut Table, part: &str, key: &str) {
+    if part == "rate" && key == "bps" && table.get("trace").is_some() {
+        let trace = ["trace", "format", "mtu", "end", "unit", "period", "model"];
+        trace.into_iter().for_each(|key| table.remove(key));
+    }
+    if part == "rate" && key == "trace" {
+        ["bps", "model"].into_iter().for_each(|key| table.remove(key));
+    }
+}

@@ -1,0 +1,134 @@
+//! Why settings were refused, in the four parts of every error.
+
+use slipring_cli::codes::{Code, SR0007, SR0011, SR0201, SR0205};
+use slipring_cli::{Diagnose, Diagnostic};
+use slipring_link::SpecError;
+use slipring_model::format::FormatError;
+
+use super::tree::Place;
+
+/// A setting that cannot be, where it stands, and what could stand there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    code: Code,
+    summary: String,
+    cause: String,
+    place: Option<Place>,
+    help: String,
+}
+
+impl ConfigError {
+    /// A value that a setting cannot have.
+    pub fn value(setting: &str, value: &str, cause: impl Into<String>) -> Self {
+        let summary = match value {
+            "" => format!("the value of {setting} is empty"),
+            _ => format!("`{value}` does not fit {setting}"),
+        };
+        Self::new(SR0007, summary, cause)
+    }
+
+    /// A name that is not known, or a value of the wrong kind.
+    pub fn key(summary: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self::new(SR0011, summary, cause)
+    }
+
+    /// A file that cannot be opened.
+    pub fn unreadable(file: &str, cause: impl Into<String>) -> Self {
+        Self::new(SR0201, format!("cannot open {file}"), cause)
+    }
+
+    /// A trace, table or profile with an error inside.
+    pub fn format(file: &str, error: &FormatError) -> Self {
+        let error_in = Self::new(SR0205, format!("{file} cannot be used"), error.to_string());
+        error_in.help(format!("allowed: {}", error.allowed))
+    }
+
+    pub fn new(code: Code, summary: impl Into<String>, cause: impl Into<String>) -> Self {
+        Self {
+            code,
+            summary: summary.into(),
+            cause: cause.into(),
+            place: None,
+            help: String::new(),
+        }
+    }
+
+    /// Says where.
+    pub fn at(mut self, place: &Place) -> Self {
+        self.place = self.place.or_else(|| Some(place.clone()));
+        self
+    }
+
+    /// Says what would do.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = help.into();
+        self
+    }
+}
+
+impl From<SpecError> for ConfigError {
+    fn from(error: SpecError) -> Self {
+        let SpecError { field, value, allowed } = error;
+        Self::value(&field, &value, "the link cannot have it").help(format!("allowed: {allowed}"))
+    }
+}
+
+impl Diagnose for ConfigError {
+    fn code(&self) -> Code {
+        self.code
+    }
+
+    fn summary(&self) -> String {
+        self.summary.clone()
+    }
+
+    fn cause(&self) -> Option<String> {
+        match (&self.place, self.cause.as_str()) {
+            (None, "") => None,
+            (None, cause) => Some(cause.to_owned()),
+            (Some(place), "") => Some(format!("at {place}")),
+            (Some(place), cause) => Some(format!("{cause} at {place}")),
+        }
+    }
+
+    fn help(&self) -> Option<String> {
+        Some(self.help.clone()).filter(|help| !help.is_empty())
+    }
+}
+
+impl std::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Diagnostic::of(self).fmt(f)
+    }
+}
+
+/// The known name that is written most like `name`, if one is near.
+pub(crate) fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
+    let near = |other: &&'n str| (distance(name, other), *other);
+    let (distance, other) = known.iter().map(near).min()?;
+    (distance <= other.len().min(name.len()).div_ceil(3)).then_some(other)
+}
+
+/// How many letters must be put in, taken out, changed or swapped with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let change = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let best = change.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+                let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                if swapped { best.min(rows[i - 2][j - 2] + 1) } else { best }
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+/// `a, b, c`.
+pub(crate) fn listed(names: &[&str]) -> String {
+    names.join(", ")
+}

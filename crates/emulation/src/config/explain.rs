@@ -1,0 +1,307 @@
+//! What links really do, after all rounding: probabilities as they are drawn, delays as they are
+//! cut, the memory that they take.
+
+mod models;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use slipring_cli::units::human;
+use slipring_link::{BitErrors, Cells, DelayModel, Framing, LinkSpec, NetworkSpec, RateSpec};
+use slipring_model::Chance;
+
+use models::{discipline, loss_model, meter, rate_model};
+
+/// The effective figures of a network.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Explained {
+    pub seed: u64,
+    pub links: Vec<ExplainedLink>,
+}
+
+/// The effective figures of a link: names as in a configuration, each with its words and values.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ExplainedLink {
+    pub name: String,
+    pub figures: Vec<Figure>,
+}
+
+/// One part of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figure {
+    pub name: &'static str,
+    /// For people.
+    pub text: String,
+    /// For machines; units stand in the names.
+    pub value: Value,
+}
+
+impl Explained {
+    /// A block for each link.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("seed {}\n", self.seed);
+        for link in &self.links {
+            text += &format!("{}\n", link.name);
+            for figure in &link.figures {
+                text += &format!("  {:<10} {}\n", figure.name, figure.text);
+            }
+        }
+        text
+    }
+
+    /// The same for machines, beside the common keys of a report.
+    pub(crate) fn fields(&self) -> Value {
+        json!({ "seed": self.seed, "explained": self.links() })
+    }
+
+    /// The same as an answer over a control socket.
+    pub(crate) fn json(&self) -> Value {
+        json!({ "schema": 1, "event": "explain", "seed": self.seed, "links": self.links() })
+    }
+
+    fn links(&self) -> Value {
+        let links: serde_json::Map<_, _> = self
+            .links
+            .iter()
+            .map(|link| {
+                let figures = link.figures.iter();
+                let figures = figures.map(|figure| (figure.name.to_owned(), figure.value.clone()));
+                (link.name.clone(), Value::Object(figures.collect()))
+            })
+            .collect();
+        Value::Object(links)
+    }
+}
+
+/// Explains a network.
+pub(crate) fn explain(network: &NetworkSpec, seed: u64) -> Explained {
+    let links = network.links.iter().map(|link| explain_link(&link.spec)).collect();
+    Explained { seed, links }
+}
+
+fn explain_link(link: &LinkSpec) -> ExplainedLink {
+    let mut figures = vec![rate(link)];
+    figures.extend(link.police.iter().map(|police| {
+        let (text, value) = meter(&police.meter);
+        Figure { name: "police", text, value }
+    }));
+    figures.extend(link.loss.iter().map(|loss| {
+        let (text, mut value) = loss_model(&loss.model);
+        let place = format!("{:?}", loss.place).to_lowercase();
+        value["where"] = json!(place);
+        Figure { name: "loss", text: format!("{text} ({place})"), value }
+    }));
+    figures.extend(link.hold.iter().map(|hold| {
+        let p = probability(hold.chance);
+        let text = format!("{} for {}", chance_text(hold.chance), span(hold.hold_ns));
+        Figure { name: "hold", text, value: json!({ "probability": p, "hold_ns": hold.hold_ns }) }
+    }));
+    if link.has_line() {
+        figures.push(queue(link));
+    }
+    figures.extend(link.corrupt.iter().map(|corrupt| match corrupt.errors {
+        BitErrors::Ber(ber) => {
+            figure("corrupt", format!("each bit with {ber:e}"), json!({ "ber": ber }))
+        }
+        BitErrors::Burst { chance, bits } => {
+            let text = format!("{bits} bits with {}", chance_text(chance));
+            figure("corrupt", text, json!({ "probability": probability(chance), "bits": bits }))
+        }
+    }));
+    figures.extend(link.duplicate.iter().map(|duplicate| {
+        let text = format!("{} copies with {}", duplicate.copies, chance_text(duplicate.chance));
+        let p = probability(duplicate.chance);
+        figure("duplicate", text, json!({ "probability": p, "copies": duplicate.copies }))
+    }));
+    figures.push(delay(link));
+    if link.offset_ns > 0 {
+        let text = format!("{} less", span(link.offset_ns));
+        figures.push(figure("offset", text, json!({ "offset_ns": link.offset_ns })));
+    }
+    figures.push(memory(link));
+    ExplainedLink { name: link.name.clone(), figures }
+}
+
+fn figure(name: &'static str, text: String, value: Value) -> Figure {
+    Figure { name, text, value }
+}
+
+fn span(ns: u64) -> String {
+    human::span(Duration::from_nanos(ns))
+}
+
+fn bps(bps: u64) -> String {
+    slipring_cli::units::Rate::Bits(bps).to_string()
+}
+
+/// The probability that is really drawn: a whole number of 2^-63.
+fn probability(chance: Chance) -> f64 {
+    chance.to_f64()
+}
+
+fn chance_text(chance: Chance) -> String {
+    format!("probability {:e}", probability(chance))
+}
+
+fn rate(link: &LinkSpec) -> Figure {
+    let (text, mut value) = rate_model(&link.rate);
+    let framing = &link.framing;
+    let mut text = text;
+    if link.has_line() {
+        let least = framing.wire_bytes(60);
+        text += &format!("; a frame of 60 bytes takes {least} on the line");
+        value["wire_bytes_of_60"] = json!(least);
+        if let RateSpec::Constant { bps } = link.rate {
+            let ns = least as f64 * 8e9 / bps as f64;
+            text += &format!(", {ns:.3} ns");
+            value["ns_of_60"] = json!(ns);
+        }
+    }
+    text += &match framing.cells {
+        Cells::None => String::new(),
+        Cells::Atm => " (cells of ATM, 53 bytes for 48".to_owned() + &overhead(framing) + ")",
+        Cells::Docsis { minislot } => format!(" (minislots of {minislot} bytes)"),
+    };
+    value["overhead_bytes"] = json!(framing.overhead_bytes);
+    figure("rate", text, value)
+}
+
+/// What is added to each frame before it is cut into cells.
+fn overhead(framing: &Framing) -> String {
+    match framing.overhead_bytes {
+        0 => String::new(),
+        bytes => format!(", and {bytes:+} bytes a frame"),
+    }
+}
+
+fn queue(link: &LinkSpec) -> Figure {
+    let queue = &link.queue;
+    let limits = [
+        queue.bytes.map(|bytes| format!("{bytes} bytes")),
+        queue.packets.map(|packets| format!("{packets} packets")),
+        queue.delay_ns.map(span),
+    ];
+    let limits: Vec<_> = limits.into_iter().flatten().collect();
+    let mut text = match limits[..] {
+        [] => "no limit".to_owned(),
+        _ => limits.join(" and "),
+    };
+    if let (Some(bytes), RateSpec::Constant { bps }) = (queue.bytes, &link.rate) {
+        let ns = (bytes as f64 * 8e9 / *bps as f64) as u64;
+        text += &format!(" ({} of the line)", span(ns));
+    }
+    let discipline = discipline(&queue.discipline);
+    text += &format!(", {discipline}{}", if queue.ecn { ", marks ECN" } else { "" });
+    let value = json!({
+        "bytes": queue.bytes,
+        "packets": queue.packets,
+        "delay_ns": queue.delay_ns,
+        "discipline": discipline,
+        "ecn": queue.ecn,
+    });
+    figure("queue", text, value)
+}
+
+fn delay(link: &LinkSpec) -> Figure {
+    let order = format!("{:?}", link.order).to_lowercase();
+    let (mean, greatest) = (mean_delay_ns(link), greatest_delay_ns(link));
+    let (what, sd) = match &link.delay.model {
+        DelayModel::Constant(ns) => (span(*ns), 0.0),
+        DelayModel::Random(dist) => {
+            let what = format!(
+                "{}: mean {}, sd {}, up to {}",
+                dist.describe(),
+                span(mean as u64),
+                span(dist.sd_ns() as u64),
+                span(greatest)
+            );
+            (what, dist.sd_ns())
+        }
+        DelayModel::Trace { steps, period_ns, .. } => {
+            (format!("trace of {} steps in {}", steps.len(), span(*period_ns)), 0.0)
+        }
+        DelayModel::InTurn(delays) => (format!("{} delays in turn", delays.len()), 0.0),
+        DelayModel::InterPacket { min_gap_ns, max_gap_ns, delay_ns } => {
+            let (least, most) = (span(*min_gap_ns), span(*max_gap_ns));
+            (format!("{} and gaps of {least} to {most}", span(*delay_ns)), 0.0)
+        }
+        DelayModel::User(_) => ("a model of the user's".into(), 0.0),
+    };
+    let half_life = link.delay.half_life_ns.map(|ns| format!(", half-life {}", span(ns)));
+    let text = format!("{what}{}, order {order}", half_life.unwrap_or_default());
+    let value = json!({
+        "mean_ns": mean, "sd_ns": sd, "greatest_ns": greatest, "order": order,
+        "half_life_ns": link.delay.half_life_ns,
+    });
+    figure("delay", text, value)
+}
+
+/// What a full link holds: the line at its rate for the longest delay, and the queue.
+fn memory(link: &LinkSpec) -> Figure {
+    let limits = &link.queue;
+    let bounded = limits.bytes.or(limits.packets).or(limits.delay_ns).is_some();
+    // Only a limit in bytes says how much memory the queue takes.
+    let (bytes, beside) = match bytes_when_full(link) {
+        Some(bytes) if !bounded => (None, Some((bytes, "the queue has no bound"))),
+        Some(bytes) if limits.bytes.is_none() => (None, Some((bytes, "what the queue holds"))),
+        bytes => (bytes, None),
+    };
+    let text = match (bytes, beside) {
+        (Some(bytes), _) => format!("{} when full", human::bytes(bytes)),
+        (None, Some((bytes, queue))) => {
+            format!("{} on its way when full, and {queue}", human::bytes(bytes))
+        }
+        (None, None) => "as much as is in flight".to_owned(),
+    };
+    figure("memory", text, json!({ "bytes_when_full": bytes }))
+}
+
+/// The bytes inside a link that is full, where its rate bounds them.
+fn bytes_when_full(link: &LinkSpec) -> Option<u64> {
+    let RateSpec::Constant { bps } = link.rate else { return None };
+    let travelling = bps as f64 / 8.0 * greatest_delay_ns(link) as f64 / 1e9;
+    Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
+}
+
+/// The bytes that are inside a link at once, but for the rarest delays, where its rate bounds them.
+pub(crate) fn likely_bytes(link: &LinkSpec) -> Option<u64> {
+    let RateSpec::Constant { bps } = link.rate else { return None };
+    let delay_ns = match &link.delay.model {
+        DelayModel::Random(dist) => dist.quantile_ns(0.999),
+        _ => greatest_delay_ns(link) as f64,
+    };
+    let travelling = bps as f64 / 8.0 * delay_ns / 1e9;
+    Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
+}
+
+/// The mean delay behind the line, in ns.
+pub(crate) fn mean_delay_ns(link: &LinkSpec) -> f64 {
+    match &link.delay.model {
+        DelayModel::Constant(ns) => *ns as f64,
+        DelayModel::Random(dist) => dist.mean_ns(),
+        DelayModel::InterPacket { delay_ns, .. } => *delay_ns as f64,
+        DelayModel::InTurn(delays) => {
+            delays.iter().map(|ns| *ns as f64).sum::<f64>() / delays.len() as f64
+        }
+        DelayModel::Trace { steps, .. } => {
+            steps.iter().map(|step| step.delay_ns as f64).sum::<f64>() / steps.len() as f64
+        }
+        DelayModel::User(_) => 0.0,
+    }
+}
+
+/// The greatest delay that is ever drawn, in ns.
+pub(crate) fn greatest_delay_ns(link: &LinkSpec) -> u64 {
+    match &link.delay.model {
+        DelayModel::Constant(ns) => *ns,
+        DelayModel::Random(dist) => *dist.bounds().end(),
+        DelayModel::InTurn(delays) => delays.iter().copied().max().unwrap_or(0),
+        DelayModel::InterPacket { delay_ns, max_gap_ns, .. } => {
+            delay_ns.saturating_add(*max_gap_ns)
+        }
+        DelayModel::Trace { steps, .. } => {
+            steps.iter().map(|step| step.delay_ns).max().unwrap_or(0)
+        }
+        DelayModel::User(_) => 0,
+    }
+}

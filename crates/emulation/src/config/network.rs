@@ -1,0 +1,205 @@
+//! Links joined to a network: the settings `ports`, `nodes`, `link` and `class`.
+
+use slipring_link::{ClassSpec, NetworkLink, NetworkSpec, Source, SpecError, Target};
+
+use super::error::ConfigError;
+use super::files::Files;
+use super::quantity::wrong_kind;
+use super::section::{self, Section, unknown_word};
+use super::tree::{Entry, Node, Table, Value};
+use super::{Config, link};
+
+/// A place where frames enter and leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSetting {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The name by which it is opened; virtual time needs none.
+    pub device: Option<String>,
+}
+
+/// The ports, in the order in which they stand.
+pub(super) fn ports(root: &Table) -> Result<Vec<PortSetting>, ConfigError> {
+    let mut ports = Vec::new();
+    for entry in entries(root, "ports")? {
+        let path = format!("ports.{}", entry.key);
+        let mut section = Section::new(path, &entry.node)?;
+        let device = section.text("dev")?;
+        section.finish()?;
+        ports.push(PortSetting { name: entry.key.clone(), device });
+    }
+    Ok(ports)
+}
+
+/// The entries of a table of tables; none where it is absent.
+fn entries<'n>(root: &'n Table, key: &str) -> Result<&'n [Entry], ConfigError> {
+    match root.get(key) {
+        None => Ok(&[]),
+        Some(Node { value: Value::Table(table), .. }) => Ok(&table.entries),
+        Some(other) => Err(wrong_kind(key, &other.value, &other.place)
+            .help(format!("write [{key}.NAME] and its settings below it"))),
+    }
+}
+
+/// Builds the network.
+pub(super) fn read(config: &Config) -> Result<NetworkSpec, ConfigError> {
+    let root = &config.root;
+    let names: Vec<String> = ports(root)?.into_iter().map(|port| port.name).collect();
+    let mut network = NetworkSpec {
+        entries: names.clone(),
+        exits: names,
+        nodes: nodes(root)?,
+        ..NetworkSpec::default()
+    };
+    for entry in entries(root, "link")? {
+        network.links.push(join(root, entry, &network, &config.files)?);
+    }
+    if network.links.is_empty() {
+        let error = ConfigError::key("there is no link", "nothing would pass");
+        return Err(error.help("write [link.up] with from = \"left\" and to = \"right\""));
+    }
+    network.classes = classes(root, &network)?;
+    network.check().map_err(|error| placed(error, root))?;
+    Ok(network)
+}
+
+/// What the network cannot have, where it is written.
+fn placed(error: SpecError, root: &Table) -> ConfigError {
+    let SpecError { field, value, .. } = &error;
+    let links = || entries(root, "link").unwrap_or_default().iter();
+    let end = |entry: &Entry, key: &str| match &entry.node.value {
+        Value::Table(link) => link.get(key).cloned(),
+        _ => None,
+    };
+    let place = match field.split('.').collect::<Vec<_>>()[..] {
+        ["link", name, ..] => links().find(|entry| entry.key == name).map(|entry| {
+            let from = end(entry, field.rsplit('.').next().unwrap_or_default());
+            from.map_or_else(|| entry.place.clone(), |node| node.place)
+        }),
+        // A circle: the last link that leads into it, since the first one may come from outside.
+        ["node"] => links().rev().find_map(|entry| {
+            let to = end(entry, "to")?;
+            (to.shown() == *value).then_some(to.place)
+        }),
+        [key] => root.get(key).map(|node| node.place.clone()),
+        _ => None,
+    };
+    let what = match field.as_str() {
+        "node" => Some(format!("links lead round in a circle, back to `{value}`")),
+        field if field.ends_with(".from") => {
+            Some(format!("a second link without a class begins at `{value}`"))
+        }
+        _ => None,
+    };
+    let help = format!("allowed: {}", error.allowed);
+    let told = match what {
+        Some(what) => ConfigError::key(what, "").help(help),
+        None => ConfigError::from(error),
+    };
+    place.iter().fold(told, |told, place| told.at(place))
+}
+
+fn nodes(root: &Table) -> Result<Vec<String>, ConfigError> {
+    let Some(node) = root.get("nodes") else { return Ok(Vec::new()) };
+    match &node.value {
+        Value::List(list) => list.iter().map(|node| section::text("nodes", node)).collect(),
+        other => {
+            let error = wrong_kind("nodes", other, &node.place);
+            Err(error.help("write nodes = [\"core\", \"edge\"]"))
+        }
+    }
+}
+
+fn join(
+    root: &Table,
+    entry: &Entry,
+    network: &NetworkSpec,
+    files: &Files,
+) -> Result<NetworkLink, ConfigError> {
+    let path = format!("link.{}", entry.key);
+    let whole = resolved(root, &entry.key, &entry.node)?;
+    let spec = link::read(&entry.key, &path, &whole, files)?;
+    let mut section = Section::new(path, &entry.node)?;
+    let places =
+        |ports: &[String]| -> Vec<String> { ports.iter().chain(&network.nodes).cloned().collect() };
+    let from = section.need("from", |path, node| place(path, node, &places(&network.entries)))?;
+    let to = section.need("to", |path, node| place(path, node, &places(&network.exits)))?;
+    let ports = network.entries.len();
+    let from = if from < ports { Source::Entry(from) } else { Source::Node(from - ports) };
+    let to = if to < ports { Target::Exit(to) } else { Target::Node(to - ports) };
+    Ok(NetworkLink { spec, from, to })
+}
+
+fn place(path: &str, node: &Node, names: &[String]) -> Result<usize, ConfigError> {
+    let said = section::text(path, node)?;
+    names.iter().position(|name| *name == said).ok_or_else(|| {
+        if names.is_empty() {
+            let error = ConfigError::value(path, &said, "there are no ports").at(&node.place);
+            return error.help(format!("add [ports.{said}]"));
+        }
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        unknown_word(path, &said, &node.place, &names)
+    })
+}
+
+/// A link with all that it takes over from others.
+fn resolved(root: &Table, name: &str, node: &Node) -> Result<Node, ConfigError> {
+    let mut chain = vec![(name.to_owned(), node)];
+    loop {
+        let (name, node) = &chain[chain.len() - 1];
+        let path = format!("link.{name}");
+        let Value::Table(table) = &node.value else {
+            let error = wrong_kind(&path, &node.value, &node.place);
+            return Err(error.help("write a table: { rate = …, delay = … }"));
+        };
+        let Some((base, at)) = link::like(&path, table)? else { break };
+        let links = entries(root, "link")?;
+        let Some(entry) = links.iter().find(|entry| entry.key == base) else {
+            let names: Vec<_> = links.iter().map(|entry| entry.key.as_str()).collect();
+            return Err(unknown_word(&format!("{path}.like"), &base, &at.place, &names));
+        };
+        if chain.iter().any(|(seen, _)| *seen == base) {
+            let error = ConfigError::key(format!("{path}.like goes round in a circle"), "");
+            return Err(error.at(&at.place).help("let one of them say its settings itself"));
+        }
+        chain.push((base, &entry.node));
+    }
+    let mut whole = Table::default();
+    for (_, node) in chain.iter().rev() {
+        if let Value::Table(own) = &node.value {
+            whole = link::merged(&whole, own);
+        }
+    }
+    Ok(Node::table(whole, node.place.clone()))
+}
+
+fn classes(root: &Table, network: &NetworkSpec) -> Result<Vec<ClassSpec>, ConfigError> {
+    let Some(node) = root.get("class") else { return Ok(Vec::new()) };
+    let Value::List(list) = &node.value else {
+        let error = wrong_kind("class", &node.value, &node.place);
+        return Err(error.help("write [[class]] above match and use"));
+    };
+    list.iter().map(|node| class(node, network)).collect()
+}
+
+fn class(node: &Node, network: &NetworkSpec) -> Result<ClassSpec, ConfigError> {
+    let mut section = Section::new("class", node)?;
+    let names: Vec<String> =
+        network.links.iter().map(|link| format!("link.{}", link.spec.name)).collect();
+    let link = section.need("use", |path, node| match place(path, node, &names) {
+        Ok(link) => Ok(link),
+        Err(error) => {
+            let bare = names.iter().position(|name| name[5..] == node.shown());
+            bare.ok_or(error)
+        }
+    })?;
+    let class = section.need("match", |path, node| {
+        let filter = section::text(path, node)?;
+        ClassSpec::new(&filter, link).map_err(|error| {
+            let error_in = ConfigError::value(path, &filter, error.allowed);
+            error_in.at(&node.place).help("write it as for tcpdump: udp dst port 5004")
+        })
+    })?;
+    section.finish()?;
+    Ok(class)
+}

@@ -1,0 +1,41 @@
+//! What is written down, and where: the settings of `output`.
+
+use std::path::PathBuf;
+
+use super::error::ConfigError;
+use super::section::Section;
+use super::tree::Node;
+
+/// What a run writes beside its report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outputs {
+    /// Every frame with its fate: pcapng.
+    pub log: Option<PathBuf>,
+    /// For each link a log in mahimahi's format: this, a dot and the link's name.
+    pub mahimahi: Option<PathBuf>,
+    /// Where counters are served as OpenMetrics: an address and port, or the path of a socket.
+    pub metrics: Option<String>,
+    /// Releases later than this are counted as late, in ns.
+    pub late_warn_ns: Option<u64>,
+    /// Frames later than this are dropped and counted, in ns; else they are only counted.
+    pub late_drop_ns: Option<u64>,
+}
+
+/// Reads the outputs.
+pub(super) fn read(node: &Node) -> Result<Outputs, ConfigError> {
+    let mut section = Section::new("output", node)?;
+    let log = section.text("log")?;
+    // `log = "mahimahi"` asks for the format; a file of frames ends in .pcapng.
+    let bare = log.as_deref() == Some("mahimahi");
+    let mahimahi = section.text("mahimahi")?.or(bare.then(|| "mahimahi".to_owned()));
+    let pcapng = section.text("pcapng")?.or(log.filter(|_| !bare));
+    let outputs = Outputs {
+        log: pcapng.map(PathBuf::from),
+        mahimahi: mahimahi.map(PathBuf::from),
+        metrics: section.text("metrics")?,
+        late_warn_ns: section.time("late_warn")?,
+        late_drop_ns: section.time("late_drop")?,
+    };
+    section.finish()?;
+    Ok(outputs)
+}

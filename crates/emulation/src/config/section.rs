@@ -1,0 +1,198 @@
+//! Reads the named values of one table, and refuses what nobody asked for.
+
+use slipring_model::Chance;
+
+use super::error::{ConfigError, listed, nearest};
+use super::quantity;
+use super::shape::Part;
+use super::tree::{Node, Place, Table, Value};
+
+/// A table being read. Every name that is asked for counts as known.
+pub(crate) struct Section<'n> {
+    /// Its path, such as `link.up.rate`.
+    pub path: String,
+    pub place: &'n Place,
+    table: &'n Table,
+    known: Vec<&'static str>,
+}
+
+impl<'n> Section<'n> {
+    pub(crate) fn new(path: impl Into<String>, node: &'n Node) -> Result<Self, ConfigError> {
+        let path = path.into();
+        match &node.value {
+            Value::Table(table) => Ok(Self { path, place: &node.place, table, known: Vec::new() }),
+            other => {
+                let error = quantity::wrong_kind(&path, other, &node.place);
+                Err(error.help("write a table: { name = value, … }"))
+            }
+        }
+    }
+
+    pub(crate) fn of_table(path: &str, table: &'n Table, place: &'n Place) -> Self {
+        Self { path: path.to_owned(), place, table, known: Vec::new() }
+    }
+
+    /// The path of a name in this table.
+    pub(crate) fn path_of(&self, key: &str) -> String {
+        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+    }
+
+    pub(crate) fn get(&mut self, key: &'static str) -> Option<&'n Node> {
+        self.known.push(key);
+        self.table.get(key)
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.get(key).is_some()
+    }
+
+    /// Reads a value with `reader`, where there is one.
+    pub(crate) fn read<T>(
+        &mut self,
+        key: &'static str,
+        reader: impl Fn(&str, &'n Node) -> Result<T, ConfigError>,
+    ) -> Result<Option<T>, ConfigError> {
+        let path = self.path_of(key);
+        self.get(key).map(|node| reader(&path, node)).transpose()
+    }
+
+    /// Reads a value that must be there.
+    pub(crate) fn need<T>(
+        &mut self,
+        key: &'static str,
+        reader: impl Fn(&str, &'n Node) -> Result<T, ConfigError>,
+    ) -> Result<T, ConfigError> {
+        self.read(key, reader)?.ok_or_else(|| self.missing(key))
+    }
+
+    pub(crate) fn missing(&self, key: &str) -> ConfigError {
+        let summary = format!("{} is missing", self.path_of(key));
+        let part = self.path.rsplit('.').next().and_then(Part::named);
+        let model = part
+            .and_then(|part| part.model(self.table.word(part.selector).unwrap_or(part.default)));
+        ConfigError::key(summary, "").at(self.place).help(match model {
+            Some(model) => format!("{} takes: {}", model.name, listed(model.arguments)),
+            None => format!("add {key} = …"),
+        })
+    }
+
+    pub(crate) fn time(&mut self, key: &'static str) -> Result<Option<u64>, ConfigError> {
+        self.read(key, quantity::time_ns)
+    }
+
+    pub(crate) fn size(&mut self, key: &'static str) -> Result<Option<u64>, ConfigError> {
+        self.read(key, quantity::size_bytes)
+    }
+
+    pub(crate) fn probability(&mut self, key: &'static str) -> Result<Option<f64>, ConfigError> {
+        self.read(key, quantity::probability)
+    }
+
+    pub(crate) fn real(&mut self, key: &'static str) -> Result<Option<f64>, ConfigError> {
+        self.read(key, quantity::real)
+    }
+
+    pub(crate) fn count(&mut self, key: &'static str) -> Result<Option<u64>, ConfigError> {
+        self.read(key, quantity::count)
+    }
+
+    pub(crate) fn small(&mut self, key: &'static str) -> Result<Option<u32>, ConfigError> {
+        self.read(key, small)
+    }
+
+    pub(crate) fn chance(&mut self, key: &'static str) -> Result<Option<Chance>, ConfigError> {
+        self.read(key, chance)
+    }
+
+    pub(crate) fn flag(&mut self, key: &'static str) -> Result<Option<bool>, ConfigError> {
+        self.read(key, truth)
+    }
+
+    pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, ConfigError> {
+        self.read(key, text)
+    }
+
+    /// One of a few words.
+    pub(crate) fn word<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &[(&str, T)],
+    ) -> Result<Option<T>, ConfigError> {
+        self.read(key, |path, node| one_of(path, node, words))
+    }
+
+    /// Where the value of that name stands, or else the table.
+    pub(crate) fn place_of(&self, key: &str) -> &'n Place {
+        self.table.get(key).map_or(self.place, |node| &node.place)
+    }
+
+    /// Refuses the first name that was not asked for.
+    pub(crate) fn finish(&self) -> Result<(), ConfigError> {
+        let strange = |key: &str| !self.known.contains(&key);
+        let Some(entry) = self.table.entries.iter().find(|entry| strange(&entry.key)) else {
+            return Ok(());
+        };
+        let holder = if self.path.is_empty() { "the configuration" } else { &self.path };
+        let near = nearest(&entry.key, &self.known);
+        let error = ConfigError::key(format!("{holder} has no `{}`", entry.key), "");
+        let known = listed(&self.known);
+        Err(error.at(&entry.place).help(match near {
+            Some(near) => format!("did you mean `{near}`? allowed: {known}"),
+            None => format!("allowed: {known}"),
+        }))
+    }
+}
+
+pub(crate) fn chance(path: &str, node: &Node) -> Result<Chance, ConfigError> {
+    let p = quantity::probability(path, node)?;
+    Ok(Chance::from_f64(p).expect("a probability was checked to be one"))
+}
+
+pub(crate) fn small(path: &str, node: &Node) -> Result<u32, ConfigError> {
+    let value = quantity::count(path, node)?;
+    u32::try_from(value).map_err(|_| {
+        let error = ConfigError::value(path, &node.shown(), "too large").at(&node.place);
+        error.help("write a whole number up to 4294967295")
+    })
+}
+
+fn truth(path: &str, node: &Node) -> Result<bool, ConfigError> {
+    match &node.value {
+        Value::Flag(flag) => Ok(*flag),
+        Value::Text(text) if matches!(text.as_str(), "true" | "yes" | "on" | "1") => Ok(true),
+        Value::Text(text) if matches!(text.as_str(), "false" | "no" | "off" | "0") => Ok(false),
+        other => {
+            let error = ConfigError::value(path, &node.shown(), format!("it is {}", other.kind()));
+            Err(error.at(&node.place).help("write true or false"))
+        }
+    }
+}
+
+pub(crate) fn text(path: &str, node: &Node) -> Result<String, ConfigError> {
+    match &node.value {
+        Value::Text(text) => Ok(text.clone()),
+        other => Err(quantity::wrong_kind(path, other, &node.place).help("write a text: \"…\"")),
+    }
+}
+
+/// One of a few words.
+pub(crate) fn one_of<T: Copy>(
+    path: &str,
+    node: &Node,
+    words: &[(&str, T)],
+) -> Result<T, ConfigError> {
+    let said = text(path, node)?;
+    let found = words.iter().find(|(word, _)| *word == said);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+        unknown_word(path, &said, &node.place, &names)
+    })
+}
+
+pub(crate) fn unknown_word(path: &str, said: &str, place: &Place, names: &[&str]) -> ConfigError {
+    let error = ConfigError::value(path, said, "unknown name").at(place);
+    error.help(match nearest(said, names) {
+        Some(near) => format!("did you mean `{near}`? allowed: {}", listed(names)),
+        None => format!("allowed: {}", listed(names)),
+    })
+}

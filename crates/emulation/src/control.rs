@@ -1,0 +1,44 @@
+//! Live control of a run in real time: over its socket, from `slipring emulate ctl` and others.
+//!
+//! ```text
+//!   ctl.rs ──lines──> slipring-control ──> service.rs ──> versions.rs ──> realtime::Board
+//!   flags, words        socket, names       requests       all or nothing    the engine
+//! ```
+//!
+//! # Invariants
+//! 1. A change is a whole new set of settings: it holds on all links from one moment on, or it
+//!    is refused and nothing has changed. What a request does not name stays as it was.
+//! 2. Clients wait for each other, and the thread that moves frames for none of them.
+//!
+//! Not for: virtual time, where changes stand in the file.
+
+pub(super) mod ctl;
+mod service;
+mod versions;
+mod words;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slipring_cli::Failure;
+use slipring_control::Server;
+
+use super::plan::Plan;
+use service::Controlled;
+use slipring_program::meter::Meter;
+pub(super) use versions::Versions;
+
+/// Opens the control socket of a run in `run_dir`.
+///
+/// # Errors
+/// If there can be none.
+pub(super) fn open(
+    run_dir: &Path,
+    plan: &Plan,
+    versions: &Arc<Versions>,
+    meter: Meter,
+) -> Result<Server, Failure> {
+    let service = Controlled::new(plan.name.clone(), plan.seed, versions.clone(), meter);
+    let server = Server::open(run_dir, plan.name.as_deref(), Box::new(service));
+    server.map_err(|error| words::diagnostic(&error).into())
+}

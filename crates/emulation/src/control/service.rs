@@ -1,0 +1,226 @@
+//! What requests mean to an emulation.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Signal, getpid, kill_process};
+use serde_json::{Value, json};
+use slipring_cli::SCHEMA;
+use slipring_control::{Refusal, Reply, Request, Service};
+use slipring_port::{Nanos, now};
+
+use super::versions::{Accepted, Versions};
+use super::words::refusal;
+use crate::config::quantity::time_ns;
+use crate::config::tree::{Node, Place, Source};
+use crate::config::{self, ConfigError};
+use crate::realtime::job;
+use slipring_program::meter::Meter;
+
+/// Every request with what it may say beside `id` and `do`.
+const REQUESTS: [(&str, &[&str]); 11] = [
+    ("hello", &[]),
+    ("config", &[]),
+    ("set", &["changes", "at"]),
+    ("undo", &[]),
+    ("history", &[]),
+    ("script", &["text"]),
+    ("stop-script", &[]),
+    ("stats", &["text"]),
+    ("explain", &[]),
+    ("watch", &["period"]),
+    ("quit", &[]),
+];
+/// Looks come once a millisecond at most.
+const LEAST_PERIOD: Nanos = 1_000_000;
+
+/// A run that can be asked.
+pub(super) struct Controlled {
+    name: Option<String>,
+    seed: u64,
+    versions: Arc<Versions>,
+    meter: Meter,
+}
+
+impl Controlled {
+    pub(super) fn new(
+        name: Option<String>,
+        seed: u64,
+        versions: Arc<Versions>,
+        meter: Meter,
+    ) -> Self {
+        Self { name, seed, versions, meter }
+    }
+
+    fn hello(&self) -> Value {
+        json!({
+            "schema": SCHEMA,
+            "name": self.name,
+            "pid": std::process::id(),
+            "command": command_line(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "seed": self.seed,
+            "started_ns": self.versions.start_ns(),
+            "ports": self.meter.reports(),
+        })
+    }
+
+    fn set(&self, request: &Request) -> Result<Value, Refusal> {
+        let Some(Value::Object(changes)) = request.args.get("changes") else {
+            return Err(Refusal::malformed("`changes` is no object of paths and values"));
+        };
+        let at_ns = self.time(request.args.get("at"))?;
+        let changes: Vec<_> = changes.iter().map(|(path, value)| (path.as_str(), value)).collect();
+        let accepted = self.versions.change(at_ns, |config| config::apply(config, &changes));
+        accepted.map(|accepted| told(&accepted)).map_err(|error| refusal(&*error))
+    }
+
+    /// `+2s` from now, `10s` or a number of ns from the start of the run; nothing is now.
+    fn time(&self, at: Option<&Value>) -> Result<Nanos, Refusal> {
+        let start_ns = self.versions.start_ns();
+        let at_ns = match at {
+            None | Some(Value::Null) => return Ok(now()),
+            Some(Value::String(text)) => match text.strip_prefix('+') {
+                Some(text) => return Ok(now().saturating_add(span_ns("at", text)?)),
+                None => start_ns.saturating_add(span_ns("at", text)?),
+            },
+            Some(value) => match value.as_u64() {
+                Some(ns) => start_ns.saturating_add(ns),
+                None => return Err(Refusal::malformed("`at` is no time")),
+            },
+        };
+        if at_ns >= now() {
+            return Ok(at_ns);
+        }
+        let error = ConfigError::value(
+            "at",
+            &at.map(Value::to_string).unwrap_or_default(),
+            "it has passed",
+        );
+        Err(refusal(&error.help("times count from the start of the run; +2s counts from now")))
+    }
+
+    fn script(&self, request: &Request) -> Result<Value, Refusal> {
+        let Some(text) = request.args.get("text").and_then(Value::as_str) else {
+            return Err(Refusal::malformed("`text` is no text of a script"));
+        };
+        let accepted = self.versions.script(text).map_err(|error| refusal(&*error))?;
+        Ok(Value::Array(accepted.iter().map(told).collect()))
+    }
+
+    fn stats(&self, request: &Request) -> Value {
+        let (network, state) = (self.versions.network(), self.versions.board().ask());
+        let (mut sample, changes) =
+            (job::sample(&network, &self.meter, &state), self.versions.changes());
+        sample.extra = sample.extra.changed(changes);
+        let mut stats = json!({
+            "schema": SCHEMA,
+            "event": "interval",
+            "time_ns": unix_ns(),
+            "command": command_line(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "seed": self.seed,
+            "elapsed_ns": sample.elapsed.as_nanos() as Nanos,
+            "ports": sample.ports,
+            "in_flight": sample.in_flight,
+            "copies": sample.copies,
+        });
+        if let (Value::Object(stats), Ok(Value::Object(extra))) =
+            (&mut stats, serde_json::to_value(&sample.extra))
+        {
+            stats.extend(extra);
+        }
+        if request.args.get("text") == Some(&Value::Bool(true)) {
+            stats["text"] = json!(job::summary(&network, &self.meter, &state) + &changes.line());
+        }
+        stats
+    }
+
+    fn explain(&self) -> Value {
+        let explained = config::explain(&self.versions.network(), self.seed);
+        let mut value = explained.json();
+        value["text"] = json!(explained.text());
+        value
+    }
+
+    fn undo(&self) -> Result<Value, Refusal> {
+        self.versions.undo().map(|back| told(&back)).map_err(|error| refusal(&*error))
+    }
+
+    fn stop_script(&self) -> Result<Value, Refusal> {
+        let stopped = self.versions.stop_script();
+        stopped.map(|count| json!({ "taken_back": count })).map_err(|error| refusal(&*error))
+    }
+}
+
+impl Service for Controlled {
+    fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
+        check(request)?;
+        let value = match request.what.as_str() {
+            "hello" => self.hello(),
+            "config" => self.versions.settings(),
+            "set" => self.set(request)?,
+            "undo" => self.undo()?,
+            "history" => self.versions.history(),
+            "script" => self.script(request)?,
+            "stop-script" => self.stop_script()?,
+            "explain" => self.explain(),
+            "quit" => return Ok(Reply::Then(json!({}), quit)),
+            "watch" => return Ok(Reply::Every("stats", period(request)?)),
+            _ => self.stats(request),
+        };
+        Ok(Reply::Once(value))
+    }
+}
+
+fn command_line() -> String {
+    let words: Vec<_> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    words.join(" ")
+}
+
+/// Wall-clock time, as every report has it.
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |time| time.as_nanos() as u64)
+}
+
+/// Refuses words that have no meaning here.
+fn check(request: &Request) -> Result<(), Refusal> {
+    let Some((_, known)) = REQUESTS.iter().find(|(what, _)| *what == request.what) else {
+        let all: Vec<_> = REQUESTS.iter().map(|(what, _)| *what).collect();
+        let mut refusal = Refusal::malformed(format!("there is no `{}`", request.what));
+        refusal.help = Some(format!("known are {}", all.join(", ")));
+        return Err(refusal);
+    };
+    match request.args.keys().find(|key| !known.contains(&key.as_str())) {
+        Some(key) => Err(Refusal::malformed(format!("{} has no `{key}`", request.what))),
+        None => Ok(()),
+    }
+}
+
+fn told(accepted: &Accepted) -> Value {
+    json!({ "applies_at_ns": accepted.applies_at_ns, "version": accepted.version })
+}
+
+fn period(request: &Request) -> Result<Duration, Refusal> {
+    let text = match request.args.get("period") {
+        None => return Ok(Duration::from_secs(1)),
+        Some(Value::String(text)) => text,
+        Some(_) => return Err(Refusal::malformed("`period` is no text such as 100ms")),
+    };
+    match span_ns("period", text)? {
+        ns @ LEAST_PERIOD.. => Ok(Duration::from_nanos(ns)),
+        _ => Err(Refusal::malformed("looks come once a millisecond at most")),
+    }
+}
+
+fn span_ns(setting: &str, text: &str) -> Result<Nanos, Refusal> {
+    let node = Node::text(text, Place { source: Source::Message, column: 1 });
+    time_ns(setting, &node).map_err(|error| refusal(&error))
+}
+
+/// Ends the run as TERM does: with its summary.
+fn quit() {
+    // A process may always signal itself.
+    let _ = kill_process(getpid(), Signal::TERM);
+}

@@ -1,0 +1,276 @@
+//! The flags of `slipring emulate`: TLEM's letters, each with a long name, and our own.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use slipring_abi::name::PortName;
+use slipring_cli::flags;
+use slipring_cli::units::{Count, Span, UnitError};
+
+use super::control::ctl;
+use super::presets;
+use slipring_program::opening;
+
+/// A flag that may be given for each direction: once for both, twice for each its own.
+pub(super) struct Directed {
+    /// Its long name, and its name in errors.
+    pub(super) id: &'static str,
+    pub(super) short: Option<char>,
+    value: &'static str,
+    help: &'static str,
+}
+
+impl Directed {
+    /// As errors call it.
+    pub(super) fn shown(&self) -> String {
+        self.short.map_or_else(|| format!("--{}", self.id), |short| format!("-{short}"))
+    }
+
+    fn arg(&self) -> Arg {
+        let arg = Arg::new(self.id).long(self.id).value_name(self.value).help(self.help);
+        let arg = arg.action(ArgAction::Append).allow_hyphen_values(true).help_heading(LINKS);
+        self.short.into_iter().fold(arg, Arg::short)
+    }
+}
+
+const LINKS: &str = "The links (once for both directions, twice for each its own)";
+
+const fn directed(
+    id: &'static str,
+    short: Option<char>,
+    value: &'static str,
+    help: &'static str,
+) -> Directed {
+    Directed { id, short, value, help }
+}
+
+/// What a link does, by direction.
+pub(super) static DIRECTED: [Directed; 15] = [
+    directed(
+        "rate",
+        Some('B'),
+        "RATE",
+        "[const,]BPS; ether,BPS (24 bytes more per frame); avg,BPS[,BURST] (police); trace,FILE; \
+         steps,FILE; tdm,..; ramp,..; sine,..; markov,..; ou,.. [bare numbers: bit/s]",
+    ),
+    directed(
+        "delay",
+        Some('D'),
+        "DELAY",
+        "[const,]T; uniform,MIN,MAX; exp,MIN,MEAN; normal,MEAN,SD; pareto,SCALE,SHAPE; \
+         lognormal,MEAN,SD; gamma,MEAN,SD; weibull,SCALE,SHAPE; table,FILE,MEAN,SD; cdf,FILE; \
+         samples,FILE; trace,FILE; inter-packet,MIN,MAX,DELAY [bare numbers: s]",
+    ),
+    directed(
+        "loss",
+        Some('L'),
+        "LOSS",
+        "[plr,]P; ber,P; ge,P,R[,BAD[,GOOD]]; timed-ge,GOOD,BAD; state4,P13,P31,P32,P23,P14; \
+         pattern,BITS|FILE; nth,N; numbers,N,..; time,FROM,UNTIL,P; trace,FILE",
+    ),
+    directed(
+        "hold",
+        Some('R'),
+        "P,TIME",
+        "Hold frames back with probability P, before the queue, so that others overtake them",
+    ),
+    directed(
+        "queue",
+        Some('Q'),
+        "SIZE",
+        "Bytes (k, m, g: 1024s), or red,..; codel,TARGET,INTERVAL; pie,..; fq_codel,..; \
+         dualpi2,..; droptail,packets=N,time=T [default: 50000 with a constant rate, else no limit]",
+    ),
+    directed("reorder", Some('P'), "0|1", "1: drop frames that would overtake others"),
+    directed("offset", Some('O'), "TIME", "Take this off every delay: the fixed cost of the box"),
+    directed("order", None, "POLICY", "strict, correlated, free, drop or path"),
+    directed("half-life", None, "TIME", "Let the delay vary smoothly, with this half-life"),
+    directed("admit", None, "RULE", "When a queue is full: strict or tlem"),
+    directed("serialise", None, "END", "Delays count from the end of a frame, or its start"),
+    directed("police", None, "RATE", "BPS[,BURST]; rfc2698,..; rfc4115,..: drop what exceeds it"),
+    directed("corrupt", None, "BER", "Bit errors that are delivered: BER, or burst,P,BITS"),
+    directed("duplicate", None, "P", "Copy frames: P[,AFTER[,COPIES]]"),
+    directed("profile", None, "FILE", "Extra time on the link, by a dummynet profile"),
+];
+
+/// The one flag table.
+pub(super) fn command() -> Command {
+    let command = Command::new("emulate")
+        .about("Pass frames between two ports, or two captures, as a link would")
+        .arg(
+            flags::port()
+                .action(ArgAction::Append)
+                .value_parser(PortName::parse_classic)
+                .help("Port, twice: frames from the first to the second go up, others down"),
+        )
+        .args(run());
+    let command = links(command).args(places()).args(routing()).args(old());
+    let command = flags::configuration(flags::reporting(opening::flags(command)));
+    command
+        .subcommand(ctl::command())
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .after_help(EXAMPLES)
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  slipring emulate -i netmap:eth1 -i netmap:eth2 -B 10m -D 20ms -L 1%
+  slipring emulate -i tap:a -i tap:b -D normal,20ms,3ms --half-life 50ms -D 5ms --name lab
+  slipring emulate ctl set --name lab up.delay=40ms
+  slipring emulate --virtual in.pcap out.pcapng --config link.toml --seed 7
+  slipring emulate --preset lte --print-config > link.toml";
+
+/// Adds what every command with emulated links has: what the links do, the seed, what is written
+/// down, and where the run is asked. [`Plan::timed`](super::Plan::timed) reads it.
+pub fn links(command: Command) -> Command {
+    let command = command
+        .args(DIRECTED.iter().map(Directed::arg))
+        .args(whole_links())
+        .args(limits())
+        .args(outputs());
+    flags::run_dir(command)
+}
+
+fn own(id: &'static str, name: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).value_name(name).help(help)
+}
+
+fn switch(id: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
+}
+
+fn seconds(text: &str) -> Result<Span, UnitError> {
+    Span::parse(text, Duration::from_secs(1))
+}
+
+fn millis(text: &str) -> Result<Span, UnitError> {
+    Span::parse(text, Duration::from_millis(1))
+}
+
+fn whole_links() -> [Arg; 7] {
+    let link = |id: &'static str, help: &'static str| {
+        own(id, "LINK", help).allow_hyphen_values(true).help_heading(LINKS)
+    };
+    let names = presets::PRESETS.each_ref().map(|preset| preset.name);
+    [
+        own("preset", "NAME", "A known kind of link, where no other flag says more")
+            .value_parser(names)
+            .help_heading(LINKS),
+        link("up", "The way up at once: 'rate=50m,delay=normal(20ms,3ms),queue=codel(5ms,100ms)'"),
+        link("down", "The way down at once"),
+        own("config-file", "FILE", "Read ports, links and the rest from a TOML file")
+            .long("config")
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath),
+        own("set", "PATH=VALUE", "Change a setting of the file: link.up.rate.bps=20Mbit")
+            .action(ArgAction::Append),
+        switch("print-settings", "Print all settings as such a file and stop").long("print-config"),
+        switch("explain", "Print the effective figures, after all rounding, and stop"),
+    ]
+}
+
+fn run() -> [Arg; 3] {
+    [
+        own("virtual", "CAPTURE", "In virtual time: IN OUT [IN2 OUT2], captures instead of ports")
+            .num_args(2..=4)
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath)
+            .conflicts_with("interface"),
+        own("duration", "TIME", "Stop after this long [default unit: s]")
+            .short('t')
+            .value_parser(seconds),
+        own("period", "TIME", "Report this often; 0 for the summary only [default unit: ms]")
+            .short('T')
+            .default_value("1000")
+            .value_parser(millis),
+    ]
+}
+
+fn limits() -> [Arg; 3] {
+    [
+        own("seed", "N", "Seed of every random stream [default: chosen and told]")
+            .value_parser(str::parse::<Count>),
+        own("late-drop", "TIME", "Drop frames that are later than this; else they are counted")
+            .short('d')
+            .allow_hyphen_values(true),
+        own("bounds", "DELAY[,BPS[,HOLD]]", "The most that live changes may ask for")
+            .short('M')
+            .allow_hyphen_values(true),
+    ]
+}
+
+fn places() -> [Arg; 4] {
+    [
+        switch("pipeline", "A thread for input and one for output, in each direction"),
+        own("cpu", "CPUS", "Processors to pin the threads to: 2,3")
+            .short('C')
+            .value_delimiter(',')
+            .value_parser(value_parser!(u32).range(..4096)),
+        own("burst", "FRAMES", "Frames taken from a port at most at a time; 0 for the default")
+            .short('b')
+            .default_value("256")
+            .value_parser(value_parser!(u32).range(..=8192)),
+        own("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
+            .short('w')
+            .value_parser(seconds),
+    ]
+}
+
+fn outputs() -> [Arg; 5] {
+    [
+        own(
+            "name",
+            "NAME",
+            "Name by which ctl and top find this run [default: its process number]",
+        ),
+        own("log", "FILE", "Write every frame with its fate to a pcapng file")
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath),
+        own("mahimahi-log", "PREFIX", "Write PREFIX.LINK for each link in mahimahi's format")
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath),
+        own("metrics", "ADDR", "Serve counters as OpenMetrics: 127.0.0.1:9100, or a socket's path"),
+        switch("stats", "Say every figure at the end"),
+    ]
+}
+
+/// Route mode.
+fn routing() -> [Arg; 3] {
+    const ROUTING: &str = "Routing";
+    [
+        switch("route", "Route between the subnets of the two interfaces, instead of joining them")
+            .short('r')
+            .help_heading(ROUTING),
+        own("gateway", "IP", "Gateway behind a port, for all else: once for each port, or none")
+            .short('G')
+            .action(ArgAction::Append)
+            .value_parser(gateway)
+            .requires("route")
+            .help_heading(ROUTING),
+        switch("decrement-ttl", "Take one from TTL and hop limit, as routers do; TLEM does not")
+            .requires("route")
+            .help_heading(ROUTING),
+    ]
+}
+
+fn gateway(text: &str) -> Result<Option<IpAddr>, std::net::AddrParseError> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
+}
+
+/// Letters of TLEM that have another answer here. Each is refused or explained by name.
+fn old() -> [Arg; 4] {
+    let letter = |id: &'static str, short: char, help: &'static str| {
+        Arg::new(id).short(short).help(help).help_heading("As TLEM has them")
+    };
+    [
+        letter("hugepages-classic", 'H', "Use huge pages; twice: or do not run")
+            .action(ArgAction::Count),
+        letter("no-zerocopy", 'c', "Copy frames, as is always done").action(ArgAction::SetTrue),
+        letter("session", 's', "Session file: refused, see --name and ctl").value_name("FILE"),
+        letter("ask-to-exit", 'a', "Ask the server of a session to exit: refused")
+            .action(ArgAction::SetTrue),
+    ]
+}

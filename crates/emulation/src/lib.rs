@@ -1,0 +1,391 @@
+//! `slipring emulate`: frames pass between two ports, or two captures, as a link would carry them.
+//! TLEM's flags under TLEM's name.
+//!
+//! ```text
+//!   flags.rs, classic.rs, config/ -> Plan -> virtual_time: captures, as fast as possible
+//!                                        -> realtime: ports
+//!                                           both: the engine of the link crate; report/
+//! ```
+//!
+//! Not for: what links do to frames; that is the engine's.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod apart;
+mod bounds;
+mod classic;
+mod config;
+mod control;
+mod flags;
+mod plan;
+mod presets;
+mod published;
+mod realtime;
+mod report;
+mod route;
+mod store;
+#[cfg(test)]
+mod tests;
+mod virtual_time;
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use slipring_abi::name::PortName;
+use slipring_cli::codes::{SR0002, SR0003, SR0006};
+use slipring_cli::units::{Count, Span, human};
+use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Verb};
+use slipring_link::{DelayModel, NetworkLink, NetworkSpec, OrderPolicy, RateSpec};
+use slipring_program::opening::{self, Opening};
+use slipring_ring::HugePages;
+
+use bounds::Bounds;
+use config::{Config, tree};
+use plan::Instead;
+
+pub use flags::links;
+pub use plan::{CapturePair, Captures, Clock, Plan, RealTime};
+pub use presets::json as presets;
+pub use realtime::job::{report, sample, storage_bytes};
+pub use realtime::{
+    Account, Board, Desk, Emulation, Emulator, EntryAccount, ExitAccount, Manner, Start, State,
+    prepare,
+};
+pub use report::Report;
+pub use report::asked::Asked;
+pub use report::document::Document;
+pub use report::histogram::Histogram;
+pub use report::hops::Hops;
+pub use report::measured::{Measured, Seen};
+pub use virtual_time::chunk::{Chunk, Chunks};
+pub use virtual_time::feed::{Feed, Taken};
+pub use virtual_time::input::Input;
+pub use virtual_time::job::{NO_METRICS, ports};
+pub use virtual_time::{Done, Lane, Virtual};
+
+use route::Route;
+
+/// The command.
+pub const VERB: Verb = Verb { name: "emulate", classic: &[CLASSIC], command: flags::command, plan };
+
+/// TLEM: 1 for any failure.
+const CLASSIC: Classic = Classic { name: "tlem", status: |exit| u8::from(exit != Exit::Done) };
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    if let Some((control::ctl::NAME, asked)) = matches.subcommand() {
+        return control::ctl::plan(asked);
+    }
+    let plan = Plan::of(matches)?;
+    Ok(Box::new(move |session| plan.run(session)))
+}
+
+impl Plan {
+    /// What the flags, and the file that they name, ask for.
+    pub fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        classic::refuse_foreign(matches)?;
+        let mut plan = Self::timed(matches, |config| clock(matches, config))?;
+        if matches.get_flag("no-zerocopy") {
+            let warning = "-c changes nothing: frames are always copied into the delay line";
+            plan.warnings.push(warning.into());
+        }
+        Ok(plan)
+    }
+
+    /// The same for a command that has its own way to the ports: its flags are made by
+    /// [`flags::links`].
+    ///
+    /// # Errors
+    /// The first setting that cannot be, or what `clock` refuses.
+    pub fn timed(
+        matches: &ArgMatches,
+        clock: impl FnOnce(&Config) -> Result<Clock, Failure>,
+    ) -> Result<Self, Failure> {
+        let (config, unasked) = settings(matches)?;
+        let network = config.network()?;
+        let bounds = Bounds::of(matches)?;
+        let schedule = config.schedule()?;
+        for changed in &schedule {
+            bounds.allow_change(&network, &changed.config.network()?)?;
+        }
+        bounds.allow(&network)?;
+        let plan = Self {
+            clock: clock(&config)?,
+            seed: config.seed()?.unwrap_or_else(chosen_seed),
+            schedule,
+            outputs: config.outputs()?,
+            bounds,
+            warnings: [warnings(&network, &unasked), restless(&network)].concat(),
+            stats: matches.get_flag("stats"),
+            typed: matches.clone(),
+            instead: instead(matches),
+            name: config.name(),
+            network,
+            config,
+        };
+        apart::check(&plan, matches.get_one("config-file"))?;
+        Ok(plan)
+    }
+
+    /// The settings as they are now in the file that was named, with those flags that change them;
+    /// none where no file was named.
+    ///
+    /// # Errors
+    /// The first setting that cannot be.
+    pub fn read_again(&self) -> Result<Option<Config>, Failure> {
+        if !self.typed.contains_id("config-file") {
+            return Ok(None);
+        }
+        let (mut config, _) = settings(&self.typed)?;
+        // Their times count from a start that has been.
+        config.root.remove("at");
+        self.bounds.allow(&config.network()?)?;
+        Ok(Some(config))
+    }
+
+    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        if let Some(exit) = self.preface(session)? {
+            return Ok(exit);
+        }
+        match &self.clock {
+            Clock::Virtual(captures) => virtual_time::job::run(&self, captures, session),
+            Clock::RealTime(how) => realtime::job::run(&self, how, session),
+        }
+    }
+}
+
+/// The settings by file or by flags, and the links that got TLEM's queue unasked.
+fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure> {
+    let flags = classic::says_links(matches);
+    let (mut config, unasked) = match (matches.get_one::<PathBuf>("config-file"), flags) {
+        (Some(_), Some(flag)) => {
+            let error =
+                Diagnostic::new(SR0003, format!("{flag} does not go together with --config"));
+            return Err(error.with_help("change the file's settings by --set PATH=VALUE").into());
+        }
+        (Some(path), None) => (Config::open(path)?, Vec::new()),
+        (None, _) => classic::settings(matches)?,
+    };
+    for text in matches.get_many::<String>("set").into_iter().flatten() {
+        let Some((path, value)) = text.split_once('=') else {
+            let error = Diagnostic::new(SR0002, format!("`{text}` does not fit --set"));
+            return Err(error.with_help("write --set link.up.rate.bps=20Mbit").into());
+        };
+        let place = tree::Place::flag("--set").right(path.chars().count() + 1);
+        config.set(path, tree::Node::text(value, place))?;
+    }
+    name_ports(&mut config, matches)?;
+    put_rest(&mut config, matches);
+    Ok((config, unasked))
+}
+
+/// What flags say beside the links, where a file says it.
+fn put_rest(config: &mut Config, matches: &ArgMatches) {
+    let root = &mut config.root;
+    if let Some(Count(seed)) = matches.get_one("seed") {
+        let value = tree::Value::Number(seed.to_string());
+        root.put("seed", tree::Node { place: tree::Place::flag("--seed"), value });
+    }
+    if let Some(name) = matches.get_one::<String>("name") {
+        root.put("name", tree::Node::text(name, tree::Place::flag("--name")));
+    }
+    let path = |id: &str| matches.get_one::<PathBuf>(id).map(|path| path.display().to_string());
+    let text = |id: &str| matches.get_one::<String>(id).cloned();
+    let said = [
+        ("pcapng", "--log", path("log")),
+        ("mahimahi", "--mahimahi-log", path("mahimahi-log")),
+        ("metrics", "--metrics", text("metrics")),
+        ("late_drop", "-d", text("late-drop")),
+    ];
+    for (key, flag, value) in said {
+        let Some(value) = value else { continue };
+        let place = tree::Place::flag(flag);
+        // Where `output` is no table, reading it says so.
+        let Some(table) = root.table_at("output", &place) else { return };
+        table.put(key, tree::Node::text(value, place));
+    }
+}
+
+/// `-i` names the devices of the ports, in their order.
+fn name_ports(config: &mut Config, matches: &ArgMatches) -> Result<(), Failure> {
+    // Commands with ports of their own have no -i.
+    let given = matches.try_get_raw("interface").ok().flatten();
+    let given: Vec<_> = given.into_iter().flatten().collect();
+    let ports = config.ports()?;
+    if given.len() > ports.len() {
+        let error = Diagnostic::new(SR0002, format!("{} ports are given", given.len()));
+        let help = format!("the links have {}: {}", ports.len(), listed(&ports));
+        return Err(error.with_help(help).into());
+    }
+    let place = tree::Place::flag("-i");
+    for (name, port) in given.iter().zip(&ports) {
+        let root = config.root.table_at("ports", &place);
+        let port = root.and_then(|table| table.table_at(&port.name, &place));
+        let table = port.expect("ports were read as tables");
+        table.put("dev", tree::Node::text(name.to_string_lossy(), place.clone()));
+    }
+    Ok(())
+}
+
+fn listed(ports: &[config::PortSetting]) -> String {
+    let names: Vec<_> = ports.iter().map(|port| port.name.as_str()).collect();
+    names.join(", ")
+}
+
+fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
+    if let Some(files) = matches.get_many::<PathBuf>("virtual") {
+        refuse_virtual_route(matches)?;
+        refuse_ports_flags(matches)?;
+        return captures(&files.collect::<Vec<_>>(), matches, config);
+    }
+    let mut ports = Vec::new();
+    for port in config.ports()? {
+        let Some(device) = port.device else {
+            let error = Diagnostic::new(SR0006, "two ports are needed");
+            return Err(error
+                .with_cause(format!("nothing stands for {}", port.name))
+                .with_help(
+                    "name them: slipring emulate -i netmap:eth0 -i netmap:eth1 -D 20ms, \
+                            or pass captures: --virtual in.pcap out.pcapng",
+                )
+                .into());
+        };
+        ports.push(PortName::parse_classic(&device)?);
+    }
+    if let Some((at, twice)) =
+        ports.iter().enumerate().find(|(at, port)| ports[..*at].contains(port))
+    {
+        let error =
+            Diagnostic::new(SR0002, format!("port {} is given twice", shown(matches, at, twice)));
+        return Err(error.with_help("a link joins two ports that differ").into());
+    }
+    let route = Route::of(matches, &ports)?;
+    Ok(Clock::RealTime(Box::new(real_time(matches, ports, route))))
+}
+
+/// Captures have no addresses.
+fn refuse_virtual_route(matches: &ArgMatches) -> Result<(), Failure> {
+    if !matches.get_flag("route") {
+        return Ok(());
+    }
+    let error = Diagnostic::new(SR0003, "-r does not go together with --virtual");
+    let error = error.with_cause("a router has the addresses of its interfaces");
+    Err(error.with_help("leave -r out: what a link does to frames is the same").into())
+}
+
+/// Refuses what would have to be done at ports: in virtual time there are none.
+///
+/// # Errors
+/// The first such flag that was typed.
+pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
+    let late = matches.contains_id("late-drop").then(|| "--late-drop".to_owned());
+    let Some(flag) = opening::typed(matches).or(late) else { return Ok(()) };
+    let error = Diagnostic::new(SR0003, format!("{flag} does not go together with --virtual"));
+    let error = error.with_cause("it is done at ports, and --virtual opens none");
+    Err(error.with_help(format!("leave {flag} out; see --help for what links do")).into())
+}
+
+fn shown(matches: &ArgMatches, at: usize, port: &PortName) -> String {
+    let raw = matches.get_raw("interface").and_then(|mut all| all.nth(at));
+    raw.map_or_else(|| port.name.clone(), |name| name.to_string_lossy().into_owned())
+}
+
+fn captures(files: &[&PathBuf], matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
+    let ports = config.ports()?.len();
+    let pairs: Vec<_> = files
+        .chunks_exact(2)
+        .map(|pair| CapturePair { input: pair[0].clone(), output: pair[1].clone() })
+        .collect();
+    if files.len() % 2 == 1 || pairs.len() > ports {
+        let error = Diagnostic::new(SR0002, "--virtual takes pairs of captures, one per direction");
+        return Err(error.with_help("--virtual IN OUT, or --virtual IN OUT IN2 OUT2").into());
+    }
+    Ok(Clock::Virtual(Captures { pairs, duration: duration(matches) }))
+}
+
+/// When to end; none: never.
+pub fn duration(matches: &ArgMatches) -> Option<Duration> {
+    let span = matches.get_one::<Span>("duration").map(|span| span.duration());
+    span.filter(|duration| !duration.is_zero())
+}
+
+fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<Route>) -> RealTime {
+    let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+    let layers = if route.is_some() { route::LAYERS } else { 0 };
+    let mut opening = Opening::of(matches).with_layers(layers);
+    if matches.get_count("hugepages-classic") >= 2 {
+        opening.options.huge = HugePages::Require;
+    }
+    // TLEM's 0 asks for its default.
+    let burst = matches.get_one("burst").copied().filter(|burst| *burst > 0).unwrap_or(256);
+    RealTime {
+        ports,
+        opening,
+        pipeline: matches.get_flag("pipeline"),
+        cpus: matches.get_many("cpu").into_iter().flatten().copied().collect(),
+        burst,
+        link_wait: span("wait").unwrap_or_default(),
+        period: span("period").filter(|period| !period.is_zero()),
+        duration: duration(matches),
+        route,
+    }
+}
+
+fn instead(matches: &ArgMatches) -> Option<Instead> {
+    let asked = [("print-settings", Instead::Settings), ("explain", Instead::Figures)];
+    asked.into_iter().find(|(id, _)| matches.get_flag(id)).map(|(_, instead)| instead)
+}
+
+/// Short enough to be typed again.
+fn chosen_seed() -> u64 {
+    RandomState::new().hash_one(std::process::id()) >> 40
+}
+
+/// Delays that change faster than frames can follow without overtaking: below some three
+/// deviations a half-life lets the delay fall by more than the time that passes, so frames are
+/// put off to keep their order, and the delay has neither its mean nor its deviation.
+fn restless(network: &NetworkSpec) -> Vec<String> {
+    const LEAST: f64 = 3.3;
+    let warning = |link: &NetworkLink| {
+        let (DelayModel::Random(dist), OrderPolicy::Correlated) =
+            (&link.spec.delay.model, link.spec.order)
+        else {
+            return None;
+        };
+        let half_life_ns = link.spec.delay.half_life_ns?;
+        let least_ns = LEAST * dist.sd_ns();
+        let span = |ns: u64| human::span(Duration::from_nanos(ns));
+        ((half_life_ns as f64) < least_ns).then(|| {
+            format!(
+                "the half-life of {}, {}, is too short for a delay that deviates by {}: frames \
+                 wait for those before them and the mean delay grows; from {} on it is kept",
+                link.spec.name,
+                span(half_life_ns),
+                span(dist.sd_ns() as u64),
+                span(least_ns as u64)
+            )
+        })
+    };
+    network.links.iter().filter_map(warning).collect()
+}
+
+/// Queues that were not asked for and are shorter than a TCP needs on this path.
+fn warnings(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
+    let round_trip_ns: f64 =
+        network.links.iter().map(|link| config::mean_delay_ns(&link.spec)).sum();
+    let small = network.links.iter().filter(|link| unasked.contains(&link.spec.name.as_str()));
+    small
+        .filter_map(|link| {
+            let RateSpec::Constant { bps } = link.spec.rate else { return None };
+            let bytes = link.spec.queue.bytes?;
+            let needed = bps as f64 * round_trip_ns / 8e9;
+            let message = format!(
+                "the queue of {} holds {bytes} bytes, as for TLEM; one TCP needs about {needed:.0} \
+                 bytes to fill the link (-Q)",
+                link.spec.name
+            );
+            (needed > bytes as f64).then_some(message)
+        })
+        .collect()
+}

@@ -1,0 +1,97 @@
+//! What an emulation has done so far, taken at one moment between two batches.
+
+use std::collections::BTreeMap;
+
+use slipring_link::{Counters, Drops, LinkId, Tally};
+use slipring_port::Nanos;
+
+/// The whole account. At any moment what was received is what was sent, lost by cause, or is
+/// still inside: see [`Self::balance`]. What the ports have received is that and what is untaken.
+#[derive(Debug, Clone, Default)]
+pub struct Account {
+    /// When it was taken, on the clock of [`slipring_port::now`].
+    pub at_ns: Nanos,
+    /// The links' own accounts, in the order of the plan.
+    pub links: Vec<Counters>,
+    /// Frames taken in, per entry.
+    pub entries: Vec<EntryAccount>,
+    /// Frames sent, per exit.
+    pub exits: Vec<ExitAccount>,
+    /// Frames that no link wanted.
+    pub unrouted: Tally,
+    /// Frames in the ports' rings that were not taken in yet.
+    pub untaken: Tally,
+    /// Memory held for frames, in bytes.
+    pub storage_bytes: u64,
+}
+
+/// What came in at one place.
+#[derive(Debug, Clone, Default)]
+pub struct EntryAccount {
+    /// Frames received, those refused included.
+    pub received: Tally,
+    /// Frames that no link got to see: no storage, or no frames at all.
+    pub refused: Drops,
+}
+
+/// What left at one place.
+#[derive(Debug, Clone, Default)]
+pub struct ExitAccount {
+    /// Frames given to the port.
+    pub sent: Tally,
+    /// Frames that left the links and could not be sent in time, by link.
+    pub dropped: BTreeMap<LinkId, Drops>,
+    /// Frames that are due and wait for the port.
+    pub waiting: Tally,
+}
+
+impl Account {
+    /// Has the links answer for what their exits dropped: to the engine it had left, to everyone
+    /// else it is lost.
+    pub(super) fn charge_links(&mut self) {
+        for (link, dropped) in self.exits.iter().flat_map(|exit| &exit.dropped) {
+            let counters = &mut self.links[link.0 as usize];
+            counters.output = counters.output - dropped.total();
+            dropped.iter().for_each(|(cause, tally)| counters.drops.add(cause, tally));
+        }
+    }
+
+    /// Frames received.
+    pub fn received(&self) -> Tally {
+        sum(self.entries.iter().map(|entry| entry.received))
+    }
+
+    /// Copies made by links.
+    pub fn copies(&self) -> Tally {
+        sum(self.links.iter().map(|link| link.copies))
+    }
+
+    /// Frames sent.
+    pub fn sent(&self) -> Tally {
+        sum(self.exits.iter().map(|exit| exit.sent))
+    }
+
+    /// Frames lost, for whatever cause.
+    pub fn lost(&self) -> Tally {
+        let links = self.links.iter().map(|link| link.drops.total());
+        let entries = self.entries.iter().map(|entry| entry.refused.total());
+        sum(links.chain(entries).chain([self.unrouted]))
+    }
+
+    /// Frames inside.
+    pub fn in_flight(&self) -> Tally {
+        let links = self.links.iter().map(|link| link.in_flight);
+        let waiting = self.exits.iter().map(|exit| exit.waiting);
+        sum(links.chain(waiting).chain([self.untaken]))
+    }
+
+    /// Whether nothing was lost uncounted.
+    pub fn balance(&self) -> bool {
+        let came = self.received() + self.untaken + self.copies();
+        came == self.sent() + self.lost() + self.in_flight()
+    }
+}
+
+fn sum(tallies: impl Iterator<Item = Tally>) -> Tally {
+    tallies.fold(Tally::default(), |sum, tally| sum + tally)
+}

@@ -1,0 +1,180 @@
+//! The way in at one port: takes frames off its rings, stamps and stores them.
+
+use slipring_abi::name::PortName;
+use slipring_link::{Arrival, Cause, Drops, EntryId, Tally};
+use slipring_port::{Nanos, Port, Queue};
+use slipring_ring::{RxRing, SlotFlags};
+
+use super::Manner;
+use super::account::EntryAccount;
+use super::stamp::{ETHER_OVERHEAD, Spread, Stamper};
+use super::tap::Tap;
+use crate::store::{Lane, MAX_FRAME, Store};
+
+/// The speed of a line that tells none, in bits per second: that of memory.
+const NO_LINE: u64 = 100_000_000_000;
+
+/// The way in at one port.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    entry: EntryId,
+    stamper: Stamper,
+    /// Whose memory the frames share.
+    lane: Lane,
+    /// Slots taken from a queue at most at a time.
+    burst: u32,
+    received: Tally,
+    /// A frame of several slots.
+    scratch: Vec<u8>,
+    /// Frames that could not be stored: rare, and so apart.
+    refused: Box<Drops>,
+}
+
+/// What is at hand while frames are taken in, used for one port after another.
+#[derive(Debug, Default)]
+pub(super) struct Hands {
+    /// Slots of whole frames that each queue has ready.
+    ready: Vec<u32>,
+    /// The batch.
+    arrivals: Vec<Arrival>,
+}
+
+impl Inlet {
+    /// For frames that come from `port` and enter at `entry`.
+    pub(super) fn of(port: &Port, entry: usize, manner: &Manner, now: Nanos) -> Self {
+        Self {
+            entry: EntryId(entry as u16),
+            stamper: Stamper::new(line_speed(port).unwrap_or(NO_LINE), now),
+            lane: Lane::number(entry),
+            burst: manner.burst,
+            received: Tally::default(),
+            scratch: Vec::new(),
+            refused: Box::default(),
+        }
+    }
+
+    /// What came in so far.
+    pub(super) fn account(&self) -> EntryAccount {
+        EntryAccount { received: self.received, refused: *self.refused }
+    }
+
+    /// Where its frames enter.
+    pub(super) fn entry(&self) -> EntryId {
+        self.entry
+    }
+
+    /// Takes a burst of whole frames off each queue, found there at `now`; those that could be
+    /// stored are the batch.
+    pub(super) fn take<'h, T: Tap>(
+        &mut self,
+        queues: &mut [Box<dyn Queue>],
+        hands: &'h mut Hands,
+        (store, tap): (&mut Store, &mut T),
+        now: Nanos,
+    ) -> &'h [Arrival] {
+        let Hands { ready, arrivals } = hands;
+        let wire_bytes = self.look(queues, ready);
+        if wire_bytes == 0 {
+            return &[];
+        }
+        let spread = self.stamper.spread(now, wire_bytes);
+        store.tick(spread.end());
+        let mut so_far = 0;
+        arrivals.clear();
+        for (queue, &slots) in queues.iter_mut().zip(&*ready) {
+            self.take_slots(queue.rings().rx, slots, (store, arrivals), spread, &mut so_far);
+        }
+        if T::ON {
+            arrivals.iter().for_each(|frame| tap.arrived(self.entry, frame, store));
+        }
+        arrivals
+    }
+
+    /// Notes how many slots of whole frames each queue has, and what they take on the wire.
+    #[inline]
+    fn look(&self, queues: &mut [Box<dyn Queue>], ready: &mut Vec<u32>) -> u64 {
+        let mut wire_bytes = 0;
+        ready.clear();
+        for queue in queues {
+            let rx = queue.rings().rx;
+            let slots = rx.avail().min(self.burst);
+            let slots = rx.whole_packets(slots);
+            wire_bytes += rx.sum(slots, |slot| wire_bytes_of(slot.len.into(), slot.flags));
+            ready.push(slots);
+        }
+        wire_bytes
+    }
+
+    #[inline]
+    fn take_slots(
+        &mut self,
+        rx: &mut RxRing,
+        slots: u32,
+        (store, arrivals): (&mut Store, &mut Vec<Arrival>),
+        spread: Spread,
+        so_far: &mut u64,
+    ) {
+        arrivals.reserve(slots as usize);
+        let before = arrivals.len();
+        rx.drain(slots, |bytes, flags| {
+            *so_far += wire_bytes_of(bytes.len() as u64, flags);
+            let at_ns = spread.at(*so_far);
+            if flags.has(SlotFlags::MOREFRAG) || !self.scratch.is_empty() {
+                return self.gather(bytes, flags, at_ns, (store, arrivals));
+            }
+            let len = bytes.len() as u32;
+            match store.put(self.lane, at_ns, bytes) {
+                Some(handle) => arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
+                None => self.refuse(len),
+            }
+        });
+        let taken = &arrivals[before..];
+        let bytes = taken.iter().map(|frame| u64::from(frame.len)).sum();
+        self.received += Tally { packets: taken.len() as u64, bytes };
+    }
+
+    /// Takes a part of a frame of several slots, and with the last one the frame.
+    #[cold]
+    fn gather(
+        &mut self,
+        part: &[u8],
+        flags: SlotFlags,
+        at_ns: Nanos,
+        (store, arrivals): (&mut Store, &mut Vec<Arrival>),
+    ) {
+        self.scratch.extend_from_slice(part);
+        if flags.has(SlotFlags::MOREFRAG) {
+            return;
+        }
+        let len = self.scratch.len() as u32;
+        match store.put(self.lane, at_ns, &self.scratch) {
+            Some(handle) => arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
+            None => self.refuse(len),
+        }
+        self.scratch.clear();
+    }
+
+    #[cold]
+    fn refuse(&mut self, len: u32) {
+        let a_frame = (1..=MAX_FRAME).contains(&(len as usize));
+        let cause = if a_frame { Cause::Buffer } else { Cause::Malformed };
+        self.received.count(len);
+        self.refused.count(cause, len);
+    }
+}
+
+/// What a slot's bytes take on an Ethernet line.
+#[inline(always)]
+fn wire_bytes_of(len: u64, flags: SlotFlags) -> u64 {
+    len + if flags.has(SlotFlags::MOREFRAG) { 0 } else { ETHER_OVERHEAD }
+}
+
+/// What the kernel says of the interface behind a port, in bits per second.
+fn line_speed(port: &Port) -> Option<u64> {
+    let name = PortName::parse_classic(&port.info.name).ok()?;
+    if !name.kind.names_interface() || name.pipe.is_some() {
+        return None;
+    }
+    let text = std::fs::read_to_string(format!("/sys/class/net/{}/speed", name.name)).ok()?;
+    text.trim().parse::<u64>().ok().filter(|&megabits| megabits > 0).map(|speed| speed * 1_000_000)
+}

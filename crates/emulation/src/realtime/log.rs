@@ -1,0 +1,237 @@
+//! The log of every frame, in real time: the thread that moves frames copies them and hands them
+//! to another one, which writes. It never waits for the file; what the writer cannot follow is
+//! missing in the log, and counted.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use slipring_cli::Failure;
+use slipring_link::{Arrival, Cause, Delivery, EntryId, Handle, Lost, NetworkSpec};
+use slipring_port::{Nanos, now};
+
+use super::account::Account;
+use super::tap::Tap;
+use crate::config::Outputs;
+use crate::report::mahimahi::MahimahiLog;
+use crate::report::packets::{Logged, PacketLog, PortTotals};
+use crate::store::{Store, Stored};
+
+/// Frames that the writer may be behind.
+const BEHIND: usize = 1 << 16;
+
+/// Watches frames, or does not.
+#[derive(Debug, Default)]
+pub(super) struct LogTap {
+    /// Where to: nowhere once the writer has failed.
+    writer: Option<SyncSender<Entry>>,
+    /// Number and entry of each frame inside, and when it came in.
+    inside: HashMap<u32, ((u64, usize), Nanos)>,
+    next_id: u64,
+    missed: Arc<AtomicU64>,
+}
+
+/// The thread that writes.
+#[derive(Debug)]
+pub(super) struct Writer {
+    thread: JoinHandle<Result<Logs, Failure>>,
+    missed: Arc<AtomicU64>,
+}
+
+/// What happened to a frame.
+#[derive(Debug)]
+struct Entry {
+    id: u64,
+    /// Where it came in.
+    entry: usize,
+    at_ns: Nanos,
+    len: u32,
+    bytes: Vec<u8>,
+    fate: Fate,
+}
+
+#[derive(Debug)]
+enum Fate {
+    Arrived,
+    Sent { exit: usize, late_ns: Nanos, delay_ns: Nanos },
+    Lost { cause: Cause, link: Option<usize> },
+}
+
+/// The files.
+#[derive(Debug)]
+struct Logs {
+    packets: Option<PacketLog>,
+    /// One per entry, for the link that begins there.
+    mahimahi: Vec<Option<MahimahiLog>>,
+    links: Vec<String>,
+    /// The clock of the frames reads 0 at the start of the run here.
+    start: Nanos,
+    /// What the wall clock said then, in ns since 1970.
+    epoch_ns: u64,
+}
+
+/// Opens what `outputs` name; nothing is watched if that is nothing.
+///
+/// # Errors
+/// If a file cannot be created.
+pub(super) fn open(
+    outputs: &Outputs,
+    network: &NetworkSpec,
+    ports: &[String],
+) -> Result<Option<(LogTap, Writer)>, Failure> {
+    if outputs.log.is_none() && outputs.mahimahi.is_none() {
+        return Ok(None);
+    }
+    let logs = Logs::open(outputs, network, ports)?;
+    let (sender, entries) = sync_channel(BEHIND);
+    let tap = LogTap { writer: Some(sender), ..LogTap::default() };
+    let missed = tap.missed.clone();
+    Ok(Some((tap, Writer { thread: spawn(move || logs.write(&entries)), missed })))
+}
+
+impl Writer {
+    /// Waits until all is written, which needs the tap to be gone; how many entries are missing.
+    ///
+    /// # Errors
+    /// If a file could not be written.
+    pub(super) fn finish(self, account: &Account) -> Result<u64, Failure> {
+        let written = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        written?.finish(account)?;
+        Ok(self.missed.load(Ordering::Relaxed))
+    }
+}
+
+impl LogTap {
+    fn tell(
+        &mut self,
+        (id, entry): (u64, usize),
+        handle: Handle,
+        (at_ns, len): (Nanos, u32),
+        store: &mut Store,
+        fate: impl FnOnce(Nanos) -> Fate,
+    ) {
+        let Some(writer) = &self.writer else { return };
+        let Stored { bytes, arrival_ns, .. } = store.get(handle);
+        let (bytes, fate) = (bytes.to_vec(), fate(arrival_ns));
+        if writer.try_send(Entry { id, entry, at_ns, len, bytes, fate }).is_err() {
+            self.missed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The number of a frame that leaves, and when it came in; copies that links made get a number
+    /// now.
+    fn leave(&mut self, handle: Handle) -> ((u64, usize), Option<Nanos>) {
+        if let Some((who, came_ns)) = self.inside.remove(&handle.0) {
+            return (who, Some(came_ns));
+        }
+        self.next_id += 1;
+        ((self.next_id, 0), None)
+    }
+}
+
+impl Tap for LogTap {
+    fn arrived(&mut self, entry: EntryId, frame: &Arrival, store: &mut Store) {
+        self.next_id += 1;
+        let who = (self.next_id, usize::from(entry.0));
+        self.inside.insert(frame.handle.0, (who, frame.arrival_ns));
+        self.tell(who, frame.handle, (frame.arrival_ns, frame.len), store, |_| Fate::Arrived);
+    }
+
+    fn lost(&mut self, lost: &Lost, store: &mut Store) {
+        let (who, _) = self.leave(lost.handle);
+        let link = lost.link.map(|link| link.0 as usize);
+        let fate = |_| Fate::Lost { cause: lost.cause, link };
+        self.tell(who, lost.handle, (lost.at_ns, lost.len), store, fate);
+    }
+
+    fn dropped(&mut self, frame: &Delivery, cause: Cause, now: Nanos, store: &mut Store) {
+        let (who, _) = self.leave(frame.handle);
+        let fate = |_| Fate::Lost { cause, link: None };
+        self.tell(who, frame.handle, (now, frame.len), store, fate);
+    }
+
+    fn sent(&mut self, frame: &Delivery, now: Nanos, store: &mut Store) {
+        let (who, came_ns) = self.leave(frame.handle);
+        // The store knows when a frame came to its link, which need not be the first.
+        let fate = |arrival_ns| Fate::Sent {
+            exit: usize::from(frame.exit.0),
+            late_ns: now.saturating_sub(frame.release_ns),
+            delay_ns: now.saturating_sub(came_ns.unwrap_or(arrival_ns)),
+        };
+        self.tell(who, frame.handle, (now, frame.len), store, fate);
+    }
+}
+
+impl Logs {
+    fn open(outputs: &Outputs, network: &NetworkSpec, ports: &[String]) -> Result<Self, Failure> {
+        let command = std::env::args().collect::<Vec<_>>().join(" ");
+        let packets = outputs
+            .log
+            .as_ref()
+            .map(|path| PacketLog::create(&path.to_string_lossy(), ports, &command));
+        let mahimahi = |entry: usize| {
+            let path = outputs.mahimahi.as_ref()?;
+            let from = slipring_link::Source::Entry(entry);
+            let link = network.links.iter().find(|link| link.from == from)?;
+            let path = format!("{}.{}", path.to_string_lossy(), link.spec.name);
+            Some(MahimahiLog::create(&path, &link.spec, &command))
+        };
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Ok(Self {
+            packets: packets.transpose()?,
+            mahimahi: (0..network.entries.len())
+                .map(|entry| mahimahi(entry).transpose())
+                .collect::<Result<_, _>>()?,
+            links: network.links.iter().map(|link| link.spec.name.clone()).collect(),
+            start: now(),
+            epoch_ns: wall.as_nanos() as u64,
+        })
+    }
+
+    fn write(mut self, entries: &Receiver<Entry>) -> Result<Self, Failure> {
+        for entry in entries {
+            self.entry(&entry)?;
+        }
+        Ok(self)
+    }
+
+    fn entry(&mut self, entry: &Entry) -> Result<(), Failure> {
+        let &Entry { id, entry: port, at_ns, len, ref bytes, ref fate } = entry;
+        let at_ns = at_ns.saturating_sub(self.start);
+        let frame = Logged { id, ts_ns: self.epoch_ns + at_ns, len, bytes };
+        if let Some(log) = &mut self.packets {
+            match *fate {
+                Fate::Arrived => log.arrived(port, &frame)?,
+                Fate::Sent { exit, late_ns, .. } => log.sent(exit, &frame, Some(late_ns))?,
+                Fate::Lost { cause, link } => {
+                    let link = link.and_then(|link| self.links.get(link));
+                    log.lost(port, &frame, cause, link.map(String::as_str))?;
+                }
+            }
+        }
+        let Some(Some(log)) = self.mahimahi.get_mut(port) else { return Ok(()) };
+        match *fate {
+            Fate::Arrived => log.arrived(at_ns, len),
+            Fate::Sent { delay_ns, .. } => log.sent(at_ns, len, delay_ns),
+            Fate::Lost { .. } => log.lost(at_ns, len),
+        }
+    }
+
+    fn finish(self, account: &Account) -> Result<(), Failure> {
+        let end_ns = account.at_ns.saturating_sub(self.start);
+        for log in self.mahimahi.into_iter().flatten() {
+            log.finish(end_ns)?;
+        }
+        let Some(log) = self.packets else { return Ok(()) };
+        let ports = account.entries.len().max(account.exits.len());
+        let totals = |port: usize| PortTotals {
+            received: account.entries.get(port).map_or(0, |entry| entry.received.packets),
+            sent: account.exits.get(port).map_or(0, |exit| exit.sent.packets),
+        };
+        let totals: Vec<_> = (0..ports).map(totals).collect();
+        log.finish(&totals, self.epoch_ns + end_ns)
+    }
+}

@@ -1,0 +1,141 @@
+//! Asked versus achieved, of every link, under either clock.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`asked`] | what a link is to do, in words and numbers, after rounding |
+//! | [`measured`], [`flow`], [`histogram`] | what was seen of it |
+//! | [`hops`] | when frames entered links that are not their first |
+//! | [`summary`] | both side by side, for people |
+//! | [`document`] | the same as JSON |
+//! | [`openmetrics`], [`serve`] | the same for Prometheus, and where it is fetched |
+//! | [`packets`], [`mahimahi`] | every single frame, in a file |
+//!
+//! Counters come from the engine, which keeps them in balance. Nothing here decides anything.
+
+pub(crate) mod asked;
+pub(crate) mod document;
+pub(crate) mod flow;
+pub(crate) mod histogram;
+pub(crate) mod hops;
+pub(crate) mod mahimahi;
+pub(crate) mod measured;
+pub(crate) mod openmetrics;
+pub(crate) mod packets;
+pub(crate) mod serve;
+pub(crate) mod summary;
+
+use serde::Serialize;
+use slipring_link::{Counters, NetworkSpec, Source, Tally, Target};
+
+use asked::Asked;
+use document::Document;
+use measured::Measured;
+
+/// The report on a network at one moment.
+pub struct Report<'m> {
+    /// One for each link, in the order of the plan.
+    pub links: Vec<LinkReport<'m>>,
+    /// Frames that no link wanted.
+    pub unrouted: Tally,
+    changes: Changes,
+}
+
+/// Changes of settings while a run went on: what was asked is what holds since the last one, what
+/// was measured is all of the run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// How many there were.
+    pub times: u64,
+    /// When the last one was, in ns since the start of the run.
+    pub since_ns: u64,
+}
+
+impl Changes {
+    /// What is to be said of them, in a line of its own behind a line break; nothing of none.
+    pub fn line(&self) -> String {
+        let times = match self.times {
+            0 => return String::new(),
+            1 => "once".to_owned(),
+            times => format!("{times} times"),
+        };
+        let since = asked::time(self.since_ns);
+        format!(
+            "\nsettings changed {times}, the last time {since} from the start: asked is what holds \
+             since, measured is the whole run"
+        )
+    }
+}
+
+/// One link.
+pub struct LinkReport<'m> {
+    pub name: String,
+    /// Where frames come from.
+    pub from: String,
+    /// Where they go to.
+    pub to: String,
+    /// The filters that lead frames here.
+    pub classes: Vec<String>,
+    pub asked: Asked,
+    pub counters: Counters,
+    /// What was seen where frames left, if anyone looked.
+    pub measured: Option<&'m Measured>,
+}
+
+impl<'m> Report<'m> {
+    /// On the links of `network`: their `counters` and what was `measured`, in their order.
+    pub fn of(
+        network: &NetworkSpec,
+        counters: &[Counters],
+        measured: &'m [Measured],
+        unrouted: Tally,
+    ) -> Self {
+        let link = |(index, counters): (usize, &Counters)| {
+            let link = &network.links[index];
+            let classes = network.classes.iter().filter(|class| class.link == index);
+            LinkReport {
+                name: link.spec.name.clone(),
+                from: match link.from {
+                    Source::Entry(entry) => network.entries[entry].clone(),
+                    Source::Node(node) => network.nodes[node].clone(),
+                },
+                to: match link.to {
+                    Target::Exit(exit) => network.exits[exit].clone(),
+                    Target::Node(node) => network.nodes[node].clone(),
+                },
+                classes: classes.map(|class| class.filter.clone()).collect(),
+                asked: Asked::of(&link.spec),
+                counters: *counters,
+                measured: measured.get(index),
+            }
+        };
+        Self {
+            links: counters.iter().enumerate().map(link).collect(),
+            unrouted,
+            changes: Changes::default(),
+        }
+    }
+
+    /// The same, where settings changed while it was measured.
+    pub fn changed(self, changes: Changes) -> Self {
+        Self { changes, ..self }
+    }
+
+    /// For people.
+    pub fn summary(&self) -> String {
+        let mut text = summary::summary(&self.links);
+        if self.unrouted.packets > 0 {
+            text += &format!("\n{} frames were lost: no class wanted them", self.unrouted.packets);
+        }
+        text + &self.changes.line()
+    }
+
+    /// For machines: the keys of an emulation beside the common ones.
+    pub fn document(&self) -> Document {
+        Document::of(&self.links, self.unrouted).changed(self.changes)
+    }
+
+    /// For Prometheus.
+    pub fn openmetrics(&self) -> String {
+        openmetrics::text(&self.links, self.unrouted)
+    }
+}

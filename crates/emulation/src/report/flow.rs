@@ -1,0 +1,108 @@
+//! What is seen of a flow of frames where it leaves: the rate over windows, and the order.
+
+/// Bytes over windows of one width.
+#[derive(Debug, Clone)]
+pub(crate) struct Windows {
+    width_ns: u64,
+    end_ns: u64,
+    bytes: u64,
+    peak: u64,
+}
+
+impl Windows {
+    /// Windows of `width_ns`, aligned to multiples of it.
+    pub(crate) const fn new(width_ns: u64) -> Self {
+        Self { width_ns, end_ns: 0, bytes: 0, peak: 0 }
+    }
+
+    /// Counts a frame; times do not go back.
+    #[inline]
+    pub(crate) fn add(&mut self, at_ns: u64, bytes: u64) {
+        if at_ns >= self.end_ns {
+            self.turn(at_ns);
+        }
+        self.bytes += bytes;
+    }
+
+    fn turn(&mut self, at_ns: u64) {
+        self.peak = self.peak.max(self.bytes);
+        self.bytes = 0;
+        self.end_ns = (at_ns / self.width_ns + 1).saturating_mul(self.width_ns);
+    }
+
+    /// The rate of the fullest window, in bits per second.
+    pub(crate) fn peak_bps(&self) -> f64 {
+        self.peak.max(self.bytes) as f64 * 8e9 / self.width_ns as f64
+    }
+}
+
+/// Reordering as RFC 4737 defines it (section 3): a frame is reordered if one that was sent after
+/// it was received before it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Reordering {
+    expected: u64,
+    received: u64,
+    reordered: u64,
+}
+
+impl Reordering {
+    /// Counts a frame by its place in the order of arrival.
+    #[inline]
+    pub fn received(&mut self, sequence: u64) {
+        self.received += 1;
+        if sequence >= self.expected {
+            self.expected = sequence + 1;
+        } else {
+            self.reordered += 1;
+        }
+    }
+
+    /// Counts a frame by when it arrived, where frames have no numbers: those of one moment count
+    /// as in order.
+    #[inline]
+    pub fn received_of(&mut self, arrival_ns: u64) {
+        self.received += 1;
+        self.reordered += u64::from(arrival_ns < self.expected);
+        self.expected = self.expected.max(arrival_ns);
+    }
+
+    /// How many were reordered.
+    pub fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    /// The share of reordered frames among all.
+    pub fn ratio(&self) -> f64 {
+        self.reordered as f64 / self.received.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fullest_window_gives_the_peak() {
+        let mut windows = Windows::new(1_000_000);
+        for at_ns in [0, 999_999, 1_000_000, 5_000_000, 5_000_001, 5_999_999] {
+            windows.add(at_ns, 125);
+        }
+        assert!((windows.peak_bps() - 3_000_000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_frame_is_reordered_if_a_later_one_was_received_before() {
+        // The example of RFC 4737, section 3.4: packet 4 arrives after 8.
+        let mut order = Reordering::default();
+        [1, 2, 3, 5, 6, 7, 8, 4, 9, 10].into_iter().for_each(|s| order.received(s));
+        assert_eq!(order.reordered(), 1);
+        assert!((order.ratio() - 0.1).abs() < 1e-12);
+    }
+
+    #[test]
+    fn frames_of_one_moment_are_in_order_and_earlier_ones_are_not() {
+        let mut order = Reordering::default();
+        [10, 20, 20, 15, 20, 30].into_iter().for_each(|ns| order.received_of(ns));
+        assert_eq!(order.reordered(), 1);
+    }
+}

@@ -1,0 +1,184 @@
+//! Logs in the form of mahimahi's links, which its plotting scripts read.
+//!
+//! ```text
+//!   # base timestamp: 0
+//!   12 + 1504          1504 bytes came in at 12 ms
+//!   15 # 1504          1504 bytes could have left at 15 ms
+//!   15 - 1504 3        1504 bytes left, 3 ms after they came
+//!   16 d 1 1504        1 packet of 1504 bytes was dropped
+//! ```
+//!
+//! One file for each link. Times are whole milliseconds, rounded down, from the first frame.
+//! Opportunities are told of links whose rate can be known beforehand: constant ones, by the
+//! millisecond, and traces of opportunities.
+
+use std::io::Write;
+
+use slipring_cli::Failure;
+use slipring_link::{LinkSpec, RateSpec, TraceEnd};
+
+use crate::virtual_time::output::OutputFile;
+
+const MILLISECOND: u64 = 1_000_000;
+
+/// A log that is being written.
+#[derive(Debug)]
+pub(crate) struct MahimahiLog {
+    file: OutputFile,
+    capacity: Capacity,
+}
+
+impl MahimahiLog {
+    /// Creates the log of a link.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub(crate) fn create(path: &str, link: &LinkSpec, command: &str) -> Result<Self, Failure> {
+        let mut file = OutputFile::create(path)?;
+        let one_line = command.replace('\n', " ");
+        let head = format!(
+            "# slipring emulate ({})\n# command line: {one_line}\n# base timestamp: 0\n",
+            link.name
+        );
+        file.buffer.extend_from_slice(head.as_bytes());
+        Ok(Self { file, capacity: Capacity::of(link) })
+    }
+
+    /// A frame of `len` bytes came in.
+    ///
+    /// # Errors
+    /// If the log cannot be written, as for all that follow.
+    pub(crate) fn arrived(&mut self, at_ns: u64, len: u32) -> Result<(), Failure> {
+        self.line(at_ns, format_args!("+ {len}"))
+    }
+
+    /// A frame of `len` bytes left, `delay_ns` after it came.
+    ///
+    /// # Errors
+    /// If the log cannot be written.
+    pub(crate) fn sent(&mut self, at_ns: u64, len: u32, delay_ns: u64) -> Result<(), Failure> {
+        self.line(at_ns, format_args!("- {len} {}", delay_ns / MILLISECOND))
+    }
+
+    /// A frame of `len` bytes was dropped.
+    ///
+    /// # Errors
+    /// If the log cannot be written.
+    pub(crate) fn lost(&mut self, at_ns: u64, len: u32) -> Result<(), Failure> {
+        self.line(at_ns, format_args!("d 1 {len}"))
+    }
+
+    /// Ends the log.
+    ///
+    /// # Errors
+    /// If the log cannot be written.
+    pub(crate) fn finish(mut self, end_ns: u64) -> Result<(), Failure> {
+        self.opportunities(end_ns)?;
+        self.file.flush()
+    }
+
+    fn line(&mut self, at_ns: u64, event: std::fmt::Arguments<'_>) -> Result<(), Failure> {
+        self.opportunities(at_ns)?;
+        writeln!(self.file.buffer, "{} {event}", at_ns / MILLISECOND)?;
+        self.file.spill()
+    }
+
+    /// Tells of the opportunities up to `until_ns`.
+    fn opportunities(&mut self, until_ns: u64) -> Result<(), Failure> {
+        while let Some((at_ns, bytes)) = self.capacity.next_until(until_ns) {
+            if bytes > 0 {
+                writeln!(self.file.buffer, "{} # {bytes}", at_ns / MILLISECOND)?;
+                self.file.spill()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When how many bytes could leave.
+#[derive(Debug)]
+enum Capacity {
+    Unknown,
+    /// Bits per second, told at the end of each millisecond.
+    Constant {
+        bps: u64,
+        told_ms: u64,
+    },
+    Trace {
+        at_ns: Vec<u64>,
+        mtu: u32,
+        end: TraceEnd,
+        next: usize,
+        base_ns: u64,
+    },
+}
+
+impl Capacity {
+    fn of(link: &LinkSpec) -> Self {
+        match &link.rate {
+            &RateSpec::Constant { bps } => Self::Constant { bps, told_ms: 0 },
+            RateSpec::Opportunities { at_ns, mtu, end } => {
+                Self::Trace { at_ns: at_ns.clone(), mtu: *mtu, end: *end, next: 0, base_ns: 0 }
+            }
+            _ => Self::Unknown,
+        }
+    }
+
+    /// The next opportunity, if it is not after `until_ns`.
+    fn next_until(&mut self, until_ns: u64) -> Option<(u64, u64)> {
+        match self {
+            Self::Unknown => None,
+            Self::Constant { bps, told_ms } => {
+                let end_ms = *told_ms + 1;
+                if end_ms * MILLISECOND > until_ns {
+                    return None;
+                }
+                let bytes = |ms: u64| u128::from(ms) * u128::from(*bps) / 8000;
+                let new = bytes(end_ms) - bytes(*told_ms);
+                *told_ms = end_ms;
+                Some((end_ms * MILLISECOND, new as u64))
+            }
+            Self::Trace { at_ns, mtu, end, next, base_ns } => {
+                if *next == at_ns.len() {
+                    if *end == TraceEnd::Once {
+                        return None;
+                    }
+                    *base_ns += at_ns.last().copied().unwrap_or(0);
+                    *next = 0;
+                }
+                let due_ns = *base_ns + at_ns.get(*next)?;
+                if due_ns > until_ns {
+                    return None;
+                }
+                *next += 1;
+                Some((due_ns, u64::from(*mtu)))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(rate: RateSpec, until_ns: u64) -> Vec<(u64, u64)> {
+        let mut capacity = Capacity::of(&LinkSpec { rate, ..LinkSpec::wire("x") });
+        std::iter::from_fn(|| capacity.next_until(until_ns)).collect()
+    }
+
+    #[test]
+    fn a_constant_rate_is_told_by_the_millisecond_and_loses_no_byte() {
+        let told = told(RateSpec::Constant { bps: 12_345 }, 1_000_000_000);
+        assert_eq!(told.len(), 1000);
+        assert_eq!(told.iter().map(|&(_, bytes)| bytes).sum::<u64>(), 12_345 / 8);
+    }
+
+    #[test]
+    fn a_trace_goes_round_at_its_last_time() {
+        let at_ns = [0, 1, 2].map(|ms| ms * MILLISECOND).to_vec();
+        let rate = RateSpec::Opportunities { at_ns, mtu: 1504, end: TraceEnd::Loop };
+        let told: Vec<_> =
+            told(rate, 4 * MILLISECOND).iter().map(|&(at, _)| at / 1_000_000).collect();
+        assert_eq!(told, [0, 1, 2, 2, 3, 4, 4]);
+    }
+}

@@ -1,0 +1,308 @@
+//! What was measured of one link: the achieved half of asked versus achieved.
+
+use slipring_link::{Delivery, ExitId, Handle, Joined, LinkId, Queued};
+
+use super::flow::{Reordering, Windows};
+use super::histogram::{Batch, Histogram};
+use super::hops::Entered;
+
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// A frame that was delivered, or sent by a port.
+#[derive(Debug, Clone, Copy)]
+pub struct Seen {
+    /// When it arrived.
+    pub arrival_ns: u64,
+    /// When it was to leave.
+    pub release_ns: u64,
+    /// When it left; the same in virtual time.
+    pub sent_ns: u64,
+    /// Bytes, without FCS.
+    pub len: u32,
+    /// Its place in the order of arrival; `None` for copies that links made.
+    pub sequence: Option<u64>,
+}
+
+/// A frame that was delivered and is sent together with others: what [`Seen`] tells of a frame,
+/// for many of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Departure {
+    /// When it was to leave.
+    pub release_ns: u64,
+    /// When it arrived; known once it is being sent.
+    pub arrival_ns: u64,
+    /// Which.
+    pub handle: Handle,
+    /// Bytes, without FCS.
+    pub len: u32,
+    /// The link that it came by.
+    pub link: LinkId,
+    /// Where it leaves.
+    pub exit: ExitId,
+    /// Whether a link made it; known once it is being sent.
+    pub is_copy: bool,
+}
+
+impl Departure {
+    /// A frame that was delivered.
+    #[inline(always)]
+    pub fn of(delivery: Delivery) -> Self {
+        let Delivery { release_ns, handle, len, exit, link } = delivery;
+        Self { release_ns, arrival_ns: 0, handle, len, link, exit, is_copy: false }
+    }
+
+    /// Its delivery.
+    pub fn delivery(&self) -> Delivery {
+        let &Self { release_ns, handle, len, link, exit, .. } = self;
+        Delivery { release_ns, handle, len, exit, link }
+    }
+}
+
+/// The figures of one link. Counters are the engine's own; these are what it does not know.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// From arrival to when the frame left, in ns.
+    pub delay: Histogram,
+    /// How much later than asked frames left, in ns.
+    pub error: Histogram,
+    /// How long frames waited for the line, in ns.
+    pub queue_delay: Histogram,
+    /// Bytes in the queue and on the line when a frame joined them.
+    pub queue_bytes: Histogram,
+    /// Packets there, likewise.
+    pub queue_packets: Histogram,
+    /// The order in which frames left.
+    pub order: Reordering,
+    /// Frames later than was to be warned of.
+    pub late: u64,
+    /// More than this is to be warned of.
+    pub late_above_ns: u64,
+    per_ms: Windows,
+    per_s: Windows,
+    bytes: u64,
+    span: Option<Span>,
+    /// Bytes of frames that went on the line, without and with its framing.
+    line: (u64, u64),
+}
+
+/// Times between which frames left.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    first_ns: u64,
+    last_ns: u64,
+    /// What left first: it took the time before.
+    first_bytes: u64,
+}
+
+/// Rates at which frames left, in bits per second, without FCS and framing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    /// From the first departure to the last, or over a millisecond if that is longer.
+    pub mean_bps: f64,
+    /// The same with the framing of the line, if there is one: what a rate asked for is about.
+    pub line_bps: Option<f64>,
+    /// In the fullest millisecond.
+    pub peak_ms_bps: f64,
+    /// In the fullest second, once there was one.
+    pub peak_s_bps: Option<f64>,
+}
+
+impl Measured {
+    /// Nothing yet; frames that leave more than `late_above_ns` too late are counted as late.
+    pub fn new(late_above_ns: u64) -> Self {
+        Self {
+            delay: Histogram::default(),
+            error: Histogram::default(),
+            queue_delay: Histogram::default(),
+            queue_bytes: Histogram::default(),
+            queue_packets: Histogram::default(),
+            order: Reordering::default(),
+            late: 0,
+            late_above_ns,
+            per_ms: Windows::new(MILLISECOND),
+            per_s: Windows::new(SECOND),
+            bytes: 0,
+            span: None,
+            line: (0, 0),
+        }
+    }
+
+    /// Counts a frame in virtual time, where none is late.
+    #[inline]
+    pub fn released(&mut self, seen: &Seen) {
+        self.delay.record(seen.sent_ns.saturating_sub(seen.arrival_ns));
+        if let Some(sequence) = seen.sequence {
+            self.order.received(sequence);
+        }
+        self.left(seen.sent_ns, u64::from(seen.len));
+    }
+
+    /// Counts a frame that came from another link, or goes on to one, in virtual time.
+    pub fn passed(&mut self, entered: Entered, left_ns: u64, len: u32) {
+        if !entered.is_copy {
+            self.order.received_of(entered.at_ns);
+        }
+        let arrival_ns = entered.at_ns;
+        let (release_ns, sent_ns, sequence) = (left_ns, left_ns, None);
+        self.released(&Seen { arrival_ns, release_ns, sent_ns, len, sequence });
+    }
+
+    /// Counts a frame in real time.
+    #[inline]
+    pub fn sent(&mut self, seen: &Seen) {
+        let error_ns = seen.sent_ns.saturating_sub(seen.release_ns);
+        self.error.record(error_ns);
+        self.late += u64::from(error_ns > self.late_above_ns);
+        self.released(seen);
+    }
+
+    /// Counts frames that were all sent at `sent_ns`, by when they arrived where they have no
+    /// number; returns their bytes.
+    #[inline]
+    pub fn sent_all(&mut self, sent_ns: u64, frames: &[Departure]) -> u64 {
+        let mut sum = 0;
+        for frames in frames.chunks(Batch::MOST) {
+            let mut error = Batch::of(&self.error, sent_ns.saturating_sub(frames[0].release_ns));
+            let mut delay = Batch::of(&self.delay, sent_ns.saturating_sub(frames[0].arrival_ns));
+            let mut bytes = 0;
+            let mut order = self.order;
+            for frame in frames {
+                error.add(sent_ns.saturating_sub(frame.release_ns));
+                delay.add(sent_ns.saturating_sub(frame.arrival_ns));
+                bytes += u64::from(frame.len);
+                if !frame.is_copy {
+                    order.received_of(frame.arrival_ns);
+                }
+            }
+            self.order = order;
+            let errors = frames.iter().map(|frame| sent_ns.saturating_sub(frame.release_ns));
+            if error.max() > self.late_above_ns {
+                self.late += errors.clone().filter(|&ns| ns > self.late_above_ns).count() as u64;
+            }
+            self.error.record_all(&error, errors);
+            let delays = frames.iter().map(|frame| sent_ns.saturating_sub(frame.arrival_ns));
+            self.delay.record_all(&delay, delays);
+            self.left(sent_ns, bytes);
+            sum += bytes;
+        }
+        sum
+    }
+
+    #[inline]
+    fn left(&mut self, sent_ns: u64, bytes: u64) {
+        self.per_ms.add(sent_ns, bytes);
+        self.per_s.add(sent_ns, bytes);
+        self.bytes += bytes;
+        match &mut self.span {
+            Some(span) => span.last_ns = sent_ns,
+            None => {
+                let (first_ns, last_ns) = (sent_ns, sent_ns);
+                self.span = Some(Span { first_ns, last_ns, first_bytes: bytes });
+            }
+        }
+    }
+
+    /// Counts a frame that left the queue.
+    #[inline]
+    pub fn queued(&mut self, queued: &Queued) {
+        self.queue_delay.record(queued.delay_ns);
+        self.line.0 += u64::from(queued.len);
+        self.line.1 += queued.wire_bytes;
+    }
+
+    /// Counts a frame that joined the queue.
+    #[inline]
+    pub fn joined(&mut self, joined: &Joined) {
+        self.queue_bytes.record(joined.bytes);
+        self.queue_packets.record(joined.packets);
+    }
+
+    /// The rates at which frames left.
+    pub fn rates(&self) -> Rates {
+        let Some(span) = self.span else { return Rates::default() };
+        let time_ns = span.last_ns.saturating_sub(span.first_ns);
+        let mean_bps = match time_ns {
+            ..MILLISECOND => self.per_ms.peak_bps(),
+            _ => (self.bytes - span.first_bytes) as f64 * 8e9 / time_ns as f64,
+        };
+        let (bytes, wire_bytes) = self.line;
+        // Windows lie at fixed times: a fuller one may lie across two of them.
+        let peak = |windows: &Windows| windows.peak_bps().max(mean_bps);
+        Rates {
+            mean_bps,
+            line_bps: (bytes > 0).then(|| mean_bps * (wire_bytes as f64 / bytes as f64)),
+            peak_ms_bps: peak(&self.per_ms),
+            peak_s_bps: (time_ns >= SECOND).then(|| peak(&self.per_s)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(arrival_ns: u64, release_ns: u64, sent_ns: u64) -> Seen {
+        Seen { arrival_ns, release_ns, sent_ns, len: 1250, sequence: Some(arrival_ns) }
+    }
+
+    #[test]
+    fn a_saturated_link_shows_its_rate() {
+        let mut measured = Measured::new(0);
+        for k in 1..=1000 {
+            measured.released(&seen(0, k * 1_000_000, k * 1_000_000));
+        }
+        let rates = measured.rates();
+        assert!((rates.mean_bps - 10e6).abs() < 1.0, "{rates:?}");
+        assert!((rates.peak_ms_bps - 10e6).abs() < 1.0, "{rates:?}");
+    }
+
+    #[test]
+    fn the_error_is_what_came_on_top_of_the_release_time() {
+        let mut measured = Measured::new(1_000);
+        measured.sent(&seen(0, 5_000, 5_400));
+        measured.sent(&seen(10, 6_000, 9_000));
+        assert_eq!((measured.error.min(), measured.error.max()), (400, 3_000));
+        assert_eq!((measured.delay.min(), measured.delay.max()), (5_400, 8_990));
+        assert_eq!(measured.late, 1);
+    }
+
+    #[test]
+    fn frames_sent_at_once_count_as_each_would_and_in_order_of_arrival() {
+        let frame = |arrival_ns, release_ns, is_copy| {
+            let (handle, len) = (Handle(0), 1250);
+            let (link, exit) = (LinkId(0), ExitId(0));
+            Departure { release_ns, arrival_ns, handle, len, link, exit, is_copy }
+        };
+        let mut measured = Measured::new(1_000);
+        measured.sent_all(9_000, &[frame(10, 6_000, false), frame(5, 8_500, false)]);
+        measured.sent_all(9_500, &[frame(5, 9_000, true)]);
+        assert_eq!((measured.error.min(), measured.error.max()), (500, 3_000));
+        assert_eq!((measured.delay.min(), measured.delay.max()), (8_990, 9_495));
+        assert_eq!((measured.late, measured.order.reordered()), (1, 1));
+        assert!((measured.rates().mean_bps - 3.0 * 1250.0 * 8e3).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_mean_is_neither_above_the_peak_nor_lowered_by_the_delay() {
+        let of = |count: u64, gap_ns: u64| {
+            let mut measured = Measured::new(0);
+            for k in 0..count {
+                let at_ns = 500_000_000 + k * gap_ns;
+                measured.released(&Seen { len: 100, ..seen(k * gap_ns, at_ns, at_ns) });
+            }
+            measured.rates()
+        };
+        // One frame each millisecond, each 950 us, all within a microsecond, and one alone.
+        for (count, gap_ns, bps) in
+            [(20, 1_000_000, 8e5), (4, 950_000, 8e5 / 0.95), (1000, 1, 8e8), (1, 0, 8e5)]
+        {
+            let rates = of(count, gap_ns);
+            assert!((rates.mean_bps - bps).abs() < 1.0, "{count}: {rates:?}");
+            assert!(rates.mean_bps <= rates.peak_ms_bps, "{count}: {rates:?}");
+            assert_eq!(rates.peak_s_bps, None);
+        }
+        let rates = of(3_000, 1_000_000);
+        assert!((rates.peak_s_bps.unwrap() - 8e5).abs() < 1.0, "{rates:?}");
+    }
+}

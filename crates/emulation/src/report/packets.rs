@@ -1,0 +1,179 @@
+//! The packet log: a pcapng file with every frame where it came in, where it went out, and where
+//! and why it was lost.
+//!
+//! Each port has two interfaces, `NAME in` and `NAME out`. All records of one frame carry one
+//! packet id. What was lost is recorded once more where it came in, with the verdict "dropped"
+//! and the cause as a comment; what went out, with the verdict "passed", and in real time with a
+//! comment that tells how late it was.
+
+use slipring_cli::Failure;
+use slipring_link::Cause;
+use slipring_pcap::{
+    Direction, InterfaceId, InterfaceInfo, InterfaceStats, LinkType, PacketRecord, PcapngWriter,
+    SectionInfo, Verdict, WriteError,
+};
+
+use crate::virtual_time::output::OutputFile;
+
+/// A log that is being written.
+#[derive(Debug)]
+pub(crate) struct PacketLog {
+    file: OutputFile,
+    writer: PcapngWriter,
+    /// The comment in the making.
+    comment: String,
+}
+
+/// A frame as it is logged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Logged<'f> {
+    /// Number that its records share.
+    pub id: u64,
+    /// When, in ns since 1970.
+    pub ts_ns: u64,
+    /// Bytes that it has, without FCS.
+    pub len: u32,
+    /// Its bytes, as far as they are known.
+    pub bytes: &'f [u8],
+}
+
+/// Frames of a port, for the statistics at the end of the log.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PortTotals {
+    /// Frames that came in.
+    pub received: u64,
+    /// Frames that went out.
+    pub sent: u64,
+}
+
+impl PacketLog {
+    /// Creates a log; `ports` are the names of the ports, `command` the line that was typed.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub(crate) fn create(path: &str, ports: &[String], command: &str) -> Result<Self, Failure> {
+        let mut file = OutputFile::create(path)?;
+        let writer =
+            begin(&mut file.buffer, ports, command).map_err(|error| file.refused(&error))?;
+        Ok(Self { file, writer, comment: String::new() })
+    }
+
+    /// A frame came in at a port.
+    ///
+    /// # Errors
+    /// If the log cannot be written, as for all that follow.
+    pub(crate) fn arrived(&mut self, port: usize, frame: &Logged<'_>) -> Result<(), Failure> {
+        self.comment.clear();
+        self.write(record(inward(port), frame, None))
+    }
+
+    /// A frame went out at a port, `late_ns` after it was to.
+    ///
+    /// # Errors
+    /// If the log cannot be written.
+    pub(crate) fn sent(
+        &mut self,
+        port: usize,
+        frame: &Logged<'_>,
+        late_ns: Option<u64>,
+    ) -> Result<(), Failure> {
+        self.comment.clear();
+        if let Some(late_ns) = late_ns {
+            self.comment = format!("{late_ns} ns late");
+        }
+        self.write(record(outward(port), frame, Some(Verdict::Passed)))
+    }
+
+    /// A frame that came in at a port was lost, by the link of that name if there is one.
+    ///
+    /// # Errors
+    /// If the log cannot be written.
+    pub(crate) fn lost(
+        &mut self,
+        port: usize,
+        frame: &Logged<'_>,
+        cause: Cause,
+        link: Option<&str>,
+    ) -> Result<(), Failure> {
+        self.comment = match link {
+            Some(link) => format!("{cause} (link {link})"),
+            None => cause.to_string(),
+        };
+        self.write(record(inward(port), frame, Some(Verdict::Dropped)))
+    }
+
+    /// Ends the log with the statistics of each port.
+    ///
+    /// # Errors
+    /// If the log cannot be written.
+    pub(crate) fn finish(mut self, totals: &[PortTotals], ts_ns: u64) -> Result<(), Failure> {
+        for (port, totals) in totals.iter().enumerate() {
+            let interfaces = [(inward(port), totals.received), (outward(port), totals.sent)];
+            for (interface, count) in interfaces {
+                let received = Some(count);
+                let stats =
+                    InterfaceStats { interface, ts_ns, received, ..InterfaceStats::default() };
+                self.statistics(stats)?;
+            }
+        }
+        self.file.flush()
+    }
+
+    fn statistics(&mut self, stats: InterfaceStats) -> Result<(), Failure> {
+        let written = self.writer.statistics(&mut self.file.buffer, &stats);
+        written.map_err(|error| self.file.refused(&error))
+    }
+
+    fn write(&mut self, record: PacketRecord<'_>) -> Result<(), Failure> {
+        let record = PacketRecord { comment: &self.comment, ..record };
+        match self.writer.packet(&mut self.file.buffer, &record) {
+            Ok(()) => self.file.spill(),
+            Err(error) => Err(self.file.refused(&error)),
+        }
+    }
+}
+
+fn record<'f>(
+    interface: InterfaceId,
+    frame: &Logged<'f>,
+    verdict: Option<Verdict>,
+) -> PacketRecord<'f> {
+    let outgoing = interface.0 % 2 == 1;
+    PacketRecord {
+        interface,
+        ts_ns: frame.ts_ns,
+        orig_len: frame.len,
+        data: frame.bytes,
+        direction: Some(if outgoing { Direction::Outbound } else { Direction::Inbound }),
+        packet_id: Some(frame.id),
+        verdict,
+        ..PacketRecord::default()
+    }
+}
+
+fn begin(
+    buffer: &mut Vec<u8>,
+    ports: &[String],
+    command: &str,
+) -> Result<PcapngWriter, WriteError> {
+    let application = concat!("slipring ", env!("CARGO_PKG_VERSION"));
+    let section = SectionInfo { application, comment: command, ..SectionInfo::default() };
+    let mut writer = PcapngWriter::begin(buffer, &section)?;
+    for port in ports {
+        for way in ["in", "out"] {
+            let name = format!("{port} {way}");
+            let link_type = LinkType::ETHERNET;
+            let info = InterfaceInfo { name: &name, link_type, ..InterfaceInfo::default() };
+            writer.interface(buffer, &info)?;
+        }
+    }
+    Ok(writer)
+}
+
+fn inward(port: usize) -> InterfaceId {
+    InterfaceId(port as u32 * 2)
+}
+
+fn outward(port: usize) -> InterfaceId {
+    InterfaceId(port as u32 * 2 + 1)
+}

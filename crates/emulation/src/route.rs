@@ -1,0 +1,143 @@
+//! Route mode: the emulator as a router between two subnets, instead of a wire.
+//!
+//! The subnets are those of the two interfaces, whose addresses and hardware addresses the router
+//! takes for its own: hosts have it as their gateway. A frame for the other subnet passes through
+//! the link; its hardware addresses change, its TTL only where that is asked. What does not pass
+//! is counted by name, at the port where it came in.
+//!
+//! Not for: what passes and who is asked; that is `slipring-gateway`'s.
+
+mod queue;
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use clap::ArgMatches;
+use slipring_abi::name::{Kind, PortName, Rings};
+use slipring_cli::codes::{SR0002, SR0012};
+use slipring_cli::{Diagnostic, Failure, Session};
+use slipring_gateway::{Gate, Life, Side, SideError, Subnet};
+use slipring_port::Port;
+use slipring_port::iface::Iface;
+use slipring_port::netlink::Netlink;
+use slipring_wire::MacAddr;
+
+pub(crate) use queue::LAYERS;
+use queue::{Gated, Shared};
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// The gateway behind each port, where there is one.
+    gateways: [Option<IpAddr>; 2],
+    life: Life,
+}
+
+impl Route {
+    /// What the flags say, of these ports.
+    ///
+    /// # Errors
+    /// If there are not two ports, or one of them is no interface with hosts behind it.
+    pub fn of(matches: &ArgMatches, ports: &[PortName]) -> Result<Option<Self>, Failure> {
+        if !matches.get_flag("route") {
+            return Ok(None);
+        }
+        if ports.len() != 2 {
+            let error = Diagnostic::new(SR0002, "-r routes between two ports");
+            let cause = format!("there are {}", ports.len());
+            return Err(error.with_cause(cause).with_help("leave -r out, or all but two").into());
+        }
+        if let Some(port) = ports.iter().find(|port| !has_hosts(port)) {
+            let error = Diagnostic::new(SR0012, format!("-r cannot route at {}", port.name));
+            let error = error.with_cause("it takes its addresses from interfaces of this host");
+            return Err(error.with_help("name interfaces: -i netmap:eth0 -i netmap:eth1").into());
+        }
+        let given = matches.get_many::<Option<IpAddr>>("gateway").into_iter().flatten();
+        let given: Vec<_> = given.copied().collect();
+        if given.len() > 2 {
+            let error = Diagnostic::new(SR0002, format!("-G is given {} times", given.len()));
+            return Err(error.with_help("give it once for each port; none for neither").into());
+        }
+        let gateway = |port: usize| given.get(port).copied().flatten();
+        let spent = matches.get_flag("decrement-ttl");
+        let life = if spent { Life::Spent } else { Life::Kept };
+        Ok(Some(Self { gateways: [gateway(0), gateway(1)], life }))
+    }
+
+    /// Puts the router between open ports and who uses them.
+    ///
+    /// # Errors
+    /// If an interface has no address, or both have the same subnet.
+    pub fn between(
+        &self,
+        ports: &mut [Port],
+        names: &[PortName],
+        session: &mut Session<'_>,
+    ) -> Result<(), Failure> {
+        let sides = [self.side(&names[0], 0)?, self.side(&names[1], 1)?];
+        refuse_overlap(&sides, names)?;
+        if std::fs::read_to_string(FORWARDING).is_ok_and(|text| text.trim() == "1")
+            && names.iter().any(|name| name.kind == Kind::Packet)
+        {
+            session.reporter.warn(FORWARDS_TOO)?;
+        }
+        for (port, [own, other]) in ports.iter_mut().zip([[0, 1], [1, 0]]) {
+            let gate = Gate::new(sides[own].clone(), sides[other].clone(), self.life);
+            guard(port, &Arc::new(Mutex::new(gate)))?;
+        }
+        Ok(())
+    }
+
+    /// The router at a port: what the interface is.
+    fn side(&self, port: &PortName, index: usize) -> Result<Side, Failure> {
+        let name = &port.name;
+        let iface = Iface::find(name).map_err(|error| {
+            let failed = Diagnostic::new(SR0012, format!("-r cannot look at {name}"));
+            failed.with_cause(error.to_string()).with_help("see what there is: ip link")
+        })?;
+        let addresses = Netlink::open().and_then(|netlink| netlink.addresses(iface.index))?;
+        let subnets = addresses.into_iter().map(|(address, len)| Subnet::new(address, len));
+        let subnets: Result<Vec<_>, _> = subnets.collect();
+        let gateways = self.gateways[index].into_iter().collect();
+        let side = subnets.and_then(|subnets| Side::new(MacAddr(iface.mac), subnets, gateways));
+        side.map_err(|error| no_side(name, &error).into())
+    }
+}
+
+const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
+const FORWARDS_TOO: &str = "this host forwards as well and sees what a packet: port sees, so \
+    frames would pass twice: sysctl -w net.ipv4.ip_forward=0, or take netmap: ports";
+
+/// Whether a port stands for an interface of this host, with other hosts beyond.
+fn has_hosts(port: &PortName) -> bool {
+    matches!(port.kind, Kind::Netmap | Kind::Xdp | Kind::Packet)
+        && port.pipe.is_none()
+        && matches!(port.rings, Rings::All | Rings::One(_))
+}
+
+fn no_side(name: &str, error: &SideError) -> Diagnostic {
+    let failed = Diagnostic::new(SR0012, format!("-r cannot route at {name}"));
+    let failed = failed.with_cause(error.to_string());
+    failed.with_help(match error {
+        SideError::Gateway { .. } => format!("name a neighbour of {name}: -G, once for each port"),
+        _ => format!("give it one: ip addr add 10.1.0.1/24 dev {name}"),
+    })
+}
+
+/// There would be no saying where an address is.
+fn refuse_overlap(sides: &[Side; 2], names: &[PortName]) -> Result<(), Failure> {
+    let Some(address) = sides[0].overlap(&sides[1]) else { return Ok(()) };
+    let [left, right] = [&names[0].name, &names[1].name];
+    let error = Diagnostic::new(SR0012, format!("{left} and {right} are in the same subnet"));
+    let cause = format!("both reach {address}");
+    Err(error.with_cause(cause).with_help("without -r it is a wire between them").into())
+}
+
+/// Puts every queue of a port behind its gate.
+fn guard(port: &mut Port, gate: &Shared) -> Result<(), Failure> {
+    let name = port.info.name.clone();
+    for (index, queue) in (0..).zip(std::mem::take(&mut port.queues)) {
+        port.queues.push(Box::new(Gated::new(&name, index, queue, gate.clone())?));
+    }
+    Ok(())
+}

@@ -1,0 +1,374 @@
+//! Frames on their way through emulated links: packed copies in chunks that are recycled
+//! last-freed-first.
+//!
+//! ```text
+//!   lane 0 --> chunk 3   |h|frame|h|frame  |h|frame|...|  (open: filled from the front)
+//!              chunk 1   |h|frame|.........|h|frame|...|  (full: waits for its last frame)
+//!   lane 1 --> chunk 4   |h|frame|.....................|
+//!   spare  --> chunk 2, chunk 0      the last one freed is the next one filled
+//! ```
+//!
+//! Length and time of a frame are its head `h`, so that whoever goes from frame to frame reads one
+//! stretch of memory from front to back. The memory that is written next is the memory that was
+//! read last, and the window that the processor's caches must hold is hardly longer than what is
+//! in flight. A chunk is freed when its last frame is: frames that stay long would hold the memory
+//! of many that left, so frames that will stay for different times go to different
+//! [lanes](Lane).
+//!
+//! # Invariants
+//! 1. A chunk is open in one lane, or full, or spare, or vacant (its memory given back).
+//! 2. A handle names its chunk and where its head lies there; it is good until it is freed, once.
+//! 3. Chunks with memory never exceed the limit.
+//!
+//! Not for: sharing between threads.
+
+use slipring_link::Handle;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of a chunk.
+pub(crate) const CHUNK: usize = 1 << 18;
+/// The longest frame, in bytes.
+pub(crate) const MAX_FRAME: usize = 1 << 16;
+/// Heads lie at multiples of this many bytes, and take as many.
+const UNIT: usize = 8;
+/// Bits of a handle that tell where in its chunk the head lies; the others number the chunk.
+const PLACE_BITS: u32 = (CHUNK / UNIT).trailing_zeros();
+/// Chunks at most: 32 GiB.
+const MAX_CHUNKS: usize = 1 << (u32::BITS - PLACE_BITS);
+/// Chunks that are kept though nothing is in them; the memory of further ones is given back.
+const MAX_SPARE: usize = 128;
+/// No chunk.
+const NONE: u32 = u32::MAX;
+
+/// Which frames share chunks: those that will stay about equally long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lane(u8);
+
+impl Lane {
+    /// Lanes in all.
+    pub const COUNT: usize = 32;
+
+    /// The lane of that number; beyond [`Self::COUNT`] they are shared.
+    pub fn number(number: usize) -> Self {
+        Self((number % Self::COUNT) as u8)
+    }
+
+    #[inline(always)]
+    fn index(self) -> usize {
+        usize::from(self.0) % Self::COUNT
+    }
+}
+
+/// The storage. See the module.
+#[derive(Debug)]
+pub struct Store {
+    chunks: Vec<Chunk>,
+    /// Chunk that each lane fills, or [`NONE`].
+    open: [u32; Lane::COUNT],
+    /// Empty chunks with memory, last freed last.
+    spare: Vec<u32>,
+    /// Chunks without memory.
+    vacant: Vec<u32>,
+    /// Chunks with memory at most.
+    limit: usize,
+    /// The latest arrival.
+    latest_ns: u64,
+    /// Copies are made through here.
+    scratch: Vec<u8>,
+}
+
+/// A stretch of memory and the frames in it.
+#[derive(Debug, Default)]
+struct Chunk {
+    bytes: Box<[u8]>,
+    /// Bytes taken from the front.
+    taken: usize,
+    /// Frames not yet freed.
+    live: u32,
+    /// Whose frames these are.
+    lane: Lane,
+    /// A lane fills it.
+    open: bool,
+}
+
+/// What stands before a frame, from the lowest bit on: when it arrived, whether a link made it,
+/// and one less than its length.
+#[derive(Debug, Clone, Copy)]
+struct Head(u64);
+
+/// Bits of a head that tell the time: frames are younger than 39 hours.
+const TIME_BITS: u32 = 47;
+
+/// A stored frame.
+#[derive(Debug)]
+pub struct Stored<'s> {
+    /// Its bytes.
+    pub bytes: &'s mut [u8],
+    /// When it arrived.
+    pub arrival_ns: u64,
+    /// Whether it is a copy that a link made.
+    pub is_copy: bool,
+}
+
+impl Store {
+    /// Room for about `limit_bytes`, of which nothing is taken yet.
+    pub fn new(limit_bytes: u64) -> Self {
+        let limit = usize::try_from(limit_bytes.div_ceil(CHUNK as u64)).unwrap_or(MAX_CHUNKS);
+        Self {
+            chunks: Vec::new(),
+            open: [NONE; Lane::COUNT],
+            spare: Vec::new(),
+            vacant: Vec::new(),
+            limit: limit.clamp(1, MAX_CHUNKS),
+            latest_ns: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Takes memory for about `bytes` now, within the limit, so that the first frames do not wait
+    /// for the kernel to find it.
+    pub fn prepare(&mut self, bytes: u64) {
+        let count = (bytes / CHUNK as u64).min(MAX_SPARE as u64);
+        while (self.spare.len() as u64) < count {
+            let Some(number) = self.new_chunk() else { return };
+            // Written to, or it would only be promised.
+            self.chunks[number as usize].bytes.fill(1);
+            self.spare.push(number);
+        }
+    }
+
+    /// Stores a frame that arrived at a time that was [told](Self::tick) or before; `None` when
+    /// there is no room, or for a frame of no bytes or more than [`MAX_FRAME`].
+    #[inline]
+    pub fn put(&mut self, lane: Lane, arrival_ns: u64, frame: &[u8]) -> Option<Handle> {
+        self.put_as(lane, arrival_ns, frame, false)
+    }
+
+    #[inline(always)]
+    fn put_as(
+        &mut self,
+        lane: Lane,
+        arrival_ns: u64,
+        frame: &[u8],
+        is_copy: bool,
+    ) -> Option<Handle> {
+        if frame.len().wrapping_sub(1) >= MAX_FRAME {
+            return None;
+        }
+        let head = Head::new(arrival_ns, frame.len(), is_copy);
+        let mut number = self.open[lane.index()];
+        let mut place =
+            self.chunks.get_mut(number as usize).and_then(|chunk| chunk.add(head, frame));
+        if place.is_none() {
+            number = self.turn_over(lane)?;
+            place = self.chunks[number as usize].add(head, frame);
+        }
+        place.map(|place| Handle(number << PLACE_BITS | place))
+    }
+
+    /// Learns the time: no frame that is stored later arrived after the latest time told.
+    #[inline]
+    pub fn tick(&mut self, now_ns: u64) {
+        self.latest_ns = self.latest_ns.max(now_ns);
+    }
+
+    /// A stored frame.
+    #[inline]
+    pub fn get(&mut self, handle: Handle) -> Stored<'_> {
+        self.chunks[number(handle)].get(place(handle), self.latest_ns)
+    }
+
+    /// Shows a stored frame to `read` and forgets it.
+    #[inline(always)]
+    pub fn take<R>(&mut self, handle: Handle, read: impl FnOnce(Stored<'_>) -> R) -> R {
+        let chunk = &mut self.chunks[number(handle)];
+        let result = read(chunk.get(place(handle), self.latest_ns));
+        if chunk.forget() {
+            self.emptied(number(handle));
+        }
+        result
+    }
+
+    /// Stores a second copy of a frame, as having arrived with it; `None` when there is no room.
+    pub fn copy(&mut self, handle: Handle) -> Option<Handle> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let lane = self.chunks[number(handle)].lane;
+        let Stored { bytes, arrival_ns, .. } = self.get(handle);
+        scratch.clear();
+        scratch.extend_from_slice(bytes);
+        let copy = self.put_as(lane, arrival_ns, &scratch, true);
+        self.scratch = scratch;
+        copy
+    }
+
+    /// Has a frame be one that arrived at this time, and no copy.
+    pub fn restamp(&mut self, handle: Handle, arrival_ns: u64) {
+        self.tick(arrival_ns);
+        self.chunks[number(handle)].restamp(place(handle), arrival_ns);
+    }
+
+    /// Forgets a frame.
+    #[inline]
+    pub fn free(&mut self, handle: Handle) {
+        if self.chunks[number(handle)].forget() {
+            self.emptied(number(handle));
+        }
+    }
+
+    /// Bytes of memory held.
+    pub fn held_bytes(&self) -> u64 {
+        ((self.chunks.len() - self.vacant.len()) * CHUNK) as u64
+    }
+
+    /// Closes the lane's chunk and opens another.
+    #[cold]
+    fn turn_over(&mut self, lane: Lane) -> Option<u32> {
+        let next = self.spare.pop().or_else(|| self.new_chunk())?;
+        let last = std::mem::replace(&mut self.open[lane.index()], next);
+        if let Some(chunk) = self.chunks.get_mut(last as usize) {
+            chunk.open = false;
+            if chunk.live == 0 {
+                self.emptied(last as usize);
+            }
+        }
+        let chunk = &mut self.chunks[next as usize];
+        (chunk.open, chunk.lane) = (true, lane);
+        Some(next)
+    }
+
+    /// A chunk with new memory, within the limit.
+    fn new_chunk(&mut self) -> Option<u32> {
+        if self.chunks.len() - self.vacant.len() >= self.limit {
+            return None;
+        }
+        let number = self.vacant.pop().unwrap_or_else(|| {
+            self.chunks.push(Chunk::default());
+            self.chunks.len() as u32 - 1
+        });
+        self.chunks[number as usize].bytes = vec![0; CHUNK].into_boxed_slice();
+        Some(number)
+    }
+
+    /// A chunk's last frame is gone. An open one begins again at its front, which is what keeps
+    /// a link without delay within the first-level cache.
+    #[cold]
+    fn emptied(&mut self, number: usize) {
+        let chunk = &mut self.chunks[number];
+        chunk.taken = 0;
+        if chunk.open {
+            return;
+        }
+        self.spare.push(number as u32);
+        if self.spare.len() > MAX_SPARE {
+            let coldest = self.spare.remove(0);
+            self.chunks[coldest as usize] = Chunk::default();
+            self.vacant.push(coldest);
+        }
+    }
+}
+
+#[inline(always)]
+fn number(handle: Handle) -> usize {
+    (handle.0 >> PLACE_BITS) as usize
+}
+
+/// Where in its chunk a frame's head lies, in bytes.
+#[inline(always)]
+fn place(handle: Handle) -> usize {
+    (handle.0 as usize & (CHUNK / UNIT - 1)) * UNIT
+}
+
+impl Chunk {
+    /// Puts down a frame, if it finds room; returns where its head lies, in units.
+    #[inline(always)]
+    fn add(&mut self, head: Head, frame: &[u8]) -> Option<u32> {
+        let (start, end) = (self.taken, self.taken + UNIT + frame.len());
+        let (place, room) = self.bytes.get_mut(start..end)?.split_first_chunk_mut()?;
+        *place = head.0.to_ne_bytes();
+        copy_frame(room, frame);
+        self.taken = (end + UNIT - 1) & !(UNIT - 1);
+        self.live += 1;
+        Some((start / UNIT) as u32)
+    }
+
+    #[inline(always)]
+    fn get(&mut self, place: usize, latest_ns: u64) -> Stored<'_> {
+        let (head, room) =
+            self.bytes[place..].split_first_chunk_mut().expect("a head is whole, as it was put");
+        let head = Head(u64::from_ne_bytes(*head));
+        let (arrival_ns, is_copy) = (head.arrival_ns(latest_ns), head.is_copy());
+        Stored { bytes: &mut room[..head.len()], arrival_ns, is_copy }
+    }
+
+    fn restamp(&mut self, place: usize, arrival_ns: u64) {
+        let head = self.bytes[place..].first_chunk_mut().expect("a head is whole, as it was put");
+        let len = Head(u64::from_ne_bytes(*head)).len();
+        *head = Head::new(arrival_ns, len, false).0.to_ne_bytes();
+    }
+
+    /// Forgets one of its frames; whether it was the last one.
+    #[inline(always)]
+    fn forget(&mut self) -> bool {
+        debug_assert!(self.live > 0, "a handle is freed once");
+        self.live -= 1;
+        self.live == 0
+    }
+}
+
+impl Head {
+    const TIME: u64 = (1 << TIME_BITS) - 1;
+
+    #[inline(always)]
+    fn new(arrival_ns: u64, len: usize, is_copy: bool) -> Self {
+        let copy = u64::from(is_copy) << TIME_BITS;
+        Self(arrival_ns & Self::TIME | copy | (len as u64 - 1) << (TIME_BITS + 1))
+    }
+
+    /// The time as of the latest one that was written.
+    #[inline(always)]
+    fn arrival_ns(self, latest_ns: u64) -> u64 {
+        latest_ns - (latest_ns.wrapping_sub(self.0) & Self::TIME)
+    }
+
+    #[inline(always)]
+    fn len(self) -> usize {
+        (self.0 >> (TIME_BITS + 1)) as usize + 1
+    }
+
+    #[inline(always)]
+    fn is_copy(self) -> bool {
+        self.0 & 1 << TIME_BITS != 0
+    }
+}
+
+/// Copies a frame to where it fits exactly. Half of all frames are about as long as a cache line,
+/// for which a call costs more than what it does: they are two pieces of fixed length that may
+/// overlap.
+///
+/// # Panics
+/// If the lengths differ.
+#[inline(always)]
+pub(crate) fn copy_frame(to: &mut [u8], from: &[u8]) {
+    assert_eq!(to.len(), from.len(), "a frame is copied whole");
+    match from.len() {
+        64 => copy_ends::<64>(to, from),
+        33..64 => copy_ends::<32>(to, from),
+        65..=128 => copy_ends::<64>(to, from),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies the first and the last `N` bytes, which is all where there are at most twice as many.
+#[inline(always)]
+fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
+    if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {
+        *to = *from;
+    }
+    if from.len() > N
+        && let (Some(to), Some(from)) = (to.last_chunk_mut::<N>(), from.last_chunk::<N>())
+    {
+        *to = *from;
+    }
+}

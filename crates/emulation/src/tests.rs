@@ -1,0 +1,66 @@
+//! What flags and files become, by table: accepted values with what they mean, refused ones with
+//! their words.
+
+mod accepted;
+mod defects;
+mod files;
+mod live;
+mod refused;
+
+use slipring_cli::{Diagnostic, Failure};
+use slipring_link::{LinkSpec, NetworkSpec};
+
+use super::config::Config;
+use super::{Plan, flags};
+
+/// Plans a command line; words are separated by spaces.
+fn plan(args: &str) -> Result<Plan, Box<Diagnostic>> {
+    plan_of(&args.split_ascii_whitespace().collect::<Vec<_>>())
+}
+
+fn plan_of(args: &[&str]) -> Result<Plan, Box<Diagnostic>> {
+    let args = ["emulate"].iter().chain(args);
+    let matches = flags::command().try_get_matches_from(args).unwrap();
+    Plan::of(&matches).map_err(|failure| match failure {
+        Failure::Error(error) => error,
+        Failure::ReaderLeft => panic!("planning writes nothing"),
+    })
+}
+
+/// The links of a command line between two captures: up and down.
+fn links(args: &str) -> [LinkSpec; 2] {
+    let plan =
+        plan(&format!("--virtual a b {args}")).unwrap_or_else(|error| panic!("{args}: {error}"));
+    let [up, down] = &plan.network.links[..] else { panic!("two links") };
+    [up.spec.clone(), down.spec.clone()]
+}
+
+/// The link up of a command line.
+fn up(args: &str) -> LinkSpec {
+    links(args)[0].clone()
+}
+
+/// Summary, cause and help of a refusal, without the code.
+fn refusal(args: &str) -> String {
+    told(&plan(&format!("--virtual a b {args}")).unwrap_err())
+}
+
+fn told(error: &Diagnostic) -> String {
+    use slipring_cli::Diagnose;
+    let parts = [Some(error.summary()), error.cause(), error.help()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" | ")
+}
+
+/// The network of a file's text.
+fn network(text: &str) -> Result<NetworkSpec, String> {
+    let config = Config::parse("link.toml", text);
+    config.and_then(|config| config.network()).map_err(|error| told(&Diagnostic::of(&error)))
+}
+
+/// A file with these settings for the link up, and a plain one down.
+fn file(up: &str) -> String {
+    format!(
+        "[ports.left]\n[ports.right]\n[link.up]\nfrom = \"left\"\nto = \"right\"\n{up}\n\
+         [link.down]\nfrom = \"right\"\nto = \"left\"\n"
+    )
+}

@@ -1,0 +1,230 @@
+//! What is refused, in its exact words.
+
+use super::super::Clock;
+use super::{plan, plan_of, refusal, told};
+
+const TIME: &str = "write it as 250us, 2ms, 1.5s, 10min or 1h";
+const SHARE: &str = "write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1";
+
+#[test]
+fn a_bad_value_is_named_with_its_column_in_the_flag() {
+    for (args, why) in [
+        ("-D 20q", format!("`20q` does not fit up.delay.mean | unknown unit `q` at column 3 of -D | {TIME}")),
+        ("-D 20msx", format!("`20msx` does not fit up.delay.mean | unknown unit `msx` at column 3 of -D | {TIME}")),
+        ("-D normal,20ms,3q", format!("`3q` does not fit up.delay.sd | unknown unit `q` at column 14 of -D | {TIME}")),
+        ("-D const,-5ms", format!("`-5ms` does not fit up.delay.mean | expected a number at column 7 of -D | {TIME}")),
+        ("-D 0.3n", format!("`0.3n` does not fit up.delay.mean | not a whole number of nanoseconds at column 1 of -D | {TIME}")),
+        ("-D 1e30", format!("`1e30` does not fit up.delay.mean | too large at column 1 of -D | {TIME}")),
+        ("-L 1.5", format!("`1.5` does not fit up.loss.p | more than 1 at column 1 of -L | {SHARE}")),
+        ("-L plr,-0.1", format!("`-0.1` does not fit up.loss.p | expected a number at column 5 of -L | {SHARE}")),
+        ("-L 1%%", format!("`1%%` does not fit up.loss.p | unknown unit `%%` at column 2 of -L | {SHARE}")),
+        ("-B 10pps", "`10pps` does not fit up.rate.bps | it counts packets at column 1 of -B | write it as 10Mbit, 9.5Gbit/s or 125MB/s".into()),
+        ("-Q 5x", "`5x` does not fit up.queue.bytes | unknown unit `x` at column 2 of -Q | write it as 1500B, 64KiB (65536) or 64kB (64000)".into()),
+        ("-P 2", "`2` does not fit -P | it is neither 0 nor 1 at column 1 of -P | 1 drops frames that would overtake; see --order for more".into()),
+    ] {
+        assert_eq!(refusal(args), why.replace("up.", "link.up."), "{args}");
+    }
+}
+
+#[test]
+fn nan_negative_and_trailing_garbage_are_no_numbers_anywhere() {
+    for flag in ["-B", "-D", "-Q", "-O", "-L", "-R", "--half-life", "--duplicate"] {
+        for value in ["NaN", "nan", "-1", "inf", "", "1,2,3,4,5,6,7,8", "1x", "0x10", "1 2"] {
+            let args = ["--virtual", "a", "b", flag, value];
+            assert!(super::plan_of(&args).is_err(), "{flag} {value}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_model_names_the_nearest_and_all() {
+    assert_eq!(
+        refusal("-D norml,1ms,2ms"),
+        "`norml` does not fit link.up.delay | unknown name at column 1 of -D | did you mean \
+         `normal`? allowed: const, uniform, exp, normal, pareto, lognormal, gamma, weibull, table, \
+         cdf, samples, trace, inter-packet, wasm"
+    );
+    assert_eq!(
+        refusal("-B 10m --order last"),
+        "`last` does not fit link.up.order | unknown name at column 1 of --order | allowed: \
+         strict, correlated, free, drop, path"
+    );
+}
+
+#[test]
+fn missing_and_surplus_values_are_named() {
+    assert_eq!(
+        refusal("-D normal,20ms"),
+        "link.up.delay.sd is missing | at column 1 of -D | normal takes: mean, sd"
+    );
+    assert_eq!(
+        refusal("-R 0.1"),
+        "link.up.hold.time is missing | at column 1 of -R | const takes: p, time"
+    );
+    assert_eq!(
+        refusal("-D uniform,1ms,2ms,3ms"),
+        "`3ms` does not fit link.up.delay | uniform takes no more values at column 17 of -D | \
+         uniform takes: min, max"
+    );
+    assert_eq!(
+        refusal("-D normal,20ms,3ms,mean=5ms"),
+        "link.up.delay.mean is given twice | at column 17 of -D | give it once"
+    );
+    assert_eq!(
+        refusal("-D normal,20ms,3ms,hlaf_life=5ms"),
+        "link.up.delay has no `hlaf_life` | at column 17 of -D | did you mean `half_life`? \
+         allowed: dist, half_life, order, mean, sd, min, max"
+    );
+}
+
+#[test]
+fn values_that_the_engine_cannot_have_are_named_with_their_place() {
+    assert_eq!(
+        refusal("-D uniform,9ms,1ms"),
+        "link.up.delay cannot be built | max must be no less than min, and is 1000000 at column 13 \
+         of -D | give values that fit each other"
+    );
+    assert_eq!(
+        refusal("-D 5ms --order correlated"),
+        "`correlated` does not fit link.up.order | the link cannot have it at column 1 of --order \
+         | allowed: `strict`, `free`, `drop` or `path` without a half-life of the delay"
+    );
+}
+
+#[test]
+fn a_third_direction_a_second_file_and_other_contradictions_are_refused() {
+    assert_eq!(
+        refusal("-B 1m -B 2m -B 3m"),
+        "-B is given 3 times | there are two directions | give it once for both, or once for each"
+    );
+    let error = told(&plan("--config x.toml -D 5ms").unwrap_err());
+    assert_eq!(
+        error,
+        "-D does not go together with --config | change the file's settings by --set PATH=VALUE"
+    );
+    let error = told(&plan("--virtual a b c").unwrap_err());
+    assert_eq!(
+        error,
+        "--virtual takes pairs of captures, one per direction | --virtual IN OUT, or --virtual IN \
+         OUT IN2 OUT2"
+    );
+    let error = told(&plan("-i tap:a -D 5ms").unwrap_err());
+    assert!(
+        error.starts_with("two ports are needed | nothing stands for right | name them"),
+        "{error}"
+    );
+    let error = told(&plan("-i tap:a -i tap:a").unwrap_err());
+    assert_eq!(error, "port tap:a is given twice | a link joins two ports that differ");
+    let error = told(&plan("-i tap:a -i tap:b -i tap:c").unwrap_err());
+    assert_eq!(error, "3 ports are given | the links have 2: left, right");
+}
+
+#[test]
+fn letters_of_tlem_that_are_done_otherwise_name_the_modern_command() {
+    for (args, help) in [
+        ("-s /tmp/x", "slipring emulate ctl set --name lab up.delay=40ms"),
+        ("-a", "slipring emulate ctl quit --name lab"),
+        ("-r", "a router has the addresses of its interfaces"),
+    ] {
+        let error = refusal(args);
+        assert!(error.contains(help), "{args}: {error}");
+    }
+}
+
+#[test]
+fn what_is_done_at_ports_is_refused_in_virtual_time() {
+    for flag in [
+        "--fault-loss 50%",
+        "--fault-corrupt 1%",
+        "--fault-delay 10ms",
+        "--capture /tmp/x.pcap",
+        "--late-drop 1ms",
+        "--spin",
+        "--slots 64",
+    ] {
+        let name = flag.split(' ').next().unwrap();
+        let error = refusal(flag);
+        let why = format!("{name} does not go together with --virtual | it is done at ports");
+        assert!(error.starts_with(&why), "{error}");
+    }
+}
+
+#[test]
+fn a_setting_that_tlem_did_not_have_needs_its_unit_in_flags_too() {
+    let error = refusal("-B 10m -Q codel,mark_above=20000");
+    assert!(error.contains("it has no unit"), "{error}");
+    assert!(plan("--virtual a b -B 10m -Q codel,mark_above=20ms").is_ok());
+}
+
+#[test]
+fn tables_of_toml_are_refused_in_flags_with_what_to_write() {
+    let error = plan_of(&["--virtual", "a", "b", "--up", "police={bps=1m}"]).unwrap_err();
+    let error = told(&error);
+    assert!(error.contains("tables of TOML are for files"), "{error}");
+    assert!(error.contains("bucket(1Mbit, 10kB)"), "{error}");
+}
+
+#[test]
+fn a_processor_that_is_not_there_is_refused_before_a_port_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = slipring_program::said::said(
+        &[crate::VERB],
+        "emulate",
+        "-i null: -i pcap:@out.pcap -C 4000",
+        dir.path(),
+    );
+    assert_eq!(said.status, 2, "{}", said.talk);
+    assert!(said.talk.contains("there is no processor 4000 to run on"), "{}", said.talk);
+    assert!(said.talk.contains("there are: 0"), "{}", said.talk);
+    assert!(!dir.path().join("out.pcap").exists());
+}
+
+#[test]
+fn copies_without_bound_are_refused() {
+    let error = refusal("--duplicate 1.0,0,1000000000");
+    assert!(error.contains("copies"), "{error}");
+    assert!(error.contains("a number from 1 to 1000"), "{error}");
+}
+
+#[test]
+fn a_router_needs_two_interfaces() {
+    for (args, why) in [
+        (
+            "-r -i packet:a -i tap:b",
+            "-r cannot route at b | it takes its addresses from interfaces",
+        ),
+        ("-r -i netmap:a^ -i packet:b", "-r cannot route at a"),
+        ("-r -i netmap:a{1 -i packet:b", "-r cannot route at a"),
+        (
+            "-r -G none -G none -G none -i packet:a -i packet:b",
+            "-G is given 3 times | give it once for each port",
+        ),
+    ] {
+        let error = told(&plan(args).unwrap_err());
+        assert!(error.starts_with(why), "{args}: {error}");
+    }
+    let plan = plan("-r -G 10.1.0.9 -i packet:a -i netmap:b").unwrap();
+    let Clock::RealTime(how) = plan.clock else { panic!("between ports") };
+    assert!(how.route.is_some());
+}
+
+#[test]
+fn bounds_hold_for_flags_too() {
+    assert!(refusal("-M 10ms -D 20ms").starts_with("the delay of up is beyond its bound"));
+    assert!(refusal("-M 10ms,1m -B 2m").starts_with("the rate of up is beyond its bound"));
+    assert!(refusal("-M 10q").contains("unknown unit `q` at column 3 of -M"));
+}
+
+#[test]
+fn a_pipe_that_a_setting_names_is_refused_and_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, 0o600.into()).unwrap();
+    let pipe = pipe.display();
+    for value in [format!("trace({pipe})"), format!("table({pipe},1ms,1ms)")] {
+        let why = refusal(&format!("-D {value}"));
+        assert!(why.contains("it is no regular file"), "{why}");
+    }
+    let why = refusal("-D trace(/dev/zero)");
+    assert!(why.contains("it is no regular file"), "{why}");
+}

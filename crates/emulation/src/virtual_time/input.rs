@@ -1,0 +1,317 @@
+//! Captures as they are read: a thread decodes ahead, chunk after chunk, of files of any length.
+//!
+//! Times never go back: a frame stamped before its predecessor counts as captured together with
+//! it, and is counted as unordered. Chunks end where they are full, wherever the system ends its
+//! reads, so that a pipe and a file give the same chunks.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+
+use slipring_cli::{Diagnostic, Failure, codes};
+use slipring_pcap::{Decoder, LinkType, MAX_PACKET_LEN, Packet, PcapError, Step};
+
+use super::chunk::{CHUNK, Chunk, Frame, MAX_FRAMES};
+
+/// Chunks that are decoded ahead.
+const AHEAD: usize = 4;
+
+/// A capture that is being read.
+#[derive(Debug)]
+pub struct Input {
+    path: String,
+    chunks: Receiver<Result<Chunk, ReadFault>>,
+    spare: Sender<Chunk>,
+    /// The first frames, where somebody looked at them already.
+    first: Option<Chunk>,
+    unordered: u64,
+}
+
+/// Why a capture cannot be read on.
+#[derive(Debug)]
+enum ReadFault {
+    Format(PcapError),
+    /// A kind of packet that is no Ethernet frame.
+    LinkType {
+        offset: u64,
+        found: u16,
+    },
+    /// A length that no frame has.
+    Length {
+        offset: u64,
+        found: u32,
+    },
+    Io(io::Error),
+    /// The frames of the next pass cannot be had: it is a pipe.
+    ReadOnce,
+}
+
+impl Input {
+    /// Opens a capture, to be read through `passes` times, or for ever.
+    ///
+    /// # Errors
+    /// If the file cannot be opened.
+    pub fn open(path: &str, passes: Option<u64>) -> Result<Self, Failure> {
+        let file = open(path).map_err(|error| not_opened(path, &error))?;
+        let (filled, chunks) = sync_channel(AHEAD);
+        let (spare, emptied) = channel();
+        let path = path.to_owned();
+        let reading = path.clone();
+        thread::Builder::new().name("read capture".to_owned()).spawn(move || {
+            let mut reader = Reader::new(&reading, file);
+            let result = reader.run(passes, &filled, &emptied);
+            if let Err(fault) = result {
+                // Whoever waited for more has gone: nobody is left to tell.
+                let _ = filled.send(Err(fault));
+            }
+        })?;
+        Ok(Self { path, chunks, spare, first: None, unordered: 0 })
+    }
+
+    /// Waits for the first frames, so that what is no capture is refused before anything is
+    /// written.
+    ///
+    /// # Errors
+    /// Where the capture is damaged, or cannot be read.
+    pub fn begin(&mut self) -> Result<(), Failure> {
+        self.first = self.read()?;
+        Ok(())
+    }
+
+    /// The next chunk with frames in it; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the capture is damaged, or cannot be read.
+    pub fn read(&mut self) -> Result<Option<Chunk>, Failure> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
+        let Ok(chunk) = self.chunks.recv() else { return Ok(None) };
+        let chunk = chunk.map_err(|fault| fault.told(&self.path))?;
+        self.unordered += chunk.unordered;
+        Ok(Some(chunk))
+    }
+
+    /// Takes a chunk back, to be filled again.
+    pub fn recycle(&self, chunk: Chunk) {
+        // At the end of the capture nobody wants it.
+        let _ = self.spare.send(chunk);
+    }
+
+    /// Frames so far that were stamped before their predecessors.
+    pub fn unordered(&self) -> u64 {
+        self.unordered
+    }
+}
+
+/// The thread's half.
+struct Reader<'p> {
+    path: &'p str,
+    file: File,
+    decoder: Decoder,
+    /// Bytes read that belong to the next chunk.
+    rest: Vec<u8>,
+    /// What the decoder must see to go on.
+    need: usize,
+    latest_ns: u64,
+    pass: u64,
+    frames: u64,
+}
+
+impl<'p> Reader<'p> {
+    fn new(path: &'p str, file: File) -> Self {
+        let decoder = Decoder::new();
+        Self { path, file, decoder, rest: Vec::new(), need: 0, latest_ns: 0, pass: 0, frames: 0 }
+    }
+
+    fn run(
+        &mut self,
+        passes: Option<u64>,
+        filled: &SyncSender<Result<Chunk, ReadFault>>,
+        emptied: &Receiver<Chunk>,
+    ) -> Result<(), ReadFault> {
+        while passes.is_none_or(|passes| self.pass < passes) {
+            if self.pass > 0 {
+                self.rewind()?;
+            }
+            loop {
+                let mut chunk = emptied.try_recv().unwrap_or_default();
+                let more = self.fill(&mut chunk)?;
+                if !chunk.frames.is_empty() && filled.send(Ok(chunk)).is_err() {
+                    return Ok(());
+                }
+                if !more {
+                    break;
+                }
+            }
+            if self.frames == 0 {
+                return Ok(());
+            }
+            self.pass += 1;
+        }
+        Ok(())
+    }
+
+    /// Goes back to the start of the file.
+    fn rewind(&mut self) -> Result<(), ReadFault> {
+        if !self.file.metadata()?.is_file() {
+            return Err(ReadFault::ReadOnce);
+        }
+        self.file = open(self.path)?;
+        self.decoder = Decoder::new();
+        self.rest.clear();
+        (self.need, self.latest_ns) = (0, 0);
+        Ok(())
+    }
+
+    /// Reads until the chunk is full; false at the end of the file.
+    fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, ReadFault> {
+        chunk.frames.clear();
+        (chunk.pass, chunk.unordered) = (self.pass, 0);
+        let len = CHUNK.max(self.need).max(self.rest.len());
+        if chunk.bytes.len() != len {
+            chunk.bytes.resize(len, 0);
+        }
+        chunk.bytes[..self.rest.len()].copy_from_slice(&self.rest);
+        let read = read_full(&mut self.file, &mut chunk.bytes[self.rest.len()..])?;
+        let filled = self.rest.len() + read;
+        let used = self.decode(chunk, filled)?;
+        self.rest.clear();
+        self.rest.extend_from_slice(&chunk.bytes[used..filled]);
+        if filled == len {
+            return Ok(true);
+        }
+        if chunk.frames.len() < MAX_FRAMES {
+            self.decoder.finish(&self.rest)?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Finds the frames among the first `filled` bytes; returns how many bytes were used.
+    fn decode(&mut self, chunk: &mut Chunk, filled: usize) -> Result<usize, ReadFault> {
+        let mut used = 0;
+        while chunk.frames.len() < MAX_FRAMES {
+            let rest = &chunk.bytes[used..filled];
+            let decoded = self.decoder.decode(rest)?;
+            let packet = match decoded.step {
+                Step::Packet(packet) => packet,
+                Step::NeedMore(need) => {
+                    self.need = need;
+                    return Ok(used + decoded.consumed);
+                }
+            };
+            let start = used + (packet.data.as_ptr().addr() - rest.as_ptr().addr());
+            let early = packet.ts_ns < self.latest_ns;
+            self.latest_ns = self.latest_ns.max(packet.ts_ns);
+            let frame = frame(&self.decoder, &packet, start, self.latest_ns)?;
+            used += decoded.consumed;
+            chunk.unordered += u64::from(early);
+            chunk.frames.push(frame);
+            self.frames += 1;
+        }
+        self.need = 0;
+        Ok(used)
+    }
+}
+
+/// The frame that a packet is, without FCS.
+#[inline]
+fn frame(
+    decoder: &Decoder,
+    packet: &Packet<'_>,
+    start: usize,
+    captured_ns: u64,
+) -> Result<Frame, ReadFault> {
+    let offset = packet.offset;
+    if packet.link_type != LinkType::ETHERNET {
+        return Err(ReadFault::LinkType { offset, found: packet.link_type.0 });
+    }
+    if packet.orig_len > MAX_PACKET_LEN {
+        return Err(ReadFault::Length { offset, found: packet.orig_len });
+    }
+    let interface = decoder.interfaces().get(packet.interface as usize);
+    let fcs = interface.and_then(|interface| interface.fcs_len).unwrap_or(0);
+    let len = packet.orig_len.saturating_sub(u32::from(fcs));
+    let kept = (packet.data.len() as u32).min(len);
+    Ok(Frame { captured_ns, start: start as u32, kept, len })
+}
+
+/// Reads until `room` is full or the file ends.
+fn read_full(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < room.len() {
+        match file.read(&mut room[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// `-` is standard input.
+fn open(path: &str) -> io::Result<File> {
+    let file = File::open(if path == "-" { "/dev/stdin" } else { path })?;
+    if file.metadata()?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Ok(file)
+}
+
+fn not_opened(path: &str, error: &io::Error) -> Failure {
+    let summary = format!("cannot open `{path}`");
+    Diagnostic::new(codes::SR0201, summary).with_cause(error.to_string()).into()
+}
+
+impl From<PcapError> for ReadFault {
+    fn from(error: PcapError) -> Self {
+        Self::Format(error)
+    }
+}
+
+impl From<io::Error> for ReadFault {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl ReadFault {
+    /// In words.
+    fn told(self, path: &str) -> Failure {
+        let damaged = format!("`{path}` is damaged");
+        let unfit = format!("`{path}` is no capture of Ethernet frames");
+        let (code, summary, cause, help) = match self {
+            Self::Format(error @ (PcapError::NotACapture { .. } | PcapError::Version { .. })) => {
+                (codes::SR0202, unfit, error.to_string(), format!("see what it is: file {path}"))
+            }
+            Self::Format(error) => {
+                let help = format!("keep what is whole: editcap {path} mended.pcap");
+                (codes::SR0203, damaged, error.to_string(), help)
+            }
+            Self::LinkType { offset, found } => {
+                let cause =
+                    format!("byte {offset}: a packet of link type {found}, not Ethernet (1)");
+                (codes::SR0202, unfit, cause, format!("convert it: editcap -T ether {path} FILE"))
+            }
+            Self::Length { offset, found } => {
+                let cause = format!(
+                    "byte {offset}: a frame of {found} bytes, at most {MAX_PACKET_LEN} expected"
+                );
+                (codes::SR0203, damaged, cause, "capture again".to_owned())
+            }
+            Self::Io(error) => {
+                let summary = format!("cannot read `{path}`");
+                (codes::SR0201, summary, error.to_string(), format!("ls -l {path}"))
+            }
+            Self::ReadOnce => {
+                let summary = format!("`{path}` can be read only once");
+                let help = "give a file, or one pass: --loops 1".to_owned();
+                (codes::SR0201, summary, "it is a pipe or a device".to_owned(), help)
+            }
+        };
+        Diagnostic::new(code, summary).with_cause(cause).with_help(help).into()
+    }
+}

@@ -1,0 +1,147 @@
+//! `slipring emulate --virtual`: from the plan to the report.
+
+use std::path::Path;
+use std::time::Duration;
+
+use slipring_cli::report::{PortReport, Sample, Traffic};
+use slipring_cli::units::human;
+use slipring_cli::{Exit, Failure, Session, Signals};
+use slipring_link::{Drops, NetworkSpec, Source, Tally};
+
+use super::{Done, Input, Lane, Virtual};
+use crate::plan::{CapturePair, Captures, Plan};
+use crate::realtime::Account;
+use crate::report::Report;
+
+/// What those are told who ask for metrics.
+pub const NO_METRICS: &str = "metrics are served in real time only: a virtual run is over at once";
+
+/// Runs a plan on the clock of its captures.
+///
+/// # Errors
+/// If a capture is damaged or cannot be written, or the network cannot be built.
+pub(crate) fn run(
+    plan: &Plan,
+    captures: &Captures,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let pairs = &captures.pairs[..];
+    let signals = Signals::install()?;
+    if plan.outputs.metrics.is_some() {
+        session.reporter.warn(NO_METRICS)?;
+    }
+    let links = prepare(plan, captures)?;
+    let to_stdout = pairs.iter().any(|pair| pair.output == Path::new("-"));
+    if !to_stdout {
+        let ports = ports(&plan.network, &Account::default());
+        session.reporter.start(Some(plan.seed), "virtual", &ports)?;
+    }
+    let done = links.run(|| signals.stopping())?;
+    let network = &plan.network_at(done.elapsed_ns)?;
+    let report = Report::of(network, &done.account.links, &done.measured, done.account.unrouted)
+        .changed(plan.changes(done.elapsed_ns));
+    let mut text = text(&report, network, &done, pairs);
+    if plan.stats {
+        text += &format!("\n{}", report.openmetrics());
+    }
+    if to_stdout {
+        // Standard output is the capture's.
+        session.reporter.say(text)?;
+    } else {
+        let sample = Sample {
+            elapsed: Duration::from_nanos(done.elapsed_ns),
+            ports: ports(&plan.network, &done.account),
+            in_flight: done.account.in_flight().packets,
+            copies: done.account.copies().packets,
+            extra: report.document(),
+        };
+        session.reporter.end(&sample, text)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn prepare<'p>(plan: &'p Plan, captures: &Captures) -> Result<Virtual<'p>, Failure> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let lane = |pair: &CapturePair| {
+        let input = Input::open(&text(&pair.input), Some(1))?;
+        Ok(Lane { input, retime: None, output: text(&pair.output) })
+    };
+    let changes = plan.schedule.iter().map(|change| Ok((change.at_ns, change.config.network()?)));
+    Ok(Virtual {
+        network: &plan.network,
+        changes: changes.collect::<Result<_, Failure>>()?,
+        seed: plan.seed,
+        duration_ns: captures.duration.map(|duration| duration.as_nanos() as u64),
+        lanes: captures.pairs.iter().map(lane).collect::<Result<_, Failure>>()?,
+        log: plan.outputs.log.as_deref().map(text),
+        mahimahi: plan.outputs.mahimahi.as_deref().map(text),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+    })
+}
+
+fn text(report: &Report<'_>, network: &NetworkSpec, done: &Done, pairs: &[CapturePair]) -> String {
+    let elapsed = human::span(Duration::from_nanos(done.elapsed_ns));
+    let mut text = format!("{}\n{elapsed} of virtual time", report.summary());
+    text += &done.remarks(network);
+    for (pair, &unordered) in pairs.iter().zip(&done.unordered) {
+        if unordered > 0 {
+            let name = pair.input.display();
+            text += &format!(
+                "\n{name}: {unordered} frames are stamped before their predecessors \
+                 and arrived together with them"
+            );
+        }
+    }
+    text
+}
+
+/// The places of the network as ports: what came in there, and what went out.
+pub fn ports(network: &NetworkSpec, account: &Account) -> Vec<PortReport> {
+    let mut names = network.entries.clone();
+    names.extend(network.exits.iter().filter(|name| !network.entries.contains(name)).cloned());
+    let report = |name: String| {
+        let entry = network.entries.iter().position(|entry| *entry == name);
+        let exit = network.exits.iter().position(|exit| *exit == name);
+        let received = entry.and_then(|entry| account.entries.get(entry));
+        let sent = exit.and_then(|exit| account.exits.get(exit));
+        let mut report = PortReport {
+            name,
+            kind: "pcap".to_owned(),
+            mode: "virtual".to_owned(),
+            rx: received.map_or(Traffic::default(), |entry| traffic(entry.received)),
+            tx: sent.map_or(Traffic::default(), |exit| traffic(exit.sent)),
+            ..PortReport::default()
+        };
+        received.into_iter().for_each(|entry| add(&mut report, &entry.refused));
+        for (link, counters) in network.links.iter().zip(&account.links) {
+            if entry.is_some() && entry == Some(beginning(network, link.from)) {
+                add(&mut report, &counters.drops);
+            }
+        }
+        report
+    };
+    let mut ports: Vec<_> = names.into_iter().map(report).collect();
+    if let Some(first) = ports.first_mut().filter(|_| account.unrouted.packets > 0) {
+        *first.drops.entry("route".to_owned()).or_default() += account.unrouted.packets;
+    }
+    ports
+}
+
+/// The place where frames of a link entered. Behind a node it may be any: the first then.
+fn beginning(network: &NetworkSpec, from: Source) -> usize {
+    match from {
+        Source::Entry(entry) => entry,
+        Source::Node(_) if network.entries.is_empty() => usize::MAX,
+        Source::Node(_) => 0,
+    }
+}
+
+fn traffic(tally: Tally) -> Traffic {
+    Traffic { packets: tally.packets, bytes: tally.bytes }
+}
+
+fn add(report: &mut PortReport, drops: &Drops) {
+    for (cause, tally) in drops.iter().filter(|(_, tally)| tally.packets > 0) {
+        *report.drops.entry(cause.as_str().to_owned()).or_default() += tally.packets;
+    }
+}

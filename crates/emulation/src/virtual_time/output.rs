@@ -1,0 +1,154 @@
+//! Captures as they are written: pcapng where the name ends so, nanosecond pcap otherwise.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use slipring_cli::{Diagnostic, Failure, codes};
+use slipring_pcap::{
+    Direction, InterfaceId, InterfaceInfo, LinkType, PacketRecord, PcapWriter, PcapngWriter,
+    SectionInfo, WriteError,
+};
+
+/// Bytes written at a time.
+const PIECE: usize = 1 << 18;
+
+/// A capture of what leaves at one place.
+#[derive(Debug)]
+pub(crate) struct Output {
+    file: OutputFile,
+    format: Format,
+}
+
+#[derive(Debug)]
+enum Format {
+    Pcap(PcapWriter),
+    Pcapng(PcapngWriter, InterfaceId),
+}
+
+impl Output {
+    /// Creates a capture, or empties the one there; `port` is the name of its one interface.
+    ///
+    /// # Errors
+    /// If the file cannot be created.
+    pub(crate) fn create(path: &str, port: &str) -> Result<Self, Failure> {
+        let mut file = OutputFile::create(path)?;
+        let format = if is_pcapng(path) {
+            let (writer, interface) =
+                begin(&mut file.buffer, port).map_err(|error| file.refused(&error))?;
+            Format::Pcapng(writer, interface)
+        } else {
+            Format::Pcap(PcapWriter::begin(&mut file.buffer, LinkType::ETHERNET, 0))
+        };
+        Ok(Self { file, format })
+    }
+
+    /// Appends a frame of `len` bytes, of which `bytes` are known.
+    ///
+    /// # Errors
+    /// If the disk is full, or the format cannot hold it.
+    #[inline]
+    pub(crate) fn frame(&mut self, ts_ns: u64, len: u32, bytes: &[u8]) -> Result<(), Failure> {
+        let buffer = &mut self.file.buffer;
+        let written = match &self.format {
+            Format::Pcap(writer) => writer.packet(buffer, ts_ns, len, bytes),
+            &Format::Pcapng(ref writer, interface) => {
+                let direction = Some(Direction::Outbound);
+                let record = PacketRecord {
+                    interface,
+                    ts_ns,
+                    orig_len: len,
+                    data: bytes,
+                    direction,
+                    ..PacketRecord::default()
+                };
+                writer.packet(buffer, &record)
+            }
+        };
+        match written {
+            Ok(()) => self.file.spill(),
+            Err(error) => Err(self.file.refused(&error)),
+        }
+    }
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// If the disk is full.
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        self.file.flush()
+    }
+}
+
+fn begin(buffer: &mut Vec<u8>, port: &str) -> Result<(PcapngWriter, InterfaceId), WriteError> {
+    let application = concat!("slipring ", env!("CARGO_PKG_VERSION"));
+    let section = SectionInfo { application, ..SectionInfo::default() };
+    let mut writer = PcapngWriter::begin(buffer, &section)?;
+    let info =
+        InterfaceInfo { name: port, link_type: LinkType::ETHERNET, ..InterfaceInfo::default() };
+    let interface = writer.interface(buffer, &info)?;
+    Ok((writer, interface))
+}
+
+/// Whether a file is to be pcapng.
+fn is_pcapng(path: &str) -> bool {
+    path.ends_with(".pcapng") || path.ends_with(".ntar")
+}
+
+/// A file that is written in large pieces, and says whose fault it is when it cannot be.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    path: String,
+    file: File,
+    /// What is not written yet; append here.
+    pub buffer: Vec<u8>,
+}
+
+impl OutputFile {
+    /// Creates a file, or empties the one there; `-` is standard output.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub(crate) fn create(path: &str) -> Result<Self, Failure> {
+        let place = if path == "-" { "/dev/stdout" } else { path };
+        let file = File::create(place).map_err(|error| {
+            let summary = format!("cannot create `{path}`");
+            Diagnostic::new(codes::SR0201, summary).with_cause(error.to_string())
+        })?;
+        Ok(Self { path: path.to_owned(), file, buffer: Vec::with_capacity(PIECE + (1 << 16)) })
+    }
+
+    /// Writes when there is enough.
+    ///
+    /// # Errors
+    /// If the disk is full.
+    #[inline]
+    pub(crate) fn spill(&mut self) -> Result<(), Failure> {
+        if self.buffer.len() < PIECE { Ok(()) } else { self.flush() }
+    }
+
+    /// Writes all.
+    ///
+    /// # Errors
+    /// If the disk is full.
+    #[cold]
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        let written = self.file.write_all(&self.buffer);
+        self.buffer.clear();
+        match written {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderLeft),
+            Err(error) => {
+                let summary = format!("cannot write `{}`", self.path);
+                let error = Diagnostic::new(codes::SR0204, summary).with_cause(error.to_string());
+                Err(error.with_help(format!("make room: df -h {}", self.path)).into())
+            }
+        }
+    }
+
+    /// What the format cannot hold.
+    pub(crate) fn refused(&self, error: &WriteError) -> Failure {
+        let summary = format!("cannot write `{}`", self.path);
+        let error = Diagnostic::new(codes::SR0204, summary).with_cause(error.to_string());
+        error.with_help("write pcapng: give the file a name that ends in .pcapng").into()
+    }
+}

@@ -1,0 +1,114 @@
+//! Captures in, captures out, through the flags that a person types: what links must do, to the
+//! nanosecond, and what becomes of files that are no good.
+
+mod behaviour;
+mod files;
+mod outputs;
+mod statistics;
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+use slipring_pcap::{LinkType, PcapWriter, Reader};
+
+use slipring_program::said::{Said, said};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+/// When captures of tests begin, in ns since 1970.
+const EPOCH: u64 = 1_700_000_000 * SECOND;
+/// Bytes kept of each frame: header, number, two more.
+const KEPT: usize = 24;
+
+/// A frame of a capture: when, counted from [`EPOCH`], which, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Frame {
+    at_ns: u64,
+    id: u64,
+    len: u32,
+}
+
+/// A directory with captures, and the program.
+struct Lab {
+    dir: tempfile::TempDir,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// Frames of a capture that the program wrote.
+    fn frames(&self, name: &str) -> Vec<Frame> {
+        frames(&self.bytes(name))
+    }
+
+    /// Runs `slipring emulate`: behind an `@` stands a file of the directory.
+    fn run(&self, args: &str) -> Said {
+        said(&[crate::VERB], "emulate", args, self.dir.path())
+    }
+
+    /// Runs a link between `in.pcap` and `out.pcap`; the report at its end.
+    fn emulate(&self, args: &str) -> Value {
+        let said = self.run(&format!("--virtual @in.pcap @out.pcap --seed 7 --json {args}"));
+        assert_eq!(said.status, 0, "{args}: {}", said.talk);
+        serde_json::from_str(&said.data).unwrap()
+    }
+}
+
+/// What leaves a link upwards, and the report.
+fn link(args: &str, input: impl IntoIterator<Item = (u64, u32)>) -> (Vec<Frame>, Value) {
+    let lab = Lab::new();
+    lab.write("in.pcap", &capture(input));
+    let report = lab.emulate(args);
+    (lab.frames("out.pcap"), report)
+}
+
+/// A capture of frames by time and length, numbered from 0.
+fn capture(frames: impl IntoIterator<Item = (u64, u32)>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 0);
+    for (id, (at_ns, len)) in (0u64..).zip(frames) {
+        writer.packet(&mut bytes, EPOCH + at_ns, len, &data(id, len)).unwrap();
+    }
+    bytes
+}
+
+/// The bytes kept of a frame.
+fn data(id: u64, len: u32) -> Vec<u8> {
+    let mut data = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
+    data.extend(id.to_le_bytes());
+    data.resize(KEPT.min(len as usize), 0xee);
+    data
+}
+
+fn frames(capture: &[u8]) -> Vec<Frame> {
+    let frame = |packet: slipring_pcap::Packet<'_>| Frame {
+        at_ns: packet.ts_ns - EPOCH,
+        id: u64::from_le_bytes(packet.data[14..22].try_into().unwrap()),
+        len: packet.orig_len,
+    };
+    Reader::new(capture).map(|packet| frame(packet.unwrap())).collect()
+}
+
+/// Times at which frames left.
+fn times(frames: &[Frame]) -> Vec<u64> {
+    frames.iter().map(|frame| frame.at_ns).collect()
+}
+
+/// The part of a report about the link up.
+fn up(report: &Value) -> &Value {
+    &report["links"][0]
+}

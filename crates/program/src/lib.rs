@@ -1,0 +1,19 @@
+//! What every program does with its ports: opens them by its flags, gives their queues to threads
+//! that end together, counts, and shows its counters to whoever looks.
+//!
+//! ```text
+//!   flags --> Opening --> ports --> Workers: a Task per thread --> Mover: sync, step, sleep
+//!                           '--> Meter --> reports, publish
+//! ```
+//!
+//! Not for: what a program does to frames.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod meter;
+pub mod mover;
+pub mod opening;
+pub mod publish;
+pub mod said;
+pub mod slots;
+pub mod workers;

@@ -1,0 +1,74 @@
+//! The loop of a thread that moves frames between ports, whatever happens to them on the way.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use slipring_port::{Nanos, Patience, Queue, RunError, WaitSet, Waiter, now};
+
+use crate::workers::{Stop, Task};
+
+/// A sleep that nothing ends is ended anyway, to look at everything again.
+pub const LONGEST_SLEEP: Duration = Duration::from_millis(500);
+/// How often the drop counts that the kernel keeps are fetched.
+const STATS_PERIOD: Nanos = 500_000_000;
+
+/// What one thread has to move.
+pub trait Mover: WaitSet {
+    /// The queues that it waits for.
+    fn queues(&self) -> Vec<&dyn Queue>;
+
+    /// Moves one burst of each queue; how many slots or frames that were.
+    ///
+    /// # Errors
+    /// A port that is lost.
+    fn step(&mut self) -> Result<u32, RunError>;
+
+    /// Whether no more frames will come, and those that came are on their way.
+    fn ended(&mut self) -> bool;
+
+    /// Gets ready to wait; how long at most.
+    fn before_wait(&mut self) -> Duration {
+        LONGEST_SLEEP
+    }
+
+    /// Fetches the drop counts that the kernel keeps.
+    fn update_stats(&mut self);
+
+    /// Lets frames that wait or are on their way leave, for a bounded time.
+    ///
+    /// # Errors
+    /// A port that is lost.
+    fn drain(&mut self) -> Result<(), RunError>;
+}
+
+/// The task of a thread that moves frames until it is told to stop, or captures were read
+/// through. `command` is whose errors they are.
+pub fn task(
+    command: &'static str,
+    mut mover: impl Mover + Send + 'static,
+    patience: Patience,
+) -> Task {
+    Box::new(move |stop| run(command, &mut mover, patience, stop))
+}
+
+fn run(
+    command: &'static str,
+    mover: &mut impl Mover,
+    patience: Patience,
+    stop: &Stop,
+) -> Result<(), RunError> {
+    let failed = |error| RunError::system(command, "wait for frames", error);
+    let mut waiter = Waiter::new(mover.queues(), patience).map_err(failed)?;
+    waiter.also(stop.bell.as_fd()).map_err(failed)?;
+    let mut next_stats = 0;
+    while !stop.is_set() && !mover.ended() {
+        let longest = mover.before_wait();
+        waiter.wait(mover, Some(longest))?;
+        while mover.step()? > 0 && !stop.is_set() {}
+        if now() >= next_stats {
+            mover.update_stats();
+            next_stats = now() + STATS_PERIOD;
+        }
+    }
+    mover.drain()
+}

@@ -1,0 +1,252 @@
+//! The flags by which every command opens ports, and what may be wrapped around them.
+
+use std::time::Duration;
+
+use std::os::fd::AsFd;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::time::Timespec;
+use slipring_abi::name::PortName;
+use slipring_cli::codes::SR0002;
+use slipring_cli::units::{Count, Share, Span};
+use slipring_cli::{Diagnostic, Failure, Signals};
+use slipring_core::Host;
+use slipring_model::Chance;
+use slipring_port::capture::FileWriter;
+use slipring_port::iface::Iface;
+use slipring_port::middleware::{self, Capture, Faults, inject, observe};
+use slipring_port::netlink::LinkEvents;
+use slipring_port::{Interest, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, now};
+use slipring_ring::HugePages;
+
+/// How the ports of one command are opened.
+#[derive(Debug, Clone)]
+pub struct Opening {
+    /// What the kinds are told.
+    pub options: OpenOptions,
+    /// How to wait for frames.
+    pub patience: Patience,
+    capture: Option<String>,
+    faults: Option<Faults>,
+}
+
+/// Adds the flags.
+pub fn flags(command: Command) -> Command {
+    let value = |id: &'static str, name: &'static str, help: &'static str| {
+        Arg::new(id).long(id).value_name(name).help(help).help_heading("Opening ports")
+    };
+    let switch = |id: &'static str, help: &'static str| {
+        Arg::new(id).long(id).action(ArgAction::SetTrue).help(help).help_heading("Opening ports")
+    };
+    command.args([
+        value("mode", "MODE", "Way into an interface; all but best refuse to fall back")
+            .value_parser(["best", "zerocopy", "native", "generic"])
+            .default_value("best"),
+        value("slots", "N", "Slots per ring")
+            .value_parser(clap::value_parser!(u32).range(64..=65_536)),
+        value("buf-size", "BYTES", "Bytes per buffer")
+            .value_parser(["2048", "4096"])
+            .default_value("2048"),
+        switch("hugepages", "Refuse to run without 2 MiB pages"),
+        switch("shared", "Leave the interface to the host's stack as well"),
+        switch("take-over", "Allow the interface that carries the default route"),
+        switch("no-promisc", "Receive only frames for this host"),
+        value(
+            "busy-poll",
+            "TIME",
+            "Busy-poll the device this long per system call [default unit: us]",
+        )
+        .value_parser(|text: &str| Span::parse(text, Duration::from_micros(1))),
+        switch("spin", "Never sleep: lowest latency, a whole core per thread")
+            .conflicts_with("sleep"),
+        switch("sleep", "Never spin before sleeping"),
+        value("capture", "FILE", "Write what passes to a capture (.pcap, .pcapng)")
+            .value_hint(ValueHint::FilePath),
+        value("fault-loss", "SHARE", "Lose this share of frames on purpose")
+            .value_parser(str::parse::<Share>),
+        value("fault-corrupt", "SHARE", "Flip a bit in this share of frames")
+            .value_parser(str::parse::<Share>),
+        value("fault-delay", "TIME", "Hold every frame this long [default unit: us]")
+            .value_parser(|text: &str| Span::parse(text, Duration::from_micros(1))),
+        value("fault-seed", "N", "Seed of the faults")
+            .value_parser(str::parse::<Count>)
+            .default_value("1"),
+    ])
+}
+
+/// The first of the flags that was typed, as it is written: for ways to run that open no port.
+pub fn typed(matches: &ArgMatches) -> Option<String> {
+    let known = flags(Command::new(""));
+    let typed =
+        |arg: &&Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    known.get_arguments().find(typed).map(|arg| format!("--{}", arg.get_id()))
+}
+
+impl Opening {
+    /// What the flags say.
+    pub fn of(matches: &ArgMatches) -> Self {
+        let flag = |id: &str| matches.get_flag(id);
+        let text = |id: &str| matches.get_one::<String>(id).map(String::as_str);
+        let defaults = OpenOptions::default();
+        let busy_poll = matches.get_one::<Span>("busy-poll").map_or(0, |span| span.nanos() / 1000);
+        let options = OpenOptions {
+            slots: matches.get_one("slots").copied().unwrap_or(defaults.slots),
+            buf_size: if text("buf-size") == Some("4096") { 4096 } else { 2048 },
+            huge: if flag("hugepages") { HugePages::Require } else { HugePages::Try },
+            xdp: match text("mode") {
+                Some("zerocopy") => XdpMode::ZeroCopy,
+                Some("native") => XdpMode::Native,
+                Some("generic") => XdpMode::Generic,
+                _ => XdpMode::Best,
+            },
+            shared: flag("shared"),
+            take_over: flag("take-over"),
+            promiscuous: !flag("no-promisc"),
+            busy_poll_us: u32::try_from(busy_poll).unwrap_or(u32::MAX),
+            ..defaults
+        };
+        let patience = match (flag("spin"), flag("sleep")) {
+            (true, _) => Patience::Spin,
+            (_, true) => Patience::Sleep,
+            _ => Patience::default(),
+        };
+        Self {
+            options,
+            patience,
+            capture: text("capture").map(str::to_owned),
+            faults: faults(matches),
+        }
+    }
+
+    /// Opens the ports, in one region, and wraps what was asked for around them.
+    pub fn open(&self, names: &[PortName]) -> Result<Vec<Port>, Failure> {
+        let mut options = self.options.clone();
+        if self.faults.is_some() {
+            options.layers += middleware::LAYERS;
+        }
+        let mut ports = Host::global().open_all(names, &options)?;
+        let capture = self.start_capture(&ports)?;
+        for (i, port) in ports.iter_mut().enumerate() {
+            if let Some(faults) = &self.faults {
+                let name = port.info.name.clone();
+                rewrap(port, |index, queue| inject(&name, index, queue, faults))?;
+            }
+            if let Some(capture) = &capture {
+                rewrap(port, |_, queue| Ok(observe(queue, Box::new(capture.of_interface(i)))))?;
+            }
+        }
+        Ok(ports)
+    }
+
+    /// Says that a NIC and its own host rings are opened.
+    pub fn beside_host(mut self, beside: bool) -> Self {
+        self.options.beside_host = beside;
+        self
+    }
+
+    /// Says that something with so many rings of its own will be wrapped around each port.
+    pub fn with_layers(mut self, layers: u32) -> Self {
+        self.options.layers += layers;
+        self
+    }
+
+    /// Says that a virtio-net header of so many bytes stands before each frame in the rings.
+    pub fn with_vnet_header(mut self, bytes: u32) -> Self {
+        self.options.vnet_hdr = bytes;
+        self
+    }
+
+    fn start_capture(&self, ports: &[Port]) -> Result<Option<Capture>, OpenError> {
+        let Some(path) = &self.capture else { return Ok(None) };
+        let names: Vec<_> = ports.iter().map(|port| port.info.name.as_str()).collect();
+        let file = FileWriter::create(path, &names).map_err(|cause| OpenError::new(path, cause))?;
+        Ok(Some(Capture::new(file).behind(self.options.vnet_hdr as usize)))
+    }
+
+    /// As [`Self::open`], for a program that uses a port in one direction only.
+    pub fn towards(mut self, direction: Interest) -> Self {
+        self.options.direction = direction;
+        self
+    }
+}
+
+/// Refuses processors that this process may not run on: a thread would run wherever it likes.
+///
+/// # Errors
+/// The first one.
+pub fn require_cpus(cpus: &[u32]) -> Result<(), Failure> {
+    let allowed = sched_getaffinity(None).map_err(std::io::Error::from)?;
+    let here = |cpu: u32| (cpu as usize) < CpuSet::MAX_CPU && allowed.is_set(cpu as usize);
+    let Some(cpu) = cpus.iter().find(|cpu| !here(**cpu)) else { return Ok(()) };
+    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let all: Vec<_> = all.map(|cpu| cpu.to_string()).collect();
+    let error = Diagnostic::new(SR0002, format!("there is no processor {cpu} to run on"));
+    let error = error.with_cause("the machine has it not, or this process may not use it");
+    Err(error.with_help(format!("there are: {}", all.join(", "))).into())
+}
+
+/// Waits until the interfaces of `ports` are up, for `time` at most, or for a signal.
+///
+/// # Errors
+/// If the kernel tells of no link changes.
+pub fn wait_for_links(
+    ports: &[PortName],
+    time: Duration,
+    signals: &Signals,
+) -> Result<(), Failure> {
+    let until = now() + time.as_nanos() as u64;
+    let events = LinkEvents::open()?;
+    while ports.iter().any(is_down) && !signals.stopping() {
+        let Some(left) = until.checked_sub(now()) else { break };
+        let timeout = Timespec {
+            tv_sec: (left / 1_000_000_000) as i64,
+            tv_nsec: (left % 1_000_000_000) as _,
+        };
+        let mut fds = [
+            PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
+        ];
+        // Interrupted or not: the links are looked at again.
+        let _ = poll(&mut fds, Some(&timeout));
+        events.clear();
+    }
+    Ok(())
+}
+
+fn is_down(name: &PortName) -> bool {
+    let interface = name.kind.names_interface() && name.pipe.is_none();
+    interface && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
+}
+
+/// Puts a wrapper around each queue of a port.
+fn rewrap(
+    port: &mut Port,
+    mut wrap: impl FnMut(u64, Box<dyn Queue>) -> Result<Box<dyn Queue>, OpenError>,
+) -> Result<(), OpenError> {
+    for (queue, index) in std::mem::take(&mut port.queues).into_iter().zip(0..) {
+        port.queues.push(wrap(index, queue)?);
+    }
+    Ok(())
+}
+
+fn faults(matches: &ArgMatches) -> Option<Faults> {
+    let share = |id: &str| matches.get_one::<Share>(id).map(|share| share.ppb());
+    let (loss, corruption) = (share("fault-loss"), share("fault-corrupt"));
+    let delay = matches.get_one::<Span>("fault-delay").map(|span| span.nanos());
+    if loss.is_none() && corruption.is_none() && delay.is_none() {
+        return None;
+    }
+    let chance = |ppb: Option<u64>| {
+        Chance::from_ratio(ppb.unwrap_or(0), 1_000_000_000).unwrap_or(Chance::NEVER)
+    };
+    let seed = matches.get_one::<Count>("fault-seed").map_or(1, |count| count.0);
+    Some(Faults {
+        loss: chance(loss),
+        corruption: chance(corruption),
+        delay: delay.unwrap_or(0),
+        seed,
+    })
+}

@@ -1,0 +1,4 @@
+//! What holds for every command that has links.
+
+mod instead;
+mod stats;
