@@ -1,0 +1,47 @@
+//! The C library and the header-only client, by programs that use them.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::builds::{c_program, libnetmap};
+use super::stage::Stage;
+
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let library = libnetmap().join("libnetmap.a");
+        c_program("library", &[library.to_str().unwrap()])
+    })
+}
+
+/// One test for each scenario of `tests/c/library.c`.
+macro_rules! scenarios {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            Stage::new().run(program(), &[stringify!($name)]);
+        }
+    )*};
+}
+
+scenarios! {
+    header_structures_have_netmaps_layout
+    nm_open_moves_frames_through_a_pipe
+    nm_open_takes_the_memory_of_its_parent
+    nm_open_takes_names_and_numbers_from_its_parent
+    nm_open_refuses_what_it_does_not_know
+    nm_parse_knows_every_form
+    nm_dispatch_says_whether_there_are_more
+    nm_inject_spreads_a_long_frame_over_slots
+    nmport_moves_frames_through_a_pipe
+    nmport_opens_in_steps_and_undoes_each
+    nmport_ports_of_one_memory_share_a_mapping
+    nmport_clone_asks_for_the_same
+    nmport_share_asks_the_device
+    nmport_says_which_option_was_refused
+    nmport_failed_parse_leaves_nothing
+    nmreq_options_are_a_list
+    nmreq_options_decode_by_tables
+    contexts_give_memory_and_take_messages
+    threads_open_and_close_at_once
+}
