@@ -23,6 +23,8 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Nodes {
     by_number: Mutex<Numbered<Node>>,
+    /// Those of users without a node in which something goes on: interfaces in switches.
+    kept: Mutex<Vec<Arc<Domain>>>,
     params: Params,
 }
 
@@ -45,7 +47,7 @@ impl<T> Numbered<T> {
 impl Nodes {
     pub(crate) fn new(params: Params) -> Self {
         let numbered = Numbered { entries: HashMap::new(), next: ROOT + 1 };
-        Self { by_number: Mutex::new(numbered), params }
+        Self { by_number: Mutex::new(numbered), kept: Mutex::default(), params }
     }
 
     /// The node of `uid`, made if it is not there; its number.
@@ -55,7 +57,10 @@ impl Nodes {
             node.lookups += 1;
             return Ok(number);
         }
-        let domain = Domain::new(uid, self.params)?;
+        let domain = match self.take_kept(uid) {
+            Some(domain) => domain,
+            None => Domain::new(uid, self.params)?,
+        };
         let backing = sys::open_backing(device, domain.file())?;
         Ok(nodes.add(Node { uid, domain, backing, lookups: 1 }))
     }
@@ -72,8 +77,26 @@ impl Nodes {
         if node.lookups == 0 {
             // The number is the connection's; it ends with that at the latest.
             let _ = sys::close_backing(device, node.backing);
-            nodes.entries.remove(&number);
+            let gone = nodes.entries.remove(&number);
+            self.lock_kept().extend(gone.map(|node| node.domain).filter(|one| one.is_lasting()));
         }
+    }
+
+    fn take_kept(&self, uid: u32) -> Option<Arc<Domain>> {
+        let mut kept = self.lock_kept();
+        let at = kept.iter().position(|domain| domain.uid() == uid)?;
+        Some(kept.swap_remove(at))
+    }
+
+    fn lock_kept(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Domain>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All domains that are there.
+    pub(crate) fn domains(&self) -> Vec<Arc<Domain>> {
+        let nodes = self.lock();
+        let nodes = nodes.entries.values().map(|node| node.domain.clone());
+        nodes.chain(self.lock_kept().iter().cloned()).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Numbered<Node>> {

@@ -110,6 +110,12 @@ impl Door {
         self.mount.file()
     }
 
+    /// The domains of all users who have the device open, or something going on in it.
+    #[must_use]
+    pub fn domains(&self) -> Vec<Arc<slipring_netmap::Domain>> {
+        self.server.domains()
+    }
+
     /// How many files are open.
     #[must_use]
     pub fn open_files(&self) -> usize {

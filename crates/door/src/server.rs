@@ -48,6 +48,14 @@ impl Connection {
         let parts = [&header, parts[0], parts[1]].map(IoSlice::new);
         let _ = rustix::io::writev(&self.0, &parts);
     }
+
+    /// Answers a poll.
+    fn poll(&self, open: Arc<Open>, unique: u64, wanted: Events, arm: Option<u64>) {
+        let events = open.poll(wanted, arm, PATIENCE);
+        // As in `Call::perform`.
+        drop(open);
+        self.answer(unique, None, [&proto::poll_out(events.0), &[]]);
+    }
 }
 
 impl Notify for Connection {
@@ -92,6 +100,10 @@ impl Server {
 
     pub(crate) fn netmap(&self) -> &Netmap {
         &self.netmap
+    }
+
+    pub(crate) fn domains(&self) -> Vec<Arc<slipring_netmap::Domain>> {
+        self.nodes.domains()
     }
 
     pub(crate) fn open_files(&self) -> usize {
@@ -200,10 +212,19 @@ impl Server {
             return self.connection.answer(message.unique(), Some(Errno::BADF), [&[], &[]]);
         };
         let arm = (body.u32(16) & proto::POLL_SCHEDULE_NOTIFY != 0).then(|| body.u64(8));
-        let events = open.poll(Events(body.u32(20)), arm, PATIENCE);
-        // As in `Call::perform`.
-        drop(open);
-        self.connection.answer(message.unique(), None, [&proto::poll_out(events.0), &[]]);
+        let (connection, unique) = (self.connection.clone(), message.unique());
+        let wanted = Events(body.u32(20));
+        if !open.has_indirect() {
+            return connection.poll(open, unique, wanted, arm);
+        }
+        let (tid, uid) = (message.tid(), message.uid());
+        self.desk.submit(uid, move || {
+            if let Ok(mut memory) = Caller::of(tid, uid) {
+                // What cannot be fetched waits: the poll sends what lies before it.
+                let _ = open.fetch_indirect(&mut memory);
+            }
+            connection.poll(open, unique, wanted, arm);
+        });
     }
 
     #[inline]
@@ -215,15 +236,16 @@ impl Server {
         let cmd = body.u32(12);
         let (connection, netmap) = (self.connection.clone(), self.netmap.clone());
         let (unique, argument) = (message.unique(), body.rest(32).to_vec());
+        let reaches = Netmap::touches_caller(cmd) || Netmap::is_quick(cmd) && open.has_indirect();
         let call = Call { connection, netmap, open, cmd, unique, argument };
-        if Netmap::is_quick(cmd) {
+        if Netmap::is_quick(cmd) && !reaches {
             return call.perform(Ok(NoMemory));
         }
         let (tid, uid) = (message.tid(), message.uid());
         let closing = self.closing.clone();
         self.desk.submit(uid, move || {
             closing.wait();
-            match Netmap::touches_caller(cmd) {
+            match reaches {
                 true => call.perform(Caller::of(tid, uid)),
                 false => call.perform(Ok(NoMemory)),
             }

@@ -11,6 +11,7 @@ use slipring_abi::{
 };
 use slipring_ring::RingView;
 
+use crate::caller::CallerMemory;
 use crate::claims::Claims;
 use crate::domain::Memory;
 use crate::waker::Listeners;
@@ -155,6 +156,28 @@ pub trait Adapter: Send + Sync + Debug {
     /// Bytes of the virtio-net header before each frame.
     fn vnet_header(&self) -> u32 {
         0
+    }
+
+    /// Sets that.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`] where it is not this port's to have, or not of this length.
+    fn set_vnet_header(&self, _bytes: u32) -> Result<(), Errno> {
+        Err(Errno::INVAL)
+    }
+
+    /// Whether frames are queued on tx ring `i` whose bytes are to be fetched from the program's
+    /// memory (`NS_INDIRECT`). A sync leaves them, and those behind them, where they are.
+    fn has_indirect(&self, _i: usize) -> bool {
+        false
+    }
+
+    /// Fetches them, which may take as long as the program likes.
+    ///
+    /// # Errors
+    /// Why it cannot be done at all; a frame that cannot be read becomes one without bytes.
+    fn fetch_indirect(&self, _i: usize, _caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use slipring_abi::*;
 
 use crate::caller::bytes_of;
 use crate::open::{Netmap, Open};
-use crate::request::{Options, Request, text};
+use crate::request::{Options, Request, fixed, text};
 
 impl Netmap {
     /// `NIOCREGIF` and `NIOCGINFO`.
@@ -150,6 +150,14 @@ fn write_back(request: &Request, old: &mut Nmreq) -> Result<(), Errno> {
         }
         NETMAP_REQ_PORT_HDR_GET => {
             old.nr_arg1 = request.read::<NmreqPortHdr>()?.nr_hdr_len as u16;
+        }
+        NETMAP_REQ_VALE_LIST => {
+            let new: NmreqValeList = request.read()?;
+            old.nr_name = fixed(&request.name);
+            (old.nr_arg1, old.nr_arg2) = (new.nr_bridge_idx, new.nr_port_idx as u16);
+        }
+        NETMAP_REQ_VALE_NEWIF => {
+            old.nr_arg2 = request.read::<NmreqValeNewif>()?.nr_mem_id;
         }
         _ => {}
     }

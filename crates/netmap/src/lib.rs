@@ -39,6 +39,7 @@ mod poll;
 mod request;
 #[cfg(test)]
 mod tests;
+mod vale;
 mod waker;
 
 pub use adapter::{Adapter, Dir, Shape, Synced};
@@ -50,4 +51,6 @@ pub use open::{Netmap, Open, Opener};
 pub use params::Params;
 pub use poll::Events;
 pub use rustix::io::Errno;
+pub use slipring_switch as switch;
+pub use vale::{SwitchInfo, SwitchPort};
 pub use waker::{Listeners, Notify, Waker};

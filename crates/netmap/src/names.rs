@@ -17,6 +17,7 @@ use crate::domain::{Domain, Memory, lock};
 use crate::open::Opener;
 use crate::params::rings;
 use crate::pipe::{Pipe, Plan};
+use crate::vale::{Switches, is_vale};
 
 /// Ports of kinds that this crate does not know: NICs, switches.
 pub trait Provider: Send + Sync + Debug {
@@ -43,11 +44,22 @@ pub struct Wanted<'w> {
     pub memory: Option<&'w Arc<Memory>>,
 }
 
-/// Ports of one domain that are alive, by network namespace and name.
+/// A network namespace, and a name in it.
+pub(crate) type Key = (u64, String);
+
+/// Ports of one domain that are alive.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    ports: HashMap<(u64, String), Weak<dyn Adapter>>,
-    pipes: HashMap<(u64, String), Weak<Pipe>>,
+    ports: HashMap<Key, Weak<dyn Adapter>>,
+    pipes: HashMap<Key, Weak<Pipe>>,
+    pub(crate) switches: Switches,
+}
+
+impl Names {
+    /// The port of this name, if somebody has it.
+    pub(crate) fn port(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
+        self.ports.get(key).and_then(Weak::upgrade)
+    }
 }
 
 impl Wanted<'_> {
@@ -84,20 +96,38 @@ impl Wanted<'_> {
         Ok(Detached::new(self.name.to_owned(), shape, memory.clone()))
     }
 
-    fn key(&self, name: &str) -> (u64, String) {
+    pub(crate) fn key(&self, name: &str) -> Key {
         (self.opener.netns, name.to_owned())
     }
 
     /// A port that is neither pipe nor null.
     fn port(&self, names: &mut Names, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
         let key = self.key(self.name);
-        if let Some(port) = names.ports.get(&key).and_then(Weak::upgrade) {
+        if let Some(port) = names.port(&key) {
             return Ok(port);
         }
-        let port = provider.find(self)?;
+        let port =
+            if is_vale(self.name) { self.vale(names)? } else { self.other(names, provider)? };
         names.ports.retain(|_, port| port.strong_count() > 0);
         names.ports.insert(key, Arc::downgrade(&port));
         Ok(port)
+    }
+
+    /// A persistent port of a switch, or one that the provider knows.
+    fn other(&self, names: &mut Names, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
+        match names.switches.persistent(&self.key(self.name)) {
+            Some(port) => Ok(port),
+            None => provider.find(self),
+        }
+    }
+
+    /// What has this name and is neither pipe nor port of a switch.
+    pub(crate) fn interface(
+        &self,
+        names: &mut Names,
+        provider: &dyn Provider,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
+        if is_vale(self.name) { Err(Errno::NXIO) } else { self.port(names, provider) }
     }
 
     /// The end of a pipe whose sign (`{` or `}`) is at byte `sign` of the name.

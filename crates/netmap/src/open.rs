@@ -20,7 +20,7 @@ use crate::waker::{Notify, Ticker, Waker};
 #[derive(Debug)]
 pub struct Netmap {
     pub(crate) provider: Box<dyn Provider>,
-    ticker: Arc<Ticker>,
+    pub(crate) ticker: Arc<Ticker>,
 }
 
 /// Who opened a file, as far as names depend on it.
@@ -87,7 +87,10 @@ impl Netmap {
         caller: &mut dyn CallerMemory,
     ) -> Result<i32, Errno> {
         match cmd {
-            NIOCTXSYNC => open.sync(Dir::Tx),
+            NIOCTXSYNC => {
+                open.fetch_indirect(caller)?;
+                open.sync(Dir::Tx)
+            }
             NIOCRXSYNC => open.sync(Dir::Rx),
             NIOCCTRL => self.control(open, arg, caller),
             NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg),
@@ -112,6 +115,25 @@ impl Netmap {
 }
 
 impl Open {
+    /// Whether a tx sync or poll of the file first has to fetch frames from the program's memory
+    /// ([`Self::fetch_indirect`]), which nobody should do who must not wait for a program.
+    #[must_use]
+    pub fn has_indirect(&self) -> bool {
+        let Some(binding) = self.bound.get() else { return false };
+        binding.rings[Dir::Tx as usize].clone().any(|i| binding.port.has_indirect(i))
+    }
+
+    /// Fetches frames that are queued by address only (`NS_INDIRECT`).
+    ///
+    /// # Errors
+    /// The port's.
+    pub fn fetch_indirect(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        let Some(binding) = self.bound.get() else { return Ok(()) };
+        let rings = binding.rings[Dir::Tx as usize].clone();
+        let mut indirect = rings.filter(|&i| binding.port.has_indirect(i));
+        indirect.try_for_each(|i| binding.port.fetch_indirect(i, caller))
+    }
+
     /// `NIOCTXSYNC` and `NIOCRXSYNC`.
     fn sync(&self, dir: Dir) -> Result<i32, Errno> {
         let binding = self.bound.get().ok_or(Errno::NXIO)?;

@@ -53,6 +53,14 @@ pub(crate) fn text(name: &[u8]) -> Result<String, Errno> {
     String::from_utf8(name.to_vec()).map_err(|_| Errno::NXIO)
 }
 
+/// A name as requests carry it, cut where it does not fit.
+pub(crate) fn fixed<const N: usize>(name: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    let len = name.len().min(N - 1);
+    bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+    bytes
+}
+
 impl Netmap {
     /// `NIOCCTRL`, whose argument is the header.
     pub(crate) fn control(
@@ -67,15 +75,18 @@ impl Netmap {
         let answer = self.answer(open, &header, size, &mut options, caller);
         // Why an option was refused is told also, and just then, when the call fails.
         options.write_heads(caller)?;
-        let body = answer?;
+        let (name, body) = answer?;
         options.write_bodies(caller)?;
         if size > 0 {
             caller.write(header.nr_body, &body)?;
         }
+        if header.nr_reqtype == NETMAP_REQ_VALE_LIST {
+            NmreqHeader { nr_name: fixed(&name), ..header }.write_to(arg);
+        }
         Ok(0)
     }
 
-    /// The body that answers a request.
+    /// The name and the body that answer a request.
     fn answer(
         &self,
         open: &Open,
@@ -83,7 +94,7 @@ impl Netmap {
         size: usize,
         options: &mut Options,
         caller: &mut dyn CallerMemory,
-    ) -> Result<Vec<u8>, Errno> {
+    ) -> Result<(String, Vec<u8>), Errno> {
         let mut body = vec![0; size];
         if size > 0 {
             caller.read(header.nr_body, &mut body)?;
@@ -98,7 +109,7 @@ impl Netmap {
         };
         let done = self.dispatch(open, &mut request);
         *options = request.options;
-        done.map(|()| request.body)
+        done.map(|()| (request.name, request.body))
     }
 
     /// Performs a request; its body becomes the answer.
@@ -111,10 +122,14 @@ impl Netmap {
             NETMAP_REQ_PORT_INFO_GET => self.port_info(open, request),
             NETMAP_REQ_POOLS_INFO_GET => self.pools_info(open, request),
             NETMAP_REQ_PORT_HDR_GET => self.port_header(open, request),
-            // Only switch ports can be given a header.
-            NETMAP_REQ_PORT_HDR_SET => self.find(open, request).and(Err(Errno::INVAL)),
-            NETMAP_REQ_VALE_LIST => info::vale_list(request),
-            NETMAP_REQ_VALE_DETACH | NETMAP_REQ_VALE_DELIF => Err(Errno::NXIO),
+            NETMAP_REQ_PORT_HDR_SET => self.set_port_header(open, request),
+            NETMAP_REQ_VALE_LIST => self.vale_list(open, request),
+            NETMAP_REQ_VALE_ATTACH => self.vale_attach(open, request),
+            NETMAP_REQ_VALE_DETACH => self.vale_detach(open, request),
+            NETMAP_REQ_VALE_NEWIF => self.vale_new(open, request),
+            NETMAP_REQ_VALE_DELIF => self.vale_remove(open, request),
+            NETMAP_REQ_VALE_POLLING_ENABLE => self.polling_on(open, request),
+            NETMAP_REQ_VALE_POLLING_DISABLE => self.polling_off(open, request),
             NETMAP_REQ_SYNC_KLOOP_START => match open.bound.get() {
                 None => Err(Errno::NXIO),
                 // There are no control blocks.
@@ -122,16 +137,12 @@ impl Netmap {
             },
             NETMAP_REQ_SYNC_KLOOP_STOP => open.bound.get().map(|_| ()).ok_or(Errno::NXIO),
             NETMAP_REQ_CSB_ENABLE => Err(Errno::INVAL),
-            NETMAP_REQ_VALE_ATTACH
-            | NETMAP_REQ_VALE_NEWIF
-            | NETMAP_REQ_VALE_POLLING_ENABLE
-            | NETMAP_REQ_VALE_POLLING_DISABLE => Err(Errno::OPNOTSUPP),
             _ => Err(Errno::INVAL),
         }
     }
 
     /// The port that a request names, without wishes.
-    fn find(
+    pub(crate) fn find(
         &self,
         open: &Open,
         request: &Request,

@@ -5,6 +5,8 @@ mod controls;
 mod hostile;
 mod legacies;
 mod polls;
+mod switches;
+mod vale_requests;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -188,7 +190,7 @@ impl Client<'_> {
     fn queue(&self, ring: u64, i: u32, len: u16, flags: u16) {
         let slot = self.slot(ring, i);
         self.poke(slot_at(ring, i), &NetmapSlot { len, flags, ..slot });
-        self.advance(ring, i + 1);
+        self.advance(ring, (i + 1) % self.ring(ring).num_slots);
     }
 }
 

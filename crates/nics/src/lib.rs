@@ -51,10 +51,6 @@ impl Nics {
 
 impl Provider for Nics {
     fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
-        // As in netmap, whatever begins so is meant for a switch; there are none.
-        if wanted.name.starts_with("vale") {
-            return Err(Errno::OPNOTSUPP);
-        }
         let name = PortName::from_request_name(wanted.name.as_bytes()).map_err(|_| Errno::NXIO)?;
         if name.kind != Kind::Netmap {
             return Err(Errno::NXIO);

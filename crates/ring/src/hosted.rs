@@ -120,9 +120,23 @@ impl HostedTx {
     /// [`Reinit`]: the program's indices are impossible; nothing was sent.
     #[inline]
     pub fn sync(&mut self) -> Result<u32, Reinit> {
+        self.sync_shown(|_, _, _| {})
+    }
+
+    /// As [`Self::sync`], but shows the slots (first, and one behind the last) to `see` before
+    /// they are sent.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    #[inline]
+    pub fn sync_shown(
+        &mut self,
+        see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+    ) -> Result<u32, Reinit> {
         let head = self.kern.released()?;
         let head = self.kern.whole_packets(head);
         let sent = self.kern.pending(head);
+        see(&self.kern, self.kern.hwcur(), head);
         // Both words are the host's own, so the protocol cannot be broken.
         if let Ok(tail) = self.sender.sync(head) {
             self.kern.done_to(head);
@@ -153,10 +167,24 @@ impl HostedRx {
     /// [`Reinit`]: the program's indices are impossible; nothing was given back or taken over.
     #[inline]
     pub fn sync(&mut self) -> Result<u32, Reinit> {
+        self.sync_shown(|_, _, _| {})
+    }
+
+    /// As [`Self::sync`], but shows the new frames' slots (first, and one behind the last) to
+    /// `see` before the program gets them.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    #[inline]
+    pub fn sync_shown(
+        &mut self,
+        see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+    ) -> Result<u32, Reinit> {
         let head = self.kern.released()?;
         let freed = self.kern.pending(head);
         // As in `HostedTx::sync`.
         if let Ok(tail) = self.receiver.sync(head) {
+            see(&self.kern, self.kern.hwtail(), tail);
             self.kern.done_to(head);
             self.kern.set_tail(tail);
         }

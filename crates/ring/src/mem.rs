@@ -88,6 +88,11 @@ impl SlotCell {
         self.0[0].store(slot.to_word(), Ordering::Relaxed);
     }
 
+    /// netmap's `ptr`.
+    pub(crate) fn ptr(&self) -> u64 {
+        self.0[1].load(Ordering::Relaxed)
+    }
+
     /// Copies the whole slot, `ptr` included.
     #[inline(always)]
     pub(crate) fn copy_from(&self, from: &Self) {
@@ -309,6 +314,34 @@ impl RingMem {
         debug_assert!(len <= self.buf_size.min(from.buf_size) as usize);
         // SAFETY: as in `write`, on both sides.
         unsafe { std::ptr::copy(from.data(source).as_ptr(), self.data(buf).as_ptr(), len) };
+    }
+
+    /// Copies a part of a buffer of `from`, as far as both buffers reach; how many bytes.
+    #[inline(always)]
+    pub(crate) fn copy_part(
+        &self,
+        (buf, at): (BufIdx, usize),
+        from: &Self,
+        (source, from_at): (BufIdx, usize),
+        len: usize,
+    ) -> usize {
+        let room = (self.buf_size as usize).saturating_sub(at);
+        let held = (from.buf_size as usize).saturating_sub(from_at);
+        let len = len.min(room).min(held);
+        if len == 0 {
+            return 0;
+        }
+        let (to, from) = (self.data(buf), from.data(source));
+        // SAFETY:
+        // - In bounds: `len` is above 0, so `from_at` is within the buffer.
+        let from = unsafe { from.add(from_at) };
+        // SAFETY: as for `from`.
+        let to = unsafe { to.add(at) };
+        // SAFETY:
+        // - In bounds: `len` reaches no further than either buffer's end.
+        // - Overlap is allowed for, as in `write`.
+        unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), len) };
+        len
     }
 
     #[inline(always)]

@@ -4,10 +4,12 @@
 //! worth reading, and who holds which buffer. Everything here is a copy of what some process
 //! wrote, and is checked by whoever uses it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::index::{BufIdx, SlotIdx};
-use crate::mem::RingMem;
+use crate::mem::{RingMem, Slot};
+use crate::region::Region;
 
 /// A ring that is only looked at; keeps it alive.
 #[derive(Debug, Clone)]
@@ -72,5 +74,66 @@ impl RingView {
     /// Writes `ring->ts`, the time of the last rx sync.
     pub fn set_timestamp(&self, seconds: i64, microseconds: i64) {
         self.0.set_timestamp(seconds, microseconds);
+    }
+
+    /// The region that the ring lies in.
+    #[must_use]
+    pub fn region(&self) -> &Arc<Region> {
+        self.0.region()
+    }
+
+    /// A copy of slot `i`, unchecked as to its content.
+    ///
+    /// # Panics
+    /// If `i` is not a slot of this ring.
+    #[must_use]
+    #[inline(always)]
+    pub fn slot(&self, i: SlotIdx) -> Slot {
+        self.0.slot(i).get()
+    }
+
+    /// Writes slot `i`: for who holds it, be it the application or the host.
+    ///
+    /// # Panics
+    /// If `i` is not a slot of this ring.
+    #[inline(always)]
+    pub fn set_slot(&self, i: SlotIdx, slot: Slot) {
+        self.0.slot(i).set(slot);
+    }
+
+    /// What the second word of slot `i` says: netmap's `ptr`.
+    ///
+    /// # Panics
+    /// If `i` is not a slot of this ring.
+    #[must_use]
+    pub fn slot_ptr(&self, i: SlotIdx) -> u64 {
+        self.0.slot(i).ptr()
+    }
+
+    /// Gives the slots before `to` to the driver: for who is the application of this ring.
+    ///
+    /// # Panics
+    /// If `to` is not a slot of this ring.
+    #[inline]
+    pub fn advance_to(&self, to: SlotIdx) {
+        assert!(to < self.num_slots(), "a slot of the ring");
+        self.0.cur().store(to, Ordering::Relaxed);
+        // Release: pairs with the acquire in `KernRing::released`.
+        self.0.head().store(to, Ordering::Release);
+    }
+
+    /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of one of ours;
+    /// fewer where a buffer ends. Buffers out of range count as the reserved one.
+    ///
+    /// Whoever else may write to either meanwhile can spoil the bytes, and nothing else.
+    #[inline(always)]
+    pub fn copy(
+        &self,
+        (buf, at): (BufIdx, usize),
+        from: &Self,
+        (source, from_at): (BufIdx, usize),
+        len: usize,
+    ) -> usize {
+        self.0.copy_part((buf, at), &from.0, (source, from_at), len)
     }
 }

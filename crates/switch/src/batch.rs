@@ -223,6 +223,12 @@ impl<'b> Destination<'b> {
         self.batch.copies_to(self.dest)
     }
 
+    /// Whether all frames go there as they are, because the switch knows no VLANs.
+    #[must_use]
+    pub fn is_as_is(&self) -> bool {
+        self.dest.target.egress == Egress::AsIs
+    }
+
     /// The frames, in the order in which they were sent.
     #[must_use]
     pub fn copies(&self) -> Copies<'b> {

@@ -1,4 +1,4 @@
-//! Questions: figures of a port, of a memory, of switches.
+//! Questions: figures of a port, of a memory.
 
 use rustix::io::Errno;
 use slipring_abi::*;
@@ -63,14 +63,12 @@ impl Netmap {
         request.reply(&NmreqPortHdr { nr_hdr_len: port.vnet_header(), ..wish });
         Ok(())
     }
-}
 
-/// VALE_LIST, where there are no switches: the list is at its end, and no name is in it.
-pub(super) fn vale_list(request: &Request) -> Result<(), Errno> {
-    if request.name.is_empty() || request.name.starts_with("vale") {
-        return Err(Errno::NOENT);
+    /// PORT_HDR_SET: for ports of switches.
+    pub(super) fn set_port_header(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        let wish: NmreqPortHdr = request.read()?;
+        self.find(open, request)?.set_vnet_header(wish.nr_hdr_len)
     }
-    Err(Errno::INVAL)
 }
 
 fn or_global(id: u16) -> u16 {

@@ -153,35 +153,6 @@ fn an_option_that_cannot_be_read_is_a_fault() {
 }
 
 #[test]
-fn requests_of_parts_that_are_not_there_say_so() {
-    let world = World::new();
-    let mut client = world.open();
-    for kind in [
-        NETMAP_REQ_VALE_ATTACH,
-        NETMAP_REQ_VALE_NEWIF,
-        NETMAP_REQ_VALE_POLLING_ENABLE,
-        NETMAP_REQ_VALE_POLLING_DISABLE,
-    ] {
-        assert_eq!(client.control(&header("vale0:x", kind)), Err(Errno::OPNOTSUPP), "{kind}");
-    }
-    let header = NmreqHeader { nr_body: 0, ..header("v0", NETMAP_REQ_VALE_DELIF) };
-    assert_eq!(client.control(&header), Err(Errno::NXIO));
-    assert_eq!(
-        client.ask("vale0:x", NETMAP_REQ_VALE_DETACH, &NmreqValeDetach::default()),
-        Err(Errno::NXIO)
-    );
-}
-
-#[test]
-fn the_list_of_switches_ends_at_once() {
-    let world = World::new();
-    let list = |name| world.open().ask(name, NETMAP_REQ_VALE_LIST, &NmreqValeList::default());
-    assert_eq!(list(""), Err(Errno::NOENT));
-    assert_eq!(list("vale0:a"), Err(Errno::NOENT));
-    assert_eq!(list("eth0"), Err(Errno::INVAL));
-}
-
-#[test]
 fn a_sync_loop_needs_control_blocks() {
     let world = World::new();
     let start = NmreqSyncKloopStart::default();

@@ -31,7 +31,19 @@ impl Random {
     }
 }
 
-const NAMES: [&str; 8] = ["x{1", "x}1", "x", "x{2", "", "{", "y}long_name_of_a_pipe", "vale0:a"];
+const NAMES: [&str; 10] = [
+    "x{1",
+    "x}1",
+    "x",
+    "x{2",
+    "",
+    "{",
+    "y}long_name_of_a_pipe",
+    "vale0:a",
+    "vale0:b",
+    // Where a request has made a persistent port `x`, that one.
+    "vale0:x",
+];
 
 impl Client<'_> {
     fn random_request(&mut self, random: &mut Random) {
@@ -88,6 +100,13 @@ impl Client<'_> {
         self.advance(at, to);
     }
 
+    /// Removes the persistent port that requests may have made.
+    fn remove_what_stays(&mut self) {
+        let _ = self.ask("vale0:x", NETMAP_REQ_VALE_DETACH, &NmreqValeDetach::default());
+        let _ = self.control(&NmreqHeader { nr_body: 0, ..header("x", NETMAP_REQ_VALE_DELIF) });
+        assert!(!self.world.domain.is_lasting() && self.world.domain.switches().is_empty());
+    }
+
     fn random_act(&mut self, random: &mut Random) {
         match random.below(12) {
             0 => self.random_request(random),
@@ -124,6 +143,7 @@ fn whatever_clients_do_nothing_panics_and_all_memory_comes_back() {
             clients[one].random_act(&mut random);
         }
         drop(clients);
+        world.open().remove_what_stays();
         let memory = world.domain.memory(1).unwrap();
         assert_eq!(
             (memory.map_len() > 0, memory.region().free_bufs()),

@@ -1,0 +1,171 @@
+//! Requests about switches: lists, persistent ports, what cannot be attached.
+
+use super::*;
+
+fn list(
+    client: &mut Client<'_>,
+    name: &str,
+    place: (u16, u32),
+) -> Result<(String, u16, u32), Errno> {
+    let body = NmreqValeList { nr_bridge_idx: place.0, nr_port_idx: place.1, ..Default::default() };
+    client.memory.put(BODY, &body);
+    let mut arg = caller::bytes_of(&header(name, NETMAP_REQ_VALE_LIST));
+    client.world.netmap.ioctl(&client.open, NIOCCTRL, &mut arg, &mut client.memory)?;
+    let got: NmreqValeList = client.memory.get(BODY);
+    let answer = NmreqHeader::read_from(&arg).unwrap();
+    let len = answer.nr_name.iter().position(|&byte| byte == 0).unwrap();
+    let name = String::from_utf8(answer.nr_name[..len].to_vec()).unwrap();
+    Ok((name, got.nr_bridge_idx, got.nr_port_idx))
+}
+
+fn new_port(client: &mut Client<'_>, name: &str) -> Result<(), Errno> {
+    client.ask(name, NETMAP_REQ_VALE_NEWIF, &NmreqValeNewif::default()).map(|_| ())
+}
+
+fn remove(client: &mut Client<'_>, name: &str) -> Result<(), Errno> {
+    let header = NmreqHeader { nr_body: 0, ..header(name, NETMAP_REQ_VALE_DELIF) };
+    client.control(&header).map(|_| ())
+}
+
+fn attach(client: &mut Client<'_>, name: &str) -> Result<u32, Errno> {
+    let body = NmreqValeAttach { reg: all(), ..NmreqValeAttach::default() };
+    client.ask(name, NETMAP_REQ_VALE_ATTACH, &body).map(|got| got.port_index)
+}
+
+fn detach(client: &mut Client<'_>, name: &str) -> Result<u32, Errno> {
+    client.ask(name, NETMAP_REQ_VALE_DETACH, &NmreqValeDetach::default()).map(|got| got.port_index)
+}
+
+#[test]
+fn the_list_goes_through_switches_and_their_ports_and_ends() {
+    let world = World::new();
+    let _ports = ["vale0:a", "vale7:b", "vale0:c"].map(|name| world.bound(name));
+    let mut client = world.open();
+    let (mut place, mut seen) = ((0, 0), Vec::new());
+    while let Ok((name, switch, port)) = list(&mut client, "", place) {
+        seen.push((name, switch, port));
+        place = (switch, port + 1);
+    }
+    let expected = [("vale0:a", 0, 0), ("vale0:c", 0, 1), ("vale7:b", 1, 0)];
+    assert_eq!(seen, expected.map(|(name, switch, port)| (name.to_owned(), switch, port)));
+    assert_eq!(list(&mut client, "", place), Err(Errno::NOENT));
+    assert_eq!(list(&mut client, "", (u16::MAX, u32::MAX)), Err(Errno::NOENT));
+}
+
+#[test]
+fn the_list_says_where_a_name_stands() {
+    let world = World::new();
+    let _ports = ["vale0:a", "vale7:b"].map(|name| world.bound(name));
+    let mut client = world.open();
+    assert_eq!(list(&mut client, "vale7:b", (0, 0)), Ok(("vale7:b".into(), 1, 0)));
+    assert_eq!(list(&mut client, "vale7:x", (0, 0)), Ok(("vale7:x".into(), 1, 255)));
+    assert_eq!(list(&mut client, "vale9:x", (0, 0)), Err(Errno::NOENT));
+    assert_eq!(list(&mut client, "eth0", (0, 0)), Err(Errno::INVAL));
+}
+
+#[test]
+fn an_old_list_writes_the_name_back() {
+    let world = World::new();
+    let _port = world.bound("vale3:port");
+    let mut client = world.open();
+    let old = Nmreq { nr_version: 14, nr_cmd: NETMAP_BDG_LIST, ..Nmreq::default() };
+    let mut arg = caller::bytes_of(&old);
+    client.world.netmap.ioctl(&client.open, NIOCGINFO, &mut arg, &mut client.memory).unwrap();
+    assert_eq!(&Nmreq::read_from(&arg).unwrap().nr_name[..11], b"vale3:port\0");
+}
+
+#[test]
+fn names_that_no_switch_port_can_have_are_refused() {
+    let world = World::new();
+    for name in ["vale", "vale0", "vale0:", "va-le0:a", "vale-:a", "vale0:0123456789abcdef"] {
+        let expected = if name.starts_with("vale") { Errno::INVAL } else { Errno::NXIO };
+        assert_eq!(world.open().register(name, &all()), Err(expected), "{name}");
+    }
+    assert!(world.domain.switches().is_empty());
+}
+
+#[test]
+fn a_port_of_a_switch_has_no_host_rings() {
+    let world = World::new();
+    for nr_mode in [NR_REG_SW, NR_REG_NIC_SW, NR_REG_ONE_SW] {
+        let wish = NmreqRegister { nr_mode, ..all() };
+        assert_eq!(world.open().register("vale0:a", &wish), Err(Errno::INVAL));
+    }
+    assert!(world.domain.switches().is_empty(), "a bind that failed leaves nothing");
+}
+
+#[test]
+fn a_persistent_port_stays_is_attached_and_detached_and_removed() {
+    let world = World::new();
+    let mut client = world.open();
+    assert_eq!(new_port(&mut client, "v0"), Ok(()));
+    assert_eq!(new_port(&mut client, "v0"), Err(Errno::EXIST));
+    assert!(world.domain.is_lasting());
+    drop(client);
+    let mut client = world.open();
+    assert_eq!(attach(&mut client, "vale5:v0"), Ok(0));
+    assert_eq!(attach(&mut client, "vale5:v0"), Err(Errno::BUSY));
+    assert_eq!(attach(&mut client, "vale6:v0"), Err(Errno::BUSY));
+    assert_eq!(list(&mut client, "", (0, 0)), Ok(("vale5:v0".into(), 0, 0)));
+    assert_eq!(remove(&mut client, "v0"), Err(Errno::BUSY));
+    assert_eq!(detach(&mut client, "vale6:v0"), Err(Errno::NXIO));
+    assert_eq!(detach(&mut client, "vale5:v0"), Ok(0));
+    assert_eq!(detach(&mut client, "vale5:v0"), Err(Errno::NXIO));
+    let bound = world.bound("v0");
+    assert_eq!(remove(&mut client, "v0"), Err(Errno::BUSY));
+    drop(bound);
+    assert_eq!(remove(&mut client, "v0"), Ok(()));
+    assert_eq!(remove(&mut client, "v0"), Err(Errno::NXIO));
+    assert!(!world.domain.is_lasting());
+}
+
+#[test]
+fn a_persistent_port_is_one_port_by_either_name() {
+    let world = World::new();
+    let mut client = world.open();
+    new_port(&mut client, "v0").unwrap();
+    attach(&mut client, "vale0:v0").unwrap();
+    let mut inner = world.open();
+    let outer = client.register("v0", &all()).unwrap();
+    assert_eq!(inner.register("vale0:v0", &all()).unwrap().nr_mem_id, outer.nr_mem_id);
+    let other = world.bound("vale0:a");
+    assert_eq!(world.domain.switches()[0].ports.len(), 2);
+    drop(other);
+}
+
+#[test]
+fn persistent_ports_have_names_of_their_own() {
+    let world = World::new();
+    let mut client = world.open();
+    for name in ["vale0:x", "", "0123456789abcdef", "x{1"] {
+        assert_eq!(new_port(&mut client, name), Err(Errno::INVAL), "{name}");
+    }
+    let _pipe = world.bound("x{1");
+    assert_eq!(new_port(&mut client, "x"), Err(Errno::EXIST));
+}
+
+#[test]
+fn what_is_no_interface_cannot_be_attached_nor_detached() {
+    let world = World::new();
+    let _a = world.bound("vale0:a");
+    let mut client = world.open();
+    assert_eq!(attach(&mut client, "vale0:a"), Err(Errno::BUSY));
+    assert_eq!(attach(&mut client, "vale0:nowhere"), Err(Errno::INVAL));
+    assert_eq!(attach(&mut client, "eth0"), Err(Errno::INVAL));
+    assert_eq!(detach(&mut client, "vale0:a"), Err(Errno::INVAL));
+    assert_eq!(detach(&mut client, "vale0:nowhere"), Err(Errno::NXIO));
+    assert_eq!(detach(&mut client, "eth0"), Err(Errno::INVAL));
+}
+
+#[test]
+fn only_interfaces_are_polled() {
+    let world = World::new();
+    let _a = world.bound("vale0:a");
+    let mut client = world.open();
+    for kind in [NETMAP_REQ_VALE_POLLING_ENABLE, NETMAP_REQ_VALE_POLLING_DISABLE] {
+        let mut ask = |name| client.ask(name, kind, &NmreqValePolling::default()).err();
+        assert_eq!(ask("vale0:a"), Some(Errno::OPNOTSUPP));
+        assert_eq!(ask("vale0:b"), Some(Errno::NXIO));
+        assert_eq!(ask("eth0"), Some(Errno::INVAL));
+    }
+}

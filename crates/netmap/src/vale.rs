@@ -1,0 +1,158 @@
+//! Switches (netmap's VALE): `vale0:a` is port `a` of the learning switch `vale0`.
+//!
+//! ```text
+//!   tx ring of vale0:a            Hub of vale0                 rx rings of vale0:b, vale0:c, a NIC
+//!   slots head..  -> Frames::read -> Switch::forward (a lock) -> Outlet::deliver (none) -> listeners
+//!                                                                a lease of slots each
+//! ```
+//!
+//! Every port has a memory of its own, so frames are copied; a ring that is full loses them, which
+//! is counted. A switch is there while it has a port.
+
+mod attach;
+mod control;
+mod edit;
+mod frames;
+mod hub;
+mod outlet;
+mod port;
+mod requests;
+
+use std::sync::{Arc, Weak};
+
+use rustix::io::Errno;
+
+use crate::adapter::{Adapter, Shape};
+use crate::domain::{Memory, Room};
+use crate::names::{Key, Names, Wanted};
+use attach::Attachment;
+use hub::Hub;
+use port::ValePort;
+
+pub use control::{SwitchInfo, SwitchPort};
+
+/// Most rings each way of a port.
+const MAX_RINGS: u16 = 16;
+/// Buffers of a port's memory that are nobody's at first: for pipes and extra buffers.
+const SPARE_BUFS: u32 = 2048;
+/// Most extra buffers of a port; a request may be granted fewer than it asks for.
+const MAX_EXTRA: u32 = 500_000;
+/// Bytes for pipes' rings and interfaces' records.
+const SPARE_RING_BYTES: u64 = 256 << 10;
+/// The longest name of a port within its switch.
+const MAX_NAME: usize = 15;
+
+/// A user's switches, and what in them outlives its openers.
+#[derive(Debug, Default)]
+pub(crate) struct Switches {
+    /// By number; those that are gone leave a place.
+    hubs: Vec<(Key, Weak<Hub>)>,
+    /// Ports made by request.
+    persistent: std::collections::HashMap<Key, Arc<ValePort>>,
+    /// Interfaces, by their name in the switch.
+    attached: std::collections::HashMap<Key, Arc<Attachment>>,
+}
+
+impl Switches {
+    /// Whether anything here outlives those who have files open.
+    pub(crate) fn is_lasting(&self) -> bool {
+        !self.persistent.is_empty() || !self.attached.is_empty()
+    }
+
+    /// A port made by request.
+    pub(crate) fn persistent(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
+        self.persistent.get(key).map(|port| port.clone() as Arc<dyn Adapter>)
+    }
+
+    /// Those of a network namespace that are there.
+    fn in_netns(&self, netns: u64) -> impl Iterator<Item = Arc<Hub>> + '_ {
+        let ours = self.hubs.iter().filter(move |((at, _), _)| *at == netns);
+        ours.filter_map(|(_, hub)| hub.upgrade())
+    }
+
+    /// The switch of this name, if it is there.
+    fn find(&self, netns: u64, name: &str) -> Option<Arc<Hub>> {
+        self.in_netns(netns).find(|hub| hub.name() == name)
+    }
+
+    /// The switch of this name; a new one has the lowest number that is free.
+    fn hub(&mut self, netns: u64, name: &str) -> Arc<Hub> {
+        if let Some(hub) = self.find(netns, name) {
+            return hub;
+        }
+        let free = self.hubs.iter().position(|(_, hub)| hub.strong_count() == 0);
+        let at = free.unwrap_or(self.hubs.len());
+        let hub = Hub::new(name.to_owned(), at as u16);
+        let entry = ((netns, name.to_owned()), Arc::downgrade(&hub));
+        match free {
+            Some(at) => self.hubs[at] = entry,
+            None => self.hubs.push(entry),
+        }
+        hub
+    }
+}
+
+/// Whether a name is for a switch's port.
+pub(crate) fn is_vale(name: &str) -> bool {
+    name.starts_with("vale")
+}
+
+/// Switch and port of a name such as `vale0:a`.
+pub(crate) fn split(name: &str) -> Result<(&str, &str), Errno> {
+    let (switch, port) = name.split_once(':').ok_or(Errno::INVAL)?;
+    let is_id = switch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let fits = !port.is_empty() && port.len() <= MAX_NAME;
+    if is_vale(switch) && is_id && fits { Ok((switch, port)) } else { Err(Errno::INVAL) }
+}
+
+impl Wanted<'_> {
+    /// The port of a switch, made if it is not there. It joins the switch with its first bind.
+    pub(crate) fn vale(&self, names: &mut Names) -> Result<Arc<dyn Adapter>, Errno> {
+        let (switch, port) = split(self.name)?;
+        let netns = self.opener.netns;
+        if let Some(attached) = names.switches.attached.get(&self.key(self.name)) {
+            return Ok(attached.nic().clone());
+        }
+        if let Some(persistent) = names.switches.persistent.get(&self.key(port))
+            && persistent.seated().is_some_and(|(hub, _)| hub.name() == switch)
+        {
+            return Ok(persistent.clone());
+        }
+        let hub = names.switches.hub(netns, switch);
+        Ok(self.vale_port(self.name, Some(hub))?)
+    }
+
+    /// A port that nobody has yet, sized as the request wishes.
+    pub(crate) fn vale_port(
+        &self,
+        name: &str,
+        home: Option<Arc<Hub>>,
+    ) -> Result<Arc<ValePort>, Errno> {
+        let (wish, params) = (self.register, self.domain.params());
+        let rings = |count: u16| count.clamp(1, MAX_RINGS);
+        let shape = Shape {
+            rings: [rings(wish.nr_tx_rings), rings(wish.nr_rx_rings)],
+            host_rings: [0; 2],
+            slots: [params.slots(wish.nr_tx_slots), params.slots(wish.nr_rx_slots)],
+        };
+        let memory = match self.memory {
+            Some(memory) => memory.clone(),
+            None => self.domain.private_memory(room(&shape, wish.nr_extra_bufs))?,
+        };
+        Ok(ValePort::new(name.to_owned(), shape, memory, home))
+    }
+}
+
+/// What the memory of one port holds.
+fn room(shape: &Shape, extra: u32) -> Room {
+    let bufs = SPARE_BUFS + extra.min(MAX_EXTRA);
+    let spare = Room { ring_bytes: SPARE_RING_BYTES, bufs };
+    (0..2).fold(spare, |room, dir| {
+        room + Room::rings(shape.rings[dir].into(), shape.slots[dir], true)
+    })
+}
+
+/// A memory that a request names by number.
+fn memory_of(domain: &Arc<crate::domain::Domain>, id: u16) -> Result<Option<Arc<Memory>>, Errno> {
+    if id == 0 { Ok(None) } else { domain.memory(id).map(Some) }
+}

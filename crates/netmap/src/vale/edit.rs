@@ -1,0 +1,136 @@
+//! What changes about a frame on its way through a switch: its VLAN tag, its virtio-net header,
+//! and, where buffers differ in size, how it is cut.
+//!
+//! ```text
+//!   source    | vnet | addresses | tag? | ...            each slot of the source begins
+//!   copy      |    head (ours)   | from `skip` on ...    a slot of the copy
+//! ```
+
+use slipring_ring::{RingView, Slot};
+use slipring_switch::Tag;
+
+use crate::vale::frames::MAX_VNET;
+
+/// Bytes of both addresses.
+const ADDRESSES: usize = 12;
+const TAG: usize = 4;
+const MAX_HEAD: usize = MAX_VNET + ADDRESSES + TAG;
+
+/// The first bytes of a copy, and where the source goes on behind them.
+#[derive(Debug)]
+pub(crate) struct Edit {
+    head: [u8; MAX_HEAD],
+    head_len: usize,
+    skip: usize,
+}
+
+/// Bytes to be copied.
+pub(crate) struct Part {
+    /// Which slot of the copy, and where in it.
+    pub(crate) slot: u32,
+    pub(crate) at: usize,
+    /// From where.
+    pub(crate) from: Slot,
+    pub(crate) from_at: usize,
+    pub(crate) len: usize,
+}
+
+impl Edit {
+    /// Changes for a tag, and from a virtio-net header of `vnet.0` bytes to one of `vnet.1`.
+    pub(crate) fn new(ring: &RingView, slots: &[Slot], tag: Tag, vnet: (usize, usize)) -> Self {
+        let mut edit = Self { head: [0; MAX_HEAD], head_len: 0, skip: 0 };
+        if tag == Tag::Keep && vnet.0 == vnet.1 {
+            return edit;
+        }
+        let source = first_bytes(ring, slots);
+        // A header that the source has not asks for nothing: zeros.
+        if vnet.0 == vnet.1 {
+            edit.head[..vnet.0].copy_from_slice(&source[..vnet.0]);
+        }
+        (edit.head_len, edit.skip) = (vnet.1, vnet.0);
+        if tag != Tag::Keep {
+            edit.retag(&source[vnet.0..], tag);
+        }
+        edit
+    }
+
+    fn retag(&mut self, frame: &[u8], tag: Tag) {
+        let (at, old) = (self.head_len, &frame[ADDRESSES..ADDRESSES + TAG]);
+        self.head[at..at + ADDRESSES].copy_from_slice(&frame[..ADDRESSES]);
+        self.head_len += ADDRESSES;
+        self.skip += ADDRESSES;
+        let new = match tag {
+            Tag::Keep => return,
+            Tag::Remove => {
+                self.skip += TAG;
+                return;
+            }
+            Tag::Insert(id) => u32::from(id) | 0x8100 << 16,
+            Tag::Replace(id) => {
+                self.skip += TAG;
+                let old = u32::from_be_bytes([old[0], old[1], old[2], old[3]]);
+                old & !0xfff | u32::from(id)
+            }
+        };
+        self.head[self.head_len..self.head_len + TAG].copy_from_slice(&new.to_be_bytes());
+        self.head_len += TAG;
+    }
+
+    /// Bytes that replace the first ones of the source.
+    pub(crate) fn head(&self) -> Option<&[u8]> {
+        (self.head_len > 0).then(|| &self.head[..self.head_len])
+    }
+
+    /// Slots that the copy takes, with buffers of `size` bytes.
+    pub(crate) fn slots(&self, slots: &[Slot], size: usize) -> u32 {
+        let mut last = 0;
+        self.each_part(slots, size, |part| last = part.slot);
+        last + 1
+    }
+
+    /// The length of each slot of the copy.
+    pub(crate) fn each_len(&self, slots: &[Slot], size: usize, mut see: impl FnMut(u32, usize)) {
+        let (mut slot, mut len) = (0, self.head_len);
+        self.each_part(slots, size, |part| {
+            if part.slot != slot {
+                see(slot, len);
+                (slot, len) = (part.slot, 0);
+            }
+            len += part.len;
+        });
+        see(slot, len);
+    }
+
+    /// What to copy whereto, in order.
+    pub(crate) fn each_part(&self, slots: &[Slot], size: usize, mut see: impl FnMut(Part)) {
+        let (mut slot, mut at, mut skip) = (0, self.head_len, self.skip);
+        // The first bytes behind the head share its slot.
+        let mut begins = false;
+        for &from in slots {
+            let mut from_at = skip.min(from.len.into());
+            skip -= from_at;
+            if begins && from_at < from.len.into() {
+                (slot, at) = (slot + 1, 0);
+            }
+            while from_at < from.len.into() {
+                if at == size {
+                    (slot, at) = (slot + 1, 0);
+                }
+                let len = (usize::from(from.len) - from_at).min(size - at);
+                see(Part { slot, at, from, from_at, len });
+                (at, from_at, begins) = (at + len, from_at + len, true);
+            }
+        }
+    }
+}
+
+/// The first bytes of a frame, wherever they lie; zeros behind its end.
+fn first_bytes(ring: &RingView, slots: &[Slot]) -> [u8; MAX_HEAD] {
+    let (mut bytes, mut filled) = ([0; MAX_HEAD], 0);
+    for slot in slots {
+        let len = (MAX_HEAD - filled).min(slot.len.into());
+        ring.region().copy_out(slot.buf, &mut bytes[filled..filled + len]);
+        filled += len;
+    }
+    bytes
+}

@@ -1,0 +1,153 @@
+//! Frames that a ring holds, read once: what a switch decides on is what was seen here, whatever
+//! the program writes meanwhile.
+
+use slipring_abi::{NS_INDIRECT, NS_NO_LEARN, NS_PORT_MASK, NS_PORT_SHIFT};
+use slipring_ring::{BufIdx, RingView, Slot, SlotFlags, SlotIdx};
+use slipring_switch::{Marks, Packet, PortId, SlotRange};
+
+/// Bytes of a frame that the switch looks at, in whole words.
+const HEAD: usize = 24;
+/// Slots that a frame may take; longer ones are dropped as none.
+pub(crate) const MAX_FRAGMENTS: usize = 64;
+/// The longest virtio-net header.
+pub(crate) const MAX_VNET: usize = 12;
+
+/// The frames of one sync. Made once per ring and used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    slots: Vec<Slot>,
+    frames: Vec<Frame>,
+    /// Whether any frame takes more than one slot.
+    fragmented: bool,
+}
+
+#[derive(Debug)]
+struct Frame {
+    head: [u8; HEAD],
+    len: u32,
+    slots: SlotRange,
+    marks: Marks,
+}
+
+impl Frames {
+    /// Reads the whole frames in the slots `from..to`, each behind a virtio-net header of `vnet`
+    /// bytes. The first slot that is not part of them: a frame that goes on beyond `to` waits, and
+    /// so does one whose bytes lie elsewhere (`NS_INDIRECT`).
+    pub(crate) fn read(
+        &mut self,
+        ring: &RingView,
+        from: SlotIdx,
+        to: SlotIdx,
+        vnet: usize,
+    ) -> SlotIdx {
+        self.slots.clear();
+        self.frames.clear();
+        self.fragmented = false;
+        let (mut at, mut end, mut first) = (from, from, 0);
+        while at != to {
+            let slot = checked(ring, ring.slot(at));
+            if slot.flags.0 & NS_INDIRECT != 0 {
+                break;
+            }
+            self.slots.push(slot);
+            at = if at + 1 == ring.num_slots() { 0 } else { at + 1 };
+            if slot.flags.has(SlotFlags::MOREFRAG) {
+                continue;
+            }
+            self.add(ring, first, vnet);
+            (first, end) = (self.slots.len(), at);
+        }
+        if self.slots.len() - first > MAX_FRAGMENTS {
+            self.add(ring, first, vnet);
+            end = at;
+        }
+        end
+    }
+
+    /// Adds the frame in the slots from `first` to the last one read.
+    #[inline(always)]
+    fn add(&mut self, ring: &RingView, first: usize, vnet: usize) {
+        let slots = &self.slots[first..];
+        let mut frame = Frame {
+            head: [0; HEAD],
+            len: 0,
+            slots: SlotRange { first: first as u32, count: slots.len() as u16 },
+            marks: marks(slots),
+        };
+        if let [slot] = slots
+            && vnet == 0
+        {
+            frame.len = slot.len.into();
+            ring.region().copy_out(slot.buf, &mut frame.head);
+        } else if slots.len() <= MAX_FRAGMENTS {
+            let len: u32 = slots.iter().map(|slot| u32::from(slot.len)).sum();
+            frame.len = len.saturating_sub(vnet as u32);
+            frame.head = gathered(ring, slots, vnet);
+            self.fragmented = true;
+        }
+        self.frames.push(frame);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    /// Whether any frame takes more than one slot.
+    pub(crate) fn is_fragmented(&self) -> bool {
+        self.fragmented
+    }
+
+    /// What the switch is told.
+    #[inline]
+    pub(crate) fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
+        self.frames.iter().map(|frame| Packet {
+            header: &frame.head,
+            len: frame.len,
+            slots: frame.slots,
+            marks: frame.marks,
+        })
+    }
+
+    /// The slots of a frame.
+    #[inline(always)]
+    pub(crate) fn slots(&self, range: SlotRange) -> &[Slot] {
+        &self.slots[range.first as usize..][..range.count.into()]
+    }
+}
+
+/// The slot, or one without bytes if it makes no sense.
+#[inline(always)]
+fn checked(ring: &RingView, slot: Slot) -> Slot {
+    let region = ring.region();
+    if region.is_usable(slot.buf) && u32::from(slot.len) <= region.buf_size() {
+        slot
+    } else {
+        Slot { buf: BufIdx(0), len: 0, ..slot }
+    }
+}
+
+/// What the flags of a frame's first slot ask for. Those of a received frame, copied, never name
+/// a port: there the byte counts fragments, and is 0 for a frame of one slot.
+#[inline(always)]
+fn marks(slots: &[Slot]) -> Marks {
+    let flags = slots.first().map_or(0, |slot| slot.flags.0);
+    let port = (flags & NS_PORT_MASK) >> NS_PORT_SHIFT;
+    let named = port != 0 && slots.len() == 1;
+    Marks { no_learn: flags & NS_NO_LEARN != 0, to: named.then(|| PortId(port.into())) }
+}
+
+/// The first bytes behind a header of `vnet` bytes, wherever they lie.
+#[cold]
+fn gathered(ring: &RingView, slots: &[Slot], vnet: usize) -> [u8; HEAD] {
+    let mut bytes = [0; MAX_VNET + HEAD];
+    let mut filled = 0;
+    for slot in slots {
+        let room = bytes.len() - filled;
+        let len = room.min(slot.len.into());
+        ring.region().copy_out(slot.buf, &mut bytes[filled..filled + len]);
+        filled += len;
+    }
+    let mut head = [0; HEAD];
+    head.copy_from_slice(&bytes[vnet..vnet + HEAD]);
+    head
+}

@@ -1,0 +1,277 @@
+//! A port of a switch that programs bind: rings of its own, frames by copy.
+//!
+//! Most live as long as somebody has them bound (`vale0:a`). Persistent ones are made and removed
+//! by requests and plugged into a switch by others; outside of a switch what they send vanishes.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
+
+use rustix::io::Errno;
+use slipring_abi::NS_INDIRECT;
+use slipring_ring::{BufIdx, KernRing, Pair, RingView, Rx, Slot, SlotFlags, SlotIdx, Tx};
+use slipring_switch::{Batch, PortId};
+
+use crate::adapter::{Adapter, Dir, Shape, Synced};
+use crate::caller::CallerMemory;
+use crate::claims::Claims;
+use crate::domain::{Memory, lock};
+use crate::vale::frames::Frames;
+use crate::vale::hub::{Hub, Member, Seat};
+use crate::vale::outlet::Outlet;
+use crate::waker::Listeners;
+
+/// The port.
+#[derive(Debug)]
+pub(crate) struct ValePort {
+    name: String,
+    shape: Shape,
+    claims: Arc<Claims>,
+    vnet: AtomicU32,
+    /// The switch that it joins with its first opener.
+    home: Option<Arc<Hub>>,
+    seat: RwLock<Option<Seat>>,
+    rings: OnceLock<Rings>,
+    making: Mutex<()>,
+    /// Behind the rings, which go first.
+    memory: Arc<Memory>,
+}
+
+#[derive(Debug)]
+struct Rings {
+    tx: Vec<Inlet>,
+    member: Arc<Member>,
+}
+
+/// A ring that the program sends on.
+#[derive(Debug)]
+struct Inlet {
+    view: RingView,
+    sender: Mutex<Sender>,
+    listeners: Listeners,
+}
+
+#[derive(Debug)]
+struct Sender {
+    kern: KernRing,
+    frames: Frames,
+    batch: Batch,
+}
+
+impl ValePort {
+    pub(crate) fn new(
+        name: String,
+        shape: Shape,
+        memory: Arc<Memory>,
+        home: Option<Arc<Hub>>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            claims: Claims::new(&shape),
+            shape,
+            vnet: AtomicU32::new(0),
+            home,
+            seat: RwLock::default(),
+            rings: OnceLock::new(),
+            making: Mutex::default(),
+            memory,
+        })
+    }
+
+    /// Plugs it into a switch under the name that it has there.
+    pub(crate) fn sit(&self, hub: &Arc<Hub>, name: &str) -> Result<PortId, Errno> {
+        self.make_rings()?;
+        let mut seat = self.seat.write().unwrap_or_else(PoisonError::into_inner);
+        if seat.is_some() {
+            return Err(Errno::BUSY);
+        }
+        let rings = self.rings.get().ok_or(Errno::NOMEM)?;
+        let taken = hub.join(name, rings.member.clone())?;
+        let id = taken.id;
+        *seat = Some(taken);
+        Ok(id)
+    }
+
+    /// Unplugs it; the number that it had.
+    pub(crate) fn stand_up(&self) -> Option<PortId> {
+        let seat = self.seat.write().unwrap_or_else(PoisonError::into_inner).take();
+        seat.map(|seat| seat.id)
+    }
+
+    /// The switch that it is plugged into, and its number there.
+    pub(crate) fn seated(&self) -> Option<(Arc<Hub>, PortId)> {
+        let seat = self.seat.read().unwrap_or_else(PoisonError::into_inner);
+        seat.as_ref().map(|seat| (seat.hub.clone(), seat.id))
+    }
+
+    fn make_rings(&self) -> Result<(), Errno> {
+        let _one_maker = lock(&self.making);
+        if self.rings.get().is_none() {
+            let rings = self.lay_out()?;
+            // The lock is held, so nobody else has set it.
+            let _ = self.rings.set(rings);
+        }
+        Ok(())
+    }
+
+    fn lay_out(&self) -> Result<Rings, Errno> {
+        let region = self.memory.region();
+        let ([tx, rx], [tx_slots, rx_slots]) = (self.shape.rings, self.shape.slots);
+        let inlets = (0..tx).map(|ringid| {
+            let kern = Pair::<Tx>::create(region, ringid, tx_slots).map_err(|_| Errno::NOMEM)?.kern;
+            Ok(Inlet::new(kern))
+        });
+        let outlets = (0..rx).map(|ringid| {
+            let pair = Pair::<Rx>::create(region, ringid, rx_slots).map_err(|_| Errno::NOMEM)?;
+            Ok(Outlet::of_program(pair.kern))
+        });
+        let tx = inlets.collect::<Result<_, Errno>>()?;
+        let outlets = outlets.collect::<Result<_, Errno>>()?;
+        let vnet = self.vnet.load(Ordering::Relaxed);
+        Ok(Rings { tx, member: Member::new(outlets, vnet) })
+    }
+
+    /// Sends what the program has queued on ring `i`.
+    fn send(&self, i: usize) -> Synced {
+        let Some(inlet) = self.rings.get().and_then(|rings| rings.tx.get(i)) else {
+            return Synced::Gone;
+        };
+        let Some(mut sender) = inlet.try_sender() else { return Synced::Busy };
+        let Sender { kern, frames, batch } = &mut *sender;
+        let Ok(head) = kern.released() else { return Synced::Reinit };
+        if head != kern.hwcur() {
+            let vnet = self.vnet_header() as usize;
+            let end = frames.read(&inlet.view, kern.hwcur(), head, vnet);
+            let seat = self.seat.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(seat) = seat.as_ref().filter(|_| !frames.is_empty()) {
+                seat.hub.transmit(seat.id, i as u32, &inlet.view, frames, batch);
+            }
+            drop(seat);
+            kern.done_to(end);
+        }
+        // All that was sent has been copied, so its slots are free at once.
+        let tail = kern.prev(kern.hwcur());
+        kern.set_tail(tail);
+        Synced::Done
+    }
+}
+
+impl Inlet {
+    fn new(kern: KernRing) -> Self {
+        let sender = Sender { kern, frames: Frames::default(), batch: Batch::new() };
+        Self {
+            view: sender.kern.view(),
+            sender: Mutex::new(sender),
+            listeners: Listeners::default(),
+        }
+    }
+
+    fn try_sender(&self) -> Option<MutexGuard<'_, Sender>> {
+        match self.sender.try_lock() {
+            Ok(sender) => Some(sender),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(sender)) => Some(sender.into_inner()),
+        }
+    }
+
+    /// Visits the slots that were queued and not sent, and whose bytes lie elsewhere.
+    fn indirect<T>(&self, visit: impl FnOnce(&mut dyn Iterator<Item = (SlotIdx, Slot)>) -> T) -> T {
+        let mut sender = self.try_sender();
+        let queued = sender.as_mut().and_then(|sender| {
+            let head = sender.kern.released().ok()?;
+            Some(sender.kern.slots(sender.kern.hwcur(), head))
+        });
+        let indirect = |(_, slot): &(SlotIdx, Slot)| slot.flags.0 & NS_INDIRECT != 0;
+        visit(&mut queued.into_iter().flatten().filter(indirect))
+    }
+}
+
+impl Adapter for ValePort {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn claims(&self) -> &Arc<Claims> {
+        &self.claims
+    }
+
+    fn activate(&self) -> Result<(), Errno> {
+        self.make_rings()?;
+        match &self.home {
+            Some(home) if self.seated().is_none() => self.sit(home, &self.name).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    fn ring(&self, dir: Dir, i: usize) -> Option<&RingView> {
+        let rings = self.rings.get()?;
+        match dir {
+            Dir::Tx => rings.tx.get(i).map(|inlet| &inlet.view),
+            Dir::Rx => rings.member.outlets.get(i).map(|outlet| outlet.view()),
+        }
+    }
+
+    fn sync(&self, dir: Dir, i: usize) -> Synced {
+        match dir {
+            Dir::Tx => self.send(i),
+            Dir::Rx => {
+                let outlets = self.rings.get().map(|rings| &rings.member.outlets);
+                let outlet = outlets.and_then(|outlets| outlets.get(i));
+                outlet.map_or(Synced::Gone, Outlet::sync)
+            }
+        }
+    }
+
+    fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
+        let rings = self.rings.get()?;
+        match dir {
+            Dir::Tx => rings.tx.get(i).map(|inlet| &inlet.listeners),
+            Dir::Rx => rings.member.outlets.get(i).map(|outlet| &outlet.listeners),
+        }
+    }
+
+    fn vnet_header(&self) -> u32 {
+        self.vnet.load(Ordering::Relaxed)
+    }
+
+    fn set_vnet_header(&self, bytes: u32) -> Result<(), Errno> {
+        if !matches!(bytes, 0 | 10 | 12) {
+            return Err(Errno::INVAL);
+        }
+        self.vnet.store(bytes, Ordering::Relaxed);
+        if let Some(rings) = self.rings.get() {
+            rings.member.vnet.store(bytes, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn has_indirect(&self, i: usize) -> bool {
+        let inlet = self.rings.get().and_then(|rings| rings.tx.get(i));
+        inlet.is_some_and(|inlet| inlet.indirect(|slots| slots.next().is_some()))
+    }
+
+    fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        let Some(inlet) = self.rings.get().and_then(|rings| rings.tx.get(i)) else { return Ok(()) };
+        let mut bytes = Vec::new();
+        // No lock is held while the program keeps us waiting; its own syncs stop before these slots.
+        for (at, slot) in inlet.indirect(|slots| slots.collect::<Vec<_>>()) {
+            let region = self.memory.region();
+            bytes.resize(usize::from(slot.len).min(region.buf_size() as usize), 0);
+            let read = caller.read(inlet.view.slot_ptr(at), &mut bytes);
+            let len = if read.is_ok() { bytes.len() as u16 } else { 0 };
+            let buf = if region.is_usable(slot.buf) { slot.buf } else { BufIdx(0) };
+            region.copy_in(buf, &bytes);
+            // Now it is a frame as any other.
+            let flags = SlotFlags(slot.flags.0 & !NS_INDIRECT);
+            inlet.view.set_slot(at, Slot { buf, len, flags });
+        }
+        Ok(())
+    }
+}

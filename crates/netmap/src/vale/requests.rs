@@ -1,0 +1,252 @@
+//! Requests about switches: plug in and out, list, make and remove ports, poll.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use slipring_abi::*;
+
+use crate::domain::lock;
+use crate::names::Wanted;
+use crate::open::{Netmap, Open};
+use crate::request::Request;
+use crate::vale::attach::{Attachment, Polling};
+use crate::vale::{MAX_NAME, Switches, is_vale, memory_of, split};
+
+/// What lists say of a port that is not there.
+const NO_PORT: u32 = 255;
+
+impl Netmap {
+    /// VALE_ATTACH: an interface or a persistent port becomes a port of a switch.
+    pub(crate) fn vale_attach(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        let wish: NmreqValeAttach = request.read()?;
+        let (switch, port) = split(&request.name)?;
+        let netns = open.opener.netns;
+        let key = (netns, request.name.clone());
+        let mut names = lock(&open.domain.names);
+        if names.port(&key).is_some() || names.switches.attached.contains_key(&key) {
+            return Err(Errno::BUSY);
+        }
+        let persistent = names.switches.persistent.get(&(netns, port.to_owned())).cloned();
+        let index = match persistent {
+            Some(persistent) => {
+                let hub = names.switches.hub(netns, switch);
+                persistent.sit(&hub, &request.name)?
+            }
+            None => {
+                let register = attached(&wish.reg)?;
+                let memory = memory_of(&open.domain, register.nr_mem_id)?;
+                let (domain, opener) = (&open.domain, &open.opener);
+                let wanted = Wanted {
+                    domain,
+                    opener,
+                    name: port,
+                    register: &register,
+                    memory: memory.as_ref(),
+                };
+                // A name that nothing has cannot be attached.
+                let nic = wanted.interface(&mut names, &*self.provider);
+                let nic =
+                    nic.map_err(|error| if error == Errno::NXIO { Errno::INVAL } else { error })?;
+                let hub = names.switches.hub(netns, switch);
+                let attachment =
+                    Attachment::new(&hub, &request.name, nic, &register, &self.ticker)?;
+                let id = attachment.id();
+                names.switches.attached.insert(key, Arc::new(attachment));
+                id
+            }
+        };
+        request.reply(&NmreqValeAttach { port_index: index.0, ..wish });
+        Ok(())
+    }
+
+    /// VALE_DETACH.
+    pub(crate) fn vale_detach(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        let wish: NmreqValeDetach = request.read()?;
+        let (switch, port) = split(&request.name)?;
+        let netns = open.opener.netns;
+        let key = (netns, request.name.clone());
+        let mut names = lock(&open.domain.names);
+        if let Some(attached) = names.switches.attached.get(&key) {
+            if attached.is_polled() {
+                return Err(Errno::BUSY);
+            }
+            let index = attached.id();
+            let gone = names.switches.attached.remove(&key);
+            drop(names);
+            // Its worker ends first, which may take a moment.
+            drop(gone);
+            request.reply(&NmreqValeDetach { port_index: index.0, ..wish });
+            return Ok(());
+        }
+        let persistent = names.switches.persistent.get(&(netns, port.to_owned()));
+        if let Some(persistent) = persistent
+            && persistent.seated().is_some_and(|(hub, _)| hub.name() == switch)
+        {
+            let index = persistent.stand_up().ok_or(Errno::NXIO)?;
+            request.reply(&NmreqValeDetach { port_index: index.0, ..wish });
+            return Ok(());
+        }
+        // A port that lives by its openers cannot be unplugged.
+        Err(if names.port(&key).is_some() { Errno::INVAL } else { Errno::NXIO })
+    }
+
+    /// VALE_LIST: where a name stands, or what stands at a place or behind it.
+    pub(crate) fn vale_list(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        let wish: NmreqValeList = request.read()?;
+        let names = lock(&open.domain.names);
+        let netns = open.opener.netns;
+        let found = match request.name.as_str() {
+            "" => {
+                let (name, found) = next(&names.switches, netns, &wish).ok_or(Errno::NOENT)?;
+                request.name = name;
+                found
+            }
+            name => place(&names.switches, netns, name, &wish)?,
+        };
+        request.reply(&found);
+        Ok(())
+    }
+
+    /// VALE_NEWIF: a port that stays until it is removed.
+    pub(crate) fn vale_new(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        let wish: NmreqValeNewif = request.read()?;
+        let name = request.name.as_str();
+        if is_vale(name) || name.is_empty() || name.len() > MAX_NAME || name.contains(['{', '}']) {
+            return Err(Errno::INVAL);
+        }
+        let register = NmreqRegister {
+            nr_mode: NR_REG_ALL_NIC,
+            nr_tx_slots: wish.nr_tx_slots,
+            nr_rx_slots: wish.nr_rx_slots,
+            nr_tx_rings: wish.nr_tx_rings,
+            nr_rx_rings: wish.nr_rx_rings,
+            nr_mem_id: wish.nr_mem_id,
+            ..NmreqRegister::default()
+        };
+        let memory = memory_of(&open.domain, wish.nr_mem_id)?;
+        let (domain, opener) = (&open.domain, &open.opener);
+        let wanted = Wanted { domain, opener, name, register: &register, memory: memory.as_ref() };
+        let mut names = lock(&open.domain.names);
+        match wanted.interface(&mut names, &*self.provider) {
+            Err(Errno::NXIO) => {}
+            _ => return Err(Errno::EXIST),
+        }
+        let port = wanted.vale_port(name, None)?;
+        let nr_mem_id = crate::Adapter::memory(&*port).id();
+        names.switches.persistent.insert((opener.netns, name.to_owned()), port);
+        request.reply(&NmreqValeNewif { nr_mem_id, ..wish });
+        Ok(())
+    }
+
+    /// VALE_DELIF.
+    pub(crate) fn vale_remove(&self, open: &Open, request: &Request) -> Result<(), Errno> {
+        let key = (open.opener.netns, request.name.clone());
+        let mut names = lock(&open.domain.names);
+        let Some(port) = names.switches.persistent.get(&key) else {
+            drop(names);
+            // What is there, but was not made so, is no such port.
+            return Err(self.find(open, request).err().unwrap_or(Errno::INVAL));
+        };
+        if port.seated().is_some() || Arc::strong_count(port) > 1 {
+            return Err(Errno::BUSY);
+        }
+        names.switches.persistent.remove(&key);
+        Ok(())
+    }
+
+    /// VALE_POLLING_ENABLE.
+    pub(crate) fn polling_on(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+        let wish: NmreqValePolling = request.read()?;
+        let attached = self.polled(open, request)?;
+        if attached.is_polled() {
+            return Err(Errno::FAULT);
+        }
+        let polling = polling(&wish, attached.rx_rings())?;
+        attached.poll(&polling, &self.ticker)
+    }
+
+    /// VALE_POLLING_DISABLE.
+    pub(crate) fn polling_off(&self, open: &Open, request: &Request) -> Result<(), Errno> {
+        let attached = self.polled(open, request)?;
+        if !attached.is_polled() {
+            return Err(Errno::FAULT);
+        }
+        attached.stop_polling(&self.ticker)
+    }
+
+    /// The interface of a switch that a request about polling names.
+    fn polled(&self, open: &Open, request: &Request) -> Result<Arc<Attachment>, Errno> {
+        let (switch, port) = split(&request.name)?;
+        let key = (open.opener.netns, request.name.clone());
+        let names = lock(&open.domain.names);
+        if let Some(attached) = names.switches.attached.get(&key) {
+            return Ok(attached.clone());
+        }
+        let persistent = names.switches.persistent.get(&(key.0, port.to_owned()));
+        let seated = persistent.and_then(|port| port.seated());
+        let in_switch = seated.is_some_and(|(hub, _)| hub.name() == switch);
+        let there = in_switch || names.port(&key).is_some();
+        Err(if there { Errno::OPNOTSUPP } else { Errno::NXIO })
+    }
+}
+
+/// How an interface is bound for a switch.
+fn attached(wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
+    let nr_mode = match wish.nr_mode {
+        NR_REG_DEFAULT => NR_REG_ALL_NIC,
+        mode @ (NR_REG_ALL_NIC | NR_REG_NIC_SW) => mode,
+        _ => return Err(Errno::INVAL),
+    };
+    Ok(NmreqRegister { nr_mode, nr_flags: 0, nr_extra_bufs: 0, ..*wish })
+}
+
+/// The first port from a place on.
+fn next(switches: &Switches, netns: u64, from: &NmreqValeList) -> Option<(String, NmreqValeList)> {
+    let mut hubs: Vec<_> = switches.in_netns(netns).collect();
+    hubs.sort_unstable_by_key(|hub| hub.number());
+    for hub in hubs.iter().filter(|hub| hub.number() >= from.nr_bridge_idx) {
+        // Those that follow are looked at from their beginning.
+        let first = if hub.number() == from.nr_bridge_idx { from.nr_port_idx } else { 0 };
+        if let Some((id, name)) = hub.ports().into_iter().find(|(id, _)| id.0 >= first) {
+            let nr_bridge_idx = hub.number();
+            return Some((name, NmreqValeList { nr_bridge_idx, nr_port_idx: id.0, ..*from }));
+        }
+    }
+    None
+}
+
+/// Where a name stands.
+fn place(
+    switches: &Switches,
+    netns: u64,
+    name: &str,
+    wish: &NmreqValeList,
+) -> Result<NmreqValeList, Errno> {
+    if !is_vale(name) {
+        return Err(Errno::INVAL);
+    }
+    let switch = name.split_once(':').map_or(name, |(switch, _)| switch);
+    let hub = switches.find(netns, switch).filter(|hub| !hub.ports().is_empty());
+    let hub = hub.ok_or(Errno::NOENT)?;
+    let nr_port_idx = hub.number_of(name).map_or(NO_PORT, |id| id.0);
+    Ok(NmreqValeList { nr_bridge_idx: hub.number(), nr_port_idx, ..*wish })
+}
+
+/// Which worker polls what.
+fn polling(wish: &NmreqValePolling, rings: usize) -> Result<Polling, Errno> {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let (first, count) = (wish.nr_first_cpu_id as usize, wish.nr_num_polling_cpus as usize);
+    let last = first.checked_add(count).ok_or(Errno::INVAL)?;
+    if count == 0 || last > cpus {
+        return Err(Errno::INVAL);
+    }
+    let workers = match wish.nr_mode {
+        NETMAP_POLLING_MODE_SINGLE_CPU if count == 1 => vec![(first, 0..rings)],
+        // A ring each, with the number of its processor.
+        NETMAP_POLLING_MODE_MULTI_CPU if last <= rings => {
+            (first..last).map(|cpu| (cpu, cpu..cpu + 1)).collect()
+        }
+        _ => return Err(Errno::INVAL),
+    };
+    Ok(Polling { workers })
+}
