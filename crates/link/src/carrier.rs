@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::train::{Coupled, Train};
+
 /// A frame of the caller's; the engine only passes it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u32);
@@ -135,6 +137,24 @@ pub trait Carrier {
     #[inline]
     fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[Flight]) {
         frames.iter().for_each(|frame| self.deliver(frame.delivered(exit, link)));
+    }
+
+    /// A frame of a train, as it was pushed. Only those who push [trains](Train) are asked.
+    fn coupled(&mut self, _handle: Handle) -> Option<Coupled> {
+        None
+    }
+
+    /// Takes frames that leave by one link at one exit, each `delay_ns` after it arrived: the same
+    /// as [`Self::deliver`] for each of them.
+    fn deliver_train(&mut self, exit: ExitId, link: LinkId, delay_ns: u64, train: Train)
+    where
+        Self: Sized,
+    {
+        let mut train = train;
+        while let Some(Arrival { arrival_ns, handle, len }) = train.uncouple(self) {
+            let release_ns = arrival_ns.saturating_add(delay_ns);
+            self.deliver(Delivery { release_ns, handle, len, exit, link });
+        }
     }
 
     /// Learns that a frame has come to the end of a link at a node, where it enters another link

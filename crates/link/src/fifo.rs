@@ -10,15 +10,13 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::carrier::{Flight, Handle};
-
 /// Frames in a block: few, since thousands of links may each have some.
 const BLOCK: usize = 32;
 
 /// Empty blocks that are kept, beside as many as there are others.
 const SPARE: usize = 2;
 
-type Block = Box<[Flight; BLOCK]>;
+type Block<T> = Box<[T; BLOCK]>;
 
 /// The queue.
 ///
@@ -26,14 +24,14 @@ type Block = Box<[Flight; BLOCK]>;
 /// 1. The frames are those from `next` on in the first block, all in those between, and those
 ///    before `end` in the last one. There is no block without a frame.
 /// 2. `next` and `end` are 0 and [`BLOCK`] when there is no block.
-pub(crate) struct Fifo {
-    blocks: VecDeque<Block>,
+pub(crate) struct Fifo<T> {
+    blocks: VecDeque<Block<T>>,
     next: usize,
     end: usize,
-    spare: Vec<Block>,
+    spare: Vec<Block<T>>,
 }
 
-impl Fifo {
+impl<T: Copy> Fifo<T> {
     pub(crate) const fn new() -> Self {
         Self { blocks: VecDeque::new(), next: 0, end: BLOCK, spare: Vec::new() }
     }
@@ -43,43 +41,46 @@ impl Fifo {
     }
 
     #[inline]
-    pub(crate) fn front(&self) -> Option<&Flight> {
+    pub(crate) fn front_mut(&mut self) -> Option<&mut T> {
+        self.blocks.front_mut().map(|block| &mut block[self.next])
+    }
+
+    #[inline]
+    pub(crate) fn front(&self) -> Option<&T> {
         self.blocks.front().map(|block| &block[self.next])
     }
 
     #[inline]
-    pub(crate) fn back(&self) -> Option<&Flight> {
+    pub(crate) fn back(&self) -> Option<&T> {
         self.blocks.back().map(|block| &block[self.end - 1])
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, flight: Flight) {
+    pub(crate) fn push(&mut self, frame: T) {
         if self.end == BLOCK {
-            self.add_block();
+            self.add_block(frame);
         }
         if let Some(block) = self.blocks.back_mut() {
-            block[self.end] = flight;
+            block[self.end] = frame;
             self.end += 1;
         }
     }
 
     #[inline]
-    pub(crate) fn extend(&mut self, flights: impl ExactSizeIterator<Item = Flight>) {
-        let mut flights = flights;
-        while flights.len() > 0 {
-            if self.end == BLOCK {
-                self.add_block();
-            }
+    pub(crate) fn extend(&mut self, frames: impl ExactSizeIterator<Item = T>) {
+        let mut frames = frames;
+        while let Some(frame) = frames.next() {
+            self.push(frame);
             let Some(block) = self.blocks.back_mut() else { return };
             let room = &mut block[self.end..];
-            self.end += room.len().min(flights.len());
-            room.iter_mut().zip(&mut flights).for_each(|(place, flight)| *place = flight);
+            self.end += room.len().min(frames.len());
+            room.iter_mut().zip(&mut frames).for_each(|(place, frame)| *place = frame);
         }
     }
 
     /// The frames that come first: all that lie together.
     #[inline]
-    pub(crate) fn run(&self) -> &[Flight] {
+    pub(crate) fn run(&self) -> &[T] {
         let end = if self.blocks.len() == 1 { self.end } else { BLOCK };
         self.blocks.front().map_or(&[], |block| &block[self.next..end])
     }
@@ -101,14 +102,13 @@ impl Fifo {
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Flight> {
-        let flight = *self.front()?;
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        let frame = *self.front()?;
         self.forget(1);
-        Some(flight)
+        Some(frame)
     }
 
-    fn add_block(&mut self) {
-        let fill = Flight { release_ns: 0, handle: Handle(0), len: 0 };
+    fn add_block(&mut self, fill: T) {
         let block = self.spare.pop().unwrap_or_else(|| Box::new([fill; BLOCK]));
         self.blocks.push_back(block);
         self.end = 0;

@@ -57,6 +57,7 @@ mod server;
 mod sink;
 pub mod spec;
 mod streams;
+mod train;
 pub mod user;
 
 pub use carrier::{
@@ -66,3 +67,4 @@ pub use carrier::{
 pub use counters::{Counters, Drops, Tally};
 pub use network::{ChangeError, Network};
 pub use spec::*;
+pub use train::{Coupled, Train};

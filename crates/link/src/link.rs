@@ -16,6 +16,7 @@ use crate::server::{Served, Server};
 use crate::sink::Sink;
 use crate::spec::{LinkSpec, Target};
 use crate::streams::Streams;
+use crate::train::Train;
 
 use alloc::boxed::Box;
 
@@ -76,6 +77,7 @@ impl Link {
         carrier: &mut impl Carrier,
     ) {
         let streams = Streams { seed, link: &new.name };
+        self.far_end.dissolve(self.plain_delay_ns, carrier);
         match &mut self.front {
             Some(front) => front.change(old, new, &streams, at_ns),
             None if front::is_needed(new) => {
@@ -122,10 +124,29 @@ impl Link {
         self.plain_delay_ns != NEVER
     }
 
+    /// Takes a train into a plain link; `false`, and nothing is done, if its frames have to come
+    /// one by one.
+    #[inline]
+    pub(crate) fn arrive_train(&mut self, train: Train) -> bool {
+        // An entry for one frame is smaller where it is no train.
+        let alone = train.packets == 1 && !self.far_end.has_trains();
+        if alone || self.early || !matches!(self.to, Target::Exit(_)) {
+            return false;
+        }
+        let sent = self.far_end.send_train(train, self.plain_delay_ns);
+        if sent {
+            self.input += train.tally();
+        }
+        sent
+    }
+
     /// Takes frames into a plain link.
     #[inline]
     pub(crate) fn arrive_all(&mut self, frames: &[Arrival], carrier: &mut impl Carrier) {
         let delay_ns = self.plain_delay_ns;
+        if self.far_end.has_trains() {
+            self.far_end.dissolve(delay_ns, carrier);
+        }
         let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
         self.input += Tally { packets: frames.len() as u64, bytes };
         let flights = frames.iter().map(|frame| Flight {
@@ -169,7 +190,7 @@ impl Link {
     /// When anything happens next; `None` when nothing will.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        let outside = self.far_end.next_ns().unwrap_or(u64::MAX);
+        let outside = self.far_end.next_ns(self.plain_delay_ns).unwrap_or(u64::MAX);
         let next_ns = outside.min(self.inside_ns);
         (next_ns != u64::MAX).then_some(next_ns)
     }
@@ -268,6 +289,9 @@ impl Link {
                 if flight.release_ns != NEVER && self.may_deliver_early() {
                     self.deliver(flight, carrier);
                 } else {
+                    if self.far_end.has_trains() {
+                        self.far_end.dissolve(self.plain_delay_ns, carrier);
+                    }
                     self.far_end.send(flight);
                 }
             }
@@ -289,12 +313,17 @@ impl Link {
         let Target::Exit(exit) = self.to else { return };
         let early = self.early && self.far_end.in_order();
         let until_ns = if early { NEVER - 1 } else { now_ns };
-        let Self { far_end, output, id, .. } = self;
+        let Self { far_end, output, id, plain_delay_ns, .. } = self;
+        let exit = ExitId(exit as u16);
         far_end.take_due(until_ns, |flights| {
             let bytes = flights.iter().map(|flight| u64::from(flight.len)).sum();
             *output += Tally { packets: flights.len() as u64, bytes };
-            carrier.deliver_all(ExitId(exit as u16), *id, flights);
+            carrier.deliver_all(exit, *id, flights);
         });
+        while let Some(train) = far_end.pop_train(until_ns, *plain_delay_ns, carrier) {
+            *output += train.tally();
+            carrier.deliver_train(exit, *id, *plain_delay_ns, train);
+        }
     }
 
     #[inline]

@@ -14,10 +14,11 @@ mod route;
 use alloc::vec::Vec;
 
 use crate::agenda::Agenda;
-use crate::carrier::{Arrival, Carrier, EntryId, LinkId};
+use crate::carrier::{Arrival, Carrier, EntryId, Handle, LinkId};
 use crate::counters::Counters;
 use crate::link::Link;
 use crate::spec::{NetworkSpec, SpecError};
+use crate::train::{Coupled, Train};
 pub use changes::ChangeError;
 use changes::Pending;
 use island::Island;
@@ -119,6 +120,18 @@ impl Network {
         self.push_settled(entry, rest, carrier);
     }
 
+    /// Brings a train to an entry: the same as [`Self::push`] for its frames.
+    ///
+    /// # Panics
+    /// If the network has no such entry, or the carrier [cannot tell](Carrier::coupled) of the
+    /// train's frames.
+    #[inline]
+    pub fn push_train(&mut self, entry: EntryId, train: Train, carrier: &mut impl Carrier) {
+        if !self.couple(entry, train) {
+            self.push_uncoupled(entry, train, carrier);
+        }
+    }
+
     /// Performs everything that is due up to `now_ns`.
     #[inline]
     pub fn run(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
@@ -211,6 +224,47 @@ impl Network {
             }
         }
         self.arm(island);
+    }
+
+    /// Takes a train in whole, where it enters a plain link that stays so; whether it could.
+    #[inline]
+    fn couple(&mut self, entry: EntryId, train: Train) -> bool {
+        if self.pending.next_ns().is_some_and(|at_ns| at_ns <= train.last_ns) {
+            return false;
+        }
+        let route = self.routes.entry_mut(entry);
+        let (Some(island), Some(only)) = (route.island(), route.only_link()) else { return false };
+        let link = &mut self.links[only];
+        if !self.islands[island as usize].is_single()
+            || !link.is_plain()
+            || !link.arrive_train(train)
+        {
+            return false;
+        }
+        route.count_train(&train);
+        self.arm(island);
+        true
+    }
+
+    /// Brings the frames of a train one by one.
+    fn push_uncoupled(&mut self, entry: EntryId, train: Train, carrier: &mut impl Carrier) {
+        const NONE: Arrival = Arrival { arrival_ns: 0, handle: Handle(0), len: 0 };
+        let mut train = train;
+        if train.packets == 1 {
+            let only = train.front(carrier).map(|only| only.frame);
+            return self.push(entry, only.as_slice(), carrier);
+        }
+        let mut frames = [NONE; 32];
+        while train.packets > 0 {
+            let count = (train.packets as usize).min(frames.len());
+            for place in &mut frames[..count] {
+                if let Some(Coupled { frame, next }) = train.front(carrier) {
+                    (*place, train.handle) = (frame, next);
+                }
+                train.packets -= 1;
+            }
+            self.push(entry, &frames[..count], carrier);
+        }
     }
 
     #[inline]

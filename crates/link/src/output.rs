@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   released in order:  | t1 | t2 | t3 | ...  a FIFO, at the cost of a copy
+//!   trains behind them: | t4 ... t68 | ...    of a link that is plain
 //!   overtaking:         { t2.5, ... }         only frames that really overtake
 //! ```
 //!
@@ -9,6 +10,8 @@
 //! 1. The FIFO is sorted by release time; equal times keep the order of arrival.
 //! 2. With a policy that keeps order nothing is ever in `overtaking` but what an earlier policy
 //!    left there.
+//! 3. Trains leave after all other frames; who sends one of these [dissolves](Output::dissolve)
+//!    them first.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -19,6 +22,7 @@ use crate::carrier::{Carrier, Flight, Handle};
 use crate::delay::{Delayed, Delayer};
 use crate::fifo::Fifo;
 use crate::spec::{LinkSpec, OrderPolicy};
+use crate::train::{Train, Trains};
 
 /// A frame that left the line.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +46,9 @@ pub(crate) enum Sent {
 }
 
 pub(crate) struct Output {
-    fifo: Fifo,
+    fifo: Fifo<Flight>,
+    /// None until there was one.
+    trains: Option<Box<Trains>>,
     last_release_ns: u64,
     /// How many are overtaking: asked far more often than it changes.
     overtakers: u64,
@@ -73,6 +79,7 @@ impl Output {
         };
         Self {
             fifo: Fifo::new(),
+            trains: None,
             last_release_ns: 0,
             overtakers: 0,
             rules: Box::new(rules),
@@ -147,6 +154,50 @@ impl Output {
         self.last_release_ns = last_ns;
     }
 
+    /// Puts a train on its way, each of whose frames only has a delay of `delay_ns`; `false` when
+    /// they have to go one by one.
+    #[inline]
+    pub(crate) fn send_train(&mut self, train: Train, delay_ns: u64) -> bool {
+        // The last one may wait for those before it: never, if the first one does not.
+        if train.first_ns.saturating_add(delay_ns) < self.last_release_ns || self.overtakers > 0 {
+            return false;
+        }
+        self.last_release_ns = train.last_ns.saturating_add(delay_ns);
+        self.trains.get_or_insert_with(|| Box::new(Trains::new())).push(train);
+        true
+    }
+
+    /// Takes out a train, or the part of one, that has arrived by `now_ns` with this delay, once
+    /// nothing is before it.
+    #[inline]
+    pub(crate) fn pop_train(
+        &mut self,
+        now_ns: u64,
+        delay_ns: u64,
+        carrier: &mut impl Carrier,
+    ) -> Option<Train> {
+        let trains = self.trains.as_deref_mut()?;
+        if self.overtakers > 0 || self.fifo.front().is_some() {
+            return None;
+        }
+        // Releases are rounded down to the end of time.
+        let until_ns = if now_ns == u64::MAX { now_ns } else { now_ns.checked_sub(delay_ns)? };
+        trains.pop(until_ns, carrier)
+    }
+
+    /// Whether trains are on their way.
+    #[inline]
+    pub(crate) fn has_trains(&self) -> bool {
+        self.trains.as_ref().is_some_and(|trains| trains.packets() > 0)
+    }
+
+    /// Has frames that travel in trains go on one by one.
+    #[cold]
+    pub(crate) fn dissolve(&mut self, delay_ns: u64, carrier: &mut impl Carrier) {
+        let Some(trains) = &mut self.trains else { return };
+        trains.dissolve(delay_ns, carrier, |flight| self.fifo.push(flight));
+    }
+
     /// As [`Self::send_all`] for one frame that the caller delivers at once.
     #[inline]
     pub(crate) fn pass(&mut self, flight: Flight) -> Flight {
@@ -190,10 +241,15 @@ impl Output {
         }
     }
 
-    /// When the next frame arrives.
+    /// When the next frame arrives; `delay_ns` is that of trains.
     #[inline]
-    pub(crate) fn next_ns(&self) -> Option<u64> {
-        let front = self.fifo.front().map(|flight| flight.release_ns);
+    pub(crate) fn next_ns(&self, delay_ns: u64) -> Option<u64> {
+        let mut front = self.fifo.front().map(|flight| flight.release_ns);
+        if front.is_none()
+            && let Some(trains) = &self.trains
+        {
+            front = trains.first_ns().map(|first_ns| first_ns.saturating_add(delay_ns));
+        }
         if self.overtakers == 0 {
             return front;
         }
@@ -210,7 +266,8 @@ impl Output {
 
     /// How many frames are on their way.
     pub(crate) fn len(&self) -> u64 {
-        self.fifo.len() as u64 + self.overtakers
+        let trains = self.trains.as_ref().map_or(0, |trains| trains.packets());
+        self.fifo.len() as u64 + self.overtakers + trains
     }
 }
 

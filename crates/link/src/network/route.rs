@@ -8,6 +8,7 @@ use super::island::Island;
 use crate::carrier::{Arrival, Carrier, Cause, EntryId, Lost};
 use crate::counters::{Counters, Tally};
 use crate::spec::{NetworkSpec, Source};
+use crate::train::Train;
 
 /// The places where frames choose a link.
 pub(super) struct Routes {
@@ -135,6 +136,12 @@ impl Route {
     pub(super) fn count_all(&mut self, frames: &[Arrival]) {
         let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
         self.passed += Tally { packets: frames.len() as u64, bytes };
+    }
+
+    /// Counts frames that all take the only link.
+    #[inline]
+    pub(super) fn count_train(&mut self, train: &Train) {
+        self.passed += train.tally();
     }
 
     /// Loses a frame that no link wants.

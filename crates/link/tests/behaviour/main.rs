@@ -18,4 +18,5 @@ mod rate;
 mod spec;
 mod support;
 mod trace;
+mod train;
 mod user;

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use slipring_link::{
-    Arrival, Carrier, Cause, Counters, Delivery, EntryId, Flight, Handle, Joined, LinkId, LinkSpec,
-    Lost, Network, NetworkSpec, Queued,
+    Arrival, Carrier, Cause, Counters, Coupled, Delivery, EntryId, Flight, Handle, Joined, LinkId,
+    LinkSpec, Lost, Network, NetworkSpec, Queued, Train,
 };
 
 /// Keeps frames and everything that became of them.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) frames: BTreeMap<Handle, Vec<u8>>,
+    /// How frames of trains arrived.
+    arrivals: BTreeMap<Handle, Arrival>,
     next: u32,
     /// How many copies may still be made.
     pub(crate) room: Option<usize>,
@@ -35,6 +37,19 @@ impl Memory {
     /// A frame of zeros.
     pub(crate) fn blank(&mut self, arrival_ns: u64, len: u32) -> Arrival {
         Arrival { arrival_ns, handle: self.store(&[0; 14]), len }
+    }
+
+    /// A train of frames of zeros.
+    pub(crate) fn train(&mut self, frames: &[(u64, u32)]) -> Train {
+        let frames: Vec<_> = frames.iter().map(|&(at_ns, len)| self.blank(at_ns, len)).collect();
+        self.arrivals.extend(frames.iter().map(|frame| (frame.handle, *frame)));
+        Train {
+            handle: frames[0].handle,
+            packets: frames.len() as u32,
+            bytes: frames.iter().map(|frame| u64::from(frame.len)).sum(),
+            first_ns: frames[0].arrival_ns,
+            last_ns: frames[frames.len() - 1].arrival_ns,
+        }
     }
 
     pub(crate) fn releases(&self) -> Vec<u64> {
@@ -69,6 +84,10 @@ impl Carrier for Memory {
         let bytes = self.frames.remove(&delivery.handle).expect("delivered once");
         self.bytes.push(bytes);
         self.delivered.push(delivery);
+    }
+
+    fn coupled(&mut self, handle: Handle) -> Option<Coupled> {
+        self.arrivals.get(&handle).map(|&frame| Coupled { frame, next: Handle(handle.0 + 1) })
     }
 
     fn hop(&mut self, link: LinkId, frame: &Flight) {

@@ -1,0 +1,106 @@
+//! Trains: whatever is done with them, every frame fares as it would alone.
+
+use proptest::prelude::*;
+use slipring_link::{
+    DelaySpec, EntryId, LinkId, LinkSpec, LossModel, LossSpec, NetworkSpec, Place, RateSpec,
+};
+
+use crate::support::Sim;
+
+const DELAY: u64 = 20_000;
+
+fn plain(delay_ns: u64) -> LinkSpec {
+    LinkSpec { delay: DelaySpec::constant(delay_ns), ..LinkSpec::wire("up") }
+}
+
+/// Links that trains meet or that a live link may become.
+fn links() -> [LinkSpec; 5] {
+    let loss = LossSpec { model: LossModel::Nth { every: 5, nth: 3 }, place: Place::Pre };
+    [
+        plain(DELAY),
+        plain(DELAY / 4),
+        plain(0),
+        LinkSpec { rate: RateSpec::Constant { bps: 1_000_000_000 }, ..plain(DELAY) },
+        LinkSpec { loss: vec![loss], ..plain(DELAY) },
+    ]
+}
+
+#[test]
+fn a_train_leaves_as_its_frames_arrived_and_only_as_far_as_they_are_due() {
+    let mut sim = Sim::link(plain(DELAY));
+    let train = sim.memory.train(&[(10, 60), (20, 1500), (20, 64), (35, 100)]);
+    sim.network.push_train(EntryId(0), train, &mut sim.memory);
+    assert_eq!(sim.network.next_ns(), Some(DELAY + 10));
+    sim.run(DELAY + 9);
+    assert_eq!(sim.memory.releases(), []);
+    sim.run(DELAY + 20);
+    assert_eq!(sim.memory.releases(), [DELAY + 10, DELAY + 20, DELAY + 20]);
+    let counters = sim.counters();
+    assert_eq!((counters.in_flight.packets, counters.in_flight.bytes), (1, 100));
+    assert!(counters.balance());
+    assert_eq!(sim.network.next_ns(), Some(DELAY + 35));
+    sim.finish();
+    assert_eq!(sim.memory.handles(), [0, 1, 2, 3]);
+    assert_eq!(sim.counters().output.bytes, 1724);
+}
+
+#[test]
+fn a_link_that_delivers_early_does_so_with_trains() {
+    let mut sim = Sim::link(plain(DELAY));
+    sim.network.deliver_early(true);
+    let train = sim.memory.train(&[(10, 60), (20, 60)]);
+    sim.network.push_train(EntryId(0), train, &mut sim.memory);
+    sim.run(20);
+    assert_eq!(sim.memory.releases(), [DELAY + 10, DELAY + 20]);
+}
+
+proptest! {
+    /// Batches of frames, each followed by a run, a change of the link, or nothing.
+    #[test]
+    fn frames_fare_in_trains_as_they_do_alone(
+        first in 0..links().len(),
+        batches in prop::collection::vec(
+            (
+                prop::collection::vec((0u64..300, 60u32..1500), 1..12),
+                prop::option::of(0u64..DELAY / 2),
+                prop::option::of((0u64..5_000, 0..links().len())),
+            ),
+            1..40,
+        ),
+    ) {
+        let links = links();
+        let (mut alone, mut coupled) = (Sim::link(links[first].clone()), Sim::link(links[first].clone()));
+        let mut now_ns = 0;
+        let mut changed_ns = 0;
+        for (gaps, wait, change) in batches {
+            let mut frames = Vec::new();
+            for (gap_ns, len) in gaps {
+                now_ns += gap_ns;
+                frames.push((now_ns, len));
+            }
+            frames.iter().for_each(|&(at_ns, len)| _ = alone.push(at_ns, len));
+            let train = coupled.memory.train(&frames);
+            coupled.network.push_train(EntryId(0), train, &mut coupled.memory);
+            now_ns += wait.unwrap_or(0);
+            for sim in [&mut alone, &mut coupled] {
+                if wait.is_some() {
+                    sim.run(now_ns);
+                }
+                if let Some((later_ns, link)) = change {
+                    let plan = NetworkSpec::single(links[link].clone());
+                    sim.network.change(changed_ns.max(now_ns + later_ns), &plan).unwrap();
+                }
+            }
+            if let Some((later_ns, _)) = change {
+                changed_ns = changed_ns.max(now_ns + later_ns);
+            }
+            prop_assert_eq!(alone.counters(), coupled.counters());
+            prop_assert!(coupled.counters().balance());
+        }
+        alone.finish();
+        coupled.finish();
+        prop_assert_eq!(&alone.memory.delivered, &coupled.memory.delivered);
+        prop_assert_eq!(&alone.memory.lost, &coupled.memory.lost);
+        prop_assert_eq!(alone.network.counters(LinkId(0)), coupled.network.counters(LinkId(0)));
+    }
+}
