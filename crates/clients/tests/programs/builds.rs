@@ -6,9 +6,22 @@ use std::sync::OnceLock;
 
 use super::stage::good;
 
+/// What `build.sh` says with where sources cannot be fetched.
+const NO_SOURCES: i32 = 77;
+
 /// The root of the tree.
 pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Where our headers are.
+pub(crate) fn include() -> PathBuf {
+    root().join("include")
+}
+
+/// A directory or file of these tests.
+pub(crate) fn of_tests(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)
 }
 
 /// Where things are built, and kept for the next run.
@@ -31,12 +44,32 @@ pub(crate) fn libnetmap() -> &'static Path {
 
 /// A static program from `tests/c/NAME.c` and our headers; `more` goes behind it.
 pub(crate) fn c_program(name: &str, more: &[&str]) -> PathBuf {
+    c_source(name, &[&["-static", "-pthread"], more].concat())
+}
+
+/// A program from `tests/c/NAME.c` and our headers, linked as the machine likes it.
+pub(crate) fn c_source(name: &str, more: &[&str]) -> PathBuf {
     let program = built().join(format!("{name}-{}", std::process::id()));
-    let source = format!("{}/tests/c/{name}.c", env!("CARGO_MANIFEST_DIR"));
-    let include = format!("-I{}/include", root().display());
-    let flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-o"];
+    let include = format!("-I{}", include().display());
     let mut cc = Command::new("cc");
-    cc.args(flags).arg(&program).args([&include, &source]).args(more);
+    cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(include);
+    cc.arg(of_tests("c").join(format!("{name}.c"))).args(more);
     good(cc.output().unwrap());
     program
+}
+
+/// The directory of what `third-party/build.sh` made of a Debian source package.
+///
+/// # Errors
+/// Why the sources cannot be fetched.
+pub(crate) fn third_party(name: &str) -> Result<PathBuf, String> {
+    let dir = built().join("third-party").join(name);
+    let mut build = Command::new(of_tests("third-party/build.sh"));
+    let output = build.arg(name).arg(&dir).arg(include()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    match output.status.code() {
+        Some(0) => Ok(dir.join("lib")),
+        Some(NO_SOURCES) => Err(said),
+        _ => panic!("{name} does not build: {said}{}", String::from_utf8_lossy(&output.stderr)),
+    }
 }

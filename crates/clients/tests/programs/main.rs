@@ -4,4 +4,5 @@
 mod builds;
 mod library;
 mod names;
+mod pcap;
 mod stage;

@@ -1,0 +1,153 @@
+//! Stock tcpdump, and injection, over Debian's libpcap rebuilt with our headers.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Stdio};
+use std::sync::OnceLock;
+
+use super::builds::{c_source, third_party};
+use super::stage::{Stage, good};
+
+/// The directory of the rebuilt library, or why there is none.
+fn libpcap() -> Result<PathBuf, String> {
+    third_party("libpcap")
+}
+
+/// A program that sends by libpcap, by whichever it finds.
+fn injector() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| c_source("inject", &[]))
+}
+
+/// Two interfaces, `left` and `right`, that are one cable, on which nobody speaks unasked.
+pub(crate) const CABLE: &str = "
+    sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+    ip link add left type veth peer name right
+    ip link set left up
+    ip link set right up";
+
+/// A tcpdump that listens.
+pub(crate) struct Dump {
+    child: Child,
+    said: BufReader<ChildStderr>,
+}
+
+impl Dump {
+    /// Starts it on `port`, for `count` frames that match `filter`; over `lib`, if given.
+    pub(crate) fn start(
+        stage: &Stage,
+        lib: Option<&Path>,
+        port: &str,
+        count: usize,
+        filter: &str,
+    ) -> Self {
+        let mut command = stage.command("tcpdump");
+        command.args(["-n", "-xx", "-t", "-i", port, "-c", &count.to_string(), filter]);
+        if let Some(lib) = lib {
+            command.env("LD_LIBRARY_PATH", lib);
+        }
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut all = String::new();
+        while !all.contains("listening on") {
+            assert_ne!(said.read_line(&mut all).unwrap(), 0, "tcpdump did not listen: {all}");
+        }
+        Self { child, said }
+    }
+
+    /// What it printed of the frames, when all have come.
+    pub(crate) fn finish(mut self) -> String {
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+/// The numbers that `inject` wrote into frames, as tcpdump printed them.
+pub(crate) fn numbers(dump: &str) -> Vec<u8> {
+    let first = dump.lines().filter(|line| line.contains("0x0000:"));
+    first
+        .map(|line| u8::from_str_radix(&line.split_whitespace().nth(8).unwrap()[..2], 16).unwrap())
+        .collect()
+}
+
+pub(crate) fn inject(stage: &Stage, lib: Option<&Path>, port: &str, count: usize) {
+    let mut command = stage.command(injector());
+    if let Some(lib) = lib {
+        command.env("LD_LIBRARY_PATH", lib);
+    }
+    assert_eq!(good(command.args([port, &count.to_string()]).output().unwrap()), "sent\n");
+}
+
+/// The rebuilt library, or a line that says why the test cannot run.
+macro_rules! libpcap_or_skip {
+    () => {
+        match libpcap() {
+            Ok(lib) => lib,
+            Err(why) => return println!("skipped: {why}"),
+        }
+    };
+}
+
+#[test]
+fn stock_tcpdump_sees_what_arrives_at_an_interface() {
+    let lib = libpcap_or_skip!();
+    let stage = Stage::new();
+    stage.shell(CABLE);
+    stage.shell(
+        "
+        ip addr add 10.9.9.1/24 dev right
+        ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev right",
+    );
+    let dump = Dump::start(&stage, Some(&lib), "netmap:left", 3, "icmp and dst host 10.9.9.2");
+    // Nobody answers: the interface is tcpdump's.
+    stage.shell("ping -q -c 3 -i 0.01 -W 0.01 10.9.9.2 || true");
+    let said = dump.finish();
+    assert_eq!(said.matches("IP 10.9.9.1 > 10.9.9.2: ICMP echo request").count(), 3, "{said}");
+}
+
+#[test]
+fn frames_that_libpcap_injects_leave_by_the_interface() {
+    let lib = libpcap_or_skip!();
+    let stage = Stage::new();
+    stage.shell(CABLE);
+    let dump = Dump::start(&stage, None, "right", 20, "ether proto 0x88b5");
+    inject(&stage, Some(&lib), "netmap:left", 20);
+    assert_eq!(numbers(&dump.finish()), (0..20).collect::<Vec<u8>>());
+}
+
+#[test]
+fn libpcap_injects_into_a_pipe_and_tcpdump_sees_it_at_the_other_end() {
+    let lib = libpcap_or_skip!();
+    let stage = Stage::new();
+    let dump = Dump::start(&stage, Some(&lib), "netmap:x}1", 20, "ether proto 0x88b5");
+    inject(&stage, Some(&lib), "netmap:x{1", 20);
+    assert_eq!(numbers(&dump.finish()), (0..20).collect::<Vec<u8>>());
+}
+
+#[test]
+fn libpcap_injects_into_a_switch_and_tcpdump_sees_it_at_every_other_port() {
+    let lib = libpcap_or_skip!();
+    let stage = Stage::new();
+    let others = ["vale0:a", "vale0:c"]
+        .map(|port| Dump::start(&stage, Some(&lib), port, 20, "ether proto 0x88b5"));
+    inject(&stage, Some(&lib), "vale0:b", 20);
+    for dump in others {
+        assert_eq!(numbers(&dump.finish()), (0..20).collect::<Vec<u8>>());
+    }
+}
+
+#[test]
+fn an_interface_that_tcpdump_had_works_as_before() {
+    let lib = libpcap_or_skip!();
+    let stage = Stage::new();
+    stage.shell(CABLE);
+    let dump = Dump::start(&stage, Some(&lib), "netmap:left", 1, "ether proto 0x88b5");
+    inject(&stage, None, "right", 1);
+    dump.finish();
+    let dump = Dump::start(&stage, None, "left", 1, "ether proto 0x88b5");
+    inject(&stage, None, "right", 1);
+    assert_eq!(numbers(&dump.finish()), [0]);
+}
