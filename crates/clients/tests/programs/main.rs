@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod builds;
+mod daq;
 mod library;
 mod names;
 mod pcap;

@@ -1,0 +1,39 @@
+//! Snort's DAQ, its netmap module: two interfaces in one mapping, frames copied from one to the other.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+use super::builds::{c_source, third_party};
+use super::pcap::{CABLE, Dump, inject, numbers};
+use super::stage::Stage;
+
+/// A second cable, whose `near` end stands beside `left`.
+const SECOND: &str = "
+    ip link add near type veth peer name far
+    ip link set near up
+    ip link set far up";
+
+#[test]
+fn snorts_module_passes_frames_between_two_interfaces_and_drops_what_it_is_told_to() {
+    let lib = match third_party("daq") {
+        Ok(lib) => lib.to_str().unwrap().to_owned(),
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let program = c_source("daq", &[&format!("-I{lib}"), &format!("-L{lib}"), "-ldaq", "-lsfbpf"]);
+    let stage = Stage::new();
+    stage.shell(CABLE);
+    stage.shell(SECOND);
+    let mut daq = stage.command(program);
+    daq.args([&lib, "left:near", "20"]).env("LD_LIBRARY_PATH", &lib).stdout(Stdio::piped());
+    let mut daq = daq.spawn().unwrap();
+    let mut said = String::new();
+    let mut stdout = BufReader::new(daq.stdout.take().unwrap());
+    stdout.read_line(&mut said).unwrap();
+    assert_eq!(said, "started\n");
+    let dump = Dump::start(&stage, None, "far", 10, "ether proto 0x88b5");
+    inject(&stage, None, "right", 20);
+    assert_eq!(numbers(&dump.finish()), (0..20).step_by(2).collect::<Vec<u8>>());
+    stdout.read_to_string(&mut said).unwrap();
+    assert!(daq.wait().unwrap().success(), "{said}");
+    assert_eq!(said, "started\npassed 10 blocked 10\n");
+}
