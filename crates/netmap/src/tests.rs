@@ -1,5 +1,6 @@
 //! Clients in miniature: each test makes calls as a program would, with a memory of its own.
 
+mod attaches;
 mod binds;
 mod controls;
 mod hostile;

@@ -5,8 +5,11 @@ use slipring_abi::{NS_INDIRECT, NS_NO_LEARN, NS_PORT_MASK, NS_PORT_SHIFT};
 use slipring_ring::{BufIdx, RingView, Slot, SlotFlags, SlotIdx};
 use slipring_switch::{Marks, Packet, PortId, SlotRange};
 
-/// Bytes of a frame that the switch looks at, in whole words.
-const HEAD: usize = 24;
+/// Bytes of a frame that are kept: a cache line, of which the switch looks at the first bytes.
+/// Short frames are copied on from here, so that a buffer of the source is touched once.
+const HEAD: usize = 64;
+/// Bytes that the switch is shown.
+const SHOWN: usize = 24;
 /// Slots that a frame may take; longer ones are dropped as none.
 pub(crate) const MAX_FRAGMENTS: usize = 64;
 /// The longest virtio-net header.
@@ -17,13 +20,19 @@ pub(crate) const MAX_VNET: usize = 12;
 pub(crate) struct Frames {
     slots: Vec<Slot>,
     frames: Vec<Frame>,
+    /// The first bytes of each.
+    lines: Vec<Line>,
     /// Whether any frame takes more than one slot.
     fragmented: bool,
 }
 
+/// A cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line([u8; HEAD]);
+
 #[derive(Debug)]
 struct Frame {
-    head: [u8; HEAD],
     len: u32,
     slots: SlotRange,
     marks: Marks,
@@ -42,6 +51,7 @@ impl Frames {
     ) -> SlotIdx {
         self.slots.clear();
         self.frames.clear();
+        self.lines.clear();
         self.fragmented = false;
         let (mut at, mut end, mut first) = (from, from, 0);
         while at != to {
@@ -68,8 +78,8 @@ impl Frames {
     #[inline(always)]
     fn add(&mut self, ring: &RingView, first: usize, vnet: usize) {
         let slots = &self.slots[first..];
+        let mut line = Line([0; HEAD]);
         let mut frame = Frame {
-            head: [0; HEAD],
             len: 0,
             slots: SlotRange { first: first as u32, count: slots.len() as u16 },
             marks: marks(slots),
@@ -78,14 +88,15 @@ impl Frames {
             && vnet == 0
         {
             frame.len = slot.len.into();
-            ring.region().copy_out(slot.buf, &mut frame.head);
+            ring.region().copy_out(slot.buf, &mut line.0);
         } else if slots.len() <= MAX_FRAGMENTS {
             let len: u32 = slots.iter().map(|slot| u32::from(slot.len)).sum();
             frame.len = len.saturating_sub(vnet as u32);
-            frame.head = gathered(ring, slots, vnet);
+            line.0[..SHOWN].copy_from_slice(&gathered(ring, slots, vnet));
             self.fragmented = true;
         }
         self.frames.push(frame);
+        self.lines.push(line);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -100,12 +111,19 @@ impl Frames {
     /// What the switch is told.
     #[inline]
     pub(crate) fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
-        self.frames.iter().map(|frame| Packet {
-            header: &frame.head,
+        self.frames.iter().zip(&self.lines).map(|(frame, line)| Packet {
+            header: &line.0[..SHOWN],
             len: frame.len,
             slots: frame.slots,
             marks: frame.marks,
         })
+    }
+
+    /// Where no frame takes more than one slot: a frame's slot, and its first bytes.
+    #[inline(always)]
+    pub(crate) fn single(&self, range: SlotRange) -> (Slot, &[u8; HEAD]) {
+        let at = range.first as usize;
+        (self.slots[at], &self.lines[at].0)
     }
 
     /// The slots of a frame.
@@ -138,8 +156,8 @@ fn marks(slots: &[Slot]) -> Marks {
 
 /// The first bytes behind a header of `vnet` bytes, wherever they lie.
 #[cold]
-fn gathered(ring: &RingView, slots: &[Slot], vnet: usize) -> [u8; HEAD] {
-    let mut bytes = [0; MAX_VNET + HEAD];
+fn gathered(ring: &RingView, slots: &[Slot], vnet: usize) -> [u8; SHOWN] {
+    let mut bytes = [0; MAX_VNET + SHOWN];
     let mut filled = 0;
     for slot in slots {
         let room = bytes.len() - filled;
@@ -147,7 +165,7 @@ fn gathered(ring: &RingView, slots: &[Slot], vnet: usize) -> [u8; HEAD] {
         ring.region().copy_out(slot.buf, &mut bytes[filled..filled + len]);
         filled += len;
     }
-    let mut head = [0; HEAD];
-    head.copy_from_slice(&bytes[vnet..vnet + HEAD]);
+    let mut head = [0; SHOWN];
+    head.copy_from_slice(&bytes[vnet..vnet + SHOWN]);
     head
 }

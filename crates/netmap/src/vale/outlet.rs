@@ -240,9 +240,16 @@ impl Plan<'_> {
         let (view, n) = (&self.outlet.view, self.outlet.view.num_slots());
         let (mut at, mut delivered) = (run.start, Delivered::default());
         for copy in copies.take(run.count as usize) {
-            let [from, ..] = self.source.frames.slots(copy.slots) else { continue };
-            let buf = view.slot(at).buf;
-            let len = view.copy((buf, 0), self.source.ring, (from.buf, 0), from.len.into());
+            let (from, line) = self.source.frames.single(copy.slots);
+            let (buf, len) = (view.slot(at).buf, usize::from(from.len));
+            // A whole line where there is one: cheaper than to look how much of it counts.
+            let short = len.min(line.len());
+            view.region().copy_in(buf, &line[..short.next_multiple_of(8)]);
+            let mut len = short;
+            if usize::from(from.len) > short {
+                let rest = usize::from(from.len) - short;
+                len += view.copy((buf, short), self.source.ring, (from.buf, short), rest);
+            }
             view.set_slot(at, Slot { buf, len: len as u16, flags: SlotFlags::default() });
             at = if at + 1 == n { 0 } else { at + 1 };
             delivered.packets += 1;

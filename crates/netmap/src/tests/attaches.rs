@@ -1,0 +1,228 @@
+//! Interfaces in switches. A "NIC" here is two pipes: what it sends comes out at `wire`, and its
+//! host stack is `stack`.
+
+use super::*;
+use crate::domain::Room;
+use crate::pipe::{Pipe, Plan};
+use slipring_abi::name::Role;
+use slipring_ring::RingView;
+
+/// One machine's only NIC.
+#[derive(Debug, Default)]
+struct Machine(Mutex<Vec<Arc<Pipe>>>);
+
+impl Provider for Arc<Machine> {
+    fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        let mut pipes = lock(&self.0);
+        if pipes.is_empty() {
+            let register = all();
+            let memory = wanted.domain.private_memory(Room::rings(8, 1024, true))?;
+            for i in 0..2 {
+                let ends = [format!("near{i}"), format!("far{i}")];
+                let shape = Shape { rings: [1; 2], host_rings: [0; 2], slots: [1024; 2] };
+                let parent = crate::detached::Detached::new(ends[0].clone(), shape, memory.clone());
+                let plan = Plan::of(&register, Role::Master, wanted.domain.params());
+                pipes.push(Pipe::new(ends, plan, parent)?);
+            }
+        }
+        let [wire, stack] = [0, 1].map(|i| pipes[i].end(Role::Slave));
+        Ok(match wanted.name {
+            "nic0" => Arc::new(Nic::new([0, 1].map(|i| pipes[i].end(Role::Master)))),
+            "wire" => wire,
+            "stack" => stack,
+            _ => return Err(Errno::NXIO),
+        })
+    }
+}
+
+/// Ring 0 is the NIC's, ring 1 the host's.
+#[derive(Debug)]
+struct Nic {
+    ends: [Arc<dyn Adapter>; 2],
+    claims: Arc<Claims>,
+}
+
+impl Nic {
+    fn new(ends: [Arc<dyn Adapter>; 2]) -> Self {
+        let claims = Claims::new(&Shape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] });
+        Self { ends, claims }
+    }
+}
+
+impl Adapter for Nic {
+    fn name(&self) -> &str {
+        "nic0"
+    }
+
+    fn memory(&self) -> &Arc<Memory> {
+        self.ends[0].memory()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] }
+    }
+
+    fn claims(&self) -> &Arc<Claims> {
+        &self.claims
+    }
+
+    fn ring(&self, dir: Dir, i: usize) -> Option<&RingView> {
+        self.ends.get(i)?.ring(dir, 0)
+    }
+
+    fn sync(&self, dir: Dir, i: usize) -> Synced {
+        self.ends[i].sync(dir, 0)
+    }
+
+    fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
+        self.ends.get(i)?.listeners(dir, 0)
+    }
+}
+
+fn machine() -> World {
+    let netmap = Netmap::new(Box::new(Arc::<Machine>::default()));
+    World { netmap, ..World::new() }
+}
+
+fn attach(world: &World, nr_mode: u32) -> Result<u32, Errno> {
+    let reg = NmreqRegister { nr_mode, ..NmreqRegister::default() };
+    let body = NmreqValeAttach { reg, ..NmreqValeAttach::default() };
+    world.open().ask("vale0:nic0", NETMAP_REQ_VALE_ATTACH, &body).map(|got| got.port_index)
+}
+
+fn detach(world: &World) -> Result<u32, Errno> {
+    let body = NmreqValeDetach::default();
+    world.open().ask("vale0:nic0", NETMAP_REQ_VALE_DETACH, &body).map(|got| got.port_index)
+}
+
+fn polling(world: &World, kind: u16, body: &NmreqValePolling) -> Result<(), Errno> {
+    world.open().ask("vale0:nic0", kind, body).map(|_| ())
+}
+
+/// A program at `name`: its tx and rx ring.
+struct Station<'w>(Client<'w>, u64, u64);
+
+impl<'w> Station<'w> {
+    fn new(world: &'w World, name: &str) -> Self {
+        let mut client = world.open();
+        let got = client.register(name, &all()).unwrap();
+        let [tx, rx] = [0, 2].map(|i| client.ring_at(&got, i));
+        Self(client, tx, rx)
+    }
+
+    fn send(&mut self, mark: u8) {
+        let Self(client, tx, _) = self;
+        let i = client.ring(*tx).head;
+        let slot = client.slot(*tx, i);
+        let mut bytes = [[255; 6], [2, 0, 0, 0, 0, mark]].concat();
+        bytes.extend([8, 0, mark]);
+        bytes.resize(60, 0);
+        let at = (*tx as i64 + client.ring(*tx).buf_ofs) as u64 + u64::from(slot.buf_idx) * 2048;
+        rustix::io::pwrite(client.world.domain.file(), &bytes, at).unwrap();
+        client.queue(*tx, i, 60, 0);
+        client.ioctl(NIOCTXSYNC).unwrap();
+    }
+
+    /// Waits for a frame.
+    fn receive(&mut self) -> u8 {
+        let Self(client, _, rx) = self;
+        let start = std::time::Instant::now();
+        while !client.poll(Events::IN).meets(Events::IN) {
+            assert!(start.elapsed() < Duration::from_secs(20), "nothing came");
+            std::thread::yield_now();
+        }
+        let i = client.ring(*rx).head;
+        let slot = client.slot(*rx, i);
+        let at = (*rx as i64 + client.ring(*rx).buf_ofs) as u64 + u64::from(slot.buf_idx) * 2048;
+        let mut mark = [0];
+        rustix::io::pread(client.world.domain.file(), &mut mark, at + 14).unwrap();
+        client.advance(*rx, (i + 1) % client.ring(*rx).num_slots);
+        mark[0]
+    }
+}
+
+#[test]
+fn an_interface_in_a_switch_exchanges_frames_with_its_ports() {
+    let world = machine();
+    let mut a = Station::new(&world, "vale0:a");
+    assert_eq!(attach(&world, NR_REG_ALL_NIC), Ok(1));
+    let mut wire = Station::new(&world, "wire");
+    for mark in 1..50 {
+        a.send(mark);
+        assert_eq!(wire.receive(), mark);
+        wire.send(100 + mark);
+        assert_eq!(a.receive(), 100 + mark);
+    }
+    assert_eq!(detach(&world), Ok(1));
+    assert_eq!(detach(&world), Err(Errno::NXIO));
+    a.send(99);
+    assert_eq!(world.domain.switches()[0].ports.len(), 1);
+}
+
+#[test]
+fn an_interface_in_a_switch_is_nobody_elses() {
+    let world = machine();
+    let bound = world.bound("nic0");
+    assert_eq!(attach(&world, NR_REG_ALL_NIC), Err(Errno::BUSY));
+    assert!(world.domain.switches().is_empty(), "nothing is left of it");
+    drop(bound);
+    assert_eq!(attach(&world, NR_REG_ALL_NIC), Ok(0));
+    assert_eq!(attach(&world, NR_REG_ALL_NIC), Err(Errno::BUSY));
+    assert_eq!(world.open().register("nic0", &all()), Err(Errno::BUSY));
+    assert_eq!(world.open().register("vale0:nic0", &all()), Err(Errno::BUSY));
+    assert!(world.domain.is_lasting());
+    detach(&world).unwrap();
+    assert!(!world.domain.is_lasting());
+    world.bound("nic0");
+}
+
+#[test]
+fn the_host_stack_of_an_interface_is_a_port_of_its_own() {
+    let world = machine();
+    assert_eq!(attach(&world, NR_REG_SW), Err(Errno::INVAL));
+    assert_eq!(attach(&world, NR_REG_NIC_SW), Ok(0));
+    let names: Vec<String> =
+        world.domain.switches()[0].ports.iter().map(|port| port.name.clone()).collect();
+    assert_eq!(names, ["vale0:nic0", "vale0:nic0^"]);
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Station::new(&world, name));
+    wire.send(7);
+    assert_eq!(stack.receive(), 7);
+    stack.send(8);
+    assert_eq!(wire.receive(), 8);
+    detach(&world).unwrap();
+    assert!(world.domain.switches().is_empty());
+}
+
+#[test]
+fn an_interface_is_polled_on_request_and_not_detached_meanwhile() {
+    let (on, off) = (NETMAP_REQ_VALE_POLLING_ENABLE, NETMAP_REQ_VALE_POLLING_DISABLE);
+    let world = machine();
+    let mut a = Station::new(&world, "vale0:a");
+    let one = NmreqValePolling {
+        nr_mode: NETMAP_POLLING_MODE_SINGLE_CPU,
+        nr_num_polling_cpus: 1,
+        ..NmreqValePolling::default()
+    };
+    assert_eq!(polling(&world, on, &one), Err(Errno::NXIO));
+    attach(&world, NR_REG_ALL_NIC).unwrap();
+    assert_eq!(polling(&world, off, &one), Err(Errno::FAULT));
+    let wrong = [
+        NmreqValePolling { nr_num_polling_cpus: 0, ..one },
+        NmreqValePolling { nr_num_polling_cpus: u32::MAX, ..one },
+        NmreqValePolling { nr_first_cpu_id: u32::MAX, ..one },
+        NmreqValePolling { nr_mode: 3, ..one },
+    ];
+    for body in wrong {
+        assert_eq!(polling(&world, on, &body), Err(Errno::INVAL), "{body:?}");
+    }
+    assert_eq!(polling(&world, on, &one), Ok(()));
+    assert_eq!(polling(&world, on, &one), Err(Errno::FAULT));
+    assert_eq!(detach(&world), Err(Errno::BUSY));
+    let mut wire = Station::new(&world, "wire");
+    wire.send(7);
+    assert_eq!(a.receive(), 7);
+    assert_eq!(polling(&world, off, &one), Ok(()));
+    wire.send(8);
+    assert_eq!(a.receive(), 8);
+    assert_eq!(detach(&world), Ok(1));
+}
