@@ -3,6 +3,7 @@
 
 mod builds;
 mod daq;
+mod go;
 mod library;
 mod names;
 mod pcap;
