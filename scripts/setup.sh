@@ -8,11 +8,14 @@ readonly RUST_MINOR=95
 # What each target runs, and the Debian package that has it.
 readonly BUILD="cc:gcc make:make"
 readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
+# What the crate netmap-rs reads C headers by.
+readonly LIBCLANG=/usr/lib/llvm-14/lib/libclang.so.1 CLANG_HEADERS=/usr/lib/llvm-14/lib/clang
 case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
     test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool nft:nftables"
            wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
            wanted="$wanted flex:flex bison:bison go:golang-go nsenter:util-linux"
+           wanted="$wanted $LIBCLANG:libclang1-14 $CLANG_HEADERS:libclang-common-14-dev"
            wanted="$wanted npm:npm chromium:chromium chromedriver:chromium-driver unshare:util-linux" ;;
     bench) wanted="$BUILD ip:iproute2" ;;
     gate)  wanted="$BUILD valgrind:valgrind" ;;
@@ -25,7 +28,7 @@ PATH="$PATH:/usr/sbin:/sbin"
 
 missing=()
 for pair in $wanted; do
-    command -v "${pair%%:*}" > /dev/null || missing+=("${pair##*:}")
+    command -v "${pair%%:*}" > /dev/null || [ -e "${pair%%:*}" ] || missing+=("${pair##*:}")
 done
 if [ ${#missing[@]} -gt 0 ]; then
     if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then

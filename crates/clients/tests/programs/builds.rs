@@ -16,7 +16,7 @@ pub(crate) fn root() -> &'static Path {
 
 /// Where our headers are.
 pub(crate) fn include() -> PathBuf {
-    root().join("include")
+    root().join("include").canonicalize().unwrap()
 }
 
 /// A directory or file of these tests.
@@ -58,14 +58,15 @@ pub(crate) fn c_source(name: &str, more: &[&str]) -> PathBuf {
     program
 }
 
-/// The directory of what `third-party/build.sh` made of a Debian source package.
+/// The directory of what `third-party/build.sh` made of the sources of others.
 ///
 /// # Errors
 /// Why the sources cannot be fetched.
 pub(crate) fn third_party(name: &str) -> Result<PathBuf, String> {
     let dir = built().join("third-party").join(name);
     let mut build = Command::new(of_tests("third-party/build.sh"));
-    let output = build.arg(name).arg(&dir).arg(include()).output().unwrap();
+    build.arg(name).arg(&dir).arg(include()).arg(libnetmap());
+    let output = build.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     match output.status.code() {
         Some(0) => Ok(dir.join("lib")),

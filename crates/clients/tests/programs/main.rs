@@ -6,5 +6,6 @@ mod daq;
 mod go;
 mod library;
 mod names;
+mod netmap_rs;
 mod pcap;
 mod stage;

@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// Makes a `/dev` that has the device in it, and waits: namespaces live as long as this process.
@@ -47,11 +48,6 @@ impl Stage {
         Self { dir, device, space }
     }
 
-    /// A directory for files of the test.
-    pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
     /// A program to run on the stage; for a minute at most.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
@@ -83,6 +79,12 @@ impl Drop for Stage {
         }
         let _ = unmount(self.fuse(), UnmountFlags::DETACH);
     }
+}
+
+/// Ends a program of [`Stage::command`]. By TERM, which `timeout` hands on to what it runs.
+pub(crate) fn end(child: &mut Child) {
+    let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    let _ = child.wait();
 }
 
 /// Starts a program that says `ready` when it is.

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds what others wrote for netmap, from Debian's source packages, with our headers where netmap's
-# would be: build.sh libpcap|daq DIR INCLUDE. Quick when DIR has it; status 77 when there are no sources.
+# Builds what others wrote for netmap, from Debian's source packages or crates.io, with our headers and
+# library where netmap's would be: build.sh libpcap|daq|netmap-rs DIR INCLUDE LIBRARY-DIRECTORY
+# Quick when DIR has it; status 77 when there are no sources.
 set -euo pipefail
 
-readonly name=${1:?} dir=${2:?} include=${3:?}
+readonly name=${1:?} dir=${2:?} include=${3:?} library=${4:?}
 mkdir -p "$dir"
 exec 9> "$dir/lock" && flock 9
 
@@ -69,6 +70,23 @@ build_daq() {
     cp -P api/.libs/libdaq.so* sfbpf/.libs/libsfbpf.so* api/daq.h api/daq_common.h "$dir/lib"
     cc -O2 -w -fPIC -shared -DHAVE_CONFIG_H -DBUILDING_SO -I. -Iapi -Isfbpf \
         -o "$dir/lib/daq_netmap.so" os-daq-modules/daq_netmap.c "-L$dir/lib" -lsfbpf
+}
+
+# A crate, and the programs that come with it.
+build_netmap-rs() {
+    mkdir -p "$dir/netmap"
+    ln -sfn "$include" "$dir/netmap/include"
+    ln -sfn "$library" "$dir/netmap/lib"
+    if ! NETMAP_LOCATION=$dir/netmap cargo install --version 0.3.1 --locked --features sys --debug \
+        --force --root "$dir/lib" --target-dir "$dir/target" netmap-rs 2>&1 | tee "$dir/cargo.log"
+    then
+        if grep -qE 'failed to (download|fetch|get|query)|[Cc]ould not resolve' "$dir/cargo.log"; then
+            echo "the crate netmap-rs cannot be fetched"
+            exit 77
+        fi
+        exit 1
+    fi
+    rm -rf "$dir/target"
 }
 
 export C_INCLUDE_PATH=$include

@@ -1,0 +1,93 @@
+//! The crate netmap-rs and its programs, over our headers and library.
+//!
+//! Its rings do not wrap (0.3.1), so each program sees fewer frames than a ring has slots.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::OnceLock;
+
+use super::builds::third_party;
+use super::stage::{Stage, end};
+
+/// The directory of its programs, or why there is none.
+fn programs() -> Result<&'static Path, String> {
+    static PROGRAMS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let programs = PROGRAMS.get_or_init(|| Ok(third_party("netmap-rs")?.join("bin")));
+    programs.as_deref().map_err(Clone::clone)
+}
+
+macro_rules! programs_or_skip {
+    () => {
+        match programs() {
+            Ok(programs) => programs,
+            Err(why) => return println!("skipped: {why}"),
+        }
+    };
+}
+
+/// A program that goes on until it is dropped.
+struct Running {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Running {
+    /// Starts it and waits for the line that begins with `ready`.
+    fn start(stage: &Stage, program: PathBuf, args: &[&str], ready: &str) -> Self {
+        let mut command = stage.command(program);
+        let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut running = Self { child, lines };
+        running.wait_for(ready);
+        running
+    }
+
+    fn wait_for(&mut self, start: &str) {
+        let found = self.lines.by_ref().map_while(Result::ok).find(|line| line.starts_with(start));
+        assert!(found.is_some(), "never said: {start}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+/// Its generator sends from one port what its sink counts at the other.
+fn generate(stage: &Stage, programs: &Path, from: &str, to: &str) {
+    let sink = ["-i", to, "-f", "rx"];
+    let mut sink = Running::start(stage, programs.join("pkt-gen"), &sink, "draining");
+    let said = stage.run(programs.join("pkt-gen"), &["-i", from, "-f", "tx", "-n", "640"]);
+    assert!(said.contains("sent 640 frames"), "{said}");
+    sink.wait_for("received 640 frames");
+}
+
+#[test]
+fn the_ping_of_netmap_rs_goes_through_a_pipe_and_back() {
+    let programs = programs_or_skip!();
+    let said = Stage::new().run(programs.join("ping"), &["-c", "5"]);
+    assert!(said.contains("5 packets transmitted, 5 received"), "{said}");
+}
+
+#[test]
+fn the_generator_of_netmap_rs_fills_a_pipe() {
+    let programs = programs_or_skip!();
+    generate(&Stage::new(), programs, "netmap:x{1", "netmap:x}1");
+}
+
+#[test]
+fn the_generator_of_netmap_rs_sends_through_a_switch() {
+    let programs = programs_or_skip!();
+    generate(&Stage::new(), programs, "vale0:a", "vale0:b");
+}
+
+#[test]
+fn the_bridge_of_netmap_rs_joins_a_pipe_and_a_switch() {
+    let programs = programs_or_skip!();
+    let stage = Stage::new();
+    let ports = ["-a", "x}1", "-b", "vale0:bridge"];
+    let _bridge = Running::start(&stage, programs.join("bridge"), &ports, "bridging");
+    generate(&stage, programs, "netmap:x{1", "vale0:far");
+}
