@@ -53,6 +53,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-monitor", Layer::Host),
     ("slipring-wasm", Layer::Host),
     ("slipring-web", Layer::Host),
+    ("slipring-vale", Layer::Host),
     ("slipring-program", Layer::Host),
     ("slipring-emulation", Layer::Host),
     ("slipring", Layer::Program),

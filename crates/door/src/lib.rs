@@ -110,10 +110,11 @@ impl Door {
         self.mount.file()
     }
 
-    /// The domains of all users who have the device open, or something going on in it.
-    #[must_use]
-    pub fn domains(&self) -> Vec<Arc<slipring_netmap::Domain>> {
-        self.server.domains()
+    /// Tells, at any time, the domains of all users who have the device open or something going on
+    /// in it. To be dropped before the device is closed.
+    pub fn overview(&self) -> impl Fn() -> Vec<Arc<slipring_netmap::Domain>> + Send + Sync + use<> {
+        let server = self.server.clone();
+        move || server.domains()
     }
 
     /// How many files are open.

@@ -1,7 +1,8 @@
 //! `slipring daemon`, also called `slipringd`: `/dev/netmap` for programs written for netmap.
 //!
 //! The device is the door crate's, its ports are the netmap and nics crates'. Here are the flags,
-//! the links that lead to it, and the signals that end it.
+//! the links that lead to it, the control socket that tells of its switches, and the signals that
+//! end it.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -15,9 +16,11 @@ use slipring_cli::codes::SR0303;
 use slipring_cli::{
     Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, flags,
 };
+use slipring_control::{ControlError, Server};
 use slipring_door::{Config, DeviceLink, Door, DoorError};
 use slipring_netmap::{Netmap, Params};
 use slipring_nics::{Access, Nics};
+use slipring_vale::Switches;
 
 pub(crate) const VERB: Verb = Verb { name: "daemon", classic: &[CLASSIC], command, plan };
 
@@ -109,13 +112,16 @@ fn run(plan: &Plan, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let door = Door::open(&config, Netmap::new(Box::new(Nics::new(plan.access))));
     let door = door.map_err(|error| refused(&error))?;
     let links = links(plan, &run_dir, door.path(), session)?;
+    let asked = Box::new(Switches::new(door.overview()));
+    let control = Server::open(&run_dir, Some(slipring_vale::DAEMON), asked);
+    let control = control.map_err(|error| unasked(&error))?;
     session.reporter.raw(mode_line(&config, &door, plan, session.reporter.format()).as_bytes())?;
     while !signals.stopping() {
         // Interrupted or not: what was asked is looked at.
         let _ = poll(&mut [PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN)], None);
         signals.acknowledge();
     }
-    drop(links);
+    drop((links, control));
     if door.close() {
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
@@ -200,6 +206,12 @@ fn refused(error: &DoorError) -> Diagnostic {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     let said = Diagnostic::new(SR0303, error.to_string()).with_help(help);
     cause.into_iter().fold(said, Diagnostic::with_cause)
+}
+
+fn unasked(error: &ControlError) -> Diagnostic {
+    Diagnostic::new(SR0303, "the daemon cannot be asked")
+        .with_cause(error.to_string())
+        .with_help("give it a run directory of its own by --run-dir")
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Diagnostic {

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 15] = [
+static VERBS: [Verb; 16] = [
     generate::VERB,
     bridge::VERB,
     dedup::VERB,
@@ -33,6 +33,7 @@ static VERBS: [Verb; 15] = [
     run::VERB,
     replay::VERB,
     daemon::VERB,
+    slipring_vale::VERB,
     serve::VERB,
     top::VERB,
     doctor::VERB,

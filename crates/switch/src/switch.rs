@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use slipring_wire::MacAddr;
 
 use crate::batch::Batch;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, UnknownUnicast};
 use crate::counters::{DropReason, PortCounters, Traffic};
 use crate::lookup::{Learned, Lookup, Packet};
 use crate::port::{Facts, Port, PortConfig, PortId};
@@ -116,6 +116,21 @@ impl Switch {
     pub fn set_ageing(&mut self, ageing_ns: Option<u64>) {
         self.config.ageing_ns = ageing_ns;
         self.table.set_ageing(ageing_ns);
+    }
+
+    /// Makes it heed VLANs or not; a change forgets all addresses, since what stood for one VLAN
+    /// stands for another now.
+    pub fn set_vlan_aware(&mut self, is_vlan_aware: bool) {
+        if self.config.is_vlan_aware != is_vlan_aware {
+            self.config.is_vlan_aware = is_vlan_aware;
+            self.table.flush(0, |_| true);
+            self.renumber();
+        }
+    }
+
+    /// Changes what happens to frames for unknown addresses.
+    pub fn set_unknown_unicast(&mut self, unknown_unicast: UnknownUnicast) {
+        self.config.unknown_unicast = unknown_unicast;
     }
 
     /// The switch's settings.

@@ -172,6 +172,7 @@ fn clients_in_several_threads_at_once_do_no_harm_either() {
             });
         }
     });
+    world.open().remove_what_stays();
     assert_eq!(world.domain.memory(1).unwrap().region().free_bufs(), 60_000 - 2);
 }
 

@@ -340,18 +340,17 @@ fn ports_with_virtio_headers_of_different_lengths_understand_each_other() {
 
 #[test]
 fn vlans_keep_ports_apart_and_tags_come_and_go() {
-    use crate::switch::{Config, PortConfig, Switch, Vlan, VlanId, VlanSet};
+    use crate::switch::{PortConfig, Vlan, VlanId, VlanSet};
     let world = World::new();
     let [mut a, mut b, mut c] = ["vale0:a", "vale0:b", "vale0:c"].map(|n| Station::new(&world, n));
     let id = |id| VlanId::new(id).unwrap();
-    let aware = Config { is_vlan_aware: true, ..Config::default() };
     let changed = world.domain.with_switch(1, "vale0", |switch, _, ports| {
-        let mut fresh = Switch::new(aware);
+        switch.set_vlan_aware(true);
         let trunk = Vlan::Trunk { native: None, allowed: VlanSet::all() };
-        for (vlan, _) in [Vlan::Access(id(5)), Vlan::Access(id(6)), trunk].into_iter().zip(ports) {
-            fresh.attach(PortConfig { vlan, ..PortConfig::default() }).unwrap();
+        let vlans = [Vlan::Access(id(5)), Vlan::Access(id(6)), trunk];
+        for (vlan, (port, _)) in vlans.into_iter().zip(ports) {
+            switch.reconfigure(*port, PortConfig { vlan, ..PortConfig::default() }).unwrap();
         }
-        *switch = fresh;
     });
     assert_eq!(changed, Ok(()));
     a.send(&frame(255, 1, 7));

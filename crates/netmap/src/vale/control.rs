@@ -1,7 +1,7 @@
 //! What administrators ask of switches beyond netmap's requests: figures, addresses, settings.
 
 use rustix::io::Errno;
-use slipring_switch::{MacEntry, PortConfig, PortCounters, PortId, Switch};
+use slipring_switch::{Config, MacEntry, PortConfig, PortCounters, PortId, Switch};
 
 use crate::domain::{Domain, lock};
 
@@ -14,6 +14,8 @@ pub struct SwitchInfo {
     pub name: String,
     /// Its index in lists.
     pub number: u16,
+    /// Its settings.
+    pub config: Config,
     /// Its ports, in order of their numbers.
     pub ports: Vec<SwitchPort>,
     /// The addresses that it knows.
@@ -48,6 +50,7 @@ impl Domain {
                 netns,
                 name: hub.name().to_owned(),
                 number: hub.number(),
+                config: *engine.config(),
                 ports: named.into_iter().filter_map(|port| info(engine, port)).collect(),
                 addresses: engine.table().entries(now_ns).collect(),
             })

@@ -1,0 +1,197 @@
+//! What the device is asked, and how the answer is told.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use rustix::io::Errno;
+use serde_json::{Value, json};
+use slipring_abi::*;
+use slipring_cli::codes::SR0199;
+use slipring_cli::{Diagnostic, Failure};
+
+use crate::device::Device;
+
+/// One request in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Everything that is plugged in.
+    ListAll,
+    /// Where a name stands.
+    List(String),
+    /// Figures of a port.
+    Info(String),
+    /// Plugs in, with the host stack if `host`.
+    Attach { name: String, host: bool, memory: Memory },
+    /// Plugs out.
+    Detach(String),
+    /// Makes a persistent port.
+    New { name: String, sizes: NmreqValeNewif, memory: Memory },
+    /// Removes it.
+    Remove(String),
+    /// Lets processors poll an interface.
+    Poll { name: String, polling: NmreqValePolling },
+    /// Lets them rest.
+    StopPolling(String),
+}
+
+/// The memory of a new port.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) enum Memory {
+    /// One of its own.
+    #[default]
+    Own,
+    /// By number.
+    Number(u16),
+    /// That of a port.
+    Of(String),
+}
+
+/// JSON and text.
+pub(crate) type Told = (Value, String);
+
+pub(crate) fn perform(path: &Path, action: &Action) -> Result<Told, Failure> {
+    let device = Device::open(path)?;
+    match action {
+        Action::ListAll => list_all(&device),
+        Action::List(name) => list(&device, name),
+        Action::Info(name) => info(&device, name),
+        Action::Attach { name, host, memory } => attach(&device, name, *host, memory),
+        Action::Detach(name) => {
+            let body = NmreqValeDetach::default();
+            let got = device.ask(NETMAP_REQ_VALE_DETACH, name, &body);
+            let index = got.map_err(failed("detach", name))?.body.port_index;
+            Ok(index_of(name, index))
+        }
+        Action::New { name, sizes, memory } => new(&device, name, sizes, memory),
+        Action::Remove(name) => {
+            let got = device.ask(NETMAP_REQ_VALE_DELIF, name, &[0u8; 0]);
+            got.map_err(failed("remove", name))?;
+            Ok(done(name))
+        }
+        Action::Poll { name, polling } => {
+            let got = device.ask(NETMAP_REQ_VALE_POLLING_ENABLE, name, polling);
+            got.map_err(failed("start polling", name))?;
+            Ok(done(name))
+        }
+        Action::StopPolling(name) => {
+            let body = NmreqValePolling::default();
+            let got = device.ask(NETMAP_REQ_VALE_POLLING_DISABLE, name, &body);
+            got.map_err(failed("stop polling", name))?;
+            Ok(done(name))
+        }
+    }
+}
+
+fn done(name: &str) -> Told {
+    (json!({ "port": name }), String::new())
+}
+
+fn index_of(name: &str, index: u32) -> Told {
+    (json!({ "port": name, "port_index": index }), format!("port_index: {index}\n"))
+}
+
+fn list_all(device: &Device) -> Result<Told, Failure> {
+    let (mut place, mut rows, mut text) = (NmreqValeList::default(), Vec::new(), String::new());
+    loop {
+        let got = match device.ask(NETMAP_REQ_VALE_LIST, "", &place) {
+            Ok(got) => got,
+            Err(Errno::NOENT) => break,
+            Err(error) => return Err(failed("list", "all ports")(error)),
+        };
+        let NmreqValeList { nr_bridge_idx: switch, nr_port_idx: port, .. } = got.body;
+        let name = got.name;
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "{name} bridge_idx {switch} port_idx {port}");
+        rows.push(json!({ "port": name, "bridge_index": switch, "port_index": port }));
+        // An answer that does not move on would be asked for without end.
+        let next = (switch, port.saturating_add(1));
+        if next <= (place.nr_bridge_idx, place.nr_port_idx) {
+            break;
+        }
+        (place.nr_bridge_idx, place.nr_port_idx) = next;
+    }
+    Ok((json!({ "ports": rows }), text))
+}
+
+fn list(device: &Device, name: &str) -> Result<Told, Failure> {
+    let got = device.ask(NETMAP_REQ_VALE_LIST, name, &NmreqValeList::default());
+    let NmreqValeList { nr_bridge_idx: switch, nr_port_idx: port, .. } =
+        got.map_err(failed("list", name))?.body;
+    let json = json!({ "port": name, "bridge_index": switch, "port_index": port });
+    Ok((json, format!("bridge_idx: {switch}\nport_idx: {port}\n")))
+}
+
+fn info(device: &Device, name: &str) -> Result<Told, Failure> {
+    let got = device.ask(NETMAP_REQ_PORT_INFO_GET, name, &NmreqPortInfoGet::default());
+    let got = got.map_err(failed("get info on", name))?.body;
+    let fields = [
+        ("memsize", got.nr_memsize),
+        ("tx_slots", got.nr_tx_slots.into()),
+        ("rx_slots", got.nr_rx_slots.into()),
+        ("tx_rings", got.nr_tx_rings.into()),
+        ("rx_rings", got.nr_rx_rings.into()),
+        ("host_tx_rings", got.nr_host_tx_rings.into()),
+        ("host_rx_rings", got.nr_host_rx_rings.into()),
+        ("mem_id", got.nr_mem_id.into()),
+    ];
+    let mut json = json!({ "port": name });
+    let mut text = String::new();
+    for (field, value) in fields {
+        json[field] = value.into();
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "{field}: {value}");
+    }
+    Ok((json, text))
+}
+
+fn attach(device: &Device, name: &str, host: bool, memory: &Memory) -> Result<Told, Failure> {
+    let reg = NmreqRegister {
+        nr_mode: if host { NR_REG_NIC_SW } else { NR_REG_ALL_NIC },
+        nr_mem_id: memory.number(device)?,
+        ..NmreqRegister::default()
+    };
+    let body = NmreqValeAttach { reg, ..NmreqValeAttach::default() };
+    let got = device.ask(NETMAP_REQ_VALE_ATTACH, name, &body);
+    Ok(index_of(name, got.map_err(failed("attach", name))?.body.port_index))
+}
+
+fn new(
+    device: &Device,
+    name: &str,
+    sizes: &NmreqValeNewif,
+    memory: &Memory,
+) -> Result<Told, Failure> {
+    let body = NmreqValeNewif { nr_mem_id: memory.number(device)?, ..*sizes };
+    device.ask(NETMAP_REQ_VALE_NEWIF, name, &body).map_err(failed("create", name))?;
+    Ok(done(name))
+}
+
+impl Memory {
+    fn number(&self, device: &Device) -> Result<u16, Failure> {
+        match self {
+            Self::Own => Ok(0),
+            Self::Number(number) => Ok(*number),
+            Self::Of(port) => {
+                let body = NmreqPortInfoGet::default();
+                let got = device.ask(NETMAP_REQ_PORT_INFO_GET, port, &body);
+                Ok(got.map_err(failed("get the memory of", port))?.body.nr_mem_id)
+            }
+        }
+    }
+}
+
+fn failed<'f>(what: &'f str, name: &'f str) -> impl Fn(Errno) -> Failure + 'f {
+    move |error| {
+        let help = match error {
+            Errno::BUSY => "somebody else has it: slipring vale lists what is plugged in",
+            Errno::NXIO | Errno::NOENT => "look up the name: slipring vale, slipring ports",
+            Errno::INVAL => "ports of switches are named vale0:eth0, persistent ones without vale",
+            Errno::EXIST => "give it a name that nothing has",
+            Errno::PERM => "interfaces are for root",
+            _ => "see docs/netmap.md, Switches",
+        };
+        let error = std::io::Error::from(error);
+        let said = Diagnostic::new(SR0199, format!("failed to {what} {name}: {error}"));
+        said.with_cause("the device refused the request").with_help(help).into()
+    }
+}

@@ -1,0 +1,62 @@
+//! The device as a client of it: requests by name and body.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use slipring_abi::*;
+use slipring_cli::codes::SR0199;
+use slipring_cli::{Diagnostic, Failure};
+
+use crate::sys;
+
+/// `/dev/netmap`, open.
+#[derive(Debug)]
+pub(crate) struct Device(File);
+
+/// The answer to a request.
+pub(crate) struct Answer<T> {
+    /// The name, which lists fill in.
+    pub(crate) name: String,
+    pub(crate) body: T,
+}
+
+impl Device {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        file.map(Self).map_err(|error| refused(path.to_owned(), &error).into())
+    }
+
+    /// Asks `kind` of `name`.
+    pub(crate) fn ask<T: Plain>(
+        &self,
+        kind: u16,
+        name: &str,
+        body: &T,
+    ) -> Result<Answer<T>, Errno> {
+        let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
+        let fits = nr_name.get_mut(..name.len()).filter(|_| name.len() < NETMAP_REQ_IFNAMSIZ);
+        // What is too long for a request names no port.
+        fits.ok_or(Errno::NXIO)?.copy_from_slice(name.as_bytes());
+        let header =
+            NmreqHeader { nr_version: NETMAP_API, nr_reqtype: kind, nr_name, ..Default::default() };
+        let mut bytes = [0; NETMAP_REQ_MAXSIZE];
+        body.write_to(&mut bytes[..T::SIZE]);
+        let header = sys::control(self.0.as_fd(), &header, &mut bytes, T::SIZE > 0)?;
+        let end = header.nr_name.iter().position(|&byte| byte == 0);
+        let name = &header.nr_name[..end.unwrap_or(header.nr_name.len())];
+        let name = String::from_utf8_lossy(name).into_owned();
+        Ok(Answer { name, body: T::read_from(&bytes[..T::SIZE]).ok_or(Errno::INVAL)? })
+    }
+}
+
+fn refused(path: PathBuf, error: &std::io::Error) -> Diagnostic {
+    let help = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => "run it as root, or as a member of group netmap",
+        _ => "start the daemon: slipring daemon; or name its device by --device",
+    };
+    Diagnostic::new(SR0199, format!("cannot open {}", path.display()))
+        .with_cause(error.to_string())
+        .with_help(help)
+}

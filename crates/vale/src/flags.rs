@@ -1,0 +1,210 @@
+//! The flags, those of netmap's vale-ctl among them, and what they mean.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, ValueHint, value_parser};
+use slipring_abi::{
+    NETMAP_POLLING_MODE_MULTI_CPU, NETMAP_POLLING_MODE_SINGLE_CPU, NmreqValeNewif, NmreqValePolling,
+};
+use slipring_cli::codes::SR0003;
+use slipring_cli::{Diagnostic, Failure, flags};
+
+use crate::action::{Action, Memory};
+use crate::settings::Change;
+use crate::show::Wish;
+
+/// What was asked for.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) device: PathBuf,
+    pub(crate) action: Asked,
+}
+
+/// Whom to ask what.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Device(Action),
+    Daemon(Wish),
+}
+
+/// One flag per request: letter, word, value, help.
+const ACTIONS: [(char, &str, &str, &str); 8] = [
+    ('a', "attach", "SWITCH:IF", "Plug an interface or persistent port into a switch"),
+    ('h', "attach-host", "SWITCH:IF", "Plug an interface and its host stack into a switch"),
+    ('d', "detach", "SWITCH:IF", "Plug it out"),
+    ('n', "new", "NAME", "Make a persistent port"),
+    ('r', "remove", "NAME", "Remove a persistent port"),
+    ('g', "get", "PORT", "Show slots, rings and memory of a port"),
+    ('l', "list", "SWITCH:PORT", "Show index of switch and port"),
+    ('p', "poll", "SWITCH:IF", "Let a processor poll an interface"),
+];
+
+pub(crate) fn command() -> Command {
+    let actions = ACTIONS.map(|(letter, word, value, help)| {
+        Arg::new(word).short(letter).long(word).value_name(value).help(help)
+    });
+    let stop = Arg::new("stop-polling")
+        .short('P')
+        .long("stop-polling")
+        .value_name("SWITCH:IF")
+        .help("Let no processor poll it");
+    let show = Arg::new("show")
+        .long("show")
+        .value_name("SWITCH")
+        .num_args(0..=1)
+        .default_missing_value("")
+        .help("Show ports, counters, drops by reason and addresses of a switch, or of all");
+    let flush = Arg::new("flush")
+        .long("flush")
+        .value_name("SWITCH[:PORT]")
+        .help("Forget the addresses of a switch, or of one port");
+    let set = Arg::new("set")
+        .long("set")
+        .value_name("SWITCH[:PORT]")
+        .num_args(2..)
+        .value_names(["SWITCH[:PORT]", "KEY=VALUE"])
+        .help("Change settings: ageing, vlans, unknown; of a port isolated, vlan, storm, learning");
+    let group = ArgGroup::new("action").args(ACTIONS.map(|(_, word, ..)| word));
+    let group = group.args(["stop-polling", "show", "flush", "set"]);
+    let command = Command::new("vale")
+        .about("Plug ports into switches of /dev/netmap, list and look at them")
+        .after_help("Without a flag that asks for something: lists all ports of all switches.")
+        .disable_help_flag(true)
+        .args(actions)
+        .args([stop, show, flush, set])
+        .args(settings())
+        .group(group);
+    flags::run_dir(flags::configuration(flags::reporting(command)))
+}
+
+fn settings() -> [Arg; 4] {
+    [
+        Arg::new("conf").short('C').long("conf").value_name("N,N,..").help(
+            "With -n: tx slots, rx slots, tx rings, rx rings. With -p: 0 and a processor, or 1, \
+             the first ring and processor, and how many",
+        ),
+        Arg::new("memory")
+            .short('m')
+            .long("memory")
+            .value_name("ID|PORT")
+            .value_parser(memory)
+            .help("Memory of the new port: a number, or netmap:PORT to share that port's"),
+        Arg::new("device")
+            .long("device")
+            .value_name("PATH")
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath)
+            .default_value("/dev/netmap")
+            .help("The device to ask"),
+        Arg::new("help").long("help").action(ArgAction::Help).help("Print help"),
+    ]
+}
+
+impl Plan {
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let device = matches.get_one::<PathBuf>("device").expect("it has a default").clone();
+        Ok(Self { device, action: asked(matches)? })
+    }
+}
+
+fn asked(matches: &ArgMatches) -> Result<Asked, Failure> {
+    let text = |word: &str| matches.get_one::<String>(word).cloned();
+    if let Some(switch) = text("show") {
+        return Ok(Asked::Daemon(Wish::Show(Some(switch).filter(|name| !name.is_empty()))));
+    }
+    if let Some(place) = text("flush") {
+        return Ok(Asked::Daemon(Wish::Flush(place)));
+    }
+    if let Some(mut words) = matches.get_many::<String>("set") {
+        let place = words.next().cloned().unwrap_or_default();
+        let changes = words.map(|word| Change::parse(word)).collect::<Result<_, _>>();
+        return Ok(Asked::Daemon(Wish::Set(place, changes.map_err(|why| wrong("--set", &why))?)));
+    }
+    let memory = matches.get_one::<Memory>("memory").cloned().unwrap_or_default();
+    let conf = numbers(text("conf").as_deref()).map_err(|why| wrong("-C", &why))?;
+    let attach = |name, host| Action::Attach { name, host, memory: memory.clone() };
+    let wishes = [
+        text("attach").map(|name| attach(name, false)),
+        text("attach-host").map(|name| attach(name, true)),
+        text("detach").map(Action::Detach),
+        text("remove").map(Action::Remove),
+        text("get").map(Action::Info),
+        text("list").map(Action::List),
+        text("stop-polling").map(Action::StopPolling),
+    ];
+    let action = match (text("new"), text("poll")) {
+        (Some(name), _) => {
+            Action::New { name, sizes: sizes(&conf).map_err(|why| wrong("-C", &why))?, memory }
+        }
+        (_, Some(name)) => {
+            Action::Poll { name, polling: polling(&conf).map_err(|why| wrong("-C", &why))? }
+        }
+        _ => wishes.into_iter().flatten().next().unwrap_or(Action::ListAll),
+    };
+    Ok(Asked::Device(action))
+}
+
+fn wrong(flag: &str, why: &str) -> Failure {
+    Diagnostic::new(SR0003, format!("the value of {flag} makes no sense"))
+        .with_cause(why)
+        .with_help("see slipring vale --help")
+        .into()
+}
+
+/// A number, or the port whose memory it is.
+fn memory(text: &str) -> Result<Memory, String> {
+    match text.strip_prefix("netmap:") {
+        Some("") => Err("netmap: needs a port behind it".to_owned()),
+        Some(port) => Ok(Memory::Of(port.to_owned())),
+        None if text.starts_with("vale") => Ok(Memory::Of(text.to_owned())),
+        None => text.parse().map(Memory::Number).map_err(|_| {
+            "a memory is a number up to 65535, or a port such as netmap:eth0".to_owned()
+        }),
+    }
+}
+
+/// Numbers behind `-C`.
+fn numbers(text: Option<&str>) -> Result<Vec<u32>, String> {
+    let words = text.into_iter().flat_map(|text| text.split(','));
+    let read = |word: &str| word.trim().parse().map_err(|_| format!("`{word}` is no number"));
+    words.map(read).collect()
+}
+
+/// `tx slots, rx slots, tx rings, rx rings`; those that are left out are as the ones before them.
+fn sizes(conf: &[u32]) -> Result<NmreqValeNewif, String> {
+    let ring = |count: u32| u16::try_from(count).map_err(|_| format!("{count} rings are too many"));
+    let (slots, rings) = match *conf {
+        [] => ([0, 0], [0, 0]),
+        [tx] => ([tx, tx], [0, 0]),
+        [tx, rx] => ([tx, rx], [0, 0]),
+        [tx, rx, rings] => ([tx, rx], [rings, rings]),
+        [tx, rx, tx_rings, rx_rings] => ([tx, rx], [tx_rings, rx_rings]),
+        _ => return Err("there are four numbers at most".to_owned()),
+    };
+    Ok(NmreqValeNewif {
+        nr_tx_slots: slots[0],
+        nr_rx_slots: slots[1],
+        nr_tx_rings: ring(rings[0])?,
+        nr_rx_rings: ring(rings[1])?,
+        ..NmreqValeNewif::default()
+    })
+}
+
+/// `0, processor` for one that polls all rings; `1, first, how many` for one per ring.
+fn polling(conf: &[u32]) -> Result<NmreqValePolling, String> {
+    let (nr_mode, first, count) = match *conf {
+        [] | [0] => (NETMAP_POLLING_MODE_SINGLE_CPU, 0, 1),
+        [0, cpu] | [0, cpu, 1] => (NETMAP_POLLING_MODE_SINGLE_CPU, cpu, 1),
+        [0, ..] => return Err("with 0 in front, one processor polls all rings".to_owned()),
+        [_] => (NETMAP_POLLING_MODE_MULTI_CPU, 0, 1),
+        [_, first] => (NETMAP_POLLING_MODE_MULTI_CPU, first, 1),
+        [_, first, count] => (NETMAP_POLLING_MODE_MULTI_CPU, first, count),
+        _ => return Err("there are three numbers at most".to_owned()),
+    };
+    Ok(NmreqValePolling {
+        nr_mode,
+        nr_first_cpu_id: first,
+        nr_num_polling_cpus: count,
+        ..NmreqValePolling::default()
+    })
+}

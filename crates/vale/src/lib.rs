@@ -1,0 +1,63 @@
+//! `slipring vale`, also called `vale-ctl`: the switches of `/dev/netmap` from the command line.
+//!
+//! ```text
+//!   slipring vale -a vale0:eth0   -- NIOCCTRL -->   /dev/netmap (of slipringd, or of netmap itself)
+//!   slipring vale --show          -- JSON line -->  control socket of slipringd --> Switches
+//! ```
+//!
+//! What netmap's requests can say goes to the device; counters, addresses and settings, which they
+//! know nothing of, to the daemon.
+//!
+//! # Not for
+//! Sending or receiving.
+#![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod action;
+mod device;
+mod flags;
+mod settings;
+mod show;
+mod switches;
+#[allow(unsafe_code)]
+mod sys;
+#[cfg(test)]
+mod tests;
+
+use clap::ArgMatches;
+use slipring_cli::{Classic, Exit, Failure, Job, Session, Verb};
+
+pub use switches::Switches;
+
+use action::Action;
+
+/// The command.
+pub const VERB: Verb = Verb { name: "vale", classic: &[CLASSIC], command: flags::command, plan };
+
+/// netmap's own name for it.
+const VALE_CTL: &str = "vale-ctl";
+
+/// netmap's vale-ctl: 1 for any failure, and for a list of all ports, which [`run`] sees to.
+const CLASSIC: Classic = Classic { name: VALE_CTL, status: |exit| u8::from(exit != Exit::Done) };
+
+/// The name that the daemon's control socket has.
+pub const DAEMON: &str = "slipringd";
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let plan = flags::Plan::of(matches)?;
+    Ok(Box::new(move |session| run(&plan, session)))
+}
+
+fn run(plan: &flags::Plan, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let (json, text) = match &plan.action {
+        flags::Asked::Device(action) => action::perform(&plan.device, action)?,
+        flags::Asked::Daemon(wish) => show::ask(&session.run_dir, wish)?,
+    };
+    if !text.is_empty() || session.reporter.format() != slipring_cli::Format::Text {
+        session.reporter.document(&json, text.trim_end())?;
+    }
+    // The old program ended its list so; scripts may rely on it.
+    let listed = matches!(plan.action, flags::Asked::Device(Action::ListAll));
+    let classic = session.classic == Some(VALE_CTL) && listed;
+    Ok(if classic { Exit::Expectation } else { Exit::Done })
+}

@@ -1,0 +1,113 @@
+//! Settings of switches and ports as words: `isolated=on`, `vlan=5`, `storm=1000`.
+
+use serde_json::{Value, json};
+use slipring_cli::units::Span;
+use slipring_netmap::switch::{
+    Limit, PortConfig, StormLimits, Switch, UnknownUnicast, Vlan, VlanId, VlanSet,
+};
+use std::time::Duration;
+
+/// `KEY=VALUE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+/// Keys of a switch, then those of a port, with what they take.
+const KEYS: &str = "of a switch: ageing=TIME|off vlans=on|off unknown=flood|drop; \
+                    of a port: isolated=on|off learning=on|off vlan=ID|trunk[:ID,..] storm=PPS|off";
+
+impl Change {
+    pub(crate) fn parse(word: &str) -> Result<Self, String> {
+        let pair = word.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty());
+        let (key, value) = pair.ok_or_else(|| format!("`{word}` is no KEY=VALUE: {KEYS}"))?;
+        Ok(Self { key: key.to_owned(), value: value.to_owned() })
+    }
+
+    /// Changes a switch.
+    pub(crate) fn apply_to_switch(&self, switch: &mut Switch) -> Result<(), String> {
+        match self.key.as_str() {
+            "ageing" if self.value == "off" => switch.set_ageing(None),
+            "ageing" => {
+                let span = Span::parse(&self.value, Duration::from_secs(1));
+                switch.set_ageing(Some(span.map_err(|error| error.to_string())?.nanos()));
+            }
+            "vlans" => switch.set_vlan_aware(self.on()?),
+            "unknown" => switch.set_unknown_unicast(match self.value.as_str() {
+                "flood" => UnknownUnicast::Flood,
+                "drop" => UnknownUnicast::Drop,
+                _ => return Err(self.wrong("flood or drop")),
+            }),
+            _ => return Err(format!("a switch has no setting {}: {KEYS}", self.key)),
+        }
+        Ok(())
+    }
+
+    /// Changes what a port's settings will be.
+    pub(crate) fn apply_to_port(&self, config: &mut PortConfig) -> Result<(), String> {
+        match self.key.as_str() {
+            "isolated" => config.is_isolated = self.on()?,
+            "learning" => config.learns = self.on()?,
+            "vlan" => config.vlan = self.vlan()?,
+            "storm" => config.storm = self.storm()?,
+            _ => return Err(format!("a port has no setting {}: {KEYS}", self.key)),
+        }
+        Ok(())
+    }
+
+    fn on(&self) -> Result<bool, String> {
+        match self.value.as_str() {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(self.wrong("on or off")),
+        }
+    }
+
+    /// `5`, or `trunk`, or `trunk:5,6`.
+    fn vlan(&self) -> Result<Vlan, String> {
+        let id = |text: &str| {
+            let id = text.parse().map_err(|_| self.wrong("a number, trunk or trunk:ID,.."))?;
+            VlanId::new(id).map_err(|error| error.to_string())
+        };
+        match self.value.strip_prefix("trunk") {
+            None => Ok(Vlan::Access(id(&self.value)?)),
+            Some("") => Ok(Vlan::Trunk { native: None, allowed: VlanSet::all() }),
+            Some(list) => {
+                let list = list.strip_prefix(':').ok_or_else(|| self.wrong("trunk:ID,.."))?;
+                let allowed = list.split(',').map(id).collect::<Result<VlanSet, _>>()?;
+                Ok(Vlan::Trunk { native: None, allowed })
+            }
+        }
+    }
+
+    /// Frames of each flooded kind per second, a tenth of a second's worth at once.
+    fn storm(&self) -> Result<StormLimits, String> {
+        if self.value == "off" {
+            return Ok(StormLimits::default());
+        }
+        let per_sec: u64 =
+            self.value.parse().map_err(|_| self.wrong("packets a second, or off"))?;
+        let limit = Some(Limit::Packets { per_sec, burst: (per_sec / 10).max(1) });
+        Ok(StormLimits { broadcast: limit, multicast: limit, unknown: limit })
+    }
+
+    fn wrong(&self, takes: &str) -> String {
+        format!("{} takes {takes}, not {}", self.key, self.value)
+    }
+}
+
+/// A port's settings for reports.
+pub(crate) fn port_json(config: &PortConfig) -> Value {
+    let vlan = match &config.vlan {
+        Vlan::Access(id) => json!(id.get()),
+        Vlan::Trunk { .. } => json!("trunk"),
+    };
+    json!({
+        "rings": config.rings,
+        "isolated": config.is_isolated,
+        "learning": config.learns,
+        "vlan": vlan,
+        "storm_limits": config.storm != StormLimits::default(),
+    })
+}

@@ -1,0 +1,118 @@
+//! What the daemon is asked, and how its answers are told.
+
+use std::fmt::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use slipring_cli::codes::SR0405;
+use slipring_cli::{Diagnostic, Failure};
+use slipring_control::{Client, ControlError};
+
+use crate::DAEMON;
+use crate::action::Told;
+use crate::settings::Change;
+
+/// One request to the daemon.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    /// Figures of all switches, or of one.
+    Show(Option<String>),
+    /// Forgets addresses.
+    Flush(String),
+    /// Changes settings.
+    Set(String, Vec<Change>),
+}
+
+pub(crate) fn ask(run_dir: &Path, wish: &Wish) -> Result<Told, Failure> {
+    let (what, args) = match wish {
+        Wish::Show(name) => ("switches", meant(name.as_deref(), None)),
+        Wish::Flush(place) => ("flush", placed(place)),
+        Wish::Set(place, changes) => {
+            let words = changes.iter().map(|one| format!("{}={}", one.key, one.value));
+            let mut args = placed(place);
+            args["changes"] = words.collect::<Vec<_>>().into();
+            ("set", args)
+        }
+    };
+    let mut client = Client::find(run_dir, Some(DAEMON)).map_err(|error| unheard(&error))?;
+    let answer = client.ask(what, args).map_err(|error| unheard(&error))?;
+    let text = match wish {
+        Wish::Show(_) => table(&answer),
+        Wish::Flush(_) => format!("{} addresses forgotten\n", answer["flushed"]),
+        Wish::Set(..) => String::new(),
+    };
+    Ok((answer, text))
+}
+
+/// Switches of our own user in our own network namespace.
+fn meant(switch: Option<&str>, port: Option<&str>) -> Value {
+    let netns = std::fs::metadata("/proc/self/ns/net").map(|meta| meta.ino());
+    let uid = rustix::process::geteuid().as_raw();
+    let mut args = json!({ "uid": uid });
+    // Where that cannot be seen there is but one, most likely.
+    if let Ok(netns) = netns {
+        args["netns"] = netns.into();
+    }
+    for (key, value) in [("switch", switch), ("port", port)] {
+        if let Some(value) = value {
+            args[key] = value.into();
+        }
+    }
+    args
+}
+
+/// `vale0` or `vale0:a`.
+fn placed(place: &str) -> Value {
+    match place.split_once(':') {
+        Some((switch, port)) => meant(Some(switch), Some(port)),
+        None => meant(Some(place), None),
+    }
+}
+
+fn unheard(error: &ControlError) -> Failure {
+    let said =
+        Diagnostic::new(SR0405, "the daemon does not answer so").with_cause(error.to_string());
+    said.with_help("start it: slipring daemon; where its run directory is another: --run-dir")
+        .into()
+}
+
+/// Switches, ports and addresses, a line each.
+fn table(answer: &Value) -> String {
+    let (mut text, none) = (String::new(), Vec::new());
+    let list = |value: &Value| value.as_array().unwrap_or(&none).clone();
+    for switch in list(&answer["switches"]) {
+        let (ports, addresses) = (list(&switch["ports"]), list(&switch["addresses"]));
+        let name = word(&switch["switch"]);
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "{name}: {} ports, {} addresses", ports.len(), addresses.len());
+        for port in &ports {
+            port_line(&mut text, port);
+        }
+        for one in &addresses {
+            let pinned = if one["pinned"] == true { ", set by hand" } else { "" };
+            let (mac, port, age) = (word(&one["mac"]), word(&one["port"]), one["age_s"].as_f64());
+            let _ = write!(text, "  {mac} at {port}, {:.0} s ago{pinned}", age.unwrap_or(0.0));
+            let _ = match &one["vlan"] {
+                vlan if *vlan == 0 => writeln!(text),
+                vlan => writeln!(text, ", VLAN {vlan}"),
+            };
+        }
+    }
+    text
+}
+
+fn port_line(text: &mut String, port: &Value) {
+    let (name, index) = (word(&port["port"]), &port["port_index"]);
+    let (sent, got) = (&port["tx"]["packets"], &port["rx"]["packets"]);
+    // Writing to a text cannot fail.
+    let _ = write!(text, "  {index:>3} {name:<16} sent {sent}, received {got}");
+    for (reason, count) in port["drops"].as_object().into_iter().flatten() {
+        let _ = write!(text, ", lost {count} {reason}");
+    }
+    text.push('\n');
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or("?")
+}

@@ -1,0 +1,164 @@
+//! The daemon's side: switches for those who ask by the control socket.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use slipring_control::{Refusal, Reply, Request, Service};
+use slipring_netmap::switch::{MacEntry, PortId, Switch};
+use slipring_netmap::{Domain, SwitchInfo, SwitchPort};
+
+use crate::settings::{self, Change};
+
+/// Requests about the switches of all users, or of the one that a request names by `uid`; of all
+/// network namespaces, or of the one that it names by `netns`.
+pub struct Switches<F>(F);
+
+impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Switches<F> {
+    /// Of the domains that `domains` says.
+    #[must_use]
+    pub fn new(domains: F) -> Self {
+        Self(domains)
+    }
+
+    /// Switches that a request means, with their users' domains.
+    fn meant(&self, request: &Request) -> Vec<(Arc<Domain>, SwitchInfo)> {
+        let number = |key: &str| request.args.get(key).and_then(Value::as_u64);
+        let text = |key: &str| request.args.get(key).and_then(Value::as_str);
+        let (uid, netns, name) = (number("uid"), number("netns"), text("switch"));
+        let domains = (self.0)().into_iter();
+        let domains = domains.filter(|one| uid.is_none_or(|uid| uid == u64::from(one.uid())));
+        let all = domains.flat_map(|one| {
+            one.switches().into_iter().map(move |info| (one.clone(), info)).collect::<Vec<_>>()
+        });
+        all.filter(|(_, info)| {
+            netns.is_none_or(|netns| netns == info.netns) && name.is_none_or(|n| n == info.name)
+        })
+        .collect()
+    }
+
+    /// The one switch that a request means, and the port of it, if it names one.
+    fn one<T>(
+        &self,
+        request: &Request,
+        visit: impl FnOnce(&mut Switch, u64, Option<PortId>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let meant = self.meant(request);
+        let [(domain, info)] = &meant[..] else {
+            return Err(refused(format!("{} switches are meant, not one", meant.len())));
+        };
+        let port = request.args.get("port").and_then(Value::as_str);
+        let gone = |_| refused(format!("the switch {} is no more", info.name));
+        let visited = domain.with_switch(info.netns, &info.name, |switch, now_ns, ports| {
+            let find = |name: &str| {
+                let full = format!("{}:{name}", info.name);
+                let found = ports.iter().find(|(_, port)| *port == full);
+                found.map(|(id, _)| *id).ok_or_else(|| refused(format!("there is no port {full}")))
+            };
+            visit(switch, now_ns, port.map(find).transpose()?)
+        });
+        visited.map_err(gone)?
+    }
+
+    fn flush(&self, request: &Request) -> Result<Value, Refusal> {
+        let flushed = self.one(request, |switch, now_ns, port| {
+            Ok(switch.flush(now_ns, |entry| port.is_none_or(|port| port == entry.port)))
+        })?;
+        Ok(json!({ "flushed": flushed }))
+    }
+
+    fn set(&self, request: &Request) -> Result<Value, Refusal> {
+        let words = request.args.get("changes").and_then(Value::as_array);
+        let words = words.ok_or_else(|| Refusal::malformed("`changes` is no list"))?;
+        let changes = words.iter().map(|word| Change::parse(word.as_str().unwrap_or_default()));
+        let changes = changes.collect::<Result<Vec<_>, _>>().map_err(refused)?;
+        self.one(request, |switch, _, port| change(switch, port, &changes).map_err(refused))?;
+        Ok(json!({ "changed": changes.len() }))
+    }
+}
+
+/// All of the changes of a port, or none; those of a switch up to the first wrong one.
+fn change(switch: &mut Switch, port: Option<PortId>, changes: &[Change]) -> Result<(), String> {
+    let Some(port) = port else {
+        return changes.iter().try_for_each(|one| one.apply_to_switch(switch));
+    };
+    let config = switch.port(port).cloned();
+    let mut config = config.ok_or("the port is no more")?;
+    changes.iter().try_for_each(|one| one.apply_to_port(&mut config))?;
+    switch.reconfigure(port, config).map_err(|error| error.to_string())
+}
+
+impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Service for Switches<F> {
+    fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
+        match request.what.as_str() {
+            "hello" => Ok(Reply::Once(json!({
+                "name": crate::DAEMON,
+                "pid": std::process::id(),
+                "version": env!("CARGO_PKG_VERSION"),
+            }))),
+            "switches" => {
+                let meant = self.meant(request);
+                let shown: Vec<_> =
+                    meant.iter().map(|(domain, info)| switch_json(domain.uid(), info)).collect();
+                Ok(Reply::Once(json!({ "switches": shown })))
+            }
+            "flush" => self.flush(request).map(Reply::Once),
+            "set" => self.set(request).map(Reply::Once),
+            other => Err(Refusal::malformed(format!(
+                "`{other}` is none of hello, switches, flush and set"
+            ))),
+        }
+    }
+}
+
+fn refused(cause: impl Into<String>) -> Refusal {
+    Refusal {
+        help: Some("name one that slipring vale --show lists".to_owned()),
+        ..Refusal::malformed(cause)
+    }
+}
+
+fn switch_json(uid: u32, info: &SwitchInfo) -> Value {
+    let name_of = |id: PortId| {
+        let port = info.ports.iter().find(|port| port.id == id);
+        port.map(|port| port.name.clone())
+    };
+    json!({
+        "switch": info.name,
+        "bridge_index": info.number,
+        "uid": uid,
+        "netns": info.netns,
+        "vlans": info.config.is_vlan_aware,
+        "ageing_s": info.config.ageing_ns.map(|ns| ns as f64 / 1e9),
+        "ports": info.ports.iter().map(port_json).collect::<Vec<_>>(),
+        "addresses": info.addresses.iter().map(|one| address_json(one, name_of(one.port))).collect::<Vec<_>>(),
+    })
+}
+
+fn port_json(port: &SwitchPort) -> Value {
+    let counters = &port.counters;
+    let drops: serde_json::Map<_, _> =
+        counters.drops().map(|(reason, count)| (reason.name().to_owned(), count.into())).collect();
+    json!({
+        "port": port.name,
+        "port_index": port.id.0,
+        // From the port's side, as everywhere: rx is what its program received.
+        "tx": { "packets": counters.rx.packets, "bytes": counters.rx.bytes },
+        "rx": { "packets": counters.tx.packets, "bytes": counters.tx.bytes },
+        "flooded": counters.flooded,
+        "copies": counters.copies,
+        "drops": drops,
+        "learned": counters.learned,
+        "moved": counters.moved,
+        "settings": settings::port_json(&port.config),
+    })
+}
+
+fn address_json(entry: &MacEntry, port: Option<String>) -> Value {
+    json!({
+        "mac": entry.mac.to_string(),
+        "vlan": entry.vlan,
+        "port": port,
+        "age_s": entry.age_ns as f64 / 1e9,
+        "pinned": entry.is_pinned,
+    })
+}

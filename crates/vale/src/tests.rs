@@ -1,0 +1,227 @@
+use super::*;
+use crate::action::Memory;
+use crate::flags::{Asked, Plan};
+use crate::settings::Change;
+use crate::show::Wish;
+use slipring_abi::{NmreqValeNewif, NmreqValePolling};
+
+fn plan(words: &str) -> Result<Plan, Failure> {
+    let words = std::iter::once("vale").chain(words.split_ascii_whitespace());
+    Plan::of(&flags::command().try_get_matches_from(words).unwrap())
+}
+
+fn action(words: &str) -> Action {
+    match plan(words).unwrap().action {
+        Asked::Device(action) => action,
+        Asked::Daemon(wish) => panic!("{wish:?}"),
+    }
+}
+
+fn name(text: &str) -> String {
+    text.to_owned()
+}
+
+#[test]
+fn every_letter_of_vale_ctl_means_what_it_meant() {
+    let own = Memory::Own;
+    let polling = |nr_mode, first, count| NmreqValePolling {
+        nr_mode,
+        nr_first_cpu_id: first,
+        nr_num_polling_cpus: count,
+        ..NmreqValePolling::default()
+    };
+    for (words, expected) in [
+        ("", Action::ListAll),
+        ("-v", Action::ListAll),
+        ("-l vale0:a", Action::List(name("vale0:a"))),
+        ("-g eth0", Action::Info(name("eth0"))),
+        ("-d vale0:eth0", Action::Detach(name("vale0:eth0"))),
+        ("-r v0", Action::Remove(name("v0"))),
+        ("-P vale0:eth0", Action::StopPolling(name("vale0:eth0"))),
+        (
+            "-a vale0:eth0 -m 3",
+            Action::Attach { name: name("vale0:eth0"), host: false, memory: Memory::Number(3) },
+        ),
+        (
+            "-h vale0:eth0",
+            Action::Attach { name: name("vale0:eth0"), host: true, memory: own.clone() },
+        ),
+        (
+            "-n v0 -C 256,512,2,3 -m netmap:eth0",
+            Action::New {
+                name: name("v0"),
+                sizes: NmreqValeNewif {
+                    nr_tx_slots: 256,
+                    nr_rx_slots: 512,
+                    nr_tx_rings: 2,
+                    nr_rx_rings: 3,
+                    ..NmreqValeNewif::default()
+                },
+                memory: Memory::Of(name("eth0")),
+            },
+        ),
+        ("-p vale0:e0", Action::Poll { name: name("vale0:e0"), polling: polling(1, 0, 1) }),
+        ("-p vale0:e0 -C 0,1", Action::Poll { name: name("vale0:e0"), polling: polling(1, 1, 1) }),
+        (
+            "-p vale0:e0 -C 1,0,2",
+            Action::Poll { name: name("vale0:e0"), polling: polling(2, 0, 2) },
+        ),
+    ] {
+        assert_eq!(action(words), expected, "{words}");
+    }
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    for words in [
+        "-n v0 -C x",
+        "-n v0 -C 1,2,3,4,5",
+        "-n v0 -C 1,1,70000",
+        "-p vale0:e -C 0,1,2",
+        "-p vale0:e -C 1,2,3,4",
+        "--set vale0 nonsense",
+        "--set vale0 =on",
+    ] {
+        assert!(plan(words).is_err(), "{words}");
+    }
+    let refuses = |words: &str| {
+        flags::command().try_get_matches_from(words.split_ascii_whitespace()).is_err()
+    };
+    for words in ["vale -a vale0:x -d vale0:x", "vale -m many", "vale -m 70000", "vale --set vale0"]
+    {
+        assert!(refuses(words), "{words}");
+    }
+}
+
+#[test]
+fn the_daemon_is_asked_what_the_device_does_not_know() {
+    assert!(matches!(plan("--show").unwrap().action, Asked::Daemon(Wish::Show(None))));
+    let Asked::Daemon(Wish::Set(place, changes)) =
+        plan("--set vale0:a isolated=on vlan=5").unwrap().action
+    else {
+        panic!()
+    };
+    assert_eq!((place.as_str(), changes.len()), ("vale0:a", 2));
+}
+
+#[test]
+fn a_device_that_is_not_there_is_an_error_with_a_way_out() {
+    let error = action::perform("/nowhere/netmap".as_ref(), &Action::ListAll).unwrap_err();
+    let Failure::Error(error) = error else { panic!() };
+    let text = error.to_text(false);
+    assert!(
+        text.contains("cannot open /nowhere/netmap") && text.contains("slipring daemon"),
+        "{text}"
+    );
+}
+
+/// Of a switch with ports a, b and c: what the daemon answers.
+mod service {
+    use super::*;
+    use serde_json::{Value, json};
+    use slipring_control::{Reply, Request, Service};
+    use slipring_netmap::{
+        Adapter, CallerMemory, Domain, Errno, Netmap, Notify, Open, Opener, Params, Provider,
+        Wanted,
+    };
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl Provider for Nothing {
+        fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+            Err(Errno::NXIO)
+        }
+    }
+
+    impl Notify for Nothing {
+        fn notify(&self, _: u64) {}
+    }
+
+    impl CallerMemory for Nothing {
+        fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Errno> {
+            Err(Errno::FAULT)
+        }
+
+        fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Errno> {
+            Err(Errno::FAULT)
+        }
+    }
+
+    fn bound(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> Open {
+        use slipring_abi::{NIOCREGIF, NR_REG_ALL_NIC, Nmreq, Plain};
+        let opener = Opener { netns: 7, netns_fd: None };
+        let open = netmap.open(domain.clone(), opener, Arc::new(Nothing));
+        let mut old = Nmreq { nr_version: 14, nr_flags: NR_REG_ALL_NIC, ..Nmreq::default() };
+        old.nr_name[..name.len()].copy_from_slice(name.as_bytes());
+        let mut arg = vec![0; Nmreq::SIZE];
+        old.write_to(&mut arg);
+        netmap.ioctl(&open, NIOCREGIF, &mut arg, &mut Nothing).unwrap();
+        open
+    }
+
+    fn ask(service: &dyn Service, what: &str, args: Value) -> Result<Value, String> {
+        let Value::Object(args) = args else { panic!() };
+        let request = Request { id: Value::Null, what: what.to_owned(), args };
+        match service.answer(&request) {
+            Ok(Reply::Once(value)) => Ok(value),
+            Ok(_) => panic!(),
+            Err(refusal) => Err(refusal.cause.unwrap_or_default()),
+        }
+    }
+
+    #[test]
+    fn switches_are_shown_and_changed_and_nonsense_is_refused() {
+        let netmap = Netmap::new(Box::new(Nothing));
+        let domain = Domain::new(5, Params::default()).unwrap();
+        let ports = ["vale0:a", "vale0:b"].map(|name| bound(&netmap, &domain, name));
+        let known = vec![domain.clone()];
+        let service = Switches::new(move || known.clone());
+        let shown = ask(&service, "switches", json!({ "uid": 5, "netns": 7 })).unwrap();
+        assert_eq!(shown["switches"][0]["ports"][1]["port"], "vale0:b");
+        assert_eq!(
+            ask(&service, "switches", json!({ "uid": 6 })).unwrap(),
+            json!({ "switches": [] })
+        );
+        let set = |switch: &str, port: Option<&str>, change: &str| {
+            let args = json!({ "switch": switch, "port": port, "changes": [change] });
+            ask(&service, "set", args)
+        };
+        for change in ["isolated=on", "learning=off", "vlan=5", "vlan=trunk:5,6", "storm=1000"] {
+            assert!(set("vale0", Some("a"), change).is_ok(), "{change}");
+        }
+        for change in ["ageing=10s", "ageing=off", "vlans=on", "unknown=drop"] {
+            assert!(set("vale0", None, change).is_ok(), "{change}");
+        }
+        for (switch, port, change) in [
+            ("vale0", Some("a"), "isolated=maybe"),
+            ("vale0", Some("a"), "vlan=4095"),
+            ("vale0", Some("a"), "ageing=1s"),
+            ("vale0", Some("x"), "isolated=on"),
+            ("vale0", None, "isolated=on"),
+            ("vale0", None, "ageing=long"),
+            ("vale1", None, "vlans=on"),
+        ] {
+            assert!(set(switch, port, change).is_err(), "{switch} {port:?} {change}");
+        }
+        let shown = ask(&service, "switches", json!({})).unwrap();
+        let settings = &shown["switches"][0]["ports"][0]["settings"];
+        assert_eq!((&settings["isolated"], &settings["vlan"]), (&json!(true), &json!("trunk")));
+        assert_eq!(shown["switches"][0]["vlans"], true);
+        assert_eq!(ask(&service, "flush", json!({ "switch": "vale0" })).unwrap()["flushed"], 0);
+        assert!(ask(&service, "flush", json!({ "switch": 7, "port": [] })).is_ok());
+        for (what, args) in
+            [("set", json!({})), ("nothing", json!({})), ("flush", json!({ "switch": "x" }))]
+        {
+            assert!(ask(&service, what, args).is_err(), "{what}");
+        }
+        drop(ports);
+    }
+}
+
+#[test]
+fn a_change_is_a_key_and_a_value() {
+    assert_eq!(Change::parse("vlan=5"), Ok(Change { key: name("vlan"), value: name("5") }));
+    assert!(Change::parse("vlan").is_err());
+}
