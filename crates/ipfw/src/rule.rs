@@ -1,0 +1,169 @@
+//! One rule: what it matches, what it does.
+//!
+//! These types are what the grammar reads and the printer writes; `parse(print(rule)) == rule`.
+//! They hold names, not indexes, so that a rule means the same in every engine.
+//!
+//! Not for: counters and identity of a rule in a list (see [`crate::run`]).
+
+mod action;
+mod address;
+mod condition;
+mod name;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use action::{
+    Action, Arg, Fix, Hop, Log, LogDestination, NatRef, ReturnTo, TagChange, Unreach,
+};
+pub use address::{Addresses, HostSet, TableTest, V4Mask, V6Mask, ValueTest};
+pub use condition::{
+    Bits, Condition, Extension, HeaderField, Interface, LookupKey, LookupMask, MacMask, Ranges,
+};
+pub use name::{Name, NameError};
+
+/// Number of a rule; many rules may share one.
+pub type RuleNumber = u16;
+
+/// The number of the rule that ends every list.
+pub const DEFAULT_RULE: RuleNumber = 65535;
+/// The set of the default rule, which `flush` spares.
+pub const RESERVED_SET: u8 = 31;
+/// How many sets there are.
+pub const SETS: u8 = 32;
+
+/// A rule without its number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// The set it belongs to, 0..=31.
+    pub set: u8,
+    /// Drawn before anything else; `None` is always.
+    pub chance: Option<Probability>,
+    /// What happens on a match.
+    pub action: Action,
+    /// Whether and how much a match is logged.
+    pub log: Option<Log>,
+    /// Tags set and removed on a match, in order.
+    pub tags: Vec<TagChange>,
+    /// What a packet must look like.
+    pub body: Body,
+    /// The state that a match makes.
+    pub keep: Option<Keep>,
+    /// A match that makes a state does not run the action.
+    pub defer: bool,
+    /// The text behind `//`.
+    pub comment: Option<String>,
+}
+
+/// A probability in the 31 bits that ipfw keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Probability(u32);
+
+impl Probability {
+    const SCALE: u32 = 0x7fff_ffff;
+
+    /// The probability `p`; `None` unless `0 <= p < 1`.
+    #[must_use]
+    pub fn from_f64(p: f64) -> Option<Self> {
+        (0.0..1.0).contains(&p).then_some(Self((p * f64::from(Self::SCALE)) as u32))
+    }
+
+    /// The probability as it is kept.
+    #[must_use]
+    pub fn to_f64(self) -> f64 {
+        f64::from(self.0) / f64::from(Self::SCALE)
+    }
+
+    /// Whether a draw of 64 random bits is a yes.
+    #[inline]
+    #[must_use]
+    pub const fn admits(self, draw: u64) -> bool {
+        ((draw >> 33) as u32) < self.0
+    }
+}
+
+/// What a packet must look like: every clause must hold.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Body {
+    /// `PROTO from SRC to DST`, or `None` for a body of options only.
+    pub head: Option<Head>,
+    /// The options, in order.
+    pub options: Vec<Clause>,
+}
+
+/// The part of a body before its options. Ports behind the destination are the first option.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Head {
+    /// Protocols, any of them; empty is `ip`.
+    pub protocols: Vec<Pattern>,
+    /// Source addresses, any of them; empty is `any`.
+    pub src: Vec<Pattern>,
+    /// Source ports, if they stand there and matter.
+    pub src_ports: Option<Pattern>,
+    /// Destination addresses, any of them; empty is `any`.
+    pub dst: Vec<Pattern>,
+}
+
+/// Patterns of which one must hold: `{ a or b }`, or a single one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clause(pub Vec<Pattern>);
+
+/// A condition or its opposite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pattern {
+    /// `not` stood before it.
+    pub not: bool,
+    /// What is asked.
+    pub condition: Condition,
+}
+
+impl From<Condition> for Pattern {
+    fn from(condition: Condition) -> Self {
+        Self { not: false, condition }
+    }
+}
+
+impl Body {
+    /// All clauses in the order in which they are asked.
+    pub fn clauses(&self) -> impl Iterator<Item = &[Pattern]> {
+        let head = self.head.iter().flat_map(|head| {
+            let (src, ports) = (head.src.as_slice(), head.src_ports.as_slice());
+            [head.protocols.as_slice(), src, ports, head.dst.as_slice()]
+        });
+        let options = self.options.iter().map(|clause| clause.0.as_slice());
+        head.filter(|clause| !clause.is_empty()).chain(options)
+    }
+}
+
+/// The state that a rule makes for the flow of a packet that matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// `keep-state` and `limit` look for a state first; `record-state` and `set-limit` do not.
+    pub probe: bool,
+    /// `limit`: which fields tell the flows apart that are counted together, and how many.
+    pub limit: Option<Limit>,
+    /// The name of the states.
+    pub name: Name,
+}
+
+/// How many states may exist at once for packets that agree in some fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The fields that must agree.
+    pub fields: LimitFields,
+    /// How many.
+    pub most: Arg,
+}
+
+/// Fields of a flow that `limit` counts by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LimitFields {
+    /// Source address.
+    pub src_addr: bool,
+    /// Source port.
+    pub src_port: bool,
+    /// Destination address.
+    pub dst_addr: bool,
+    /// Destination port.
+    pub dst_port: bool,
+}

@@ -1,0 +1,133 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::name::Name;
+use crate::table::ValueKind;
+
+/// Which addresses a packet may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Addresses {
+    /// Every one.
+    Any,
+    /// Those that the engine was told to be its own.
+    Me,
+    /// Those of them that are IPv6.
+    Me6,
+    /// Any of these IPv4 addresses and networks.
+    V4(Vec<V4Mask>),
+    /// Hosts of one network: `1.2.3.0/24{1,5-9}`.
+    Hosts(Box<HostSet>),
+    /// Any of these IPv6 addresses and networks.
+    V6(Vec<V6Mask>),
+    /// Those in a table.
+    Table(TableTest),
+}
+
+/// An IPv4 address of which some bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct V4Mask {
+    /// The address; bits outside the mask are 0.
+    pub address: u32,
+    /// The bits that count; need not be contiguous.
+    pub mask: u32,
+}
+
+/// An IPv6 address of which some bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct V6Mask {
+    /// The address; bits outside the mask are 0.
+    pub address: u128,
+    /// The bits that count; need not be contiguous.
+    pub mask: u128,
+}
+
+/// Some hosts of a network of at most 256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostSet {
+    /// First address of the network.
+    pub base: u32,
+    /// Prefix length, 24..=32.
+    pub len: u8,
+    /// One bit for each value of the last byte of an address.
+    pub last_bytes: [u64; 4],
+}
+
+impl V4Mask {
+    /// Bits outside the mask are dropped.
+    #[must_use]
+    pub const fn new(address: u32, mask: u32) -> Self {
+        Self { address: address & mask, mask }
+    }
+
+    /// Whether `address` agrees in the bits that count.
+    #[inline]
+    #[must_use]
+    pub const fn contains(self, address: u32) -> bool {
+        address & self.mask == self.address
+    }
+
+    /// Prefix length, if the mask is one.
+    #[must_use]
+    pub const fn prefix_len(self) -> Option<u32> {
+        let len = self.mask.leading_ones();
+        if len + self.mask.trailing_zeros() >= 32 { Some(len) } else { None }
+    }
+}
+
+impl V6Mask {
+    /// Bits outside the mask are dropped.
+    #[must_use]
+    pub const fn new(address: u128, mask: u128) -> Self {
+        Self { address: address & mask, mask }
+    }
+
+    /// Whether `address` agrees in the bits that count.
+    #[inline]
+    #[must_use]
+    pub const fn contains(self, address: u128) -> bool {
+        address & self.mask == self.address
+    }
+
+    /// Prefix length, if the mask is one.
+    #[must_use]
+    pub const fn prefix_len(self) -> Option<u32> {
+        let len = self.mask.leading_ones();
+        if len + self.mask.trailing_zeros() >= 128 { Some(len) } else { None }
+    }
+}
+
+impl HostSet {
+    /// Whether `address` is one of the hosts.
+    #[inline]
+    #[must_use]
+    pub const fn contains(&self, address: u32) -> bool {
+        let last = address as u8;
+        address & !0xff == self.base & !0xff
+            && self.last_bytes[(last >> 6) as usize] >> (last & 63) & 1 == 1
+    }
+
+    /// First and last host of the network, as last bytes.
+    #[must_use]
+    pub const fn bounds(&self) -> (u8, u8) {
+        let first = self.base as u8;
+        (first, first | (0xff_u32 >> (self.len - 24)) as u8)
+    }
+}
+
+/// A table that must hold something, and perhaps with which value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableTest {
+    /// The table.
+    pub table: Name,
+    /// What its value must be.
+    pub value: Option<ValueTest>,
+}
+
+/// What the value in a table must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueTest {
+    /// Which value; `None` is the first that the table has.
+    pub kind: Option<ValueKind>,
+    /// What it must be.
+    pub value: u32,
+}

@@ -1,0 +1,275 @@
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::Ipv4Addr;
+
+use slipring_wire::MacAddr;
+
+use super::address::{Addresses, TableTest};
+use super::name::Name;
+
+/// One question about a packet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Condition {
+    /// The protocol above IP.
+    Proto(u8),
+    /// It is IPv4.
+    Ip4,
+    /// It is IPv6.
+    Ip6,
+    /// Where from.
+    Src(Addresses),
+    /// Where to.
+    Dst(Addresses),
+    /// A number of a header lies in one of some ranges.
+    Number(HeaderField, Ranges),
+    /// Ethernet addresses.
+    Mac {
+        /// Where to.
+        dst: MacMask,
+        /// Where from.
+        src: MacMask,
+    },
+    /// The destination MAC stands in a table.
+    DstMac(TableTest),
+    /// The source MAC stands in a table.
+    SrcMac(TableTest),
+    /// Is checked as it comes in.
+    In,
+    /// Is checked as it goes out.
+    Out,
+    /// Is seen as an Ethernet frame.
+    Layer2,
+    /// Came in by a port.
+    Recv(Interface),
+    /// Goes out by a port.
+    Xmit(Interface),
+    /// By the port that it comes in by when `in`, that it goes out by when `out`.
+    Via(Interface),
+    /// IPv4 type of service or IPv6 traffic class bits.
+    IpTos(Bits),
+    /// Any DSCP of this set, one bit for each.
+    Dscp(u64),
+    /// The upper three bits of the type of service.
+    IpPrecedence(u8),
+    /// The version in the IP header.
+    IpVersion(u8),
+    /// IPv4 options present and absent.
+    IpOptions(Bits),
+    /// Fragment flags of IPv4.
+    Frag(Bits),
+    /// TCP flags set and clear.
+    TcpFlags(Bits),
+    /// A TCP segment that does not merely open a connection.
+    Established,
+    /// TCP sequence number.
+    TcpSeq(u32),
+    /// TCP acknowledgement number.
+    TcpAck(u32),
+    /// TCP options present and absent.
+    TcpOptions(Bits),
+    /// ICMP types, one bit for each of 0..=31.
+    IcmpTypes(u32),
+    /// ICMPv6 types, one bit for each.
+    Icmp6Types([u64; 4]),
+    /// Any of these IPv6 extension headers.
+    Ext6Hdr(u8),
+    /// Any of these IPv6 flow labels.
+    FlowId(Vec<u32>),
+    /// Has a tag in one of these ranges.
+    Tagged(Ranges),
+    /// Has the tag that the table holds.
+    TaggedTablearg,
+    /// The mark of the packet, in the bits of the mask.
+    Mark {
+        /// What it must be.
+        value: u32,
+        /// The bits that count.
+        mask: u32,
+    },
+    /// The mark that the table holds.
+    MarkTablearg,
+    /// The flow stands in a table.
+    Flow(TableTest),
+    /// A field stands in a table.
+    Lookup {
+        /// The field.
+        key: LookupKey,
+        /// The bits of it that count.
+        mask: Option<LookupMask>,
+        /// The table.
+        table: Name,
+    },
+}
+
+impl Condition {
+    /// Whether every packet meets it.
+    #[must_use]
+    pub const fn is_always(&self) -> bool {
+        matches!(self, Self::Src(Addresses::Any) | Self::Dst(Addresses::Any))
+    }
+}
+
+/// Inclusive ranges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranges(pub Vec<(u16, u16)>);
+
+impl Ranges {
+    /// Whether one of the ranges holds `value`.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, value: u16) -> bool {
+        self.0.iter().any(|&(low, high)| low <= value && value <= high)
+    }
+}
+
+/// A header number that is compared with ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HeaderField {
+    /// Source port of TCP, UDP, UDP-Lite and SCTP.
+    SrcPort,
+    /// Destination port.
+    DstPort,
+    /// The type behind all VLAN tags.
+    MacType,
+    /// Id of the outermost VLAN tag.
+    Vlan,
+    /// Id of the second VLAN tag.
+    InnerVlan,
+    /// Bytes of an IP packet.
+    IpLen,
+    /// Identification of IPv4.
+    IpId,
+    /// Time to live or hop limit.
+    IpTtl,
+    /// TCP window, unscaled.
+    TcpWin,
+    /// Bytes of TCP payload.
+    TcpDataLen,
+    /// The MSS option of a SYN.
+    TcpMss,
+}
+
+/// Bits that must be set and bits that must be clear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bits {
+    /// All of these are set.
+    pub set: u8,
+    /// All of these are clear.
+    pub clear: u8,
+}
+
+impl Bits {
+    /// Whether `bits` are as asked.
+    #[inline]
+    #[must_use]
+    pub const fn holds(self, bits: u8) -> bool {
+        bits & self.set == self.set && !bits & self.clear == self.clear
+    }
+}
+
+/// An Ethernet address of which some bits count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MacMask {
+    /// The address; bits outside the mask are 0.
+    pub address: MacAddr,
+    /// The bits that count, as an address.
+    pub mask: MacAddr,
+}
+
+impl MacMask {
+    /// Every address.
+    pub const ANY: Self = Self { address: MacAddr::ZERO, mask: MacAddr::ZERO };
+
+    /// Bits outside the mask are dropped.
+    #[must_use]
+    pub fn new(address: MacAddr, mask: MacAddr) -> Self {
+        Self { address: MacAddr::from_u64(address.to_u64() & mask.to_u64()), mask }
+    }
+
+    /// Whether `mac` agrees in the bits that count.
+    #[inline]
+    #[must_use]
+    pub fn contains(self, mac: MacAddr) -> bool {
+        mac.to_u64() & self.mask.to_u64() == self.address.to_u64()
+    }
+}
+
+/// A port of the firewall.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// Every one that is known.
+    Any,
+    /// Names that match, with `*`, `?` and `[…]`.
+    Glob(String),
+    /// The one that has this address.
+    Address(Ipv4Addr),
+    /// Those in a table.
+    Table(TableTest),
+}
+
+/// Bits for [`Condition::Ext6Hdr`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Extension {
+    /// Fragment header.
+    Fragment = 0x01,
+    /// Hop-by-hop options.
+    HopByHop = 0x02,
+    /// Routing header.
+    Route = 0x04,
+    /// Authentication header.
+    Auth = 0x08,
+    /// Encapsulated security payload.
+    Esp = 0x10,
+    /// Destination options.
+    Destination = 0x20,
+    /// Routing header of type 0.
+    Route0 = 0x40,
+    /// Routing header of type 2.
+    Route2 = 0x80,
+}
+
+/// What `lookup` looks up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LookupKey {
+    /// Destination address of either version.
+    DstIp,
+    /// Source address of either version.
+    SrcIp,
+    /// IPv4 destination.
+    DstIp4,
+    /// IPv4 source.
+    SrcIp4,
+    /// IPv6 destination.
+    DstIp6,
+    /// IPv6 source.
+    SrcIp6,
+    /// Destination port.
+    DstPort,
+    /// Source port.
+    SrcPort,
+    /// Destination MAC.
+    DstMac,
+    /// Source MAC.
+    SrcMac,
+    /// DSCP.
+    Dscp,
+    /// The mark of the packet.
+    Mark,
+    /// The number of the rule.
+    RuleNumber,
+}
+
+/// The bits of a key that count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LookupMask {
+    /// Of an IPv4 address.
+    V4(u32),
+    /// Of an IPv6 address.
+    V6(Box<u128>),
+    /// Of an Ethernet address.
+    Mac(MacAddr),
+    /// Of a number.
+    Number(u32),
+}

@@ -1,0 +1,52 @@
+use alloc::string::String;
+use core::borrow::Borrow;
+use core::fmt;
+use core::str::FromStr;
+
+/// Name of a table, a kind of state or another object: 1 to 63 letters, digits, `_`, `-`, `.`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(String);
+
+/// A text that is no [`Name`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name has 1 to 63 letters, digits, `_`, `-` and `.`")]
+pub struct NameError;
+
+impl Name {
+    /// Most bytes of a name.
+    pub const MAX_LEN: usize = 63;
+
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of states that have been given none.
+    #[must_use]
+    pub fn default_state() -> Self {
+        Self("default".into())
+    }
+}
+
+impl FromStr for Name {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        let fits = (1..=Self::MAX_LEN).contains(&text.len());
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        if fits && text.bytes().all(known) { Ok(Self(text.into())) } else { Err(NameError) }
+    }
+}
+
+impl Borrow<str> for Name {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,33 @@
+//! Tables: what rules look up.
+//!
+//! A table maps keys of one kind to values. Address tables find the longest prefix; all others
+//! find exactly. Values are kept once each and shared by all entries that have the same.
+//!
+//! Not for: text of commands (see [`crate::text`]), or which rule names which table.
+
+mod entry;
+mod flow;
+mod prefixes;
+mod registry;
+mod value;
+
+pub use entry::{Key, KeyError, Table, TableError};
+pub use flow::{FlowFields, FlowKey};
+pub use prefixes::Prefixes;
+pub use registry::{Change, ChangeResult, Tables};
+pub use value::{Value, ValueError, ValueKind, ValueKinds};
+
+/// What the keys of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableKind {
+    /// IPv4 and IPv6 prefixes.
+    Addr,
+    /// Names of ports.
+    Iface,
+    /// Numbers.
+    Number,
+    /// Ethernet addresses.
+    Mac,
+    /// Some fields of a flow.
+    Flow(FlowFields),
+}

@@ -1,0 +1,421 @@
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::hash::BuildHasherDefault;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use hashbrown::HashMap;
+use siphasher::sip::SipHasher13;
+use slipring_wire::MacAddr;
+
+use super::TableKind;
+use super::flow::FlowKey;
+use super::prefixes::Prefixes;
+use super::value::{Value, ValueError};
+use crate::text::{TableOptions, number_value};
+
+type Map<K> = HashMap<K, u32, BuildHasherDefault<SipHasher13>>;
+
+/// A key of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// An IPv4 prefix.
+    V4(u32, u8),
+    /// An IPv6 prefix.
+    V6(u128, u8),
+    /// The name of a port.
+    Iface(String),
+    /// A number.
+    Number(u32),
+    /// The first bits of an Ethernet address.
+    Mac(u64, u8),
+    /// Fields of a flow.
+    Flow(FlowKey),
+}
+
+/// A text that is no key of a table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {wanted}")]
+pub struct KeyError {
+    text: String,
+    wanted: &'static str,
+}
+
+impl Key {
+    /// Reads a key for a table of `kind`.
+    ///
+    /// # Errors
+    /// [`KeyError`] says what a key of such a table is.
+    pub fn parse(text: &str, kind: TableKind) -> Result<Self, KeyError> {
+        let (found, wanted) = match kind {
+            TableKind::Addr => (prefix(text), "address or prefix"),
+            TableKind::Iface => (Some(Self::Iface(text.into())), "port name"),
+            TableKind::Number => {
+                let number = number_value(text).and_then(|number| number.try_into().ok());
+                (number.map(Self::Number), "number")
+            }
+            TableKind::Mac => (mac(text), "Ethernet address or prefix of one"),
+            TableKind::Flow(fields) => {
+                (FlowKey::parse(text, fields).map(Self::Flow), "flow with the fields of the table")
+            }
+        };
+        found.ok_or(KeyError { text: text.into(), wanted })
+    }
+
+    /// The kind of table that a key is meant for when there is none yet.
+    #[must_use]
+    pub fn guess(text: &str) -> TableKind {
+        if prefix(text).is_some() {
+            TableKind::Addr
+        } else if text.bytes().all(|byte| byte.is_ascii_digit()) {
+            TableKind::Number
+        } else {
+            TableKind::Iface
+        }
+    }
+
+    /// The key as listings show it.
+    #[must_use]
+    pub fn show(&self, kind: TableKind) -> String {
+        match self {
+            Self::V4(bits, len) => format!("{}/{len}", Ipv4Addr::from_bits(*bits)),
+            Self::V6(bits, len) => format!("{}/{len}", Ipv6Addr::from_bits(*bits)),
+            Self::Iface(name) => name.clone(),
+            Self::Number(number) => number.to_string(),
+            Self::Mac(bits, len) => format!("{}/{len}", MacAddr::from_u64(*bits)),
+            Self::Flow(key) => match kind {
+                TableKind::Flow(fields) => key.show(fields),
+                _ => key.show(super::FlowFields::ALL),
+            },
+        }
+    }
+}
+
+fn prefix(text: &str) -> Option<Key> {
+    let (address, len) = match text.split_once('/') {
+        Some((address, len)) => (address, Some(len.parse::<u8>().ok()?)),
+        None => (text, None),
+    };
+    match address.parse().ok()? {
+        IpAddr::V4(address) => {
+            let len = len.unwrap_or(32);
+            let mask = u32::MAX.checked_shl(32_u32.checked_sub(len.into())?).unwrap_or(0);
+            Some(Key::V4(address.to_bits() & mask, len))
+        }
+        IpAddr::V6(address) => {
+            let len = len.unwrap_or(128);
+            let mask = u128::MAX.checked_shl(128_u32.checked_sub(len.into())?).unwrap_or(0);
+            Some(Key::V6(address.to_bits() & mask, len))
+        }
+    }
+}
+
+fn mac(text: &str) -> Option<Key> {
+    let (address, len) = text.split_once('/').unwrap_or((text, "48"));
+    let len: u8 = len.parse().ok().filter(|&len| len <= 48)?;
+    let bits = address.parse::<MacAddr>().ok()?.to_u64();
+    Some(Key::Mac(bits & !((1 << (48 - len)) - 1), len))
+}
+
+#[derive(Clone, Debug)]
+enum Entries {
+    Addr { v4: Prefixes, v6: Prefixes },
+    Iface(Map<String>),
+    Number(Map<u32>),
+    Mac(Prefixes),
+    Flow(Map<FlowKey>),
+}
+
+/// A table: what it is, and its entries.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// How it was made; limit and lock as they are now.
+    pub options: TableOptions,
+    /// Its number in listings.
+    pub index: u32,
+    entries: Entries,
+    /// Every value once, with how many entries have it.
+    values: Vec<(Value, u32)>,
+    known: Map<Value>,
+    free: Vec<u32>,
+}
+
+/// Why an entry did not change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TableError {
+    /// The key is there already.
+    #[error("record already exists")]
+    Exists,
+    /// The key is not there.
+    #[error("record not found")]
+    NotFound,
+    /// The table is full.
+    #[error("limit hit")]
+    Limit,
+    /// The table is locked.
+    #[error("table is locked")]
+    Locked,
+    /// No key of such a table.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// No value of such a table.
+    #[error(transparent)]
+    Value(#[from] ValueError),
+}
+
+impl Table {
+    /// An empty one.
+    #[must_use]
+    pub fn new(options: TableOptions, index: u32) -> Self {
+        let entries = Entries::new(options.kind);
+        let (values, known, free) = (Vec::new(), Map::default(), Vec::new());
+        Self { options, index, entries, values, known, free }
+    }
+
+    /// How many entries there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match &self.entries {
+            Entries::Addr { v4, v6 } => v4.len() + v6.len(),
+            Entries::Iface(map) => map.len(),
+            Entries::Number(map) => map.len(),
+            Entries::Mac(prefixes) => prefixes.len(),
+            Entries::Flow(map) => map.len(),
+        }
+    }
+
+    /// How many prefixes there are of IPv4 and of IPv6.
+    #[must_use]
+    pub fn family_lens(&self) -> Option<(usize, usize)> {
+        match &self.entries {
+            Entries::Addr { v4, v6 } => Some((v4.len(), v6.len())),
+            _ => None,
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets every entry.
+    pub fn clear(&mut self) {
+        *self = Self::new(self.options.clone(), self.index);
+    }
+
+    /// Puts an entry in. With `update`, the value of a key that is there changes, and the old one
+    /// is returned.
+    ///
+    /// # Errors
+    /// [`TableError::Exists`] or [`TableError::Limit`]; the table stays as it was.
+    pub fn insert(
+        &mut self,
+        key: &Key,
+        value: Value,
+        update: bool,
+    ) -> Result<Option<Value>, TableError> {
+        let old = self.exact(key);
+        if old.is_some() && !update {
+            return Err(TableError::Exists);
+        }
+        let limit = self.options.limit as usize;
+        if old.is_none() && limit != 0 && self.len() >= limit {
+            return Err(TableError::Limit);
+        }
+        let index = self.intern(value);
+        self.entries.insert(key, index);
+        Ok(old.map(|old| self.release(old)))
+    }
+
+    /// Takes an entry out.
+    ///
+    /// # Errors
+    /// [`TableError::NotFound`].
+    pub fn remove(&mut self, key: &Key) -> Result<Value, TableError> {
+        let index = self.entries.remove(key).ok_or(TableError::NotFound)?;
+        Ok(self.release(index))
+    }
+
+    fn exact(&self, key: &Key) -> Option<u32> {
+        match (&self.entries, key) {
+            (Entries::Addr { v4, .. }, Key::V4(bits, len)) => v4.exact(left_v4(*bits), *len),
+            (Entries::Addr { v6, .. }, Key::V6(bits, len)) => v6.exact(*bits, *len),
+            (Entries::Iface(map), Key::Iface(name)) => map.get(name).copied(),
+            (Entries::Number(map), Key::Number(number)) => map.get(number).copied(),
+            (Entries::Mac(map), Key::Mac(bits, len)) => map.exact(left_mac(*bits), *len),
+            (Entries::Flow(map), Key::Flow(flow)) => map.get(flow).copied(),
+            _ => None,
+        }
+    }
+
+    fn intern(&mut self, value: Value) -> u32 {
+        if let Some(&index) = self.known.get(&value) {
+            self.values[index as usize].1 += 1;
+            return index;
+        }
+        let index = self.free.pop().unwrap_or(self.values.len() as u32);
+        self.known.insert(value.clone(), index);
+        match self.values.get_mut(index as usize) {
+            Some(slot) => *slot = (value, 1),
+            None => self.values.push((value, 1)),
+        }
+        index
+    }
+
+    fn release(&mut self, index: u32) -> Value {
+        let (value, uses) = &mut self.values[index as usize];
+        *uses -= 1;
+        let (value, unused) = (value.clone(), *uses == 0);
+        if unused {
+            self.known.remove(&value);
+            self.free.push(index);
+        }
+        value
+    }
+
+    fn value(&self, index: u32) -> &Value {
+        &self.values[index as usize].0
+    }
+
+    /// The value for an IPv4 address.
+    #[must_use]
+    pub fn find_v4(&self, address: u32) -> Option<&Value> {
+        let Entries::Addr { v4, .. } = &self.entries else { return None };
+        v4.longest(left_v4(address)).map(|(_, index)| self.value(index))
+    }
+
+    /// The value for an IPv6 address.
+    #[must_use]
+    pub fn find_v6(&self, address: u128) -> Option<&Value> {
+        let Entries::Addr { v6, .. } = &self.entries else { return None };
+        v6.longest(address).map(|(_, index)| self.value(index))
+    }
+
+    /// The value for a port name.
+    #[must_use]
+    pub fn find_iface(&self, name: &str) -> Option<&Value> {
+        let Entries::Iface(map) = &self.entries else { return None };
+        map.get(name).map(|&index| self.value(index))
+    }
+
+    /// The value for a number.
+    #[must_use]
+    pub fn find_number(&self, number: u32) -> Option<&Value> {
+        let Entries::Number(map) = &self.entries else { return None };
+        map.get(&number).map(|&index| self.value(index))
+    }
+
+    /// The value for an Ethernet address.
+    #[must_use]
+    pub fn find_mac(&self, mac: MacAddr) -> Option<&Value> {
+        let Entries::Mac(map) = &self.entries else { return None };
+        map.longest(left_mac(mac.to_u64())).map(|(_, index)| self.value(index))
+    }
+
+    /// The value for a flow, of which only the fields of the table count.
+    #[must_use]
+    pub fn find_flow(&self, flow: FlowKey) -> Option<&Value> {
+        let (Entries::Flow(map), TableKind::Flow(fields)) = (&self.entries, self.options.kind)
+        else {
+            return None;
+        };
+        map.get(&flow.only(fields)).map(|&index| self.value(index))
+    }
+
+    /// The entry that a packet with `key` would find.
+    #[must_use]
+    pub fn lookup(&self, key: &Key) -> Option<(Key, &Value)> {
+        let (found, index) = match (&self.entries, key) {
+            (Entries::Addr { v4, .. }, Key::V4(bits, _)) => {
+                let (len, index) = v4.longest(left_v4(*bits))?;
+                (
+                    Key::V4(bits & (u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)), len),
+                    index,
+                )
+            }
+            (Entries::Addr { v6, .. }, Key::V6(bits, _)) => {
+                let (len, index) = v6.longest(*bits)?;
+                (
+                    Key::V6(bits & (u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)), len),
+                    index,
+                )
+            }
+            (Entries::Mac(map), Key::Mac(bits, _)) => {
+                let (len, index) = map.longest(left_mac(*bits))?;
+                (Key::Mac(bits & !((1 << (48 - len)) - 1), len), index)
+            }
+            _ => (key.clone(), self.exact(key)?),
+        };
+        Some((found, self.value(index)))
+    }
+
+    /// All entries, sorted by key.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<(Key, &Value)> {
+        let mut all: Vec<_> = self.entries.keys();
+        all.sort_unstable();
+        all.into_iter().map(|(key, index)| (key, self.value(index))).collect()
+    }
+}
+
+fn left_v4(bits: u32) -> u128 {
+    u128::from(bits) << 96
+}
+
+fn left_mac(bits: u64) -> u128 {
+    u128::from(bits) << 80
+}
+
+impl Entries {
+    fn new(kind: TableKind) -> Self {
+        match kind {
+            TableKind::Addr => Self::Addr { v4: Prefixes::default(), v6: Prefixes::default() },
+            TableKind::Iface => Self::Iface(Map::default()),
+            TableKind::Number => Self::Number(Map::default()),
+            TableKind::Mac => Self::Mac(Prefixes::default()),
+            TableKind::Flow(_) => Self::Flow(Map::default()),
+        }
+    }
+
+    fn insert(&mut self, key: &Key, value: u32) {
+        match (self, key) {
+            (Self::Addr { v4, .. }, Key::V4(bits, len)) => v4.insert(left_v4(*bits), *len, value),
+            (Self::Addr { v6, .. }, Key::V6(bits, len)) => v6.insert(*bits, *len, value),
+            (Self::Iface(map), Key::Iface(name)) => map.insert(name.clone(), value),
+            (Self::Number(map), Key::Number(number)) => map.insert(*number, value),
+            (Self::Mac(map), Key::Mac(bits, len)) => map.insert(left_mac(*bits), *len, value),
+            (Self::Flow(map), Key::Flow(flow)) => map.insert(*flow, value),
+            _ => None,
+        };
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<u32> {
+        match (self, key) {
+            (Self::Addr { v4, .. }, Key::V4(bits, len)) => v4.remove(left_v4(*bits), *len),
+            (Self::Addr { v6, .. }, Key::V6(bits, len)) => v6.remove(*bits, *len),
+            (Self::Iface(map), Key::Iface(name)) => map.remove(name),
+            (Self::Number(map), Key::Number(number)) => map.remove(number),
+            (Self::Mac(map), Key::Mac(bits, len)) => map.remove(left_mac(*bits), *len),
+            (Self::Flow(map), Key::Flow(flow)) => map.remove(flow),
+            _ => None,
+        }
+    }
+
+    fn keys(&self) -> Vec<(Key, u32)> {
+        match self {
+            Self::Addr { v4, v6 } => {
+                let v4 = v4.iter().map(|(bits, len, at)| (Key::V4((bits >> 96) as u32, len), at));
+                v4.chain(v6.iter().map(|(bits, len, at)| (Key::V6(bits, len), at))).collect()
+            }
+            Self::Iface(map) => {
+                map.iter().map(|(key, &at)| (Key::Iface(key.clone()), at)).collect()
+            }
+            Self::Number(map) => map.iter().map(|(&key, &at)| (Key::Number(key), at)).collect(),
+            Self::Mac(map) => {
+                map.iter().map(|(bits, len, at)| (Key::Mac((bits >> 80) as u64, len), at)).collect()
+            }
+            Self::Flow(map) => map.iter().map(|(&key, &at)| (Key::Flow(key), at)).collect(),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::entry::{Key, Table, TableError};
+use super::value::Value;
+use crate::rule::Name;
+use crate::text::TableOptions;
+
+/// All tables of a firewall, by set and name. A copy shares every table that neither changes.
+#[derive(Clone, Debug, Default)]
+pub struct Tables {
+    tables: BTreeMap<(u8, Name), Arc<Table>>,
+    last_index: u32,
+}
+
+/// What became of one entry of `add` or `delete`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What became of it.
+    pub result: ChangeResult,
+    /// It was undone, since another entry of an atomic change failed.
+    pub reverted: bool,
+    /// Key and value as listings show them.
+    pub row: String,
+}
+
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeResult {
+    /// It is new.
+    Added,
+    /// Its value changed.
+    Updated,
+    /// It is gone.
+    Deleted,
+    /// It was there already.
+    Exists,
+    /// It was not there.
+    NotFound,
+    /// There was no room.
+    Limit,
+    /// Its key or value is none of this table.
+    Error,
+    /// An earlier one failed, so it was not tried.
+    Ignored,
+}
+
+impl ChangeResult {
+    /// The word in the listing.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Updated => "updated",
+            Self::Deleted => "deleted",
+            Self::Exists => "exists",
+            Self::NotFound => "notfound",
+            Self::Limit => "limit",
+            Self::Error => "error",
+            Self::Ignored => "ignored",
+        }
+    }
+
+    fn of(error: &TableError) -> Self {
+        match error {
+            TableError::Exists => Self::Exists,
+            TableError::NotFound => Self::NotFound,
+            TableError::Limit => Self::Limit,
+            _ => Self::Error,
+        }
+    }
+}
+
+impl Tables {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// The table of a name.
+    #[must_use]
+    pub fn get(&self, set: u8, name: &str) -> Option<&Table> {
+        // The map is keyed by owned names; few tables make a search by order cheap.
+        let key = (set, name.parse().ok()?);
+        self.tables.get(&key).map(|table| &**table)
+    }
+
+    /// The table of a name, to be changed.
+    pub fn get_mut(&mut self, set: u8, name: &Name) -> Option<&mut Table> {
+        self.tables.get_mut(&(set, name.clone())).map(Arc::make_mut)
+    }
+
+    /// The table of a name, shared.
+    #[must_use]
+    pub fn shared(&self, set: u8, name: &Name) -> Option<&Arc<Table>> {
+        self.tables.get(&(set, name.clone()))
+    }
+
+    /// Makes a table; `false` if there is one of that name.
+    pub fn create(&mut self, set: u8, name: &Name, options: TableOptions) -> bool {
+        let key = (set, name.clone());
+        if self.tables.contains_key(&key) {
+            return false;
+        }
+        self.last_index += 1;
+        self.tables.insert(key, Arc::new(Table::new(options, self.last_index)));
+        true
+    }
+
+    /// Removes a table; `false` if there is none.
+    pub fn destroy(&mut self, set: u8, name: &Name) -> bool {
+        self.tables.remove(&(set, name.clone())).is_some()
+    }
+
+    /// Two tables change places.
+    pub fn swap(&mut self, set: u8, one: &Name, other: &Name) {
+        let keys = ((set, one.clone()), (set, other.clone()));
+        let (a, b) = (self.tables.remove(&keys.0), self.tables.remove(&keys.1));
+        if let (Some(a), Some(b)) = (a, b) {
+            self.tables.insert(keys.0, b);
+            self.tables.insert(keys.1, a);
+        }
+    }
+
+    /// All tables, sorted by name; numbers sort as numbers.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<(u8, &Name, &Table)> {
+        let mut all: Vec<_> =
+            self.tables.iter().map(|((set, name), table)| (*set, name, &**table)).collect();
+        all.sort_by_key(|(set, name, _)| {
+            let number = name.as_str().parse::<u64>().ok();
+            (number.is_none(), number, name.as_str(), *set)
+        });
+        all
+    }
+
+    /// Puts entries into a table. Returns what became of each, and the first error.
+    pub fn add(
+        &mut self,
+        at: (u8, &Name),
+        entries: &[(String, Option<String>)],
+        update: bool,
+        atomic: bool,
+    ) -> (Vec<Change>, Option<TableError>) {
+        self.change(at, atomic, entries.len(), |table, index| {
+            let (key, value) = &entries[index];
+            let one = || {
+                let key = Key::parse(key, table.options.kind)?;
+                let value = value.as_deref().map(|text| Value::parse(text, table.options.values));
+                Ok((key, value.transpose()?.unwrap_or_default()))
+            };
+            let parsed: Result<_, TableError> = one();
+            let shown = format!("{key} {}", value.as_deref().unwrap_or("0"));
+            let (key, value) = parsed.map_err(|error| (shown, error))?;
+            let row = row(table, &key, &value);
+            match table.insert(&key, value, update) {
+                Ok(None) => Ok((ChangeResult::Added, row)),
+                Ok(Some(_)) => Ok((ChangeResult::Updated, row)),
+                Err(error) => Err((row, error)),
+            }
+        })
+    }
+
+    /// Takes entries out of a table. Returns what became of each, and the first error.
+    pub fn remove(
+        &mut self,
+        at: (u8, &Name),
+        keys: &[String],
+        atomic: bool,
+    ) -> (Vec<Change>, Option<TableError>) {
+        self.change(at, atomic, keys.len(), |table, index| {
+            let key = Key::parse(&keys[index], table.options.kind);
+            let key = key.map_err(|error| (format!("{} 0", keys[index]), error.into()))?;
+            match table.remove(&key) {
+                Ok(value) => Ok((ChangeResult::Deleted, row(table, &key, &value))),
+                Err(error) => Err((row(table, &key, &Value::default()), error)),
+            }
+        })
+    }
+
+    fn change(
+        &mut self,
+        (set, name): (u8, &Name),
+        atomic: bool,
+        count: usize,
+        mut one: impl FnMut(&mut Table, usize) -> Result<(ChangeResult, String), (String, TableError)>,
+    ) -> (Vec<Change>, Option<TableError>) {
+        let Some(shared) = self.tables.get_mut(&(set, name.clone())) else {
+            return (Vec::new(), Some(TableError::NotFound));
+        };
+        if shared.options.locked {
+            return (Vec::new(), Some(TableError::Locked));
+        }
+        // The copy is what an atomic change falls back to; a plain one needs none.
+        let before = atomic.then(|| Arc::clone(shared));
+        let table = Arc::make_mut(shared);
+        let (mut changes, mut first_error): (Vec<Change>, _) = (Vec::new(), None);
+        for index in 0..count {
+            let (result, row) = if atomic && first_error.is_some() {
+                // Shown with its text only: it was not tried on the table.
+                (ChangeResult::Ignored, String::new())
+            } else {
+                match one(table, index) {
+                    Ok(done) => done,
+                    Err((row, error)) => {
+                        let result = ChangeResult::of(&error);
+                        first_error.get_or_insert(error);
+                        (result, row)
+                    }
+                }
+            };
+            changes.push(Change { result, reverted: false, row });
+        }
+        if let (Some(before), Some(_)) = (before, &first_error) {
+            *shared = before;
+            let done = |change: &&mut Change| {
+                use ChangeResult as R;
+                matches!(change.result, R::Added | R::Updated | R::Deleted)
+            };
+            changes.iter_mut().filter(done).for_each(|change| change.reverted = true);
+        }
+        (changes, first_error)
+    }
+}
+
+fn row(table: &Table, key: &Key, value: &Value) -> String {
+    format!("{} {}", key.show(table.options.kind), value.show(table.options.values, false))
+}

@@ -1,0 +1,193 @@
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::text::dscp_value;
+
+/// What a number in a table's value is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ValueKind {
+    /// Target of `skipto` and `call`.
+    SkipTo,
+    /// Number of a pipe or queue.
+    Pipe,
+    /// A forwarding table; nothing here uses it.
+    Fib,
+    /// A translator.
+    Nat,
+    /// A DSCP.
+    Dscp,
+    /// A tag.
+    Tag,
+    /// A divert port; nothing here uses it.
+    Divert,
+    /// A netgraph hook; nothing here uses it.
+    Netgraph,
+    /// How many states.
+    Limit,
+    /// An IPv4 next hop.
+    Ipv4,
+    /// An IPv6 next hop.
+    Ipv6,
+    /// A mark.
+    Mark,
+}
+
+/// In the order in which values list them.
+const KINDS: [(ValueKind, &str); 12] = [
+    (ValueKind::SkipTo, "skipto"),
+    (ValueKind::Pipe, "pipe"),
+    (ValueKind::Fib, "fib"),
+    (ValueKind::Nat, "nat"),
+    (ValueKind::Dscp, "dscp"),
+    (ValueKind::Tag, "tag"),
+    (ValueKind::Divert, "divert"),
+    (ValueKind::Netgraph, "netgraph"),
+    (ValueKind::Limit, "limit"),
+    (ValueKind::Ipv4, "ipv4"),
+    (ValueKind::Ipv6, "ipv6"),
+    (ValueKind::Mark, "mark"),
+];
+
+impl ValueKind {
+    /// The kind that `valtype` calls so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        KINDS.iter().find(|(_, known)| *known == name).map(|&(kind, _)| kind)
+    }
+
+    /// What `valtype` calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        KINDS[self as usize].1
+    }
+}
+
+/// Which numbers the values of a table have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueKinds(u16);
+
+impl ValueKinds {
+    /// One number that serves for all.
+    pub const LEGACY: Self = Self(u16::MAX);
+
+    /// The kinds in the order of their text.
+    pub fn iter(self) -> impl Iterator<Item = ValueKind> {
+        KINDS.iter().map(|&(kind, _)| kind).filter(move |&kind| self.0 >> kind as u16 & 1 == 1)
+    }
+}
+
+impl FromIterator<ValueKind> for ValueKinds {
+    fn from_iter<I: IntoIterator<Item = ValueKind>>(kinds: I) -> Self {
+        Self(kinds.into_iter().fold(0, |set, kind| set | 1 << kind as u16))
+    }
+}
+
+impl core::fmt::Display for ValueKinds {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if *self == Self::LEGACY {
+            return f.write_str("legacy");
+        }
+        let names: Vec<_> = self.iter().map(ValueKind::name).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+/// What a table holds for a key. Numbers that its table does not have are 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Value {
+    numbers: [u32; KINDS.len()],
+    ipv6: u128,
+}
+
+/// A text that is no value for its table.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {wanted}")]
+pub struct ValueError {
+    text: String,
+    wanted: &'static str,
+}
+
+impl Value {
+    /// One number for all purposes.
+    #[must_use]
+    pub const fn legacy(number: u32) -> Self {
+        Self { numbers: [number; KINDS.len()], ipv6: 0 }
+    }
+
+    /// The number for one purpose.
+    #[must_use]
+    pub const fn number(&self, kind: ValueKind) -> u32 {
+        self.numbers[kind as usize]
+    }
+
+    /// The IPv6 next hop.
+    #[must_use]
+    pub const fn ipv6(&self) -> u128 {
+        self.ipv6
+    }
+
+    /// Reads what `table add` gives behind a key: one number or address for a legacy table, else
+    /// one item for each of `kinds`.
+    ///
+    /// # Errors
+    /// [`ValueError`] names the item that is wrong or missing.
+    pub fn parse(text: &str, kinds: ValueKinds) -> Result<Self, ValueError> {
+        if kinds == ValueKinds::LEGACY {
+            let wanted = "number or IPv4 address";
+            let found = number(text).or_else(|| text.parse().ok().map(Ipv4Addr::to_bits));
+            return found.map(Self::legacy).ok_or(ValueError { text: text.into(), wanted });
+        }
+        let mut value = Self::default();
+        let mut items = text.split(',');
+        let mut last = None;
+        for kind in kinds.iter() {
+            // Fewer items than kinds: the last one serves for the rest, if it fits.
+            let item = items.next().or(last).unwrap_or("");
+            last = Some(item);
+            value.set(kind, item).ok_or(ValueError { text: item.into(), wanted: kind.name() })?;
+        }
+        match items.next() {
+            None => Ok(value),
+            Some(extra) => Err(ValueError { text: extra.into(), wanted: "part of the value" }),
+        }
+    }
+
+    fn set(&mut self, kind: ValueKind, item: &str) -> Option<()> {
+        self.numbers[kind as usize] = match kind {
+            ValueKind::Ipv4 => item.parse::<Ipv4Addr>().ok()?.to_bits(),
+            ValueKind::Dscp => dscp_value(item)?.into(),
+            ValueKind::Ipv6 => {
+                self.ipv6 = item.parse::<Ipv6Addr>().ok()?.to_bits();
+                0
+            }
+            _ => number(item)?,
+        };
+        Some(())
+    }
+
+    /// The value as listings show it; a legacy one as an address if `as_ip`.
+    #[must_use]
+    pub fn show(&self, kinds: ValueKinds, as_ip: bool) -> String {
+        let legacy = self.numbers[0];
+        if kinds == ValueKinds::LEGACY {
+            let address = || Ipv4Addr::from_bits(legacy).to_string();
+            return if as_ip { address() } else { legacy.to_string() };
+        }
+        let items: Vec<_> = kinds.iter().map(|kind| self.item(kind)).collect();
+        items.join(",")
+    }
+
+    fn item(&self, kind: ValueKind) -> String {
+        match kind {
+            ValueKind::Ipv4 => Ipv4Addr::from_bits(self.number(kind)).to_string(),
+            ValueKind::Ipv6 => Ipv6Addr::from_bits(self.ipv6).to_string(),
+            _ => self.number(kind).to_string(),
+        }
+    }
+}
+
+fn number(text: &str) -> Option<u32> {
+    crate::text::number_value(text).and_then(|number| u32::try_from(number).ok())
+}

@@ -1,0 +1,88 @@
+//! The rule language as text: reading it, and writing it as ipfw does.
+//!
+//! ```text
+//!   line --words--> words with columns --command--> Command --Display--> canonical text
+//! ```
+//!
+//! Reading knows nothing of an engine: a command that reads well may still be refused by it. What
+//! ipfw has and what has no meaning between two ports is refused by name, with the reason.
+//!
+//! Not for: files, flags of the command line, or names that only a resolver knows.
+
+mod address;
+mod body;
+mod command;
+mod cursor;
+mod error;
+mod header;
+mod names;
+mod number;
+mod option;
+mod print;
+mod refused;
+mod shaper;
+mod table;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use command::{Add, Command, DeleteWhat, NumberRange, SetCommand, Switch};
+pub use error::{TextError, TextErrorKind};
+pub use names::{dscp_name, proto_name};
+pub use print::{Style, WithStyle};
+pub use shaper::{Delete as ShaperRange, Parameter, ShaperCommand, ShaperKind, ShaperVerb};
+pub use table::{TableCommand, TableOptions, TableScope, TableVerb};
+
+use alloc::vec::Vec;
+
+pub(crate) use header::dscp_value;
+pub(crate) use number::parse as number_value;
+
+/// A protocol by number or name.
+pub(crate) fn proto_value(text: &str) -> Option<u8> {
+    let number = || number_value(text).and_then(|number| number.try_into().ok());
+    names::value(names::PROTOCOLS, text).or_else(number)
+}
+
+/// A port by number or name.
+pub(crate) fn service_value(text: &str) -> Option<u16> {
+    let number = || number_value(text).and_then(|number| number.try_into().ok());
+    names::value(names::SERVICES, text).or_else(number)
+}
+
+/// Reads one command: the arguments of `ipfw`, joined by blanks.
+///
+/// # Errors
+/// [`TextError`] on line 1, with column and what was expected.
+pub fn parse_command(text: &str) -> Result<Command, TextError> {
+    parse_line(text, 1)?.ok_or_else(|| TextError::nothing(1))
+}
+
+/// Reads a file of commands: one a line, `#` starts a comment, empty lines are skipped. Each line
+/// may begin with the word `ipfw`.
+///
+/// # Errors
+/// [`TextError`] of the first line that is wrong.
+pub fn parse_file(text: &str) -> Result<Vec<(u32, Command)>, TextError> {
+    let lines = (1..).zip(text.lines());
+    lines
+        .filter_map(|(line, text)| Some((line, parse_line(text, line).transpose()?)))
+        .map(pull)
+        .collect()
+}
+
+fn pull((line, command): (u32, Result<Command, TextError>)) -> Result<(u32, Command), TextError> {
+    Ok((line, command?))
+}
+
+fn parse_line(text: &str, line: u32) -> Result<Option<Command>, TextError> {
+    let words = words::split(text, line);
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let mut cursor = cursor::Cursor::new(&words, text, line);
+    let command = command::parse(&mut cursor)?;
+    cursor.end()?;
+    Ok(Some(command))
+}

@@ -1,0 +1,173 @@
+//! Addresses, networks, sets of hosts, tables, Ethernet addresses.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use core::net::{Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+
+use slipring_wire::MacAddr;
+
+use super::error::TextError;
+use super::number;
+use super::words::Word;
+use crate::rule::{Addresses, HostSet, MacMask, Name, TableTest, V4Mask, V6Mask, ValueTest};
+use crate::table::ValueKind;
+
+const EXPECTED: &str = "`any`, `me`, an address, a network, a list of them, or `table(NAME)`";
+
+/// Which versions a place takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Versions {
+    Both,
+    V4,
+    V6,
+}
+
+pub(super) fn addresses(word: &Word, versions: Versions) -> Result<Addresses, TextError> {
+    match word.text.as_str() {
+        "any" => return Ok(Addresses::Any),
+        "me" if versions != Versions::V6 => return Ok(Addresses::Me),
+        "me" | "me6" if versions != Versions::V4 => return Ok(Addresses::Me6),
+        text if text.starts_with("table(") => return table(word).map(Addresses::Table),
+        text if text.contains('{') => {
+            return hosts(text).map(Addresses::Hosts).ok_or_else(|| {
+                let expected =
+                    "a network of /24 to /32 and some of its last bytes, as in 10.0.0.0/24{1,5-9}";
+                TextError::at(word, format!("`{text}` is no set of hosts"), expected)
+            });
+        }
+        _ => {}
+    }
+    let first = word.text.split(['/', ',']).next().unwrap_or("");
+    let is_v6 = Ipv6Addr::from_str(first).is_ok();
+    if is_v6 == (versions == Versions::V6) || versions == Versions::Both {
+        list(word, is_v6)
+    } else {
+        Err(TextError::unexpected(word, if is_v6 { "IPv4 addresses" } else { "IPv6 addresses" }))
+    }
+}
+
+fn list(word: &Word, is_v6: bool) -> Result<Addresses, TextError> {
+    let wrong = |item: &str| {
+        let place = word.text.find(item).unwrap_or(0);
+        let column = word.column + word.text[..place].chars().count() as u32;
+        let at = Word { column, ..word.clone() };
+        TextError::at(&at, format!("`{item}` is no address"), EXPECTED)
+    };
+    let items = word.text.split(',');
+    if is_v6 {
+        let all: Result<Vec<_>, _> =
+            items.map(|item| v6(item).ok_or_else(|| wrong(item))).collect();
+        let all = all?;
+        let any = all.iter().any(|network| network.mask == 0);
+        return Ok(if any { Addresses::Any } else { Addresses::V6(all) });
+    }
+    let all: Result<Vec<_>, _> = items.map(|item| v4(item).ok_or_else(|| wrong(item))).collect();
+    let all = all?;
+    let any = all.iter().any(|network| network.mask == 0);
+    Ok(if any { Addresses::Any } else { Addresses::V4(all) })
+}
+
+/// `a`, `a/len` or `a:mask`.
+fn v4(item: &str) -> Option<V4Mask> {
+    let (address, mask) = if let Some((address, len)) = item.split_once('/') {
+        (address, v4_prefix(len)?)
+    } else if let Some((address, mask)) = item.split_once(':') {
+        (address, Ipv4Addr::from_str(mask).ok()?.to_bits())
+    } else {
+        (item, u32::MAX)
+    };
+    Some(V4Mask::new(Ipv4Addr::from_str(address).ok()?.to_bits(), mask))
+}
+
+fn v4_prefix(len: &str) -> Option<u32> {
+    let len = number::decimal(len).filter(|&len| len <= 32)?;
+    Some(u32::MAX.checked_shl(32 - len).unwrap_or(0))
+}
+
+/// `a`, `a/len` or `a/mask`.
+fn v6(item: &str) -> Option<V6Mask> {
+    let (address, mask) = match item.split_once('/') {
+        None => (item, u128::MAX),
+        Some((address, mask)) if mask.contains(':') => {
+            (address, Ipv6Addr::from_str(mask).ok()?.to_bits())
+        }
+        Some((address, len)) => {
+            let len = number::decimal(len).filter(|&len| len <= 128)?;
+            (address, u128::MAX.checked_shl(128 - len).unwrap_or(0))
+        }
+    };
+    Some(V6Mask::new(Ipv6Addr::from_str(address).ok()?.to_bits(), mask))
+}
+
+/// `a/24{1,5-9}`: a network of at most 256 hosts, and the last bytes of some of them.
+fn hosts(text: &str) -> Option<Box<HostSet>> {
+    let (network, bytes) = text.strip_suffix('}')?.split_once('{')?;
+    let (address, len) = network.split_once('/').unwrap_or((network, "24"));
+    let len = number::decimal(len).filter(|len| (24..=32).contains(len))?;
+    let base = Ipv4Addr::from_str(address).ok()?.to_bits() & v4_prefix_mask(len);
+    let mut set = HostSet { base, len: len as u8, last_bytes: [0; 4] };
+    let (first, last) = set.bounds();
+    for item in bytes.split(',') {
+        let (low, high) = item.split_once('-').unwrap_or((item, item));
+        let (low, high) = (number::decimal(low)?, number::decimal(high)?);
+        if low > high || low < first.into() || high > last.into() {
+            return None;
+        }
+        (low..=high).for_each(|byte| set.last_bytes[(byte >> 6) as usize] |= 1 << (byte & 63));
+    }
+    Some(Box::new(set))
+}
+
+fn v4_prefix_mask(len: u32) -> u32 {
+    u32::MAX << (32 - len)
+}
+
+/// `table(NAME)`, `table(NAME,value)` or `table(NAME,kind=value)`.
+pub(super) fn table(word: &Word) -> Result<TableTest, TextError> {
+    let expected = "`table(NAME)`, `table(NAME,VALUE)` or `table(NAME,VALTYPE=VALUE)`";
+    let inner = word.text.strip_prefix("table(").and_then(|rest| rest.strip_suffix(')'));
+    let read = |inner: &str| {
+        let (name, value) = match inner.split_once(',') {
+            Some((name, value)) => (name, Some(value_test(value)?)),
+            None => (inner, None),
+        };
+        Some(TableTest { table: table_name(name)?, value })
+    };
+    inner.and_then(read).ok_or_else(|| TextError::unexpected(word, expected))
+}
+
+fn value_test(text: &str) -> Option<ValueTest> {
+    let (kind, value) = match text.split_once('=') {
+        Some((kind, value)) => (Some(ValueKind::named(kind)?), value),
+        None => (None, text),
+    };
+    let number = number::parse(value).and_then(|number| u32::try_from(number).ok());
+    let address = || Ipv4Addr::from_str(value).ok().map(Ipv4Addr::to_bits);
+    let value = number.or_else(address)?;
+    Some(ValueTest { kind, value })
+}
+
+/// A name that a table may have: `all` is taken.
+pub(super) fn table_name(text: &str) -> Option<Name> {
+    text.parse().ok().filter(|_| text != "all")
+}
+
+/// `any`, `m`, `m/bits` or `m&mask`.
+pub(super) fn mac(word: &Word) -> Result<MacMask, TextError> {
+    let read = |text: &str| {
+        let (address, mask) = if let Some((address, bits)) = text.split_once('/') {
+            let bits = number::decimal(bits).filter(|&bits| bits <= 48)?;
+            (address, MacAddr::from_u64(((1_u64 << bits) - 1) << (48 - bits)))
+        } else if let Some((address, mask)) = text.split_once('&') {
+            (address, mask.parse().ok()?)
+        } else {
+            (text, MacAddr::BROADCAST)
+        };
+        Some(MacMask::new(address.parse().ok()?, mask))
+    };
+    let found = if word.text == "any" { Some(MacMask::ANY) } else { read(&word.text) };
+    let expected = "`any`, an Ethernet address, `ADDRESS/BITS` or `ADDRESS&MASK`";
+    found.ok_or_else(|| TextError::unexpected(word, expected))
+}

@@ -1,0 +1,136 @@
+//! The body of a rule: `PROTO from SRC to DST options`, or options only.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::address::{self, Versions};
+use super::cursor::Cursor;
+use super::error::TextError;
+use super::words::Word;
+use super::{names, number, option};
+use crate::rule::{Addresses, Body, Clause, Condition, Head, HeaderField, Pattern, Rule};
+
+const EXPECTED_PROTO: &str = "a protocol: ip, ip4, ip6, tcp, udp, icmp, … or a number";
+
+pub(super) fn read(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), TextError> {
+    let mut body = Body::default();
+    if has_head(cursor) {
+        body.head = Some(head(cursor, &mut body.options)?);
+    }
+    while let Some(word) = cursor.peek() {
+        if word.text.starts_with("//") {
+            break;
+        }
+        if !option::state(cursor, rule)? {
+            body.options.push(option::clause(cursor)?);
+        }
+    }
+    rule.body = body;
+    rule.comment = cursor.comment();
+    Ok(())
+}
+
+/// Whether a protocol comes next, and not an option: one that `from` follows, or whose name
+/// cannot begin an option.
+fn has_head(cursor: &Cursor<'_>) -> bool {
+    let mut ahead = cursor.clone();
+    let known = block(&mut ahead, protocol).is_ok();
+    known && (ahead.peek_text() == "from" || !is_option_start(cursor))
+}
+
+fn is_option_start(cursor: &Cursor<'_>) -> bool {
+    let mut ahead = cursor.clone();
+    while matches!(ahead.peek_text(), "{" | "(" | "not") {
+        ahead.skip();
+    }
+    option::is_keyword(ahead.peek_text())
+}
+
+fn head(cursor: &mut Cursor<'_>, options: &mut Vec<Clause>) -> Result<Head, TextError> {
+    let protocols = block(cursor, protocol)?.into_iter().flatten_any();
+    cursor.must_eat("from", "`from`")?;
+    let src = block(cursor, |cursor| side(cursor, Condition::Src))?.into_iter().flatten_any();
+    let src_ports = ports(cursor, HeaderField::SrcPort)?;
+    cursor.must_eat("to", "`to`, or source ports")?;
+    let dst = block(cursor, |cursor| side(cursor, Condition::Dst))?.into_iter().flatten_any();
+    let dst_ports = ports(cursor, HeaderField::DstPort)?;
+    options.extend(dst_ports.map(|ports| Clause(vec![ports])));
+    Ok(Head { protocols, src, src_ports, dst })
+}
+
+/// One pattern, or several in brackets with `or` between them.
+pub(super) fn block<'w>(
+    cursor: &mut Cursor<'w>,
+    mut one: impl FnMut(&mut Cursor<'w>) -> Result<Condition, TextError>,
+) -> Result<Vec<Pattern>, TextError> {
+    let open = cursor.eat("{") || cursor.eat("(");
+    let mut patterns = Vec::new();
+    loop {
+        let not = cursor.eat("not");
+        patterns.push(Pattern { not, condition: one(cursor)? });
+        if !open {
+            return Ok(patterns);
+        }
+        let word = cursor.next("`or` or the closing bracket")?;
+        match word.text.as_str() {
+            "or" => {}
+            "}" | ")" => return Ok(patterns),
+            _ => return Err(TextError::unexpected(word, "`or` or the closing bracket")),
+        }
+    }
+}
+
+/// A single pattern that is always true is written as none.
+trait FlattenAny {
+    fn flatten_any(self) -> Vec<Pattern>;
+}
+
+impl<I: Iterator<Item = Pattern>> FlattenAny for I {
+    fn flatten_any(self) -> Vec<Pattern> {
+        let patterns: Vec<_> = self.collect();
+        let any = |pattern: &Pattern| !pattern.not && pattern.condition.is_always();
+        if patterns.iter().any(any) { Vec::new() } else { patterns }
+    }
+}
+
+pub(super) fn protocol(cursor: &mut Cursor<'_>) -> Result<Condition, TextError> {
+    let word = cursor.next(EXPECTED_PROTO)?;
+    protocol_word(&word.text).ok_or_else(|| TextError::unexpected(word, EXPECTED_PROTO))
+}
+
+fn protocol_word(text: &str) -> Option<Condition> {
+    Some(match text {
+        "ip" | "all" | "0" => Condition::Src(Addresses::Any),
+        "ip4" | "ipv4" => Condition::Ip4,
+        "ip6" | "ipv6" => Condition::Ip6,
+        "icmp6" | "icmpv6" => Condition::Proto(58),
+        _ => {
+            let by_number = || number::decimal(text).and_then(|proto| u8::try_from(proto).ok());
+            Condition::Proto(names::value(names::PROTOCOLS, text).or_else(by_number)?)
+        }
+    })
+}
+
+fn side(cursor: &mut Cursor<'_>, make: fn(Addresses) -> Condition) -> Result<Condition, TextError> {
+    let word = cursor.next("addresses")?;
+    address::addresses(word, Versions::Both).map(make)
+}
+
+/// Ports, where the next word is some and no option.
+fn ports(cursor: &mut Cursor<'_>, field: HeaderField) -> Result<Option<Pattern>, TextError> {
+    let mut ahead = cursor.clone();
+    let not = ahead.eat("not");
+    let Some(word) = ahead.peek().filter(|word| looks_like_ports(word)) else {
+        return Ok(None);
+    };
+    ahead.skip();
+    let ranges = number::ranges(word, u16::MAX, names::SERVICES, "port")?;
+    *cursor = ahead;
+    Ok(Some(Pattern { not, condition: Condition::Number(field, ranges) }))
+}
+
+fn looks_like_ports(word: &Word) -> bool {
+    word.text.as_bytes()[0].is_ascii_digit()
+        || (!option::is_keyword(&word.text)
+            && number::ranges(word, u16::MAX, names::SERVICES, "port").is_ok())
+}

@@ -1,0 +1,325 @@
+//! The commands and the words that choose among them.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::cursor::Cursor;
+use super::error::{TextError, TextErrorKind};
+use super::shaper::{self, ShaperCommand, ShaperKind};
+use super::table::{self, TableCommand};
+use super::words::Word;
+use super::{header, number};
+use crate::rule::{Rule, RuleNumber, SETS};
+
+/// One command, as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// `add`.
+    Add(Box<Add>),
+    /// `delete`.
+    Delete(DeleteWhat),
+    /// `list` and `show`.
+    List {
+        /// `show`: with counters.
+        counters: bool,
+        /// Only rules of this set.
+        set: Option<u8>,
+        /// Only rules with these numbers; empty is all.
+        ranges: Vec<NumberRange>,
+    },
+    /// `zero`: packet counters and log budgets.
+    Zero {
+        /// Only rules of this set.
+        set: Option<u8>,
+        /// Only rules with these numbers; empty is all.
+        ranges: Vec<NumberRange>,
+    },
+    /// `resetlog`: log budgets only.
+    ResetLog {
+        /// Only rules of this set.
+        set: Option<u8>,
+        /// Only rules with these numbers; empty is all.
+        ranges: Vec<NumberRange>,
+    },
+    /// `flush`.
+    Flush {
+        /// Only rules of this set.
+        set: Option<u8>,
+    },
+    /// `set …`.
+    Set(SetCommand),
+    /// `table …`.
+    Table(TableCommand),
+    /// `pipe …`, `queue …`, `sched …`.
+    Shaper(ShaperCommand),
+    /// `enable` and `disable`.
+    Switch {
+        /// What.
+        switch: Switch,
+        /// `enable`.
+        on: bool,
+    },
+    /// `sysctl NAME` and `sysctl NAME=VALUE`; all of them where the name is empty.
+    Sysctl {
+        /// The name; empty with `-a`.
+        name: String,
+        /// What it is set to.
+        value: Option<u32>,
+    },
+}
+
+/// A rule to add and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Add {
+    /// Its number; `None` is behind the last one.
+    pub number: Option<RuleNumber>,
+    /// The rule.
+    pub rule: Rule,
+}
+
+/// Rule numbers, inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberRange {
+    /// The lowest.
+    pub first: RuleNumber,
+    /// The highest.
+    pub last: RuleNumber,
+}
+
+/// What `delete` deletes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeleteWhat {
+    /// Rules with these numbers, of this set only if one is given.
+    Rules {
+        /// Only rules of this set.
+        set: Option<u8>,
+        /// The numbers.
+        ranges: Vec<NumberRange>,
+    },
+    /// A whole set.
+    Set(u8),
+}
+
+/// What `set` does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetCommand {
+    /// Tells which are enabled.
+    Show,
+    /// Disables and enables sets, one bit each, at once.
+    Change {
+        /// To be disabled.
+        disable: u32,
+        /// To be enabled.
+        enable: u32,
+    },
+    /// The rules of both change places.
+    Swap(u8, u8),
+    /// All rules of a set go to another.
+    Move {
+        /// From this set.
+        from: u8,
+        /// To this one.
+        to: u8,
+    },
+    /// The rules of a number go to a set.
+    MoveRule {
+        /// The number.
+        rule: RuleNumber,
+        /// The set.
+        to: u8,
+    },
+}
+
+/// What `enable` and `disable` name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// The firewall as a whole.
+    Firewall,
+    /// Packets that leave a pipe are accepted.
+    OnePass,
+    /// Nothing here; kept so that scripts run.
+    Debug,
+    /// Logging.
+    Verbose,
+    /// Keepalives of states.
+    DynKeepalive,
+}
+
+const EXPECTED: &str = "a command: add, delete, list, show, zero, resetlog, flush, set, table, \
+                        pipe, queue, sched, enable, disable, sysctl";
+
+pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Command, TextError> {
+    cursor.eat("ipfw");
+    if let Some(add) = number_first(cursor)? {
+        return Ok(Command::Add(Box::new(add)));
+    }
+    let mut of_set = None;
+    if cursor.peek_text() == "set" {
+        cursor.skip();
+        match set(cursor)? {
+            Ok(command) => return Ok(Command::Set(command)),
+            Err(set) => of_set = Some(set),
+        }
+    }
+    let word = cursor.next(EXPECTED)?;
+    verb(cursor, word, of_set)
+}
+
+/// `N add …` is `add N …`.
+fn number_first(cursor: &mut Cursor<'_>) -> Result<Option<Add>, TextError> {
+    let mut ahead = cursor.clone();
+    let Some(word) = ahead.peek() else { return Ok(None) };
+    ahead.skip();
+    let Some(found) = number::decimal(&word.text).filter(|_| ahead.eat("add")) else {
+        return Ok(None);
+    };
+    let number = RuleNumber::try_from(found).ok().filter(|&number| number < 65535);
+    let number = number.ok_or_else(|| number::out_of(word, 1, 65534, "rule number"))?;
+    *cursor = ahead;
+    let add = header::add(cursor)?;
+    Ok(Some(Add { number: add.number.or(Some(number).filter(|&number| number != 0)), ..add }))
+}
+
+fn verb(cursor: &mut Cursor<'_>, word: &Word, set: Option<u8>) -> Result<Command, TextError> {
+    Ok(match word.text.as_str() {
+        "add" => {
+            let mut add = header::add(cursor)?;
+            if let Some(set) = set.filter(|_| add.rule.set == 0) {
+                add.rule.set = set;
+            }
+            Command::Add(Box::new(add))
+        }
+        "delete" => Command::Delete(delete(cursor, set)?),
+        "list" => Command::List { counters: false, set, ranges: ranges(cursor)? },
+        "show" => Command::List { counters: true, set, ranges: ranges(cursor)? },
+        "zero" => Command::Zero { set, ranges: ranges(cursor)? },
+        "resetlog" => Command::ResetLog { set, ranges: ranges(cursor)? },
+        "flush" => Command::Flush { set },
+        "table" => Command::Table(table::parse(cursor, set.unwrap_or(0))?),
+        "pipe" => Command::Shaper(shaper::parse(cursor, ShaperKind::Pipe)?),
+        "queue" => Command::Shaper(shaper::parse(cursor, ShaperKind::Queue)?),
+        "sched" => Command::Shaper(shaper::parse(cursor, ShaperKind::Sched)?),
+        "enable" | "disable" => switch(cursor, word.text == "enable")?,
+        "sysctl" => sysctl(cursor)?,
+        "nat" => {
+            let why = "rules and tables: translators are configured in no way so far";
+            return Err(TextError::refused(word, why));
+        }
+        _ => {
+            let error = TextError::unexpected(word, EXPECTED);
+            return Err(TextError { kind: TextErrorKind::Usage, ..error });
+        }
+    })
+}
+
+fn ranges(cursor: &mut Cursor<'_>) -> Result<Vec<NumberRange>, TextError> {
+    let mut ranges = Vec::new();
+    while let Some(word) = cursor.peek() {
+        cursor.skip();
+        for item in word.text.split(',') {
+            ranges.push(range(item).ok_or_else(|| {
+                let message = format!("`{item}` is no rule number");
+                TextError::at(word, message, "rule numbers, or ranges of them, up to 65535")
+            })?);
+        }
+    }
+    Ok(ranges)
+}
+
+fn range(item: &str) -> Option<NumberRange> {
+    let read = |text| number::decimal(text).and_then(|number| RuleNumber::try_from(number).ok());
+    let (first, last) = item.split_once('-').unwrap_or((item, item));
+    let (first, last) = (read(first)?, read(last)?);
+    (first <= last).then_some(NumberRange { first, last })
+}
+
+fn delete(cursor: &mut Cursor<'_>, set: Option<u8>) -> Result<DeleteWhat, TextError> {
+    if cursor.eat("set") {
+        return header::set_number(cursor).map(DeleteWhat::Set);
+    }
+    let ranges = ranges(cursor)?;
+    match (ranges.is_empty(), set) {
+        (false, _) => Ok(DeleteWhat::Rules { set, ranges }),
+        (true, Some(set)) => Ok(DeleteWhat::Set(set)),
+        (true, None) => Err(cursor.too_short("rule numbers, or `set` and a set")),
+    }
+}
+
+/// What stands behind `set`: a command of its own, or the set that another command is about.
+fn set(cursor: &mut Cursor<'_>) -> Result<Result<SetCommand, u8>, TextError> {
+    let expected = "show, enable, disable, swap, move, or a set";
+    let word = cursor.next(expected)?;
+    Ok(Ok(match word.text.as_str() {
+        "show" => SetCommand::Show,
+        "swap" => SetCommand::Swap(header::set_number(cursor)?, header::set_number(cursor)?),
+        "move" => set_move(cursor)?,
+        "enable" | "disable" => set_change(cursor, word.text == "enable")?,
+        _ => return number::within(word, 0, 31, "set").map(|set| Err(set as u8)),
+    }))
+}
+
+fn set_move(cursor: &mut Cursor<'_>) -> Result<SetCommand, TextError> {
+    if cursor.eat("rule") {
+        let word = cursor.next("a rule number")?;
+        let rule = number::within(word, 1, 65534, "rule number")? as RuleNumber;
+        cursor.must_eat("to", "`to`")?;
+        return Ok(SetCommand::MoveRule { rule, to: header::set_number(cursor)? });
+    }
+    let from = header::set_number(cursor)?;
+    cursor.must_eat("to", "`to`")?;
+    Ok(SetCommand::Move { from, to: header::set_number(cursor)? })
+}
+
+fn set_change(cursor: &mut Cursor<'_>, enable: bool) -> Result<SetCommand, TextError> {
+    let mut masks = [0_u32; 2];
+    let mut which = usize::from(enable);
+    while let Some(word) = cursor.peek() {
+        cursor.skip();
+        match word.text.as_str() {
+            "disable" => which = 0,
+            "enable" => which = 1,
+            _ => {
+                let set = number::within(word, 0, u64::from(SETS) - 1, "set")?;
+                masks[which] |= 1 << set;
+                if masks[0] & masks[1] != 0 {
+                    let message = format!("set {set} is to be both enabled and disabled");
+                    return Err(TextError::at(word, message, "each set in one of both lists"));
+                }
+            }
+        }
+    }
+    Ok(SetCommand::Change { disable: masks[0], enable: masks[1] })
+}
+
+fn switch(cursor: &mut Cursor<'_>, on: bool) -> Result<Command, TextError> {
+    let expected = "firewall, one_pass, debug, verbose or dyn_keepalive";
+    let word = cursor.next(expected)?;
+    let switch = match word.text.as_str() {
+        "firewall" => Switch::Firewall,
+        "one_pass" => Switch::OnePass,
+        "debug" => Switch::Debug,
+        "verbose" => Switch::Verbose,
+        "dyn_keepalive" => Switch::DynKeepalive,
+        "altq" => return Err(TextError::refused(word, "`queue` or `pipe`: there is no ALTQ")),
+        _ => return Err(TextError::unexpected(word, expected)),
+    };
+    Ok(Command::Switch { switch, on })
+}
+
+fn sysctl(cursor: &mut Cursor<'_>) -> Result<Command, TextError> {
+    let word = cursor.next("`-a`, NAME or NAME=VALUE")?;
+    if word.text == "-a" {
+        return Ok(Command::Sysctl { name: String::new(), value: None });
+    }
+    let (name, value) = match word.text.split_once('=') {
+        None => (word.text.as_str(), None),
+        Some((name, value)) => {
+            let value = number::parse(value).and_then(|number| u32::try_from(number).ok());
+            let wrong = || TextError::unexpected(word, "NAME=VALUE with a number as value");
+            (name, Some(value.ok_or_else(wrong)?))
+        }
+    };
+    Ok(Command::Sysctl { name: name.into(), value })
+}

@@ -1,0 +1,74 @@
+use alloc::format;
+use alloc::string::String;
+
+use super::error::TextError;
+use super::words::Word;
+
+/// Goes through the words of a line.
+#[derive(Clone)]
+pub(super) struct Cursor<'w> {
+    words: &'w [Word],
+    at: usize,
+    raw: &'w str,
+    line: u32,
+}
+
+impl<'w> Cursor<'w> {
+    pub(super) fn new(words: &'w [Word], raw: &'w str, line: u32) -> Self {
+        Self { words, at: 0, raw, line }
+    }
+
+    pub(super) fn peek(&self) -> Option<&'w Word> {
+        self.words.get(self.at)
+    }
+
+    /// The next word's text, or nothing at the end.
+    pub(super) fn peek_text(&self) -> &'w str {
+        self.peek().map_or("", |word| &word.text)
+    }
+
+    pub(super) fn skip(&mut self) {
+        self.at += 1;
+    }
+
+    /// The next word, which must be there.
+    pub(super) fn next(&mut self, expected: &str) -> Result<&'w Word, TextError> {
+        let word = self.peek().ok_or_else(|| self.too_short(expected))?;
+        self.at += 1;
+        Ok(word)
+    }
+
+    /// Takes the next word if it is `text`.
+    pub(super) fn eat(&mut self, text: &str) -> bool {
+        let found = self.peek().is_some_and(|word| word.text == text);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn must_eat(&mut self, text: &str, expected: &str) -> Result<(), TextError> {
+        let word = self.next(expected)?;
+        if word.text == text { Ok(()) } else { Err(TextError::unexpected(word, expected)) }
+    }
+
+    /// The error of a line that ends too early.
+    pub(super) fn too_short(&self, expected: &str) -> TextError {
+        let text = String::new();
+        let column = self.raw.trim_end().chars().count() as u32 + 1;
+        let end = Word { text, line: self.line, column, offset: self.raw.len() };
+        TextError::at(&end, "the line ends too early".into(), expected)
+    }
+
+    /// The rest of the line as it was written, behind the `//` of the next word; takes all words.
+    pub(super) fn comment(&mut self) -> Option<String> {
+        let word = self.peek().filter(|word| word.text.starts_with("//"))?;
+        self.at = self.words.len();
+        Some(self.raw[word.offset + 2..].trim().into())
+    }
+
+    /// There is nothing left.
+    pub(super) fn end(&self) -> Result<(), TextError> {
+        self.peek().map_or(Ok(()), |word| {
+            Err(TextError::at(word, format!("`{}` is one word too many", word.text), "the end"))
+        })
+    }
+}

@@ -1,0 +1,273 @@
+//! What stands before the body of a rule: number, set, probability, action, log, tags.
+
+use alloc::format;
+use core::net::{Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+
+use super::body;
+use super::command::Add;
+use super::cursor::Cursor;
+use super::error::TextError;
+use super::words::Word;
+use super::{names, number, refused};
+use crate::rule::{
+    Action, Arg, Fix, Hop, Log, Name, NatRef, Probability, ReturnTo, Rule, TagChange, Unreach,
+};
+
+/// Largest number that a rule, a tag or a pipe may be given.
+const MAX_ARG: u64 = 65534;
+const EXPECTED_ACTION: &str = "an action: allow, deny, count, skipto, pipe, …";
+
+/// Reads everything behind `add`.
+pub(super) fn add(cursor: &mut Cursor<'_>) -> Result<Add, TextError> {
+    let number = rule_number(cursor)?;
+    let set = if cursor.eat("set") { set_number(cursor)? } else { 0 };
+    let chance = if cursor.eat("prob") { probability(cursor)? } else { None };
+    let lone_comment = cursor.peek_text().starts_with("//");
+    let action = if lone_comment { Action::Count } else { action(cursor)? };
+    let mut rule = Rule {
+        set,
+        chance,
+        action,
+        log: None,
+        tags: alloc::vec::Vec::new(),
+        body: Default::default(),
+        keep: None,
+        defer: false,
+        comment: None,
+    };
+    modifiers(cursor, &mut rule)?;
+    body::read(cursor, &mut rule)?;
+    Ok(Add { number, rule })
+}
+
+fn rule_number(cursor: &mut Cursor<'_>) -> Result<Option<u16>, TextError> {
+    let Some(word) = cursor.peek().filter(|word| word.text.as_bytes()[0].is_ascii_digit()) else {
+        return Ok(None);
+    };
+    cursor.skip();
+    let found = number::decimal(&word.text).filter(|&number| u64::from(number) <= MAX_ARG);
+    let number = found.ok_or_else(|| number::out_of(word, 1, MAX_ARG, "rule number"))?;
+    Ok(u16::try_from(number).ok().filter(|&number| number != 0))
+}
+
+pub(super) fn set_number(cursor: &mut Cursor<'_>) -> Result<u8, TextError> {
+    let word = cursor.next("a set, 0 to 31")?;
+    number::within(word, 0, 31, "set").map(|set| set as u8)
+}
+
+fn probability(cursor: &mut Cursor<'_>) -> Result<Option<Probability>, TextError> {
+    let expected = "a probability, 0 to 1";
+    let word = cursor.next(expected)?;
+    let p = f64::from_str(&word.text).ok().filter(|p| (0.0..=1.0).contains(p));
+    let p = p.ok_or_else(|| TextError::unexpected(word, expected))?;
+    Ok(Probability::from_f64(p))
+}
+
+fn action(cursor: &mut Cursor<'_>) -> Result<Action, TextError> {
+    let word = cursor.next(EXPECTED_ACTION)?;
+    Ok(match word.text.as_str() {
+        "allow" | "accept" | "pass" | "permit" => Action::Allow,
+        "deny" | "drop" => Action::Deny,
+        "count" => Action::Count,
+        "reject" => Action::Unreach(Unreach::HOST),
+        "reset" => Action::Reset,
+        "reset6" => Action::Reset6,
+        "abort" => Action::Abort,
+        "abort6" => Action::Abort6,
+        "unreach" => Action::Unreach(unreach(cursor)?),
+        "unreach6" => Action::Unreach6(unreach6(cursor)?),
+        "check-state" => Action::CheckState(check_state_name(cursor)?),
+        "skipto" => Action::SkipTo(number::arg(cursor, MAX_ARG, "rule number")?),
+        "call" => Action::Call(number::arg(cursor, MAX_ARG, "rule number")?),
+        "return" => Action::Return(return_to(cursor)),
+        "pipe" => Action::Pipe(number::arg(cursor, 65535, "pipe")?),
+        "queue" => Action::Queue(number::arg(cursor, 65535, "queue")?),
+        "fwd" | "forward" => Action::Forward(hop(cursor)?),
+        "setdscp" => Action::SetDscp(dscp(cursor)?),
+        "setmark" => Action::SetMark(mark(cursor)?),
+        "tcp-setmss" => {
+            let word = cursor.next("an MSS in bytes")?;
+            Action::TcpSetMss(number::within(word, 1, 65535, "MSS")? as u16)
+        }
+        "reass" => Action::Reass,
+        "nat" => nat(cursor)?,
+        "nptv6" => Action::Nptv6(name(cursor, "the name of an nptv6 instance")?),
+        text => return Err(unknown_action(word, text)),
+    })
+}
+
+fn unknown_action(word: &Word, text: &str) -> TextError {
+    match names::value(refused::ACTIONS, text) {
+        Some(why) => TextError::refused(word, why),
+        None => TextError::unexpected(word, EXPECTED_ACTION),
+    }
+}
+
+fn name(cursor: &mut Cursor<'_>, expected: &str) -> Result<Name, TextError> {
+    let word = cursor.next(expected)?;
+    word.text.parse().map_err(|_| TextError::unexpected(word, expected))
+}
+
+fn nat(cursor: &mut Cursor<'_>) -> Result<Action, TextError> {
+    let instance = if cursor.eat("global") {
+        NatRef::Global
+    } else {
+        NatRef::Instance(number::arg(cursor, 65535, "nat instance")?)
+    };
+    Ok(Action::Nat(instance))
+}
+
+fn unreach(cursor: &mut Cursor<'_>) -> Result<Unreach, TextError> {
+    let word = cursor.next("an ICMP code")?;
+    let code = match names::value(names::UNREACH, &word.text) {
+        Some(code) => code,
+        None => number::within(word, 0, 254, "ICMP code")? as u8,
+    };
+    let mtu = cursor.peek().filter(|_| code == 4).and_then(|word| number::decimal(&word.text));
+    let mtu = mtu.and_then(|mtu| u16::try_from(mtu).ok());
+    if mtu.is_some() {
+        cursor.skip();
+    }
+    Ok(Unreach { code, mtu: mtu.unwrap_or(0) })
+}
+
+fn unreach6(cursor: &mut Cursor<'_>) -> Result<u8, TextError> {
+    let word = cursor.next("an ICMPv6 code")?;
+    match names::value(names::UNREACH6, &word.text) {
+        Some(code) => Ok(code),
+        None => Ok(number::within(word, 0, 254, "ICMPv6 code")? as u8),
+    }
+}
+
+/// `:name` where it stands; `default` where it does not; `None` for `:any`.
+fn check_state_name(cursor: &mut Cursor<'_>) -> Result<Option<Name>, TextError> {
+    match cursor.peek_text() {
+        ":any" => {
+            cursor.skip();
+            Ok(None)
+        }
+        _ => state_name(cursor).map(Some),
+    }
+}
+
+/// `:name` where it stands, `default` where it does not.
+pub(super) fn state_name(cursor: &mut Cursor<'_>) -> Result<Name, TextError> {
+    let Some(word) = cursor.peek().filter(|word| word.text.starts_with(':')) else {
+        return Ok(Name::default_state());
+    };
+    cursor.skip();
+    let name = word.text[1..].parse().ok().filter(|_| word.text != ":any");
+    name.ok_or_else(|| TextError::unexpected(word, "`:` and a name of states other than `any`"))
+}
+
+fn return_to(cursor: &mut Cursor<'_>) -> ReturnTo {
+    if cursor.eat("next-rule") {
+        return ReturnTo::NextRule;
+    }
+    cursor.eat("next-rulenum");
+    ReturnTo::NextNumber
+}
+
+fn dscp(cursor: &mut Cursor<'_>) -> Result<Arg, TextError> {
+    let word = cursor.next("a DSCP or `tablearg`")?;
+    if word.text == "tablearg" {
+        return Ok(Arg::Tablearg);
+    }
+    dscp_value(&word.text).map(|dscp| Arg::Number(dscp.into())).ok_or_else(|| {
+        TextError::unexpected(word, "a DSCP: 0 to 63, af11, cs1, ef, …, or `tablearg`")
+    })
+}
+
+/// A DSCP by number or name.
+pub(crate) fn dscp_value(text: &str) -> Option<u8> {
+    let number = || number::parse(text).filter(|&number| number < 64).map(|number| number as u8);
+    names::value(names::DSCP, text).or_else(number)
+}
+
+fn mark(cursor: &mut Cursor<'_>) -> Result<Arg, TextError> {
+    let word = cursor.next("a mark or `tablearg`")?;
+    if word.text == "tablearg" {
+        return Ok(Arg::Tablearg);
+    }
+    number::within(word, 0, u32::MAX.into(), "mark").map(|mark| Arg::Number(mark as u32))
+}
+
+/// `a`, `a,port`, `[a]:port`, `tablearg` or `port:NAME`.
+fn hop(cursor: &mut Cursor<'_>) -> Result<Hop, TextError> {
+    let expected = "an address with or without `,PORT`, `tablearg`, or `port:NAME`";
+    let word = cursor.next(expected)?;
+    if let Some(name) = word.text.strip_prefix("port:").filter(|name| !name.is_empty()) {
+        return Ok(Hop::Port(name.into()));
+    }
+    hop_address(&word.text).ok_or_else(|| TextError::unexpected(word, expected))
+}
+
+fn hop_address(text: &str) -> Option<Hop> {
+    let (address, port) = match text.split_once(',') {
+        Some((address, port)) => (address, u16::try_from(number::decimal(port)?).ok()?),
+        None => match text.rsplit_once("]:") {
+            Some((address, port)) => (address, u16::try_from(number::decimal(port)?).ok()?),
+            None => (text.trim_end_matches(']'), 0),
+        },
+    };
+    let address = address.trim_matches(['[', ']']);
+    if address == "tablearg" {
+        return Some(Hop::Tablearg(port));
+    }
+    let v4 = Ipv4Addr::from_str(address).ok().map(|address| Hop::V4(address, port));
+    v4.or_else(|| Ipv6Addr::from_str(address).ok().map(|address| Hop::V6(address, port)))
+}
+
+fn modifiers(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), TextError> {
+    while let Some(word) = cursor.peek() {
+        match word.text.as_str() {
+            "log" if rule.log.is_none() => {
+                cursor.skip();
+                rule.log = Some(log(cursor)?);
+            }
+            fix @ ("tag" | "untag") => {
+                cursor.skip();
+                let fix = if fix == "tag" { Fix::Add } else { Fix::Remove };
+                let tag = number::arg(cursor, MAX_ARG, "tag")?;
+                rule.tags.push(TagChange { fix, tag });
+            }
+            text => {
+                let why = names::value(refused::MODIFIERS, text);
+                return why.map_or(Ok(()), |why| Err(TextError::refused(word, why)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn log(cursor: &mut Cursor<'_>) -> Result<Log, TextError> {
+    let mut log = Log::default();
+    loop {
+        if cursor.eat("logamount") {
+            let word = cursor.next("how many lines")?;
+            log.amount = Some(number::within(word, 0, u32::MAX.into(), "number of lines")? as u32);
+        } else if cursor.eat("logdst") {
+            log_destinations(cursor, &mut log)?;
+        } else {
+            return Ok(log);
+        }
+    }
+}
+
+fn log_destinations(cursor: &mut Cursor<'_>, log: &mut Log) -> Result<(), TextError> {
+    let expected = "some of syslog, ipfw0, rtsock, separated by commas";
+    let word = cursor.next(expected)?;
+    for item in word.text.split(',') {
+        match item {
+            "syslog" => log.to.syslog = true,
+            "ipfw0" => log.to.ipfw0 = true,
+            "rtsock" => log.to.rtsock = true,
+            _ => {
+                let message = format!("`{item}` is no destination of a log");
+                return Err(TextError::at(word, message, expected));
+            }
+        }
+    }
+    Ok(())
+}

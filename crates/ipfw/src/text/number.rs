@@ -1,0 +1,120 @@
+//! Numbers, ranges and flag lists.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::cursor::Cursor;
+use super::error::TextError;
+use super::names::{self, Table};
+use super::words::Word;
+use crate::rule::{Arg, Bits, Ranges};
+
+/// Decimal, `0x` hexadecimal or `0`-led octal, as strtoul(3) reads them.
+pub(crate) fn parse(text: &str) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => (hex, 16),
+        None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
+        None => (text, 10),
+    };
+    let plain = digits.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if plain { u64::from_str_radix(digits, radix).ok() } else { None }
+}
+
+/// Decimal only: rule numbers may have leading zeros.
+pub(super) fn decimal(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { text.parse().ok() } else { None }
+}
+
+/// A number of `low..=high` from `word`.
+pub(super) fn within(word: &Word, low: u64, high: u64, what: &str) -> Result<u64, TextError> {
+    let found = parse(&word.text).filter(|number| (low..=high).contains(number));
+    found.ok_or_else(|| out_of(word, low, high, what))
+}
+
+pub(super) fn out_of(word: &Word, low: u64, high: u64, what: &str) -> TextError {
+    TextError::at(word, format!("`{}` is no {what}", word.text), &format!("{low} to {high}"))
+}
+
+/// `tablearg`, or a number of `1..=high`.
+pub(super) fn arg(cursor: &mut Cursor<'_>, high: u64, what: &str) -> Result<Arg, TextError> {
+    let word = cursor.next(&format!("a {what} or `tablearg`"))?;
+    if word.text == "tablearg" {
+        return Ok(Arg::Tablearg);
+    }
+    let found = decimal(&word.text).filter(|&number| number >= 1 && u64::from(number) <= high);
+    found.map(Arg::Number).ok_or_else(|| out_of(word, 1, high, what))
+}
+
+/// Comma-separated numbers and `low-high` ranges up to `high`, names from `names` allowed.
+pub(super) fn ranges(
+    word: &Word,
+    high: u16,
+    names: &Table<u16>,
+    what: &str,
+) -> Result<Ranges, TextError> {
+    let items = word.text.split(',');
+    let parsed: Option<Vec<_>> = items.map(|item| range(item, high, names)).collect();
+    let wrong = || {
+        let bad = word.text.split(',').find(|item| range(item, high, names).is_none());
+        let place = word.text.find(bad.unwrap_or("")).unwrap_or(0);
+        let column = word.column + word.text[..place].chars().count() as u32;
+        let at = Word { column, ..word.clone() };
+        let message = format!("`{}` is no {what}", bad.unwrap_or(""));
+        TextError::at(&at, message, &format!("a list of numbers and ranges up to {high}"))
+    };
+    parsed.map(Ranges).ok_or_else(wrong)
+}
+
+fn range(item: &str, high: u16, names: &Table<u16>) -> Option<(u16, u16)> {
+    if let Some(one) = endpoint(item, high, names) {
+        return Some((one, one));
+    }
+    // A dash within a name is escaped by a backslash; the first bare one separates.
+    let dash = (1..item.len()).find(|&at| {
+        item.as_bytes()[at] == b'-' && item.as_bytes()[at - 1] != b'\\' && item.is_char_boundary(at)
+    })?;
+    let low = endpoint(&item[..dash], high, names)?;
+    let last = endpoint(&item[dash + 1..], high, names)?;
+    (low <= last).then_some((low, last))
+}
+
+fn endpoint(text: &str, high: u16, names: &Table<u16>) -> Option<u16> {
+    let number = parse(text).and_then(|number| u16::try_from(number).ok());
+    let named = || {
+        let matches =
+            |(name, _): &&(&str, u16)| text.bytes().filter(|&byte| byte != b'\\').eq(name.bytes());
+        names.iter().find(matches).map(|&(_, value)| value)
+    };
+    number.or_else(named).filter(|&value| value <= high)
+}
+
+/// Comma-separated flags, `!` before those that must be absent.
+pub(super) fn flags(word: &Word, table: &Table<u8>, what: &str) -> Result<Bits, TextError> {
+    try_flags(&word.text, table).ok_or_else(|| {
+        let known: Vec<_> = table.iter().map(|(name, _)| *name).collect();
+        let message = format!("`{}` is no list of {what}", word.text);
+        TextError::at(word, message, &format!("some of {}, with `!` to negate", known.join(", ")))
+    })
+}
+
+pub(super) fn try_flags(text: &str, table: &Table<u8>) -> Option<Bits> {
+    let mut bits = Bits::default();
+    for item in text.split(',') {
+        match item.strip_prefix('!') {
+            Some(name) => bits.clear |= names::value(table, name)?,
+            None => bits.set |= names::value(table, item)?,
+        }
+    }
+    Some(bits)
+}
+
+/// Comma-separated numbers up to `high`.
+pub(super) fn list(word: &Word, high: u64, what: &str) -> Result<Vec<u64>, TextError> {
+    let one = |item: &str| parse(item).filter(|number| *number <= high);
+    let all: Option<Vec<u64>> = word.text.split(',').map(one).collect();
+    all.ok_or_else(|| {
+        let message = format!("`{}` is no list of {what}", word.text);
+        TextError::at(word, message, &format!("numbers 0 to {high}, separated by commas"))
+    })
+}

@@ -1,0 +1,394 @@
+//! The options of a rule.
+
+use alloc::format;
+use alloc::vec::Vec;
+
+use super::address::{self, Versions};
+use super::cursor::Cursor;
+use super::error::TextError;
+use super::names::{self, Table};
+use super::words::Word;
+use super::{body, header, number, refused};
+use crate::rule::{
+    Bits, Clause, Condition, HeaderField, Interface, Keep, Limit, LimitFields, LookupKey,
+    LookupMask, Pattern, Rule,
+};
+
+/// Options that compare a header number with ranges: highest value and names.
+const NUMBERS: &[(&str, HeaderField, u16, &Table<u16>)] = &[
+    ("src-port", HeaderField::SrcPort, u16::MAX, names::SERVICES),
+    ("dst-port", HeaderField::DstPort, u16::MAX, names::SERVICES),
+    ("mac-type", HeaderField::MacType, u16::MAX, names::ETHERTYPES),
+    ("vlan", HeaderField::Vlan, 4095, &[]),
+    ("inner-vlan", HeaderField::InnerVlan, 4095, &[]),
+    ("iplen", HeaderField::IpLen, u16::MAX, &[]),
+    ("ipid", HeaderField::IpId, u16::MAX, &[]),
+    ("ipttl", HeaderField::IpTtl, 255, &[]),
+    ("tcpwin", HeaderField::TcpWin, u16::MAX, &[]),
+    ("tcpdatalen", HeaderField::TcpDataLen, u16::MAX, &[]),
+    ("tcpmss", HeaderField::TcpMss, u16::MAX, &[]),
+];
+
+/// Every other word that begins an option.
+const KEYWORDS: &[&str] = &[
+    "in",
+    "out",
+    "layer2",
+    "bridged",
+    "recv",
+    "xmit",
+    "via",
+    "MAC",
+    "mac",
+    "src-mac",
+    "dst-mac",
+    "established",
+    "estab",
+    "setup",
+    "tcpflags",
+    "tcpflgs",
+    "tcpoptions",
+    "tcpopts",
+    "tcpseq",
+    "tcpack",
+    "iptos",
+    "ipprecedence",
+    "ipprec",
+    "dscp",
+    "ipversion",
+    "ipver",
+    "ipoptions",
+    "ipopts",
+    "frag",
+    "fragment",
+    "icmptypes",
+    "icmptype",
+    "icmp6types",
+    "icmp6type",
+    "ext6hdr",
+    "flow-id",
+    "tagged",
+    "mark",
+    "lookup",
+    "flow",
+    "src-ip",
+    "dst-ip",
+    "src-ip6",
+    "dst-ip6",
+    "src-ipv6",
+    "dst-ipv6",
+    "proto",
+    "keep-state",
+    "limit",
+    "record-state",
+    "set-limit",
+    "defer-action",
+    "defer-immediate-action",
+];
+
+const EXPECTED: &str = "an option: in, out, recv, via, dst-port, established, keep-state, …";
+
+/// The name of a numeric field, as an option.
+pub(super) fn field_name(field: HeaderField) -> &'static str {
+    NUMBERS.iter().find(|entry| entry.1 == field).map_or("", |entry| entry.0)
+}
+
+pub(super) fn is_keyword(text: &str) -> bool {
+    KEYWORDS.contains(&text)
+        || NUMBERS.iter().any(|entry| entry.0 == text)
+        || names::value(refused::OPTIONS, text).is_some()
+}
+
+/// An option, or several in brackets.
+pub(super) fn clause(cursor: &mut Cursor<'_>) -> Result<Clause, TextError> {
+    let mut patterns = body::block(cursor, condition)?;
+    patterns.iter_mut().filter(|pattern| pattern.not).for_each(turn_round);
+    Ok(Clause(patterns))
+}
+
+/// `not in` is `out`.
+fn turn_round(pattern: &mut Pattern) {
+    pattern.condition = match pattern.condition {
+        Condition::In => Condition::Out,
+        Condition::Out => Condition::In,
+        _ => return,
+    };
+    pattern.not = false;
+}
+
+/// The options that make states, which neither `not` nor brackets may touch. `false`: another.
+pub(super) fn state(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<bool, TextError> {
+    let Some(word) = cursor.peek() else { return Ok(false) };
+    let (probe, limited) = match word.text.as_str() {
+        "keep-state" => (true, false),
+        "limit" => (true, true),
+        "record-state" => (false, false),
+        "set-limit" => (false, true),
+        "defer-action" | "defer-immediate-action" => {
+            cursor.skip();
+            rule.defer = true;
+            return Ok(true);
+        }
+        _ => return Ok(false),
+    };
+    cursor.skip();
+    if rule.keep.is_some() {
+        let message = format!("`{}` comes after another option that keeps states", word.text);
+        return Err(TextError::at(word, message, "one such option in a rule"));
+    }
+    let limit = if limited { Some(limit(cursor)?) } else { None };
+    rule.keep = Some(Keep { probe, limit, name: header::state_name(cursor)? });
+    Ok(true)
+}
+
+fn limit(cursor: &mut Cursor<'_>) -> Result<Limit, TextError> {
+    let expected = "some of src-addr, src-port, dst-addr, dst-port, or all";
+    let mut fields = LimitFields::default();
+    let mut seen = false;
+    while let Some(word) =
+        cursor.peek().filter(|word| word.text.as_bytes()[0].is_ascii_alphabetic())
+    {
+        if word.text == "tablearg" && seen {
+            break;
+        }
+        cursor.skip();
+        for item in word.text.split(',') {
+            limit_field(&mut fields, item).ok_or_else(|| TextError::unexpected(word, expected))?;
+        }
+        seen = true;
+    }
+    if !seen {
+        return Err(cursor.peek().map_or_else(
+            || cursor.too_short(expected),
+            |word| TextError::unexpected(word, expected),
+        ));
+    }
+    Ok(Limit { fields, most: number::arg(cursor, 65534, "number of states")? })
+}
+
+fn limit_field(fields: &mut LimitFields, item: &str) -> Option<()> {
+    match item {
+        "src-addr" => fields.src_addr = true,
+        "src-port" => fields.src_port = true,
+        "dst-addr" => fields.dst_addr = true,
+        "dst-port" => fields.dst_port = true,
+        "all" => {
+            *fields =
+                LimitFields { src_addr: true, src_port: true, dst_addr: true, dst_port: true };
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, TextError> {
+    let word = cursor.next(EXPECTED)?;
+    let text = word.text.as_str();
+    if let Some(&(_, field, high, names)) = NUMBERS.iter().find(|entry| entry.0 == text) {
+        let list = cursor.next("a list of numbers and ranges")?;
+        return Ok(Condition::Number(field, number::ranges(list, high, names, text)?));
+    }
+    match text {
+        "in" | "layer2" | "bridged" | "established" | "estab" | "setup" | "out" => Ok(plain(text)),
+        "recv" | "xmit" | "via" => interface(cursor, text),
+        "MAC" | "mac" | "src-mac" | "dst-mac" | "lookup" | "flow" => tables(cursor, text),
+        "proto" | "src-ip" | "dst-ip" | "src-ip6" | "dst-ip6" | "src-ipv6" | "dst-ipv6" => {
+            addresses(cursor, text)
+        }
+        "tcpflags" | "tcpflgs" | "tcpoptions" | "tcpopts" | "iptos" | "ipoptions" | "ipopts"
+        | "frag" | "fragment" => bits(cursor, text),
+        "icmptypes" | "icmptype" | "icmp6types" | "icmp6type" | "ext6hdr" | "flow-id" | "dscp" => {
+            lists(cursor, text)
+        }
+        "tcpseq" | "tcpack" | "ipprecedence" | "ipprec" | "ipversion" | "ipver" | "tagged"
+        | "mark" => numbers(cursor, text),
+        _ => Err(unknown(word)),
+    }
+}
+
+fn unknown(word: &Word) -> TextError {
+    let in_block = ["keep-state", "limit", "record-state", "set-limit", "defer-action"];
+    match names::value(refused::OPTIONS, &word.text) {
+        Some(why) => TextError::refused(word, why),
+        None if in_block.contains(&word.text.as_str()) => {
+            TextError::unexpected(word, "it outside of brackets and without `not`")
+        }
+        None => TextError::unexpected(word, EXPECTED),
+    }
+}
+
+fn plain(text: &str) -> Condition {
+    match text {
+        "in" => Condition::In,
+        "out" => Condition::Out,
+        "layer2" | "bridged" => Condition::Layer2,
+        "setup" => Condition::TcpFlags(Bits { set: 0x02, clear: 0x10 }),
+        _ => Condition::Established,
+    }
+}
+
+fn interface(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+    let word = cursor.next("a port name, a pattern, an address, `any` or `table(NAME)`")?;
+    let interface = match word.text.as_str() {
+        "any" => Interface::Any,
+        name if name.starts_with("table(") => Interface::Table(address::table(word)?),
+        name => name.parse().map_or_else(|_| Interface::Glob(name.into()), Interface::Address),
+    };
+    Ok(match text {
+        "recv" => Condition::Recv(interface),
+        "xmit" => Condition::Xmit(interface),
+        _ => Condition::Via(interface),
+    })
+}
+
+fn addresses(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+    if text == "proto" {
+        return body::protocol(cursor);
+    }
+    let word = cursor.next("addresses")?;
+    let versions =
+        if text.contains("ip6") || text.contains("ipv6") { Versions::V6 } else { Versions::V4 };
+    let found = address::addresses(word, versions)?;
+    Ok(if text.starts_with("src") { Condition::Src(found) } else { Condition::Dst(found) })
+}
+
+fn tables(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+    match text {
+        "MAC" | "mac" => {
+            let dst = address::mac(cursor.next("the destination address")?)?;
+            let src = address::mac(cursor.next("the source address")?)?;
+            Ok(Condition::Mac { dst, src })
+        }
+        "lookup" => lookup(cursor),
+        _ => {
+            let table = address::table(cursor.next("`table(NAME)`")?)?;
+            Ok(match text {
+                "src-mac" => Condition::SrcMac(table),
+                "dst-mac" => Condition::DstMac(table),
+                _ => Condition::Flow(table),
+            })
+        }
+    }
+}
+
+fn lookup(cursor: &mut Cursor<'_>) -> Result<Condition, TextError> {
+    let expected = "a key: dst-ip, src-ip, dst-port, src-port, dscp, dst-mac, src-mac, mark, \
+                    rulenum, with or without `:BITMASK`";
+    let word = cursor.next(expected)?;
+    let (key, mask) = match word.text.split_once(':') {
+        Some((key, mask)) => (key, Some(mask)),
+        None => (word.text.as_str(), None),
+    };
+    if matches!(key, "uid" | "jail") {
+        return Err(TextError::refused(
+            word,
+            "another key: there are no sockets between two ports",
+        ));
+    }
+    let key = names::value(names::LOOKUP_KEYS, key)
+        .ok_or_else(|| TextError::unexpected(word, expected))?;
+    let mask = mask.map(|text| lookup_mask(word, key, text)).transpose()?;
+    let name = cursor.next("the name of a table")?;
+    let table = address::table_name(&name.text)
+        .ok_or_else(|| TextError::unexpected(name, "the name of a table"))?;
+    Ok(Condition::Lookup { key, mask, table })
+}
+
+fn lookup_mask(word: &Word, key: LookupKey, text: &str) -> Result<LookupMask, TextError> {
+    use LookupKey as K;
+    let v4 = || text.parse().ok().map(|mask: core::net::Ipv4Addr| LookupMask::V4(mask.to_bits()));
+    let v6 = || {
+        let mask: core::net::Ipv6Addr = text.parse().ok()?;
+        Some(LookupMask::V6(mask.to_bits().into()))
+    };
+    let mask = match key {
+        K::DstIp | K::SrcIp => v4().or_else(v6),
+        K::DstIp4 | K::SrcIp4 => v4(),
+        K::DstIp6 | K::SrcIp6 => v6(),
+        K::DstMac | K::SrcMac => text.parse().ok().map(LookupMask::Mac),
+        _ => number::parse(text).and_then(|mask| Some(LookupMask::Number(mask.try_into().ok()?))),
+    };
+    mask.ok_or_else(|| TextError::unexpected(word, "a bitmask written like the key"))
+}
+
+fn bits(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+    if text.starts_with("frag") {
+        let given = number::try_flags(cursor.peek_text(), names::FRAG);
+        if given.is_some() {
+            cursor.skip();
+        }
+        return Ok(Condition::Frag(given.unwrap_or(Bits { set: 0x08, clear: 0 })));
+    }
+    let word = cursor.next("flags, separated by commas")?;
+    Ok(match text {
+        "tcpflags" | "tcpflgs" => {
+            Condition::TcpFlags(number::flags(word, names::TCP_FLAGS, "TCP flags")?)
+        }
+        "tcpoptions" | "tcpopts" => {
+            Condition::TcpOptions(number::flags(word, names::TCP_OPTIONS, "TCP options")?)
+        }
+        "iptos" => Condition::IpTos(number::flags(word, names::IP_TOS, "type of service bits")?),
+        _ => Condition::IpOptions(number::flags(word, names::IP_OPTIONS, "IP options")?),
+    })
+}
+
+fn lists(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+    let word = cursor.next("a list, separated by commas")?;
+    Ok(match text {
+        "icmptypes" | "icmptype" => {
+            let types = number::list(word, 31, "ICMP types")?;
+            Condition::IcmpTypes(types.iter().fold(0, |set, kind| set | 1 << kind))
+        }
+        "icmp6types" | "icmp6type" => {
+            let mut set = [0; 4];
+            for kind in number::list(word, 255, "ICMPv6 types")? {
+                set[(kind >> 6) as usize] |= 1 << (kind & 63);
+            }
+            Condition::Icmp6Types(set)
+        }
+        "ext6hdr" => {
+            let found = number::flags(word, names::EXTENSIONS, "extension headers")?;
+            if found.clear != 0 {
+                return Err(TextError::unexpected(word, "extension headers without `!`"));
+            }
+            Condition::Ext6Hdr(found.set)
+        }
+        "flow-id" => {
+            let labels = number::list(word, 0xf_ffff, "flow labels")?;
+            Condition::FlowId(labels.into_iter().map(|label| label as u32).collect())
+        }
+        _ => Condition::Dscp(dscps(word)?),
+    })
+}
+
+fn dscps(word: &Word) -> Result<u64, TextError> {
+    let all: Option<Vec<_>> = word.text.split(',').map(header::dscp_value).collect();
+    let all = all.ok_or_else(|| TextError::unexpected(word, "DSCPs: 0 to 63, af11, cs1, ef, …"))?;
+    Ok(all.iter().fold(0, |set, dscp| set | 1 << dscp))
+}
+
+fn numbers(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+    let word = cursor.next("a number")?;
+    let within = |high| number::within(word, 0, high, text);
+    Ok(match text {
+        "tcpseq" => Condition::TcpSeq(within(u32::MAX.into())? as u32),
+        "tcpack" => Condition::TcpAck(within(u32::MAX.into())? as u32),
+        "ipprecedence" | "ipprec" => Condition::IpPrecedence(within(7)? as u8),
+        "ipversion" | "ipver" => Condition::IpVersion(within(15)? as u8),
+        "tagged" if word.text == "tablearg" => Condition::TaggedTablearg,
+        "tagged" => Condition::Tagged(number::ranges(word, 65534, &[], "tag")?),
+        _ => mark(word)?,
+    })
+}
+
+fn mark(word: &Word) -> Result<Condition, TextError> {
+    if word.text == "tablearg" {
+        return Ok(Condition::MarkTablearg);
+    }
+    let (value, mask) = word.text.split_once(':').unwrap_or((&word.text, "0xffffffff"));
+    let read = |text| number::parse(text).and_then(|number| u32::try_from(number).ok());
+    let found = read(value).zip(read(mask));
+    let (value, mask) =
+        found.ok_or_else(|| TextError::unexpected(word, "`MARK`, `MARK:MASK` or `tablearg`"))?;
+    Ok(Condition::Mark { value: value & mask, mask })
+}

@@ -1,0 +1,504 @@
+//! Writes a rule as `ipfw list` does, without its number.
+//!
+//! What is written reads back as the same rule. Ports behind the destination are written as the
+//! option `dst-port`, TCP flags `syn,!ack` as `setup`, `unreach host` as `reject`.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Display, Formatter, Write};
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use super::names::{self, Table};
+use super::option::field_name;
+use crate::rule::{
+    Action, Addresses, Arg, Bits, Clause, Condition, Fix, Head, HeaderField, HostSet, Interface,
+    Keep, LimitFields, Log, LookupMask, MacMask, NatRef, Pattern, Ranges, ReturnTo, Rule,
+    TableTest, Unreach, V4Mask, V6Mask,
+};
+
+/// How a rule is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// `-c`: no `from any to any` where nothing else is said.
+    pub compact: bool,
+    /// `-b`: action and comment only.
+    pub brief: bool,
+    /// `-N`: service names for ports.
+    pub names: bool,
+}
+
+/// A rule with a style to write it in.
+#[derive(Clone, Copy, Debug)]
+pub struct WithStyle<'r>(pub &'r Rule, pub Style);
+
+impl Display for Rule {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        WithStyle(self, Style::default()).fmt(f)
+    }
+}
+
+impl Display for WithStyle<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(rule, style) = self;
+        if let Some(chance) = rule.chance {
+            write!(f, "prob {:.6} ", chance.to_f64())?;
+        }
+        rule.action.fmt(f)?;
+        rule.log.iter().try_for_each(|log| log.fmt(f))?;
+        for change in &rule.tags {
+            let word = if change.fix == Fix::Add { "tag" } else { "untag" };
+            write!(f, " {word} {}", change.tag)?;
+        }
+        if !style.brief {
+            body(f, rule, *style)?;
+        }
+        match &rule.comment {
+            Some(comment) if comment.is_empty() => f.write_str(" //"),
+            Some(comment) => write!(f, " // {comment}"),
+            None if style.brief => f.write_str(" // ..."),
+            None => Ok(()),
+        }
+    }
+}
+
+fn body(f: &mut Formatter<'_>, rule: &Rule, style: Style) -> fmt::Result {
+    if let Some(head) = &rule.body.head {
+        write_head(f, head, style, rule.body.options.is_empty())?;
+    }
+    for Clause(patterns) in &rule.body.options {
+        block(f, patterns, |f, pattern| option(f, pattern, style))?;
+    }
+    rule.keep.iter().try_for_each(|keep| keep.fmt(f))?;
+    if rule.defer { f.write_str(" defer-immediate-action") } else { Ok(()) }
+}
+
+fn write_head(f: &mut Formatter<'_>, head: &Head, style: Style, bare: bool) -> fmt::Result {
+    match head.protocols.as_slice() {
+        [] => f.write_str(" ip")?,
+        protocols => block(f, protocols, |f, pattern| {
+            f.write_char(' ')?;
+            protocol(f, &pattern.condition)
+        })?,
+    }
+    let any = head.src.is_empty() && head.src_ports.is_none() && head.dst.is_empty();
+    if style.compact && any && bare {
+        return Ok(());
+    }
+    f.write_str(" from")?;
+    side(f, &head.src)?;
+    if let Some(Pattern { not, condition: Condition::Number(_, ranges) }) = &head.src_ports {
+        f.write_str(if *not { " not " } else { " " })?;
+        write_ranges(f, ranges, HeaderField::SrcPort, style)?;
+    }
+    f.write_str(" to")?;
+    side(f, &head.dst)
+}
+
+fn side(f: &mut Formatter<'_>, patterns: &[Pattern]) -> fmt::Result {
+    if patterns.is_empty() {
+        return f.write_str(" any");
+    }
+    block(f, patterns, |f, pattern| match &pattern.condition {
+        Condition::Src(addresses) | Condition::Dst(addresses) => write!(f, " {addresses}"),
+        _ => Ok(()),
+    })
+}
+
+/// Patterns with `not`, `or` and braces as they need them.
+fn block(
+    f: &mut Formatter<'_>,
+    patterns: &[Pattern],
+    one: impl Fn(&mut Formatter<'_>, &Pattern) -> fmt::Result,
+) -> fmt::Result {
+    let many = patterns.len() > 1;
+    for (index, pattern) in patterns.iter().enumerate() {
+        f.write_str(if many && index == 0 { " {" } else { "" })?;
+        f.write_str(if pattern.not { " not" } else { "" })?;
+        one(f, pattern)?;
+        f.write_str(match (many, index + 1 == patterns.len()) {
+            (false, _) => "",
+            (true, false) => " or",
+            (true, true) => " }",
+        })?;
+    }
+    Ok(())
+}
+
+fn protocol(f: &mut Formatter<'_>, condition: &Condition) -> fmt::Result {
+    match condition {
+        Condition::Ip4 => f.write_str("ip4"),
+        Condition::Ip6 => f.write_str("ip6"),
+        Condition::Proto(proto) => match names::proto_name(*proto) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "{proto}"),
+        },
+        _ => f.write_str("ip"),
+    }
+}
+
+fn option(f: &mut Formatter<'_>, pattern: &Pattern, style: Style) -> fmt::Result {
+    use Condition as C;
+    match &pattern.condition {
+        proto @ (C::Proto(_) | C::Ip4 | C::Ip6) => {
+            f.write_str(" proto ")?;
+            protocol(f, proto)
+        }
+        C::Src(Addresses::V6(_) | Addresses::Me6) => address(f, " src-ip6", &pattern.condition),
+        C::Dst(Addresses::V6(_) | Addresses::Me6) => address(f, " dst-ip6", &pattern.condition),
+        C::Src(_) => address(f, " src-ip", &pattern.condition),
+        C::Dst(_) => address(f, " dst-ip", &pattern.condition),
+        C::Number(field, ranges) => {
+            write!(f, " {} ", field_name(*field))?;
+            write_ranges(f, ranges, *field, style)
+        }
+        C::Mac { dst, src } => write!(f, " MAC {dst} {src}"),
+        C::DstMac(table) => write!(f, " dst-mac {table}"),
+        C::SrcMac(table) => write!(f, " src-mac {table}"),
+        C::In => f.write_str(" in"),
+        C::Out => f.write_str(" out"),
+        C::Layer2 => f.write_str(" layer2"),
+        C::Recv(interface) => write!(f, " recv {interface}"),
+        C::Xmit(interface) => write!(f, " xmit {interface}"),
+        C::Via(interface) => write!(f, " via {interface}"),
+        C::IpTos(bits) => flags(f, " iptos ", *bits, names::IP_TOS),
+        C::IpOptions(bits) => flags(f, " ipoptions ", *bits, names::IP_OPTIONS),
+        C::TcpFlags(Bits { set: 0x02, clear: 0x10 }) => f.write_str(" setup"),
+        C::TcpFlags(bits) => flags(f, " tcpflags ", *bits, names::TCP_FLAGS),
+        C::TcpOptions(bits) => flags(f, " tcpoptions ", *bits, names::TCP_OPTIONS),
+        C::Frag(Bits { set: 0x08, clear: 0 }) => f.write_str(" frag"),
+        C::Frag(bits) => flags(f, " frag ", *bits, names::FRAG),
+        other => rest(f, other),
+    }
+}
+
+fn rest(f: &mut Formatter<'_>, condition: &Condition) -> fmt::Result {
+    use Condition as C;
+    match condition {
+        C::Dscp(set) => {
+            let dscps = (0..64).filter(|dscp| set >> dscp & 1 == 1);
+            let name = |dscp: u8| match names::dscp_name(dscp) {
+                Some(name) => String::from(name),
+                None => alloc::format!("{dscp}"),
+            };
+            write!(f, " dscp {}", dscps.map(name).collect::<Vec<_>>().join(","))
+        }
+        C::IpPrecedence(value) => write!(f, " ipprecedence {value}"),
+        C::IpVersion(value) => write!(f, " ipver {value}"),
+        C::Established => f.write_str(" established"),
+        C::TcpSeq(value) => write!(f, " tcpseq {value}"),
+        C::TcpAck(value) => write!(f, " tcpack {value}"),
+        C::IcmpTypes(set) => {
+            write!(f, " icmptypes {}", Joined((0..32_u32).filter(|kind| set >> kind & 1 == 1)))
+        }
+        C::Icmp6Types(set) => {
+            let member = |kind: &u32| set[(kind >> 6) as usize] >> (kind & 63) & 1 == 1;
+            write!(f, " icmp6types {}", Joined((0..256).filter(member)))
+        }
+        C::Ext6Hdr(set) => flags(f, " ext6hdr ", Bits { set: *set, clear: 0 }, names::EXTENSIONS),
+        C::FlowId(labels) => write!(f, " flow-id {}", Joined(labels.iter())),
+        C::Tagged(ranges) => {
+            f.write_str(" tagged ")?;
+            write_ranges(f, ranges, HeaderField::IpId, Style::default())
+        }
+        C::TaggedTablearg => f.write_str(" tagged tablearg"),
+        C::Mark { value, mask: u32::MAX } => write!(f, " mark {value:#x}"),
+        C::Mark { value, mask } => write!(f, " mark {value:#x}:{mask:#x}"),
+        C::MarkTablearg => f.write_str(" mark tablearg"),
+        C::Flow(table) => write!(f, " flow {table}"),
+        C::Lookup { key, mask, table } => {
+            let key = names::name(names::LOOKUP_KEYS, *key).unwrap_or("");
+            write!(f, " lookup {key}")?;
+            mask.iter().try_for_each(|mask| write!(f, ":{mask}"))?;
+            write!(f, " {table}")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn address(f: &mut Formatter<'_>, word: &str, condition: &Condition) -> fmt::Result {
+    match condition {
+        Condition::Src(addresses) | Condition::Dst(addresses) => write!(f, "{word} {addresses}"),
+        _ => Ok(()),
+    }
+}
+
+/// Every name whose bits are not all told yet, first those set, then those clear.
+fn flags(f: &mut Formatter<'_>, word: &str, bits: Bits, table: &Table<u8>) -> fmt::Result {
+    f.write_str(word)?;
+    let (mut set, mut clear, mut comma) = (bits.set, bits.clear, "");
+    for &(name, bit) in table {
+        if set & bit != 0 && bits.set & bit == bit {
+            set &= !bit;
+            write!(f, "{comma}{name}")?;
+            comma = ",";
+        }
+        if clear & bit != 0 && bits.clear & bit == bit {
+            clear &= !bit;
+            write!(f, "{comma}!{name}")?;
+            comma = ",";
+        }
+    }
+    Ok(())
+}
+
+fn write_ranges(
+    f: &mut Formatter<'_>,
+    ranges: &Ranges,
+    field: HeaderField,
+    style: Style,
+) -> fmt::Result {
+    let is_port = matches!(field, HeaderField::SrcPort | HeaderField::DstPort);
+    let endpoint = |f: &mut Formatter<'_>, value: u16| {
+        let service =
+            if is_port && style.names { names::name(names::SERVICES, value) } else { None };
+        match (service, field) {
+            // A dash in a name would read as a range.
+            (Some(name), _) => f.write_str(&name.replace('-', "\\-")),
+            (None, HeaderField::MacType) => write!(f, "{value:#06x}"),
+            (None, _) => write!(f, "{value}"),
+        }
+    };
+    for (index, &(low, high)) in ranges.0.iter().enumerate() {
+        f.write_str(if index == 0 { "" } else { "," })?;
+        endpoint(f, low)?;
+        if high != low {
+            f.write_char('-')?;
+            endpoint(f, high)?;
+        }
+    }
+    Ok(())
+}
+
+/// Items with commas between them.
+struct Joined<I>(I);
+
+impl<I: Iterator<Item: Display> + Clone> Display for Joined<I> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (index, item) in self.0.clone().enumerate() {
+            f.write_str(if index == 0 { "" } else { "," })?;
+            item.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Arg {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Tablearg => f.write_str("tablearg"),
+        }
+    }
+}
+
+impl Display for Action {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allow => f.write_str("allow"),
+            Self::Deny => f.write_str("deny"),
+            Self::Count => f.write_str("count"),
+            Self::CheckState(None) => f.write_str("check-state :any"),
+            Self::CheckState(Some(name)) => write!(f, "check-state :{name}"),
+            Self::SkipTo(to) => write!(f, "skipto {to}"),
+            Self::Call(to) => write!(f, "call {to}"),
+            Self::Return(ReturnTo::NextNumber) => f.write_str("return"),
+            Self::Return(ReturnTo::NextRule) => f.write_str("return next-rule"),
+            Self::Pipe(number) => write!(f, "pipe {number}"),
+            Self::Queue(number) => write!(f, "queue {number}"),
+            Self::Unreach(Unreach::HOST) => f.write_str("reject"),
+            Self::Unreach(unreach) => unreach.fmt(f),
+            Self::Unreach6(code) => match names::name(names::UNREACH6, *code) {
+                Some(name) => write!(f, "unreach6 {name}"),
+                None => write!(f, "unreach6 {code}"),
+            },
+            Self::Reset => f.write_str("reset"),
+            Self::Reset6 => f.write_str("reset6"),
+            Self::Abort => f.write_str("abort"),
+            Self::Abort6 => f.write_str("abort6"),
+            Self::Forward(hop) => write!(f, "fwd {hop}"),
+            Self::SetDscp(Arg::Number(dscp)) => match names::dscp_name(*dscp as u8) {
+                Some(name) => write!(f, "setdscp {name}"),
+                None => write!(f, "setdscp {dscp}"),
+            },
+            Self::SetDscp(Arg::Tablearg) => f.write_str("setdscp tablearg"),
+            Self::SetMark(Arg::Number(mark)) => write!(f, "setmark {mark:#x}"),
+            Self::SetMark(Arg::Tablearg) => f.write_str("setmark tablearg"),
+            Self::TcpSetMss(mss) => write!(f, "tcp-setmss {mss}"),
+            Self::Reass => f.write_str("reass"),
+            Self::Nat(NatRef::Global) => f.write_str("nat global"),
+            Self::Nat(NatRef::Instance(number)) => write!(f, "nat {number}"),
+            Self::Nptv6(name) => write!(f, "nptv6 {name}"),
+        }
+    }
+}
+
+impl Display for Unreach {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match names::name(names::UNREACH, self.code) {
+            Some(name) => write!(f, "unreach {name}")?,
+            None => write!(f, "unreach {}", self.code)?,
+        }
+        if self.mtu == 0 { Ok(()) } else { write!(f, " {}", self.mtu) }
+    }
+}
+
+impl Display for crate::rule::Hop {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let port = match self {
+            Self::Port(name) => return write!(f, "port:{name}"),
+            Self::Tablearg(port) => f.write_str("tablearg").map(|()| port)?,
+            Self::V4(address, port) => address.fmt(f).map(|()| port)?,
+            Self::V6(address, port) => address.fmt(f).map(|()| port)?,
+        };
+        if *port == 0 { Ok(()) } else { write!(f, ",{port}") }
+    }
+}
+
+impl Display for Log {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(" log")?;
+        let to = [(self.to.syslog, "syslog"), (self.to.ipfw0, "ipfw0"), (self.to.rtsock, "rtsock")];
+        let names = to.iter().filter(|(on, _)| *on).map(|(_, name)| *name);
+        if names.clone().next().is_some() {
+            write!(f, " logdst {}", Joined(names))?;
+        }
+        self.amount.iter().try_for_each(|amount| write!(f, " logamount {amount}"))
+    }
+}
+
+impl Display for Keep {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match (&self.limit, self.probe) {
+            (None, true) => f.write_str(" keep-state")?,
+            (None, false) => f.write_str(" record-state")?,
+            (Some(limit), probe) => {
+                f.write_str(if probe { " limit " } else { " set-limit " })?;
+                write!(f, "{} {}", limit.fields, limit.most)?;
+            }
+        }
+        write!(f, " :{}", self.name)
+    }
+}
+
+impl Display for LimitFields {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let all = [
+            (self.src_addr, "src-addr"),
+            (self.src_port, "src-port"),
+            (self.dst_addr, "dst-addr"),
+            (self.dst_port, "dst-port"),
+        ];
+        if all.iter().all(|(on, _)| *on) {
+            return f.write_str("all");
+        }
+        Joined(all.iter().filter(|(on, _)| *on).map(|(_, name)| *name)).fmt(f)
+    }
+}
+
+impl Display for Addresses {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::Me => f.write_str("me"),
+            Self::Me6 => f.write_str("me6"),
+            Self::V4(list) => Joined(list.iter()).fmt(f),
+            Self::Hosts(hosts) => hosts.fmt(f),
+            Self::V6(list) => Joined(list.iter()).fmt(f),
+            Self::Table(table) => table.fmt(f),
+        }
+    }
+}
+
+impl Display for V4Mask {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        Ipv4Addr::from_bits(self.address).fmt(f)?;
+        match self.prefix_len() {
+            Some(32) => Ok(()),
+            Some(len) => write!(f, "/{len}"),
+            None => write!(f, ":{}", Ipv4Addr::from_bits(self.mask)),
+        }
+    }
+}
+
+impl Display for V6Mask {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        Ipv6Addr::from_bits(self.address).fmt(f)?;
+        match self.prefix_len() {
+            Some(128) => Ok(()),
+            Some(len) => write!(f, "/{len}"),
+            None => write!(f, "/{}", Ipv6Addr::from_bits(self.mask)),
+        }
+    }
+}
+
+/// Three and more in a row are a range.
+impl Display for HostSet {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", Ipv4Addr::from_bits(self.base), self.len)?;
+        let member = |byte: u32| byte < 256 && self.contains(self.base & !0xff | byte);
+        let (mut byte, mut comma) = (0, '{');
+        while byte < 256 {
+            if !member(byte) {
+                byte += 1;
+                continue;
+            }
+            let end = (byte..=256).find(|&byte| !member(byte)).unwrap_or(256);
+            write!(f, "{comma}{byte}")?;
+            if end > byte + 2 {
+                write!(f, "-{}", end - 1)?;
+                byte = end;
+            } else {
+                byte += 1;
+            }
+            comma = ',';
+        }
+        f.write_char('}')
+    }
+}
+
+impl Display for TableTest {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "table({}", self.table)?;
+        match self.value {
+            None => f.write_char(')'),
+            Some(test) => match test.kind {
+                None => write!(f, ",{})", test.value),
+                Some(kind) => write!(f, ",{}={})", kind.name(), test.value),
+            },
+        }
+    }
+}
+
+impl Display for MacMask {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mask = self.mask.to_u64() << 16;
+        match mask.leading_ones() {
+            0 if mask == 0 => f.write_str("any"),
+            48 => self.address.fmt(f),
+            len if mask.count_ones() == len => write!(f, "{}/{len}", self.address),
+            _ => write!(f, "{}&{}", self.address, self.mask),
+        }
+    }
+}
+
+impl Display for Interface {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::Glob(name) => f.write_str(name),
+            Self::Address(address) => address.fmt(f),
+            Self::Table(table) => table.fmt(f),
+        }
+    }
+}
+
+impl Display for LookupMask {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::V4(mask) => Ipv4Addr::from_bits(*mask).fmt(f),
+            Self::V6(mask) => Ipv6Addr::from_bits(**mask).fmt(f),
+            Self::Mac(mask) => mask.fmt(f),
+            Self::Number(mask) => write!(f, "{mask:#x}"),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! `table …`.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::address::table_name;
+use super::cursor::Cursor;
+use super::error::TextError;
+use super::number;
+use super::words::Word;
+use crate::rule::Name;
+use crate::table::{FlowFields, TableKind, ValueKind, ValueKinds};
+
+/// A command about tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableCommand {
+    /// Which tables.
+    pub scope: TableScope,
+    /// The set in which the name is looked up, where sets have tables of their own.
+    pub set: u8,
+    /// What is done.
+    pub verb: TableVerb,
+}
+
+/// Which tables a command is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableScope {
+    /// One.
+    One(Name),
+    /// Every one.
+    All,
+}
+
+/// What is done with tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableVerb {
+    /// Makes one.
+    Create(TableOptions),
+    /// Removes it.
+    Destroy,
+    /// Changes its limit.
+    Modify {
+        /// Most entries; 0 is no limit.
+        limit: u32,
+    },
+    /// Changes places with another.
+    Swap(Name),
+    /// No more changes by `add`, `delete` and `flush`.
+    Lock,
+    /// Changes again.
+    Unlock,
+    /// Puts entries in: key and value.
+    Add {
+        /// All or none.
+        atomic: bool,
+        /// Keys with their values.
+        entries: Vec<(String, Option<String>)>,
+    },
+    /// Takes entries out.
+    Delete {
+        /// All or none.
+        atomic: bool,
+        /// Keys.
+        keys: Vec<String>,
+    },
+    /// Finds the entry that a packet with this key would.
+    Lookup(String),
+    /// Empties it.
+    Flush,
+    /// Its entries.
+    List,
+    /// What it is.
+    Info,
+    /// What it is, with its algorithm.
+    Detail,
+}
+
+/// What `create` makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableOptions {
+    /// What its keys are.
+    pub kind: TableKind,
+    /// What its values are.
+    pub values: ValueKinds,
+    /// The algorithm asked for, for the listing.
+    pub algorithm: Option<String>,
+    /// Most entries; 0 is no limit.
+    pub limit: u32,
+    /// Locked from the start.
+    pub locked: bool,
+    /// `missing`: an existing table of the same kind will do.
+    pub missing: bool,
+    /// `or-flush`: an existing table of the same kind is emptied.
+    pub or_flush: bool,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            kind: TableKind::Addr,
+            values: ValueKinds::LEGACY,
+            algorithm: None,
+            limit: 0,
+            locked: false,
+            missing: false,
+            or_flush: false,
+        }
+    }
+}
+
+const EXPECTED: &str = "create, destroy, modify, swap, lock, unlock, add, atomic, delete, lookup, \
+                        flush, list, info or detail";
+
+pub(super) fn parse(cursor: &mut Cursor<'_>, set: u8) -> Result<TableCommand, TextError> {
+    let word = cursor.next("the name of a table, or `all`")?;
+    let scope = if word.text == "all" { TableScope::All } else { TableScope::One(name(word)?) };
+    let verb_word = cursor.next(EXPECTED)?;
+    let verb = verb(cursor, verb_word)?;
+    let for_all = matches!(
+        verb,
+        TableVerb::Destroy
+            | TableVerb::Flush
+            | TableVerb::List
+            | TableVerb::Info
+            | TableVerb::Detail
+    );
+    if scope == TableScope::All && !for_all {
+        return Err(TextError::at(word, "`all` is no single table".into(), "the name of a table"));
+    }
+    Ok(TableCommand { scope, set, verb })
+}
+
+fn name(word: &Word) -> Result<Name, TextError> {
+    table_name(&word.text).ok_or_else(|| TextError::unexpected(word, "the name of a table"))
+}
+
+fn verb(cursor: &mut Cursor<'_>, word: &Word) -> Result<TableVerb, TextError> {
+    Ok(match word.text.as_str() {
+        "create" => TableVerb::Create(options(cursor)?),
+        "destroy" => TableVerb::Destroy,
+        "modify" => {
+            cursor.must_eat("limit", "`limit` and a number")?;
+            TableVerb::Modify { limit: limit(cursor)? }
+        }
+        "swap" => TableVerb::Swap(name(cursor.next("the name of the other table")?)?),
+        "lock" => TableVerb::Lock,
+        "unlock" => TableVerb::Unlock,
+        "add" => add(cursor, false)?,
+        "delete" => delete(cursor, false)?,
+        "atomic" => {
+            let word = cursor.next("`add` or `delete`")?;
+            match word.text.as_str() {
+                "add" => add(cursor, true)?,
+                "delete" => delete(cursor, true)?,
+                _ => return Err(TextError::unexpected(word, "`add` or `delete`")),
+            }
+        }
+        "lookup" => TableVerb::Lookup(cursor.next("a key")?.text.clone()),
+        "flush" => TableVerb::Flush,
+        "list" => TableVerb::List,
+        "info" => TableVerb::Info,
+        "detail" => TableVerb::Detail,
+        _ => return Err(TextError::unexpected(word, EXPECTED)),
+    })
+}
+
+fn add(cursor: &mut Cursor<'_>, atomic: bool) -> Result<TableVerb, TextError> {
+    let mut entries = Vec::new();
+    let first = cursor.next("a key")?.text.clone();
+    let mut key = Some(first);
+    while let Some(this) = key {
+        let value = cursor.peek().map(|word| word.text.clone());
+        cursor.skip();
+        entries.push((this, value));
+        key = cursor.peek().map(|word| word.text.clone());
+        cursor.skip();
+    }
+    Ok(TableVerb::Add { atomic, entries })
+}
+
+fn delete(cursor: &mut Cursor<'_>, atomic: bool) -> Result<TableVerb, TextError> {
+    let mut keys = alloc::vec![cursor.next("a key")?.text.clone()];
+    while let Some(word) = cursor.peek() {
+        cursor.skip();
+        keys.push(word.text.clone());
+    }
+    Ok(TableVerb::Delete { atomic, keys })
+}
+
+fn limit(cursor: &mut Cursor<'_>) -> Result<u32, TextError> {
+    let word = cursor.next("how many entries")?;
+    Ok(number::within(word, 0, u32::MAX.into(), "number of entries")? as u32)
+}
+
+fn options(cursor: &mut Cursor<'_>) -> Result<TableOptions, TextError> {
+    let mut options = TableOptions::default();
+    while let Some(word) = cursor.peek() {
+        cursor.skip();
+        match word.text.as_str() {
+            "type" => options.kind = kind(cursor)?,
+            "valtype" => options.values = values(cursor)?,
+            "algo" => options.algorithm = Some(algorithm(cursor)?),
+            "limit" => options.limit = limit(cursor)?,
+            "locked" => options.locked = true,
+            "missing" => options.missing = true,
+            "or-flush" => options.or_flush = true,
+            _ => {
+                let expected = "type, valtype, algo, limit, locked, missing or or-flush";
+                return Err(TextError::unexpected(word, expected));
+            }
+        }
+    }
+    Ok(options)
+}
+
+fn kind(cursor: &mut Cursor<'_>) -> Result<TableKind, TextError> {
+    let expected = "addr, iface, number, mac, or flow with `:` and some of src-ip, proto, \
+                    src-port, dst-ip, dst-port";
+    let word = cursor.next(expected)?;
+    let wrong = || TextError::unexpected(word, expected);
+    Ok(match word.text.as_str() {
+        "addr" | "cidr" => TableKind::Addr,
+        "iface" => TableKind::Iface,
+        "number" => TableKind::Number,
+        "mac" => TableKind::Mac,
+        "flow" => TableKind::Flow(FlowFields::ALL),
+        text => {
+            let fields = text.strip_prefix("flow:").ok_or_else(wrong)?;
+            TableKind::Flow(FlowFields::parse(fields).ok_or_else(wrong)?)
+        }
+    })
+}
+
+fn values(cursor: &mut Cursor<'_>) -> Result<ValueKinds, TextError> {
+    let expected = "legacy, or some of skipto, pipe, fib, nat, dscp, tag, divert, netgraph, \
+                    limit, ipv4, ipv6, mark";
+    let word = cursor.next(expected)?;
+    if word.text == "legacy" {
+        return Ok(ValueKinds::LEGACY);
+    }
+    let kinds: Option<Vec<_>> = word.text.split(',').map(ValueKind::named).collect();
+    let kinds = kinds.ok_or_else(|| TextError::unexpected(word, expected))?;
+    Ok(kinds.into_iter().collect())
+}
+
+/// The algorithms of ipfw are taken by name; how entries are really found is the engine's choice.
+fn algorithm(cursor: &mut Cursor<'_>) -> Result<String, TextError> {
+    let expected = "addr:radix, addr:hash, addr:kfib, iface:array, number:array, flow:hash or \
+                    mac:radix";
+    let word = cursor.next(expected)?;
+    let name = word.text.split_whitespace().next().unwrap_or("");
+    let known = [
+        "addr:radix",
+        "addr:hash",
+        "addr:kfib",
+        "iface:array",
+        "number:array",
+        "flow:hash",
+        "mac:radix",
+    ];
+    if !known.contains(&name) {
+        return Err(TextError::unexpected(word, expected));
+    }
+    let mut text = word.text.clone();
+    while cursor.peek_text().contains('=') {
+        text.push(' ');
+        text.push_str(cursor.peek_text());
+        cursor.skip();
+    }
+    Ok(text)
+}

@@ -1,0 +1,100 @@
+//! Splits a line into words.
+//!
+//! Blanks separate words, but not around commas. Brackets round several words are words of their
+//! own; brackets within one, as in `table(x)` and `1.2.3.0/24{1,2}`, belong to it. `#` ends the
+//! line. A word that begins with `//` begins the comment, which the reader takes from the line.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A word and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) text: String,
+    pub(super) line: u32,
+    /// Column in characters, from 1.
+    pub(super) column: u32,
+    /// Offset in bytes from the start of the line.
+    pub(super) offset: usize,
+}
+
+pub(super) fn split(text: &str, line: u32) -> Vec<Word> {
+    let mut splitter = Splitter { line, words: Vec::new(), glue: false, in_comment: false };
+    let (mut column, mut offset) = (1, 0);
+    for piece in text.split_inclusive(char::is_whitespace) {
+        let raw = piece.trim_end_matches(char::is_whitespace);
+        if !splitter.piece(raw, column, offset) {
+            break;
+        }
+        column += piece.chars().count() as u32;
+        offset += piece.len();
+    }
+    splitter.words
+}
+
+struct Splitter {
+    line: u32,
+    words: Vec<Word>,
+    /// The last word ends in a comma, so the next piece belongs to it.
+    glue: bool,
+    in_comment: bool,
+}
+
+impl Splitter {
+    /// Takes one piece without blanks; `false` ends the line.
+    fn piece(&mut self, raw: &str, column: u32, offset: usize) -> bool {
+        let comment = self.in_comment || raw.starts_with("//");
+        let (raw, ends) = match raw.find('#') {
+            Some(at) if !comment => (&raw[..at], true),
+            _ => (raw, false),
+        };
+        if !raw.is_empty() {
+            self.add(raw, column, offset, comment);
+        }
+        !ends
+    }
+
+    fn add(&mut self, raw: &str, column: u32, offset: usize, comment: bool) {
+        let joins = !comment && (self.glue || raw.starts_with(','));
+        self.in_comment = comment;
+        self.glue = !comment && raw.ends_with(',');
+        match self.words.last_mut() {
+            Some(last) if joins => last.text.push_str(raw),
+            _ if comment => self.push(raw, column, offset),
+            _ => self.brackets(raw, column, offset),
+        }
+    }
+
+    fn brackets(&mut self, raw: &str, column: u32, offset: usize) {
+        let (mut raw, mut column, mut offset) = (raw, column, offset);
+        while let Some(rest) = raw.strip_prefix(['{', '(']) {
+            self.push(&raw[..1], column, offset);
+            (raw, column, offset) = (rest, column + 1, offset + 1);
+        }
+        let mut closing = Vec::new();
+        while surplus(raw) > 0 && raw.ends_with(['}', ')']) {
+            let at = raw.len() - 1;
+            closing.push((&raw[at..], raw[..at].chars().count() as u32, at));
+            raw = &raw[..at];
+        }
+        if !raw.is_empty() {
+            self.push(raw, column, offset);
+        }
+        for (text, columns, at) in closing.into_iter().rev() {
+            self.push(text, column + columns, offset + at);
+        }
+    }
+
+    fn push(&mut self, text: &str, column: u32, offset: usize) {
+        self.words.push(Word { text: text.into(), line: self.line, column, offset });
+    }
+}
+
+/// How many brackets are closed that were not opened.
+fn surplus(text: &str) -> i32 {
+    text.bytes().fold(0, |sum, byte| match byte {
+        b'{' | b'(' => sum - 1,
+        b'}' | b')' => sum + 1,
+        _ => sum,
+    })
+}
