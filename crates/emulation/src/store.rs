@@ -22,10 +22,13 @@
 //!
 //! Not for: sharing between threads.
 
-use slipring_link::Handle;
+use slipring_link::{Arrival, Coupled, Handle, Train};
 
+mod loader;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use loader::Loader;
 
 /// Bytes of a chunk.
 pub(crate) const CHUNK: usize = 1 << 18;
@@ -44,14 +47,14 @@ const NONE: u32 = u32::MAX;
 
 /// Which frames share chunks: those that will stay about equally long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lane(u8);
+pub(crate) struct Lane(u8);
 
 impl Lane {
     /// Lanes in all.
-    pub const COUNT: usize = 32;
+    pub(crate) const COUNT: usize = 32;
 
     /// The lane of that number; beyond [`Self::COUNT`] they are shared.
-    pub fn number(number: usize) -> Self {
+    pub(crate) fn number(number: usize) -> Self {
         Self((number % Self::COUNT) as u8)
     }
 
@@ -95,8 +98,8 @@ struct Chunk {
 
 /// What stands before a frame, from the lowest bit on: when it arrived, whether a link made it,
 /// and one less than its length.
-#[derive(Debug, Clone, Copy)]
-struct Head(u64);
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Head(u64);
 
 /// Bits of a head that tell the time: frames are younger than 39 hours.
 const TIME_BITS: u32 = 47;
@@ -110,6 +113,32 @@ pub struct Stored<'s> {
     pub arrival_ns: u64,
     /// Whether it is a copy that a link made.
     pub is_copy: bool,
+}
+
+/// Stored frames one behind the other. See [`Store::frames`].
+#[derive(Debug, Default)]
+pub(crate) struct Frames<'s> {
+    rest: &'s [u8],
+    left: u32,
+}
+
+impl<'s> Iterator for Frames<'s> {
+    type Item = (Head, &'s [u8]);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let head = Head(u64::from_ne_bytes(*self.rest.first_chunk()?));
+        let (frame, rest) = self.rest.split_at_checked(place_after(head.len()))?;
+        self.rest = rest;
+        Some((head, frame.get(UNIT..UNIT + head.len())?))
+    }
+}
+
+/// From a head to the next one, where a frame of `len` bytes is between.
+#[inline(always)]
+fn place_after(len: usize) -> usize {
+    (UNIT + len + UNIT - 1) & !(UNIT - 1)
 }
 
 impl Store {
@@ -139,35 +168,6 @@ impl Store {
         }
     }
 
-    /// Stores a frame that arrived at a time that was [told](Self::tick) or before; `None` when
-    /// there is no room, or for a frame of no bytes or more than [`MAX_FRAME`].
-    #[inline]
-    pub fn put(&mut self, lane: Lane, arrival_ns: u64, frame: &[u8]) -> Option<Handle> {
-        self.put_as(lane, arrival_ns, frame, false)
-    }
-
-    #[inline(always)]
-    fn put_as(
-        &mut self,
-        lane: Lane,
-        arrival_ns: u64,
-        frame: &[u8],
-        is_copy: bool,
-    ) -> Option<Handle> {
-        if frame.len().wrapping_sub(1) >= MAX_FRAME {
-            return None;
-        }
-        let head = Head::new(arrival_ns, frame.len(), is_copy);
-        let mut number = self.open[lane.index()];
-        let mut place =
-            self.chunks.get_mut(number as usize).and_then(|chunk| chunk.add(head, frame));
-        if place.is_none() {
-            number = self.turn_over(lane)?;
-            place = self.chunks[number as usize].add(head, frame);
-        }
-        place.map(|place| Handle(number << PLACE_BITS | place))
-    }
-
     /// Learns the time: no frame that is stored later arrived after the latest time told.
     #[inline]
     pub fn tick(&mut self, now_ns: u64) {
@@ -180,15 +180,60 @@ impl Store {
         self.chunks[number(handle)].get(place(handle), self.latest_ns)
     }
 
-    /// Shows a stored frame to `read` and forgets it.
+    /// Stores frames of one batch, to be found in `trains` when they are all there.
+    #[inline]
+    pub(crate) fn load<'s>(&'s mut self, lane: Lane, trains: &'s mut Vec<Train>) -> Loader<'s> {
+        Loader::begin(self, lane, trains)
+    }
+
+    /// The frames of a train.
     #[inline(always)]
-    pub fn take<R>(&mut self, handle: Handle, read: impl FnOnce(Stored<'_>) -> R) -> R {
-        let chunk = &mut self.chunks[number(handle)];
-        let result = read(chunk.get(place(handle), self.latest_ns));
-        if chunk.forget() {
-            self.emptied(number(handle));
+    pub(crate) fn frames(&self, train: &Train) -> Frames<'_> {
+        let (number, place) = (number(train.handle), place(train.handle));
+        let rest = self.chunks[number].bytes.get(place..).unwrap_or_default();
+        Frames { rest, left: train.packets }
+    }
+
+    /// A stored frame, and where the one behind it is if both were loaded together.
+    #[inline]
+    pub(crate) fn coupled(&self, handle: Handle) -> Coupled {
+        let bytes = self.chunks[number(handle)].bytes[place(handle)..].first_chunk();
+        let head = Head(u64::from_ne_bytes(*bytes.expect("a handle leads to a head")));
+        let arrival_ns = head.arrival_ns(self.latest_ns);
+        let frame = Arrival { arrival_ns, handle, len: head.len() as u32 };
+        Coupled { frame, next: after(handle, frame.len) }
+    }
+
+    /// Takes the first `count` frames off a train that has more.
+    pub(crate) fn take_front(&self, train: &mut Train, count: u32) -> Train {
+        let mut front = Train { packets: count, bytes: 0, ..*train };
+        for _ in 0..count {
+            let Coupled { frame, next } = self.coupled(train.handle);
+            front.bytes += u64::from(frame.len);
+            front.last_ns = frame.arrival_ns;
+            train.handle = next;
         }
-        result
+        train.packets -= count;
+        train.bytes -= front.bytes;
+        train.first_ns = self.coupled(train.handle).frame.arrival_ns;
+        front
+    }
+
+    /// The latest time told.
+    #[inline]
+    pub(crate) fn latest_ns(&self) -> u64 {
+        self.latest_ns
+    }
+
+    /// Forgets all frames of a train.
+    #[inline]
+    pub(crate) fn free_train(&mut self, train: &Train) {
+        let chunk = &mut self.chunks[number(train.handle)];
+        debug_assert!(chunk.live >= train.packets, "a handle is freed once");
+        chunk.live -= train.packets;
+        if chunk.live == 0 {
+            self.emptied(number(train.handle));
+        }
     }
 
     /// Stores a second copy of a frame, as having arrived with it; `None` when there is no room.
@@ -198,9 +243,21 @@ impl Store {
         let Stored { bytes, arrival_ns, .. } = self.get(handle);
         scratch.clear();
         scratch.extend_from_slice(bytes);
-        let copy = self.put_as(lane, arrival_ns, &scratch, true);
+        let copy = self.put_copy(lane, arrival_ns, &scratch);
         self.scratch = scratch;
         copy
+    }
+
+    fn put_copy(&mut self, lane: Lane, arrival_ns: u64, frame: &[u8]) -> Option<Handle> {
+        let head = Head::new(arrival_ns, frame.len(), true);
+        let mut number = self.open[lane.index()];
+        let mut place =
+            self.chunks.get_mut(number as usize).and_then(|chunk| chunk.add(head, frame));
+        if place.is_none() {
+            number = self.turn_over(lane)?;
+            place = self.chunks[number as usize].add(head, frame);
+        }
+        place.map(|place| Handle(number << PLACE_BITS | place))
     }
 
     /// Has a frame be one that arrived at this time, and no copy.
@@ -269,6 +326,12 @@ impl Store {
     }
 }
 
+/// Where the next frame lies if it was stored behind one of `len` bytes.
+#[inline(always)]
+pub(crate) fn after(handle: Handle, len: u32) -> Handle {
+    Handle(handle.0 + (place_after(len as usize) / UNIT) as u32)
+}
+
 #[inline(always)]
 fn number(handle: Handle) -> usize {
     (handle.0 >> PLACE_BITS) as usize
@@ -282,13 +345,12 @@ fn place(handle: Handle) -> usize {
 
 impl Chunk {
     /// Puts down a frame, if it finds room; returns where its head lies, in units.
-    #[inline(always)]
     fn add(&mut self, head: Head, frame: &[u8]) -> Option<u32> {
         let (start, end) = (self.taken, self.taken + UNIT + frame.len());
         let (place, room) = self.bytes.get_mut(start..end)?.split_first_chunk_mut()?;
         *place = head.0.to_ne_bytes();
         copy_frame(room, frame);
-        self.taken = (end + UNIT - 1) & !(UNIT - 1);
+        self.taken = start + place_after(frame.len());
         self.live += 1;
         Some((start / UNIT) as u32)
     }
@@ -328,17 +390,23 @@ impl Head {
 
     /// The time as of the latest one that was written.
     #[inline(always)]
-    fn arrival_ns(self, latest_ns: u64) -> u64 {
+    pub(crate) fn arrival_ns(self, latest_ns: u64) -> u64 {
         latest_ns - (latest_ns.wrapping_sub(self.0) & Self::TIME)
     }
 
+    /// How much later than another frame this one arrived, if that was not 4 s before.
     #[inline(always)]
-    fn len(self) -> usize {
+    pub(crate) fn ns_after(self, first: Self) -> u32 {
+        (self.0 as u32).wrapping_sub(first.0 as u32)
+    }
+
+    #[inline(always)]
+    pub(crate) fn len(self) -> usize {
         (self.0 >> (TIME_BITS + 1)) as usize + 1
     }
 
     #[inline(always)]
-    fn is_copy(self) -> bool {
+    pub(crate) fn is_copy(self) -> bool {
         self.0 & 1 << TIME_BITS != 0
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   rx rings --take--> store --push--> network --deliver--> outlets --flush--> tx rings
-//!             stamps    bytes   16 B    decides    24 B        copies
+//!             stamps    bytes  trains   decides   trains       copies
 //! ```
 //!
 //! One turn does all of that once, for a batch: one look at the clock, one sync per ring. A turn
 //! never waits; who calls it decides what happens between two ([`super::drive`]).
 
 use slipring_link::{
-    Carrier, Delivery, ExitId, Flight, Handle, Joined, LinkId, Lost, Network, NetworkSpec, Queued,
-    SpecError, Tally,
+    Carrier, Coupled, Delivery, ExitId, Flight, Handle, Joined, LinkId, Lost, Network, NetworkSpec,
+    Queued, SpecError, Tally, Train,
 };
 use slipring_port::{Interest, Nanos, Port, Queue, RunError, Visit, WaitSet};
 use slipring_ring::SlotFlags;
@@ -92,7 +92,8 @@ impl<T: Tap> Emulator<T> {
         };
         let mut store = Store::new(manner.storage_bytes);
         store.prepare(PREPARED);
-        let outlets = plan.exits.iter().map(|_| Outlet::new(manner.late_drop)).collect();
+        let outlet = |exit| Outlet::new(ExitId(exit as u16), manner.late_drop);
+        let outlets = (0..plan.exits.len()).map(outlet).collect();
         let measured = plan.links.iter().map(|_| Measured::new(manner.late_warn)).collect();
         Ok(Self {
             hands: Hands::default(),
@@ -131,9 +132,9 @@ impl<T: Tap> Emulator<T> {
             let entry = inlet.entry();
             let keepers = (&mut cargo.store, &mut cargo.tap);
             let batch = inlet.take(&mut side.queues, hands, keepers, now);
-            if !batch.is_empty() {
-                network.push(entry, batch, cargo);
-                taken += batch.len();
+            for &train in batch {
+                network.push_train(entry, train, cargo);
+                taken += train.packets as usize;
             }
         }
         taken
@@ -249,7 +250,18 @@ impl<T: Tap> Carrier for Cargo<T> {
     #[inline]
     fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[Flight]) {
         self.delivered += frames.len();
-        self.outlets[usize::from(exit.0)].push_all(exit, link, frames);
+        self.outlets[usize::from(exit.0)].push_all(link, frames);
+    }
+
+    #[inline]
+    fn coupled(&mut self, handle: Handle) -> Option<Coupled> {
+        Some(self.store.coupled(handle))
+    }
+
+    #[inline]
+    fn deliver_train(&mut self, exit: ExitId, link: LinkId, delay_ns: Nanos, train: Train) {
+        self.delivered += train.packets as usize;
+        self.outlets[usize::from(exit.0)].push_train(link, delay_ns, train);
     }
 
     fn hop(&mut self, link: LinkId, frame: &Flight) {

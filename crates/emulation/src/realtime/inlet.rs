@@ -1,15 +1,15 @@
 //! The way in at one port: takes frames off its rings, stamps and stores them.
 
 use slipring_abi::name::PortName;
-use slipring_link::{Arrival, Cause, Drops, EntryId, Tally};
+use slipring_link::{Cause, Coupled, Drops, EntryId, Tally, Train};
 use slipring_port::{Nanos, Port, Queue};
-use slipring_ring::{RxRing, SlotFlags};
+use slipring_ring::{FrameMut, RxRing, SlotFlags};
 
 use super::Manner;
 use super::account::EntryAccount;
 use super::stamp::{ETHER_OVERHEAD, Spread, Stamper};
 use super::tap::Tap;
-use crate::store::{Lane, MAX_FRAME, Store};
+use crate::store::{Lane, Loader, MAX_FRAME, Store};
 
 /// The speed of a line that tells none, in bits per second: that of memory.
 const NO_LINE: u64 = 100_000_000_000;
@@ -36,7 +36,7 @@ pub(super) struct Hands {
     /// Slots of whole frames that each queue has ready.
     ready: Vec<u32>,
     /// The batch.
-    arrivals: Vec<Arrival>,
+    trains: Vec<Train>,
 }
 
 impl Inlet {
@@ -71,8 +71,8 @@ impl Inlet {
         hands: &'h mut Hands,
         (store, tap): (&mut Store, &mut T),
         now: Nanos,
-    ) -> &'h [Arrival] {
-        let Hands { ready, arrivals } = hands;
+    ) -> &'h [Train] {
+        let Hands { ready, trains } = hands;
         let wire_bytes = self.look(queues, ready);
         if wire_bytes == 0 {
             return &[];
@@ -80,14 +80,28 @@ impl Inlet {
         let spread = self.stamper.spread(now, wire_bytes);
         store.tick(spread.end());
         let mut so_far = 0;
-        arrivals.clear();
+        trains.clear();
         for (queue, &slots) in queues.iter_mut().zip(&*ready) {
-            self.take_slots(queue.rings().rx, slots, (store, arrivals), spread, &mut so_far);
+            let loader = store.load(self.lane, trains);
+            self.take_slots(queue.rings().rx, slots, loader, spread, &mut so_far);
         }
-        if T::ON {
-            arrivals.iter().for_each(|frame| tap.arrived(self.entry, frame, store));
+        for train in &*trains {
+            self.received += train.tally();
+            if T::ON {
+                self.show(train, store, tap);
+            }
         }
-        arrivals
+        trains
+    }
+
+    /// Has every frame of a train seen.
+    fn show<T: Tap>(&self, train: &Train, store: &mut Store, tap: &mut T) {
+        let mut handle = train.handle;
+        for _ in 0..train.packets {
+            let Coupled { frame, next } = store.coupled(handle);
+            tap.arrived(self.entry, &frame, store);
+            handle = next;
+        }
     }
 
     /// Notes how many slots of whole frames each queue has, and what they take on the wire.
@@ -110,48 +124,50 @@ impl Inlet {
         &mut self,
         rx: &mut RxRing,
         slots: u32,
-        (store, arrivals): (&mut Store, &mut Vec<Arrival>),
+        mut loader: Loader<'_>,
         spread: Spread,
         so_far: &mut u64,
     ) {
-        arrivals.reserve(slots as usize);
-        let before = arrivals.len();
-        rx.drain(slots, |bytes, flags| {
-            *so_far += wire_bytes_of(bytes.len() as u64, flags);
-            let at_ns = spread.at(*so_far);
-            if flags.has(SlotFlags::MOREFRAG) || !self.scratch.is_empty() {
-                return self.gather(bytes, flags, at_ns, (store, arrivals));
+        let mut frames = rx.batch(slots);
+        let mut wire_bytes = *so_far;
+        loop {
+            let mut part = None;
+            let whole = frames.by_ref().map_while(|frame| {
+                wire_bytes += wire_bytes_of(frame.bytes.len() as u64, frame.flags);
+                let at_ns = spread.at(wire_bytes);
+                if frame.more() || !self.scratch.is_empty() {
+                    part = Some((at_ns, frame));
+                    return None;
+                }
+                Some((at_ns, &*frame.bytes))
+            });
+            match (loader.put_all(whole), part) {
+                (Some((at_ns, frame)), _) => self.store(frame, at_ns, &mut loader),
+                (None, Some((at_ns, part))) => self.gather(&part, at_ns, &mut loader),
+                (None, None) => break,
             }
-            let len = bytes.len() as u32;
-            match store.put(self.lane, at_ns, bytes) {
-                Some(handle) => arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
-                None => self.refuse(len),
-            }
-        });
-        let taken = &arrivals[before..];
-        let bytes = taken.iter().map(|frame| u64::from(frame.len)).sum();
-        self.received += Tally { packets: taken.len() as u64, bytes };
+        }
+        *so_far = wire_bytes;
+        loader.end();
     }
 
     /// Takes a part of a frame of several slots, and with the last one the frame.
     #[cold]
-    fn gather(
-        &mut self,
-        part: &[u8],
-        flags: SlotFlags,
-        at_ns: Nanos,
-        (store, arrivals): (&mut Store, &mut Vec<Arrival>),
-    ) {
-        self.scratch.extend_from_slice(part);
-        if flags.has(SlotFlags::MOREFRAG) {
-            return;
+    fn gather(&mut self, part: &FrameMut<'_>, at_ns: Nanos, loader: &mut Loader<'_>) {
+        self.scratch.extend_from_slice(part.bytes);
+        if !part.more() {
+            let mut frame = std::mem::take(&mut self.scratch);
+            self.store(&frame, at_ns, loader);
+            frame.clear();
+            self.scratch = frame;
         }
-        let len = self.scratch.len() as u32;
-        match store.put(self.lane, at_ns, &self.scratch) {
-            Some(handle) => arrivals.push(Arrival { arrival_ns: at_ns, handle, len }),
-            None => self.refuse(len),
+    }
+
+    #[cold]
+    fn store(&mut self, frame: &[u8], at_ns: Nanos, loader: &mut Loader<'_>) {
+        if !loader.put(at_ns, frame) {
+            self.refuse(frame.len() as u32);
         }
-        self.scratch.clear();
     }
 
     #[cold]

@@ -6,16 +6,19 @@
 //! has patience, and is dropped as `tx_full` after that. How late it left is measured either way.
 //! Frames that are late only because nobody flushed are no fault of the port and are sent.
 
+mod given;
+
 use std::collections::VecDeque;
 
-use slipring_link::{Cause, Delivery, ExitId, Flight, LinkId, Tally};
+use slipring_link::{Cause, Delivery, ExitId, Flight, Handle, LinkId, Tally, Train};
 use slipring_port::{Nanos, Queue, RunError};
 use slipring_ring::TxRing;
 
 use super::account::ExitAccount;
 use super::tap::Tap;
-use crate::report::measured::{Departure, Measured};
-use crate::store::{Store, Stored, copy_frame};
+use crate::report::measured::Measured;
+use crate::store::{Store, copy_frame};
+use given::Given;
 
 /// How long a refused frame waits for room, where nothing else is asked for.
 const PATIENCE: Nanos = 10_000_000;
@@ -23,13 +26,15 @@ const PATIENCE: Nanos = 10_000_000;
 /// The way out at one port.
 #[derive(Debug)]
 pub(super) struct Outlet {
-    /// Frames that are due, those from `next` on.
-    due: Vec<Departure>,
-    next: usize,
+    exit: ExitId,
+    due: VecDeque<Due>,
+    /// Frames that have ever been due, and those of them that are no more.
+    came: u64,
+    gone: u64,
     /// Since when the port refuses the frames that wait, in their order.
     refused: VecDeque<Refused>,
-    /// How many of those before `next` the port was given since its last sync.
-    given: usize,
+    /// What the port was given since its last sync.
+    given: Given,
     /// How long a frame waits for room.
     patience: Nanos,
     /// Frames later than this are not sent any more.
@@ -37,21 +42,42 @@ pub(super) struct Outlet {
     account: ExitAccount,
 }
 
-/// Frames before `end`, and behind those that were refused earlier, found no room at `since`.
+/// Frames that are due and leave one behind the other.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    train: Train,
+    release: Release,
+    /// The link that they came by.
+    link: LinkId,
+}
+
+/// When frames were to leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Release {
+    /// So long after each of them arrived.
+    After(Nanos),
+    /// Then; there is one frame.
+    At(Nanos),
+}
+
+/// Frames up to `end` of those that came, and behind those that were refused earlier, found no room
+/// at `since`.
 #[derive(Debug, Clone, Copy)]
 struct Refused {
-    end: usize,
+    end: u64,
     since: Nanos,
 }
 
 impl Outlet {
     /// Frames later than `late_drop` are dropped instead of sent.
-    pub(super) fn new(late_drop: Option<Nanos>) -> Self {
+    pub(super) fn new(exit: ExitId, late_drop: Option<Nanos>) -> Self {
         Self {
-            due: Vec::new(),
-            next: 0,
+            exit,
+            due: VecDeque::new(),
+            came: 0,
+            gone: 0,
             refused: VecDeque::new(),
-            given: 0,
+            given: Given::default(),
             patience: late_drop.unwrap_or(PATIENCE),
             late_drop,
             account: ExitAccount::default(),
@@ -61,19 +87,28 @@ impl Outlet {
     /// Takes a frame that is due.
     #[inline(always)]
     pub(super) fn push(&mut self, delivery: Delivery) {
-        self.due.push(Departure::of(delivery));
+        let Delivery { release_ns, handle, len, link, .. } = delivery;
+        self.push_all(link, &[Flight { release_ns, handle, len }]);
     }
 
     /// Takes frames that are due, by one link.
     #[inline]
-    pub(super) fn push_all(&mut self, exit: ExitId, link: LinkId, frames: &[Flight]) {
-        self.due.extend(frames.iter().map(|frame| Departure::of(frame.delivered(exit, link))));
+    pub(super) fn push_all(&mut self, link: LinkId, frames: &[Flight]) {
+        self.came += frames.len() as u64;
+        self.due.extend(frames.iter().map(|frame| Due::alone(frame, link)));
+    }
+
+    /// Takes a train that is due, each frame `delay_ns` after it arrived.
+    #[inline]
+    pub(super) fn push_train(&mut self, link: LinkId, delay_ns: Nanos, train: Train) {
+        self.came += u64::from(train.packets);
+        self.due.push_back(Due { train, release: Release::After(delay_ns), link });
     }
 
     /// Whether frames wait.
     #[inline(always)]
     pub(super) fn is_waiting(&self) -> bool {
-        self.next < self.due.len()
+        !self.due.is_empty()
     }
 
     /// Sends what is due, as far as the port takes it; returns how many frames. What was found
@@ -95,12 +130,14 @@ impl Outlet {
         loop {
             let tx = queue.rings().tx;
             while self.fill_slots(tx, store, tap, now) || self.fill_chain(tx, store, tap, now) {}
-            if self.given == 0 && tx.with_driver() == 0 {
+            if self.given.is_empty() && tx.with_driver() == 0 {
                 break;
             }
             let room = tx.avail();
             queue.tx_sync()?;
-            sent += self.count_given(&clock, measured);
+            let given = self.given.settle(&clock, store, measured);
+            self.account.sent += given;
+            sent += given.packets as usize;
             if !self.is_waiting() || queue.rings().tx.avail() <= room {
                 break;
             }
@@ -108,23 +145,24 @@ impl Outlet {
         if self.is_waiting() {
             self.note_refused(now);
             self.drop_refused(store, tap, now);
+        } else {
+            self.refused.clear();
         }
-        self.forget_done();
         Ok(sent)
     }
 
     /// The account, with what waits.
     pub(super) fn account(&self) -> ExitAccount {
         let mut account = self.account.clone();
-        account.waiting = Tally::default();
-        self.due[self.next..].iter().for_each(|frame| account.waiting.count(frame.len));
+        let waiting = self.due.iter().map(|due| due.train.tally());
+        account.waiting = waiting.fold(Tally::default(), |sum, tally| sum + tally);
         account
     }
 
     /// Drops frames from the front while they are that late.
     fn drop_later_than<T: Tap>(&mut self, most: Nanos, store: &mut Store, tap: &mut T, now: Nanos) {
-        while let Some(frame) = self.due.get(self.next)
-            && now.saturating_sub(frame.release_ns) > most
+        while let Some(due) = self.due.front()
+            && now.saturating_sub(due.release.of(due.train.first_ns)) > most
         {
             self.drop_first(Cause::Late, store, tap, now);
         }
@@ -132,7 +170,7 @@ impl Outlet {
 
     /// Remembers since when the frames that wait do so.
     fn note_refused(&mut self, now: Nanos) {
-        let end = self.due.len();
+        let end = self.came;
         if self.refused.back().is_none_or(|last| last.end < end) {
             self.refused.push_back(Refused { end, since: now });
         }
@@ -141,9 +179,9 @@ impl Outlet {
     /// Drops the frames that were refused for too long.
     fn drop_refused<T: Tap>(&mut self, store: &mut Store, tap: &mut T, now: Nanos) {
         while let Some(&Refused { end, since }) = self.refused.front()
-            && (end <= self.next || now.saturating_sub(since) > self.patience)
+            && (end <= self.gone || now.saturating_sub(since) > self.patience)
         {
-            while self.next < end {
+            while self.gone < end {
                 self.drop_first(Cause::TxFull, store, tap, now);
             }
             self.refused.pop_front();
@@ -151,14 +189,28 @@ impl Outlet {
     }
 
     fn drop_first<T: Tap>(&mut self, cause: Cause, store: &mut Store, tap: &mut T, now: Nanos) {
-        let frame = &self.due[self.next];
-        tap.dropped(&frame.delivery(), cause, now, store);
+        let Some(due) = self.take_front(1, store) else { return };
+        let frame = due.deliveries(self.exit, store).next().expect("one was taken");
+        tap.dropped(&frame, cause, now, store);
         self.account.dropped.entry(frame.link).or_default().count(cause, frame.len);
         store.free(frame.handle);
-        self.next += 1;
     }
 
-    /// Copies frames that fit a slot each, up to one that does not; whether there were any.
+    /// Takes the first frames, at most `most`, of those that stay together.
+    #[inline]
+    fn take_front(&mut self, most: u32, store: &Store) -> Option<Due> {
+        let first = self.due.front_mut()?;
+        let taken = if first.train.packets <= most {
+            self.due.pop_front()?
+        } else {
+            Due { train: store.take_front(&mut first.train, most), ..*first }
+        };
+        self.gone += u64::from(taken.train.packets);
+        Some(taken)
+    }
+
+    /// Copies frames that stay together and fit a slot each, up to one that does not; whether there
+    /// were any.
     #[inline]
     fn fill_slots<T: Tap>(
         &mut self,
@@ -167,21 +219,20 @@ impl Outlet {
         tap: &mut T,
         now: Nanos,
     ) -> bool {
-        let size = tx.buf_size();
-        let mut due = self.due[self.next..].iter_mut();
-        let filled = tx.fill(u32::MAX, |buf| {
-            let Some(frame) = due.next().filter(|frame| frame.len <= size) else { return 0 };
-            if T::ON {
-                tap.sent(&frame.delivery(), now, store);
-            }
-            store.take(frame.handle, |stored| {
-                copy_frame(&mut buf[..stored.bytes.len()], stored.bytes);
-                frame.came(&stored);
-                stored.bytes.len()
-            })
+        let Some(due) = self.due.front() else { return false };
+        let mut frames = store.frames(&due.train);
+        let mut heads = self.given.room(tx.num_slots() as usize).iter_mut();
+        let filled = tx.fill(due.train.packets, |buf| {
+            let Some((head, frame)) = frames.next() else { return 0 };
+            let Some(room) = buf.get_mut(..frame.len()) else { return 0 };
+            let Some(place) = heads.next() else { return 0 };
+            *place = head;
+            copy_frame(room, frame);
+            frame.len()
         });
-        self.next += filled as usize;
-        self.given += filled as usize;
+        if filled > 0 {
+            self.give(filled, store, tap, now);
+        }
         filled > 0
     }
 
@@ -193,53 +244,58 @@ impl Outlet {
         tap: &mut T,
         now: Nanos,
     ) -> bool {
-        let size = tx.buf_size();
-        let Some(frame) = self.due.get_mut(self.next).filter(|frame| frame.len > size) else {
-            return false;
-        };
-        let stored = store.get(frame.handle);
-        if !tx.push(stored.bytes) {
+        let Some(due) = self.due.front() else { return false };
+        let Some((head, frame)) = store.frames(&due.train).next() else { return false };
+        if frame.len() <= tx.buf_size() as usize || !tx.push(frame) {
             return false;
         }
-        frame.came(&stored);
-        tap.sent(&frame.delivery(), now, store);
-        store.free(frame.handle);
-        self.next += 1;
-        self.given += 1;
+        self.given.room(1)[0] = head;
+        self.give(1, store, tap, now);
         true
     }
 
-    /// Counts what the port has had by now.
-    fn count_given(&mut self, clock: impl Fn() -> Nanos, measured: &mut [Measured]) -> usize {
-        let given = &self.due[self.next - self.given..self.next];
-        if given.is_empty() {
-            return 0;
+    /// Notes that the port was given the first frames, as many as that of those that stay together.
+    #[inline]
+    fn give<T: Tap>(&mut self, count: u32, store: &mut Store, tap: &mut T, now: Nanos) {
+        let Some(due) = self.take_front(count, store) else { return };
+        if T::ON {
+            let frames: Vec<_> = due.deliveries(self.exit, store).collect();
+            frames.iter().for_each(|frame| tap.sent(frame, now, store));
         }
-        let sent_ns = clock();
-        for frames in given.chunk_by(|a, b| a.link == b.link) {
-            let bytes = measured[frames[0].link.0 as usize].sent_all(sent_ns, frames);
-            self.account.sent += Tally { packets: frames.len() as u64, bytes };
-        }
-        std::mem::take(&mut self.given)
-    }
-
-    /// What is done makes room: all of it at once when nothing waits.
-    fn forget_done(&mut self) {
-        if !self.is_waiting() {
-            self.due.clear();
-            self.refused.clear();
-            self.next = 0;
-        } else if self.next > 4096 {
-            self.due.drain(..self.next);
-            self.refused.iter_mut().for_each(|refused| refused.end -= self.next.min(refused.end));
-            self.next = 0;
-        }
+        store.free_train(&due.train);
+        self.given.add(&due);
     }
 }
 
-impl Departure {
+impl Due {
     #[inline(always)]
-    fn came(&mut self, stored: &Stored<'_>) {
-        (self.arrival_ns, self.is_copy) = (stored.arrival_ns, stored.is_copy);
+    fn alone(frame: &Flight, link: LinkId) -> Self {
+        let &Flight { release_ns, handle, len } = frame;
+        let (first_ns, last_ns) = (release_ns, release_ns);
+        let train = Train { handle, packets: 1, bytes: len.into(), first_ns, last_ns };
+        Self { train, release: Release::At(release_ns), link }
+    }
+
+    /// Its frames.
+    fn deliveries(&self, exit: ExitId, store: &Store) -> impl Iterator<Item = Delivery> {
+        let mut next: Handle = self.train.handle;
+        (0..self.train.packets).map(move |_| {
+            let coupled = store.coupled(next);
+            let (frame, link) = (coupled.frame, self.link);
+            next = coupled.next;
+            let release_ns = self.release.of(frame.arrival_ns);
+            Delivery { release_ns, handle: frame.handle, len: frame.len, exit, link }
+        })
+    }
+}
+
+impl Release {
+    /// When the frame was to leave that arrived at this time.
+    #[inline]
+    fn of(self, arrival_ns: Nanos) -> Nanos {
+        match self {
+            Self::After(delay_ns) => arrival_ns.saturating_add(delay_ns),
+            Self::At(release_ns) => release_ns,
+        }
     }
 }

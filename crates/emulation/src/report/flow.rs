@@ -66,6 +66,19 @@ impl Reordering {
         self.expected = self.expected.max(arrival_ns);
     }
 
+    /// The same for frames that arrived one after another, the last one at `last_ns`.
+    #[inline]
+    pub fn received_in_order(
+        &mut self,
+        arrivals: impl ExactSizeIterator<Item = u64>,
+        last_ns: u64,
+    ) {
+        self.received += arrivals.len() as u64;
+        let expected = self.expected;
+        self.reordered += arrivals.take_while(|&ns| ns < expected).count() as u64;
+        self.expected = expected.max(last_ns);
+    }
+
     /// How many were reordered.
     pub fn reordered(&self) -> u64 {
         self.reordered

@@ -67,12 +67,14 @@ impl Histogram {
             return values.for_each(|value| self.record(value));
         }
         self.reach(batch);
-        let base = self.base;
         let (low, high) = (bucket(batch.min), bucket(batch.max));
-        if low == high {
-            self.counts[low - base] += batch.count;
+        let counts = &mut self.counts[low - self.base..=high - self.base];
+        if let [only] = counts {
+            *only += batch.count;
+        } else if let Some(shift) = common_shift(batch.min, batch.max) {
+            let first = (batch.min >> shift) as usize;
+            values.for_each(|value| counts[((value >> shift) as usize).wrapping_sub(first)] += 1);
         } else {
-            let counts = &mut self.counts[low - base..=high - base];
             values.for_each(|value| counts[bucket(value) - low] += 1);
         }
         self.count += batch.count;
@@ -240,6 +242,21 @@ impl Batch {
         self.squares = self.squares.wrapping_add(deviation.wrapping_mul(deviation) as u64);
     }
 
+    /// Values that fall from `top`.
+    #[inline]
+    pub fn falling(histogram: &Histogram, top: u64, falls: &Falls) -> Self {
+        let &Falls { count, first, last, sum, squares } = falls;
+        let (min, max) = (top - last, top - first);
+        let origin = if histogram.count == 0 { max } else { histogram.origin };
+        // The sums over (top - origin) - fall, multiplied out. They wrap where they are not exact.
+        let from = top.wrapping_sub(origin);
+        let mixed = from.wrapping_mul(sum).wrapping_mul(2);
+        let of_top = count.wrapping_mul(from);
+        let sum = of_top.wrapping_sub(sum) as i64;
+        let squares = of_top.wrapping_mul(from).wrapping_sub(mixed).wrapping_add(squares);
+        Self { origin, count, min, max, sum, squares }
+    }
+
     /// The greatest value.
     pub fn max(&self) -> u64 {
         self.max
@@ -252,6 +269,33 @@ impl Batch {
     }
 }
 
+/// By how much values lie below another, none below the next.
+#[derive(Debug, Clone, Copy)]
+pub struct Falls {
+    count: u64,
+    /// Of the first one.
+    pub first: u64,
+    /// Of the last one.
+    pub last: u64,
+    sum: u64,
+    squares: u64,
+}
+
+impl Falls {
+    /// Sums up some that do not decrease.
+    #[inline]
+    pub fn of(falls: &[u32]) -> Self {
+        let (mut sum, mut squares) = (0, 0u64);
+        for fall in falls.iter().copied().map(u64::from) {
+            sum += fall;
+            squares = squares.wrapping_add(fall * fall);
+        }
+        let end = |fall: Option<&u32>| fall.copied().unwrap_or(0).into();
+        let (first, last) = (end(falls.first()), end(falls.last()));
+        Self { count: falls.len() as u64, first, last, sum, squares }
+    }
+}
+
 /// Where the finer buckets begin, and how many of that kind there would be before them.
 const FAR_BUCKET: usize = bucket_of(FAR, NEAR_BITS);
 const FAR_SKIPPED: usize = bucket_of(FAR, FAR_BITS) - FAR_BUCKET;
@@ -260,6 +304,15 @@ const FAR_SKIPPED: usize = bucket_of(FAR, FAR_BITS) - FAR_BUCKET;
 #[inline]
 const fn bucket(value: u64) -> usize {
     if value < FAR { bucket_of(value, NEAR_BITS) } else { bucket_of(value, FAR_BITS) - FAR_SKIPPED }
+}
+
+/// By how many bits values from `min` to `max` are shifted to tell their buckets apart, if it is
+/// the same for all of them.
+#[inline]
+fn common_shift(min: u64, max: u64) -> Option<u32> {
+    let bits = if min < FAR { NEAR_BITS } else { FAR_BITS };
+    let shift = |value: u64| (u64::BITS - 1 - bits).saturating_sub(value.leading_zeros());
+    ((min < FAR) == (max < FAR) && shift(min) == shift(max)).then(|| shift(min))
 }
 
 /// The least and the greatest value of a bucket.
@@ -372,6 +425,29 @@ mod tests {
             }
             prop_assert!((whole.mean() - single.mean()).abs() <= single.mean() * 1e-9);
             prop_assert!((whole.sd() - single.sd()).abs() <= single.sd() * 1e-6);
+        }
+
+        #[test]
+        fn values_that_fall_count_as_they_would_one_by_one(
+            batches in prop::collection::vec(
+                (0u64..1 << 40, prop::collection::vec(0u32..5_000, 1..70)), 1..8),
+        ) {
+            let (mut whole, mut single) = (Histogram::default(), Histogram::default());
+            for (last, mut falls) in batches {
+                falls.sort_unstable();
+                let top = last + u64::from(falls[falls.len() - 1]);
+                let values: Vec<_> = falls.iter().map(|&fall| top - u64::from(fall)).collect();
+                let batch = Batch::falling(&whole, top, &Falls::of(&falls));
+                whole.record_all(&batch, values.iter().copied());
+                values.iter().for_each(|&value| single.record(value));
+            }
+            prop_assert_eq!((whole.count(), whole.min()), (single.count(), single.min()));
+            prop_assert_eq!(whole.max(), single.max());
+            for quantile in [0.0, 0.1, 0.5, 0.99, 1.0] {
+                prop_assert_eq!(whole.quantile(quantile), single.quantile(quantile));
+            }
+            prop_assert!((whole.mean() - single.mean()).abs() <= single.mean() * 1e-9);
+            prop_assert!((whole.sd() - single.sd()).abs() <= single.sd() * 1e-6 + 1e-6);
         }
 
         #[test]

@@ -1,9 +1,9 @@
 //! What was measured of one link: the achieved half of asked versus achieved.
 
-use slipring_link::{Delivery, ExitId, Handle, Joined, LinkId, Queued};
+use slipring_link::{Joined, Queued};
 
 use super::flow::{Reordering, Windows};
-use super::histogram::{Batch, Histogram};
+use super::histogram::{Batch, Falls, Histogram};
 use super::hops::Entered;
 
 const MILLISECOND: u64 = 1_000_000;
@@ -24,39 +24,15 @@ pub struct Seen {
     pub sequence: Option<u64>,
 }
 
-/// A frame that was delivered and is sent together with others: what [`Seen`] tells of a frame,
-/// for many of them.
+/// A frame that left together with others: what [`Seen`] tells of a frame, for many of them.
 #[derive(Debug, Clone, Copy)]
-pub struct Departure {
+pub struct Left {
+    /// When it arrived.
+    pub arrival_ns: u64,
     /// When it was to leave.
     pub release_ns: u64,
-    /// When it arrived; known once it is being sent.
-    pub arrival_ns: u64,
-    /// Which.
-    pub handle: Handle,
-    /// Bytes, without FCS.
-    pub len: u32,
-    /// The link that it came by.
-    pub link: LinkId,
-    /// Where it leaves.
-    pub exit: ExitId,
-    /// Whether a link made it; known once it is being sent.
+    /// Whether a link made it.
     pub is_copy: bool,
-}
-
-impl Departure {
-    /// A frame that was delivered.
-    #[inline(always)]
-    pub fn of(delivery: Delivery) -> Self {
-        let Delivery { release_ns, handle, len, exit, link } = delivery;
-        Self { release_ns, arrival_ns: 0, handle, len, link, exit, is_copy: false }
-    }
-
-    /// Its delivery.
-    pub fn delivery(&self) -> Delivery {
-        let &Self { release_ns, handle, len, link, exit, .. } = self;
-        Delivery { release_ns, handle, len, exit, link }
-    }
 }
 
 /// The figures of one link. Counters are the engine's own; these are what it does not know.
@@ -157,36 +133,71 @@ impl Measured {
         self.released(seen);
     }
 
-    /// Counts frames that were all sent at `sent_ns`, by when they arrived where they have no
-    /// number; returns their bytes.
+    /// Counts frames of so many bytes in all that left at `sent_ns`, by when they arrived where they
+    /// have no number.
     #[inline]
-    pub fn sent_all(&mut self, sent_ns: u64, frames: &[Departure]) -> u64 {
-        let mut sum = 0;
-        for frames in frames.chunks(Batch::MOST) {
-            let mut error = Batch::of(&self.error, sent_ns.saturating_sub(frames[0].release_ns));
-            let mut delay = Batch::of(&self.delay, sent_ns.saturating_sub(frames[0].arrival_ns));
-            let mut bytes = 0;
+    pub fn sent_all(
+        &mut self,
+        sent_ns: u64,
+        bytes: u64,
+        frames: impl ExactSizeIterator<Item = Left> + Clone,
+    ) {
+        let mut rest = frames;
+        while let Some(first) = rest.clone().next() {
+            let frames = rest.clone().take(Batch::MOST);
+            rest.nth(frames.len() - 1);
+            let errors = frames.clone().map(|left| sent_ns.saturating_sub(left.release_ns));
+            let delays = frames.clone().map(|left| sent_ns.saturating_sub(left.arrival_ns));
+            let mut error = Batch::of(&self.error, sent_ns.saturating_sub(first.release_ns));
+            let mut delay = Batch::of(&self.delay, sent_ns.saturating_sub(first.arrival_ns));
             let mut order = self.order;
-            for frame in frames {
-                error.add(sent_ns.saturating_sub(frame.release_ns));
-                delay.add(sent_ns.saturating_sub(frame.arrival_ns));
-                bytes += u64::from(frame.len);
-                if !frame.is_copy {
-                    order.received_of(frame.arrival_ns);
+            for ((left, error_ns), delay_ns) in frames.zip(errors.clone()).zip(delays.clone()) {
+                error.add(error_ns);
+                delay.add(delay_ns);
+                if !left.is_copy {
+                    order.received_of(left.arrival_ns);
                 }
             }
             self.order = order;
-            let errors = frames.iter().map(|frame| sent_ns.saturating_sub(frame.release_ns));
-            if error.max() > self.late_above_ns {
-                self.late += errors.clone().filter(|&ns| ns > self.late_above_ns).count() as u64;
-            }
+            self.count_late(&error, errors.clone());
             self.error.record_all(&error, errors);
-            let delays = frames.iter().map(|frame| sent_ns.saturating_sub(frame.arrival_ns));
             self.delay.record_all(&delay, delays);
-            self.left(sent_ns, bytes);
-            sum += bytes;
         }
-        sum
+        self.left(sent_ns, bytes);
+    }
+
+    /// The same for frames that were to leave, and had left, `delay_ns` after they arrived: each by
+    /// as much after `first_ns` as `later` says, in order.
+    #[inline]
+    pub fn sent_train(
+        &mut self,
+        sent_ns: u64,
+        delay_ns: u64,
+        bytes: u64,
+        first_ns: u64,
+        later: &[u32],
+    ) {
+        let (most_ns, most_late_ns) = (sent_ns - first_ns, sent_ns - first_ns - delay_ns);
+        for later in later.chunks(Batch::MOST) {
+            let falls = Falls::of(later);
+            let errors = later.iter().map(|&ns| most_late_ns - u64::from(ns));
+            let error = Batch::falling(&self.error, most_late_ns, &falls);
+            self.count_late(&error, errors.clone());
+            self.error.record_all(&error, errors);
+            let delay = Batch::falling(&self.delay, most_ns, &falls);
+            let delays = later.iter().map(|&ns| most_ns - u64::from(ns));
+            self.delay.record_all(&delay, delays);
+            let arrivals = later.iter().map(|&ns| first_ns + u64::from(ns));
+            self.order.received_in_order(arrivals, first_ns + falls.last);
+        }
+        self.left(sent_ns, bytes);
+    }
+
+    #[inline]
+    fn count_late(&mut self, error: &Batch, errors: impl Iterator<Item = u64>) {
+        if error.max() > self.late_above_ns {
+            self.late += errors.filter(|&ns| ns > self.late_above_ns).count() as u64;
+        }
     }
 
     #[inline]
@@ -269,18 +280,39 @@ mod tests {
 
     #[test]
     fn frames_sent_at_once_count_as_each_would_and_in_order_of_arrival() {
-        let frame = |arrival_ns, release_ns, is_copy| {
-            let (handle, len) = (Handle(0), 1250);
-            let (link, exit) = (LinkId(0), ExitId(0));
-            Departure { release_ns, arrival_ns, handle, len, link, exit, is_copy }
-        };
+        let frame = |arrival_ns, release_ns, is_copy| Left { arrival_ns, release_ns, is_copy };
         let mut measured = Measured::new(1_000);
-        measured.sent_all(9_000, &[frame(10, 6_000, false), frame(5, 8_500, false)]);
-        measured.sent_all(9_500, &[frame(5, 9_000, true)]);
+        let frames = [frame(10, 6_000, false), frame(5, 8_500, false)];
+        measured.sent_all(9_000, 2_500, frames.into_iter());
+        measured.sent_all(9_500, 1_250, [frame(5, 9_000, true)].into_iter());
         assert_eq!((measured.error.min(), measured.error.max()), (500, 3_000));
         assert_eq!((measured.delay.min(), measured.delay.max()), (8_990, 9_495));
         assert_eq!((measured.late, measured.order.reordered()), (1, 1));
         assert!((measured.rates().mean_bps - 3.0 * 1250.0 * 8e3).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_train_counts_as_its_frames_would() {
+        let (mut train, mut alone) = (Measured::new(2_500), Measured::new(2_500));
+        for (sent_ns, first_ns, delay_ns) in
+            [(9_000, 1_000, 5_000), (9_500, 1_500, 6_000), (10_500, 4_500, 5_000)]
+        {
+            let later: Vec<u32> = (0..700).collect();
+            let frames = later.iter().map(|&ns| {
+                let arrival_ns = first_ns + u64::from(ns);
+                Left { arrival_ns, release_ns: arrival_ns + delay_ns, is_copy: false }
+            });
+            alone.sent_all(sent_ns, 70_000, frames);
+            train.sent_train(sent_ns, delay_ns, 70_000, first_ns, &later);
+        }
+        let of = |measured: &Measured| {
+            let Measured { error, delay, order, late, .. } = measured;
+            let all = [error, delay].map(|h| (h.count(), h.min(), h.max(), h.quantile(0.3)));
+            (all, order.reordered(), *late, measured.rates())
+        };
+        assert_eq!(of(&train), of(&alone));
+        assert_eq!((train.order.reordered(), train.late), (199, 500));
+        assert!((train.error.sd() - alone.error.sd()).abs() < 1e-6);
     }
 
     #[test]

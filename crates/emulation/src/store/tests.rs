@@ -11,7 +11,12 @@ const PER_CHUNK: usize = CHUNK / (MAX_FRAME + UNIT);
 impl Store {
     fn put_bytes(&mut self, lane: Lane, arrival_ns: u64, bytes: &[u8]) -> Option<Handle> {
         self.tick(arrival_ns);
-        self.put(lane, arrival_ns, bytes)
+        let mut trains = Vec::new();
+        let mut loader = self.load(lane, &mut trains);
+        let stored = loader.put(arrival_ns, bytes);
+        loader.end();
+        assert_eq!(trains.len(), usize::from(stored));
+        trains.first().map(|train| train.handle)
     }
 
     fn bytes(&mut self, handle: Handle) -> Vec<u8> {
@@ -41,13 +46,13 @@ fn frames_of_every_length_are_copied_whole_and_nothing_beside_them() {
 }
 
 #[test]
-fn a_copy_is_known_as_one_and_a_frame_that_is_taken_is_gone() {
+fn a_copy_is_known_as_one_and_a_frame_that_is_freed_is_gone() {
     let mut store = Store::new(1 << 30);
     let frame = store.put_bytes(LANE, 7, &[3; 100]).unwrap();
     let copy = store.copy(frame).unwrap();
     assert_eq!([frame, copy].map(|handle| store.get(handle).is_copy), [false, true]);
-    let taken = [frame, copy].map(|handle| store.take(handle, |frame| frame.bytes.to_vec()));
-    assert_eq!(taken, [vec![3; 100], vec![3; 100]]);
+    assert_eq!([frame, copy].map(|handle| store.bytes(handle)), [[3; 100], [3; 100]]);
+    [frame, copy].into_iter().for_each(|handle| store.free(handle));
     assert_eq!(store.put_bytes(LANE, 9, &[4; 60]), Some(frame), "the chunk begins anew");
 }
 
@@ -57,6 +62,44 @@ fn no_frame_is_empty_or_longer_than_the_longest() {
     assert_eq!(store.put_bytes(LANE, 0, &[]), None);
     assert_eq!(store.put_bytes(LANE, 0, &vec![0; MAX_FRAME + 1]), None);
     assert_eq!(store.held_bytes(), 0);
+}
+
+#[test]
+fn a_batch_is_as_many_trains_as_it_takes_chunks() {
+    let mut store = Store::new(1 << 30);
+    let lens: Vec<usize> = (0..500).map(|i| 1 + i * 13 % 1500).collect();
+    store.tick(10_000);
+    let mut trains = Vec::new();
+    let mut loader = store.load(LANE, &mut trains);
+    let frames: Vec<_> = lens.iter().map(|&len| vec![len as u8; len]).collect();
+    let mut rest = (1_000..).zip(frames.iter().map(Vec::as_slice));
+    while let Some((at_ns, frame)) = loader.put_all(rest.by_ref().take(frames.len())) {
+        assert!(loader.put(at_ns, frame), "in the next chunk");
+    }
+    assert!(!loader.put(9_999, &[]) && !loader.put(9_999, &vec![0; MAX_FRAME + 1]));
+    loader.end();
+
+    assert_eq!(trains.len(), 2);
+    let found: Vec<_> = trains.iter().flat_map(|train| store.frames(train)).collect();
+    let bytes: Vec<_> = found.iter().map(|(_, bytes)| bytes.to_vec()).collect();
+    assert_eq!(bytes, frames);
+    let times: Vec<_> = found.iter().map(|(head, _)| head.arrival_ns(10_000)).collect();
+    assert_eq!(times, (1_000..1_500).collect::<Vec<_>>());
+    assert_eq!(trains.iter().map(|train| train.packets).sum::<u32>(), 500);
+    assert_eq!(
+        trains.iter().map(|train| train.bytes).sum::<u64>(),
+        lens.iter().sum::<usize>() as u64
+    );
+    assert_eq!([trains[0].first_ns, trains[1].last_ns], [1_000, 1_499]);
+
+    let last = trains[1];
+    let front = store.take_front(&mut trains[1], 3);
+    assert_eq!((front.first_ns, trains[1].packets), (last.first_ns, last.packets - 3));
+    assert_eq!((front.last_ns + 1, trains[1].first_ns), (last.first_ns + 3, last.first_ns + 3));
+    assert_eq!(front.bytes + trains[1].bytes, last.bytes);
+    assert_eq!(store.coupled(trains[1].handle).frame.arrival_ns, trains[1].first_ns);
+    [trains[0], front, trains[1]].iter().for_each(|train| store.free_train(train));
+    assert_eq!(store.put_bytes(LANE, 20_000, &[0; 60]).map(place), Some(0), "all was freed");
 }
 
 #[test]
