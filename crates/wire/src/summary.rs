@@ -7,6 +7,7 @@
 //! Not for fast paths: it is as slow as text is.
 
 mod arp;
+mod detail;
 mod dump;
 mod icmp;
 mod ip;
@@ -14,7 +15,7 @@ mod tcp;
 
 use core::fmt;
 
-pub use dump::HexDump;
+pub use dump::{Hex, HexDump, Text};
 
 use crate::assigned::EtherType;
 use crate::field::array;
@@ -34,19 +35,41 @@ use crate::view::Headers;
 pub struct Summary<'f> {
     frame: &'f [u8],
     wire_len: usize,
+    detail: Detail,
+}
+
+/// How much a line says of the IP and transport headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Detail {
+    /// Addresses and lengths.
+    Quick,
+    /// What matters of each protocol.
+    #[default]
+    Normal,
+    /// The IP header's fields too, on a line before the addresses.
+    Full {
+        /// Whether checksums are verified and told.
+        checksums: bool,
+    },
 }
 
 impl<'f> Summary<'f> {
     /// The summary of a whole frame.
     #[must_use]
     pub fn new(frame: &'f [u8]) -> Self {
-        Self { frame, wire_len: frame.len() }
+        Self { frame, wire_len: frame.len(), detail: Detail::Normal }
     }
 
     /// Says how long the frame was, in bytes, before a capture cut it.
     #[must_use]
     pub fn with_wire_len(self, wire_len: usize) -> Self {
         Self { wire_len, ..self }
+    }
+
+    /// Says more or less.
+    #[must_use]
+    pub fn with_detail(self, detail: Detail) -> Self {
+        Self { detail, ..self }
     }
 }
 
@@ -66,7 +89,7 @@ impl fmt::Display for Summary<'_> {
         }
         let l3 = usize::from(link.l3);
         match link.ethertype {
-            EtherType::IPV4 | EtherType::IPV6 => ip::line(f, self.frame),
+            EtherType::IPV4 | EtherType::IPV6 => ip::line(f, self.frame, self.detail),
             EtherType::ARP => arp::line(f, &self.frame[l3..]),
             EtherType(len) if len < 0x600 => write!(f, "802.3, length {len}"),
             other => {

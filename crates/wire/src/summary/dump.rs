@@ -20,6 +20,45 @@ impl fmt::Display for HexDump<'_> {
     }
 }
 
+/// The same lines without the text.
+#[derive(Clone, Copy, Debug)]
+pub struct Hex<'b>(pub &'b [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, line) in self.0.chunks(PER_LINE).enumerate() {
+            write!(f, "\t0x{:04x}: ", index * PER_LINE)?;
+            for (at, byte) in line.iter().enumerate() {
+                f.write_str(if at % 2 == 0 { " " } else { "" })?;
+                write!(f, "{byte:02x}")?;
+            }
+            f.write_str("\n")?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes as text, for protocols that are text: lines end where they end there, and what a terminal
+/// could take for a command is a dot.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'b>(pub &'b [u8]);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let [byte, after @ ..] = rest {
+            rest = after;
+            match byte {
+                b'\r' if after.first() == Some(&b'\n') => {}
+                b'\n' | b'\t' | b' ' => write!(f, "{}", char::from(*byte))?,
+                byte if byte.is_ascii_graphic() => write!(f, "{}", char::from(*byte))?,
+                _ => f.write_str(".")?,
+            }
+        }
+        f.write_str("\n")
+    }
+}
+
 fn write_hex(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     for at in 0..PER_LINE {
         if at % 2 == 0 {

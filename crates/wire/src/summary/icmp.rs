@@ -3,6 +3,7 @@
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
+use super::detail::Checked;
 use super::ip::Packet;
 use crate::assigned::IpProto;
 use crate::field::{array, be16};
@@ -24,7 +25,13 @@ pub(super) fn line_v4(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::R
         (12, _) => f.write_str("parameter problem"),
         _ => write!(f, "type {kind}, code {code}"),
     }?;
-    write!(f, ", length {}", packet.len)
+    write!(f, ", length {}", packet.len)?;
+    match packet.checked {
+        Some(Checked::Wrong { found, right }) => {
+            write!(f, " (wrong icmp cksum {found:x} (->{right:x})!)")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The packet in question follows the ICMP header: its destination is 16 bytes in.
@@ -47,6 +54,9 @@ pub(super) fn line_v6(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::R
     let Some([kind, code, ..]) = array::<4>(packet.bytes, 0) else {
         return f.write_str("[|icmp6]");
     };
+    if let Some(checked) = packet.checked {
+        checked.in_brackets(f, "icmp6")?;
+    }
     f.write_str("ICMP6, ")?;
     match kind {
         1 => unreachable_v6(f, code, packet),

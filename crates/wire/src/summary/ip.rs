@@ -3,7 +3,8 @@
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::{icmp, tcp};
+use super::detail::{self, Checked};
+use super::{Detail, icmp, tcp};
 use crate::assigned::IpProto;
 use crate::field::{array, be16};
 use crate::view::{Fragment, Headers, Ip, IpVersion, Layer, ViewError};
@@ -14,9 +15,13 @@ pub(super) struct Packet<'f> {
     pub(super) bytes: &'f [u8],
     /// Their length as the IP header claims.
     pub(super) len: usize,
+    /// Whether few words will do.
+    pub(super) quick: bool,
+    /// What became of the checksum; `None` where nobody asked.
+    pub(super) checked: Option<Checked>,
 }
 
-pub(super) fn line(f: &mut fmt::Formatter<'_>, frame: &[u8]) -> fmt::Result {
+pub(super) fn line(f: &mut fmt::Formatter<'_>, frame: &[u8], detail: Detail) -> fmt::Result {
     let headers = match Headers::parse(frame) {
         Ok(headers) => headers,
         Err(error) => return broken(f, error),
@@ -24,11 +29,22 @@ pub(super) fn line(f: &mut fmt::Formatter<'_>, frame: &[u8]) -> fmt::Result {
     let Some(ip) = headers.ip else {
         return Ok(());
     };
+    f.write_str(if ip.version == IpVersion::V4 { "IP " } else { "IP6 " })?;
+    if matches!(detail, Detail::Full { .. }) {
+        detail::header(f, frame, usize::from(headers.l3), ip)?;
+    }
     write_endpoints(f, frame, &headers, ip)?;
     let l4 = usize::from(ip.l4);
     let end = frame.len().min(ip.end as usize);
-    let packet =
-        Packet { bytes: frame.get(l4..end).unwrap_or_default(), len: ip.l4_len() as usize };
+    let packet = Packet {
+        bytes: frame.get(l4..end).unwrap_or_default(),
+        len: ip.l4_len() as usize,
+        quick: detail == Detail::Quick,
+        checked: match detail {
+            Detail::Full { checksums: true } => detail::check(frame, usize::from(headers.l3), ip),
+            _ => None,
+        },
+    };
     if ip.fragment != Fragment::Whole {
         return write_fragment(f, frame, usize::from(headers.l3), ip, &packet);
     }
@@ -49,7 +65,7 @@ fn broken(f: &mut fmt::Formatter<'_>, error: ViewError) -> fmt::Result {
     }
 }
 
-/// `IP 10.0.0.1.1234 > 10.0.0.2.80: `, without ports where there are none.
+/// `10.0.0.1.1234 > 10.0.0.2.80: `, without ports where there are none.
 fn write_endpoints(
     f: &mut fmt::Formatter<'_>,
     frame: &[u8],
@@ -62,11 +78,11 @@ fn write_endpoints(
     match ip.version {
         IpVersion::V4 => {
             let at = |at| Ipv4Addr::from(array::<4>(frame, l3 + at).unwrap_or_default());
-            write!(f, "IP {}{src_port} > {}{dst_port}: ", at(12), at(16))
+            write!(f, "{}{src_port} > {}{dst_port}: ", at(12), at(16))
         }
         IpVersion::V6 => {
             let at = |at| Ipv6Addr::from(array::<16>(frame, l3 + at).unwrap_or_default());
-            write!(f, "IP6 {}{src_port} > {}{dst_port}: ", at(8), at(24))
+            write!(f, "{}{src_port} > {}{dst_port}: ", at(8), at(24))
         }
     }
 }
@@ -120,6 +136,11 @@ fn v6_fragment(frame: &[u8], l3: usize) -> Option<(u32, u16, bool)> {
 
 /// `UDP, length 18`, counting payload as the UDP header claims.
 fn udp(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::Result {
+    match packet.checked {
+        Some(Checked::Absent) => f.write_str("[no cksum] "),
+        Some(checked) => checked.in_brackets(f, "udp"),
+        None => Ok(()),
+    }?;
     match be16(packet.bytes, 4) {
         Some(len) if len >= 8 => write!(f, "UDP, length {}", len - 8),
         Some(len) => write!(f, "UDP, bad length {len} < 8"),

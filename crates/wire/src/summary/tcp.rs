@@ -29,7 +29,13 @@ pub(super) fn line(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::Resu
         return write!(f, "TCP, bad header length {header_len}");
     }
     let len = packet.len - header_len;
+    if packet.quick {
+        return write!(f, "tcp {len}");
+    }
     write_flags(f, header[13])?;
+    if let Some(checked) = packet.checked {
+        checked.in_words(f)?;
+    }
     write_numbers(f, &header, len)?;
     let options = packet.bytes.get(MIN_LEN..header_len);
     match options {

@@ -241,3 +241,39 @@ proptest! {
         prop_assert!(!text.is_empty() && !text.contains('\n'));
     }
 }
+
+fn full(frame: &[u8]) -> String {
+    Summary::new(frame).with_detail(Detail::Full { checksums: true }).to_string()
+}
+
+#[test]
+fn full_lines_tell_the_ip_header_and_verify_checksums() {
+    let mut frame = built(&FrameSpec::default(), 18);
+    let text = full(&frame);
+    assert!(text.starts_with("IP (tos 0x0, ttl "), "{text}");
+    assert!(text.contains("proto UDP (17), length 46)\n    10.0.0.1.1234 > "), "{text}");
+    assert!(text.ends_with(": [udp sum ok] UDP, length 18"), "{text}");
+    frame[59] ^= 0x10;
+    assert!(full(&frame).contains("[bad udp cksum 0x"), "{}", full(&frame));
+    frame[40..42].fill(0);
+    assert!(full(&frame).contains("[no cksum] UDP"), "{}", full(&frame));
+    frame[24] ^= 1;
+    assert!(full(&frame).contains(", bad cksum "), "{}", full(&frame));
+    let frame = built(&FrameSpec { l4: tcp(0x02), ..v6(tcp(0x02)) }, 0);
+    let text = full(&frame);
+    assert!(text.contains("next-header TCP (6) payload length: 20) fd00::1.1234 > "), "{text}");
+    assert!(text.contains("Flags [S], cksum 0x") && text.contains(" (correct), seq"), "{text}");
+}
+
+#[test]
+fn quick_lines_are_short() {
+    let frame = built(&FrameSpec { l4: tcp(0x18), ..FrameSpec::default() }, 10);
+    let text = Summary::new(&frame).with_detail(Detail::Quick).to_string();
+    assert_eq!(text, "IP 10.0.0.1.1234 > 10.1.0.1.1234: tcp 10");
+}
+
+#[test]
+fn bytes_print_as_hex_alone_and_as_text_alone() {
+    assert_eq!(Hex(b"abcd\n").to_string(), "\t0x0000:  6162 6364 0a\n");
+    assert_eq!(Text(b"GET / \r\nHost: \x1b[2J\xff\r").to_string(), "GET / \nHost: .[2J..\n");
+}
