@@ -56,6 +56,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-vale", Layer::Host),
     ("slipring-program", Layer::Host),
     ("slipring-emulation", Layer::Host),
+    ("slipring-dump", Layer::Host),
     ("slipring", Layer::Program),
     ("slipring-clients", Layer::Program),
     ("slipring-bench", Layer::Program),

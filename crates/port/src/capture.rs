@@ -23,6 +23,8 @@ pub struct FilePacket<'f> {
     pub orig_len: u32,
     /// The bytes captured.
     pub data: &'f [u8],
+    /// Which way it went, where the file says.
+    pub direction: Option<Direction>,
 }
 
 /// Reads packets of Ethernet captures, one after the other.
@@ -43,6 +45,7 @@ struct Place {
     orig_len: u32,
     start: usize,
     len: usize,
+    direction: Option<Direction>,
 }
 
 /// Why the next packet cannot be had.
@@ -128,8 +131,8 @@ impl FileReader {
                 Err(_) => {}
             }
         };
-        let Place { ts_ns, orig_len, start, len } = place;
-        Ok(Some(FilePacket { ts_ns, orig_len, data: &self.buffer[start..start + len] }))
+        let Place { ts_ns, orig_len, start, len, direction } = place;
+        Ok(Some(FilePacket { ts_ns, orig_len, data: &self.buffer[start..start + len], direction }))
     }
 
     /// The next packet's place in the buffer, or how many bytes it takes to see more.
@@ -150,6 +153,7 @@ impl FileReader {
                     orig_len: packet.orig_len,
                     start,
                     len: packet.data.len(),
+                    direction: packet.direction(),
                 }))
             }
         }

@@ -8,6 +8,7 @@ mod daemon;
 mod dedup;
 mod demo;
 mod doctor;
+mod dump;
 mod generate;
 mod lb;
 mod ports;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 16] = [
+static VERBS: [Verb; 17] = [
     generate::VERB,
     bridge::VERB,
     dedup::VERB,
@@ -40,6 +41,7 @@ static VERBS: [Verb; 16] = [
     ports::VERB,
     demo::VERB,
     trace::VERB,
+    dump::VERB,
     bench::VERB,
 ];
 

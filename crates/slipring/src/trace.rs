@@ -15,15 +15,16 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use serde::Serialize;
 use slipring_abi::name::PortName;
-use slipring_cli::codes::SR0002;
 use slipring_cli::report::{PortReport, Sample, Traffic};
 use slipring_cli::units::Count;
-use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_dump::select;
+use slipring_dump::show::{Bytes, Style};
+use slipring_dump::source::{Frame, Source};
 use slipring_filter::Program;
 use slipring_port::now;
 
-use show::{Sink, Style};
-use source::{Frame, Source};
+use show::Sink;
 
 pub(crate) const VERB: Verb = Verb { name: "trace", classic: &[], command, plan };
 
@@ -69,21 +70,16 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let text = words.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(" ");
     let plan = Plan {
         port: port.expect("clap requires the port"),
-        filter: compile(&text)?,
+        filter: select::compile(&text, slipring_filter::DEFAULT_SNAP_LEN)?,
         count: matches.get_one::<Count>("count").map(|count| count.0),
         write: matches.get_one::<String>("write").cloned(),
-        style: Style { hex: matches.get_flag("hex"), link: matches.get_flag("ethernet") },
+        style: Style {
+            bytes: if matches.get_flag("hex") { Bytes::HexText } else { Bytes::None },
+            link: matches.get_flag("ethernet"),
+            ..Style::default()
+        },
     };
     Ok(Box::new(move |session| plan.run(session)))
-}
-
-fn compile(text: &str) -> Result<Program, Failure> {
-    slipring_filter::compile(text).map_err(|error| {
-        Diagnostic::new(SR0002, format!("`{text}` is not a filter"))
-            .with_cause(error.to_string())
-            .with_help("the language is that of pcap-filter(7): host 10.0.0.1 and tcp port 80")
-            .into()
-    })
 }
 
 struct Plan {
@@ -107,8 +103,8 @@ struct Shown {
 impl Plan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
-        let source = Source::open(&self.port, &signals)?;
-        for note in source.notes() {
+        let source = source::open(&self.port, &signals)?;
+        for note in source::notes(&source) {
             session.reporter.say(note)?;
         }
         // Frames that go to the standard output leave no room for anything else there.
@@ -126,15 +122,16 @@ impl Plan {
             source,
         };
         let traced = tracing.run(&signals, session);
-        let flushed = tracing.sink.flush();
+        tracing.source.update_stats();
         let sample = tracing.sample(Duration::from_nanos(now() - start));
+        let finished = tracing.finish(&sample);
         if quiet || session.reporter.format() == Format::Text {
             session.reporter.say(tracing.summary(&sample))?;
         } else {
             session.reporter.end(&sample, "")?;
         }
         traced?;
-        flushed?;
+        finished?;
         Ok(Exit::Done)
     }
 }
@@ -178,6 +175,12 @@ impl Tracing {
         let report = PortReport { rx: self.seen, tx: self.sent, ..self.source.report() };
         let extra = Shown { matched: self.matched, frames: self.sink.take_frames() };
         Sample { elapsed, ports: vec![report], in_flight: 0, copies: 0, extra }
+    }
+
+    /// Ends the capture, if one is written, with the figures of the trace.
+    fn finish(&mut self, sample: &Sample<Shown>) -> Result<(), Failure> {
+        let lost = sample.ports.iter().flat_map(|port| port.drops.values()).sum();
+        self.sink.finish(self.seen.packets + self.sent.packets, lost)
     }
 
     fn summary(&self, sample: &Sample<Shown>) -> String {

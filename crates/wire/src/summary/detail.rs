@@ -46,12 +46,7 @@ impl Checked {
 }
 
 /// The fields of the IP header in parentheses, and a line break before the addresses.
-pub(super) fn header(
-    f: &mut fmt::Formatter<'_>,
-    frame: &[u8],
-    l3: usize,
-    ip: Ip,
-) -> fmt::Result {
+pub(super) fn header(f: &mut fmt::Formatter<'_>, frame: &[u8], l3: usize, ip: Ip) -> fmt::Result {
     match ip.version {
         IpVersion::V4 => header_v4(f, frame, l3, ip)?,
         IpVersion::V6 => header_v6(f, frame, l3)?,

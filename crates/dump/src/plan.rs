@@ -1,0 +1,224 @@
+//! From flags to what is meant.
+
+use clap::ArgMatches;
+use slipring_abi::name::{Kind, NameError, PortName, Rings};
+use slipring_cli::codes::{SR0003, SR0006};
+use slipring_cli::units::{Count, Span};
+use slipring_cli::{Diagnostic, Failure, Job, flags};
+use slipring_filter::Program;
+use slipring_port::Interest;
+use slipring_program::opening::Opening;
+use slipring_wire::summary::Detail;
+
+use crate::listing::List;
+use crate::run;
+use crate::save::{Rotation, Saving};
+use crate::select::{self, Select, Ways};
+use crate::show::{Bytes, Style};
+use crate::stamp::Form;
+
+/// Most bytes kept of a frame, where nothing else is said.
+const SNAPLEN: u32 = 262_144;
+
+/// Where frames come from.
+pub(crate) enum From {
+    /// An interface that is listened to.
+    Listen { shown: String, ifname: String, promisc: bool },
+    /// A capture.
+    Read { path: String },
+    /// A port whose frames are taken.
+    Take { port: Box<PortName>, opening: Box<Opening> },
+}
+
+/// Where they go.
+pub(crate) struct Output {
+    /// Whether they are printed.
+    pub(crate) shows: bool,
+    pub(crate) style: Style,
+    pub(crate) form: Form,
+    pub(crate) nanos: bool,
+    pub(crate) at_once: bool,
+    pub(crate) saving: Option<Saving>,
+}
+
+/// A capture.
+pub(crate) struct Plan {
+    pub(crate) from: From,
+    pub(crate) select: Select,
+    pub(crate) count: Option<u64>,
+    /// Only the number of frames is wanted.
+    pub(crate) counts_only: bool,
+    pub(crate) snaplen: u32,
+    pub(crate) output: Output,
+}
+
+/// Turns what was typed into what is meant; `list` says what can be captured from.
+///
+/// # Errors
+/// A filter that is none, flags that do not go together.
+pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
+    let flag = |id: &str| matches.get_flag(id);
+    if flag("list-interfaces") {
+        return Ok(Box::new(move |session| run::list(&list(), session)));
+    }
+    if flag("list-data-link-types") {
+        return Ok(Box::new(run::link_types));
+    }
+    let snaplen = match matches.get_one::<u32>("snapshot-length") {
+        None | Some(0) => SNAPLEN,
+        Some(snaplen) => *snaplen,
+    };
+    let program = select::compile(&filter(matches)?, snaplen)?;
+    if let form @ 1.. = matches.get_count("compiled") {
+        return Ok(Box::new(move |session| run::compiled(&program, form, session)));
+    }
+    let plan = Plan {
+        from: from(matches)?,
+        select: selected(program, matches),
+        count: matches.get_one::<Count>("count-frames").map(|count| count.0).filter(|&n| n > 0),
+        counts_only: flag("count"),
+        snaplen,
+        output: output(matches, snaplen),
+    };
+    plan.refuse_what_shows_nothing(matches)?;
+    Ok(Box::new(move |session| plan.run(list, session)))
+}
+
+/// Reads a name as it is typed here: without a kind it is an interface to listen to, which may
+/// have any character in its name, as tcpdump has it.
+///
+/// # Errors
+/// [`NameError`] with the column of the first character that is wrong.
+pub(crate) fn port_by_name(text: &str) -> Result<PortName, NameError> {
+    if text.contains([':', '{', '}', '/']) {
+        return PortName::parse(text);
+    }
+    let mut name = String::from("packet:");
+    for c in text.chars() {
+        name.extend(std::iter::repeat_n(c, if "-*^@".contains(c) { 2 } else { 1 }));
+    }
+    PortName::parse(&name)
+}
+
+/// The interface that a name listens to, if it does.
+pub(crate) fn listened(port: &PortName) -> Option<&str> {
+    (port.kind == Kind::Packet && port.rings == Rings::All).then_some(port.name.as_str())
+}
+
+fn filter(matches: &ArgMatches) -> Result<String, Failure> {
+    if let Some(path) = matches.get_one::<String>("filter-file") {
+        return select::from_file(path);
+    }
+    let words = matches.get_many::<String>("filter").into_iter().flatten();
+    Ok(words.map(String::as_str).collect::<Vec<_>>().join(" "))
+}
+
+fn from(matches: &ArgMatches) -> Result<From, Failure> {
+    if let Some(path) = matches.get_one::<String>("read") {
+        return Ok(From::Read { path: path.clone() });
+    }
+    let Some(port) = matches.get_one::<PortName>("interface") else {
+        let error = Diagnostic::new(SR0006, "missing: --interface <PORT> or --read <FILE>");
+        let error = error.with_cause("there is nothing to capture from");
+        return Err(error.with_help("list what there is: slipring dump -D").into());
+    };
+    if port.kind == Kind::Pcap {
+        return Ok(From::Read { path: port.name.clone() });
+    }
+    let promisc = !matches.get_flag("no-promiscuous-mode") && !matches.get_flag("no-promisc");
+    if let Some(ifname) = listened(port) {
+        let (shown, ifname) = (port.to_string(), ifname.to_owned());
+        return Ok(From::Listen { shown, ifname, promisc });
+    }
+    let mut opening = Opening::of(matches).towards(Interest::RX);
+    opening.options.promiscuous = promisc;
+    Ok(From::Take { port: Box::new(port.clone()), opening: Box::new(opening) })
+}
+
+fn selected(program: Program, matches: &ArgMatches) -> Select {
+    let ways = match matches.get_one::<String>("direction").map(String::as_str) {
+        Some("in") => Ways::In,
+        Some("out") => Ways::Out,
+        _ => Ways::Both,
+    };
+    Select::new(program, ways)
+}
+
+fn output(matches: &ArgMatches, snaplen: u32) -> Output {
+    let flag = |id: &str| matches.get_flag(id);
+    let saving = saving(matches, snaplen);
+    let precise = matches.get_one::<String>("time-stamp-precision");
+    Output {
+        shows: (saving.is_none() || flag("print")) && !flag("count"),
+        style: style(matches),
+        form: Form::of(matches.get_count("time")),
+        nanos: flag("nano") || precise.is_some_and(|unit| unit == "nano"),
+        at_once: flag("lines"),
+        saving,
+    }
+}
+
+fn style(matches: &ArgMatches) -> Style {
+    let flag = |id: &str| matches.get_flag(id);
+    let (hex, hex_text) = (matches.get_count("hex"), matches.get_count("hex-text"));
+    Style {
+        link: flag("ethernet"),
+        bytes: match (hex_text, hex, flag("ascii")) {
+            (1.., _, _) => Bytes::HexText,
+            (_, 1.., _) => Bytes::Hex,
+            (_, _, true) => Bytes::Text,
+            _ => Bytes::None,
+        },
+        whole: hex > 1 || hex_text > 1,
+        detail: match (flag("quick"), flags::verbosity(matches)) {
+            (true, _) => Detail::Quick,
+            (_, 1..) => Detail::Full { checksums: !flag("no-checksums") },
+            _ => Detail::Normal,
+        },
+        numbered: flag("number"),
+    }
+}
+
+fn saving(matches: &ArgMatches, snaplen: u32) -> Option<Saving> {
+    let path = matches.get_one::<String>("write")?.clone();
+    let period = matches.get_one::<Span>("rotate").map(|span| span.duration());
+    Some(Saving {
+        pcapng: matches.get_flag("pcapng") || Saving::is_pcapng(&path),
+        snaplen,
+        rotation: Rotation {
+            size: matches.get_one("file-size").copied(),
+            period: period.filter(|period| !period.is_zero()),
+            files: matches.get_one("files").copied(),
+        },
+        at_once: matches.get_flag("packet-buffered"),
+        path,
+    })
+}
+
+impl Plan {
+    /// What was asked for and could never come is an error, not silence.
+    fn refuse_what_shows_nothing(&self, matches: &ArgMatches) -> Result<(), Failure> {
+        let rotation = self.output.saving.as_ref().map(|saving| &saving.rotation);
+        let lone_files = rotation.is_some_and(|rotation| {
+            rotation.files.is_some() && rotation.size.is_none() && rotation.period.is_none()
+        });
+        let rotates = rotation.is_some_and(|rotation| *rotation != Rotation::default());
+        let to_stdout = self.output.saving.as_ref().is_some_and(|saving| saving.path == "-");
+        let out_only = matches.get_one::<String>("direction").is_some_and(|way| way == "out");
+        let (summary, help) = if lone_files {
+            ("-W counts files that -C or -G begin", "add -C 100 or -G 3600, or leave -W out")
+        } else if to_stdout && rotates {
+            ("the standard output is one file", "name files by -w, or leave -C, -G and -W out")
+        } else if to_stdout && matches.get_flag("print") {
+            ("--print and -w - want the same output", "name a file by -w, or leave --print out")
+        } else if out_only && matches!(self.from, From::Take { .. }) {
+            (
+                "a port that is opened shows what arrives, nothing that goes out",
+                "leave -Q out, or listen to the interface: packet:IF",
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Diagnostic::new(SR0003, summary).with_help(help).into())
+    }
+}

@@ -1,0 +1,248 @@
+//! Frames go to captures: pcap or pcapng, one file or one after the other.
+
+mod names;
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+use slipring_cli::codes::{SR0201, SR0204};
+use slipring_cli::{Diagnostic, Failure};
+use slipring_pcap::{
+    Direction, InterfaceId, InterfaceInfo, InterfaceStats, LinkType, PacketRecord, PcapWriter,
+    PcapngWriter, SectionInfo, WriteError,
+};
+
+use crate::source::Frame;
+
+pub use names::Rotation;
+
+/// Bytes of a capture written at a time.
+const CHUNK: usize = 64 << 10;
+
+/// How a capture is written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Saving {
+    /// The file, or what its names are made from; `-` is the standard output.
+    pub path: String,
+    /// pcapng instead of pcap.
+    pub pcapng: bool,
+    /// Most bytes kept of a frame.
+    pub snaplen: u32,
+    /// When the next file begins.
+    pub rotation: Rotation,
+    /// Whether each frame is handed to the system at once.
+    pub at_once: bool,
+}
+
+impl Saving {
+    /// Whether a file of this name is pcapng.
+    #[must_use]
+    pub fn is_pcapng(path: &str) -> bool {
+        path.ends_with(".pcapng") || path.ends_with(".ntar")
+    }
+}
+
+/// What is known when a capture ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// When, in nanoseconds since 1970.
+    pub ts_ns: u64,
+    /// Frames that came.
+    pub received: u64,
+    /// Frames that were lost before they could be counted.
+    pub dropped: u64,
+}
+
+/// Writes captures.
+pub struct Saver {
+    saving: Saving,
+    port: String,
+    current: Option<Current>,
+    /// Files opened so far.
+    files: u64,
+    /// Files opened since the last one that was due by time.
+    in_slice: u64,
+    buffer: Vec<u8>,
+}
+
+/// The file that is written now.
+struct Current {
+    path: String,
+    out: Box<dyn Write>,
+    format: Format,
+    /// Bytes, those in the buffer included.
+    size: u64,
+    /// When it was opened, in nanoseconds since 1970.
+    since_ns: u64,
+}
+
+enum Format {
+    Pcap(PcapWriter),
+    Pcapng(PcapngWriter, InterfaceId),
+}
+
+impl Saver {
+    /// Opens the first file, named by the time `now_ns`; without a time, the first frame does.
+    ///
+    /// # Errors
+    /// A file that cannot be created, or a name that no time can be put into.
+    pub fn create(saving: Saving, port: &str, now_ns: Option<u64>) -> Result<Self, Failure> {
+        let (port, buffer) = (port.to_owned(), Vec::with_capacity(2 * CHUNK));
+        let mut saver = Self { saving, port, current: None, files: 0, in_slice: 0, buffer };
+        if let Some(now_ns) = now_ns {
+            saver.open(now_ns)?;
+        }
+        Ok(saver)
+    }
+
+    /// Writes the first `kept` bytes of a frame; says when no further file may be begun.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn packet(&mut self, frame: &Frame<'_>, kept: usize) -> Result<ControlFlow<()>, Failure> {
+        if self.rotate(frame.ts_ns)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        let Some(current) = &mut self.current else { return Ok(ControlFlow::Break(())) };
+        let before = self.buffer.len();
+        let written = current.format.packet(&mut self.buffer, frame, kept);
+        written.map_err(|error| unwritable(&current.path, &io::Error::other(error)))?;
+        current.size += (self.buffer.len() - before) as u64;
+        if self.saving.at_once || self.buffer.len() >= CHUNK {
+            self.flush()?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Hands over what is buffered.
+    ///
+    /// # Errors
+    /// The system's; [`Failure::ReaderLeft`] where the reader of a pipe has gone.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let written = current.out.write_all(&self.buffer).and_then(|()| current.out.flush());
+        self.buffer.clear();
+        match written {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::ReaderLeft),
+            written => written.map_err(|error| unwritable(&current.path, &error)),
+        }
+    }
+
+    /// Ends the capture: pcapng gets the totals.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(&mut self, totals: &Totals) -> Result<(), Failure> {
+        if self.files == 0 {
+            self.open(totals.ts_ns)?;
+        }
+        if let Some(Current { format: Format::Pcapng(writer, interface), path, .. }) = &self.current
+        {
+            let stats = InterfaceStats {
+                interface: *interface,
+                ts_ns: totals.ts_ns,
+                end_ns: Some(totals.ts_ns),
+                received: Some(totals.received),
+                os_dropped: Some(totals.dropped),
+                ..InterfaceStats::default()
+            };
+            let written = writer.statistics(&mut self.buffer, &stats);
+            written.map_err(|error| unwritable(path, &io::Error::other(error)))?;
+        }
+        self.flush()
+    }
+
+    /// Begins the next file if it is due.
+    fn rotate(&mut self, now_ns: u64) -> Result<ControlFlow<()>, Failure> {
+        let rotation = &self.saving.rotation;
+        let Some(current) = &self.current else {
+            self.open(now_ns)?;
+            return Ok(ControlFlow::Continue(()));
+        };
+        let late = rotation.is_late(now_ns.saturating_sub(current.since_ns));
+        if !late && !rotation.is_large(current.size) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        if late && rotation.ends_after(self.files) {
+            return Ok(ControlFlow::Break(()));
+        }
+        self.flush()?;
+        self.in_slice = if late { 0 } else { self.in_slice + 1 };
+        self.open(now_ns)?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn open(&mut self, now_ns: u64) -> Result<(), Failure> {
+        let path = self.saving.rotation.name(&self.saving.path, self.in_slice, now_ns)?;
+        let out: Box<dyn Write> = match path.as_str() {
+            "-" => Box::new(io::stdout()),
+            _ => Box::new(File::create(&path).map_err(|error| unopened(&path, &error))?),
+        };
+        self.buffer.clear();
+        let format = self.begin().map_err(|error| unwritable(&path, &io::Error::other(error)))?;
+        let size = self.buffer.len() as u64;
+        self.current = Some(Current { path, out, format, size, since_ns: now_ns });
+        self.files += 1;
+        // The head is there at once, for whoever waits for the file.
+        self.flush()
+    }
+
+    fn begin(&mut self) -> Result<Format, WriteError> {
+        let Saving { pcapng, snaplen, .. } = self.saving;
+        let link_type = LinkType::ETHERNET;
+        if !pcapng {
+            return Ok(Format::Pcap(PcapWriter::begin(&mut self.buffer, link_type, snaplen)));
+        }
+        let application = concat!("slipring ", env!("CARGO_PKG_VERSION"));
+        let section = SectionInfo { os: "Linux", application, ..SectionInfo::default() };
+        let mut writer = PcapngWriter::begin(&mut self.buffer, &section)?;
+        let described =
+            InterfaceInfo { name: &self.port, link_type, snaplen, ..InterfaceInfo::default() };
+        let interface = writer.interface(&mut self.buffer, &described)?;
+        Ok(Format::Pcapng(writer, interface))
+    }
+}
+
+impl Format {
+    fn packet(&self, out: &mut Vec<u8>, frame: &Frame<'_>, kept: usize) -> Result<(), WriteError> {
+        let data = frame.bytes.get(..kept).unwrap_or(frame.bytes);
+        // A capture that was read may claim less than it has.
+        let orig_len = frame.wire_len.max(data.len() as u32);
+        match self {
+            Self::Pcap(writer) => writer.packet(out, frame.ts_ns, orig_len, data),
+            Self::Pcapng(writer, interface) => {
+                let direction = frame.outgoing.map(|outgoing| match outgoing {
+                    true => Direction::Outbound,
+                    false => Direction::Inbound,
+                });
+                let record = PacketRecord {
+                    interface: *interface,
+                    ts_ns: frame.ts_ns,
+                    orig_len,
+                    data,
+                    direction,
+                    ..PacketRecord::default()
+                };
+                writer.packet(out, &record)
+            }
+        }
+    }
+}
+
+fn unopened(path: &str, error: &io::Error) -> Failure {
+    Diagnostic::new(SR0201, format!("cannot write {path}"))
+        .with_cause(error.to_string())
+        .with_help(format!("see whether its directory is there and open to you: ls -ld {path}"))
+        .into()
+}
+
+fn unwritable(path: &str, error: &io::Error) -> Failure {
+    Diagnostic::new(SR0204, format!("cannot write {path}"))
+        .with_cause(error.to_string())
+        .with_help(format!("make room, or write elsewhere: df -h {path}"))
+        .into()
+}
+
+#[cfg(test)]
+mod tests;

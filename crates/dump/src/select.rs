@@ -1,0 +1,114 @@
+//! Which frames are wanted: filter and direction.
+
+use std::fs;
+
+use slipring_cli::codes::{SR0002, SR0201};
+use slipring_cli::{Diagnostic, Failure};
+use slipring_filter::{Filter, Program};
+
+use crate::source::Frame;
+
+/// Which way frames must go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ways {
+    /// Both.
+    #[default]
+    Both,
+    /// Those that came in.
+    In,
+    /// Those that went out.
+    Out,
+}
+
+/// Filter and direction.
+#[derive(Debug)]
+pub struct Select {
+    program: Program,
+    ways: Ways,
+}
+
+impl Select {
+    /// Frames that the program accepts and that go the right way. A frame whose way is unknown
+    /// goes both ways.
+    #[must_use]
+    pub fn new(program: Program, ways: Ways) -> Self {
+        Self { program, ways }
+    }
+
+    /// How many bytes of the frame to keep; 0 if it is not wanted.
+    #[must_use]
+    pub fn keep(&self, frame: &Frame<'_>) -> usize {
+        let goes = match self.ways {
+            Ways::Both => true,
+            Ways::In => frame.outgoing != Some(true),
+            Ways::Out => frame.outgoing != Some(false),
+        };
+        if !goes {
+            return 0;
+        }
+        let kept = self.program.run(frame.bytes, frame.wire_len) as usize;
+        kept.min(frame.bytes.len())
+    }
+}
+
+/// Compiles a filter that keeps at most `snaplen` bytes of a frame.
+///
+/// # Errors
+/// What is wrong with the text, and where.
+pub fn compile(text: &str, snaplen: u32) -> Result<Program, Failure> {
+    let compiled = Filter::parse(text).and_then(|filter| filter.compile(snaplen));
+    compiled.map_err(|error| {
+        Diagnostic::new(SR0002, format!("`{text}` is not a filter"))
+            .with_cause(error.to_string())
+            .with_help("the language is that of pcap-filter(7): host 10.0.0.1 and tcp port 80")
+            .into()
+    })
+}
+
+/// The filter that a file holds; what follows a `#` on a line is a comment.
+///
+/// # Errors
+/// The system's.
+pub fn from_file(path: &str) -> Result<String, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        Diagnostic::new(SR0201, format!("cannot read the filter in {path}"))
+            .with_cause(error.to_string())
+            .with_help(format!("see whether it is there and open to you: ls -l {path}"))
+    })?;
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    Ok(lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(outgoing: Option<bool>) -> Frame<'static> {
+        Frame { ts_ns: 0, outgoing, wire_len: 60, bytes: &[0; 60] }
+    }
+
+    #[test]
+    fn a_direction_refuses_the_other_one_only() {
+        let select = |ways| Select::new(compile("", 68).unwrap(), ways);
+        for (ways, kept) in
+            [(Ways::Both, [60, 60, 60]), (Ways::In, [60, 60, 0]), (Ways::Out, [60, 0, 60])]
+        {
+            let select = select(ways);
+            assert_eq!([None, Some(false), Some(true)].map(|way| select.keep(&frame(way))), kept);
+        }
+    }
+
+    #[test]
+    fn the_snap_length_cuts_and_the_filter_refuses() {
+        assert_eq!(Select::new(compile("", 20).unwrap(), Ways::Both).keep(&frame(None)), 20);
+        assert_eq!(Select::new(compile("arp", 20).unwrap(), Ways::Both).keep(&frame(None)), 0);
+    }
+
+    #[test]
+    fn a_filter_file_may_have_comments_and_several_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("filter");
+        fs::write(&path, "# ours\nhost 10.0.0.1 # the first\n\nand tcp\n").unwrap();
+        assert_eq!(from_file(path.to_str().unwrap()).unwrap(), "host 10.0.0.1 and tcp");
+    }
+}

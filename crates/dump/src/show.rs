@@ -1,0 +1,153 @@
+//! A frame for people, one line and its bytes, or as a JSON object.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use slipring_cli::SCHEMA;
+use slipring_wire::Headers;
+use slipring_wire::summary::{Detail, Hex, HexDump, Summary, Text};
+
+use crate::source::Frame;
+use crate::stamp::{Form, Stamps};
+
+/// How the bytes of a frame are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Bytes {
+    /// Not at all.
+    #[default]
+    None,
+    /// As hex.
+    Hex,
+    /// As hex and text.
+    HexText,
+    /// As text.
+    Text,
+}
+
+/// What a line has beside the summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style {
+    /// The link layer's addresses and type.
+    pub link: bool,
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Whether the link layer's bytes are among them.
+    pub whole: bool,
+    /// How much the summary says.
+    pub detail: Detail,
+    /// Whether lines are numbered.
+    pub numbered: bool,
+}
+
+/// Prints frames.
+pub(crate) struct Printer {
+    style: Style,
+    stamps: Stamps,
+    printed: u64,
+}
+
+impl Printer {
+    pub(crate) fn new(style: Style, form: Form, nanos: bool) -> Self {
+        Self { style, stamps: Stamps::new(form, nanos), printed: 0 }
+    }
+
+    /// Appends the lines of a frame, of which `bytes` were kept.
+    pub(crate) fn print(&mut self, out: &mut String, frame: &Frame<'_>) {
+        self.printed += 1;
+        if self.style.numbered {
+            let _ = write!(out, "{:>5}  ", self.printed);
+        }
+        self.stamps.write(out, frame.ts_ns);
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{}", summary(frame, &self.style));
+        let bytes = shown(frame.bytes, self.style.whole);
+        let _ = match self.style.bytes {
+            Bytes::None => Ok(()),
+            Bytes::Hex => write!(out, "{}", Hex(bytes)),
+            Bytes::HexText => write!(out, "{}", HexDump(bytes)),
+            Bytes::Text => write!(out, "{}", Text(bytes)),
+        };
+    }
+}
+
+/// The bytes behind the link layer's header, or all.
+fn shown(bytes: &[u8], whole: bool) -> &[u8] {
+    let l3 = Headers::link(bytes).map_or(0, |headers| usize::from(headers.l3));
+    if whole { bytes } else { bytes.get(l3..).unwrap_or_default() }
+}
+
+/// What the frame is, in words.
+#[must_use]
+pub fn summary(frame: &Frame<'_>, style: &Style) -> String {
+    let summary = Summary::new(frame.bytes).with_wire_len(frame.wire_len as usize);
+    let summary = summary.with_detail(style.detail);
+    if style.link { format!("{summary:#}") } else { summary.to_string() }
+}
+
+/// The same facts for programs.
+#[must_use]
+pub fn object(frame: &Frame<'_>, port: &str, style: &Style) -> Value {
+    let mut object = json!({
+        "schema": SCHEMA,
+        "event": "frame",
+        "time_ns": frame.ts_ns,
+        "port": port,
+        "direction": frame.outgoing.map(|outgoing| if outgoing { "out" } else { "in" }),
+        "length_bytes": frame.wire_len,
+        "summary": summary(frame, style),
+    });
+    if style.bytes != Bytes::None {
+        let bytes = frame.bytes.iter().map(|byte| format!("{byte:02x}"));
+        object["bytes"] = json!(bytes.collect::<String>());
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_wire::FrameSpec;
+
+    use super::*;
+
+    const TIME: u64 = 1_700_000_000_123_456_789;
+
+    fn lines(style: Style) -> String {
+        let bytes = FrameSpec::default().build(60).unwrap().bytes;
+        let frame = Frame { ts_ns: TIME, outgoing: Some(true), wire_len: 60, bytes: &bytes };
+        let mut out = String::new();
+        Printer::new(style, Form::Unix, false).print(&mut out, &frame);
+        out
+    }
+
+    #[test]
+    fn a_line_is_a_time_and_what_the_frame_is() {
+        assert_eq!(
+            lines(Style::default()),
+            "1700000000.123456 IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18\n"
+        );
+        let text = lines(Style { numbered: true, link: true, ..Style::default() });
+        assert!(text.starts_with("    1  1700000000.123456 "), "{text}");
+        assert!(text.contains(", IPv4 (0x0800), length 60: ") || text.contains("length 60: "));
+    }
+
+    #[test]
+    fn bytes_begin_behind_the_link_layer_unless_all_are_wanted() {
+        let hex = |whole| lines(Style { bytes: Bytes::Hex, whole, ..Style::default() });
+        assert!(hex(false).contains("\n\t0x0000:  4500 002e"), "{}", hex(false));
+        assert!(hex(true).contains(" 0800 4500\n\t0x0010: "), "{}", hex(true));
+        let text = lines(Style { bytes: Bytes::Text, ..Style::default() });
+        assert!(text.lines().nth(1).unwrap().starts_with("E..."), "{text}");
+    }
+
+    #[test]
+    fn an_object_has_the_same_facts() {
+        let bytes = FrameSpec::default().build(60).unwrap().bytes;
+        let frame = Frame { ts_ns: TIME, outgoing: Some(false), wire_len: 60, bytes: &bytes };
+        let facts = object(&frame, "netmap:x", &Style::default());
+        assert_eq!(facts["event"], "frame");
+        assert_eq!((&facts["direction"], &facts["time_ns"]), (&json!("in"), &json!(TIME)));
+        assert!(facts.get("bytes").is_none());
+        let with_bytes = Style { bytes: Bytes::Hex, ..Style::default() };
+        assert_eq!(object(&frame, "x", &with_bytes)["bytes"].as_str().unwrap().len(), 120);
+    }
+}

@@ -1,0 +1,246 @@
+//! Where frames come from.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use slipring_cli::report::PortReport;
+use slipring_cli::{Failure, Signals};
+use slipring_core::listen::Listener;
+use slipring_pcap::Direction;
+use slipring_port::capture::{FileReader, wall_clock};
+use slipring_port::iface::{Iface, Promisc, promiscuous};
+use slipring_port::{Interest, OpenError, Patience, Port, RunCause, RunError, Waiter};
+use slipring_program::meter::Meter;
+
+/// Frames taken at a time, after which signals are looked at.
+const BATCH: u32 = 256;
+
+/// A frame that passes.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'f> {
+    /// Nanoseconds since 1970.
+    pub ts_ns: u64,
+    /// Whether this machine sent it, where that is known.
+    pub outgoing: Option<bool>,
+    /// Its length in bytes on the wire.
+    pub wire_len: u32,
+    /// Its bytes, as far as they were kept.
+    pub bytes: &'f [u8],
+}
+
+/// Looks at a frame and says whether to go on.
+pub type Look<'l> = &'l mut dyn FnMut(&Frame<'_>) -> Result<ControlFlow<()>, Failure>;
+
+/// Where frames come from.
+pub enum Source {
+    /// An interface that is listened to.
+    Listening(Listening),
+    /// A capture with its own times.
+    Reading {
+        /// The port's name.
+        name: String,
+        /// The file.
+        reader: FileReader,
+    },
+    /// A port whose frames are taken.
+    Opened(Box<Opened>),
+}
+
+/// An interface that is listened to.
+pub struct Listening {
+    name: String,
+    iface: Iface,
+    listener: Listener,
+    _promisc: Option<Promisc>,
+    dropped: u64,
+}
+
+/// A port whose frames are taken.
+pub struct Opened {
+    port: Port,
+    waiter: Waiter,
+    scratch: Vec<u8>,
+    meter: Meter,
+}
+
+impl Source {
+    /// Listens on an interface; also to frames for other hosts, if `promisc`.
+    ///
+    /// # Errors
+    /// As [`Listener::open`].
+    pub fn listen(shown: &str, ifname: &str, promisc: bool) -> Result<Self, Failure> {
+        let failed = |cause| OpenError::new(shown, cause);
+        let iface = Iface::find(ifname).map_err(failed)?;
+        let listener = Listener::open(ifname)?;
+        let promisc = promisc && !iface.loopback;
+        let promisc = promisc.then(|| promiscuous(iface.index)).transpose().map_err(failed)?;
+        let name = shown.to_owned();
+        Ok(Self::Listening(Listening { name, iface, listener, _promisc: promisc, dropped: 0 }))
+    }
+
+    /// Reads a capture.
+    ///
+    /// # Errors
+    /// As [`FileReader::open`].
+    pub fn read(shown: &str, path: &str) -> Result<Self, Failure> {
+        let reader = FileReader::open(path).map_err(|cause| OpenError::new(shown, cause))?;
+        Ok(Self::Reading { name: shown.to_owned(), reader })
+    }
+
+    /// Takes the frames of a port.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn take_from(port: Port, signals: &Signals) -> Result<Self, Failure> {
+        let mut waiter = Waiter::for_ports([&port], Patience::Sleep)?;
+        waiter.also(signals.wake_fd())?;
+        let meter = Meter::new([&port]);
+        Ok(Self::Opened(Box::new(Opened { port, waiter, scratch: Vec::new(), meter })))
+    }
+
+    /// The interface that is listened to.
+    #[must_use]
+    pub fn listens_on(&self) -> Option<&str> {
+        match self {
+            Self::Listening(listening) => Some(&listening.iface.name),
+            _ => None,
+        }
+    }
+
+    /// Whether this is a port whose frames go no further.
+    #[must_use]
+    pub fn takes(&self) -> bool {
+        matches!(self, Self::Opened(_))
+    }
+
+    /// The port and what was lost there, by cause.
+    #[must_use]
+    pub fn report(&self) -> PortReport {
+        let report = |name: &String, kind: &str, mode: &str| PortReport {
+            name: name.clone(),
+            kind: kind.to_owned(),
+            mode: mode.to_owned(),
+            ..PortReport::default()
+        };
+        match self {
+            Self::Listening(Listening { name, iface, dropped, .. }) => {
+                let mut report = report(name, "packet", "listening");
+                report.driver = Some(iface.driver.clone()).filter(|driver| !driver.is_empty());
+                report.drops.extend((*dropped > 0).then(|| ("rx_kernel".to_owned(), *dropped)));
+                report
+            }
+            Self::Reading { name, .. } => report(name, "pcap", "file"),
+            Self::Opened(opened) => opened.meter.reports().pop().unwrap_or_default(),
+        }
+    }
+
+    /// Shows what is there; false when nothing will ever follow.
+    ///
+    /// # Errors
+    /// A port that is lost, or what `look` says.
+    pub fn take(&mut self, look: Look<'_>) -> Result<bool, Failure> {
+        match self {
+            Self::Listening(Listening { listener, iface, dropped, name, .. }) => {
+                listen(listener, look).map_err(|error| gone(name, iface, error))??;
+                *dropped = listener.dropped().unwrap_or(*dropped);
+                Ok(true)
+            }
+            Self::Reading { name, reader } => read(name, reader, look),
+            Self::Opened(opened) => receive(&mut opened.port, &mut opened.scratch, look),
+        }
+    }
+
+    /// Waits for more, or for a signal.
+    ///
+    /// # Errors
+    /// A port that is lost.
+    pub fn wait(&mut self, signals: &Signals) -> Result<(), Failure> {
+        match self {
+            Self::Listening(Listening { listener, .. }) => {
+                let mut fds = [listener.as_fd(), signals.wake_fd()]
+                    .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+                // Interrupted or not: the caller looks at everything again.
+                let _ = poll(&mut fds, None);
+            }
+            Self::Reading { .. } => {}
+            Self::Opened(opened) => {
+                opened.waiter.wait_ports(&mut [&mut opened.port], Interest::RX, None)?;
+            }
+        }
+        signals.acknowledge();
+        Ok(())
+    }
+
+    /// Fetches the drop counts that only the kernel knows.
+    pub fn update_stats(&mut self) {
+        if let Self::Opened(opened) = self {
+            opened.port.queues.iter_mut().for_each(|queue| queue.update_stats());
+        }
+    }
+}
+
+/// The outer error is the system's, the inner one that of `look`.
+fn listen(listener: &mut Listener, look: Look<'_>) -> io::Result<Result<(), Failure>> {
+    for _ in 0..BATCH {
+        let Some(heard) = listener.hear()? else { break };
+        let frame = Frame {
+            ts_ns: heard.ts_ns,
+            outgoing: Some(heard.outgoing),
+            wire_len: heard.wire_len,
+            bytes: heard.frame,
+        };
+        match look(&frame) {
+            Ok(ControlFlow::Continue(())) => {}
+            Ok(ControlFlow::Break(())) => break,
+            Err(failure) => return Ok(Err(failure)),
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn gone(name: &str, iface: &Iface, error: io::Error) -> Failure {
+    let cause = match iface.is_up_now() {
+        None => RunCause::Vanished,
+        Some(false) => RunCause::WentDown,
+        Some(true) => return RunError::system(name, "listen", error).into(),
+    };
+    RunError::new(name, cause).into()
+}
+
+fn read(name: &str, reader: &mut FileReader, look: Look<'_>) -> Result<bool, Failure> {
+    loop {
+        let path = reader.path().to_owned();
+        let packet = reader.next().map_err(|error| RunError::new(name, error.at_run(&path)))?;
+        let Some(packet) = packet else { return Ok(false) };
+        let frame = Frame {
+            ts_ns: packet.ts_ns,
+            outgoing: packet.direction.map(|way| way == Direction::Outbound),
+            wire_len: packet.orig_len,
+            bytes: packet.data,
+        };
+        if look(&frame)?.is_break() {
+            return Ok(false);
+        }
+    }
+}
+
+fn receive(port: &mut Port, scratch: &mut Vec<u8>, look: Look<'_>) -> Result<bool, Failure> {
+    for queue in &mut port.queues {
+        queue.rx_sync()?;
+        let ts_ns = wall_clock();
+        for _ in 0..BATCH {
+            let seen = queue.rings().rx.packet(scratch, |bytes| {
+                let wire_len = bytes.len() as u32;
+                look(&Frame { ts_ns, outgoing: Some(false), wire_len, bytes })
+            });
+            let Some(seen) = seen else { break };
+            if seen?.is_break() {
+                return Ok(true);
+            }
+        }
+    }
+    // A queue that has ended may still hold frames that were received before.
+    Ok(!port.queues.iter_mut().all(|queue| queue.ended() && queue.rings().rx.avail() == 0))
+}

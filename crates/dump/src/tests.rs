@@ -1,0 +1,161 @@
+//! Whole command lines, in this process.
+
+use std::fs;
+use std::path::Path;
+
+use clap::ArgMatches;
+use serde_json::Value;
+use slipring_cli::{Failure, Job, Verb};
+use slipring_port::capture::FileWriter;
+use slipring_program::said::{Said, said};
+use slipring_wire::FrameSpec;
+
+use crate::listing::Interface;
+
+static VERBS: [Verb; 1] =
+    [Verb { name: "dump", classic: &[], command: crate::command, plan: planned }];
+
+fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
+    crate::plan(matches, listed)
+}
+
+fn listed() -> Vec<Interface> {
+    vec![Interface {
+        port: "packet:eth0".into(),
+        taking: Some("netmap:eth0".into()),
+        name: "eth0".into(),
+        about: "veth, native".into(),
+        up: true,
+        holders: vec![],
+    }]
+}
+
+fn dump(args: &str, dir: &Path) -> Said {
+    said(&VERBS, "dump", args, dir)
+}
+
+/// A capture of UDP frames of these lengths, a millisecond apart, every other one outgoing.
+fn captured(dir: &Path, name: &str, lengths: &[usize]) {
+    let path = dir.join(name);
+    let mut file = FileWriter::create(path.to_str().unwrap(), &["x"]).unwrap();
+    for (at, &length) in lengths.iter().enumerate() {
+        let frame = FrameSpec::default().build(length).unwrap().bytes;
+        let way = [slipring_pcap::Direction::Inbound, slipring_pcap::Direction::Outbound][at % 2];
+        let time = 1_700_000_000_000_000_000 + at as u64 * 1_000_000;
+        file.packet(0, time, &frame, Some(way)).unwrap();
+    }
+}
+
+#[test]
+fn a_file_is_printed_line_by_line_and_filtered() {
+    let dir = tempfile::tempdir().unwrap();
+    captured(dir.path(), "a.pcapng", &[60, 100, 200]);
+    let told = dump("-r @a.pcapng -tt -n", dir.path());
+    let line = |ms, length| {
+        format!("1700000000.00{ms}000 IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length {length}\n")
+    };
+    assert_eq!((told.status, told.data), (0, line(0, 18) + &line(1, 58) + &line(2, 158)));
+    assert!(told.talk.starts_with("reading from file "), "{}", told.talk);
+    assert_eq!(dump("-r @a.pcapng -tt greater 150", dir.path()).data, line(2, 158));
+    assert_eq!(dump("-r @a.pcapng -tt -c 1", dir.path()).data, line(0, 18));
+    assert_eq!(dump("-r @a.pcapng -tt -Q out", dir.path()).data, line(1, 58));
+    assert_eq!(dump("-r @a.pcapng --count less 150", dir.path()).data, "2 packets\n");
+    assert_eq!(dump("-r @a.pcapng -t tcp", dir.path()).data, "");
+}
+
+#[test]
+fn what_was_saved_is_read_again_cut_to_its_length() {
+    let dir = tempfile::tempdir().unwrap();
+    captured(dir.path(), "a.pcapng", &[60, 100, 200]);
+    for (name, flag) in [("b.pcap", ""), ("b.pcapng", ""), ("c", "--pcapng")] {
+        let told = dump(&format!("-r @a.pcapng -w @{name} -s 64 {flag}"), dir.path());
+        assert_eq!((told.status, told.data.as_str()), (0, ""), "{}", told.talk);
+        let lines = dump(&format!("-r @{name} -t"), dir.path()).data;
+        assert_eq!(lines.lines().count(), 3);
+        assert!(lines.ends_with("UDP, length 158\n"), "{lines}");
+        let magic = &fs::read(dir.path().join(name)).unwrap()[..4];
+        assert_eq!(magic == [0x0a, 0x0d, 0x0d, 0x0a], name != "b.pcap");
+    }
+    let told = dump("-r @a.pcapng -w @d.pcap --print -t udp", dir.path());
+    assert_eq!(told.data.lines().count(), 3);
+    assert!(dir.path().join("d.pcap").exists());
+}
+
+#[test]
+fn json_has_every_frame_and_the_sum() {
+    let dir = tempfile::tempdir().unwrap();
+    captured(dir.path(), "a.pcapng", &[60, 100, 200]);
+    let document = dump("-r @a.pcapng --json greater 80", dir.path()).data;
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["captured"], 2);
+    assert_eq!(document["received_by_filter"], 3);
+    assert_eq!(document["dropped"], 0);
+    assert_eq!(document["frames"].as_array().unwrap().len(), 2);
+    let lines = dump("-r @a.pcapng --json=lines", dir.path()).data;
+    let events: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["start", "frame", "frame", "frame", "end"]);
+    assert_eq!(events[2]["direction"], "out");
+    assert_eq!(events[4]["ports"][0]["rx"]["packets"], 2);
+    assert_eq!(events[4]["ports"][0]["tx"]["packets"], 1);
+}
+
+#[test]
+fn lists_are_printed_and_nothing_is_opened() {
+    let told = dump("-D", Path::new(""));
+    let line = "1.packet:eth0 [Up, Running] (veth, native; netmap:eth0 takes it from the host)\n";
+    assert_eq!((told.status, told.data.as_str()), (0, line));
+    let json: Value = serde_json::from_str(&dump("-D --json", Path::new("")).data).unwrap();
+    assert_eq!(json["interfaces"][0]["port"], "packet:eth0");
+    assert!(dump("-L", Path::new("")).data.contains("EN10MB"));
+}
+
+#[test]
+fn a_compiled_filter_prints_in_three_forms() {
+    let of = |args: &str| dump(args, Path::new("")).data;
+    assert!(of("-d arp").starts_with("(000) 0x28   0   0 0x0000000c\n"), "{}", of("-d arp"));
+    assert!(of("-dd arp").starts_with("{ 0x28, 0, 0, 0x0000000c },\n"), "{}", of("-dd arp"));
+    assert!(of("-ddd arp").starts_with("4\n40 0 0 12\n"), "{}", of("-ddd arp"));
+}
+
+#[test]
+fn a_port_is_opened_counted_and_said_to_be_taken() {
+    let told = dump("-i null: -c 5 -t --take-over", Path::new(""));
+    assert_eq!(told.status, 0, "{}", told.talk);
+    assert_eq!(told.data.lines().count(), 5);
+    let talk = &told.talk;
+    assert!(talk.starts_with("taking from null:, link-type EN10MB (Ethernet), "), "{talk}");
+    assert!(talk.contains("# null: is taken for this capture"), "{talk}");
+    assert!(talk.contains("\n5 packets captured\n5 packets received by filter\n"), "{talk}");
+    assert!(talk.ends_with("0 packets dropped by kernel\n"), "{talk}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_a_way_out() {
+    for (args, summary) in [
+        ("", "missing: --interface <PORT> or --read <FILE>"),
+        ("-i eth0 tcp prt 80", "`tcp prt 80` is not a filter"),
+        ("-i eth0 -w @a -W 3", "-W counts files that -C or -G begin"),
+        ("-i eth0 -w - -C 1", "the standard output is one file"),
+        ("-i eth0 -w - --print", "--print and -w - want the same output"),
+        ("-i netmap:eth0 -Q out", "a port that is opened shows what arrives"),
+        ("-i eth0 -C 1", "--write <FILE>"),
+        ("-i eth0 -r a", "--read"),
+        ("-r @nothing", "cannot open pcap:"),
+        ("-i eth0 -F @nothing", "cannot read the filter in "),
+    ] {
+        let told = dump(args, Path::new("/nowhere"));
+        assert_eq!(told.status, 2, "{args}: {}", told.talk);
+        assert!(told.talk.contains(summary), "{args}: {}", told.talk);
+        assert!(told.talk.contains("help: "), "{args}: {}", told.talk);
+    }
+}
+
+#[test]
+fn an_interface_is_named_as_tcpdump_names_it() {
+    for (typed, name) in [("eth0", "packet:eth0"), ("br-lan", "packet:br--lan")] {
+        assert_eq!(crate::plan::port_by_name(typed).unwrap().to_string(), name);
+    }
+    assert_eq!(crate::plan::port_by_name("x{1").unwrap().to_string(), "netmap:x{1");
+}

@@ -1,0 +1,42 @@
+//! `slipring dump`: tcpdump on any port. The work is `slipring-dump`'s; here it learns what
+//! `slipring ports` knows.
+
+use clap::ArgMatches;
+use slipring_cli::{Failure, Job, Verb};
+use slipring_dump::listing::Interface;
+
+use crate::ports::{self, Owner, Row};
+
+pub(crate) const VERB: Verb =
+    Verb { name: "dump", classic: &[], command: slipring_dump::command, plan };
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    slipring_dump::plan(matches, interfaces)
+}
+
+/// What can be captured from here.
+pub(crate) fn interfaces() -> Vec<Interface> {
+    let rows = ports::list().unwrap_or_default();
+    rows.iter().filter(|row| !row.modes.is_empty()).map(interface).collect()
+}
+
+fn interface(row: &Row) -> Interface {
+    let named = [&row.driver, &row.link_kind].into_iter().find(|name| !name.is_empty());
+    let best = row.modes.first().map(|mode| mode.name());
+    let mut about: Vec<&str> = named.map(String::as_str).into_iter().chain(best).collect();
+    if row.default_route {
+        about.push("default route");
+    }
+    Interface {
+        port: row.port.replacen("netmap:", "packet:", 1),
+        taking: Some(row.port.clone()),
+        name: row.interface.clone(),
+        about: about.join(", "),
+        up: row.up,
+        holders: row.owners.iter().map(holder).collect(),
+    }
+}
+
+fn holder(Owner { process, pid, .. }: &Owner) -> String {
+    format!("{process} ({pid})")
+}
