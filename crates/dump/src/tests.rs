@@ -159,3 +159,48 @@ fn an_interface_is_named_as_tcpdump_names_it() {
     }
     assert_eq!(crate::plan::port_by_name("x{1").unwrap().to_string(), "netmap:x{1");
 }
+
+#[test]
+fn a_pipe_is_captured_as_any_port_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut port = slipring_core::open("dumped{1").unwrap();
+    let frame = FrameSpec::default().build(60).unwrap().bytes;
+    for _ in 0..3 {
+        assert!(port.queues[0].rings().tx.push(&frame));
+    }
+    port.tx_sync().unwrap();
+    let told = dump("-i dumped}1 -c 3 -w @a.pcapng", dir.path());
+    assert!(told.talk.contains("\n3 packets captured\n"), "{}", told.talk);
+    let lines = dump("-r @a.pcapng -t", dir.path()).data;
+    assert_eq!(lines, "IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18\n".repeat(3));
+}
+
+#[test]
+fn an_interface_that_is_listened_to_keeps_its_frames() {
+    let netns = match slipring_core::netns::Netns::new() {
+        Ok(netns) => netns,
+        Err(error) => return println!("skipped: no network namespace: {error}"),
+    };
+    let lengths = netns.run(|| {
+        slipring_port::netlink::Netlink::open()?.set_up(1)?;
+        let signals = slipring_cli::Signals::install()?;
+        let mut source = crate::source::Source::listen("packet:lo", "lo", true).unwrap();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        let mut lengths = Vec::new();
+        for length in [5, 7, 9] {
+            socket.send_to(&[1; 9][..length], socket.local_addr()?)?;
+        }
+        while lengths.len() < 3 {
+            source.wait(&signals).unwrap();
+            let mut look = |frame: &crate::source::Frame<'_>| {
+                lengths.push(frame.wire_len);
+                Ok(std::ops::ControlFlow::Continue(()))
+            };
+            assert!(source.take(&mut look).unwrap());
+        }
+        let mut bytes = [0; 16];
+        assert_eq!(socket.recv(&mut bytes)?, 5, "the host has its datagrams, too");
+        Ok(lengths)
+    });
+    assert_eq!(lengths.unwrap(), [47, 49, 51]);
+}
