@@ -1,6 +1,7 @@
 //! Programs written for netmap, on our device. Needs root, /dev/fuse and a C compiler.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod abi;
 mod builds;
 mod daq;
 mod go;
