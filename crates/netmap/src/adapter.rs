@@ -135,12 +135,12 @@ pub trait Adapter: Send + Sync + Debug {
     /// Who has bound which ring.
     fn claims(&self) -> &Arc<Claims>;
 
-    /// Makes its rings, if they are not there yet. Called before the first bind; a port that is
-    /// only asked for its figures need not take anything.
+    /// Makes the rings that a bind of `mode` (`NR_REG_*`) needs, if they are not there yet. Called
+    /// before every bind; a port that is only asked for its figures need not take anything.
     ///
     /// # Errors
     /// Why they cannot be made.
-    fn activate(&self) -> Result<(), Errno> {
+    fn activate(&self, _mode: u32) -> Result<(), Errno> {
         Ok(())
     }
 

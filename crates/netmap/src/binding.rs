@@ -30,9 +30,12 @@ impl Binding {
         register: &NmreqRegister,
         waker: &Arc<Waker>,
     ) -> Result<Self, Errno> {
-        port.activate()?;
-        let (shape, flags) = (port.shape(), register.nr_flags);
-        let rings = shape.bound(register.nr_mode, register.nr_ringid, flags)?;
+        let (mode, flags) = (register.nr_mode, register.nr_flags);
+        // What cannot be bound takes nothing; what the port then really has may differ.
+        port.shape().bound(mode, register.nr_ringid, flags)?;
+        port.activate(mode)?;
+        let shape = port.shape();
+        let rings = shape.bound(mode, register.nr_ringid, flags)?;
         let claim = port.claims().take(rings.clone(), flags & NR_EXCLUSIVE != 0)?;
         let interface = interface(&*port, &shape, &rings)?;
         let binding = Self { interface, rings, flags, waker: waker.clone(), _claim: claim, port };

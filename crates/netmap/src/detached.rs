@@ -81,7 +81,7 @@ impl Adapter for Detached {
         &self.claims
     }
 
-    fn activate(&self) -> Result<(), Errno> {
+    fn activate(&self, _mode: u32) -> Result<(), Errno> {
         let _one_maker = lock(&self.making);
         if self.rings.get().is_none() {
             let rings = self.make()?;

@@ -7,8 +7,9 @@
 //! Who may take an interface is for [`Access`] to say; the one that carries the default route is
 //! refused unless that says otherwise.
 //!
-//! # Not for
-//! Host rings: modes that ask for them are refused, as for a port that has none.
+//! The host's side (`NR_REG_SW` and its like) is a pair of rings of its own: what the host sends by
+//! the interface comes there, and what is sent there the host receives. Without a bind of the NIC's
+//! rings the host receives what arrives from the wire as ever.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -90,9 +91,10 @@ fn look_up(ifname: &str, options: &OpenOptions) -> Result<(Iface, Needs), Errno>
     let xdp = slipring_port::xdp::needs(ifname, ifname, None, options);
     let packet = slipring_port::packet::needs(ifname, ifname, None, options);
     let (Ok(xdp), Ok(packet)) = (xdp, packet) else { return Err(Errno::NXIO) };
+    let host = slipring_port::host::needs(options);
     let needs = Needs {
-        ring_bytes: xdp.ring_bytes.max(packet.ring_bytes),
-        bufs: xdp.bufs.max(packet.bufs),
+        ring_bytes: xdp.ring_bytes.max(packet.ring_bytes) + host.ring_bytes,
+        bufs: xdp.bufs.max(packet.bufs) + host.bufs,
     };
     Ok((iface, needs))
 }

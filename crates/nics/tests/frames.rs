@@ -72,27 +72,36 @@ impl World {
     }
 
     fn open(&self, name: &str) -> Result<Client, Errno> {
+        self.open_rings(name, NR_REG_ALL_NIC)
+    }
+
+    fn open_rings(&self, name: &str, nr_mode: u32) -> Result<Client, Errno> {
+        let register = NmreqRegister { nr_mode, ..NmreqRegister::default() };
+        let (open, register) = self.ask(name, NETMAP_REQ_REGISTER, &register)?;
+        Ok(Client { open, domain: self.domain.clone(), register })
+    }
+
+    /// A request about `name` on a file of its own.
+    fn ask<T: Plain>(&self, name: &str, kind: u16, body: &T) -> Result<(Open, T), Errno> {
         let fd = self.netns.as_fd().try_clone_to_owned().unwrap();
         let netns = std::fs::File::from(fd.try_clone().unwrap()).metadata().unwrap().ino();
         let opener = Opener { netns, netns_fd: Some(fd) };
         let open = self.netmap.open(self.domain.clone(), opener, self.bell.clone());
-        let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
-        let mut body = Body(vec![0; NmreqRegister::SIZE]);
-        register.write_to(&mut body.0);
+        let mut bytes = Body(vec![0; T::SIZE]);
+        body.write_to(&mut bytes.0);
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
         nr_name[..name.len()].copy_from_slice(name.as_bytes());
         let header = NmreqHeader {
             nr_version: 14,
-            nr_reqtype: NETMAP_REQ_REGISTER,
+            nr_reqtype: kind,
             nr_name,
             nr_body: 8,
             ..NmreqHeader::default()
         };
         let mut arg = vec![0; NmreqHeader::SIZE];
         header.write_to(&mut arg);
-        self.netmap.ioctl(&open, NIOCCTRL, &mut arg, &mut body)?;
-        let register = NmreqRegister::read_from(&body.0).unwrap();
-        Ok(Client { open, domain: self.domain.clone(), register })
+        self.netmap.ioctl(&open, NIOCCTRL, &mut arg, &mut bytes)?;
+        Ok((open, T::read_from(&bytes.0).unwrap()))
     }
 }
 
@@ -114,8 +123,9 @@ impl Client {
         (at, self.peek(at))
     }
 
-    fn rx(&self) -> (u64, NetmapRing) {
-        self.ring(u64::from(self.register.nr_tx_rings) + 1)
+    /// The number of the first ring to receive on.
+    fn first_rx(&self) -> u64 {
+        u64::from(self.register.nr_tx_rings + self.register.nr_host_tx_rings)
     }
 
     fn slot(&self, ring: u64, i: u32) -> (u64, NetmapSlot) {
@@ -129,7 +139,11 @@ impl Client {
     }
 
     fn send(&self, frame: &[u8]) {
-        let (at, ring) = self.ring(0);
+        self.send_on(0, frame);
+    }
+
+    fn send_on(&self, i: u64, frame: &[u8]) {
+        let (at, ring) = self.ring(i);
         let (slot_at, slot) = self.slot(at, ring.head);
         self.poke(self.buffer(at, &slot), frame);
         self.poke(slot_at + 4, &(frame.len() as u16).to_ne_bytes());
@@ -141,18 +155,23 @@ impl Client {
 
     /// The next frame of our kind: the host's stack may have said something on the cable too.
     fn receive(&self, world: &World) -> Vec<u8> {
+        self.receive_on(world, self.first_rx(), |frame| frame[12..14] == [0x88, 0xb5])
+    }
+
+    /// The next frame on a ring that is `wanted`.
+    fn receive_on(&self, world: &World, i: u64, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         loop {
             while self.open.poll(Events::IN, Some(5), Duration::ZERO) == Events::default() {
                 assert_eq!(world.rung.recv_timeout(Duration::from_secs(10)), Ok(5));
             }
-            let (at, ring) = self.rx();
+            let (at, ring) = self.ring(i);
             let (_, slot) = self.slot(at, ring.head);
             let mut frame = vec![0; slot.len.into()];
             rustix::io::pread(self.domain.file(), &mut frame, self.buffer(at, &slot)).unwrap();
             let next = (ring.head + 1) % ring.num_slots;
             self.poke(at + 24, &next.to_ne_bytes());
             self.poke(at + 20, &next.to_ne_bytes());
-            if frame[12..14] == [0x88, 0xb5] {
+            if wanted(&frame) {
                 return frame;
             }
         }
@@ -195,7 +214,6 @@ fn an_interface_comes_back_to_the_host_with_its_last_client() {
 fn names_that_no_interface_has_are_refused() {
     let world = World::new(0, Access::default());
     assert_eq!(world.open("nowhere").err(), Some(Errno::NXIO));
-    assert_eq!(world.open("vale0:a").err(), Some(Errno::OPNOTSUPP));
 }
 
 #[test]
@@ -232,4 +250,95 @@ fn the_interface_of_the_default_route_is_kept_unless_said_otherwise() {
         assert_eq!(opened, if take_over { None } else { Some(Errno::BUSY) });
         assert!(world.open("right").is_ok());
     }
+}
+
+/// The host has 10.9.9.1 on `left`.
+fn give_host_an_address(world: &World) {
+    let given = world.netns.run(|| {
+        let netlink = Netlink::open()?;
+        let left = netlink.links()?.iter().find(|link| link.name == "left").unwrap().index;
+        netlink.add_address(left, "10.9.9.1".parse().unwrap(), 24)
+    });
+    given.unwrap();
+}
+
+/// Somebody who says to be 10.9.9.2 asks who has 10.9.9.1.
+fn question() -> Vec<u8> {
+    let mut frame = frame(0);
+    frame[12..14].copy_from_slice(&[8, 6]);
+    frame[14..22].copy_from_slice(&[0, 1, 8, 0, 6, 4, 0, 1]);
+    frame[22..28].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    frame[28..32].copy_from_slice(&[10, 9, 9, 2]);
+    frame[32..38].fill(0);
+    frame[38..42].copy_from_slice(&[10, 9, 9, 1]);
+    frame
+}
+
+/// Whether it answers [`question`].
+fn is_answer(frame: &[u8]) -> bool {
+    frame.len() >= 42 && frame[12..14] == [8, 6] && frame[21] == 2 && frame[28..32] == [10, 9, 9, 1]
+}
+
+#[test]
+fn the_host_talks_through_the_rings_of_the_host() {
+    let world = World::new(0, Access::default());
+    give_host_an_address(&world);
+    for mode in [NR_REG_SW, NR_REG_ONE_SW, NR_REG_NIC_SW] {
+        let client = world.open_rings("left", mode).unwrap();
+        let host_tx = u64::from(client.register.nr_tx_rings);
+        let host_rx = client.first_rx() + u64::from(client.register.nr_rx_rings);
+        client.send_on(host_tx, &question());
+        assert!(is_answer(&client.receive_on(&world, host_rx, is_answer)), "mode {mode}");
+    }
+}
+
+#[test]
+fn both_sides_of_an_interface_can_be_bound_by_two_programs() {
+    let world = World::new(0, Access::default());
+    give_host_an_address(&world);
+    let nic = world.open("left").unwrap();
+    let host = world.open_rings("left", NR_REG_SW).unwrap();
+    let right = world.open("right").unwrap();
+    right.send(&frame(7));
+    assert_eq!(nic.receive(&world), frame(7));
+    let host_rx = host.first_rx() + u64::from(host.register.nr_rx_rings);
+    host.send_on(u64::from(host.register.nr_tx_rings), &question());
+    host.receive_on(&world, host_rx, is_answer);
+}
+
+fn attach(world: &World, nr_mode: u32) -> Result<u32, Errno> {
+    let reg = NmreqRegister { nr_mode, ..NmreqRegister::default() };
+    let body = NmreqValeAttach { reg, ..NmreqValeAttach::default() };
+    world.ask("vale0:left", NETMAP_REQ_VALE_ATTACH, &body).map(|(_, got)| got.port_index)
+}
+
+#[test]
+fn an_interface_in_a_switch_is_one_of_its_ports() {
+    let world = World::new(0, Access::default());
+    let port = world.open("vale0:a").unwrap();
+    let right = world.open("right").unwrap();
+    assert_eq!(attach(&world, NR_REG_ALL_NIC), Ok(1));
+    for i in 0..50 {
+        port.send(&frame(i));
+        assert_eq!(right.receive(&world), frame(i));
+        right.send(&frame(100 + i));
+        assert_eq!(port.receive(&world), frame(100 + i));
+    }
+    let body = NmreqValeDetach::default();
+    let detached = world.ask("vale0:left", NETMAP_REQ_VALE_DETACH, &body);
+    assert_eq!(detached.map(|(_, got)| got.port_index).ok(), Some(1));
+    assert!(world.open("left").is_ok());
+}
+
+#[test]
+fn the_host_stack_of_an_interface_in_a_switch_answers_its_ports() {
+    let world = World::new(0, Access::default());
+    give_host_an_address(&world);
+    let port = world.open("vale0:a").unwrap();
+    let right = world.open("right").unwrap();
+    attach(&world, NR_REG_NIC_SW).unwrap();
+    port.send(&question());
+    port.receive_on(&world, port.first_rx(), is_answer);
+    right.send(&question());
+    right.receive_on(&world, right.first_rx(), is_answer);
 }

@@ -202,7 +202,7 @@ impl Adapter for ValePort {
         &self.claims
     }
 
-    fn activate(&self) -> Result<(), Errno> {
+    fn activate(&self, _mode: u32) -> Result<(), Errno> {
         self.make_rings()?;
         match &self.home {
             Some(home) if self.seated().is_none() => self.sit(home, &self.name).map(|_| ()),
