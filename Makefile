@@ -14,8 +14,6 @@ BINARY  := $(TARGET)/release/slipring
 BIN     := $(DESTDIR)$(PREFIX)/bin
 SHARE   := $(DESTDIR)$(PREFIX)/share
 MAN     := $(SHARE)/man/man1
-INCLUDE := $(DESTDIR)$(PREFIX)/include
-LIB     := $(DESTDIR)$(PREFIX)/lib
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test bench bench-gate soak fuzz lint fmt clippy tree docs release libnetmap dist install clean
@@ -88,13 +86,8 @@ install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, co
 	install -D -m 644 $(TARGET)/dist/slipring.bash $(SHARE)/bash-completion/completions/slipring
 	install -D -m 644 $(TARGET)/dist/slipring.zsh $(SHARE)/zsh/site-functions/_slipring
 	install -D -m 644 $(TARGET)/dist/slipring.fish $(SHARE)/fish/vendor_completions.d/slipring.fish
-	install -d $(INCLUDE)/net $(LIB)/pkgconfig
-	install -m 644 include/*.h $(INCLUDE)
-	install -m 644 include/net/*.h $(INCLUDE)/net
-	install -m 644 $(TARGET)/libnetmap/libnetmap.a $(LIB)
-	install -m 755 $(TARGET)/libnetmap/libnetmap.so $(LIB)/libnetmap.so.0
-	ln -sf libnetmap.so.0 $(LIB)/libnetmap.so
-	install -m 644 $(TARGET)/libnetmap/libnetmap.pc $(LIB)/pkgconfig
+	@$(MAKE) --no-print-directory -s -C libnetmap install OUT=$(abspath $(TARGET))/libnetmap \
+		PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
 
 clean: ## remove what was built
 	cargo clean

@@ -5,6 +5,8 @@ mod abi;
 mod builds;
 mod daq;
 mod go;
+mod installed;
+mod layout;
 mod library;
 mod names;
 mod netmap_rs;
