@@ -14,6 +14,7 @@ use slipring_ring::RingView;
 use crate::caller::CallerMemory;
 use crate::claims::Claims;
 use crate::domain::Memory;
+use crate::taps::Taps;
 use crate::waker::Listeners;
 
 /// Which way, seen from the program.
@@ -152,6 +153,16 @@ pub trait Adapter: Send + Sync + Debug {
 
     /// Whom to wake when ring `i` becomes ready; `None` beyond the last.
     fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners>;
+
+    /// Its monitors; `None` where it cannot have any.
+    fn taps(&self) -> Option<&Arc<Taps>> {
+        None
+    }
+
+    /// Whether it is one, on which nothing can be sent.
+    fn is_monitor(&self) -> bool {
+        false
+    }
 
     /// Bytes of the virtio-net header before each frame.
     fn vnet_header(&self) -> u32 {

@@ -18,7 +18,8 @@ pub(crate) struct Binding {
     pub(crate) rings: [Range<usize>; 2],
     pub(crate) flags: u64,
     waker: Arc<Waker>,
-    _claim: Claim,
+    /// Until the bind is being given up.
+    claim: Option<Claim>,
     /// Last: the memory goes with its last port.
     pub(crate) port: Arc<dyn Adapter>,
 }
@@ -38,7 +39,8 @@ impl Binding {
         let rings = shape.bound(mode, register.nr_ringid, flags)?;
         let claim = port.claims().take(rings.clone(), flags & NR_EXCLUSIVE != 0)?;
         let interface = interface(&*port, &shape, &rings)?;
-        let binding = Self { interface, rings, flags, waker: waker.clone(), _claim: claim, port };
+        let (claim, waker) = (Some(claim), waker.clone());
+        let binding = Self { interface, rings, flags, waker, claim, port };
         binding.listen();
         Ok(binding)
     }
@@ -91,6 +93,10 @@ impl Drop for Binding {
         self.stop_listening();
         let region = self.port.memory().region();
         region.give_bufs(listed(region, self.interface.extra_bufs()));
+        drop(self.claim.take());
+        if let Some(taps) = self.port.taps().filter(|_| self.port.claims().is_idle()) {
+            taps.end();
+        }
     }
 }
 

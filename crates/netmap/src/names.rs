@@ -14,6 +14,7 @@ use slipring_abi::{
 use crate::adapter::{Adapter, Shape};
 use crate::detached::Detached;
 use crate::domain::{Domain, Memory, lock};
+use crate::monitor::Monitor;
 use crate::open::Opener;
 use crate::params::rings;
 use crate::pipe::{Pipe, Plan};
@@ -73,7 +74,7 @@ impl Wanted<'_> {
             return self.null();
         }
         if self.register.nr_flags & (NR_MONITOR_TX | NR_MONITOR_RX) != 0 {
-            return Err(Errno::OPNOTSUPP);
+            return self.monitor(provider);
         }
         let mut names = lock(&self.domain.names);
         let port = match self.name.rfind(['{', '}']) {
@@ -94,6 +95,35 @@ impl Wanted<'_> {
             slots: [params.slots(register.nr_tx_slots), params.slots(register.nr_rx_slots)],
         };
         Ok(Detached::new(self.name.to_owned(), shape, memory.clone()))
+    }
+
+    /// A monitor of the port of this name, which a program has bound.
+    fn monitor(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
+        let names = lock(&self.domain.names);
+        let Some(port) = self.existing(&names) else {
+            drop(names);
+            // Nobody has it; where there is no such port at all, that is the answer.
+            let plain = !is_vale(self.name) && !self.name.contains(['{', '}']);
+            let found = if plain { provider.find(self).map(|_| ()) } else { Ok(()) };
+            return Err(found.err().unwrap_or(Errno::INVAL));
+        };
+        drop(names);
+        if port.claims().is_idle() {
+            return Err(Errno::INVAL);
+        }
+        Ok(Monitor::new(self.domain, &port, self.register)?)
+    }
+
+    /// The port of this name, if it is there already.
+    fn existing(&self, names: &Names) -> Option<Arc<dyn Adapter>> {
+        let Some(sign) = self.name.rfind(['{', '}']) else {
+            let key = self.key(self.name);
+            return names.switches.existing(&key).or_else(|| names.port(&key));
+        };
+        let (parent, end) = self.name.split_at(sign);
+        let role = if end.starts_with('{') { Role::Master } else { Role::Slave };
+        let master = self.key(&format!("{parent}{{{}", &end[1..]));
+        names.pipes.get(&master).and_then(Weak::upgrade).map(|pipe| pipe.end(role))
     }
 
     pub(crate) fn key(&self, name: &str) -> Key {

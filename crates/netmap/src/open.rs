@@ -137,6 +137,9 @@ impl Open {
     /// `NIOCTXSYNC` and `NIOCRXSYNC`.
     fn sync(&self, dir: Dir) -> Result<i32, Errno> {
         let binding = self.bound.get().ok_or(Errno::NXIO)?;
+        if dir == Dir::Tx && binding.port.is_monitor() {
+            return Err(Errno::IO);
+        }
         for i in binding.rings[dir as usize].clone() {
             // Wrong indices reinitialise the ring, which is no error here; a ring that somebody
             // else is syncing is skipped.

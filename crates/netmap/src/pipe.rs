@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, TryLockError};
 use rustix::io::Errno;
 use slipring_abi::NmreqRegister;
 use slipring_abi::name::Role;
-use slipring_ring::{HostedRx, HostedTx, Reinit, RingView, hosted_direction};
+use slipring_ring::{HostedRx, HostedTx, KernRing, Reinit, RingView, SlotIdx, hosted_direction};
 
 use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::claims::Claims;
 use crate::domain::{Memory, Room};
 use crate::params::{Params, rings};
+use crate::taps::Taps;
 use crate::waker::Listeners;
 
 /// Both ends.
@@ -35,6 +36,7 @@ struct Side {
     rx: Vec<Mutex<HostedRx>>,
     views: [Vec<RingView>; 2],
     listeners: [Vec<Listeners>; 2],
+    taps: Arc<Taps>,
 }
 
 /// How large a pipe is, seen from the master.
@@ -103,6 +105,7 @@ impl Side {
             rx: Vec::new(),
             views: Default::default(),
             listeners: listeners.map(Iterator::collect),
+            taps: Arc::default(),
         }
     }
 }
@@ -131,6 +134,16 @@ struct PipeEnd {
 impl PipeEnd {
     fn side(&self) -> &Side {
         &self.pipe.sides[self.role as usize]
+    }
+
+    /// Lets monitors see the slots of a sync.
+    #[inline(always)]
+    fn shown(&self, dir: Dir, i: usize) -> impl FnOnce(&KernRing, SlotIdx, SlotIdx) + '_ {
+        move |_, from, to| {
+            if let Some(view) = self.side().views[dir as usize].get(i) {
+                self.side().taps.see(dir, i, view, from, to);
+            }
+        }
     }
 
     fn other(&self) -> &Side {
@@ -162,8 +175,8 @@ impl Adapter for PipeEnd {
     #[inline]
     fn sync(&self, dir: Dir, i: usize) -> Synced {
         let moved = match dir {
-            Dir::Tx => with(self.side().tx.get(i), HostedTx::sync),
-            Dir::Rx => with(self.side().rx.get(i), HostedRx::sync),
+            Dir::Tx => with(self.side().tx.get(i), |tx| tx.sync_shown(self.shown(dir, i))),
+            Dir::Rx => with(self.side().rx.get(i), |rx| rx.sync_shown(self.shown(dir, i))),
         };
         match moved {
             // What one end has sent the other can receive; what it gave back the other can fill.
@@ -176,6 +189,10 @@ impl Adapter for PipeEnd {
             Ok(0) => Synced::Done,
             Err(how) => how,
         }
+    }
+
+    fn taps(&self) -> Option<&Arc<Taps>> {
+        Some(&self.side().taps)
     }
 
     fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {

@@ -5,6 +5,7 @@ mod binds;
 mod controls;
 mod hostile;
 mod legacies;
+mod monitors;
 mod polls;
 mod switches;
 mod vale_requests;

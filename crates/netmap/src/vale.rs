@@ -64,6 +64,17 @@ impl Switches {
         self.persistent.get(key).map(|port| port.clone() as Arc<dyn Adapter>)
     }
 
+    /// An interface in a switch, or a persistent port by either of its names.
+    pub(crate) fn existing(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
+        if let Some(attached) = self.attached.get(key) {
+            return Some(attached.nic().clone());
+        }
+        let (switch, name) = key.1.split_once(':').unwrap_or(("", &key.1));
+        let port = self.persistent.get(&(key.0, name.to_owned()))?;
+        let there = switch.is_empty() || port.seated().is_some_and(|(hub, _)| hub.name() == switch);
+        there.then(|| port.clone() as Arc<dyn Adapter>)
+    }
+
     /// Those of a network namespace that are there.
     fn in_netns(&self, netns: u64) -> impl Iterator<Item = Arc<Hub>> + '_ {
         let ours = self.hubs.iter().filter(move |((at, _), _)| *at == netns);
@@ -108,15 +119,10 @@ pub(crate) fn split(name: &str) -> Result<(&str, &str), Errno> {
 impl Wanted<'_> {
     /// The port of a switch, made if it is not there. It joins the switch with its first bind.
     pub(crate) fn vale(&self, names: &mut Names) -> Result<Arc<dyn Adapter>, Errno> {
-        let (switch, port) = split(self.name)?;
+        let (switch, _) = split(self.name)?;
         let netns = self.opener.netns;
-        if let Some(attached) = names.switches.attached.get(&self.key(self.name)) {
-            return Ok(attached.nic().clone());
-        }
-        if let Some(persistent) = names.switches.persistent.get(&self.key(port))
-            && persistent.seated().is_some_and(|(hub, _)| hub.name() == switch)
-        {
-            return Ok(persistent.clone());
+        if let Some(port) = names.switches.existing(&self.key(self.name)) {
+            return Ok(port);
         }
         let hub = names.switches.hub(netns, switch);
         Ok(self.vale_port(self.name, Some(hub))?)

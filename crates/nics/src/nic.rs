@@ -1,16 +1,16 @@
 //! One interface as a port that several clients can bind.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use slipring_abi::name::{PortName, Rings};
 use slipring_abi::{NR_REG_NIC_SW, NR_REG_ONE_SW, NR_REG_SW};
 use slipring_core::Host;
-use slipring_netmap::{Adapter, Claims, Dir, Errno, Listeners, Memory, Shape, Synced};
+use slipring_netmap::{Adapter, Claims, Dir, Errno, Listeners, Memory, Shape, Synced, Taps};
 use slipring_port::iface::Iface;
 use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, RunCause};
-use slipring_ring::{RingView, SyncFault};
+use slipring_ring::{RingView, SlotFlags, SyncFault};
 
 use crate::pump::Pump;
 use crate::within;
@@ -27,6 +27,7 @@ pub(crate) struct Nic {
     options: OpenOptions,
     expected: Shape,
     claims: Arc<Claims>,
+    taps: Arc<Taps>,
     opening: Mutex<()>,
     nic: OnceLock<Live>,
     host: OnceLock<Live>,
@@ -58,6 +59,11 @@ pub(crate) struct NicQueue {
     pub(crate) listeners: [Listeners; 2],
     /// The interface is no more. A driver does not say so at every sync.
     vanished: AtomicBool,
+    /// Who else sees its frames, and the number of its rings.
+    taps: Arc<Taps>,
+    number: usize,
+    /// First slot of the tx ring that nobody was shown. Belongs to whoever has the driver.
+    tx_seen: AtomicU32,
 }
 
 impl std::fmt::Debug for NicQueue {
@@ -67,11 +73,41 @@ impl std::fmt::Debug for NicQueue {
 }
 
 impl NicQueue {
-    fn new(mut driver: Box<dyn Queue>) -> Self {
+    fn new(mut driver: Box<dyn Queue>, taps: Arc<Taps>, number: usize) -> Self {
         let rings = driver.rings();
         let views = [rings.tx.view(), rings.rx.view()];
-        let listeners = Default::default();
-        Self { driver: Mutex::new(driver), views, listeners, vanished: AtomicBool::new(false) }
+        let tx_seen = AtomicU32::new(views[0].head());
+        Self {
+            driver: Mutex::new(driver),
+            views,
+            listeners: Default::default(),
+            vanished: AtomicBool::new(false),
+            taps,
+            number,
+            tx_seen,
+        }
+    }
+
+    /// Shows what the next sync sends: a program stands still in its own call meanwhile.
+    fn show_tx(&self) {
+        let view = &self.views[Dir::Tx as usize];
+        let (from, head, n) = (self.tx_seen.load(Ordering::Relaxed), view.head(), view.num_slots());
+        // Impossible indices: the ring is about to be reinitialised.
+        if head >= n || from >= n {
+            return;
+        }
+        let to = if self.taps.is_any() { whole_frames(view, from, head) } else { head };
+        self.taps.see(Dir::Tx, self.number, view, from, to);
+        self.tx_seen.store(to, Ordering::Relaxed);
+    }
+
+    /// Shows what has arrived since `from`.
+    fn show_rx(&self, from: u32) {
+        let view = &self.views[Dir::Rx as usize];
+        let (to, n) = (view.tail(), view.num_slots());
+        if from < n && to < n {
+            self.taps.see(Dir::Rx, self.number, view, from, to);
+        }
     }
 
     fn sync(&self, dir: Dir) -> Synced {
@@ -80,14 +116,25 @@ impl NicQueue {
         }
         // Waited for, not skipped: both directions share this lock, and a sync is short.
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let tail = self.views[Dir::Rx as usize].tail();
         let done = match dir {
-            Dir::Tx => driver.tx_sync(),
+            Dir::Tx => {
+                self.show_tx();
+                driver.tx_sync()
+            }
             Dir::Rx => driver.rx_sync(),
         };
+        if dir == Dir::Rx && done.is_ok() {
+            self.show_rx(tail);
+        }
         match done {
             Ok(()) => Synced::Done,
             Err(error) => match error.cause {
-                RunCause::Ring(SyncFault::Reinit(_)) => Synced::Reinit,
+                RunCause::Ring(SyncFault::Reinit(_)) => {
+                    let head = self.views[Dir::Tx as usize].head();
+                    self.tx_seen.store(head, Ordering::Relaxed);
+                    Synced::Reinit
+                }
                 RunCause::Vanished => {
                     self.vanished.store(true, Ordering::Relaxed);
                     Synced::Gone
@@ -97,6 +144,16 @@ impl NicQueue {
             },
         }
     }
+}
+
+/// The end of the last whole frame in the slots `from..to`.
+fn whole_frames(view: &RingView, from: u32, to: u32) -> u32 {
+    let before = |i: u32| if i == 0 { view.num_slots() - 1 } else { i - 1 };
+    let mut end = to;
+    while end != from && view.slot(before(end)).flags.has(SlotFlags::MOREFRAG) {
+        end = before(end);
+    }
+    end
 }
 
 impl Nic {
@@ -117,6 +174,7 @@ impl Nic {
             options,
             expected,
             claims: Claims::new(&expected),
+            taps: Arc::default(),
             opening: Mutex::default(),
             nic: OnceLock::new(),
             host: OnceLock::new(),
@@ -131,8 +189,10 @@ impl Nic {
         let port = within(&self.netns, open).ok_or(Errno::NXIO)?;
         let port = port.map_err(|error| errno(&error))?;
         let in_stack = port.info.mode.get("mode").is_some_and(|mode| mode == "generic");
-        let queues: Vec<_> = port.queues.into_iter().map(NicQueue::new).collect();
-        let queues = Arc::new(queues);
+        let first = if rings == Rings::Host { usize::from(self.shape().rings[0]) } else { 0 };
+        let numbered = port.queues.into_iter().zip(first..);
+        let queue = |(driver, number)| NicQueue::new(driver, self.taps.clone(), number);
+        let queues = Arc::new(numbered.map(queue).collect::<Vec<_>>());
         let pump = Pump::start(queues.clone()).map_err(|_| Errno::NOMEM)?;
         Ok(Live { _pump: pump, queues, in_stack })
     }
@@ -235,6 +295,10 @@ impl Adapter for Nic {
 
     fn sync(&self, dir: Dir, i: usize) -> Synced {
         self.queue(i).map_or(Synced::Gone, |queue| queue.sync(dir))
+    }
+
+    fn taps(&self) -> Option<&Arc<Taps>> {
+        Some(&self.taps)
     }
 
     fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {

@@ -76,8 +76,11 @@ impl World {
     }
 
     fn open_rings(&self, name: &str, nr_mode: u32) -> Result<Client, Errno> {
-        let register = NmreqRegister { nr_mode, ..NmreqRegister::default() };
-        let (open, register) = self.ask(name, NETMAP_REQ_REGISTER, &register)?;
+        self.open_as(name, &NmreqRegister { nr_mode, ..NmreqRegister::default() })
+    }
+
+    fn open_as(&self, name: &str, register: &NmreqRegister) -> Result<Client, Errno> {
+        let (open, register) = self.ask(name, NETMAP_REQ_REGISTER, register)?;
         Ok(Client { open, domain: self.domain.clone(), register })
     }
 
@@ -341,4 +344,23 @@ fn the_host_stack_of_an_interface_in_a_switch_answers_its_ports() {
     port.receive_on(&world, port.first_rx(), is_answer);
     right.send(&question());
     right.receive_on(&world, right.first_rx(), is_answer);
+}
+
+#[test]
+fn monitors_see_what_passes_an_interface_while_others_use_it() {
+    let world = World::new(0, Access::default());
+    let monitor = |name: &str, nr_flags| {
+        let nr_mode = NR_REG_ALL_NIC;
+        world.open_as(name, &NmreqRegister { nr_mode, nr_flags, ..NmreqRegister::default() })
+    };
+    assert_eq!(monitor("left", NR_MONITOR_TX).err(), Some(Errno::INVAL));
+    let (left, right) = (world.open("left").unwrap(), world.open("right").unwrap());
+    let sent = monitor("left", NR_MONITOR_TX).unwrap();
+    let got = monitor("right", NR_MONITOR_RX).unwrap();
+    for i in 0..100 {
+        left.send(&frame(i));
+        assert_eq!(right.receive(&world), frame(i));
+        assert_eq!(sent.receive(&world), frame(i));
+        assert_eq!(got.receive(&world), frame(i));
+    }
 }

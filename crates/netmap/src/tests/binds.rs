@@ -163,16 +163,6 @@ fn a_memory_that_is_none_is_refused_and_so_is_one_of_another_port() {
 }
 
 #[test]
-fn monitors_are_not_there_yet_and_say_so() {
-    let world = World::new();
-    let _parent = world.bound("x{1");
-    for flag in [NR_MONITOR_TX, NR_MONITOR_RX] {
-        let refused = world.open().register("x{1", &wish(NR_REG_ALL_NIC, 0, flag));
-        assert_eq!(refused, Err(Errno::OPNOTSUPP));
-    }
-}
-
-#[test]
 fn pipes_of_one_name_share_a_memory_and_the_name_itself_is_a_port() {
     let world = World::new();
     let (mut one, mut two) = (world.open(), world.open());

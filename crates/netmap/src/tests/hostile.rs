@@ -55,7 +55,7 @@ impl Client<'_> {
             nr_mode: random.below(10) as u32,
             nr_ringid: random.below(3) as u16,
             nr_extra_bufs: random.below(300) as u32,
-            nr_flags: random.number() & !(NR_MONITOR_RX | NR_MONITOR_TX),
+            nr_flags: random.number(),
             ..NmreqRegister::default()
         };
         if random.below(2) == 0 {

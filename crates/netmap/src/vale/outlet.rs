@@ -17,6 +17,7 @@ use slipring_switch::{Delivered, Destination, FrameCopy, Tag};
 
 use crate::adapter::{Adapter, Dir, Synced};
 use crate::domain::lock;
+use crate::taps::Taps;
 use crate::vale::edit::Edit;
 use crate::vale::frames::Frames;
 use crate::waker::Listeners;
@@ -28,6 +29,8 @@ pub(crate) struct Outlet {
     room: Mutex<Room>,
     /// The interface and its ring, where it is one.
     nic: Option<(Arc<dyn Adapter>, usize)>,
+    /// Who else sees what a program receives, and the number of the ring.
+    taps: Option<(Arc<Taps>, usize)>,
     /// Those who wait for frames, where it is a program's.
     pub(crate) listeners: Listeners,
 }
@@ -68,10 +71,10 @@ pub(crate) struct Source<'s> {
 }
 
 impl Outlet {
-    /// A program's rx ring.
-    pub(crate) fn of_program(kern: KernRing) -> Self {
+    /// A program's rx ring; `taps` see what comes there as a ring of that number.
+    pub(crate) fn of_program(kern: KernRing, taps: (Arc<Taps>, usize)) -> Self {
         let (view, next) = (kern.view(), kern.hwtail());
-        Self::new(view, Some(kern), next, None)
+        Self { taps: Some(taps), ..Self::new(view, Some(kern), next, None) }
     }
 
     /// A tx ring of an interface; `None` if it has no such ring.
@@ -88,7 +91,7 @@ impl Outlet {
         nic: Option<(Arc<dyn Adapter>, usize)>,
     ) -> Self {
         let room = Room { kern, next, leases: VecDeque::new(), first: 0 };
-        Self { view, room: Mutex::new(room), nic, listeners: Listeners::default() }
+        Self { view, room: Mutex::new(room), nic, taps: None, listeners: Listeners::default() }
     }
 
     pub(crate) fn view(&self) -> &RingView {
@@ -145,7 +148,7 @@ impl Outlet {
 
     fn publish(&self, run: &Run) {
         let mut room = lock(&self.room);
-        let published = room.finish(run, &self.view);
+        let published = room.finish(run, &self.view, self.taps.as_ref());
         drop(room);
         if !published {
             return;
@@ -182,7 +185,7 @@ impl Room {
     }
 
     /// Whether more can be seen now.
-    fn finish(&mut self, run: &Run, view: &RingView) -> bool {
+    fn finish(&mut self, run: &Run, view: &RingView, taps: Option<&(Arc<Taps>, usize)>) -> bool {
         let at = (run.number - self.first) as usize;
         self.leases[at].done = true;
         let mut end = None;
@@ -192,7 +195,12 @@ impl Room {
         }
         let Some(end) = end else { return false };
         match &mut self.kern {
-            Some(kern) => kern.set_tail(end),
+            Some(kern) => {
+                if let Some((taps, ring)) = taps {
+                    taps.see(Dir::Rx, *ring, view, kern.hwtail(), end);
+                }
+                kern.set_tail(end);
+            }
             None => view.advance_to(end),
         }
         true

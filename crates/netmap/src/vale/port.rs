@@ -15,6 +15,7 @@ use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::caller::CallerMemory;
 use crate::claims::Claims;
 use crate::domain::{Memory, lock};
+use crate::taps::Taps;
 use crate::vale::frames::Frames;
 use crate::vale::hub::{Hub, Member, Seat};
 use crate::vale::outlet::Outlet;
@@ -30,6 +31,7 @@ pub(crate) struct ValePort {
     /// The switch that it joins with its first opener.
     home: Option<Arc<Hub>>,
     seat: RwLock<Option<Seat>>,
+    taps: Arc<Taps>,
     rings: OnceLock<Rings>,
     making: Mutex<()>,
     /// Behind the rings, which go first.
@@ -71,6 +73,7 @@ impl ValePort {
             vnet: AtomicU32::new(0),
             home,
             seat: RwLock::default(),
+            taps: Arc::default(),
             rings: OnceLock::new(),
             making: Mutex::default(),
             memory,
@@ -122,7 +125,7 @@ impl ValePort {
         });
         let outlets = (0..rx).map(|ringid| {
             let pair = Pair::<Rx>::create(region, ringid, rx_slots).map_err(|_| Errno::NOMEM)?;
-            Ok(Outlet::of_program(pair.kern))
+            Ok(Outlet::of_program(pair.kern, (self.taps.clone(), ringid.into())))
         });
         let tx = inlets.collect::<Result<_, Errno>>()?;
         let outlets = outlets.collect::<Result<_, Errno>>()?;
@@ -141,6 +144,7 @@ impl ValePort {
         if head != kern.hwcur() {
             let vnet = self.vnet_header() as usize;
             let end = frames.read(&inlet.view, kern.hwcur(), head, vnet);
+            self.taps.see(Dir::Tx, i, &inlet.view, kern.hwcur(), end);
             let seat = self.seat.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(seat) = seat.as_ref().filter(|_| !frames.is_empty()) {
                 seat.hub.transmit(seat.id, i as u32, &inlet.view, frames, batch);
@@ -235,6 +239,10 @@ impl Adapter for ValePort {
             Dir::Tx => rings.tx.get(i).map(|inlet| &inlet.listeners),
             Dir::Rx => rings.member.outlets.get(i).map(|outlet| &outlet.listeners),
         }
+    }
+
+    fn taps(&self) -> Option<&Arc<Taps>> {
+        Some(&self.taps)
     }
 
     fn vnet_header(&self) -> u32 {

@@ -1,0 +1,142 @@
+//! Monitors: ports that receive what another port sends, or receives, or both.
+//!
+//! Each is its opener's own. Its rings lie in a memory of its own, or (`NR_ZCOPY_MON`) in that of
+//! the port. It ends with the last program that has the port bound.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use slipring_abi::{NR_MONITOR_RX, NR_MONITOR_TX, NR_ZCOPY_MON, NmreqRegister};
+use slipring_ring::{KernRing, Pair, RingView, Rx, Tx};
+
+use crate::adapter::{Adapter, Dir, Shape, Synced};
+use crate::claims::Claims;
+use crate::domain::{Domain, Memory, Room, lock};
+use crate::taps::{Tap, Taps};
+use crate::waker::Listeners;
+
+/// The port.
+#[derive(Debug)]
+pub(crate) struct Monitor {
+    name: String,
+    shape: Shape,
+    claims: Arc<Claims>,
+    tap: Arc<Tap>,
+    taps: Arc<Taps>,
+    /// A ring to send on, as programs expect one; nothing is ever sent.
+    silent: KernRing,
+    silent_view: RingView,
+    no_listeners: Listeners,
+    /// Behind the rings, which go first.
+    memory: Arc<Memory>,
+}
+
+impl Monitor {
+    /// Of `port`, which a program must have bound, as `register` says.
+    pub(crate) fn new(
+        domain: &Arc<Domain>,
+        port: &Arc<dyn Adapter>,
+        register: &NmreqRegister,
+    ) -> Result<Arc<Self>, Errno> {
+        let taps = port.taps().ok_or(Errno::OPNOTSUPP)?.clone();
+        let (parent, params) = (port.shape(), domain.params());
+        let shape = Shape {
+            rings: [1, Tap::rings_for(&parent)],
+            host_rings: [0, parent.host_rings[0].max(parent.host_rings[1])],
+            slots: [params.slots(register.nr_tx_slots), params.slots(register.nr_rx_slots)],
+        };
+        let flags = register.nr_flags;
+        let [_, bound] = shape.bound(register.nr_mode, register.nr_ringid, flags)?;
+        let memory = match flags & NR_ZCOPY_MON {
+            0 => domain.private_memory(room(&shape, register.nr_extra_bufs))?,
+            _ => port.memory().clone(),
+        };
+        let (region, failed) = (memory.region(), |_| Errno::NOMEM);
+        let silent = Pair::<Tx>::create(region, 0, shape.slots[0]).map_err(failed)?.kern;
+        let rings = (0..shape.all(Dir::Rx)).map(|i| {
+            let pair = Pair::<Rx>::create(region, i as u16, shape.slots[1]);
+            pair.map(|pair| pair.kern).map_err(failed)
+        });
+        let wants = [NR_MONITOR_TX, NR_MONITOR_RX].map(|flag| flags & flag != 0);
+        let tap = Tap::new(wants, parent, bound, rings.collect::<Result<_, _>>()?);
+        taps.add(tap.clone());
+        let monitor = Arc::new(Self {
+            name: port.name().to_owned(),
+            claims: Claims::new(&shape),
+            shape,
+            tap,
+            taps,
+            silent_view: silent.view(),
+            silent,
+            no_listeners: Listeners::default(),
+            memory,
+        });
+        // After it was added: a port that is given up from now on ends it.
+        if port.claims().is_idle() { Err(Errno::INVAL) } else { Ok(monitor) }
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.taps.remove(&self.tap);
+    }
+}
+
+fn room(shape: &Shape, extra: u32) -> Room {
+    let rx = Room::rings(shape.all(Dir::Rx) as u32, shape.slots[1], true);
+    let spare = Room { ring_bytes: 64 << 10, bufs: extra.min(500_000) };
+    rx + Room::rings(1, shape.slots[0], true) + spare
+}
+
+impl Adapter for Monitor {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn claims(&self) -> &Arc<Claims> {
+        &self.claims
+    }
+
+    fn ring(&self, dir: Dir, i: usize) -> Option<&RingView> {
+        match dir {
+            Dir::Tx => (i == 0).then_some(&self.silent_view),
+            Dir::Rx => self.tap.rings.get(i).map(|ring| &ring.view),
+        }
+    }
+
+    fn sync(&self, dir: Dir, i: usize) -> Synced {
+        if self.tap.has_ended() {
+            return Synced::Gone;
+        }
+        if dir == Dir::Tx {
+            return Synced::Done;
+        }
+        let Some(ring) = self.tap.rings.get(i) else { return Synced::Gone };
+        let mut kern = lock(&ring.kern);
+        let Ok(head) = kern.released() else { return Synced::Reinit };
+        kern.done_to(head);
+        let tail = kern.hwtail();
+        kern.set_tail(tail);
+        Synced::Done
+    }
+
+    fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
+        match dir {
+            Dir::Tx => Some(&self.no_listeners),
+            Dir::Rx => self.tap.rings.get(i).map(|ring| &ring.listeners),
+        }
+    }
+
+    fn is_monitor(&self) -> bool {
+        debug_assert_eq!(self.silent.hwcur(), 0, "nothing is sent");
+        true
+    }
+}
