@@ -14,6 +14,9 @@ BINARY  := $(TARGET)/release/slipring
 BIN     := $(DESTDIR)$(PREFIX)/bin
 SHARE   := $(DESTDIR)$(PREFIX)/share
 MAN     := $(SHARE)/man/man1
+# The machine's own, whatever the prefix: systemd and the daemon look there.
+UNITS   ?= $(DESTDIR)/lib/systemd/system
+SYSCONF ?= $(DESTDIR)/etc
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test bench bench-gate soak fuzz lint fmt clippy tree docs release libnetmap dist install clean
@@ -75,7 +78,7 @@ dist: release libnetmap ## make manual pages and completions below the target di
 		$(BINARY) completions $$shell > $(TARGET)/dist/slipring.$$shell || exit 1; \
 	done
 
-install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, completions, C library
+install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, completions, C library, systemd units
 	install -D -m 755 $(BINARY) $(BIN)/slipring
 	@for name in $$($(BINARY) names); do \
 		ln -sf slipring $(BIN)/slipring-$$name; \
@@ -88,6 +91,10 @@ install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, co
 	install -D -m 644 $(TARGET)/dist/slipring.fish $(SHARE)/fish/vendor_completions.d/slipring.fish
 	@$(MAKE) --no-print-directory -s -C libnetmap install OUT=$(abspath $(TARGET))/libnetmap \
 		PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
+	install -d $(UNITS) $(SYSCONF)/slipring
+	sed 's|@BIN@|$(abspath $(PREFIX))/bin|' packaging/systemd/slipringd.service > $(UNITS)/slipringd.service
+	install -m 644 packaging/systemd/slipringd.socket $(UNITS)
+	install -m 644 packaging/daemon.toml.example $(SYSCONF)/slipring
 
 clean: ## remove what was built
 	cargo clean

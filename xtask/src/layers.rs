@@ -54,6 +54,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-wasm", Layer::Host),
     ("slipring-web", Layer::Host),
     ("slipring-vale", Layer::Host),
+    ("slipring-daemon", Layer::Host),
     ("slipring-program", Layer::Host),
     ("slipring-emulation", Layer::Host),
     ("slipring-dump", Layer::Host),

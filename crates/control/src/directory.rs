@@ -54,7 +54,8 @@ pub fn running(dir: &Path) -> Vec<Running> {
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) listener: UnixListener,
-    path: PathBuf,
+    /// Nothing, where the socket is another's.
+    path: Option<PathBuf>,
     name: Option<PathBuf>,
 }
 
@@ -69,23 +70,28 @@ impl Socket {
         let path = dir.join(format!("{}.sock", std::process::id()));
         let listener = UnixListener::bind(&path)
             .map_err(|error| ControlError::system("listen on", &path, error))?;
-        let mut socket = Self { listener, path, name: None };
+        let mut socket = Self { listener, path: Some(path.clone()), name: None };
         let only_own = fs::Permissions::from_mode(0o600);
-        fs::set_permissions(&socket.path, only_own)
-            .map_err(|error| ControlError::system("protect", &socket.path, error))?;
+        fs::set_permissions(&path, only_own)
+            .map_err(|error| ControlError::system("protect", &path, error))?;
         if let Some(link) = name {
-            let target = socket.path.file_name().unwrap_or_default();
+            let target = path.file_name().unwrap_or_default();
             symlink(target, &link).map_err(|error| ControlError::system("make", &link, error))?;
             socket.name = Some(link);
         }
         Ok(socket)
+    }
+
+    /// One that another made, and removes.
+    pub(crate) fn of_another(listener: UnixListener) -> Self {
+        Self { listener, path: None, name: None }
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
         // What cannot be removed now, the next start removes.
-        for path in self.name.iter().chain([&self.path]) {
+        for path in self.name.iter().chain(&self.path) {
             let _ = fs::remove_file(path);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, spawn};
@@ -45,9 +45,21 @@ impl Server {
         service: Box<dyn Service>,
     ) -> Result<Self, ControlError> {
         let socket = Socket::open(dir, name)?;
-        let failed = |error| ControlError::system("listen in", dir, error);
-        socket.listener.set_nonblocking(true).map_err(failed)?;
-        let (wake, woken) = UnixStream::pair().map_err(failed)?;
+        Self::listen(socket, service).map_err(|error| ControlError::system("listen in", dir, error))
+    }
+
+    /// Listens where somebody else, who goes on to own the name, has made a socket.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn over(listener: UnixListener, service: Box<dyn Service>) -> Result<Self, ControlError> {
+        let failed = |error| ControlError::system("listen on", Path::new("the socket"), error);
+        Self::listen(Socket::of_another(listener), service).map_err(failed)
+    }
+
+    fn listen(socket: Socket, service: Box<dyn Service>) -> io::Result<Self> {
+        socket.listener.set_nonblocking(true)?;
+        let (wake, woken) = UnixStream::pair()?;
         let service: Arc<dyn Service> = service.into();
         let accepting = spawn(move || accept_all(&socket, &woken, &service));
         Ok(Self { wake: Some(wake), accepting: Some(accepting) })

@@ -5,8 +5,8 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use slipring_door::{Config, Door};
-use slipring_netmap::{Adapter, Errno, Netmap, Params, Provider, Wanted};
+use slipring_door::{Config, Door, Permissions};
+use slipring_netmap::{Adapter, Errno, Netmap, Parameters, Params, Provider, Wanted};
 
 /// No NICs and no switches: pipes need neither.
 #[derive(Debug)]
@@ -20,8 +20,14 @@ impl Provider for PipesOnly {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::args_os().nth(1).ok_or("usage: serve DIRECTORY")?;
-    let config =
-        Config { dir: dir.into(), mode: 0o666, gid: 0, workers: 2, params: Params::default() };
+    let permissions = Arc::new(Permissions::default());
+    permissions.set(0o666, 0, 0);
+    let config = Config {
+        dir: dir.into(),
+        permissions,
+        workers: 2,
+        parameters: Parameters::new(&Params::default()),
+    };
     let door = Door::open(&config, Netmap::new(Box::new(PipesOnly)))?;
     println!("{}", door.path().display());
     io::stdin().read_to_end(&mut Vec::new())?;

@@ -60,22 +60,30 @@ pub(crate) fn opener(tid: u32, uid: u32) -> Result<Opener, Errno> {
     let called = boot_time();
     let netns = File::open(format!("/proc/{tid}/ns/net")).map_err(|_| Errno::ACCESS)?;
     let inode = netns.metadata().map_err(|_| Errno::ACCESS)?.ino();
-    check(tid, uid, called)?;
-    Ok(Opener { netns: inode, netns_fd: Some(netns.into()) })
+    let gids = gids(&check(tid, uid, called)?);
+    Ok(Opener { netns: inode, netns_fd: Some(netns.into()), gids })
 }
 
-/// Whether the thread is the user's and was there when it is said to have called.
-fn check(tid: u32, uid: u32, called: Duration) -> Result<(), Errno> {
+/// Whether the thread is the user's and was there when it is said to have called; its status.
+fn check(tid: u32, uid: u32, called: Duration) -> Result<String, Errno> {
     let status = fs::read_to_string(format!("/proc/{tid}/status")).map_err(|_| Errno::FAULT)?;
     let stat = fs::read_to_string(format!("/proc/{tid}/stat")).map_err(|_| Errno::FAULT)?;
     let right = fs_uid(&status) == Some(uid) && started(&stat).is_some_and(|at| at <= called);
-    if right { Ok(()) } else { Err(Errno::FAULT) }
+    if right { Ok(status) } else { Err(Errno::FAULT) }
 }
 
 /// The fourth of `Uid:`, by which files are opened.
 fn fs_uid(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(3)?.parse().ok()
+}
+
+/// Its group, by which files are opened, and the others that it is in.
+fn gids(status: &str) -> Vec<u32> {
+    let line = |name| status.lines().find_map(move |line| line.strip_prefix(name));
+    let own = line("Gid:").and_then(|ids| ids.split_whitespace().nth(3));
+    let others = line("Groups:").unwrap_or_default().split_whitespace();
+    own.into_iter().chain(others).filter_map(|id| id.parse().ok()).collect()
 }
 
 /// When it was started, since boot: field 22, counted behind the name in parentheses.
@@ -119,6 +127,13 @@ mod tests {
         assert_eq!(Caller::of(tid, uid + 1).err(), Some(Errno::FAULT));
         assert_eq!(Caller::of(0, uid).err(), Some(Errno::FAULT));
         assert!(opener(tid, uid + 1).is_err());
+    }
+
+    #[test]
+    fn the_groups_are_those_that_files_are_opened_by() {
+        let status = "Uid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t9 10 \n";
+        assert_eq!(gids(status), [8, 9, 10]);
+        assert_eq!(gids("Gid:\n"), [0; 0]);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use slipring_netmap::{Domain, Errno, Open, Params};
+use slipring_netmap::{Domain, Errno, Open, Parameters};
 
-use crate::proto::ROOT;
+use crate::parameters;
 use crate::sys;
 
 /// What one user finds under the device's name.
@@ -25,7 +25,7 @@ pub(crate) struct Nodes {
     by_number: Mutex<Numbered<Node>>,
     /// Those of users without a node in which something goes on: interfaces in switches.
     kept: Mutex<Vec<Arc<Domain>>>,
-    params: Params,
+    parameters: Arc<Parameters>,
 }
 
 #[derive(Debug)]
@@ -45,9 +45,9 @@ impl<T> Numbered<T> {
 }
 
 impl Nodes {
-    pub(crate) fn new(params: Params) -> Self {
-        let numbered = Numbered { entries: HashMap::new(), next: ROOT + 1 };
-        Self { by_number: Mutex::new(numbered), kept: Mutex::default(), params }
+    pub(crate) fn new(parameters: Arc<Parameters>) -> Self {
+        let numbered = Numbered { entries: HashMap::new(), next: parameters::BEHIND };
+        Self { by_number: Mutex::new(numbered), kept: Mutex::default(), parameters }
     }
 
     /// The node of `uid`, made if it is not there; its number.
@@ -59,7 +59,7 @@ impl Nodes {
         }
         let domain = match self.take_kept(uid) {
             Some(domain) => domain,
-            None => Domain::new(uid, self.params)?,
+            None => Domain::sharing(uid, &self.parameters)?,
         };
         let backing = sys::open_backing(device, domain.file())?;
         Ok(nodes.add(Node { uid, domain, backing, lookups: 1 }))

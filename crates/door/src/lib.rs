@@ -25,33 +25,35 @@ mod desk;
 mod files;
 mod link;
 mod mount;
+mod parameters;
+mod permissions;
 mod proto;
 mod server;
 #[allow(unsafe_code)]
 mod sys;
+mod vitals;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use slipring_netmap::{Netmap, Params};
+use slipring_netmap::{Netmap, Parameters};
 
 pub use link::DeviceLink;
+pub use permissions::Permissions;
 
 /// Where and for whom the device is.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Directory to mount on; made if it is not there.
     pub dir: PathBuf,
-    /// Permission bits of the file.
-    pub mode: u32,
-    /// Its group.
-    pub gid: u32,
+    /// Who may open the device, which may change while it runs.
+    pub permissions: Arc<Permissions>,
     /// Threads that answer; at least two, so that one that waits a little leaves another.
     pub workers: usize,
-    /// Sizes of memory and rings.
-    pub params: Params,
+    /// Sizes of memory and rings, which may change while it runs.
+    pub parameters: Arc<Parameters>,
 }
 
 /// Why there is no device.
@@ -96,7 +98,7 @@ impl Door {
         let server = Arc::new(server::Server::start(device, config, netmap)?);
         let mut threads = Vec::new();
         for i in 0..config.workers.max(2) {
-            threads.push(spawn(format!("door-{i}"), &server, server::Server::work)?);
+            threads.push(spawn(format!("door-{i}"), &server, move |server| server.work(i))?);
         }
         threads.push(spawn("door-ticker".to_owned(), &server, |server| {
             server.netmap().run_ticker();
@@ -115,6 +117,12 @@ impl Door {
     pub fn overview(&self) -> impl Fn() -> Vec<Arc<slipring_netmap::Domain>> + Send + Sync + use<> {
         let server = self.server.clone();
         move || server.domains()
+    }
+
+    /// Whether no worker has been with one request since the last time that this was asked.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        self.server.is_well()
     }
 
     /// How many files are open.
@@ -142,7 +150,7 @@ impl Door {
 fn spawn(
     name: String,
     server: &Arc<server::Server>,
-    work: fn(&Arc<server::Server>),
+    work: impl FnOnce(&Arc<server::Server>) + Send + 'static,
 ) -> Result<JoinHandle<()>, DoorError> {
     let server = server.clone();
     let spawned = std::thread::Builder::new().name(name).spawn(move || work(&server));

@@ -7,6 +7,8 @@ pub(crate) mod opcode {
     pub(crate) const GETATTR: u32 = 3;
     pub(crate) const SETATTR: u32 = 4;
     pub(crate) const OPEN: u32 = 14;
+    pub(crate) const READ: u32 = 15;
+    pub(crate) const WRITE: u32 = 16;
     pub(crate) const STATFS: u32 = 17;
     pub(crate) const RELEASE: u32 = 18;
     pub(crate) const INIT: u32 = 26;
@@ -29,6 +31,17 @@ pub(crate) const MAX_MESSAGE: usize = 16 << 10;
 pub(crate) const POLL_SCHEDULE_NOTIFY: u32 = 1;
 /// `fuse_setattr_in.valid`: the size.
 pub(crate) const SET_SIZE: u32 = 1 << 3;
+/// Others that opening for writing may ask for: times, and the opener's file and lock.
+pub(crate) const SET_HARMLESS: u32 = SET_SIZE | 1 << 6 | 1 << 9 | 1 << 10;
+
+pub(crate) const S_IFDIR: u32 = 0o040_000;
+pub(crate) const S_IFREG: u32 = 0o100_000;
+/// Kinds of entries in a directory.
+pub(crate) const DIR: u32 = 4;
+pub(crate) const REG: u32 = 8;
+
+/// What a program that reads a directory has room for at least.
+pub(crate) const LEAST_READ: usize = 3072;
 
 const IN_HEADER: usize = 40;
 const NOTIFY_POLL: i32 = 1;
@@ -186,13 +199,14 @@ pub(crate) struct Attr {
     pub(crate) node: u64,
     pub(crate) size: u64,
     pub(crate) mode: u32,
+    pub(crate) uid: u32,
     pub(crate) gid: u32,
 }
 
 impl Attr {
     fn words(&self, words: Words) -> Words {
         let words = words.u64(self.node).u64(self.size).zeros(8 + 3 * 8 + 3 * 4);
-        words.u32(self.mode).u32(1).u32(0).u32(self.gid).u32(0).u32(4096).u32(0)
+        words.u32(self.mode).u32(1).u32(self.uid).u32(self.gid).u32(0).u32(4096).u32(0)
     }
 
     /// `fuse_attr_out`.
@@ -205,6 +219,17 @@ impl Attr {
     pub(crate) fn entry(&self) -> Vec<u8> {
         self.words(Words::default().u64(self.node).zeros(32)).0
     }
+}
+
+/// `fuse_open_out` of a file whose content is ours to say at each read.
+pub(crate) fn open_direct() -> Vec<u8> {
+    const DIRECT_IO: u32 = 1;
+    Words::default().u64(0).u32(DIRECT_IO).u32(0).0
+}
+
+/// `fuse_write_out`.
+pub(crate) fn write_out(bytes: u32) -> Vec<u8> {
+    Words::default().u32(bytes).u32(0).0
 }
 
 /// `fuse_open_out` with the number of a backing file; of a directory without one.
@@ -242,7 +267,7 @@ mod tests {
 
     #[test]
     fn answers_have_the_kernels_sizes() {
-        let attr = Attr { node: 2, size: 0, mode: 0o100_660, gid: 0 };
+        let attr = Attr { node: 2, size: 0, mode: 0o100_660, uid: 0, gid: 0 };
         assert_eq!((attr.answer().len(), attr.entry().len()), (104, 128));
         assert_eq!((open_out(1, Some(1)).len(), ioctl_out(-1).len()), (16, 16));
         let asked = [0xff; 64];

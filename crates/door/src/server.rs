@@ -11,15 +11,15 @@ use crate::caller::{Caller, NoMemory, opener};
 use crate::desk::Desk;
 use crate::files::{Files, Nodes};
 use crate::mount::FILE;
-use crate::proto::{self, Attr, Body, Message, ROOT, opcode};
+use crate::parameters::{self, Tree};
+use crate::permissions::{Permissions, Shown};
+use crate::proto::{self, Attr, Body, DIR, Message, REG, ROOT, S_IFDIR, S_IFREG, opcode};
+use crate::vitals::Vitals;
 use crate::{Config, DoorError};
 
 /// How long a poll waits for what its peer is about to do, rather than put the caller to sleep:
 /// less than waking it would take.
 const PATIENCE: Duration = Duration::from_micros(20);
-
-const S_IFDIR: u32 = 0o040_000;
-const S_IFREG: u32 = 0o100_000;
 
 /// The device.
 #[derive(Debug)]
@@ -30,8 +30,9 @@ pub(crate) struct Server {
     files: Arc<Files>,
     desk: Arc<Desk>,
     closing: Arc<Closing>,
-    mode: u32,
-    gid: u32,
+    permissions: Arc<Permissions>,
+    vitals: Vitals,
+    tree: Tree,
     size: u64,
 }
 
@@ -88,13 +89,14 @@ impl Server {
         Ok(Self {
             connection: Arc::new(connection),
             netmap: Arc::new(netmap),
-            nodes: Nodes::new(config.params),
+            nodes: Nodes::new(config.parameters.clone()),
             files: Arc::default(),
             desk: Arc::default(),
             closing: Arc::default(),
-            mode: config.mode & 0o777,
-            gid: config.gid,
-            size: config.params.domain_bytes,
+            permissions: config.permissions.clone(),
+            vitals: Vitals::new(config.workers.max(2)),
+            tree: Tree::new(config.parameters.clone()),
+            size: config.parameters.now().domain_bytes,
         })
     }
 
@@ -106,17 +108,25 @@ impl Server {
         self.nodes.domains()
     }
 
+    pub(crate) fn is_well(&self) -> bool {
+        self.vitals.is_well()
+    }
+
     pub(crate) fn open_files(&self) -> usize {
         self.files.count()
     }
 
     /// Answers requests until the device is unmounted.
-    pub(crate) fn work(self: &Arc<Self>) {
+    pub(crate) fn work(self: &Arc<Self>, worker: usize) {
         let mut buffer = vec![0; proto::MAX_MESSAGE];
         loop {
             match rustix::io::read(&self.connection.0, &mut *buffer) {
                 Ok(len) => match Message::new(&buffer[..len]) {
-                    Some(message) => self.handle(message),
+                    Some(message) => {
+                        self.vitals.beat(worker);
+                        self.handle(message);
+                        self.vitals.beat(worker);
+                    }
                     None => return,
                 },
                 // A caller was killed before we took its request, or a signal arrived.
@@ -146,6 +156,9 @@ impl Server {
 
     fn other(&self, message: Message<'_>) -> Answer {
         let body = message.body();
+        if parameters::has(message.node()) {
+            return self.tree.answer(message);
+        }
         match message.opcode() {
             opcode::LOOKUP => self.look_up(message),
             opcode::OPEN => self.open(message),
@@ -164,12 +177,18 @@ impl Server {
 
     fn attr(&self, node: u64) -> Attr {
         match node {
-            ROOT => Attr { node, size: 0, mode: S_IFDIR | 0o755, gid: 0 },
-            _ => Attr { node, size: self.size, mode: S_IFREG | self.mode, gid: self.gid },
+            ROOT => Attr { node, size: 0, mode: S_IFDIR | 0o755, uid: 0, gid: 0 },
+            _ => {
+                let Shown { mode, uid, gid } = self.permissions.shown();
+                Attr { node, size: self.size, mode: S_IFREG | mode, uid, gid }
+            }
         }
     }
 
     fn look_up(&self, message: Message<'_>) -> Answer {
+        if message.node() == ROOT && message.body().name() == parameters::NAME.as_bytes() {
+            return Ok(self.tree.directory().entry());
+        }
         if message.node() != ROOT || message.body().name() != FILE.as_bytes() {
             return Err(Errno::NOENT);
         }
@@ -189,6 +208,9 @@ impl Server {
     }
 
     fn release(&self, message: Message<'_>) {
+        if parameters::has(message.node()) {
+            return self.connection.answer(message.unique(), None, [&[], &[]]);
+        }
         let closing = self.closing.begin();
         drop(self.files.remove(message.body().u64(0)));
         drop(closing);
@@ -306,9 +328,7 @@ struct Call {
 impl Call {
     #[inline]
     fn perform(mut self, memory: Result<impl slipring_netmap::CallerMemory, Errno>) {
-        let done = memory.and_then(|mut memory| {
-            self.netmap.ioctl(&self.open, self.cmd, &mut self.argument, &mut memory)
-        });
+        let done = memory.and_then(|mut memory| self.ioctl(&mut memory));
         // Before the answer: a program that closes the file next shall be its last user.
         drop(self.open);
         // The argument goes back also when the call fails, as netmap's does.
@@ -318,12 +338,36 @@ impl Call {
     }
 }
 
+impl Call {
+    /// A port that is busy may be so only because a worker that has taken the close before this
+    /// call did not run since: that one gets a little time.
+    #[inline]
+    fn ioctl(&mut self, memory: &mut dyn slipring_netmap::CallerMemory) -> Result<i32, Errno> {
+        const PATIENCE: [Duration; 3] =
+            [Duration::from_millis(1), Duration::from_millis(4), Duration::from_millis(16)];
+        let asked = self.argument.clone();
+        let mut done = self.netmap.ioctl(&self.open, self.cmd, &mut self.argument, memory);
+        for pause in PATIENCE {
+            if done != Err(Errno::BUSY) || Netmap::is_quick(self.cmd) {
+                break;
+            }
+            std::thread::sleep(pause);
+            self.argument.clone_from(&asked);
+            done = self.netmap.ioctl(&self.open, self.cmd, &mut self.argument, memory);
+        }
+        done
+    }
+}
+
 /// The directory from its `from`th entry on.
 fn list(from: u64) -> Vec<u8> {
-    const DIR: u32 = 4;
-    const REG: u32 = 8;
     // The file's number depends on who looks; any will do here, but 0.
-    let entries = [(ROOT, DIR, "."), (ROOT, DIR, ".."), (ROOT + 1, REG, FILE)];
+    let entries = [
+        (ROOT, DIR, "."),
+        (ROOT, DIR, ".."),
+        (parameters::BEHIND, REG, FILE),
+        (parameters::DIRECTORY, DIR, parameters::NAME),
+    ];
     let numbered = entries.into_iter().zip(1u64..).skip(from as usize);
     numbered.flat_map(|((node, kind, name), next)| proto::dirent(node, next, kind, name)).collect()
 }

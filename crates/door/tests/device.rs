@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::mount::{UnmountFlags, unmount};
 use slipring_door::{Config, Door};
-use slipring_netmap::{Adapter, Errno, Netmap, Params, Provider, Wanted};
+use slipring_netmap::{Adapter, Errno, Netmap, Parameters, Params, Provider, Wanted};
 
 #[derive(Debug)]
 struct PipesOnly;
@@ -31,8 +31,14 @@ const DIR: &str = "SLIPRING_DOOR_TEST_DIR";
 #[test]
 fn serve() {
     let Some(dir) = std::env::var_os(DIR) else { return };
-    let config =
-        Config { dir: dir.into(), mode: 0o666, gid: 0, workers: 2, params: Params::default() };
+    let permissions = Arc::new(slipring_door::Permissions::default());
+    permissions.set(0o666, 0, 0);
+    let config = Config {
+        dir: dir.into(),
+        permissions,
+        workers: 2,
+        parameters: Parameters::new(&Params::default()),
+    };
     let door = Door::open(&config, Netmap::new(Box::new(PipesOnly))).unwrap();
     eprintln!("ready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
@@ -203,11 +209,11 @@ fn a_server_that_ends_takes_its_mount_away() {
 }
 
 #[test]
-fn the_directory_shows_one_file_and_nothing_can_be_made_in_it() {
+fn the_directory_shows_the_device_and_nothing_can_be_made_in_it() {
     let device = Device::new();
     let listed: Vec<_> =
         fs::read_dir(device.mount()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(listed, ["netmap"]);
+    assert_eq!(listed, ["netmap", "parameters"]);
     assert!(fs::write(device.mount().join("other"), "x").is_err());
     assert!(fs::remove_file(device.mount().join("netmap")).is_err());
 }

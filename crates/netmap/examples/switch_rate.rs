@@ -52,7 +52,7 @@ const SLOTS: u32 = 1024;
 
 impl<'w> Station<'w> {
     fn new(netmap: &'w Netmap, domain: &'w Arc<Domain>, name: &str) -> Self {
-        let opener = Opener { netns: 1, netns_fd: None };
+        let opener = Opener { netns: 1, netns_fd: None, gids: Vec::new() };
         let open = netmap.open(domain.clone(), opener, Arc::new(Nothing));
         let mut request = Nmreq { nr_version: 14, nr_flags: NR_REG_ALL_NIC, ..Nmreq::default() };
         request.nr_name[..name.len()].copy_from_slice(name.as_bytes());

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use slipring_ring::{Geometry, Region, ring_bytes};
 
 use crate::names::Names;
+use crate::parameters::Parameters;
 use crate::params::Params;
 
 /// `nr_mem_id` of the global memory.
@@ -28,7 +29,7 @@ pub(crate) const GLOBAL: u16 = 1;
 pub struct Domain {
     uid: u32,
     file: OwnedFd,
-    params: Params,
+    parameters: Arc<Parameters>,
     space: Arc<Mutex<Space>>,
     memories: Mutex<HashMap<u16, Weak<Memory>>>,
     pub(crate) names: Mutex<Names>,
@@ -137,6 +138,15 @@ impl Domain {
     /// # Errors
     /// The kernel's.
     pub fn new(uid: u32, params: Params) -> Result<Arc<Self>, Errno> {
+        Self::sharing(uid, &Parameters::new(&params))
+    }
+
+    /// The same, with sizes that others share and change.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sharing(uid: u32, parameters: &Arc<Parameters>) -> Result<Arc<Self>, Errno> {
+        let params = parameters.now();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("slipring-domain", flags)?;
         rustix::fs::ftruncate(&file, params.domain_bytes)?;
@@ -146,7 +156,7 @@ impl Domain {
         Ok(Arc::new(Self {
             uid,
             file,
-            params,
+            parameters: parameters.clone(),
             space: Arc::new(Mutex::new(space)),
             memories: Mutex::default(),
             names: Mutex::default(),
@@ -165,10 +175,10 @@ impl Domain {
         self.file.as_fd()
     }
 
-    /// Its sizes.
+    /// Its sizes, as they are now.
     #[must_use]
-    pub fn params(&self) -> &Params {
-        &self.params
+    pub fn params(&self) -> Params {
+        self.parameters.now()
     }
 
     /// The memory of this number. The global one is made when it is first asked for, and goes
@@ -180,7 +190,11 @@ impl Domain {
         let mut memories = lock(&self.memories);
         match memories.get(&id).and_then(Weak::upgrade) {
             Some(memory) => Ok(memory),
-            None if id == GLOBAL => self.make(&mut memories, id, self.params.global()),
+            None if id == GLOBAL => {
+                let params = self.params();
+                self.parameters.made_global(&params);
+                self.make(&mut memories, id, params.global())
+            }
             None => Err(Errno::INVAL),
         }
     }
@@ -193,10 +207,11 @@ impl Domain {
         let mut memories = lock(&self.memories);
         memories.retain(|_, memory| memory.strong_count() > 0);
         let id = (GLOBAL + 1..=u16::MAX).find(|id| !memories.contains_key(id));
+        let (ring_bytes, bufs, buf_size) = self.parameters.private();
         let geometry = Geometry {
-            ring_bytes: room.ring_bytes,
-            bufs: room.bufs.saturating_add(2),
-            buf_size: self.params.buf_size,
+            ring_bytes: room.ring_bytes.max(ring_bytes),
+            bufs: room.bufs.saturating_add(2).max(bufs),
+            buf_size,
         };
         self.make(&mut memories, id.ok_or(Errno::NOMEM)?, geometry)
     }
@@ -290,7 +305,7 @@ mod tests {
 
     #[test]
     fn a_domain_that_is_full_says_so() {
-        let params = Params { domain_bytes: 1 << 20, ..Params::default() };
+        let params = Params { domain_bytes: 16 << 20, ..Params::default() };
         let domain = Domain::new(0, params).unwrap();
         assert_eq!(domain.memory(1).err(), Some(Errno::NOMEM));
         assert!(domain.private_memory(Room::rings(1, 64, true)).is_ok());

@@ -28,6 +28,14 @@ pub trait Provider: Send + Sync + Debug {
     /// # Errors
     /// [`Errno::NXIO`]: there is none of this name.
     fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno>;
+
+    /// Whether the opener may bind what it names, of whatever kind that is.
+    ///
+    /// # Errors
+    /// Why not.
+    fn admit(&self, _wanted: &Wanted<'_>) -> Result<(), Errno> {
+        Ok(())
+    }
 }
 
 /// What a request says of the port that it wants.
@@ -70,6 +78,7 @@ impl Wanted<'_> {
         if matches!(mode, NR_REG_PIPE_MASTER | NR_REG_PIPE_SLAVE) {
             return Err(Errno::INVAL);
         }
+        provider.admit(self)?;
         if mode == NR_REG_NULL {
             return self.null();
         }
@@ -181,7 +190,7 @@ impl Wanted<'_> {
         if let Some(pipe) = names.pipes.get(&key).and_then(Weak::upgrade) {
             return Ok(pipe.end(role));
         }
-        let plan = Plan::of(self.register, role, self.domain.params());
+        let plan = Plan::of(self.register, role, &self.domain.params());
         let parent = self.parent(names, parent, &plan, provider)?;
         let pipe = Pipe::new(ends, plan, parent)?;
         names.pipes.retain(|_, pipe| pipe.strong_count() > 0);

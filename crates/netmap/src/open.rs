@@ -30,6 +30,8 @@ pub struct Opener {
     pub netns: u64,
     /// The namespace itself, for ports that live in it.
     pub netns_fd: Option<OwnedFd>,
+    /// The groups that it was in when it opened.
+    pub gids: Vec<u32>,
 }
 
 /// One open file of a client. Forks and receivers of the descriptor share it.

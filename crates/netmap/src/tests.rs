@@ -94,7 +94,7 @@ impl World {
     }
 
     fn open(&self) -> Client<'_> {
-        let opener = Opener { netns: 1, netns_fd: None };
+        let opener = Opener { netns: 1, netns_fd: None, gids: Vec::new() };
         let open = self.netmap.open(self.domain.clone(), opener, self.told.clone());
         Client { world: self, open, memory: Flat(vec![0; 1 << 16]) }
     }

@@ -52,16 +52,27 @@ impl Nics {
 
 impl Provider for Nics {
     fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        let everybody = self.access.everybody || wanted.domain.uid() == 0;
+        self.find_as(wanted, Access { everybody, ..self.access })
+    }
+}
+
+impl Nics {
+    /// The interface, for one who may take what `access` says: everybody is he.
+    ///
+    /// # Errors
+    /// As [`Provider::find`].
+    pub fn find_as(&self, wanted: &Wanted<'_>, access: Access) -> Result<Arc<dyn Adapter>, Errno> {
         let name = PortName::from_request_name(wanted.name.as_bytes()).map_err(|_| Errno::NXIO)?;
         if name.kind != Kind::Netmap {
             return Err(Errno::NXIO);
         }
         let netns = wanted.opener.netns_fd.as_ref().ok_or(Errno::NXIO)?;
         let netns = Arc::new(netns.try_clone().map_err(|_| Errno::NFILE)?);
-        let options = self.options(wanted);
+        let mut options = options(wanted, access);
         let ifname = name.name.clone();
         let (iface, needs) = within(&netns, || look_up(&ifname, &options)).ok_or(Errno::NXIO)??;
-        if !self.access.everybody && wanted.domain.uid() != 0 {
+        if !access.everybody {
             return Err(Errno::PERM);
         }
         let room = Room { ring_bytes: needs.ring_bytes, bufs: needs.bufs };
@@ -69,19 +80,18 @@ impl Provider for Nics {
             Some(memory) => memory.clone(),
             None => wanted.domain.memory_with(room)?,
         };
+        options.buf_size = memory.region().buf_size();
         Ok(Arc::new(nic::Nic::new(name, netns, options, &iface, memory)))
     }
 }
 
-impl Nics {
-    fn options(&self, wanted: &Wanted<'_>) -> OpenOptions {
-        let params = wanted.domain.params();
-        OpenOptions {
-            slots: params.ring_slots,
-            buf_size: params.buf_size,
-            take_over: self.access.take_over,
-            ..OpenOptions::default()
-        }
+fn options(wanted: &Wanted<'_>, access: Access) -> OpenOptions {
+    let params = wanted.domain.params();
+    OpenOptions {
+        slots: params.ring_slots,
+        buf_size: params.buf_size,
+        take_over: access.take_over,
+        ..OpenOptions::default()
     }
 }
 

@@ -4,7 +4,6 @@
 
 mod bench;
 mod bridge;
-mod daemon;
 mod dedup;
 mod demo;
 mod doctor;
@@ -33,7 +32,7 @@ static VERBS: [Verb; 17] = [
     slipring_emulation::VERB,
     run::VERB,
     replay::VERB,
-    daemon::VERB,
+    slipring_daemon::VERB,
     slipring_vale::VERB,
     serve::VERB,
     top::VERB,

@@ -151,7 +151,7 @@ mod service {
 
     fn bound(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> Open {
         use slipring_abi::{NIOCREGIF, NR_REG_ALL_NIC, Nmreq, Plain};
-        let opener = Opener { netns: 7, netns_fd: None };
+        let opener = Opener { netns: 7, netns_fd: None, gids: Vec::new() };
         let open = netmap.open(domain.clone(), opener, Arc::new(Nothing));
         let mut old = Nmreq { nr_version: 14, nr_flags: NR_REG_ALL_NIC, ..Nmreq::default() };
         old.nr_name[..name.len()].copy_from_slice(name.as_bytes());

@@ -21,7 +21,7 @@ impl Provider for Arc<Machine> {
                 let ends = [format!("near{i}"), format!("far{i}")];
                 let shape = Shape { rings: [1; 2], host_rings: [0; 2], slots: [1024; 2] };
                 let parent = crate::detached::Detached::new(ends[0].clone(), shape, memory.clone());
-                let plan = Plan::of(&register, Role::Master, wanted.domain.params());
+                let plan = Plan::of(&register, Role::Master, &wanted.domain.params());
                 pipes.push(Pipe::new(ends, plan, parent)?);
             }
         }

@@ -183,7 +183,7 @@ fn pipes_of_one_name_share_a_memory_and_the_name_itself_is_a_port() {
 fn names_of_another_network_namespace_are_others() {
     let world = World::new();
     let _here = world.bound("x{1");
-    let opener = Opener { netns: 2, netns_fd: None };
+    let opener = Opener { netns: 2, netns_fd: None, gids: Vec::new() };
     let open = world.netmap.open(world.domain.clone(), opener, world.told.clone());
     let mut there = Client { world: &world, open, memory: Flat(vec![0; 1 << 16]) };
     let alone = wish(NR_REG_ALL_NIC, 0, NR_EXCLUSIVE);

@@ -133,7 +133,7 @@ pub(crate) fn said(ended: Ended) -> String {
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/daemon/port.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../slipring/tests/daemon/port.c");
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("netmap-port");
         let flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"];
         let done = Command::new("cc").args(flags).arg(&program).arg(source).output().unwrap();

@@ -11,8 +11,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::PATIENCE;
 use super::namespace::Namespace;
 
-/// The binary under test.
-pub(crate) const SLIPRING: &str = env!("CARGO_BIN_EXE_slipring");
+/// The binary under test: the whole program, or a command alone.
+pub(crate) const SLIPRING: &str =
+    match (option_env!("CARGO_BIN_EXE_slipring"), option_env!("CARGO_BIN_EXE_slipring-alone")) {
+        (Some(whole), _) => whole,
+        (None, Some(alone)) => alone,
+        (None, None) => panic!("the crate has no binary"),
+    };
 
 /// What a program has written so far.
 #[derive(Debug, Default, Clone)]

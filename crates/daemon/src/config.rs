@@ -1,0 +1,217 @@
+//! `daemon.toml`: what it may say, and where it says what cannot be.
+//!
+//! The file is read as a whole or not at all. `Spanned` values know where they stand, so that an
+//! error names file, line and column even where only the machine can tell that a value is wrong.
+
+mod place;
+mod words;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use slipring_cli::Diagnostic;
+use slipring_cli::codes::{SR0009, SR0010, SR0201};
+use slipring_netmap::{NotSet, PARAMETERS, Parameters, Params};
+use toml::Spanned;
+
+use crate::accounts::Accounts;
+use crate::rules::{Book, Rule};
+use crate::settings::Settings;
+
+use place::Text;
+pub(crate) use words::permissions;
+
+/// Where it is looked for when no flag names one.
+pub(crate) const USUAL: &str = "/etc/slipring/daemon.toml";
+
+/// The file as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    mode: Option<Spanned<String>>,
+    owner: Option<Spanned<Account>>,
+    group: Option<Spanned<Account>>,
+    workers: Option<Spanned<i64>>,
+    link: Option<PathBuf>,
+    run_dir: Option<PathBuf>,
+    #[serde(default)]
+    memory: Memory,
+    #[serde(default)]
+    parameters: BTreeMap<Spanned<String>, Spanned<i64>>,
+    #[serde(default)]
+    allow: Vec<Lines>,
+    #[serde(default)]
+    deny: Vec<Lines>,
+    #[serde(default)]
+    take_over: Vec<Lines>,
+}
+
+/// `[memory]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Memory {
+    per_user: Option<Spanned<String>>,
+}
+
+/// One `[[allow]]`, `[[deny]]` or `[[take-over]]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Lines {
+    #[serde(default)]
+    users: Vec<Spanned<Account>>,
+    #[serde(default)]
+    groups: Vec<Spanned<Account>>,
+    #[serde(default)]
+    interfaces: Vec<String>,
+    #[serde(default)]
+    ports: Vec<String>,
+    #[serde(default)]
+    kinds: Vec<Spanned<String>>,
+}
+
+/// A user or a group.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a name or a number")]
+enum Account {
+    Number(u32),
+    Name(String),
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// What is wrong with it, and where.
+pub(crate) fn read(path: &Path, accounts: &Accounts) -> Result<Settings, Diagnostic> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Diagnostic::new(SR0201, format!("cannot open {name}"))
+            .with_cause(error.to_string())
+            .with_help(format!("see whether it is there and may be read: ls -ld {name}"))
+    })?;
+    settings(&name, &text, accounts)
+}
+
+/// What the text of the file `name` sets.
+pub(crate) fn settings(
+    name: &str,
+    text: &str,
+    accounts: &Accounts,
+) -> Result<Settings, Diagnostic> {
+    let text = Text { name, text };
+    let file: File = toml::from_str(text.text).map_err(|error| not_obeyed(&text, &error))?;
+    Reader { text, accounts }.settings(file)
+}
+
+/// What the parser says. It names the keys that are allowed; the rest is in the manual.
+fn not_obeyed(text: &Text<'_>, error: &toml::de::Error) -> Diagnostic {
+    let (code, what) = match text.text.parse::<toml::Table>() {
+        Ok(_) => (SR0010, "has an unknown or unfit key"),
+        Err(_) => (SR0009, "is not TOML"),
+    };
+    let place = text.place(error.span().map_or(0, |span| span.start));
+    let message = error.message().trim_end_matches('.').replace('\n', ", ");
+    Diagnostic::new(code, format!("{} {what}", text.name))
+        .with_cause(format!("{place}: {message}"))
+        .with_help(
+            "see all keys: man slipring-daemon; an example: /etc/slipring/daemon.toml.example",
+        )
+}
+
+struct Reader<'t> {
+    text: Text<'t>,
+    accounts: &'t Accounts,
+}
+
+impl Reader<'_> {
+    fn settings(&self, file: File) -> Result<Settings, Diagnostic> {
+        let number = |account: Spanned<Account>, kind| self.number(account, kind);
+        Ok(Settings {
+            mode: file.mode.map(|mode| self.text.read(&mode, words::permissions)).transpose()?,
+            uid: file.owner.map(|owner| number(owner, "user")).transpose()?,
+            gid: file.group.map(|group| number(group, "group")).transpose()?,
+            workers: file
+                .workers
+                .map(|count| self.text.read(&count, words::workers))
+                .transpose()?,
+            link: file.link,
+            run_dir: file.run_dir,
+            domain_bytes: file
+                .memory
+                .per_user
+                .map(|size| self.text.read(&size, words::memory))
+                .transpose()?,
+            parameters: self.parameters(file.parameters)?,
+            book: Book {
+                allow: self.rules(file.allow)?,
+                deny: self.rules(file.deny)?,
+                take_over: self.rules(file.take_over)?,
+                ..Book::default()
+            },
+        })
+    }
+
+    fn parameters(
+        &self,
+        written: BTreeMap<Spanned<String>, Spanned<i64>>,
+    ) -> Result<Vec<(String, i64)>, Diagnostic> {
+        let trial = Parameters::new(&Params::default());
+        let mut values = Vec::new();
+        for (name, value) in written {
+            let key = name.get_ref();
+            trial.set(key, *value.get_ref()).map_err(|error| match error {
+                NotSet::Unknown => {
+                    let known: Vec<_> = PARAMETERS.iter().map(|one| one.name).collect();
+                    let said = format!("there is no parameter `{key}`");
+                    self.text.refusal(name.span().start, said, known.join(", "))
+                }
+                NotSet::Unfit(one) => {
+                    let said = format!("{key} cannot be {}", value.get_ref());
+                    self.text.refusal(value.span().start, said, one.allowed())
+                }
+            })?;
+            values.push((key.clone(), *value.get_ref()));
+        }
+        Ok(values)
+    }
+
+    fn rules(&self, written: Vec<Lines>) -> Result<Vec<Rule>, Diagnostic> {
+        written.into_iter().map(|lines| self.rule(lines)).collect()
+    }
+
+    fn rule(&self, lines: Lines) -> Result<Rule, Diagnostic> {
+        let all = |accounts: Vec<Spanned<Account>>, kind| {
+            let numbers = accounts.into_iter().map(|account| self.number(account, kind));
+            numbers.collect::<Result<Vec<_>, _>>()
+        };
+        let kinds = lines.kinds.iter().map(|kind| self.text.read(kind, words::kind));
+        Ok(Rule {
+            kinds: kinds.collect::<Result<_, _>>()?,
+            uids: all(lines.users, "user")?,
+            gids: all(lines.groups, "group")?,
+            interfaces: lines.interfaces,
+            ports: lines.ports,
+        })
+    }
+
+    fn number(&self, account: Spanned<Account>, kind: &str) -> Result<u32, Diagnostic> {
+        let start = account.span().start;
+        match account.into_inner() {
+            Account::Number(id) => Ok(id),
+            Account::Name(name) => {
+                let known = match kind {
+                    "user" => self.accounts.user(&name),
+                    _ => self.accounts.group(&name),
+                };
+                known.ok_or_else(|| {
+                    let list = if kind == "user" { "/etc/passwd" } else { "/etc/group" };
+                    let allowed = format!("a {kind} of {list}, or a number");
+                    self.text.refusal(start, format!("there is no {kind} `{name}`"), allowed)
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

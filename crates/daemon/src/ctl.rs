@@ -1,0 +1,80 @@
+//! `slipring daemon ctl`: asks a running daemon, and changes it.
+
+use clap::{Arg, ArgMatches, Command};
+use serde_json::{Value, json};
+use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, flags};
+use slipring_control::Client;
+
+use crate::service::NAME;
+
+pub(crate) fn command() -> Command {
+    let plain = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    let params = plain("params", "Show or set netmap's module parameters").arg(
+        Arg::new("change")
+            .value_name("NAME[=VALUE]")
+            .num_args(0..)
+            .help("A parameter to show, or to set [default: show all]"),
+    );
+    let command = Command::new("ctl").about("Ask and change a running daemon");
+    let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
+    command.subcommand_required(true).subcommands([
+        params,
+        plain("reload", "Read the configuration anew, as HUP does, and say what is wrong with it"),
+        plain("hello", "Show which daemon answers"),
+    ])
+}
+
+pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let (word, args) = matches.subcommand().expect("clap requires one");
+    let asks = match word {
+        "params" => parameters(args),
+        "reload" => vec![("reload", json!({}))],
+        _ => vec![("hello", json!({}))],
+    };
+    Ok(Box::new(move |session| {
+        let client = Client::find(&session.run_dir, Some(NAME));
+        let mut client = client.map_err(|error| Diagnostic::of(&error))?;
+        for (what, args) in asks {
+            let answer = client.ask(what, args).map_err(|error| Diagnostic::of(&error))?;
+            show(&answer, session)?;
+        }
+        Ok(Exit::Done)
+    }))
+}
+
+fn parameters(args: &ArgMatches) -> Vec<(&'static str, Value)> {
+    let changes: Vec<_> = args.get_many::<String>("change").into_iter().flatten().collect();
+    if changes.is_empty() {
+        return vec![("params", json!({}))];
+    }
+    let ask = |change: &String| match change.split_once('=') {
+        Some((name, value)) => ("set-param", json!({ "name": name, "value": value })),
+        None => ("params", json!({ "name": change })),
+    };
+    changes.into_iter().map(ask).collect()
+}
+
+/// `name = value`, with what else is known of it.
+fn show(answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
+    let text = match (session.reporter.format(), answer) {
+        (Format::Text, Value::Object(answer)) => {
+            answer.iter().map(|(name, value)| format!("{}\n", line(name, value))).collect()
+        }
+        _ => format!("{answer}\n"),
+    };
+    session.reporter.raw(text.as_bytes())
+}
+
+fn line(name: &str, value: &Value) -> String {
+    let Value::Object(facts) = value else { return format!("{name} = {value}") };
+    let fact = |key| facts.get(key).and_then(Value::as_str);
+    let shown = facts.get("value").unwrap_or(&Value::Null);
+    match (fact("effect"), fact("allowed")) {
+        (Some("works"), Some(allowed)) => format!("{name} = {shown}    # {allowed}"),
+        (Some("kept"), Some(allowed)) => {
+            format!("{name} = {shown}    # {allowed}; kept, without effect")
+        }
+        (_, Some(allowed)) => format!("{name} = {shown}    # {allowed}"),
+        _ => format!("{name} = {shown}"),
+    }
+}

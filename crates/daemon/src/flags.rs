@@ -1,0 +1,107 @@
+//! The one flag table, and what was typed.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use slipring_cli::{Failure, Job, flags};
+use slipring_nics::Access;
+
+use crate::config::{self, permissions};
+use crate::rules::Book;
+use crate::settings::{Settings, Sources};
+use crate::{ctl, run};
+
+pub(crate) fn command() -> Command {
+    let command = Command::new("daemon")
+        .about("Serve /dev/netmap to programs that were written for netmap")
+        .after_help(
+            "Needs root and Linux 6.9. Runs until INT or TERM, then takes the device away; programs\n\
+             that still have it open see POLLERR and ENOTCONN. HUP reads the configuration anew.",
+        )
+        .args_conflicts_with_subcommands(true)
+        .args(of_the_device())
+        .args(of_ports())
+        .args(of_the_file());
+    let command = flags::configuration(flags::reporting(command));
+    flags::run_dir(command).subcommand(ctl::command())
+}
+
+fn of_the_device() -> [Arg; 5] {
+    let who = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("ID").value_parser(value_parser!(u32)).help(help)
+    };
+    [
+        Arg::new("mode")
+            .long("mode")
+            .value_name("OCTAL")
+            .value_parser(|text: &str| permissions(&text.to_owned()))
+            .help("Who may open the device [default: 660 where there is a group netmap, else 600]"),
+        who("owner", "Number of the user whose the device is [default: 0]"),
+        who("group", "Number of its group [default: that of netmap, else 0]"),
+        Arg::new("workers")
+            .long("workers")
+            .value_name("N")
+            .value_parser(value_parser!(u16).range(2..=64))
+            .help("Threads that answer [default: one for each processor, 2 to 8]"),
+        Arg::new("link")
+            .long("link")
+            .value_name("PATH")
+            .value_parser(value_parser!(PathBuf))
+            .value_hint(ValueHint::FilePath)
+            .help("Make PATH a link to the device, or `none`. A real device is never replaced [default: /dev/netmap]"),
+    ]
+}
+
+fn of_ports() -> [Arg; 2] {
+    [
+        Arg::new("nics-for-all")
+            .long("nics-for-all")
+            .action(ArgAction::SetTrue)
+            .help("Let everybody who may open the device take interfaces, not only root"),
+        Arg::new("take-over")
+            .long("take-over")
+            .action(ArgAction::SetTrue)
+            .help("Let them take the interface of the default route as well"),
+    ]
+}
+
+fn of_the_file() -> [Arg; 1] {
+    // A name of its own: the flags that other commands read from a file are not this file.
+    [Arg::new("file")
+        .long("config")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .value_hint(ValueHint::FilePath)
+        .help("Read daemon.toml from FILE [default: /etc/slipring/daemon.toml where that is]")]
+}
+
+pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    if let Some((_, matches)) = matches.subcommand() {
+        return ctl::plan(matches);
+    }
+    let usual = || Some(PathBuf::from(config::USUAL)).filter(|path| path.exists());
+    let sources = Sources {
+        flags: typed(matches),
+        file: matches.get_one("file").cloned().or_else(usual),
+        run_dir_typed: matches.contains_id("run-dir") || std::env::var_os("SLIPRING_RUN").is_some(),
+    };
+    // What is wrong with the file is told before anything is touched.
+    let settings = sources.read()?;
+    Ok(Box::new(move |session| run::run(sources, settings, session)))
+}
+
+fn typed(matches: &ArgMatches) -> Settings {
+    let access = Access {
+        everybody: matches.get_flag("nics-for-all"),
+        take_over: matches.get_flag("take-over"),
+    };
+    Settings {
+        mode: matches.get_one("mode").copied(),
+        uid: matches.get_one("owner").copied(),
+        gid: matches.get_one("group").copied(),
+        workers: matches.get_one::<u16>("workers").map(|&count| count.into()),
+        link: matches.get_one("link").cloned(),
+        book: Book { flags: access, ..Book::default() },
+        ..Settings::default()
+    }
+}

@@ -1,0 +1,48 @@
+//! Asks the rules at each bind.
+
+use std::sync::Arc;
+
+use slipring_abi::NR_REG_NULL;
+use slipring_netmap::{Adapter, Errno, Provider, Wanted};
+use slipring_nics::{Access, Nics};
+
+use crate::rules::{Port, PortKind, Rules, Who};
+
+/// The machine's interfaces behind the rules.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    rules: Arc<Rules>,
+    nics: Nics,
+}
+
+impl Guard {
+    pub(crate) fn new(rules: Arc<Rules>) -> Self {
+        Self { rules, nics: Nics::new(Access::default()) }
+    }
+}
+
+fn who<'w>(wanted: &Wanted<'w>) -> Who<'w> {
+    Who { uid: wanted.domain.uid(), gids: &wanted.opener.gids }
+}
+
+impl Provider for Guard {
+    fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        let port = Port { name: wanted.name, kind: PortKind::Interface };
+        self.nics.find_as(wanted, self.rules.access(who(wanted), port))
+    }
+
+    fn admit(&self, wanted: &Wanted<'_>) -> Result<(), Errno> {
+        let port = match wanted.register.nr_mode {
+            NR_REG_NULL => Port { name: wanted.name, kind: PortKind::Null },
+            _ => Port::named(wanted.name),
+        };
+        match self.rules.admit(who(wanted), port) {
+            // What is refused is an interface only if there is one of this name.
+            Err(refused) if port.kind == PortKind::Interface => match self.find(wanted) {
+                Err(Errno::PERM) => Err(refused),
+                _ => Ok(()),
+            },
+            answer => answer,
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `slipring daemon`, also called `slipringd`: `/dev/netmap` for programs written for netmap.
+//!
+//! ```text
+//!   flags, config (daemon.toml) -> Settings -> run: lock, door, links, control socket, manager
+//!                                     |               HUP: config once more -> Rules, Parameters
+//!                                     +-> guard: asked at each bind
+//! ```
+//!
+//! The device is the door crate's, its ports are the netmap and nics crates'. Here is what runs
+//! around it.
+//!
+//! # Invariants
+//! 1. A configuration that cannot be obeyed as a whole changes nothing.
+//! 2. A client gets a port only if the rules that hold at its bind say so; what it has it keeps.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod accounts;
+mod config;
+mod ctl;
+mod flags;
+mod guard;
+mod manager;
+mod rules;
+mod run;
+mod service;
+mod settings;
+
+use slipring_cli::{Classic, Exit, Verb};
+
+/// The command.
+pub const VERB: Verb =
+    Verb { name: "daemon", classic: &[CLASSIC], command: flags::command, plan: flags::plan };
+
+const CLASSIC: Classic = Classic { name: "slipringd", status: Exit::status };

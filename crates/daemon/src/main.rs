@@ -1,0 +1,17 @@
+//! `slipringd` alone, without the other programs.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use slipring_cli::Program;
+
+static PROGRAM: Program = Program {
+    name: "slipring",
+    about: "The daemon that serves /dev/netmap",
+    version: env!("CARGO_PKG_VERSION"),
+    verbs: &[slipring_daemon::VERB],
+};
+
+fn main() -> ExitCode {
+    PROGRAM.main()
+}

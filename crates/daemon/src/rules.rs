@@ -1,0 +1,247 @@
+//! Who may bind which port.
+//!
+//! A rule says whom it is for and what for; where it says nothing of one of these, it is for
+//! everybody, or everything. `deny` beats `allow`, and where no rule fits, root may have all
+//! ports and others all but interfaces.
+
+use std::sync::{PoisonError, RwLock};
+
+use slipring_netmap::Errno;
+use slipring_nics::Access;
+
+/// A kind of port, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PortKind {
+    /// A network interface, or its host rings.
+    Interface,
+    /// One end of a pipe.
+    Pipe,
+    /// A port of a switch.
+    Switch,
+    /// A way to memory only.
+    Null,
+}
+
+/// The words for them.
+pub(crate) const KINDS: [(&str, PortKind); 4] = [
+    ("interface", PortKind::Interface),
+    ("pipe", PortKind::Pipe),
+    ("switch", PortKind::Switch),
+    ("null", PortKind::Null),
+];
+
+/// A port that somebody wants.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Port<'n> {
+    pub(crate) name: &'n str,
+    pub(crate) kind: PortKind,
+}
+
+impl<'n> Port<'n> {
+    /// The port of that name; netmap, too, takes what begins with `vale` for a switch's.
+    pub(crate) fn named(name: &'n str) -> Self {
+        let kind = match name {
+            _ if name.contains(['{', '}']) => PortKind::Pipe,
+            _ if name.starts_with("vale") => PortKind::Switch,
+            _ => PortKind::Interface,
+        };
+        Self { name, kind }
+    }
+}
+
+/// Somebody.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Who<'g> {
+    pub(crate) uid: u32,
+    pub(crate) gids: &'g [u32],
+}
+
+/// One rule; an empty list says nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) uids: Vec<u32>,
+    pub(crate) gids: Vec<u32>,
+    /// Patterns of names of interfaces.
+    pub(crate) interfaces: Vec<String>,
+    /// Patterns of whole names.
+    pub(crate) ports: Vec<String>,
+    pub(crate) kinds: Vec<PortKind>,
+}
+
+impl Rule {
+    fn fits(&self, who: Who<'_>, port: Port<'_>) -> bool {
+        let everybody = self.uids.is_empty() && self.gids.is_empty();
+        let meant = everybody
+            || self.uids.contains(&who.uid)
+            || self.gids.iter().any(|gid| who.gids.contains(gid));
+        let everything =
+            self.interfaces.is_empty() && self.ports.is_empty() && self.kinds.is_empty();
+        let any = |patterns: &[String]| patterns.iter().any(|one| matches(one, port.name));
+        let wanted = everything
+            || self.kinds.contains(&port.kind)
+            || any(&self.ports)
+            || port.kind == PortKind::Interface && any(&self.interfaces);
+        meant && wanted
+    }
+}
+
+/// Whether a name fits a pattern, in which `*` is any text and `?` any character.
+fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    // Where to go on after a `*` that has to take one character more.
+    let mut again = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                again = Some((p, n));
+                p += 1;
+            }
+            Some(&c) if c == '?' || c == name[n] => (p, n) = (p + 1, n + 1),
+            _ => match again {
+                Some((star, taken)) => {
+                    again = Some((star, taken + 1));
+                    (p, n) = (star + 1, taken + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&c| c == '*')
+}
+
+/// All rules.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Book {
+    pub(crate) allow: Vec<Rule>,
+    pub(crate) deny: Vec<Rule>,
+    pub(crate) take_over: Vec<Rule>,
+    /// What flags allow everybody.
+    pub(crate) flags: Access,
+}
+
+impl Book {
+    /// Whether he may bind it.
+    pub(crate) fn admits(&self, who: Who<'_>, port: Port<'_>) -> bool {
+        let any = |rules: &[Rule]| rules.iter().any(|rule| rule.fits(who, port));
+        let without_rules =
+            who.uid == 0 || port.kind != PortKind::Interface || self.flags.everybody;
+        !any(&self.deny) && (without_rules || any(&self.allow))
+    }
+
+    /// Whether he may take the interface of the default route as well.
+    fn may_take_over(&self, who: Who<'_>, port: Port<'_>) -> bool {
+        self.flags.take_over || self.take_over.iter().any(|rule| rule.fits(who, port))
+    }
+}
+
+/// The rules that hold now.
+#[derive(Debug, Default)]
+pub(crate) struct Rules(RwLock<Book>);
+
+impl Rules {
+    /// Replaces them all.
+    pub(crate) fn replace(&self, book: Book) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = book;
+    }
+
+    /// Refuses what he may not bind.
+    pub(crate) fn admit(&self, who: Who<'_>, port: Port<'_>) -> Result<(), Errno> {
+        let admitted = self.read(|book| book.admits(who, port));
+        if admitted { Ok(()) } else { Err(Errno::PERM) }
+    }
+
+    /// What he may do with an interface.
+    pub(crate) fn access(&self, who: Who<'_>, port: Port<'_>) -> Access {
+        self.read(|book| Access {
+            everybody: book.admits(who, port),
+            take_over: book.may_take_over(who, port),
+        })
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Book) -> T) -> T {
+        look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALICE: Who<'_> = Who { uid: 1000, gids: &[1000, 50] };
+    const BOB: Who<'_> = Who { uid: 1001, gids: &[1001] };
+    const ROOT: Who<'_> = Who { uid: 0, gids: &[0] };
+
+    fn eth(patterns: &[&str]) -> Rule {
+        let interfaces = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
+        Rule { interfaces, ..Rule::default() }
+    }
+
+    #[test]
+    fn without_rules_interfaces_are_roots_and_the_rest_is_everybodys() {
+        let book = Book::default();
+        for (name, alice) in
+            [("eth0", false), ("x{1", true), ("vale0:a", true), ("eth0{1", true), ("eth0^", false)]
+        {
+            assert_eq!(book.admits(ALICE, Port::named(name)), alice, "{name}");
+            assert!(book.admits(ROOT, Port::named(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_rule_is_for_those_whom_it_names_by_user_or_by_group() {
+        let by_user = Rule { uids: vec![1000], ..eth(&["eth*"]) };
+        let by_group = Rule { gids: vec![50], ..eth(&["eth*"]) };
+        for rule in [by_user, by_group] {
+            let book = Book { allow: vec![rule], ..Book::default() };
+            assert!(book.admits(ALICE, Port::named("eth7")));
+            assert!(!book.admits(ALICE, Port::named("wlan0")));
+            assert!(!book.admits(BOB, Port::named("eth7")));
+        }
+    }
+
+    #[test]
+    fn deny_beats_allow_and_root() {
+        let deny = vec![
+            eth(&["eth0"]),
+            Rule { kinds: vec![PortKind::Pipe], uids: vec![1001], ..Rule::default() },
+        ];
+        let book = Book { allow: vec![Rule::default()], deny, ..Book::default() };
+        assert!(!book.admits(ROOT, Port::named("eth0")) && book.admits(BOB, Port::named("eth1")));
+        assert!(!book.admits(BOB, Port::named("x{1")) && book.admits(ALICE, Port::named("x{1")));
+    }
+
+    #[test]
+    fn take_over_is_no_permission_to_bind() {
+        let book = Book { take_over: vec![eth(&["eth0"])], ..Book::default() };
+        let rules = Rules::default();
+        rules.replace(book);
+        let access = rules.access(ALICE, Port::named("eth0"));
+        assert_eq!(access, Access { everybody: false, take_over: true });
+        assert!(!rules.access(ROOT, Port::named("eth1")).take_over);
+    }
+
+    #[test]
+    fn stars_and_question_marks_stand_for_characters() {
+        for (pattern, name, fits) in [
+            ("eth0", "eth0", true),
+            ("eth0", "eth01", false),
+            ("eth?", "eth0", true),
+            ("eth?", "eth", false),
+            ("*", "", true),
+            ("*0*", "eth0.12", true),
+            ("e*h*1", "eth0.11", true),
+            ("e*h*2", "eth0.11", false),
+            ("**a", "bba", true),
+            ("", "a", false),
+        ] {
+            assert_eq!(matches(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_full_of_stars_takes_no_time() {
+        assert!(!matches(&"*a".repeat(500), &"a".repeat(400)));
+    }
+}

@@ -1,0 +1,214 @@
+//! Serves until INT or TERM.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::FlockOperation;
+use serde_json::json;
+use slipring_cli::codes::SR0303;
+use slipring_cli::{Diagnostic, Exit, Failure, Format, Session, Signals};
+use slipring_control::Server;
+use slipring_door::{Config, DeviceLink, Door, DoorError, Permissions};
+use slipring_netmap::{Netmap, Parameters, Params};
+use slipring_vale::Switches;
+
+use crate::guard::Guard;
+use crate::manager::{self, Manager};
+use crate::rules::Rules;
+use crate::service::{self, Answers, Reload};
+use crate::settings::{Settings, Sources};
+
+/// How a manager's socket for our control socket is named.
+const CONTROL: &str = "control";
+
+pub(crate) fn run(
+    sources: Sources,
+    settings: Settings,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let signals = Signals::install()?;
+    let manager = Manager::of_environment();
+    let run_dir = match (&settings.run_dir, sources.run_dir_typed) {
+        (Some(dir), false) => dir.clone(),
+        _ => session.run_dir.clone(),
+    };
+    // Links elsewhere lead into it.
+    let run_dir = std::path::absolute(run_dir)?;
+    let _lock = only_one(&run_dir)?;
+    let (rules, parameters) = (Arc::<Rules>::default(), Parameters::new(&Params::default()));
+    let permissions = Arc::new(Permissions::default());
+    let reload = Arc::new(Reload { sources, rules, parameters, permissions });
+    reload.obey(&settings);
+    let config = Config {
+        dir: run_dir.join("fuse"),
+        permissions: reload.permissions.clone(),
+        workers: settings.workers(),
+        parameters: reload.parameters.clone(),
+    };
+    let netmap = Netmap::new(Box::new(Guard::new(reload.rules.clone())));
+    let door = Door::open(&config, netmap).map_err(|error| refused(&error))?;
+    let links = links(&settings, &run_dir, door.path(), session)?;
+    let switches = Box::new(Switches::new(door.overview()));
+    let answers = Box::new(Answers::new(reload.clone(), switches));
+    let control = control(&run_dir, answers, session)?;
+    let line = mode_line(&config, &door, &settings, session.reporter.format());
+    session.reporter.raw(line.as_bytes())?;
+    manager.tell("READY=1\nSTATUS=serves the device");
+    serve(&signals, &manager, &door, &reload, session)?;
+    manager.tell("STOPPING=1");
+    drop((links, control));
+    if door.close() {
+        session.reporter.warn(format_args!("programs still have the device open"))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Waits for signals; tells the manager that the workers work.
+fn serve(
+    signals: &Signals,
+    manager: &Manager,
+    door: &Door,
+    reload: &Reload,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
+    while !signals.stopping() {
+        let timeout = manager.watchdog().map(timespec);
+        // Interrupted or not: what was asked is looked at.
+        let _ = poll(
+            &mut [PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN)],
+            timeout.as_ref(),
+        );
+        signals.acknowledge();
+        if signals.take_reload() {
+            manager.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_usec()));
+            if let Err(error) = reload.again() {
+                session.reporter.complain(&error);
+            }
+            manager.tell("READY=1");
+        }
+        if manager.watchdog().is_some() && door.is_well() {
+            manager.tell("WATCHDOG=1");
+        }
+    }
+    Ok(())
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: duration.subsec_nanos().into() }
+}
+
+fn monotonic_usec() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec * 1_000_000 + now.tv_nsec / 1000
+}
+
+/// The control socket: one that a manager holds for us, or one of our own. Without it the device
+/// is served all the same.
+fn control(
+    run_dir: &Path,
+    answers: Box<Answers>,
+    session: &mut Session<'_>,
+) -> Result<Option<Server>, Failure> {
+    let held = manager::handed().into_iter().find(|(name, _)| name == CONTROL);
+    let server = match held {
+        Some((_, socket)) => Server::over(UnixListener::from(socket), answers),
+        None => Server::open(run_dir, Some(service::NAME), answers),
+    };
+    match server {
+        Ok(server) => Ok(Some(server)),
+        Err(error) => {
+            session.reporter.warn(format_args!("no control socket: {error}"))?;
+            Ok(None)
+        }
+    }
+}
+
+fn mode_line(config: &Config, door: &Door, settings: &Settings, format: Format) -> String {
+    let device = door.path().display().to_string();
+    let mode = format!("{:03o}", settings.mode.unwrap_or_default());
+    let nics = if settings.book.flags.everybody { "all" } else { "root" };
+    let rules = [&settings.book.allow, &settings.book.deny, &settings.book.take_over];
+    let rules: usize = rules.into_iter().map(Vec::len).sum();
+    match format {
+        Format::Text => {
+            let rules = if rules == 0 { String::new() } else { format!(" rules={rules}") };
+            format!(
+                "# slipringd {device} door=fuse memory=passthrough workers={} mode={mode} nics={nics}{rules}\n",
+                config.workers
+            )
+        }
+        _ => {
+            let start = json!({
+                "event": "start", "device": device, "door": "fuse", "memory": "passthrough",
+                "workers": config.workers, "mode": mode, "nics": nics, "rules": rules,
+            });
+            format!("{start}\n")
+        }
+    }
+}
+
+/// Holds the run directory for this process.
+fn only_one(run_dir: &Path) -> Result<File, Failure> {
+    let path = run_dir.join("slipringd.lock");
+    let made = fs::create_dir_all(run_dir)
+        .and_then(|()| open_to_all(run_dir))
+        .and_then(|()| File::create(&path));
+    let file = made.map_err(|error| failed(&format!("cannot write {}", path.display()), &error))?;
+    rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        Diagnostic::new(SR0303, format!("another slipringd serves {}", run_dir.display()))
+            .with_cause(format!("it holds {}", path.display()))
+            .with_help("stop that one, or give this one another directory by --run-dir")
+    })?;
+    Ok(file)
+}
+
+/// Lets every user pass through to the device, whose own mode says who may open it. What else
+/// the directory's mode says stays: it may be one that others use as well.
+fn open_to_all(dir: &Path) -> std::io::Result<()> {
+    let mode = fs::metadata(dir)?.permissions().mode();
+    fs::set_permissions(dir, fs::Permissions::from_mode(mode | 0o055))
+}
+
+/// The ways to the device: a name in the run directory, and `/dev/netmap` where that is free.
+fn links(
+    settings: &Settings,
+    run_dir: &Path,
+    device: &Path,
+    session: &mut Session<'_>,
+) -> Result<Vec<DeviceLink>, Failure> {
+    let mut links = Vec::new();
+    let elsewhere = settings.link().map(Path::to_owned);
+    for link in [Some(run_dir.join("netmap")), elsewhere].into_iter().flatten() {
+        match DeviceLink::new(&link, device) {
+            Ok(link) => links.push(link),
+            Err(error) => {
+                let (link, device) = (link.display(), device.display());
+                session.reporter.warn(format_args!(
+                    "{link} is left as it is ({error}); programs find the device as {device}"
+                ))?;
+            }
+        }
+    }
+    Ok(links)
+}
+
+fn refused(error: &DoorError) -> Diagnostic {
+    let help = match error {
+        DoorError::NoPassthrough => "run it on Linux 6.9 or newer",
+        _ => "run it as root; modprobe fuse where /dev/fuse is missing",
+    };
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let said = Diagnostic::new(SR0303, error.to_string()).with_help(help);
+    cause.into_iter().fold(said, Diagnostic::with_cause)
+}
+
+fn failed(what: &str, error: &std::io::Error) -> Diagnostic {
+    Diagnostic::new(SR0303, what)
+        .with_cause(error.to_string())
+        .with_help("run it as root, or give it a directory of yours by --run-dir")
+}

@@ -1,0 +1,136 @@
+//! What the control socket answers, and reading the configuration anew.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use slipring_cli::{Diagnose, Diagnostic};
+use slipring_control::{Refusal, Reply, Request, Service};
+use slipring_door::Permissions;
+use slipring_netmap::{Effect, NotSet, PARAMETERS, Parameters};
+
+use crate::rules::Rules;
+use crate::settings::{Settings, Sources};
+
+/// The daemon's name in its run directory.
+pub(crate) use slipring_vale::DAEMON as NAME;
+
+/// What can be changed while programs run.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    pub(crate) sources: Sources,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) parameters: Arc<Parameters>,
+    pub(crate) permissions: Arc<Permissions>,
+}
+
+impl Reload {
+    /// Reads the configuration and obeys it, all or nothing. Workers, link and run directory are
+    /// those of the start.
+    pub(crate) fn again(&self) -> Result<(), Diagnostic> {
+        self.sources.read().map(|settings| self.obey(&settings))
+    }
+
+    /// Makes settings hold that have been checked.
+    pub(crate) fn obey(&self, settings: &Settings) {
+        let mode = settings.mode.unwrap_or(0o600);
+        self.permissions.set(mode, settings.uid.unwrap_or(0), settings.gid.unwrap_or(0));
+        for (name, value) in &settings.parameters {
+            // They were tried when the file was read.
+            let _ = self.parameters.set(name, *value);
+        }
+        if let Some(bytes) = settings.domain_bytes {
+            self.parameters.set_domain_bytes(bytes);
+        }
+        self.rules.replace(settings.book.clone());
+    }
+}
+
+/// Answers of a daemon.
+pub(crate) struct Answers {
+    reload: Arc<Reload>,
+    /// Those about switches.
+    switches: Box<dyn Service>,
+}
+
+impl Answers {
+    pub(crate) fn new(reload: Arc<Reload>, switches: Box<dyn Service>) -> Self {
+        Self { reload, switches }
+    }
+
+    fn params(&self, args: &Map<String, Value>) -> Result<Value, Refusal> {
+        let parameters = &self.reload.parameters;
+        let of = |name: &str| parameters.get(name).ok_or_else(|| unknown(name));
+        match args.get("name") {
+            None => {
+                let all = PARAMETERS.iter().map(|one| {
+                    Ok((one.name.to_owned(), json!({
+                        "value": of(one.name)?, "effect": word(one.effect), "allowed": one.allowed(),
+                    })))
+                });
+                all.collect::<Result<Map<_, _>, Refusal>>().map(Value::Object)
+            }
+            Some(Value::String(name)) => Ok(json!({ name: { "value": of(name)? } })),
+            Some(_) => Err(Refusal::malformed("`name` is no text")),
+        }
+    }
+
+    fn set(&self, args: &Map<String, Value>) -> Result<Value, Refusal> {
+        let (Some(Value::String(name)), Some(value)) = (args.get("name"), args.get("value")) else {
+            return Err(Refusal::malformed("`name` and `value` are needed"));
+        };
+        let value = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
+        let value = value.ok_or_else(|| Refusal::malformed("`value` is no whole number"))?;
+        self.reload.parameters.set(name, value).map_err(|error| match error {
+            NotSet::Unknown => unknown(name),
+            NotSet::Unfit(one) => Refusal {
+                code: Refusal::MALFORMED.to_owned(),
+                summary: format!("{name} cannot be {value}"),
+                cause: Some("it is beyond its limits".to_owned()),
+                help: Some(format!("allowed: {}", one.allowed())),
+            },
+        })?;
+        Ok(json!({ name: { "value": value } }))
+    }
+}
+
+impl Service for Answers {
+    fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
+        let answer = match request.what.as_str() {
+            "hello" => Ok(json!({
+                "name": NAME, "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"),
+            })),
+            "params" => self.params(&request.args),
+            "set-param" => self.set(&request.args),
+            "reload" => self.reload.again().map(|()| json!({})).map_err(|error| refusal(&error)),
+            _ => return self.switches.answer(request),
+        };
+        answer.map(Reply::Once)
+    }
+}
+
+fn word(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Works => "works",
+        Effect::Kept => "kept",
+        Effect::ReadOnly => "read-only",
+    }
+}
+
+fn unknown(name: &str) -> Refusal {
+    Refusal {
+        code: Refusal::MALFORMED.to_owned(),
+        summary: format!("there is no parameter `{name}`"),
+        cause: None,
+        help: Some("list them: slipring daemon ctl params".to_owned()),
+    }
+}
+
+/// A diagnostic for a client.
+fn refusal(error: &Diagnostic) -> Refusal {
+    Refusal {
+        code: error.code().to_string(),
+        summary: error.summary(),
+        cause: error.cause(),
+        help: error.help(),
+    }
+}

@@ -1,0 +1,14 @@
+//! The daemon around the device: settings, service manager, ends. What programs see of it is
+//! tested with the whole binary.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../slipring/tests/daemon/ends.rs"]
+mod ends;
+#[path = "../../../slipring/tests/daemon/links.rs"]
+mod links;
+mod manager;
+mod settings;
+#[allow(dead_code, reason = "the other tests of it use the rest")]
+#[path = "../../../slipring/tests/daemon/site.rs"]
+mod site;
+mod support;

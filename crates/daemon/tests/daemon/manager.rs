@@ -1,0 +1,138 @@
+//! Under a service manager: the tests play it.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::site::Site;
+use crate::support::PATIENCE;
+use crate::support::program::{Program, SLIPRING};
+
+struct Manager {
+    socket: UnixDatagram,
+}
+
+impl Manager {
+    fn new(site: &Site) -> Self {
+        let socket = UnixDatagram::bind(site.path("notify")).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket }
+    }
+
+    fn start(&self, site: &Site, variables: &[(&str, &str)]) -> Program {
+        let mut command = Command::new(SLIPRING);
+        command.args(["daemon", "--link", "none", "--run-dir"]).arg(site.run_dir());
+        command.env("NOTIFY_SOCKET", site.path("notify")).envs(variables.iter().copied());
+        Program::launch(&site.inside, command)
+    }
+
+    /// The next message in which `text` is, whatever is told before.
+    fn hears(&self, text: &str) {
+        let mut message = [0; 4096];
+        loop {
+            let len = self.socket.recv(&mut message).unwrap();
+            let said = String::from_utf8_lossy(&message[..len]);
+            if said.contains(text) {
+                return;
+            }
+            assert!(!said.contains("STOPPING"), "{text} was not said: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_manager_is_told_of_start_reload_and_end() {
+    let Some(site) = Site::new() else { return };
+    let manager = Manager::new(&site);
+    let daemon = manager.start(&site, &[]);
+    manager.hears("READY=1");
+    assert_eq!(site.bind("x{1"), "bound", "ready is ready");
+    daemon.signal(Signal::HUP);
+    manager.hears("RELOADING=1\nMONOTONIC_USEC=");
+    manager.hears("READY=1");
+    daemon.signal(Signal::TERM);
+    manager.hears("STOPPING=1");
+    daemon.finish().well();
+}
+
+#[test]
+fn a_watchdog_hears_of_the_daemon_again_and_again() {
+    let Some(site) = Site::new() else { return };
+    let manager = Manager::new(&site);
+    let daemon = manager.start(&site, &[("WATCHDOG_USEC", "20000")]);
+    manager.hears("READY=1");
+    for _ in 0..3 {
+        manager.hears("WATCHDOG=1");
+    }
+    daemon.stop(Signal::TERM).well();
+}
+
+#[test]
+fn a_watchdog_of_another_process_hears_nothing() {
+    let Some(site) = Site::new() else { return };
+    let manager = Manager::new(&site);
+    let daemon = manager.start(&site, &[("WATCHDOG_USEC", "20000"), ("WATCHDOG_PID", "1")]);
+    manager.hears("READY=1");
+    daemon.stop(Signal::TERM).well();
+    let mut message = [0; 4096];
+    let len = manager.socket.recv(&mut message).unwrap();
+    assert_eq!(&message[..len], b"STOPPING=1");
+}
+
+#[test]
+fn a_control_socket_that_a_manager_holds_is_answered() {
+    let Some(site) = Site::new() else { return };
+    let path = site.path("held.sock");
+    let listener = OwnedFd::from(UnixListener::bind(&path).unwrap());
+    let mut command = Command::new("sh");
+    let script = "exec 3<&0 </dev/null; \
+                  LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=control exec \"$0\" \"$@\"";
+    command.args(["-c", script, SLIPRING, "daemon", "--link", "none", "--run-dir"]);
+    command.arg(site.run_dir()).stdin(Stdio::from(listener)).stdout(Stdio::piped());
+    let mut daemon = site.inside.spawn(command);
+    let asked = ask(&path, "{\"id\":7,\"do\":\"hello\"}\n");
+    assert!(asked.contains("\"id\":7") && asked.contains("slipringd"), "{asked}");
+    let names: Vec<_> = fs::read_dir(site.run_dir()).unwrap().flatten().collect();
+    let own = names.iter().any(|entry| entry.path().extension().is_some_and(|end| end == "sock"));
+    assert!(!own, "it makes no other");
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+}
+
+fn ask(path: &Path, line: &str) -> String {
+    use std::io::{BufRead, BufReader, Write};
+    // Connected before the daemon listens: what is asked waits for it.
+    let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(line.as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_units_are_what_systemd_takes() {
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["slipringd.service", "slipringd.socket"] {
+        let text = fs::read_to_string(units.join(name)).unwrap();
+        fs::write(dir.path().join(name), text.replace("@BIN@/slipring", SLIPRING)).unwrap();
+        let sections = ["[Unit]", "[Install]"];
+        assert!(sections.iter().all(|section| text.contains(section)), "{name}");
+    }
+    let verified = Command::new("systemd-analyze")
+        .args(["--man=no", "verify"])
+        .args(["slipringd.service", "slipringd.socket"].map(|name| dir.path().join(name)))
+        .output();
+    match verified {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!said.contains("slipringd"), "{said}");
+        }
+        Err(_) => println!("systemd is not here to verify them"),
+    }
+}

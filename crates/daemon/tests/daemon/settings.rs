@@ -1,0 +1,137 @@
+//! `daemon.toml`, the control socket and the parameters, on a daemon that runs.
+
+use std::fs;
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::site::{NOBODY, Site};
+use crate::support::eventually;
+use crate::support::program::{Ended, Program, SLIPRING};
+
+fn ctl(site: &Site, words: &str) -> Ended {
+    let mut command = Command::new(SLIPRING);
+    command.args(["daemon", "ctl"]).args(words.split_ascii_whitespace());
+    command.arg("--run-dir").arg(site.run_dir());
+    Program::launch(&site.inside, command).finish()
+}
+
+fn with_file(site: &Site, text: &str) -> String {
+    let path = site.path("daemon.toml");
+    fs::write(&path, text).unwrap();
+    format!("--config {}", path.display())
+}
+
+/// A program in the daemon's own view of files.
+fn shell(site: &Site, daemon: &Program, script: &str, uid: u32) -> String {
+    let mut command = Command::new("nsenter");
+    command.arg(format!("--mount=/proc/{}/ns/mnt", daemon.pid()));
+    if uid != 0 {
+        command.args([format!("--setuid={uid}"), format!("--setgid={uid}")]);
+    }
+    command.args(["sh", "-c", script]).arg("sh").arg(site.run_dir().join("fuse/parameters"));
+    let ended = Program::launch(&site.inside, command).finish();
+    format!("{}{}", ended.stdout, ended.stderr)
+}
+
+#[test]
+fn the_file_holds_where_flags_say_nothing() {
+    let Some(site) = Site::new() else { return };
+    let words = with_file(&site, "mode = \"640\"\nworkers = 3\nlink = \"none\"\n");
+    let daemon = site.launch_with_default_link(&format!("{words} --workers 5"));
+    daemon.wait_for_text("workers=5 mode=640");
+}
+
+#[test]
+fn a_file_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
+    let Some(site) = Site::new() else { return };
+    let words = with_file(&site, "mode = \"640\"\nworker = 3\n");
+    let ended = site.launch(&words).finish();
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    let said = &ended.stderr;
+    assert!(said.contains("daemon.toml") && said.contains("line 2, column 1"), "{said}");
+    assert!(said.contains("`workers`") && said.contains("help: "), "{said}");
+    assert_eq!(site.launch("--config /no/such/file").finish().code(), 2);
+}
+
+#[test]
+fn rules_say_who_may_bind_what_and_hup_reads_them_anew() {
+    let Some(site) = Site::with_cable() else { return };
+    let words = with_file(
+        &site,
+        &format!(
+            "[[allow]]\nusers = [{NOBODY}]\ninterfaces = [\"e?\"]\n[[deny]]\nports = [\"z*\"]\n"
+        ),
+    );
+    let daemon = site.daemon(&format!("{words} --mode 666"));
+    daemon.wait_for_text("rules=2");
+    assert_eq!(site.bind_as_nobody("e0"), "bound");
+    assert_eq!((site.bind_as_nobody("z{1"), site.bind("z{1")), ("EPERM".into(), "EPERM".into()));
+    assert_eq!(site.bind_as_nobody("nosuch0"), "ENXIO");
+    let held = site.client("hold e1");
+    held.wait_for_text("bound");
+    with_file(&site, "[[deny]]\ninterfaces = [\"e0\", \"e1\"]\n");
+    daemon.signal(Signal::HUP);
+    eventually("the new rules", || (site.bind("e0") == "EPERM").then_some(()));
+    assert_eq!(site.bind("e1"), "EPERM", "also one that somebody has");
+    assert_eq!(site.bind_as_nobody("e0"), "EPERM");
+    assert_eq!(site.bind("z{1"), "bound");
+}
+
+#[test]
+fn a_file_that_became_wrong_changes_nothing() {
+    let Some(site) = Site::new() else { return };
+    let words = with_file(&site, "[[deny]]\nports = [\"z*\"]\n");
+    let daemon = site.daemon(&words);
+    with_file(&site, "[parameters]\nbuf_num = 1000\n[[deny]]\nport = []\n");
+    let refused = ctl(&site, "reload");
+    assert_eq!(refused.code(), 2, "{refused:?}");
+    assert!(refused.stderr.contains("line 4, column 1"), "{refused:?}");
+    daemon.signal(Signal::HUP);
+    daemon.wait_for_text("line 4, column 1");
+    assert_eq!((site.bind("z{1"), site.bind("y{1")), ("EPERM".into(), "bound".into()));
+    assert_eq!(ctl(&site, "params buf_num").well().stdout, "buf_num = 163840\n");
+    with_file(&site, "[parameters]\nbuf_num = 1000\n");
+    ctl(&site, "reload").well();
+    assert_eq!(site.bind("z{1"), "bound");
+    assert_eq!(ctl(&site, "params buf_num").well().stdout, "buf_num = 1000\n");
+}
+
+#[test]
+fn parameters_are_files_that_all_may_read_and_root_may_write() {
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("");
+    let list = shell(&site, &daemon, "ls \"$1\" | wc -l; cat \"$1/ring_size\"", 0);
+    assert_eq!(list.split_whitespace().collect::<Vec<_>>(), ["33", "36864"]);
+    let set = shell(
+        &site,
+        &daemon,
+        "echo 128 > \"$1/generic_ringsize\" && cat \"$1/generic_ringsize\"",
+        0,
+    );
+    assert_eq!(set, "128\n");
+    assert_eq!(ctl(&site, "params generic_ringsize").well().stdout, "generic_ringsize = 128\n");
+    for (script, uid, error) in [
+        ("printf 1 > \"$1/generic_ringsize\"", 0, "error"),
+        ("echo 1 > \"$1/nosuch\"", 0, ""),
+        ("echo 512 > \"$1/generic_ringsize\"", NOBODY, "Permission denied"),
+    ] {
+        let said = shell(&site, &daemon, script, uid);
+        assert!(said.contains(error) && !said.is_empty(), "{script}: {said}");
+    }
+    assert_eq!(shell(&site, &daemon, "cat \"$1/generic_ringsize\"", NOBODY), "128\n");
+}
+
+#[test]
+fn parameters_are_listed_and_set_by_the_control_socket() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let all = ctl(&site, "params").well().stdout;
+    assert!(all.contains("buf_num = 163840    # 4 to 1000000\n"), "{all}");
+    assert!(all.contains("kept, without effect"), "{all}");
+    ctl(&site, "params buf_num=2000 priv_buf_num=5").well();
+    assert_eq!(ctl(&site, "params buf_num").well().stdout, "buf_num = 2000\n");
+    let refused = ctl(&site, "params buf_size=3000");
+    assert!(refused.code() != 0 && refused.stderr.contains("allowed: 2048 or 4096"), "{refused:?}");
+    assert!(ctl(&site, "params bufnum").stderr.contains("no parameter `bufnum`"));
+}
