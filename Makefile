@@ -17,6 +17,8 @@ MAN     := $(SHARE)/man/man1
 # The machine's own, whatever the prefix: systemd and the daemon look there.
 UNITS   ?= $(DESTDIR)/lib/systemd/system
 SYSCONF ?= $(DESTDIR)/etc
+# Where Wireshark looks for plug-ins that capture: with PREFIX=~/.local its own user's directory.
+EXTCAP  ?= $(DESTDIR)$(PREFIX)/lib/wireshark/extcap
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test bench bench-gate soak fuzz lint fmt clippy tree docs release libnetmap dist install clean
@@ -78,12 +80,14 @@ dist: release libnetmap ## make manual pages and completions below the target di
 		$(BINARY) completions $$shell > $(TARGET)/dist/slipring.$$shell || exit 1; \
 	done
 
-install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, completions, C library, systemd units
+install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, completions, C library, Wireshark plug-in, systemd units
 	install -D -m 755 $(BINARY) $(BIN)/slipring
 	@for name in $$($(BINARY) names); do \
 		ln -sf slipring $(BIN)/slipring-$$name; \
 		[ "$(LINKS)" = 0 ] || ln -sf slipring $(BIN)/$$name; \
 	done
+	install -d $(EXTCAP)
+	ln -sf $(abspath $(PREFIX))/bin/slipring $(EXTCAP)/slipring-extcap
 	install -d $(MAN)
 	install -m 644 $(TARGET)/dist/man/*.1 $(MAN)
 	install -D -m 644 $(TARGET)/dist/slipring.bash $(SHARE)/bash-completion/completions/slipring

@@ -20,6 +20,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod command;
+pub mod extcap;
 pub mod listing;
 mod plan;
 mod run;

@@ -18,7 +18,7 @@ use crate::show::{Bytes, Style};
 use crate::stamp::Form;
 
 /// Most bytes kept of a frame, where nothing else is said.
-const SNAPLEN: u32 = 262_144;
+pub(crate) const SNAPLEN: u32 = 262_144;
 
 /// Where frames come from.
 pub(crate) enum From {
@@ -49,6 +49,8 @@ pub(crate) struct Plan {
     /// Only the number of frames is wanted.
     pub(crate) counts_only: bool,
     pub(crate) snaplen: u32,
+    /// Nothing is told but errors.
+    pub(crate) silent: bool,
     pub(crate) output: Output,
 }
 
@@ -78,6 +80,7 @@ pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
         count: matches.get_one::<Count>("count-frames").map(|count| count.0).filter(|&n| n > 0),
         counts_only: flag("count"),
         snaplen,
+        silent: false,
         output: output(matches, snaplen),
     };
     plan.refuse_what_shows_nothing(matches)?;
@@ -100,11 +103,6 @@ pub(crate) fn port_by_name(text: &str) -> Result<PortName, NameError> {
     PortName::parse(&name)
 }
 
-/// The interface that a name listens to, if it does.
-pub(crate) fn listened(port: &PortName) -> Option<&str> {
-    (port.kind == Kind::Packet && port.rings == Rings::All).then_some(port.name.as_str())
-}
-
 fn filter(matches: &ArgMatches) -> Result<String, Failure> {
     if let Some(path) = matches.get_one::<String>("filter-file") {
         return select::from_file(path);
@@ -122,17 +120,21 @@ fn from(matches: &ArgMatches) -> Result<From, Failure> {
         let error = error.with_cause("there is nothing to capture from");
         return Err(error.with_help("list what there is: slipring dump -D").into());
     };
-    if port.kind == Kind::Pcap {
-        return Ok(From::Read { path: port.name.clone() });
-    }
     let promisc = !matches.get_flag("no-promiscuous-mode") && !matches.get_flag("no-promisc");
-    if let Some(ifname) = listened(port) {
-        let (shown, ifname) = (port.to_string(), ifname.to_owned());
-        return Ok(From::Listen { shown, ifname, promisc });
-    }
     let mut opening = Opening::of(matches).towards(Interest::RX);
     opening.options.promiscuous = promisc;
-    Ok(From::Take { port: Box::new(port.clone()), opening: Box::new(opening) })
+    Ok(from_port(port.clone(), promisc, opening))
+}
+
+/// How frames are had from a port: a file is read, an interface heard, any other port opened.
+pub(crate) fn from_port(port: PortName, promisc: bool, opening: Opening) -> From {
+    if port.kind == Kind::Pcap {
+        return From::Read { path: port.name };
+    }
+    if port.kind == Kind::Packet && port.rings == Rings::All {
+        return From::Listen { shown: port.to_string(), ifname: port.name, promisc };
+    }
+    From::Take { port: Box::new(port), opening: Box::new(opening) }
 }
 
 fn selected(program: Program, matches: &ArgMatches) -> Select {

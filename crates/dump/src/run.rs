@@ -96,7 +96,10 @@ impl Plan {
             session.reporter.redirect(Box::new(std::io::stderr()));
         }
         let source = self.open(&signals)?;
-        self.announce(&source, list, session)?;
+        let silent = self.silent;
+        if !silent {
+            self.announce(&source, list, session)?;
+        }
         let start = now();
         let report = source.report();
         let started = (!matches!(self.from, From::Read { .. })).then(wall_clock);
@@ -104,7 +107,9 @@ impl Plan {
         let mut capture = Capture { plan: self, source, sink, counts: Counts::default() };
         let captured = capture.run(&signals, session);
         let finished = capture.finish(session);
-        capture.tell(Duration::from_nanos(now() - start), session)?;
+        if !silent {
+            capture.tell(Duration::from_nanos(now() - start), session)?;
+        }
         captured?;
         finished?;
         Ok(Exit::Done)

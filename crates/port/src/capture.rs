@@ -1,9 +1,11 @@
 //! Capture files on disk: [`slipring_pcap`] with a file under it.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use rustix::buffer::spare_capacity;
+use rustix::io::retry_on_intr;
 use slipring_pcap::{
     Decoder, Direction, InterfaceId, InterfaceInfo, LinkType, PacketRecord, PcapError, PcapWriter,
     PcapngWriter, SectionInfo, Step,
@@ -159,17 +161,18 @@ impl FileReader {
         }
     }
 
-    /// Reads until `need` bytes are buffered, or more; false at the end of the file.
+    /// Reads what there is, towards `need` bytes in the buffer or more; false at the end of the file.
+    /// One read and no more: the writer of a pipe may wait for what its bytes so far bring about.
     fn read_more(&mut self, need: usize) -> io::Result<bool> {
         self.buffer.drain(..self.used);
         self.used = 0;
-        let have = self.buffer.len();
-        if !self.ended {
-            let want = need.saturating_sub(have).max(CHUNK) as u64;
-            let read = Read::take(&self.file, want).read_to_end(&mut self.buffer)?;
-            self.ended = read == 0;
+        if self.ended {
+            return Ok(false);
         }
-        Ok(self.buffer.len() > have)
+        self.buffer.reserve(need.saturating_sub(self.buffer.len()).max(CHUNK));
+        let read = || rustix::io::read(&self.file, spare_capacity(&mut self.buffer));
+        self.ended = retry_on_intr(read)? == 0;
+        Ok(!self.ended)
     }
 }
 

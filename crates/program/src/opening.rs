@@ -121,6 +121,11 @@ impl Opening {
         }
     }
 
+    /// As no flag but these options says.
+    pub fn plain(options: OpenOptions) -> Self {
+        Self { options, patience: Patience::default(), capture: None, faults: None }
+    }
+
     /// Opens the ports, in one region, and wraps what was asked for around them.
     pub fn open(&self, names: &[PortName]) -> Result<Vec<Port>, Failure> {
         let mut options = self.options.clone();

@@ -8,6 +8,7 @@ mod dedup;
 mod demo;
 mod doctor;
 mod dump;
+mod extcap;
 mod generate;
 mod lb;
 mod ports;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 17] = [
+static VERBS: [Verb; 18] = [
     generate::VERB,
     bridge::VERB,
     dedup::VERB,
@@ -41,6 +42,7 @@ static VERBS: [Verb; 17] = [
     demo::VERB,
     trace::VERB,
     dump::VERB,
+    extcap::VERB,
     bench::VERB,
 ];
 

@@ -1,0 +1,184 @@
+//! The plug-in by which Wireshark captures from slipring's ports: its extcap protocol, in which
+//! Wireshark runs the program again and again, each time with one question.
+//!
+//! ```text
+//!   --extcap-interfaces --extcap-version=4.4        what can be captured from
+//!   --extcap-interface=I --extcap-dlts              its link type
+//!   --extcap-interface=I --extcap-config            its settings, for the dialogue
+//!   --extcap-interface=I --extcap-capture-filter=F  whether F is a filter: silence is yes
+//!   --extcap-interface=I --capture --fifo=PATH      pcapng into PATH until TERM
+//! ```
+//!
+//! On success nothing is said on stderr, since Wireshark shows that as an error.
+//!
+//! Not for: the control messages that Wireshark can exchange with a running plug-in.
+
+mod sentences;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use slipring_abi::name::PortName;
+use slipring_cli::codes::{SR0002, SR0006};
+use slipring_cli::{Diagnostic, Exit, Failure, Job, Session, flags};
+use slipring_port::{Interest, OpenOptions};
+use slipring_program::opening::Opening;
+
+use crate::listing::List;
+use crate::plan::{From, Output, Plan, SNAPLEN, from_port, port_by_name};
+use crate::save::{Rotation, Saving};
+use crate::select::{self, Select, Ways};
+use crate::show::Style;
+use crate::stamp::Form;
+
+/// The flag table: Wireshark's flags, and one for each setting of the dialogue.
+#[must_use]
+pub fn command() -> Command {
+    let value = |id: &'static str, name: &'static str, help: &'static str| {
+        Arg::new(id).long(id).value_name(name).help(help)
+    };
+    let switch = |id: &'static str, help: &'static str| {
+        Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
+    };
+    let command = Command::new("extcap").about("Answer Wireshark, as its capture plug-in").args([
+        switch("extcap-interfaces", "List what can be captured from"),
+        value("extcap-version", "VERSION", "Wireshark's version").num_args(0..=1),
+        value("extcap-interface", "NAME", "What to capture from, as it was listed"),
+        switch("extcap-dlts", "List its link types"),
+        switch("extcap-config", "List its settings"),
+        value("extcap-reload-option", "NAME", "A setting whose values are to be listed again"),
+        value("extcap-capture-filter", "FILTER", "Frames to capture, in the language of tcpdump"),
+        switch("capture", "Capture until told to stop"),
+        value("fifo", "PATH", "Where to write the capture").value_hint(ValueHint::FilePath),
+        value("port", flags::PORT_VALUE, "The port, where it is given by its name")
+            .value_parser(port_by_name),
+        value("take", "BOOL", "Take the frames from the host instead of listening")
+            .num_args(0..=1)
+            .value_parser(clap::value_parser!(bool))
+            .default_value("false")
+            .default_missing_value("true"),
+        value("take-over", "BOOL", "Also of the interface that carries the default route")
+            .num_args(0..=1)
+            .value_parser(clap::value_parser!(bool))
+            .default_value("false")
+            .default_missing_value("true"),
+        value("snaplen", "BYTES", "Most bytes kept of a frame")
+            .value_parser(clap::value_parser!(u32).range(0..=262_144))
+            .default_value("262144"),
+    ]);
+    flags::reporting(command)
+}
+
+/// Turns a question into its answer; `list` says what can be captured from.
+///
+/// # Errors
+/// A question that lacks a part, or names what was never listed.
+pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
+    let flag = |id: &str| matches.get_flag(id);
+    if flag("extcap-interfaces") {
+        return Ok(say(move || sentences::interfaces(&list())));
+    }
+    if flag("extcap-dlts") {
+        return Ok(say(sentences::link_types));
+    }
+    let name = matches.get_one::<String>("extcap-interface");
+    let name = name.ok_or_else(|| missing("--extcap-interface <NAME>"))?;
+    if flag("extcap-config") {
+        let any = name == sentences::ANY;
+        return Ok(say(move || sentences::settings(any)));
+    }
+    let filter = matches.get_one::<String>("extcap-capture-filter").map_or("", String::as_str);
+    if !flag("capture") {
+        let verdict = slipring_filter::compile(filter).map_err(|error| error.to_string());
+        return Ok(say(move || verdict.err().map_or(String::new(), |error| error + "\n")));
+    }
+    let capture = capture(matches, name, filter)?;
+    Ok(Box::new(move |session| capture.run(list, session)))
+}
+
+/// A job that prints a text, which is data though Wireshark reads it.
+fn say(text: impl FnOnce() -> String + 'static) -> Job {
+    Box::new(move |session: &mut Session<'_>| {
+        session.reporter.raw(text().as_bytes())?;
+        Ok(Exit::Done)
+    })
+}
+
+fn capture(matches: &ArgMatches, name: &str, filter: &str) -> Result<Plan, Failure> {
+    let fifo = matches.get_one::<String>("fifo").ok_or_else(|| missing("--fifo <PATH>"))?;
+    let snaplen = match matches.get_one::<u32>("snaplen") {
+        None | Some(0) => SNAPLEN,
+        Some(snaplen) => *snaplen,
+    };
+    let saving = Saving {
+        path: fifo.clone(),
+        pcapng: true,
+        snaplen,
+        rotation: Rotation::default(),
+        at_once: false,
+    };
+    Ok(Plan {
+        from: from(matches, name)?,
+        select: Select::new(select::compile(filter, snaplen)?, Ways::Both),
+        count: None,
+        counts_only: false,
+        snaplen,
+        silent: true,
+        output: Output {
+            shows: false,
+            style: Style::default(),
+            form: Form::None,
+            nanos: true,
+            at_once: false,
+            saving: Some(saving),
+        },
+    })
+}
+
+fn from(matches: &ArgMatches, name: &str) -> Result<From, Failure> {
+    let set = |id: &str| matches.get_one::<bool>(id) == Some(&true);
+    let port = match name {
+        sentences::ANY => matches.get_one("port").cloned().ok_or_else(|| missing("--port <PORT>")),
+        listed => port_of(listed),
+    }?;
+    let port = if set("take") { taking(port)? } else { port };
+    let options = OpenOptions {
+        take_over: set("take-over"),
+        direction: Interest::RX,
+        ..OpenOptions::default()
+    };
+    let opening = Opening::plain(options);
+    Ok(from_port(port, true, opening))
+}
+
+/// The port that a listed name stands for.
+fn port_of(listed: &str) -> Result<PortName, Failure> {
+    let unknown = |cause: String| -> Failure {
+        Diagnostic::new(SR0002, format!("`{listed}` was never listed"))
+            .with_cause(cause)
+            .with_help("list what there is: slipring extcap --extcap-interfaces")
+            .into()
+    };
+    let name = sentences::decoded(listed).ok_or_else(|| unknown("it is no name of ours".into()))?;
+    PortName::parse(&name).map_err(|error| unknown(error.to_string()))
+}
+
+/// The name that takes the frames from the host: an interface is opened rather than heard.
+fn taking(port: PortName) -> Result<PortName, Failure> {
+    let name = port.to_string();
+    let Some(interface) = name.strip_prefix("packet:") else { return Ok(port) };
+    PortName::parse(&format!("netmap:{interface}")).map_err(|error| {
+        Diagnostic::new(SR0002, format!("{name} cannot be taken"))
+            .with_cause(error.to_string())
+            .with_help("leave --take out")
+            .into()
+    })
+}
+
+fn missing(what: &str) -> Failure {
+    Diagnostic::new(SR0006, format!("missing: {what}"))
+        .with_cause("Wireshark always says it; this program is made to be started by Wireshark")
+        .with_help("put a link where Wireshark looks: docs/dump.md; by hand, use slipring dump")
+        .into()
+}
+
+#[cfg(test)]
+mod tests;

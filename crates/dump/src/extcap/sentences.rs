@@ -1,0 +1,82 @@
+//! What the plug-in says: one sentence a line, a word and values in braces.
+//!
+//! A value ends at its first closing brace, and pipes have braces in their names: there they are
+//! written as `%7B` and `%7D`, which no port name contains.
+
+use std::fmt::Write;
+
+use crate::listing::Interface;
+
+/// The interface whose port is named in the dialogue.
+pub(super) const ANY: &str = "slipring-port";
+/// What all other names begin with.
+const PREFIX: &str = "slipring:";
+
+/// The version of the plug-in, and a line for each interface.
+pub(super) fn interfaces(interfaces: &[Interface]) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut text = format!("extcap {{version={version}}}{{display=slipring}}\n");
+    for interface in interfaces.iter().filter(|interface| interface.up) {
+        let Interface { port, name, about, .. } = interface;
+        let (value, name, about) = (encoded(port), shown(name), shown(about));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "interface {{value={value}}}{{display=slipring: {name} ({about})}}");
+    }
+    text + &format!("interface {{value={ANY}}}{{display=slipring: a port by its name}}\n")
+}
+
+/// Ethernet, whatever the port.
+pub(super) fn link_types() -> String {
+    "dlt {number=1}{name=EN10MB}{display=Ethernet}\n".to_owned()
+}
+
+/// The settings of the dialogue; `any` for the interface whose port is named there.
+pub(super) fn settings(any: bool) -> String {
+    let first = match any {
+        true => {
+            "{call=--port}{display=Port}{type=string}{required=true}\
+             {tooltip=Any port of slipring: netmap:eth0, packet:eth0, tap:t0, pcap:FILE, kernel:x}"
+        }
+        false => {
+            "{call=--take}{display=Take the frames from the host}{type=boolflag}{default=false}\
+             {tooltip=Opens the interface by netmap: the host gets none of what arrives}"
+        }
+    };
+    let others = [
+        "{call=--take-over}{display=Also on the default route}{type=boolflag}{default=false}\
+         {tooltip=Taking the interface that carries the default route cuts this machine off}",
+        "{call=--snaplen}{display=Snapshot length}{type=unsigned}{range=1,262144}\
+         {default=262144}{tooltip=Most bytes kept of a frame}",
+    ];
+    let all = [first].into_iter().chain(others).enumerate();
+    all.map(|(number, setting)| format!("arg {{number={number}}}{setting}\n")).collect()
+}
+
+fn encoded(port: &str) -> String {
+    format!("{PREFIX}{}", port.replace('{', "%7B").replace('}', "%7D"))
+}
+
+/// The port of an encoded name.
+pub(super) fn decoded(value: &str) -> Option<String> {
+    Some(value.strip_prefix(PREFIX)?.replace("%7B", "{").replace("%7D", "}"))
+}
+
+/// A text within braces.
+fn shown(text: &str) -> String {
+    text.replace(['{', '}'], "|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_pipes_come_back_though_braces_end_values() {
+        for port in ["packet:eth0", "x{1", "x}1", "netmap:br--lan"] {
+            let value = encoded(port);
+            assert!(!value.contains(['{', '}']), "{value}");
+            assert_eq!(decoded(&value).as_deref(), Some(port));
+        }
+        assert_eq!(decoded("eth0"), None);
+    }
+}
