@@ -133,6 +133,11 @@ impl<'s> Iterator for Frames<'s> {
         self.rest = rest;
         Some((head, frame.get(UNIT..UNIT + head.len())?))
     }
+
+    #[inline(always)]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left as usize, Some(self.left as usize))
+    }
 }
 
 /// From a head to the next one, where a frame of `len` bytes is between.
@@ -202,6 +207,18 @@ impl Store {
         let arrival_ns = head.arrival_ns(self.latest_ns);
         let frame = Arrival { arrival_ns, handle, len: head.len() as u32 };
         Coupled { frame, next: after(handle, frame.len) }
+    }
+
+    /// Adds the frames of a train to `frames`.
+    #[inline]
+    pub(crate) fn uncouple(&self, train: &Train, frames: &mut Vec<Arrival>) {
+        let mut handle = train.handle;
+        frames.reserve(train.packets as usize);
+        for (head, _) in self.frames(train) {
+            let (arrival_ns, len) = (head.arrival_ns(self.latest_ns), head.len() as u32);
+            frames.push(Arrival { arrival_ns, handle, len });
+            handle = after(handle, len);
+        }
     }
 
     /// Takes the first `count` frames off a train that has more.

@@ -1,5 +1,6 @@
 //! What the engine asks of its caller: the storage of frames, and where frames go.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::train::{Coupled, Train};
@@ -142,6 +143,15 @@ pub trait Carrier {
     /// A frame of a train, as it was pushed. Only those who push [trains](Train) are asked.
     fn coupled(&mut self, _handle: Handle) -> Option<Coupled> {
         None
+    }
+
+    /// Adds all frames of a train to `frames`.
+    fn uncouple(&mut self, train: &Train, frames: &mut Vec<Arrival>)
+    where
+        Self: Sized,
+    {
+        let mut train = *train;
+        frames.extend(core::iter::from_fn(|| train.uncouple(self)));
     }
 
     /// Takes frames that leave by one link at one exit, each `delay_ns` after it arrived: the same

@@ -75,7 +75,7 @@ impl Delayer {
     }
 
     /// `None` when a model of the user's has no answer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn delay(
         &mut self,
         frame: &Departed,

@@ -59,7 +59,7 @@ impl Front {
     }
 
     /// Lets a frame pass on to the queue, or loses it, or holds it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pass<C: Carrier>(
         &mut self,
         frame: Arrival,
@@ -104,7 +104,7 @@ impl Front {
 }
 
 /// Whether a frame passes a loss stage.
-#[inline]
+#[inline(always)]
 pub(crate) fn survives<C: Carrier>(
     loss: &mut LossStage,
     frame: Arrival,

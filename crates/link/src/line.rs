@@ -63,7 +63,7 @@ impl Line {
     }
 
     /// From when the line is free, rounded up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn free_ns(&self) -> u64 {
         match self {
             Self::Instant { free_ns } => *free_ns,
@@ -72,6 +72,12 @@ impl Line {
             Self::Opportunities(trace) => trace.free_ns(),
             Self::User { free, .. } => free.ceil_ns(),
         }
+    }
+
+    /// Whether the line would take a frame at `now_ns`, and can tell at once.
+    #[inline]
+    pub(crate) fn is_free(&self, now_ns: u64) -> bool {
+        matches!(self, Self::Instant { .. } | Self::Constant(_)) && self.free_ns() <= now_ns
     }
 
     /// From when the line can take a frame that is ready at `ready_ns`, rounded up; `u64::MAX`
@@ -89,7 +95,7 @@ impl Line {
 
     /// Takes a frame of so many bytes that is ready at `ready_ns`, keeps the line `extra_ns` longer
     /// than the frame needs, and tells when it is through, rounded up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64) -> u64 {
         match self {
             Self::Instant { free_ns } => {

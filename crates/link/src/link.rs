@@ -165,7 +165,7 @@ impl Link {
     }
 
     /// Takes a frame in. Everything before it must be settled.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arrive(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
         self.input.count(frame.len);
         if let Some(front) = &mut self.front {
@@ -179,7 +179,7 @@ impl Link {
     }
 
     /// Finds out when the next frame moves inside the link.
-    #[inline]
+    #[inline(always)]
     fn look_inside(&mut self) {
         let front = self.front.as_ref().map_or(NEVER, |front| front.next_ns());
         let server = self.server.as_ref().map_or(NEVER, |server| server.next_ns());
@@ -222,7 +222,7 @@ impl Link {
     }
 
     /// A frame reaches the queue, or passes by where there is no line.
-    #[inline]
+    #[inline(always)]
     fn enter(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
         let Arrival { arrival_ns, handle, len } = frame;
         let Some(server) = &mut self.server else {
@@ -230,6 +230,12 @@ impl Link {
             return self.depart(Served { departed, end_ns: arrival_ns, lost_to: None }, carrier);
         };
         let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
+        if server.is_idle(arrival_ns) {
+            if let Some(served) = server.pass(frame, &mut sink) {
+                self.depart(served, carrier);
+            }
+            return;
+        }
         server.enqueue(frame, &mut sink);
         while let Some(now_ns) = self.server.as_ref().map(|server| server.next_ns())
             && now_ns <= arrival_ns
@@ -239,7 +245,7 @@ impl Link {
     }
 
     /// A frame leaves the line.
-    #[inline]
+    #[inline(always)]
     fn depart(&mut self, served: Served, carrier: &mut impl Carrier) {
         let Served { departed, end_ns, lost_to } = served;
         let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
@@ -271,7 +277,7 @@ impl Link {
     }
 
     /// A frame sets out for the far end.
-    #[inline]
+    #[inline(always)]
     fn travel(&mut self, frame: Departed, carrier: &mut impl Carrier) {
         match self.far_end.judge(frame, carrier) {
             Sent::Overtook => {

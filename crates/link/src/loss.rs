@@ -41,7 +41,7 @@ impl LossStage {
     }
 
     /// Judges a frame that is here at `at_ns`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn judge(
         &mut self,
         frame: Arrival,

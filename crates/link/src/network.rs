@@ -14,11 +14,11 @@ mod route;
 use alloc::vec::Vec;
 
 use crate::agenda::Agenda;
-use crate::carrier::{Arrival, Carrier, EntryId, Handle, LinkId};
+use crate::carrier::{Arrival, Carrier, EntryId, LinkId};
 use crate::counters::Counters;
 use crate::link::Link;
 use crate::spec::{NetworkSpec, SpecError};
-use crate::train::{Coupled, Train};
+use crate::train::Train;
 pub use changes::ChangeError;
 use changes::Pending;
 use island::Island;
@@ -66,6 +66,8 @@ pub struct Network {
     /// Over islands, when there are several.
     agenda: Agenda,
     pending: Pending,
+    /// Room for the frames of a train.
+    uncoupled: Vec<Arrival>,
 }
 
 impl Network {
@@ -95,6 +97,7 @@ impl Network {
             islands,
             links,
             pending: Pending::new(),
+            uncoupled: Vec::new(),
             plan: plan.clone(),
         })
     }
@@ -248,23 +251,11 @@ impl Network {
 
     /// Brings the frames of a train one by one.
     fn push_uncoupled(&mut self, entry: EntryId, train: Train, carrier: &mut impl Carrier) {
-        const NONE: Arrival = Arrival { arrival_ns: 0, handle: Handle(0), len: 0 };
-        let mut train = train;
-        if train.packets == 1 {
-            let only = train.front(carrier).map(|only| only.frame);
-            return self.push(entry, only.as_slice(), carrier);
-        }
-        let mut frames = [NONE; 32];
-        while train.packets > 0 {
-            let count = (train.packets as usize).min(frames.len());
-            for place in &mut frames[..count] {
-                if let Some(Coupled { frame, next }) = train.front(carrier) {
-                    (*place, train.handle) = (frame, next);
-                }
-                train.packets -= 1;
-            }
-            self.push(entry, &frames[..count], carrier);
-        }
+        let mut frames = core::mem::take(&mut self.uncoupled);
+        carrier.uncouple(&train, &mut frames);
+        self.push(entry, &frames, carrier);
+        frames.clear();
+        self.uncoupled = frames;
     }
 
     #[inline]

@@ -106,7 +106,7 @@ impl Output {
     }
 
     /// Decides when a frame arrives. It is not on its way yet: see [`Self::send`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn judge(&mut self, frame: Departed, carrier: &mut impl Carrier) -> Sent {
         let rules = &mut *self.rules;
         let Some(delayed) = rules.delayer.delay(&frame, carrier) else { return Sent::Unanswered };
@@ -132,7 +132,7 @@ impl Output {
     }
 
     /// Puts a frame on its way.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&mut self, flight: Flight) {
         match self.fifo.back() {
             Some(last) if last.release_ns > flight.release_ns => {

@@ -13,7 +13,7 @@ use slipring_model::aqm::{
 };
 use slipring_wire::FlowHasher;
 
-use crate::carrier::{Arrival, Carrier, Cause, Handle};
+use crate::carrier::{Arrival, Carrier, Cause, Handle, Joined};
 use crate::counters::Tally;
 use crate::ecn;
 use crate::sink::Sink;
@@ -128,7 +128,7 @@ impl Queue {
             }
             Kind::Fifo(fifo) => {
                 let full = |fifo: &Fifo| is_full(&self.spec, fifo.view(ahead), frame.len);
-                if self.spec.discipline == Discipline::DropHead {
+                if matches!(self.spec.discipline, Discipline::DropHead) {
                     while full(fifo)
                         && let Some(oldest) = fifo.pop()
                     {
@@ -139,9 +139,44 @@ impl Queue {
                     sink.lose(frame, frame.arrival_ns, Cause::Queue);
                     return false;
                 }
-                fifo.admit(frame, ahead, &mut self.stream, sink)
+                let admitted = fifo.admits(frame, ahead, &mut self.stream, sink);
+                if admitted {
+                    fifo.push(frame);
+                }
+                admitted
             }
         }
+    }
+
+    /// Whether it is empty, and one that a frame may [pass](Self::pass).
+    #[inline(always)]
+    pub(crate) fn is_passable(&self) -> bool {
+        matches!(&self.kind, Kind::Fifo(fifo) if fifo.waiting.is_empty()) && !self.asks_for_wait()
+    }
+
+    /// Takes a frame in and out again at the same moment, with nobody on the line; `false` if it
+    /// is lost.
+    #[inline(always)]
+    pub(crate) fn pass<C: Carrier>(&mut self, frame: Arrival, sink: &mut Sink<'_, C>) -> bool {
+        let (at_ns, len) = (frame.arrival_ns, frame.len);
+        let Kind::Fifo(fifo) = &mut self.kind else { return false };
+        let nothing = Ahead { busy: Tally::default(), wait_ns: 0 };
+        if is_full(&self.spec, fifo.view(&nothing), len) {
+            sink.lose(frame, at_ns, Cause::Queue);
+            return false;
+        }
+        if !fifo.admits(frame, &nothing, &mut self.stream, sink) {
+            return false;
+        }
+        let link = sink.link;
+        sink.carrier.joined(Joined { link, at_ns, bytes: len.into(), packets: 1 });
+        if !fifo.lets_go(frame, at_ns, sink) {
+            return false;
+        }
+        if self.spec.mark_above_ns == Some(0) {
+            sink.mark(frame.handle, len);
+        }
+        true
     }
 
     /// Takes out the frame that goes on the line at `now_ns`.
@@ -204,28 +239,29 @@ impl Fifo {
         }
     }
 
-    #[inline]
-    fn admit<C: Carrier>(
+    /// Asks the algorithm about a frame that comes; it is lost if the answer is `false`.
+    #[inline(always)]
+    fn admits<C: Carrier>(
         &mut self,
         frame: Arrival,
         ahead: &Ahead,
         stream: &mut Stream,
         sink: &mut Sink<'_, C>,
     ) -> bool {
-        if !matches!(self.aqm, FifoAqm::None) {
-            let now_ns = frame.arrival_ns;
-            let arriving = Arriving { now_ns, len: frame.len, queue: self.view(ahead) };
-            let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
-            match self.aqm.admit(&arriving, capable, stream) {
-                Verdict::Keep => {}
-                Verdict::Mark => _ = sink.mark(frame.handle, frame.len),
-                Verdict::Drop => {
-                    sink.lose(frame, now_ns, Cause::Aqm);
-                    return false;
-                }
+        if matches!(self.aqm, FifoAqm::None) {
+            return true;
+        }
+        let now_ns = frame.arrival_ns;
+        let arriving = Arriving { now_ns, len: frame.len, queue: self.view(ahead) };
+        let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
+        match self.aqm.admit(&arriving, capable, stream) {
+            Verdict::Keep => {}
+            Verdict::Mark => _ = sink.mark(frame.handle, frame.len),
+            Verdict::Drop => {
+                sink.lose(frame, now_ns, Cause::Aqm);
+                return false;
             }
         }
-        self.push(frame);
         true
     }
 
@@ -233,29 +269,35 @@ impl Fifo {
     fn dequeue<C: Carrier>(&mut self, now_ns: u64, sink: &mut Sink<'_, C>) -> Option<Arrival> {
         loop {
             let frame = self.pop()?;
-            if matches!(self.aqm, FifoAqm::None) {
+            if self.lets_go(frame, now_ns, sink) {
                 return Some(frame);
             }
-            let leaving = Leaving {
-                now_ns,
-                len: frame.len,
-                sojourn_ns: now_ns.saturating_sub(frame.arrival_ns),
-                queue: QueueView {
-                    bytes: self.bytes,
-                    packets: self.waiting.len() as u64,
-                    delay_ns: 0,
-                },
-            };
-            let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
-            match self.aqm.dequeue(&leaving, capable) {
-                Verdict::Keep => return Some(frame),
-                Verdict::Mark => {
-                    sink.mark(frame.handle, frame.len);
-                    return Some(frame);
-                }
-                Verdict::Drop => sink.lose(frame, now_ns, Cause::Aqm),
+        }
+    }
+
+    /// Asks the algorithm about a frame that goes; it is lost if the answer is `false`.
+    #[inline(always)]
+    fn lets_go<C: Carrier>(&mut self, frame: Arrival, now_ns: u64, sink: &mut Sink<'_, C>) -> bool {
+        if matches!(self.aqm, FifoAqm::None) {
+            return true;
+        }
+        let (bytes, packets) = (self.bytes, self.waiting.len() as u64);
+        let leaving = Leaving {
+            now_ns,
+            len: frame.len,
+            sojourn_ns: now_ns.saturating_sub(frame.arrival_ns),
+            queue: QueueView { bytes, packets, delay_ns: 0 },
+        };
+        let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
+        match self.aqm.dequeue(&leaving, capable) {
+            Verdict::Keep => {}
+            Verdict::Mark => _ = sink.mark(frame.handle, frame.len),
+            Verdict::Drop => {
+                sink.lose(frame, now_ns, Cause::Aqm);
+                return false;
             }
         }
+        true
     }
 
     #[inline]

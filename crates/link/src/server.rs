@@ -94,6 +94,28 @@ impl Server {
         }
     }
 
+    /// Whether a frame that arrives at `now_ns` finds nothing before it that could keep it.
+    #[inline(always)]
+    pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
+        self.begin_ns == u64::MAX
+            && self.busy_until_ns <= now_ns
+            && self.line.is_free(now_ns)
+            && self.stuck.is_none()
+            && self.queue.is_passable()
+    }
+
+    /// Does with a frame that finds all [idle](Self::is_idle) what [`Self::enqueue`] and
+    /// [`Self::serve`] would, without a queue.
+    #[inline(always)]
+    pub(crate) fn pass<C: Carrier>(
+        &mut self,
+        frame: Arrival,
+        sink: &mut Sink<'_, C>,
+    ) -> Option<Served> {
+        let passed = self.queue.pass(frame, sink);
+        passed.then(|| self.occupy(frame, frame.arrival_ns, sink)).flatten()
+    }
+
     /// When the next frame goes on the line; `u64::MAX` when none will.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
@@ -109,6 +131,17 @@ impl Server {
             self.begin_ns = u64::MAX;
             return None;
         };
+        self.occupy(frame, now_ns, sink)
+    }
+
+    /// Puts a frame on the line.
+    #[inline(always)]
+    fn occupy<C: Carrier>(
+        &mut self,
+        frame: Arrival,
+        now_ns: u64,
+        sink: &mut Sink<'_, C>,
+    ) -> Option<Served> {
         let (extra_ns, given_up) = self.extra();
         // A line that was busy goes on without a pause, to the fraction of a nanosecond.
         let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
@@ -149,7 +182,7 @@ impl Server {
     }
 
     /// Extra occupation of the line, and whether the frame is lost after it.
-    #[inline]
+    #[inline(always)]
     fn extra(&mut self) -> (u64, bool) {
         let Some(profile) = &self.profile else { return (0, false) };
         let count = profile.samples_ns.len() as u64;

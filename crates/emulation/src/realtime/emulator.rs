@@ -9,8 +9,8 @@
 //! never waits; who calls it decides what happens between two ([`super::drive`]).
 
 use slipring_link::{
-    Carrier, Coupled, Delivery, ExitId, Flight, Handle, Joined, LinkId, Lost, Network, NetworkSpec,
-    Queued, SpecError, Tally, Train,
+    Arrival, Carrier, Coupled, Delivery, ExitId, Flight, Handle, Joined, LinkId, Lost, Network,
+    NetworkSpec, Queued, SpecError, Tally, Train,
 };
 use slipring_port::{Interest, Nanos, Port, Queue, RunError, Visit, WaitSet};
 use slipring_ring::SlotFlags;
@@ -243,19 +243,25 @@ impl<T: Tap> Carrier for Cargo<T> {
 
     #[inline(always)]
     fn deliver(&mut self, delivery: Delivery) {
-        self.delivered += 1;
-        self.outlets[usize::from(delivery.exit.0)].push(delivery);
+        let Delivery { release_ns, handle, len, exit, link } = delivery;
+        self.deliver_all(exit, link, &[Flight { release_ns, handle, len }]);
     }
 
     #[inline]
     fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[Flight]) {
         self.delivered += frames.len();
-        self.outlets[usize::from(exit.0)].push_all(link, frames);
+        let outlet = &mut self.outlets[usize::from(exit.0)];
+        frames.iter().for_each(|frame| outlet.push(link, *frame));
     }
 
     #[inline]
     fn coupled(&mut self, handle: Handle) -> Option<Coupled> {
         Some(self.store.coupled(handle))
+    }
+
+    #[inline]
+    fn uncouple(&mut self, train: &Train, frames: &mut Vec<Arrival>) {
+        self.store.uncouple(train, frames);
     }
 
     #[inline]

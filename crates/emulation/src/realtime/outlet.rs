@@ -10,14 +10,14 @@ mod given;
 
 use std::collections::VecDeque;
 
-use slipring_link::{Cause, Delivery, ExitId, Flight, Handle, LinkId, Tally, Train};
+use slipring_link::{Cause, Coupled, Delivery, ExitId, Flight, Handle, LinkId, Tally, Train};
 use slipring_port::{Nanos, Queue, RunError};
 use slipring_ring::TxRing;
 
 use super::account::ExitAccount;
 use super::tap::Tap;
 use crate::report::measured::Measured;
-use crate::store::{Store, copy_frame};
+use crate::store::{Store, after, copy_frame};
 use given::Given;
 
 /// How long a refused frame waits for room, where nothing else is asked for.
@@ -28,6 +28,8 @@ const PATIENCE: Nanos = 10_000_000;
 pub(super) struct Outlet {
     exit: ExitId,
     due: VecDeque<Due>,
+    /// When those are to leave of which each has a time of its own, in their order.
+    releases: VecDeque<Nanos>,
     /// Frames that have ever been due, and those of them that are no more.
     came: u64,
     gone: u64,
@@ -42,22 +44,16 @@ pub(super) struct Outlet {
     account: ExitAccount,
 }
 
-/// Frames that are due and leave one behind the other.
+/// Frames that are due and lie one behind the other.
 #[derive(Debug, Clone, Copy)]
 struct Due {
     train: Train,
-    release: Release,
+    /// How long after they arrived they are to leave; none where each has a time of its own.
+    delay_ns: Option<Nanos>,
     /// The link that they came by.
     link: LinkId,
-}
-
-/// When frames were to leave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Release {
-    /// So long after each of them arrived.
-    After(Nanos),
-    /// Then; there is one frame.
-    At(Nanos),
+    /// Where a frame would lie behind them.
+    next: Handle,
 }
 
 /// Frames up to `end` of those that came, and behind those that were refused earlier, found no room
@@ -74,6 +70,7 @@ impl Outlet {
         Self {
             exit,
             due: VecDeque::new(),
+            releases: VecDeque::new(),
             came: 0,
             gone: 0,
             refused: VecDeque::new(),
@@ -86,23 +83,31 @@ impl Outlet {
 
     /// Takes a frame that is due.
     #[inline(always)]
-    pub(super) fn push(&mut self, delivery: Delivery) {
-        let Delivery { release_ns, handle, len, link, .. } = delivery;
-        self.push_all(link, &[Flight { release_ns, handle, len }]);
-    }
-
-    /// Takes frames that are due, by one link.
-    #[inline]
-    pub(super) fn push_all(&mut self, link: LinkId, frames: &[Flight]) {
-        self.came += frames.len() as u64;
-        self.due.extend(frames.iter().map(|frame| Due::alone(frame, link)));
+    pub(super) fn push(&mut self, link: LinkId, frame: Flight) {
+        let Flight { release_ns, handle, len } = frame;
+        self.came += 1;
+        self.releases.push_back(release_ns);
+        let next = after(handle, len);
+        match self.due.back_mut() {
+            Some(last) if last.takes(link, handle) => {
+                last.train.packets += 1;
+                last.train.bytes += u64::from(len);
+                last.next = next;
+            }
+            _ => {
+                let (first_ns, last_ns) = (release_ns, release_ns);
+                let train = Train { handle, packets: 1, bytes: len.into(), first_ns, last_ns };
+                self.due.push_back(Due { train, delay_ns: None, link, next });
+            }
+        }
     }
 
     /// Takes a train that is due, each frame `delay_ns` after it arrived.
     #[inline]
     pub(super) fn push_train(&mut self, link: LinkId, delay_ns: Nanos, train: Train) {
         self.came += u64::from(train.packets);
-        self.due.push_back(Due { train, release: Release::After(delay_ns), link });
+        let next = train.handle;
+        self.due.push_back(Due { train, delay_ns: Some(delay_ns), link, next });
     }
 
     /// Whether frames wait.
@@ -161,10 +166,19 @@ impl Outlet {
 
     /// Drops frames from the front while they are that late.
     fn drop_later_than<T: Tap>(&mut self, most: Nanos, store: &mut Store, tap: &mut T, now: Nanos) {
-        while let Some(due) = self.due.front()
-            && now.saturating_sub(due.release.of(due.train.first_ns)) > most
+        while let Some(release_ns) = self.first_release_ns()
+            && now.saturating_sub(release_ns) > most
         {
             self.drop_first(Cause::Late, store, tap, now);
+        }
+    }
+
+    /// When the first frame was to leave.
+    fn first_release_ns(&self) -> Option<Nanos> {
+        let Due { train, delay_ns, .. } = self.due.front()?;
+        match delay_ns {
+            Some(delay_ns) => Some(train.first_ns.saturating_add(*delay_ns)),
+            None => self.releases.front().copied(),
         }
     }
 
@@ -190,13 +204,18 @@ impl Outlet {
 
     fn drop_first<T: Tap>(&mut self, cause: Cause, store: &mut Store, tap: &mut T, now: Nanos) {
         let Some(due) = self.take_front(1, store) else { return };
-        let frame = due.deliveries(self.exit, store).next().expect("one was taken");
-        tap.dropped(&frame, cause, now, store);
-        self.account.dropped.entry(frame.link).or_default().count(cause, frame.len);
-        store.free(frame.handle);
+        let frames = self.deliveries(&due, store);
+        for frame in &frames {
+            tap.dropped(frame, cause, now, store);
+            self.account.dropped.entry(frame.link).or_default().count(cause, frame.len);
+            store.free(frame.handle);
+        }
+        if due.delay_ns.is_none() {
+            self.releases.drain(..frames.len());
+        }
     }
 
-    /// Takes the first frames, at most `most`, of those that stay together.
+    /// Takes the first frames, at most `most`, of those that lie together; their own releases stay.
     #[inline]
     fn take_front(&mut self, most: u32, store: &Store) -> Option<Due> {
         let first = self.due.front_mut()?;
@@ -209,7 +228,7 @@ impl Outlet {
         Some(taken)
     }
 
-    /// Copies frames that stay together and fit a slot each, up to one that does not; whether there
+    /// Copies frames that lie together and fit a slot each, up to one that does not; whether there
     /// were any.
     #[inline]
     fn fill_slots<T: Tap>(
@@ -254,48 +273,38 @@ impl Outlet {
         true
     }
 
-    /// Notes that the port was given the first frames, as many as that of those that stay together.
+    /// Notes that the port was given the first frames, as many as that of those that lie together.
     #[inline]
     fn give<T: Tap>(&mut self, count: u32, store: &mut Store, tap: &mut T, now: Nanos) {
         let Some(due) = self.take_front(count, store) else { return };
         if T::ON {
-            let frames: Vec<_> = due.deliveries(self.exit, store).collect();
-            frames.iter().for_each(|frame| tap.sent(frame, now, store));
+            self.deliveries(&due, store).iter().for_each(|frame| tap.sent(frame, now, store));
         }
         store.free_train(&due.train);
-        self.given.add(&due);
+        self.given.add(&due, &mut self.releases);
+    }
+
+    /// The frames that were taken off the front.
+    fn deliveries(&self, due: &Due, store: &Store) -> Vec<Delivery> {
+        let (mut next, mut own) = (due.train.handle, self.releases.iter());
+        let frame = |_| {
+            let Coupled { frame, next: behind } = store.coupled(next);
+            next = behind;
+            let release_ns = match due.delay_ns {
+                Some(delay_ns) => frame.arrival_ns.saturating_add(delay_ns),
+                None => *own.next()?,
+            };
+            let (exit, link) = (self.exit, due.link);
+            Some(Delivery { release_ns, handle: frame.handle, len: frame.len, exit, link })
+        };
+        (0..due.train.packets).map_while(frame).collect()
     }
 }
 
 impl Due {
+    /// Whether a frame with a release of its own is one more of these.
     #[inline(always)]
-    fn alone(frame: &Flight, link: LinkId) -> Self {
-        let &Flight { release_ns, handle, len } = frame;
-        let (first_ns, last_ns) = (release_ns, release_ns);
-        let train = Train { handle, packets: 1, bytes: len.into(), first_ns, last_ns };
-        Self { train, release: Release::At(release_ns), link }
-    }
-
-    /// Its frames.
-    fn deliveries(&self, exit: ExitId, store: &Store) -> impl Iterator<Item = Delivery> {
-        let mut next: Handle = self.train.handle;
-        (0..self.train.packets).map(move |_| {
-            let coupled = store.coupled(next);
-            let (frame, link) = (coupled.frame, self.link);
-            next = coupled.next;
-            let release_ns = self.release.of(frame.arrival_ns);
-            Delivery { release_ns, handle: frame.handle, len: frame.len, exit, link }
-        })
-    }
-}
-
-impl Release {
-    /// When the frame was to leave that arrived at this time.
-    #[inline]
-    fn of(self, arrival_ns: Nanos) -> Nanos {
-        match self {
-            Self::After(delay_ns) => arrival_ns.saturating_add(delay_ns),
-            Self::At(release_ns) => release_ns,
-        }
+    fn takes(&self, link: LinkId, frame: Handle) -> bool {
+        self.next == frame && self.link == link && self.delay_ns.is_none()
     }
 }

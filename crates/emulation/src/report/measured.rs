@@ -136,26 +136,20 @@ impl Measured {
     /// Counts frames of so many bytes in all that left at `sent_ns`, by when they arrived where they
     /// have no number.
     #[inline]
-    pub fn sent_all(
-        &mut self,
-        sent_ns: u64,
-        bytes: u64,
-        frames: impl ExactSizeIterator<Item = Left> + Clone,
-    ) {
-        let mut rest = frames;
-        while let Some(first) = rest.clone().next() {
-            let frames = rest.clone().take(Batch::MOST);
-            rest.nth(frames.len() - 1);
-            let errors = frames.clone().map(|left| sent_ns.saturating_sub(left.release_ns));
-            let delays = frames.clone().map(|left| sent_ns.saturating_sub(left.arrival_ns));
-            let mut error = Batch::of(&self.error, sent_ns.saturating_sub(first.release_ns));
-            let mut delay = Batch::of(&self.delay, sent_ns.saturating_sub(first.arrival_ns));
+    pub fn sent_all(&mut self, sent_ns: u64, bytes: u64, frames: &[Left]) {
+        for frames in frames.chunks(Batch::MOST) {
+            let errors = frames.iter().map(|frame| sent_ns.saturating_sub(frame.release_ns));
+            let delays = frames.iter().map(|frame| sent_ns.saturating_sub(frame.arrival_ns));
+            let mut error = Batch::of(&self.error, sent_ns.saturating_sub(frames[0].release_ns));
+            let mut delay = Batch::of(&self.delay, sent_ns.saturating_sub(frames[0].arrival_ns));
             let mut order = self.order;
-            for ((left, error_ns), delay_ns) in frames.zip(errors.clone()).zip(delays.clone()) {
+            for ((frame, error_ns), delay_ns) in
+                frames.iter().zip(errors.clone()).zip(delays.clone())
+            {
                 error.add(error_ns);
                 delay.add(delay_ns);
-                if !left.is_copy {
-                    order.received_of(left.arrival_ns);
+                if !frame.is_copy {
+                    order.received_of(frame.arrival_ns);
                 }
             }
             self.order = order;
@@ -283,8 +277,8 @@ mod tests {
         let frame = |arrival_ns, release_ns, is_copy| Left { arrival_ns, release_ns, is_copy };
         let mut measured = Measured::new(1_000);
         let frames = [frame(10, 6_000, false), frame(5, 8_500, false)];
-        measured.sent_all(9_000, 2_500, frames.into_iter());
-        measured.sent_all(9_500, 1_250, [frame(5, 9_000, true)].into_iter());
+        measured.sent_all(9_000, 2_500, &frames);
+        measured.sent_all(9_500, 1_250, &[frame(5, 9_000, true)]);
         assert_eq!((measured.error.min(), measured.error.max()), (500, 3_000));
         assert_eq!((measured.delay.min(), measured.delay.max()), (8_990, 9_495));
         assert_eq!((measured.late, measured.order.reordered()), (1, 1));
@@ -298,11 +292,11 @@ mod tests {
             [(9_000, 1_000, 5_000), (9_500, 1_500, 6_000), (10_500, 4_500, 5_000)]
         {
             let later: Vec<u32> = (0..700).collect();
-            let frames = later.iter().map(|&ns| {
+            let left = |&ns: &u32| {
                 let arrival_ns = first_ns + u64::from(ns);
                 Left { arrival_ns, release_ns: arrival_ns + delay_ns, is_copy: false }
-            });
-            alone.sent_all(sent_ns, 70_000, frames);
+            };
+            alone.sent_all(sent_ns, 70_000, &later.iter().map(left).collect::<Vec<_>>());
             train.sent_train(sent_ns, delay_ns, 70_000, first_ns, &later);
         }
         let of = |measured: &Measured| {

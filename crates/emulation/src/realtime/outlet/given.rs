@@ -1,9 +1,11 @@
 //! What a port was given and has not sent yet: measured once it has.
 
+use std::collections::VecDeque;
+
 use slipring_link::{LinkId, Tally};
 use slipring_port::Nanos;
 
-use super::{Due, Release};
+use super::Due;
 use crate::report::measured::{Left, Measured};
 use crate::store::{Head, Store};
 
@@ -20,6 +22,8 @@ pub(super) struct Given {
     releases: Vec<Nanos>,
     /// Room for how much later than the first one frames of a group arrived.
     later: Vec<u32>,
+    /// Room for what is to be told of frames of a group.
+    left: Vec<Left>,
     total: Tally,
 }
 
@@ -49,24 +53,28 @@ impl Given {
         &mut self.heads[used..]
     }
 
-    /// Says what frames are whose heads are here already.
+    /// Says what frames are whose heads are here already; takes over their releases if they have
+    /// any.
     #[inline]
-    pub(super) fn add(&mut self, due: &Due) {
-        let (link, tally) = (due.link, due.train.tally());
-        self.total += tally;
-        let arrived = (due.train.first_ns, due.train.last_ns);
-        let delay_ns = match due.release {
-            Release::After(delay_ns) => Some(delay_ns),
-            Release::At(release_ns) => {
-                self.releases.push(release_ns);
-                None
-            }
-        };
+    pub(super) fn add(&mut self, due: &Due, releases: &mut VecDeque<Nanos>) {
+        let &Due { link, delay_ns, train, .. } = due;
+        self.total += train.tally();
+        if delay_ns.is_none() {
+            let count = train.packets as usize;
+            let (first, second) = releases.as_slices();
+            let most = count.min(first.len());
+            self.releases.extend_from_slice(&first[..most]);
+            self.releases.extend_from_slice(&second[..count - most]);
+            releases.drain(..count);
+        }
         match self.groups.last_mut() {
             Some(last) if last.link == link && last.delay_ns.is_none() && delay_ns.is_none() => {
-                last.tally += tally;
+                last.tally += train.tally();
             }
-            _ => self.groups.push(Group { link, delay_ns, arrived, tally }),
+            _ => {
+                let arrived = (train.first_ns, train.last_ns);
+                self.groups.push(Group { link, delay_ns, arrived, tally: train.tally() });
+            }
         }
     }
 
@@ -94,15 +102,18 @@ impl Given {
                     link.sent_train(sent_ns, delay_ns, bytes, group.arrived.0, &self.later);
                 }
                 Some(delay_ns) => {
-                    let left =
-                        |head: &Head| head.left(latest_ns, |at_ns| at_ns.saturating_add(delay_ns));
-                    link.sent_all(sent_ns, bytes, these.iter().map(left));
+                    let left = |head: &Head| head.left(latest_ns, |ns| ns.saturating_add(delay_ns));
+                    self.left.clear();
+                    self.left.extend(these.iter().map(left));
+                    link.sent_all(sent_ns, bytes, &self.left);
                 }
                 None => {
                     let (own, later) = releases.split_at(these.len());
                     releases = later;
                     let left = |(head, &at_ns): (&Head, &Nanos)| head.left(latest_ns, |_| at_ns);
-                    link.sent_all(sent_ns, bytes, these.iter().zip(own).map(left));
+                    self.left.clear();
+                    self.left.extend(these.iter().zip(own).map(left));
+                    link.sent_all(sent_ns, bytes, &self.left);
                 }
             }
         }
