@@ -7,15 +7,22 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::Arc;
 
-use slipring_door::{Config, Door};
-use slipring_netmap::{Netmap, Params};
+use slipring_door::{Config, Door, Permissions};
+use slipring_netmap::{Netmap, Parameters, Params};
 use slipring_nics::{Access, Nics};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::args_os().nth(1).ok_or("usage: device DIRECTORY")?;
-    let config =
-        Config { dir: dir.into(), mode: 0o666, gid: 0, workers: 2, params: Params::default() };
+    let permissions = Arc::new(Permissions::default());
+    permissions.set(0o666, 0, 0);
+    let config = Config {
+        dir: dir.into(),
+        permissions,
+        workers: 2,
+        parameters: Parameters::new(&Params::default()),
+    };
     let nics = Nics::new(Access { everybody: true, take_over: true });
     let door = Door::open(&config, Netmap::new(Box::new(nics)))?;
     println!("ready");
