@@ -138,3 +138,15 @@ scenarios! {
     frames_stay_in_a_pipe_for_an_end_that_opens_again
     shorter_mapping_is_legal
 }
+
+scenarios! {
+    monitors after CABLE;
+    monitor_shows_what_is_sent_in_order
+    monitor_shows_what_is_received_in_order
+    monitor_of_an_interface_shows_both_directions
+    zero_copy_monitor_shares_the_ports_memory
+    monitor_is_woken
+    monitor_of_what_nobody_has_bound_is_einval
+    sending_on_a_monitor_is_eio
+    monitor_ends_with_its_port
+}
