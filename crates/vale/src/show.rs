@@ -5,7 +5,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use slipring_cli::codes::SR0405;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_control::{Client, ControlError};
 
@@ -71,10 +70,13 @@ fn placed(place: &str) -> Value {
 }
 
 fn unheard(error: &ControlError) -> Failure {
-    let said =
-        Diagnostic::new(SR0405, "the daemon does not answer so").with_cause(error.to_string());
-    said.with_help("start it: slipring daemon; where its run directory is another: --run-dir")
-        .into()
+    let said = Diagnostic::of(error);
+    match error {
+        ControlError::Unknown { .. } | ControlError::NothingRuns { .. } => said
+            .with_help("start it: slipring daemon; where its run directory is another: --run-dir")
+            .into(),
+        _ => said.into(),
+    }
 }
 
 /// Switches, ports and addresses, a line each.

@@ -8,6 +8,7 @@ mod nics;
 mod site;
 #[path = "../support/mod.rs"]
 mod support;
+mod vale;
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -51,12 +52,14 @@ fn what_is_not_there_is_refused_as_the_documentation_says() {
     // Name, mode, flags.
     for (words, answer) in [
         ("nosuch0", "ENXIO"),
-        ("vale0:x", "EOPNOTSUPP"),
+        ("vale0:x", "bound"),
+        ("vale0", "EINVAL"),
         ("{1", "EINVAL"),
-        ("e0 2", "EINVAL"),
-        ("e0 3", "EINVAL"),
-        ("e0 1 0x100", "EOPNOTSUPP"),
-        ("e0 1 0x200", "EOPNOTSUPP"),
+        ("e0 5", "EINVAL"),
+        ("x{1 2", "EINVAL"),
+        ("x{1 3", "EINVAL"),
+        ("e0 1 0x100", "EINVAL"),
+        ("e0 1 0x200", "EINVAL"),
         ("x{1", "bound"),
     ] {
         assert_eq!(site.bind(words), answer, "{words}");
