@@ -44,10 +44,12 @@ bench-gate: ## count the instructions of the hot loops, which no busy machine bl
 	@scripts/setup.sh gate
 	@scripts/bench-gate.sh
 
-soak: ## gen, bridge, gen for SOAK_SECONDS (600): nothing lost, counters balance to the packet
+soak: ## for SOAK_SECONDS (600) each: gen, bridge, gen, balanced to the packet; hostile programs on the device
 	@scripts/setup.sh test
 	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
 		cargo test --release -q -p slipring --test soak -- --ignored --nocapture
+	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
+		cargo test --release -q -p slipring-daemon --test daemon hostile -- --nocapture
 
 fuzz: ## fuzz each target for FUZZ_SECONDS (60) or FUZZ_RUNS, whichever ends first
 	@scripts/setup.sh fuzz

@@ -2,6 +2,7 @@
 //! tested with the whole binary.
 #![allow(clippy::unwrap_used)]
 
+mod crowds;
 #[path = "../../../slipring/tests/daemon/ends.rs"]
 mod ends;
 #[path = "../../../slipring/tests/daemon/links.rs"]
