@@ -142,22 +142,14 @@ impl Wanted<'_> {
     /// A port that is neither pipe nor null.
     fn port(&self, names: &mut Names, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
         let key = self.key(self.name);
-        if let Some(port) = names.port(&key) {
+        // Found by more than one name, so kept by none: it may leave its switch at any time.
+        if let Some(port) = names.switches.existing(&key).or_else(|| names.port(&key)) {
             return Ok(port);
         }
-        let port =
-            if is_vale(self.name) { self.vale(names)? } else { self.other(names, provider)? };
+        let port = if is_vale(self.name) { self.vale(names)? } else { provider.find(self)? };
         names.ports.retain(|_, port| port.strong_count() > 0);
         names.ports.insert(key, Arc::downgrade(&port));
         Ok(port)
-    }
-
-    /// A persistent port of a switch, or one that the provider knows.
-    fn other(&self, names: &mut Names, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
-        match names.switches.persistent(&self.key(self.name)) {
-            Some(port) => Ok(port),
-            None => provider.find(self),
-        }
     }
 
     /// What has this name and is neither pipe nor port of a switch.

@@ -59,11 +59,6 @@ impl Switches {
         !self.persistent.is_empty() || !self.attached.is_empty()
     }
 
-    /// A port made by request.
-    pub(crate) fn persistent(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
-        self.persistent.get(key).map(|port| port.clone() as Arc<dyn Adapter>)
-    }
-
     /// An interface in a switch, or a persistent port by either of its names.
     pub(crate) fn existing(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
         if let Some(attached) = self.attached.get(key) {
@@ -120,11 +115,7 @@ impl Wanted<'_> {
     /// The port of a switch, made if it is not there. It joins the switch with its first bind.
     pub(crate) fn vale(&self, names: &mut Names) -> Result<Arc<dyn Adapter>, Errno> {
         let (switch, _) = split(self.name)?;
-        let netns = self.opener.netns;
-        if let Some(port) = names.switches.existing(&self.key(self.name)) {
-            return Ok(port);
-        }
-        let hub = names.switches.hub(netns, switch);
+        let hub = names.switches.hub(self.opener.netns, switch);
         Ok(self.vale_port(self.name, Some(hub))?)
     }
 

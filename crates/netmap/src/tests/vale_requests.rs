@@ -134,6 +134,22 @@ fn a_persistent_port_is_one_port_by_either_name() {
 }
 
 #[test]
+fn a_name_in_a_switch_is_free_again_when_what_had_it_was_unplugged() {
+    let world = World::new();
+    let mut client = world.open();
+    new_port(&mut client, "v0").unwrap();
+    attach(&mut client, "vale0:v0").unwrap();
+    // Asking for it must not make it found by this name for ever.
+    client.ask("vale0:v0", NETMAP_REQ_PORT_INFO_GET, &NmreqPortInfoGet::default()).unwrap();
+    let inner = world.bound("vale0:v0");
+    assert_eq!(detach(&mut client, "vale0:v0"), Ok(0));
+    let mem_id = |client: &Client<'_>| client.open.bound.get().unwrap().port.memory().id();
+    let other = world.bound("vale0:v0");
+    assert_ne!(mem_id(&other), mem_id(&inner));
+    assert_eq!(attach(&mut client, "vale0:v0"), Err(Errno::BUSY));
+}
+
+#[test]
 fn persistent_ports_have_names_of_their_own() {
     let world = World::new();
     let mut client = world.open();

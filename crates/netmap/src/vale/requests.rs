@@ -22,6 +22,9 @@ impl Netmap {
         let (switch, port) = split(&request.name)?;
         let netns = open.opener.netns;
         let key = (netns, request.name.clone());
+        for name in [&request.name, port] {
+            self.admit(open, name, &wish.reg)?;
+        }
         let mut names = lock(&open.domain.names);
         if names.port(&key).is_some() || names.switches.attached.contains_key(&key) {
             return Err(Errno::BUSY);
@@ -57,6 +60,12 @@ impl Netmap {
         };
         request.reply(&NmreqValeAttach { port_index: index.0, ..wish });
         Ok(())
+    }
+
+    /// Whether the caller may have a port of this name at all.
+    fn admit(&self, open: &Open, name: &str, register: &NmreqRegister) -> Result<(), Errno> {
+        let (domain, opener) = (&open.domain, &open.opener);
+        self.provider.admit(&Wanted { domain, opener, name, register, memory: None })
     }
 
     /// VALE_DETACH.
