@@ -279,8 +279,11 @@ fn refuse_virtual_route(matches: &ArgMatches) -> Result<(), Failure> {
 /// # Errors
 /// The first such flag that was typed.
 pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
-    let late = matches.contains_id("late-drop").then(|| "--late-drop".to_owned());
-    let Some(flag) = opening::typed(matches).or(late) else { return Ok(()) };
+    let late = matches.contains_id("late-drop").then_some("--late-drop");
+    // Commands with ports of their own have no --pipeline.
+    let pipeline = matches.try_get_one("pipeline").is_ok_and(|on| on == Some(&true));
+    let own = late.or(pipeline.then_some("--pipeline")).map(str::to_owned);
+    let Some(flag) = opening::typed(matches).or(own) else { return Ok(()) };
     let error = Diagnostic::new(SR0003, format!("{flag} does not go together with --virtual"));
     let error = error.with_cause("it is done at ports, and --virtual opens none");
     Err(error.with_help(format!("leave {flag} out; see --help for what links do")).into())

@@ -140,7 +140,7 @@ pub struct RealTime {
     pub ports: Vec<PortName>,
     /// How they are opened.
     pub opening: Opening,
-    /// One thread for input and one for output per direction, instead of one for all.
+    /// Two threads with a port each, instead of one for all.
     pub pipeline: bool,
     /// Processors to pin the threads to, in turn; empty: none.
     pub cpus: Vec<u32>,

@@ -5,6 +5,7 @@
 //! | [`emulator`] | the loop: rings, stamps, storage, network, rings |
 //! | [`inlet`], [`outlet`] | the way in and out at one port |
 //! | [`stamp`] | when each frame of a batch arrived |
+//! | [`pipeline`], [`far`] | two such loops, each with a port, and what lies between them |
 //! | [`drive`] | sleeping and spinning between two turns |
 //! | [`board`] | accounts and changes, from and to other threads |
 //! | [`job`] | from the plan to the report |
@@ -20,10 +21,12 @@ mod board;
 mod desk;
 mod drive;
 mod emulator;
+mod far;
 mod inlet;
 pub(crate) mod job;
 mod log;
 mod outlet;
+mod pipeline;
 mod place;
 mod stamp;
 mod tap;
@@ -46,6 +49,7 @@ pub use emulator::Emulator;
 pub(crate) use tap::Tap;
 
 use drive::Drive;
+use pipeline::Directions;
 use place::Place;
 
 /// How an emulation is run; what it emulates is the [`NetworkSpec`]'s.
@@ -57,8 +61,10 @@ pub struct Manner {
     pub burst: u32,
     /// How to wait; [`Patience::Spin`] never sleeps.
     pub patience: Patience,
-    /// CPU to bind the thread to; none for wherever the kernel likes.
-    pub cpu: Option<usize>,
+    /// CPUs to bind the threads to, in turn; none for wherever the kernel likes.
+    pub cpus: Vec<usize>,
+    /// Two threads instead of one, if there are two ports and the directions share nothing.
+    pub pipeline: bool,
     /// Frames later than this are dropped instead of sent.
     pub late_drop: Option<Nanos>,
     /// Frames later than this are counted as late.
@@ -73,7 +79,8 @@ impl Default for Manner {
             seed: 0,
             burst: 256,
             patience: Patience::default(),
-            cpu: None,
+            cpus: Vec::new(),
+            pipeline: false,
             late_drop: None,
             late_warn: 100_000,
             storage_bytes: 4 << 30,
@@ -83,34 +90,65 @@ impl Default for Manner {
 
 /// An emulation that is ready to run, and the board through which it is watched and changed.
 pub struct Emulation {
-    /// To be run in a thread of its own.
-    pub task: Task,
+    /// To be run in threads of their own.
+    pub tasks: Vec<Task>,
     /// See [`Board`].
     pub board: Arc<Board>,
-    /// Where its thread runs, once it does.
-    pub place: mpsc::Receiver<Place>,
+    /// Where each thread runs, once it does.
+    pub places: mpsc::Receiver<Place>,
 }
 
 /// Makes an emulation between ports; entry and exit `i` of the plan are `ports[i]`.
 ///
 /// # Errors
-/// A plan that cannot be built, or no descriptor for the board.
+/// A plan that cannot be built, or not as a pipeline, or no descriptor for the board.
 pub fn prepare<T: Tap + 'static>(
     ports: Vec<Port>,
     plan: &NetworkSpec,
     manner: &Manner,
     tap: T,
 ) -> Result<Emulation, Failure> {
+    if manner.pipeline {
+        return prepare_pair(ports, plan, manner, tap);
+    }
     let emulator = Emulator::between(ports, plan, manner, tap, now()).map_err(wrong_plan)?;
     let board = Arc::new(Board::new()?);
-    let (patience, cpu, shared) = (manner.patience, manner.cpu, board.clone());
-    let (told, place) = mpsc::channel();
-    let task: Task = Box::new(move |stop| {
-        // Nobody has to listen.
-        let _ = told.send(place::take(cpu));
-        Drive::new(emulator, patience, &shared).run(stop)
-    });
-    Ok(Emulation { task, board, place })
+    Ok(ready(vec![(emulator, board.clone())], board, manner))
+}
+
+fn prepare_pair<T: Tap + 'static>(
+    ports: Vec<Port>,
+    plan: &NetworkSpec,
+    manner: &Manner,
+    tap: T,
+) -> Result<Emulation, Failure> {
+    let directions = Directions::of(plan)?;
+    let ports =
+        <[Port; 2]>::try_from(ports).map_err(|ports| pipeline::refused_ports(ports.len()))?;
+    let pair = Emulator::pair(ports, plan, manner, tap, now())?;
+    let boards = [Arc::new(Board::new()?), Arc::new(Board::new()?)];
+    let board = Arc::new(Board::joining(directions, boards.clone())?);
+    Ok(ready(pair.into_iter().zip(boards).collect(), board, manner))
+}
+
+/// A thread for each emulator, with its own board.
+fn ready<T: Tap + 'static>(
+    emulators: Vec<(Emulator<T>, Arc<Board>)>,
+    board: Arc<Board>,
+    manner: &Manner,
+) -> Emulation {
+    let (told, places) = mpsc::channel();
+    let threads = emulators.len();
+    let cpus = manner.cpus.iter().copied().map(Some).chain(std::iter::repeat(None));
+    let task = |((emulator, board), cpu): ((Emulator<T>, Arc<Board>), Option<usize>)| -> Task {
+        let (told, patience) = (told.clone(), manner.patience);
+        Box::new(move |stop| {
+            // Nobody has to listen.
+            let _ = told.send(place::take(cpu, threads));
+            Drive::new(emulator, patience, &board).run(stop)
+        })
+    };
+    Emulation { tasks: emulators.into_iter().zip(cpus).map(task).collect(), board, places }
 }
 
 fn wrong_plan(error: SpecError) -> Failure {

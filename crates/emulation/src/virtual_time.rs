@@ -331,8 +331,7 @@ impl Run {
             entries,
             exits: self.hub.sent.iter().map(exit).collect(),
             unrouted: self.hub.unrouted.total(),
-            untaken: Tally::default(),
-            storage_bytes: 0,
+            ..Account::default()
         };
         Done {
             account,

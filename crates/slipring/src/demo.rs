@@ -91,7 +91,7 @@ fn run(
     let emulation = emulation::prepare(ports, &links, &manner, ())?;
     let board = emulation.board;
     let mut demo = Demo { links, board, meter, findings: Findings::default(), duration };
-    let emulator = Workers::start(vec![emulation.task])?;
+    let emulator = Workers::start(emulation.tasks)?;
     let shown = demo.show(&site, &signals, session);
     let ended = emulator.finish();
     let state = demo.board.last();

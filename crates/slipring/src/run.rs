@@ -169,7 +169,8 @@ impl Plan {
         }
         let (emulation, desk) = Desk::around(ports.into(), &self.links, &self.manner(), session)?;
         let lost = Arc::new(Doorbell::new()?);
-        let workers = Workers::start(vec![telling(emulation.task, lost.clone())])?;
+        let tasks = emulation.tasks.into_iter().map(|task| telling(task, lost.clone()));
+        let workers = Workers::start(tasks.collect())?;
         let started = Running::start(site, self.call(site));
         let ran = started.is_ok();
         let status = match started {

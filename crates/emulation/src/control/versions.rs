@@ -125,7 +125,7 @@ impl Versions {
         let mut held = self.held();
         let mut config = held.last().config.clone();
         let network = edit(&mut config).map_err(|error| Box::new(Diagnostic::of(&error)))?;
-        self.accept(&mut held, at_ns.max(now()), config, network)
+        self.accept(&mut held, at_ns.max(self.board.soonest()), config, network)
     }
 
     /// Makes versions of the `[[at]]` of a script that starts now.
@@ -137,7 +137,7 @@ impl Versions {
             changes.iter().map(|change| change.config.network()).collect();
         let networks = networks.map_err(worded)?;
         networks.iter().try_for_each(|network| self.check(held.last(), network))?;
-        let start_ns = now();
+        let start_ns = self.board.soonest();
         let steps = changes.into_iter().zip(networks);
         // They come in order of time, so that only the first one can meet a later change.
         let step = |(change, network): (config::Change, NetworkSpec)| {
@@ -178,7 +178,7 @@ impl Versions {
     /// Goes back to the version before the last one, now; one to come is taken back.
     pub(super) fn undo(&self) -> Result<Accepted, Refused> {
         let mut held = self.held();
-        let at_ns = now();
+        let at_ns = self.board.soonest();
         let [.., before, last] = &held.versions[..] else {
             let error = Diagnostic::new(SR0015, "there is nothing to undo");
             let error =
@@ -205,7 +205,7 @@ impl Versions {
     /// Takes back every version that is still to come; how many there were.
     pub(super) fn stop_script(&self) -> Result<usize, Refused> {
         let mut held = self.held();
-        let at_ns = now();
+        let at_ns = self.board.soonest();
         self.submit(at_ns, true, &held.in_force(at_ns).network)?;
         let before = held.versions.len();
         held.versions.retain(|version| version.at_ns <= at_ns);

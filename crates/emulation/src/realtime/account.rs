@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use slipring_link::{Counters, Drops, LinkId, Tally};
 use slipring_port::Nanos;
 
-/// The whole account. At any moment what was received is what was sent, lost by cause, or is
-/// still inside: see [`Self::balance`]. What the ports have received is that and what is untaken.
+/// The whole account, or that of one thread. At any moment what was received is what was sent,
+/// lost by cause, or is still inside: see [`Self::balance`]. What the ports have received is that and what is untaken.
 #[derive(Debug, Clone, Default)]
 pub struct Account {
     /// When it was taken, on the clock of [`slipring_port::now`].
@@ -19,8 +19,12 @@ pub struct Account {
     pub exits: Vec<ExitAccount>,
     /// Frames that no link wanted.
     pub unrouted: Tally,
-    /// Frames in the ports' rings that were not taken in yet.
+    /// Frames in the ports' rings, or between two threads, that were not taken in yet.
     pub untaken: Tally,
+    /// Frames given to another thread, by one thread of a pipeline.
+    pub given: Tally,
+    /// Frames taken over from another thread.
+    pub taken: Tally,
     /// Memory held for frames, in bytes.
     pub storage_bytes: u64,
 }
@@ -87,8 +91,8 @@ impl Account {
 
     /// Whether nothing was lost uncounted.
     pub fn balance(&self) -> bool {
-        let came = self.received() + self.untaken + self.copies();
-        came == self.sent() + self.lost() + self.in_flight()
+        let came = self.received() + self.untaken + self.copies() + self.taken;
+        came == self.sent() + self.lost() + self.in_flight() + self.given
     }
 }
 

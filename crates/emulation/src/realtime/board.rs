@@ -7,17 +7,20 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use slipring_link::{ChangeError, NetworkSpec};
-use slipring_port::Nanos;
+use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
 
 use super::account::Account;
+use super::pipeline::Directions;
 use crate::report::measured::Measured;
 
 /// How long an answer may take; a thread that takes longer has ended.
 const ANSWER: Duration = Duration::from_millis(500);
+/// How long two threads may take to learn of a change, so that both make it at the same time.
+const NOTICE: Nanos = 2_000_000;
 
 /// Another plan, and from when it is to hold.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Change {
     /// On the clock of [`slipring_port::now`]; a time that has passed means at once.
     pub at_ns: Nanos,
@@ -39,6 +42,8 @@ pub struct Board {
     shown: Mutex<Shown>,
     fresh: Condvar,
     pending: Mutex<Vec<Change>>,
+    /// The boards of two threads, which this one stands for.
+    threads: Option<(Directions, [Arc<Board>; 2])>,
 }
 
 /// What a running emulation shows of itself.
@@ -69,7 +74,25 @@ impl Board {
             shown: Mutex::default(),
             fresh: Condvar::new(),
             pending: Mutex::default(),
+            threads: None,
         })
+    }
+
+    /// A board that stands for those of two threads: they are looked at and changed as one.
+    ///
+    /// # Errors
+    /// If the process is out of descriptors.
+    pub(super) fn joining(
+        directions: Directions,
+        threads: [Arc<Self>; 2],
+    ) -> std::io::Result<Self> {
+        Ok(Self { threads: Some((directions, threads)), ..Self::new()? })
+    }
+
+    /// The earliest time for a change that is decided now: where there are two threads, both must
+    /// have learnt of it by then.
+    pub fn soonest(&self) -> Nanos {
+        now() + if self.threads.is_some() { NOTICE } else { 0 }
     }
 
     /// The state as of now; the last one if nobody answers any more.
@@ -79,6 +102,10 @@ impl Board {
 
     /// The same for those who would rather have the last one than wait longer than `patience`.
     pub fn ask_within(&self, patience: Duration) -> Arc<State> {
+        if let Some((directions, threads)) = &self.threads {
+            let states = threads.each_ref().map(|thread| thread.ask_within(patience));
+            return Arc::new(directions.join(states.each_ref().map(AsRef::as_ref)));
+        }
         let before = lock(&self.shown).edition;
         // Release: pairs with the acquire in `is_asked`.
         self.asked.store(true, Ordering::Release);
@@ -88,8 +115,11 @@ impl Board {
         waited.unwrap_or_else(PoisonError::into_inner).0.state.clone()
     }
 
-    /// Hands in another plan.
+    /// Hands in another plan. Threads that are joined answer alike, both to the same channel.
     pub fn change(&self, change: Change) {
+        if let Some((_, threads)) = &self.threads {
+            return threads.iter().for_each(|thread| thread.change(change.clone()));
+        }
         lock(&self.pending).push(change);
         // Release: pairs with the acquire in `take_changes`.
         self.changes.store(true, Ordering::Release);
@@ -105,6 +135,10 @@ impl Board {
 
     /// The state that was shown last.
     pub fn last(&self) -> Arc<State> {
+        if let Some((directions, threads)) = &self.threads {
+            let states = threads.each_ref().map(|thread| thread.last());
+            return Arc::new(directions.join(states.each_ref().map(AsRef::as_ref)));
+        }
         lock(&self.shown).state.clone()
     }
 

@@ -3,9 +3,10 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use slipring_link::ChangeError;
 use slipring_port::{Nanos, Patience, RunError, Waiter, Woken, now};
 
-use super::board::Board;
+use super::board::{Board, Change};
 use super::emulator::{Emulator, Turn};
 use super::tap::Tap;
 use slipring_program::workers::Stop;
@@ -28,12 +29,23 @@ pub(super) struct Drive<'d, T> {
     patience: Patience,
     board: &'d Board,
     next_stats: Nanos,
+    /// The latest time that a change was accepted for.
+    changed_ns: Nanos,
+    lull: Lull,
+}
+
+/// How long nothing has happened, and how long that usually takes.
+#[derive(Debug, Default)]
+struct Lull {
+    since: Nanos,
+    usual: Nanos,
 }
 
 impl<'d, T: Tap> Drive<'d, T> {
     /// An emulator that answers to `board`.
     pub(super) fn new(emulator: Emulator<T>, patience: Patience, board: &'d Board) -> Self {
-        Self { emulator, patience, board, next_stats: 0 }
+        let lull = Lull::default();
+        Self { emulator, patience, board, next_stats: 0, changed_ns: 0, lull }
     }
 
     /// Emulates until it is told to stop, or a capture was read through and all of it has left.
@@ -50,7 +62,9 @@ impl<'d, T: Tap> Drive<'d, T> {
         while !stop.is_set() {
             let turn = self.emulator.turn(now)?;
             self.serve(turn.at_ns);
-            if turn.taken + turn.sent == 0 {
+            if turn.taken + turn.sent > 0 {
+                self.lull.end(turn.at_ns);
+            } else {
                 if self.emulator.is_done() {
                     break;
                 }
@@ -63,7 +77,11 @@ impl<'d, T: Tap> Drive<'d, T> {
     fn waiter(&self, stop: &Stop) -> Result<Waiter, RunError> {
         let failed = |error| RunError::system("emulate", "wait for frames", error);
         let queues = self.emulator.sides.iter().flat_map(|side| &side.queues);
-        let mut waiter = Waiter::new(queues.map(AsRef::as_ref), self.patience).map_err(failed)?;
+        let far = self.emulator.far();
+        // A waiter looks at queues only: for what another thread brings, turns are made instead.
+        let patience = if far.is_some() { Patience::Sleep } else { self.patience };
+        let mut waiter = Waiter::new(queues.map(AsRef::as_ref), patience).map_err(failed)?;
+        far.map_or(Ok(()), |far| waiter.also(far.as_fd())).map_err(failed)?;
         waiter.also(stop.bell.as_fd()).map_err(failed)?;
         waiter.also(self.board.as_fd()).map_err(failed)?;
         Ok(waiter)
@@ -73,12 +91,8 @@ impl<'d, T: Tap> Drive<'d, T> {
     #[inline]
     fn serve(&mut self, now: Nanos) {
         for change in self.board.take_changes() {
-            if change.replaces {
-                self.emulator.network.cancel_changes();
-            }
-            let changed = self.emulator.network.change(change.at_ns.max(now), &change.plan);
             // Nobody may wait for the answer any more.
-            let _ = change.answer.send(changed);
+            let _ = change.answer.send(self.change(&change, now));
         }
         if self.board.is_asked() {
             self.board.show(self.emulator.state(now));
@@ -88,17 +102,46 @@ impl<'d, T: Tap> Drive<'d, T> {
         }
     }
 
+    /// Accepts a change or not, by what was accepted before and not by how far that is: two threads
+    /// that are handed the same changes answer alike.
+    fn change(&mut self, change: &Change, now: Nanos) -> Result<(), ChangeError> {
+        if change.replaces {
+            self.emulator.network.cancel_changes();
+            self.changed_ns = 0;
+        }
+        if change.at_ns < self.changed_ns {
+            return Err(ChangeError::Order { accepted_ns: self.changed_ns });
+        }
+        self.emulator.network.change(change.at_ns.max(now), &change.plan)?;
+        self.changed_ns = change.at_ns;
+        Ok(())
+    }
+
     /// Sleeps if there is time for it.
     fn rest(&mut self, waiter: &mut Waiter, turn: Turn) -> Result<(), RunError> {
-        let Some(time) = self.time_to_sleep(turn.at_ns) else {
+        let time = self.time_to_sleep(turn.at_ns);
+        let Some(time) = time.filter(|_| self.may_sleep(turn.at_ns)) else {
             std::hint::spin_loop();
             return Ok(());
         };
         let timeout = Some(Duration::from_nanos(time));
-        if waiter.wait(&mut self.emulator, timeout)? == Woken::Interrupted {
+        let woken = waiter.wait(&mut self.emulator, timeout);
+        let rung = matches!(woken, Ok(Woken::Interrupted));
+        if rung {
             self.board.silence();
         }
-        Ok(())
+        if let Some(far) = self.emulator.far() {
+            far.woke(rung);
+        }
+        woken.map(drop)
+    }
+
+    /// Whether the other thread of a pipeline is to wake this one from now on.
+    fn may_sleep(&self, now: Nanos) -> bool {
+        let Some(far) = self.emulator.far() else { return true };
+        let patient =
+            matches!(self.patience, Patience::Adaptive(most) if self.lull.is_short(now, most));
+        !patient && far.may_sleep()
     }
 
     /// How long nothing will be due.
@@ -129,5 +172,18 @@ impl<'d, T: Tap> Drive<'d, T> {
             }
         }
         Ok(())
+    }
+}
+
+impl Lull {
+    /// Something happened.
+    fn end(&mut self, now: Nanos) {
+        self.usual = (self.usual * 7 + now.saturating_sub(self.since)) / 8;
+        self.since = now;
+    }
+
+    /// Whether something will probably happen before it has lasted that long.
+    fn is_short(&self, now: Nanos, most: Nanos) -> bool {
+        self.usual <= most && now.saturating_sub(self.since) < most
     }
 }

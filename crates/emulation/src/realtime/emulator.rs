@@ -18,6 +18,7 @@ use slipring_ring::SlotFlags;
 use super::Manner;
 use super::account::Account;
 use super::board::State;
+use super::far::Far;
 use super::inlet::{Hands, Inlet};
 use super::outlet::Outlet;
 use super::tap::Tap;
@@ -41,6 +42,8 @@ pub(super) struct Side {
     pub(super) inlet: Option<Inlet>,
     /// Place in the list of outlets.
     pub(super) outlet: Option<usize>,
+    /// The thread of the other port, in a pipeline: where frames go from here, and come from.
+    pub(super) far: Option<Far>,
 }
 
 /// Frames between the rings: what the network runs on.
@@ -89,7 +92,20 @@ impl<T: Tap> Emulator<T> {
             inlet: (i < plan.entries.len()).then(|| Inlet::of(&port, i, manner, now)),
             outlet: (i < plan.exits.len()).then_some(i),
             queues: port.queues,
+            far: None,
         };
+        let sides = ports.into_iter().enumerate().map(side).collect();
+        Self::of(sides, plan, manner, tap, now)
+    }
+
+    /// Emulates `plan` from `now` on, as far as it concerns these ports.
+    pub(super) fn of(
+        sides: Vec<Side>,
+        plan: &NetworkSpec,
+        manner: &Manner,
+        tap: T,
+        now: Nanos,
+    ) -> Result<Self, SpecError> {
         let mut store = Store::new(manner.storage_bytes);
         store.prepare(PREPARED);
         let outlet = |exit| Outlet::new(ExitId(exit as u16), manner.late_drop);
@@ -98,7 +114,7 @@ impl<T: Tap> Emulator<T> {
         Ok(Self {
             hands: Hands::default(),
             network: Network::starting_at(plan, manner.seed, now)?,
-            sides: ports.into_iter().enumerate().map(side).collect(),
+            sides,
             cargo: Cargo {
                 store,
                 outlets,
@@ -129,9 +145,16 @@ impl<T: Tap> Emulator<T> {
         let mut taken = 0;
         for side in sides {
             let Some(inlet) = &mut side.inlet else { continue };
-            let entry = inlet.entry();
+            let mut entry = inlet.entry();
             let keepers = (&mut cargo.store, &mut cargo.tap);
-            let batch = inlet.take(&mut side.queues, hands, keepers, now);
+            let batch = match &mut side.far {
+                None => inlet.take(&mut side.queues, hands, keepers, now),
+                Some(far) => {
+                    taken += far.pass(inlet, &mut side.queues, hands, now);
+                    entry = far.entry;
+                    far.receive(keepers)
+                }
+            };
             for &train in batch {
                 network.push_train(entry, train, cargo);
                 taken += train.packets as usize;
@@ -182,7 +205,14 @@ impl<T: Tap> Emulator<T> {
     pub(super) fn is_done(&mut self) -> bool {
         let mut queues = self.sides.iter_mut().flat_map(|side| &mut side.queues);
         let ended = queues.any(|queue| queue.ended() && queue.rings().rx.avail() == 0);
+        let ended = self.far().map_or(ended, |far| far.is_done(ended));
         ended && self.network.next_ns().is_none() && !self.is_blocked()
+    }
+
+    /// The other thread of a pipeline.
+    #[inline]
+    pub(super) fn far(&self) -> Option<&Far> {
+        self.sides.first().and_then(|side| side.far.as_ref())
     }
 
     /// What there is to see at `at_ns`.
@@ -217,6 +247,7 @@ impl<T: Tap> Emulator<T> {
         let links =
             (0..self.cargo.measured.len() as u32).map(|link| self.network.counters(LinkId(link)));
         let inlets = self.sides.iter().filter_map(|side| side.inlet.as_ref());
+        let (given, taken) = self.far().map(Far::account).unwrap_or_default();
         let mut account = Account {
             at_ns,
             links: links.collect(),
@@ -224,7 +255,9 @@ impl<T: Tap> Emulator<T> {
             exits: self.cargo.outlets.iter().map(Outlet::account).collect(),
             unrouted: self.cargo.unrouted,
             untaken: Tally::default(),
-            storage_bytes: self.cargo.store.held_bytes(),
+            given,
+            taken,
+            storage_bytes: self.cargo.store.held_bytes() + self.far().map_or(0, Far::held_bytes),
         };
         account.charge_links();
         account
@@ -303,7 +336,9 @@ impl<T> WaitSet for Emulator<T> {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
         for side in &mut self.sides {
             let waiting = side.outlet.is_some_and(|i| self.cargo.outlets[i].is_waiting());
-            let rx = side.inlet.is_some();
+            // What cannot be taken does not wake us.
+            let starved = side.far.as_ref().is_some_and(Far::is_starved);
+            let rx = side.inlet.is_some() && !starved;
             for (i, queue) in side.queues.iter_mut().enumerate() {
                 visit(&mut **queue, Interest { rx, tx: waiting && i == 0 })?;
             }

@@ -14,6 +14,9 @@ use crate::store::{Lane, Loader, MAX_FRAME, Store};
 /// The speed of a line that tells none, in bits per second: that of memory.
 const NO_LINE: u64 = 100_000_000_000;
 
+/// What a frame takes in the store beside its bytes, at most.
+const HEAD: usize = 16;
+
 /// The way in at one port.
 #[derive(Debug)]
 pub(super) struct Inlet {
@@ -58,6 +61,15 @@ impl Inlet {
         EntryAccount { received: self.received, refused: *self.refused }
     }
 
+    /// What the largest batch from `queues` takes, in bytes.
+    pub(super) fn batch_bytes(&self, queues: &mut [Box<dyn Queue>]) -> usize {
+        let slots = |queue: &mut Box<dyn Queue>| {
+            let rx = queue.rings().rx;
+            self.burst.min(rx.num_slots()) as usize * (rx.buf_size() as usize + HEAD)
+        };
+        queues.iter_mut().map(slots).sum()
+    }
+
     /// Where its frames enter.
     pub(super) fn entry(&self) -> EntryId {
         self.entry
@@ -88,20 +100,10 @@ impl Inlet {
         for train in &*trains {
             self.received += train.tally();
             if T::ON {
-                self.show(train, store, tap);
+                show(self.entry, train, store, tap);
             }
         }
         trains
-    }
-
-    /// Has every frame of a train seen.
-    fn show<T: Tap>(&self, train: &Train, store: &mut Store, tap: &mut T) {
-        let mut handle = train.handle;
-        for _ in 0..train.packets {
-            let Coupled { frame, next } = store.coupled(handle);
-            tap.arrived(self.entry, &frame, store);
-            handle = next;
-        }
     }
 
     /// Notes how many slots of whole frames each queue has, and what they take on the wire.
@@ -176,6 +178,16 @@ impl Inlet {
         let cause = if a_frame { Cause::Buffer } else { Cause::Malformed };
         self.received.count(len);
         self.refused.count(cause, len);
+    }
+}
+
+/// Has every frame of a train seen.
+pub(super) fn show<T: Tap>(entry: EntryId, train: &Train, store: &mut Store, tap: &mut T) {
+    let mut handle = train.handle;
+    for _ in 0..train.packets {
+        let Coupled { frame, next } = store.coupled(handle);
+        tap.arrived(entry, &frame, store);
+        handle = next;
     }
 }
 

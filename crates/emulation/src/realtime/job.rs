@@ -5,10 +5,11 @@ use std::time::Duration;
 use rustix::system::sysinfo;
 use slipring_cli::report::{PortReport, Sample};
 use slipring_cli::units::human;
-use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals, codes};
+use slipring_cli::{Exit, Failure, Session, Signals};
 use slipring_link::{Cause, Drops, NetworkSpec, Source, Tally};
 use slipring_port::{Nanos, now};
 
+use super::pipeline::Directions;
 use super::{Desk, Manner, State};
 use crate::plan::{Plan, RealTime};
 use crate::report::Report;
@@ -26,7 +27,7 @@ const STORAGE_SHARE: u64 = 2;
 /// If a port cannot be opened or is lost, or the network cannot be built.
 pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Result<Exit, Failure> {
     if how.pipeline {
-        return Err(no_pipeline());
+        Directions::of(&plan.network)?;
     }
     opening::require_cpus(&how.cpus)?;
     let signals = Signals::install()?;
@@ -39,9 +40,12 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
     let (emulation, desk) = Desk::around(ports, plan, &manner(plan, how), session)?;
     let deadline = how.duration.map(|duration| now() + duration.as_nanos() as Nanos);
-    let workers = Workers::start(vec![emulation.task])?;
-    if let Ok(place) = emulation.place.recv_timeout(Duration::from_secs(1)) {
-        session.reporter.say(format_args!("# {place}"))?;
+    let threads = emulation.tasks.len();
+    let workers = Workers::start(emulation.tasks)?;
+    for _ in 0..threads {
+        if let Ok(place) = emulation.places.recv_timeout(Duration::from_secs(1)) {
+            session.reporter.say(format_args!("# {place}"))?;
+        }
     }
     let watched = workers.attend(&signals, how.period, deadline, |due| {
         if due == Due::Reload {
@@ -65,18 +69,14 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     Ok(Exit::Done)
 }
 
-fn no_pipeline() -> Failure {
-    let error = Diagnostic::new(codes::SR0002, "frames are moved by one thread only");
-    error.with_cause("--pipeline asks for more").with_help("leave --pipeline out").into()
-}
-
 fn manner(plan: &Plan, how: &RealTime) -> Manner {
     let defaults = Manner::default();
     Manner {
         seed: plan.seed,
         burst: how.burst,
         patience: how.opening.patience,
-        cpu: how.cpus.first().map(|&cpu| cpu as usize),
+        cpus: how.cpus.iter().map(|&cpu| cpu as usize).collect(),
+        pipeline: how.pipeline,
         late_drop: plan.outputs.late_drop_ns,
         late_warn: plan.outputs.late_warn_ns.unwrap_or(defaults.late_warn),
         storage_bytes: storage_bytes(),

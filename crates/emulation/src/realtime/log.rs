@@ -30,7 +30,9 @@ pub(super) struct LogTap {
     writer: Option<SyncSender<Entry>>,
     /// Number and entry of each frame inside, and when it came in.
     inside: HashMap<u32, ((u64, usize), Nanos)>,
-    next_id: u64,
+    /// The last number given, and the way to the next one: threads give numbers in turn.
+    last_id: u64,
+    step: u64,
     missed: Arc<AtomicU64>,
 }
 
@@ -87,7 +89,7 @@ pub(super) fn open(
     }
     let logs = Logs::open(outputs, network, ports)?;
     let (sender, entries) = sync_channel(BEHIND);
-    let tap = LogTap { writer: Some(sender), ..LogTap::default() };
+    let tap = LogTap { writer: Some(sender), step: 1, ..LogTap::default() };
     let missed = tap.missed.clone();
     Ok(Some((tap, Writer { thread: spawn(move || logs.write(&entries)), missed })))
 }
@@ -121,21 +123,31 @@ impl LogTap {
         }
     }
 
+    fn new_id(&mut self) -> u64 {
+        self.last_id += self.step;
+        self.last_id
+    }
+
     /// The number of a frame that leaves, and when it came in; copies that links made get a number
     /// now.
     fn leave(&mut self, handle: Handle) -> ((u64, usize), Option<Nanos>) {
         if let Some((who, came_ns)) = self.inside.remove(&handle.0) {
             return (who, Some(came_ns));
         }
-        self.next_id += 1;
-        ((self.next_id, 0), None)
+        ((self.new_id(), 0), None)
     }
 }
 
 impl Tap for LogTap {
+    /// Before any frame.
+    fn split(&mut self) -> Self {
+        let (writer, missed) = (self.writer.clone(), self.missed.clone());
+        self.step = 2;
+        Self { writer, missed, inside: HashMap::new(), last_id: 1, step: 2 }
+    }
+
     fn arrived(&mut self, entry: EntryId, frame: &Arrival, store: &mut Store) {
-        self.next_id += 1;
-        let who = (self.next_id, usize::from(entry.0));
+        let who = (self.new_id(), usize::from(entry.0));
         self.inside.insert(frame.handle.0, (who, frame.arrival_ns));
         self.tell(who, frame.handle, (frame.arrival_ns, frame.len), store, |_| Fate::Arrived);
     }

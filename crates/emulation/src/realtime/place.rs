@@ -24,13 +24,13 @@ const PRIORITY: u8 = 10;
 /// Moves the calling thread to `cpu`, if one is named, before ordinary threads if the kernel
 /// permits, and has its sleeps end on time.
 ///
-/// On a machine with one CPU it stays an ordinary thread: it could keep everything else from
-/// running, the shell that would stop it included.
-pub(crate) fn take(cpu: Option<usize>) -> Place {
+/// On a machine with no more CPUs than there are such `threads` they stay ordinary ones: they could
+/// keep everything else from running, the shell that would stop them included.
+pub(crate) fn take(cpu: Option<usize>, threads: usize) -> Place {
     // Without it the kernel may end each sleep up to 50 us late.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    let several = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
-    Place { cpu: cpu.filter(|&cpu| bind(cpu)), first: several && go_first() }
+    let enough = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > threads);
+    Place { cpu: cpu.filter(|&cpu| bind(cpu)), first: enough && go_first() }
 }
 
 fn bind(cpu: usize) -> bool {

@@ -6,9 +6,12 @@ use slipring_port::Nanos;
 use crate::store::Store;
 
 /// Watches frames go by, in the thread that moves them: it must not wait for anything.
-pub trait Tap: Send {
+pub trait Tap: Send + Sized {
     /// Whether to call it at all.
     const ON: bool = true;
+
+    /// A second one, for another thread.
+    fn split(&mut self) -> Self;
 
     /// A frame came in and was stored.
     fn arrived(&mut self, _entry: EntryId, _frame: &Arrival, _store: &mut Store) {}
@@ -29,4 +32,6 @@ pub trait Tap: Send {
 /// Nobody.
 impl Tap for () {
     const ON: bool = false;
+
+    fn split(&mut self) -> Self {}
 }

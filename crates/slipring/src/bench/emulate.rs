@@ -5,6 +5,7 @@ mod error;
 mod floor;
 mod many;
 mod ports;
+mod two;
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -29,7 +30,8 @@ const USUAL_LAG: usize = 200_000;
 
 /// All rows.
 pub(crate) fn rows() -> Vec<Row> {
-    let mut rows = vec![one_thread::<64>(1.5), one_thread::<1500>(1.2), stages()];
+    let mut rows = vec![one_thread::<64>(1.5), one_thread::<1500>(1.2)];
+    rows.extend([two::row::<64>(1.5), two::row::<1500>(1.2), stages()]);
     rows.extend(error::rows());
     rows.extend(many::rows());
     rows

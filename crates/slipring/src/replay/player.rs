@@ -164,8 +164,7 @@ impl Player {
             entries: vec![EntryAccount { received: feed.received, refused: feed.refused }],
             exits: vec![ExitAccount { sent, waiting, ..ExitAccount::default() }],
             unrouted: self.cargo.unrouted,
-            untaken: Tally::default(),
-            storage_bytes: 0,
+            ..Account::default()
         };
         State { account, measured: self.cargo.measured.clone() }
     }

@@ -8,6 +8,7 @@
 mod support;
 
 mod http;
+mod pipeline;
 mod replay;
 mod route;
 

@@ -2,14 +2,16 @@
 //! long as what is in flight, with a header of 32 bytes, and from there into a slot, 64 at a time.
 //! No time, no clock, no counters.
 
-use std::hint::black_box;
+use std::hint::{black_box, spin_loop};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::scope;
 use std::time::Duration;
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use slipring_port::now;
 
 use super::ports::SLOTS;
-use crate::bench::measure::{PROGRAM_CPU, Tally, Why, on_cpu, thread_cpu};
+use crate::bench::measure::{FEEDER_CPU, PROGRAM_CPU, Tally, Why, on_cpu, pin, thread_cpu};
 
 /// Records moved at a time.
 const BATCH: usize = 64;
@@ -92,6 +94,30 @@ pub(super) fn one_thread<const N: usize>(lag: usize, time: Duration) -> Result<T
     if tally.packets == 0 {
         return Err(Why::Failed("nothing was copied".into()));
     }
+    Ok(tally)
+}
+
+/// Two threads, with `lag` frames in flight: one copies in, and the one that is measured out.
+pub(super) fn two_threads<const N: usize>(lag: usize, time: Duration) -> Result<Tally, Why> {
+    let (mut producer, mut consumer) = RingBuffer::<Record<N>>::new(lag + 64 * BATCH);
+    let (mut from, mut to) = (Slots::new(), Slots::new());
+    let stop = AtomicBool::new(false);
+    let tally = scope(|scope| {
+        scope.spawn(|| {
+            pin(FEEDER_CPU);
+            while !stop.load(Ordering::Relaxed) {
+                put(&mut producer, &mut from);
+            }
+        });
+        let tally = on_cpu(PROGRAM_CPU, || {
+            while consumer.slots() < lag {
+                spin_loop();
+            }
+            measure(time, || take(&mut consumer, &mut to, lag))
+        });
+        stop.store(true, Ordering::Relaxed);
+        tally
+    });
     Ok(tally)
 }
 

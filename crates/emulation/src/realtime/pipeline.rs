@@ -1,0 +1,161 @@
+//! Two threads instead of one, each with a port: what comes to the port is stored and handed
+//! over, what the other thread hands over passes the network and leaves by the port.
+//!
+//! ```text
+//!   thread 0, port 0: input stage of entry 0 --far--> output stage of exit 1 :thread 1, port 1
+//!                     output stage of exit 0 <--far-- input stage of entry 1
+//! ```
+//!
+//! Each thread has the whole network, of the same plan and seed, and is given the frames of one
+//! direction. What a direction does is decided by its own links and their random streams alone, so
+//! it does the same as in one thread; which is why directions must share nothing.
+//!
+//! Not for: what lies between the threads ([`super::far`]), and more than two ports.
+
+use std::collections::BTreeSet;
+
+use slipring_cli::{Diagnostic, Failure, codes::SR0003};
+use slipring_link::{NetworkSpec, Source, Target};
+use slipring_port::{Nanos, Port};
+
+use super::Manner;
+use super::account::{Account, ExitAccount};
+use super::board::State;
+use super::emulator::{Emulator, Side};
+use super::far::Far;
+use super::inlet::Inlet;
+use super::tap::Tap;
+use super::wrong_plan;
+
+/// Which thread each link of a plan belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Directions(Vec<usize>);
+
+impl Directions {
+    /// The directions of a plan.
+    ///
+    /// # Errors
+    /// If they share a link or a node, or there are not two of them between two ports.
+    pub(super) fn of(plan: &NetworkSpec) -> Result<Self, Failure> {
+        if plan.entries.len() != 2 || plan.exits.len() != 2 {
+            let ports = plan.entries.len().max(plan.exits.len());
+            return Err(refused_ports(ports));
+        }
+        let [up, down] = [reached(plan, 0), reached(plan, 1)];
+        if let Some(&link) = up.intersection(&down).next() {
+            let name = &plan.links[link].spec.name;
+            return Err(refused(&format!("both directions pass link.{name}")));
+        }
+        for (entry, links) in [&up, &down].into_iter().enumerate() {
+            let returns = |link: &&usize| plan.links[**link].to == Target::Exit(entry);
+            if let Some(&link) = links.iter().find(returns) {
+                let name = &plan.links[link].spec.name;
+                return Err(refused(&format!("link.{name} leads back to where frames came from")));
+            }
+        }
+        Ok(Self((0..plan.links.len()).map(|link| usize::from(up.contains(&link))).collect()))
+    }
+
+    /// What both threads show, as one.
+    pub(super) fn join(&self, states: [&State; 2]) -> State {
+        let of_owner = |link: usize| states[self.0[link]];
+        let links = 0..self.0.len();
+        State {
+            measured: links.clone().map(|link| of_owner(link).measured[link].clone()).collect(),
+            account: Account {
+                links: links.map(|link| of_owner(link).account.links[link]).collect(),
+                ..joined(states.map(|state| &state.account))
+            },
+        }
+    }
+}
+
+/// All but the links. Received is what the other thread has taken over: what is between the two is
+/// as untaken as what is in a port's ring. They were asked one after the other, so that more may
+/// have been taken over than had been given.
+fn joined(parts: [&Account; 2]) -> Account {
+    let mut account = Account {
+        at_ns: parts[0].at_ns.max(parts[1].at_ns),
+        exits: [0, 1].map(|i| exit(parts[i], i)).into(),
+        unrouted: parts[0].unrouted + parts[1].unrouted,
+        untaken: parts[0].untaken + parts[1].untaken,
+        storage_bytes: parts[0].storage_bytes + parts[1].storage_bytes,
+        ..Account::default()
+    };
+    for (from, to) in [(parts[0], parts[1]), (parts[1], parts[0])] {
+        let mut entry = from.entries.first().cloned().unwrap_or_default();
+        entry.received = (entry.received - from.given) + to.taken;
+        if from.given.packets > to.taken.packets {
+            account.untaken += from.given - to.taken;
+        }
+        account.entries.push(entry);
+    }
+    account
+}
+
+fn exit(account: &Account, index: usize) -> ExitAccount {
+    account.exits.get(index).cloned().unwrap_or_default()
+}
+
+/// The links that frames from an entry may pass.
+fn reached(plan: &NetworkSpec, entry: usize) -> BTreeSet<usize> {
+    let mut links = BTreeSet::new();
+    let mut places = vec![Source::Entry(entry)];
+    while let Some(place) = places.pop() {
+        for (index, link) in plan.links.iter().enumerate().filter(|(_, link)| link.from == place) {
+            if links.insert(index)
+                && let Target::Node(node) = link.to
+            {
+                places.push(Source::Node(node));
+            }
+        }
+    }
+    links
+}
+
+/// Refuses another number of ports than two.
+pub(super) fn refused_ports(ports: usize) -> Failure {
+    refused(&format!("there are {ports} ports"))
+}
+
+fn refused(cause: &str) -> Failure {
+    let error = Diagnostic::new(SR0003, "these links do not go together with --pipeline");
+    let error = error.with_cause(format!("{cause}; each direction is to have its own thread"));
+    error.with_help("leave --pipeline out: one thread emulates any network").into()
+}
+
+impl<T: Tap> Emulator<T> {
+    /// Two halves of an emulation from `now` on, each for a thread of its own; entry and exit `i`
+    /// of the plan are `ports[i]`.
+    ///
+    /// # Errors
+    /// A plan that cannot be built, or no descriptors.
+    pub fn pair(
+        ports: [Port; 2],
+        plan: &NetworkSpec,
+        manner: &Manner,
+        mut tap: T,
+        now: Nanos,
+    ) -> Result<[Self; 2], Failure> {
+        let mut index = 0..;
+        let mut ends = ports.map(|mut port| {
+            let i = index.next().unwrap_or_default();
+            let inlet = Inlet::of(&port, i, manner, now);
+            let bytes = inlet.batch_bytes(&mut port.queues);
+            (bytes, Side { inlet: Some(inlet), outlet: Some(i), queues: port.queues, far: None })
+        });
+        let fars = Far::pair([ends[0].0, ends[1].0])?;
+        ends.iter_mut().zip(fars).for_each(|((_, side), far)| side.far = Some(far));
+        // What the threads may hold together.
+        let manner = Manner { storage_bytes: manner.storage_bytes / 2, ..manner.clone() };
+        let second = tap.split();
+        let [(_, left), (_, right)] = ends;
+        Ok([
+            Self::of(vec![left], plan, &manner, tap, now).map_err(wrong_plan)?,
+            Self::of(vec![right], plan, &manner, second, now).map_err(wrong_plan)?,
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,398 @@
+//! Two halves of an emulation: on a clock that only the test moves, and in threads.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use slipring_cli::Failure;
+use slipring_link::{
+    Cause, ClassSpec, DelaySpec, Discipline, LinkSpec, LossModel, LossSpec, NetworkLink,
+    OrderPolicy, Place, QueueSpec, RateSpec,
+};
+use slipring_model::{Dist, aqm};
+use slipring_port::{OpenOptions, now};
+use slipring_program::workers::Workers;
+
+use super::super::{Board, Change, Emulation, prepare};
+use super::*;
+
+const DELAY: Nanos = 2_000_000;
+const START: Nanos = 1_000_000_000;
+
+fn delayed(name: &str) -> LinkSpec {
+    LinkSpec { delay: DelaySpec::constant(DELAY), ..LinkSpec::wire(name) }
+}
+
+/// Loses, queues, delays at random.
+fn rough(name: &str) -> LinkSpec {
+    let delay = Dist::normal(2e6, 3e5).unwrap();
+    let burst = LossModel::GilbertElliott { p: 0.05, r: 0.3, bad: 1.0, good: 0.0 };
+    LinkSpec {
+        rate: RateSpec::Constant { bps: 300_000_000 },
+        queue: QueueSpec { bytes: Some(20_000), ..QueueSpec::default() },
+        loss: vec![LossSpec { model: burst, place: Place::Pre }],
+        delay: DelaySpec::random(delay),
+        order: OrderPolicy::Free,
+        ..LinkSpec::wire(name)
+    }
+}
+
+fn between(link: fn(&str) -> LinkSpec) -> NetworkSpec {
+    NetworkSpec::between("left", "right", link("up"), link("down"))
+}
+
+/// Two hosts, and the two ports between them that an emulation has.
+fn hosts(slots: u32) -> ([Port; 2], [Port; 2]) {
+    let names = ["netmap:l{0", "netmap:l}0", "netmap:r{0", "netmap:r}0"];
+    let names = names.map(|name| slipring_core::parse(name).unwrap());
+    let options = OpenOptions { slots, ..OpenOptions::default() };
+    let ports = slipring_core::Host::new().open_all(&names, &options).unwrap();
+    let [left, near, far, right] = <[Port; 4]>::try_from(ports).unwrap();
+    ([left, right], [near, far])
+}
+
+fn send(port: &mut Port, frame: &[u8]) -> bool {
+    let queue = &mut port.queues[0];
+    let pushed = queue.rings().tx.push(frame);
+    queue.tx_sync().unwrap();
+    pushed
+}
+
+fn received(port: &mut Port) -> Vec<Vec<u8>> {
+    let queue = &mut port.queues[0];
+    queue.rx_sync().unwrap();
+    let mut scratch = Vec::new();
+    std::iter::from_fn(|| queue.rings().rx.packet(&mut scratch, |bytes| bytes.to_vec())).collect()
+}
+
+fn frame(number: u32, len: usize) -> Vec<u8> {
+    let mut frame = vec![number as u8; len.max(4)];
+    frame[..4].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// Emulators that are moved by hand.
+struct Halves {
+    hosts: [Port; 2],
+    emulators: [Emulator<()>; 2],
+    directions: Directions,
+}
+
+impl Halves {
+    fn new(plan: &NetworkSpec, manner: &Manner, slots: u32) -> Self {
+        let (hosts, ports) = hosts(slots);
+        let emulators = Emulator::pair(ports, plan, manner, (), START);
+        let Ok(emulators) = emulators else { panic!("the plan is right") };
+        Self { hosts, emulators, directions: Directions::of(plan).unwrap() }
+    }
+
+    fn turn(&mut self, half: usize, at_ns: Nanos) {
+        self.emulators[half].turn(|| at_ns).unwrap();
+    }
+
+    fn account(&mut self, at_ns: Nanos) -> Account {
+        let states = self.emulators.each_mut().map(|emulator| emulator.state(at_ns));
+        let account = self.directions.join([&states[0], &states[1]]).account;
+        assert!(account.balance(), "{account:?}");
+        account
+    }
+}
+
+#[test]
+fn a_frame_goes_over_and_leaves_when_it_is_due() {
+    let mut halves = Halves::new(&between(delayed), &Manner::default(), 256);
+    assert!(send(&mut halves.hosts[0], &frame(1, 60)));
+    halves.turn(0, START);
+    assert_eq!(halves.account(START).untaken.packets, 1, "between the threads");
+    halves.turn(1, START);
+    halves.turn(1, START + DELAY - 1);
+    assert_eq!(received(&mut halves.hosts[1]), Vec::<Vec<u8>>::new());
+    halves.turn(1, START + DELAY);
+    assert_eq!(received(&mut halves.hosts[1]), [frame(1, 60)]);
+    let account = halves.account(START + DELAY);
+    assert_eq!((account.received().packets, account.sent().packets), (1, 1));
+    assert_eq!((account.links[0].output.packets, account.links[1].input.packets), (1, 0));
+}
+
+#[test]
+fn what_the_other_thread_does_not_take_stays_at_the_port_and_is_not_lost() {
+    let mut halves = Halves::new(&between(delayed), &Manner::default(), 1024);
+    let (mut sent, mut full) = (0, 0);
+    while full < 10 {
+        match send(&mut halves.hosts[0], &frame(sent, 1500)) {
+            true => (sent, full) = (sent + 1, 0),
+            false => full += 1,
+        }
+        halves.turn(0, START);
+    }
+    // The pipe gives slots back by and by.
+    for _ in 0..3 {
+        halves.turn(0, START);
+        halves.hosts[0].queues[0].tx_sync().unwrap();
+    }
+    let account = halves.account(START);
+    let given = halves.emulators[0].account(START).given.packets;
+    assert!(given > 1000 && account.untaken.packets > given, "{given}, {sent}, {account:?}");
+    assert_eq!(account.lost().packets, 0);
+    let mut came = Vec::new();
+    for step in 1..=3 * u64::from(sent) / 256 {
+        [1, 0].into_iter().for_each(|half| halves.turn(half, START + step * DELAY));
+        halves.hosts[0].queues[0].tx_sync().unwrap();
+        came.extend(received(&mut halves.hosts[1]));
+    }
+    let all: Vec<_> = (0..sent).map(|number| frame(number, 1500)).collect();
+    assert!(came == all, "{} of {} came, in their order or not", came.len(), all.len());
+}
+
+#[test]
+fn memory_that_frames_fill_goes_back_to_be_filled_again() {
+    let mut halves = Halves::new(&between(delayed), &Manner::default(), 1024);
+    let mut most = 0;
+    for round in 0..400u64 {
+        (0..200).for_each(|number| _ = send(&mut halves.hosts[0], &frame(number, 1500)));
+        [0, 1, 0].into_iter().for_each(|half| halves.turn(half, START + round * 1_000_000));
+        received(&mut halves.hosts[1]);
+        most = most.max(halves.account(START).storage_bytes);
+    }
+    // Some 600 frames of 1500 bytes are inside; 16 MiB are prepared.
+    assert!(most <= 20 << 20, "{most}");
+    assert_eq!(halves.account(START).lost().packets, 0);
+}
+
+#[test]
+fn links_without_room_leave_frames_at_the_port() {
+    let manner = Manner { storage_bytes: 1 << 20, ..Manner::default() };
+    let mut halves = Halves::new(&between(delayed), &manner, 1024);
+    for number in 0..2000 {
+        send(&mut halves.hosts[0], &frame(number, 1500));
+        [0, 1].into_iter().for_each(|half| halves.turn(half, START));
+    }
+    let account = halves.account(START);
+    let inside = account.links[0].in_flight.bytes;
+    assert!((200_000..1 << 19).contains(&inside), "{inside}");
+    assert_eq!(account.lost().packets, 0);
+}
+
+/// Frames that come to a port at a time.
+type Script = Vec<(Nanos, u32, u16)>;
+
+fn script() -> impl Strategy<Value = Script> {
+    prop::collection::vec((1_000..400_000u64, 0..40u32, 60..1500u16), 1..60)
+}
+
+/// Plays a script to host `from`; what came out at the other, turn by turn.
+fn play(
+    script: &Script,
+    from: usize,
+    hosts: &mut [Port; 2],
+    mut turn: impl FnMut(Nanos),
+) -> Vec<(Nanos, Vec<u8>)> {
+    let (mut at_ns, mut number, mut out) = (START, 0, Vec::new());
+    let quiet = (0..40).map(|_| (250_000, 0, 60));
+    for (pause, frames, len) in script.iter().copied().chain(quiet) {
+        at_ns += pause;
+        for _ in 0..frames {
+            assert!(send(&mut hosts[from], &frame(number, usize::from(len))));
+            number += 1;
+        }
+        turn(at_ns);
+        out.extend(received(&mut hosts[1 - from]).into_iter().map(|frame| (at_ns, frame)));
+    }
+    out
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn each_direction_does_the_same_as_in_one_thread(script in script(), seed: u64, from in 0..2usize) {
+        let (plan, manner) = (between(rough), Manner { seed, ..Manner::default() });
+        let (mut ends, ports) = hosts(256);
+        let mut whole = Emulator::between(ports.into(), &plan, &manner, (), START).unwrap();
+        let expected = play(&script, from, &mut ends, |at_ns| _ = whole.turn(|| at_ns).unwrap());
+
+        let Halves { mut hosts, mut emulators, directions } = Halves::new(&plan, &manner, 256);
+        let came = play(&script, from, &mut hosts, |at_ns| {
+            [from, 1 - from].into_iter().for_each(|half| _ = emulators[half].turn(|| at_ns).unwrap());
+        });
+        prop_assert_eq!(came, expected);
+        let states = emulators.each_mut().map(|half| half.state(START));
+        let account = directions.join([&states[0], &states[1]]).account;
+        prop_assert_eq!(&account.links, &whole.account(START).links);
+        prop_assert!(account.balance(), "{:?}", account);
+    }
+
+    /// The output stage looks at the time before it learns of the last frames.
+    #[test]
+    fn frames_that_come_over_late_are_all_accounted_for(script in script(), seed: u64, kind in 0..KINDS) {
+        let plan = NetworkSpec::between("l", "r", odd(kind, "up"), odd(kind, "down"));
+        let mut halves = Halves::new(&plan, &Manner { seed, ..Manner::default() }, 256);
+        let Halves { hosts, emulators, .. } = &mut halves;
+        play(&script, 0, hosts, |at_ns| {
+            [1, 0].into_iter().for_each(|half| _ = emulators[half].turn(|| at_ns).unwrap());
+        });
+        let account = halves.account(START);
+        prop_assert_eq!(account.received().packets, script.iter().map(|step| u64::from(step.1)).sum::<u64>());
+    }
+}
+
+const KINDS: usize = 6;
+
+/// Links that decide by time.
+fn odd(kind: usize, name: &str) -> LinkSpec {
+    let fair = aqm::FairSpec::default();
+    let discipline = match kind {
+        0 => Discipline::DropHead,
+        1 => Discipline::CoDel(aqm::CoDelSpec::default()),
+        2 => Discipline::Pie(aqm::PieSpec::default()),
+        3 => Discipline::FqCoDel(fair, aqm::CoDelSpec::default()),
+        4 => Discipline::DualPi2(aqm::DualPi2Spec::default()),
+        _ => Discipline::Red(aqm::RedSpec::default()),
+    };
+    let half_life_ns = Some(5_000_000);
+    let delay = rough(name).delay;
+    LinkSpec {
+        queue: QueueSpec { discipline, delay_ns: Some(3_000_000), ..QueueSpec::default() },
+        rate: RateSpec::Constant { bps: 30_000_000 },
+        delay: DelaySpec { half_life_ns, ..delay },
+        order: OrderPolicy::Correlated,
+        ..rough(name)
+    }
+}
+
+fn pipeline(plan: &NetworkSpec, manner: Manner) -> ([Port; 2], Emulation) {
+    let (hosts, ports) = hosts(256);
+    let manner = Manner { pipeline: true, ..manner };
+    let emulation = prepare(ports.into(), plan, &manner, ()).map_err(text).unwrap();
+    (hosts, emulation)
+}
+
+fn text(failure: Failure) -> String {
+    match failure {
+        Failure::Error(error) => error.to_string(),
+        Failure::ReaderLeft => String::new(),
+    }
+}
+
+fn checked(board: &Board) -> std::sync::Arc<State> {
+    let state = board.ask();
+    assert!(state.account.balance(), "{:?}", state.account);
+    state
+}
+
+#[test]
+fn two_threads_lose_nothing_uncounted_at_any_moment() {
+    let lossy = |name: &str| LinkSpec { loss: rough(name).loss, ..delayed(name) };
+    let plan = NetworkSpec::between("left", "right", lossy("up"), lossy("down"));
+    let (mut hosts, emulation) = pipeline(&plan, Manner { seed: 7, ..Manner::default() });
+    let workers = Workers::start(emulation.tasks).map_err(text).unwrap();
+    let (mut sent, mut came) = ([0u64; 2], [Vec::new(), Vec::new()]);
+    let mut stream = slipring_model::Stream::new(7, "test");
+    for _ in 0..3000 {
+        for (side, host) in hosts.iter_mut().enumerate() {
+            for _ in 0..stream.between(0, 20) {
+                let frame = frame(sent[side] as u32, stream.between(60, 4000) as usize);
+                sent[side] += u64::from(send(host, &frame));
+            }
+            came[side].extend(received(host));
+        }
+        if stream.between(0, 50) == 0 {
+            checked(&emulation.board);
+        }
+        if stream.between(0, 200) == 0 {
+            // Long enough for both to sleep.
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+    // Until all is out.
+    let all = sent[0] + sent[1];
+    let done = |account: &Account| account.sent().packets + account.lost().packets == all;
+    while !done(&checked(&emulation.board).account) {
+        hosts.iter_mut().enumerate().for_each(|(side, host)| came[side].extend(received(host)));
+    }
+    workers.finish().unwrap();
+    hosts.iter_mut().enumerate().for_each(|(side, host)| came[side].extend(received(host)));
+    let account = checked(&emulation.board).account.clone();
+    assert_eq!(account.received().packets, all);
+    assert_eq!(
+        [came[1].len() as u64, came[0].len() as u64],
+        [0, 1].map(|link| account.links[link].output.packets)
+    );
+    assert!(account.links[0].drops[Cause::Loss].packets > 0, "{account:?}");
+    for frames in &came {
+        let numbers = frames.iter().map(|frame| u32::from_be_bytes(*frame.first_chunk().unwrap()));
+        assert!(numbers.is_sorted(), "frames keep their order");
+        let whole = |frame: &Vec<u8>| frame[4..].iter().all(|&byte| byte == frame[3]);
+        assert!(frames.iter().all(whole), "and their bytes");
+    }
+}
+
+#[test]
+fn a_change_holds_for_both_directions_or_for_none() {
+    let plan = between(delayed);
+    let (_hosts, emulation) = pipeline(&plan, Manner::default());
+    let workers = Workers::start(emulation.tasks).map_err(text).unwrap();
+    let change = |at_ns, replaces, plan: &NetworkSpec| {
+        let (answer, answers) = mpsc::channel();
+        let plan = Box::new(plan.clone());
+        emulation.board.change(Change { at_ns, replaces, plan, answer });
+        // Until both have answered, or will not.
+        answers.iter().map(|answer| answer.map_err(|error| error.to_string())).collect::<Vec<_>>()
+    };
+    let soon = emulation.board.soonest();
+    assert!(soon > now());
+    assert_eq!(change(soon, false, &between(rough)), [Ok(()), Ok(())]);
+    let later = soon + 3_600_000_000_000;
+    assert_eq!(change(later, false, &plan), [Ok(()), Ok(())]);
+    let between_them = change(later - 1, false, &plan);
+    assert!(between_them.len() == 2 && between_them.iter().all(Result::is_err), "{between_them:?}");
+    let mut other = plan.clone();
+    other.links[1].spec.name = "sideways".into();
+    assert!(change(later, false, &other).iter().all(Result::is_err));
+    assert_eq!(change(emulation.board.soonest(), true, &plan), [Ok(()), Ok(())]);
+    workers.finish().unwrap();
+}
+
+#[test]
+fn directions_that_share_something_are_refused_by_name() {
+    let refused = |plan: &NetworkSpec| text(Directions::of(plan).unwrap_err());
+    let link = |name: &str, from, to| NetworkLink { spec: LinkSpec::wire(name), from, to };
+    let mut shared = between(delayed);
+    shared.nodes = vec!["middle".into()];
+    shared.links[0].to = Target::Node(0);
+    shared.links[1].to = Target::Node(0);
+    shared.links.push(link("trunk", Source::Node(0), Target::Exit(1)));
+    let error = refused(&shared);
+    assert!(
+        error.contains("both directions pass link.trunk") && error.contains("SR0003"),
+        "{error}"
+    );
+
+    let mut echo = between(delayed);
+    echo.links.push(link("echo", Source::Entry(0), Target::Exit(0)));
+    echo.classes.push(ClassSpec::new("udp port 7", 2).unwrap());
+    let error = refused(&echo);
+    assert!(error.contains("link.echo leads back"), "{error}");
+
+    let mut three = between(delayed);
+    three.entries.push("third".into());
+    assert!(refused(&three).contains("there are 3 ports"));
+}
+
+#[test]
+fn paths_and_classes_that_stay_in_their_direction_are_not_refused() {
+    let mut plan = between(delayed);
+    plan.nodes = vec!["middle".into()];
+    plan.links[0].to = Target::Node(0);
+    let link = |name: &str, from, to| NetworkLink { spec: delayed(name), from, to };
+    plan.links.push(link("on", Source::Node(0), Target::Exit(1)));
+    plan.links.push(link("voice", Source::Entry(0), Target::Exit(1)));
+    plan.classes.push(ClassSpec::new("udp port 5004", 3).unwrap());
+    assert_eq!(Directions::of(&plan).unwrap(), Directions(vec![1, 0, 1, 1]));
+    let mut halves = Halves::new(&plan, &Manner::default(), 256);
+    assert!(send(&mut halves.hosts[0], &frame(1, 60)));
+    for step in 0..3 {
+        [0, 1].into_iter().for_each(|half| halves.turn(half, START + step * DELAY));
+    }
+    assert_eq!(received(&mut halves.hosts[1]), [frame(1, 60)]);
+}
