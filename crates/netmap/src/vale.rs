@@ -12,6 +12,7 @@
 mod attach;
 mod control;
 mod edit;
+mod finish;
 mod frames;
 mod hub;
 mod outlet;

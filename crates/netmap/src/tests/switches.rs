@@ -338,6 +338,69 @@ fn ports_with_virtio_headers_of_different_lengths_understand_each_other() {
     assert!(world.open().register("vale0:b", &wish).is_ok());
 }
 
+/// A TCP segment of `payload` bytes with unfinished checksum, behind a header of 12 bytes that asks
+/// for it to be finished, and cut where `size` is above 0.
+fn unfinished(payload: usize, size: u16) -> Vec<u8> {
+    use slipring_wire::offload::VnetHeader;
+    let mut bytes = frame(255, 1, 0);
+    bytes.truncate(14);
+    let len = (40 + payload) as u16;
+    bytes.extend([0x45, 0, (len >> 8) as u8, len as u8, 0, 1, 0, 0, 64, 6, 0, 0]);
+    bytes.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+    // Ports, numbers, flags, window; in place of the checksum the sum of the pseudo header.
+    bytes.extend([0, 80, 0, 81, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 16, 0]);
+    let pseudo = 0x0a00 + 1 + 0x0a00 + 2 + 6 + (20 + payload as u32);
+    bytes.extend([(pseudo >> 8) as u8, pseudo as u8, 0, 0]);
+    bytes.extend((0..payload).map(|i| i as u8));
+    let header = VnetHeader {
+        flags: VnetHeader::NEEDS_CSUM,
+        gso_type: if size > 0 { VnetHeader::GSO_TCPV4 } else { VnetHeader::GSO_NONE },
+        hdr_len: 54,
+        gso_size: size,
+        csum_start: 34,
+        csum_offset: 16,
+        ..VnetHeader::default()
+    };
+    [header.encode().to_vec(), bytes].concat()
+}
+
+/// The internet checksum over a TCP segment and its pseudo header: 0 if it is right.
+fn tcp_sum(frame: &[u8]) -> u16 {
+    let tcp = &frame[34..];
+    let words = frame[26..34].chunks(2).chain(tcp.chunks(2));
+    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+    let mut sum = words.map(word).sum::<u32>() + 6 + tcp.len() as u32;
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[test]
+fn what_a_virtio_header_asks_for_is_done_for_ports_without_one() {
+    let world = World::new();
+    let [mut a, mut b] = ["vale0:a", "vale0:b"].map(|n| Station::new(&world, n));
+    let header = NmreqPortHdr { nr_hdr_len: 12, pad1: 0 };
+    a.client.ask("vale0:a", NETMAP_REQ_PORT_HDR_SET, &header).unwrap();
+    a.send(&unfinished(100, 0));
+    let got = b.frames();
+    assert_eq!((got.len(), got[0].len(), tcp_sum(&got[0])), (1, 154, 0));
+    let whole = unfinished(3000, 1000);
+    a.queue_parts(&[&whole[..2000], &whole[2000..]], 0);
+    a.client.ioctl(NIOCTXSYNC).unwrap();
+    let got = b.frames();
+    assert_eq!(got.iter().map(Vec::len).collect::<Vec<_>>(), [1054; 3]);
+    assert!(got.iter().all(|frame| tcp_sum(frame) == 0));
+    let payload: Vec<u8> = got.iter().flat_map(|frame| frame[54..].to_vec()).collect();
+    assert_eq!(payload, (0..3000).map(|i| i as u8).collect::<Vec<_>>());
+    // What asks for nonsense is lost, and counted.
+    let mut wrong = unfinished(100, 0);
+    wrong[6..8].fill(0xff);
+    a.send(&wrong);
+    assert!(b.frames().is_empty());
+    assert_eq!(counters(&world, "vale0:b").dropped(DropReason::DestinationFull), 1);
+}
+
 #[test]
 fn vlans_keep_ports_apart_and_tags_come_and_go() {
     use crate::switch::{PortConfig, Vlan, VlanId, VlanSet};

@@ -36,7 +36,8 @@ pub(crate) struct Part {
 }
 
 impl Edit {
-    /// Changes for a tag, and from a virtio-net header of `vnet.0` bytes to one of `vnet.1`.
+    /// Changes for a tag, and from a virtio-net header of `vnet.0` bytes, none or as many as
+    /// there are to be, to one of `vnet.1`.
     pub(crate) fn new(ring: &RingView, slots: &[Slot], tag: Tag, vnet: (usize, usize)) -> Self {
         let mut edit = Self { head: [0; MAX_HEAD], head_len: 0, skip: 0 };
         if tag == Tag::Keep && vnet.0 == vnet.1 {

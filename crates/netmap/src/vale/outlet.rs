@@ -19,6 +19,7 @@ use crate::adapter::{Adapter, Dir, Synced};
 use crate::domain::lock;
 use crate::taps::Taps;
 use crate::vale::edit::Edit;
+use crate::vale::finish::finished;
 use crate::vale::frames::Frames;
 use crate::waker::Listeners;
 
@@ -119,6 +120,9 @@ impl Outlet {
         let whole = !source.frames.is_fragmented() && source.vnet == vnet;
         let simple = whole && (dest.is_as_is() || dest.copies().all(|one| one.tag == Tag::Keep));
         let plan = Plan { outlet: self, source, vnet };
+        if source.vnet > 0 && source.vnet != vnet {
+            return self.deliver_finished(plan, dest);
+        }
         let wanted = |room: u32| match simple {
             true => dest.packets().min(room),
             false => plan.slots_within(dest.copies(), room),
@@ -128,6 +132,32 @@ impl Outlet {
             true => plan.copy_simple(&run, dest.copies()),
             false => plan.copy_all(&run, dest.copies()),
         };
+        self.publish(&run);
+        delivered
+    }
+
+    /// As [`Self::deliver`], where what the sender's virtio-net headers ask for has to be done.
+    #[cold]
+    fn deliver_finished(&self, plan: Plan<'_>, dest: &Destination<'_>) -> Delivered {
+        let frames: Vec<_> = dest.copies().map(|copy| (copy.len, plan.finished(copy))).collect();
+        let fitting = |room: u32| {
+            let mut left = room;
+            let fits = frames.iter().map_while(|(_, parts)| {
+                left = left.checked_sub(plan.slots_of(parts))?;
+                Some(plan.slots_of(parts))
+            });
+            fits.sum()
+        };
+        let Some(run) = self.lease(fitting) else { return Delivered::default() };
+        let (mut at, mut left, mut delivered) = (run.start, run.count, Delivered::default());
+        for (len, parts) in &frames {
+            let Some(rest) = left.checked_sub(plan.slots_of(parts)) else { break };
+            at = parts.iter().fold(at, |at, part| plan.write(at, part));
+            left = rest;
+            // What could not be finished is lost.
+            delivered.packets += u32::from(!parts.is_empty());
+            delivered.bytes += if parts.is_empty() { 0 } else { u64::from(*len) };
+        }
         self.publish(&run);
         delivered
     }
@@ -303,5 +333,32 @@ impl Plan<'_> {
             view.set_slot(place(i), Slot { buf, len: len as u16, flags });
         });
         place(count)
+    }
+
+    /// What the receiver gets of a frame; nothing if that cannot be made.
+    fn finished(&self, copy: FrameCopy) -> Vec<Vec<u8>> {
+        let slots = self.source.frames.slots(copy.slots);
+        let vnet = (self.source.vnet, self.vnet);
+        finished(self.source.ring, slots, copy.tag, vnet).unwrap_or_default()
+    }
+
+    fn slots_of(&self, frames: &[Vec<u8>]) -> u32 {
+        frames.iter().map(|frame| frame.len().div_ceil(self.buf_size()) as u32).sum()
+    }
+
+    /// Writes a frame into slots from `at` on; the slot behind them.
+    fn write(&self, mut at: SlotIdx, frame: &[u8]) -> SlotIdx {
+        let view = &self.outlet.view;
+        let count = frame.len().div_ceil(self.buf_size());
+        let shown = if self.outlet.nic.is_none() && count > 1 { (count as u16) << 8 } else { 0 };
+        for (i, part) in frame.chunks(self.buf_size()).enumerate() {
+            let buf = view.slot(at).buf;
+            view.region().copy_in(buf, part);
+            let more = if i + 1 < count { SlotFlags::MOREFRAG.0 } else { 0 };
+            let flags = SlotFlags(shown | more);
+            view.set_slot(at, Slot { buf, len: part.len() as u16, flags });
+            at = if at + 1 == view.num_slots() { 0 } else { at + 1 };
+        }
+        at
     }
 }
