@@ -25,12 +25,10 @@
 use slipring_link::{Arrival, Coupled, Handle, Train};
 
 mod loader;
-mod parcel;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use loader::Loader;
-pub(crate) use parcel::{Parcel, together};
 
 /// Bytes of a chunk.
 pub(crate) const CHUNK: usize = 1 << 18;
@@ -44,6 +42,8 @@ const PLACE_BITS: u32 = (CHUNK / UNIT).trailing_zeros();
 const MAX_CHUNKS: usize = 1 << (u32::BITS - PLACE_BITS);
 /// Chunks that are kept though nothing is in them; the memory of further ones is given back.
 const MAX_SPARE: usize = 128;
+/// Bytes fetched ahead of being copied at most: less than the nearest cache holds.
+const FETCHED: usize = 32 << 10;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
@@ -201,6 +201,21 @@ impl Store {
         Frames { rest, left: train.packets }
     }
 
+    /// Has the processor fetch the frames of a train, all their cache lines at once: while it copies
+    /// one short frame after another it looks only a few of them ahead, and waits for each. Long
+    /// ones it finds by itself.
+    #[inline]
+    pub(crate) fn fetch(&self, train: &Train) {
+        let span = train.bytes as usize + train.packets as usize * 2 * UNIT;
+        if span > FETCHED {
+            return;
+        }
+        let chunk = &self.chunks[number(train.handle)].bytes;
+        let place = place(train.handle);
+        let lines = chunk[place..(place + span).min(chunk.len())].iter().step_by(64);
+        std::hint::black_box(lines.fold(0, |all, byte| all ^ byte));
+    }
+
     /// A stored frame, and where the one behind it is if both were loaded together.
     #[inline]
     pub(crate) fn coupled(&self, handle: Handle) -> Coupled {
@@ -295,7 +310,7 @@ impl Store {
 
     /// Bytes of memory held.
     pub fn held_bytes(&self) -> u64 {
-        self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
+        ((self.chunks.len() - self.vacant.len()) * CHUNK) as u64
     }
 
     /// Closes the lane's chunk and opens another.
@@ -319,17 +334,12 @@ impl Store {
         if self.chunks.len() - self.vacant.len() >= self.limit {
             return None;
         }
-        let number = self.new_number();
-        self.chunks[number as usize].bytes = vec![0; CHUNK].into_boxed_slice();
-        Some(number)
-    }
-
-    /// The number of a chunk without memory.
-    fn new_number(&mut self) -> u32 {
-        self.vacant.pop().unwrap_or_else(|| {
+        let number = self.vacant.pop().unwrap_or_else(|| {
             self.chunks.push(Chunk::default());
             self.chunks.len() as u32 - 1
-        })
+        });
+        self.chunks[number as usize].bytes = vec![0; CHUNK].into_boxed_slice();
+        Some(number)
     }
 
     /// A chunk's last frame is gone. An open one begins again at its front, which is what keeps

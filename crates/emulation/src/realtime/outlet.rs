@@ -239,6 +239,7 @@ impl Outlet {
         now: Nanos,
     ) -> bool {
         let Some(due) = self.due.front() else { return false };
+        store.fetch(&due.train);
         let mut frames = store.frames(&due.train);
         let mut heads = self.given.room(tx.num_slots() as usize).iter_mut();
         let filled = tx.fill(due.train.packets, |buf| {
