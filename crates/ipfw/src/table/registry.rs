@@ -152,7 +152,8 @@ impl Tables {
         update: bool,
         atomic: bool,
     ) -> (Vec<Change>, Option<TableError>) {
-        self.change(at, atomic, entries.len(), |table, index| {
+        let label = |index: usize| entries[index].0.clone();
+        self.change(at, atomic, entries.len(), &label, |table, index| {
             let (key, value) = &entries[index];
             let one = || {
                 let key = Key::parse(key, table.options.kind)?;
@@ -178,7 +179,8 @@ impl Tables {
         keys: &[String],
         atomic: bool,
     ) -> (Vec<Change>, Option<TableError>) {
-        self.change(at, atomic, keys.len(), |table, index| {
+        let label = |index: usize| keys[index].clone();
+        self.change(at, atomic, keys.len(), &label, |table, index| {
             let key = Key::parse(&keys[index], table.options.kind);
             let key = key.map_err(|error| (format!("{} 0", keys[index]), error.into()))?;
             match table.remove(&key) {
@@ -193,6 +195,7 @@ impl Tables {
         (set, name): (u8, &Name),
         atomic: bool,
         count: usize,
+        label: &dyn Fn(usize) -> String,
         mut one: impl FnMut(&mut Table, usize) -> Result<(ChangeResult, String), (String, TableError)>,
     ) -> (Vec<Change>, Option<TableError>) {
         let Some(shared) = self.tables.get_mut(&(set, name.clone())) else {
@@ -207,8 +210,8 @@ impl Tables {
         let (mut changes, mut first_error): (Vec<Change>, _) = (Vec::new(), None);
         for index in 0..count {
             let (result, row) = if atomic && first_error.is_some() {
-                // Shown with its text only: it was not tried on the table.
-                (ChangeResult::Ignored, String::new())
+                // Shown as it was written: it was not tried on the table.
+                (ChangeResult::Ignored, label(index))
             } else {
                 match one(table, index) {
                     Ok(done) => done,

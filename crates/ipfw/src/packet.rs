@@ -1,0 +1,125 @@
+//! What rules may ask of a packet, read from its headers once.
+//!
+//! A frame whose headers end too early or contradict themselves has no [`Packet`] but a
+//! [`Malformed`]: it is dropped and counted there, by no rule, as ipfw drops what it cannot pull
+//! up. What is merely unknown, such as an IPv6 next header without a name, is a packet like any
+//! other.
+//!
+//! Not for: TCP and IP options, which few rules ask for and which are read then ([`options`]).
+
+mod malformed;
+pub mod options;
+mod parse;
+
+pub use malformed::{Malformed, MalformedCounters};
+
+use slipring_wire::MacAddr;
+use slipring_wire::assigned::VlanTag;
+
+use crate::table::FlowKey;
+
+/// The version of IP in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// No IP.
+    None,
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Everything that rules ask of headers. Fields that a frame does not have are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Where from, on Ethernet.
+    pub src_mac: MacAddr,
+    /// Where to, on Ethernet.
+    pub dst_mac: MacAddr,
+    /// The type behind all tags.
+    pub ethertype: u16,
+    /// VLAN tags, outermost first.
+    pub tags: [Option<VlanTag>; 2],
+    /// The version of IP.
+    pub version: Version,
+    /// Source address; an IPv4 one in the low 32 bits.
+    pub src: u128,
+    /// Destination address.
+    pub dst: u128,
+    /// Protocol above IP and its extension headers.
+    pub proto: u8,
+    /// Time to live or hop limit.
+    pub ttl: u8,
+    /// Type of service or traffic class.
+    pub tos: u8,
+    /// Identification of IPv4.
+    pub ip_id: u16,
+    /// Bytes of the IP packet.
+    pub ip_len: u32,
+    /// Flags and offset of IPv4, as on the wire.
+    pub ip_off: u16,
+    /// A fragment other than the first: no transport header.
+    pub later_fragment: bool,
+    /// IPv6 extension headers seen ([`crate::rule::Extension`]).
+    pub extensions: u8,
+    /// IPv6 flow label.
+    pub flow_label: u32,
+    /// TCP, UDP, UDP-Lite or SCTP with a header: ports are valid.
+    pub has_ports: bool,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Flags of TCP.
+    pub tcp_flags: u8,
+    /// Type and code of ICMP and ICMPv6.
+    pub icmp: (u8, u8),
+    /// Offset of the IP header.
+    pub l3: usize,
+    /// Offset of the transport header.
+    pub l4: usize,
+    /// Offset of the end of the packet, within the frame.
+    pub end: usize,
+    /// Bytes that counters count: of IP its length, else of the whole frame.
+    pub counted_len: u32,
+}
+
+impl Packet {
+    /// The packet is TCP and has its header.
+    #[inline]
+    #[must_use]
+    pub const fn is_tcp(&self) -> bool {
+        self.proto == 6 && self.has_ports
+    }
+
+    /// The DSCP, of IP.
+    #[inline]
+    #[must_use]
+    pub const fn dscp(&self) -> u8 {
+        self.tos >> 2
+    }
+
+    /// What flow it belongs to.
+    #[must_use]
+    pub const fn flow(&self) -> FlowKey {
+        FlowKey {
+            is_v6: matches!(self.version, Version::V6),
+            src: self.src,
+            proto: self.proto,
+            src_port: self.src_port,
+            dst: self.dst,
+            dst_port: self.dst_port,
+        }
+    }
+
+    /// The destination is a group or everybody.
+    #[must_use]
+    pub fn is_multicast(&self) -> bool {
+        let by_ip = match self.version {
+            Version::V4 => self.dst as u32 >= 0xe000_0000,
+            Version::V6 => self.dst >> 120 == 0xff,
+            Version::None => false,
+        };
+        by_ip || self.dst_mac.is_multicast()
+    }
+}

@@ -1,0 +1,58 @@
+/// Why a frame is no packet that rules could be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Malformed {
+    /// Shorter than an Ethernet header with its tags.
+    ShortLink,
+    /// Shorter than its IP header.
+    ShortIp,
+    /// The version in the IP header is not that of the Ethernet type.
+    Version,
+    /// An IPv4 header length below 20 bytes.
+    HeaderLength,
+    /// The IP packet claims to end within its own headers.
+    TotalLength,
+    /// More extension headers than anyone sends in earnest, or cut ones.
+    Extensions,
+    /// No fragment, or the first one, and shorter than its transport header.
+    ShortTransport,
+    /// A TCP fragment at offset 8 bytes, which could rewrite the flags of the first.
+    TinyFragment,
+}
+
+/// How many frames of each kind were dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MalformedCounters([u64; 8]);
+
+impl Malformed {
+    /// All kinds with the names that listings give them.
+    pub const ALL: [(Self, &'static str); 8] = [
+        (Self::ShortLink, "short_link"),
+        (Self::ShortIp, "short_ip"),
+        (Self::Version, "ip_version"),
+        (Self::HeaderLength, "header_length"),
+        (Self::TotalLength, "total_length"),
+        (Self::Extensions, "extensions"),
+        (Self::ShortTransport, "short_transport"),
+        (Self::TinyFragment, "tiny_fragment"),
+    ];
+}
+
+impl MalformedCounters {
+    /// Counts one.
+    pub(crate) fn count(&mut self, kind: Malformed) {
+        self.0[kind as usize] += 1;
+    }
+
+    /// How many there were of `kind`.
+    #[must_use]
+    pub const fn of(&self, kind: Malformed) -> u64 {
+        self.0[kind as usize]
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}

@@ -1,0 +1,38 @@
+//! The engine: a list of rules, and what it does to packets and commands.
+//!
+//! ```text
+//!   frame --Packet--> rules in order --Verdict--> caller
+//!                       | tables, states, random draws
+//!                       +--> counters, log lines, frames to send ([`Outputs`])
+//! ```
+//!
+//! Not for: looking up rules faster than one by one. This is the plain interpreter that says what
+//! is right.
+
+mod changes;
+mod config;
+mod crossing;
+mod engine;
+mod interpret;
+mod list;
+mod log;
+mod matches;
+mod reply;
+mod rewrite;
+mod settings;
+mod show;
+mod tables;
+
+#[cfg(test)]
+mod tests;
+
+pub use changes::{BatchError, CommandError, Manner, Reply};
+pub use config::{Config, PortId};
+pub use crossing::{Crossing, Pass, Resume};
+pub use engine::{DropCounters, Firewall};
+pub use interpret::{Denied, Verdict};
+pub use list::{Counters, Entry, List};
+pub use log::LogEvent;
+pub use reply::{Emission, Outputs, Toward};
+pub use settings::Settings;
+pub use show::{ListOptions, StatesShown, Times};

@@ -1,0 +1,55 @@
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use super::list::List;
+use super::settings::Settings;
+use crate::table::{Table, Tables};
+
+/// Index of a port in [`Config::ports`].
+pub type PortId = u16;
+
+/// All that commands change and packets do not. A copy is cheap: rules and tables are shared
+/// until one side changes them.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The rules with their counters.
+    pub list: List,
+    /// Tables.
+    pub tables: Tables,
+    /// Disabled sets, one bit each.
+    pub disabled_sets: u32,
+    /// What the sysctls say.
+    pub settings: Settings,
+    /// Names of the ports.
+    pub ports: Vec<String>,
+    /// Addresses that `me` means, and the port that has each, if one has.
+    pub me: Vec<(IpAddr, Option<PortId>)>,
+}
+
+impl Config {
+    /// The table that rules of `set` mean by `name`.
+    #[must_use]
+    pub fn table(&self, set: u8, name: &str) -> Option<&Table> {
+        self.tables.get(self.table_set(set), name)
+    }
+
+    /// The set in which names of tables are looked up: 0 unless sets have tables of their own.
+    #[must_use]
+    pub const fn table_set(&self, set: u8) -> u8 {
+        if self.settings.tables_sets { set } else { 0 }
+    }
+
+    /// The name of a port; empty where there is none.
+    #[must_use]
+    pub fn port_name(&self, port: Option<PortId>) -> &str {
+        port.and_then(|port| self.ports.get(usize::from(port))).map_or("", |name| name)
+    }
+
+    /// Whether rules of a set are run.
+    #[inline]
+    #[must_use]
+    pub const fn is_enabled(&self, set: u8) -> bool {
+        self.disabled_sets >> set & 1 == 0
+    }
+}

@@ -1,0 +1,237 @@
+use core::net::IpAddr;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use slipring_model::Stream;
+
+use super::config::{Config, PortId};
+use super::crossing::Crossing;
+use super::interpret::{Denied, Run, Verdict};
+use super::list::List;
+use super::reply::{Emission, Outputs, Toward};
+use super::settings::Settings;
+use crate::packet::{Malformed, MalformedCounters, Packet};
+use crate::rule::Action;
+use crate::state::States;
+use crate::table::Tables;
+
+/// A firewall: rules, tables, states, and what it has counted.
+///
+/// ```
+/// use slipring_ipfw::run::{Crossing, Firewall, Outputs, Verdict};
+///
+/// let mut firewall = Firewall::new(7);
+/// firewall.load("add 100 deny udp from any to any 53\nadd 200 allow ip from any to any", 0)?;
+/// let mut frame = slipring_wire::FrameSpec::default().build(64)?.bytes.to_vec();
+/// let (mut crossing, mut outputs) = (Crossing::incoming(0), Outputs::default());
+/// assert_eq!(firewall.check(&mut frame, &mut crossing, 0, &mut outputs), Verdict::Accept);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Firewall {
+    pub(super) config: Config,
+    pub(super) states: States,
+    draws: Stream,
+    malformed: MalformedCounters,
+    drops: DropCounters,
+    pub(super) epoch_ns: u64,
+    /// Rules that went during commands whose states have not gone yet.
+    pub(super) gone: Vec<u64>,
+}
+
+/// Packets that came, and what became of them. `checked` is the sum of all others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DropCounters {
+    /// Packets checked.
+    pub checked: u64,
+    /// Accepted.
+    pub accepted: u64,
+    /// Sent elsewhere by `fwd`.
+    pub forwarded: u64,
+    /// Handed to pipes, queues, translators and reassembly.
+    pub handed_over: u64,
+    /// Dropped by a rule.
+    pub by_rule: u64,
+    /// Dropped as malformed.
+    pub malformed: u64,
+    /// Dropped for want of room for a state.
+    pub states_full: u64,
+    /// Dropped by the limit of a rule.
+    pub state_limit: u64,
+    /// Dropped since calls were too deep or went round.
+    pub calls: u64,
+    /// Dropped since a table had no number for a pipe or queue.
+    pub no_number: u64,
+}
+
+impl Firewall {
+    /// Only the default rule, which denies. All random decisions follow from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut secret = Stream::new(seed, "ipfw/states");
+        Self {
+            config: Config {
+                list: List::new(Action::Deny),
+                tables: Tables::default(),
+                disabled_sets: 0,
+                settings: Settings::default(),
+                ports: Vec::new(),
+                me: Vec::new(),
+            },
+            states: States::new([secret.next_u64(), secret.next_u64()]),
+            draws: Stream::new(seed, "ipfw/prob"),
+            malformed: MalformedCounters::default(),
+            drops: DropCounters::default(),
+            epoch_ns: 0,
+            gone: Vec::new(),
+        }
+    }
+
+    /// The same with a default rule that allows, as netmap-ipfw has it.
+    #[must_use]
+    pub fn open(seed: u64) -> Self {
+        let mut firewall = Self::new(seed);
+        firewall.config.list = List::new(Action::Allow);
+        firewall
+    }
+
+    /// Names the ports; the index of a name is its [`PortId`].
+    pub fn set_ports(&mut self, names: Vec<String>) {
+        self.config.ports = names;
+    }
+
+    /// Tells which addresses `me` means, and which port has each.
+    pub fn set_me(&mut self, addresses: Vec<(IpAddr, Option<PortId>)>) {
+        self.config.me = addresses;
+    }
+
+    /// Tells what time the engine's clock began, in nanoseconds since 1970, for listings.
+    pub fn set_epoch_ns(&mut self, epoch_ns: u64) {
+        self.epoch_ns = epoch_ns;
+    }
+
+    /// Rules, tables, sets and settings.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The states.
+    #[must_use]
+    pub const fn states(&self) -> &States {
+        &self.states
+    }
+
+    /// Frames that no rule saw, by cause.
+    #[must_use]
+    pub const fn malformed(&self) -> &MalformedCounters {
+        &self.malformed
+    }
+
+    /// Packets by what became of them.
+    #[must_use]
+    pub const fn drops(&self) -> &DropCounters {
+        &self.drops
+    }
+
+    /// Says what to do with `frame`, and changes its headers where rules say so. What is to be
+    /// sent and logged besides is added to `outputs`.
+    pub fn check(
+        &mut self,
+        frame: &mut [u8],
+        crossing: &mut Crossing,
+        now_ns: u64,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        let verdict = if !self.config.settings.enable {
+            Verdict::Accept
+        } else {
+            match Packet::parse(frame) {
+                Ok(packet) => self.run(frame, packet, crossing, now_ns, outputs),
+                Err(kind) => self.malformed_frame(kind),
+            }
+        };
+        self.drops.count(&verdict);
+        verdict
+    }
+
+    fn malformed_frame(&mut self, kind: Malformed) -> Verdict {
+        self.malformed.count(kind);
+        Verdict::Deny(Denied::Malformed(kind))
+    }
+
+    fn run(
+        &mut self,
+        frame: &mut [u8],
+        packet: Packet,
+        crossing: &mut Crossing,
+        now: u64,
+        out: &mut Outputs,
+    ) -> Verdict {
+        // Counters leave the list for the run, so that rules can be read while they change.
+        let mut counters = core::mem::take(&mut self.config.list.counters);
+        let verdict = Run {
+            config: &self.config,
+            counters: &mut counters,
+            entries: &self.config.list.entries,
+            states: &mut self.states,
+            draws: &mut self.draws,
+            frame,
+            packet,
+            crossing,
+            now,
+            out,
+        }
+        .verdict();
+        self.config.list.counters = counters;
+        verdict
+    }
+
+    /// Whether a packet that left a pipe or queue is to be checked again, with the crossing that
+    /// it went in with: it goes on behind the rule that sent it there.
+    #[must_use]
+    pub const fn continues_after_shaper(&self) -> bool {
+        !self.config.settings.one_pass
+    }
+
+    /// Forgets states that have ended, and adds the keepalives that are due.
+    pub fn tick(&mut self, now_ns: u64, outputs: &mut Outputs) {
+        self.states.tick(now_ns, &mut |keepalive, port, _| {
+            let toward = match (port, keepalive.to_source) {
+                (Some(port), true) => Toward::Port(port),
+                (Some(port), false) => Toward::From(port),
+                (None, _) => Toward::All,
+            };
+            outputs.frames.push(Emission { toward, frame: keepalive.frame });
+        });
+    }
+
+    /// When [`Self::tick`] has something to do next.
+    #[must_use]
+    pub fn next_tick_ns(&self) -> Option<u64> {
+        self.states.next_wake_ns()
+    }
+}
+
+impl DropCounters {
+    fn count(&mut self, verdict: &Verdict) {
+        self.checked += 1;
+        let counter = match verdict {
+            Verdict::Accept => &mut self.accepted,
+            Verdict::Forward(_) => &mut self.forwarded,
+            Verdict::Pipe(_)
+            | Verdict::Queue(_)
+            | Verdict::Nat(_)
+            | Verdict::Nptv6(_)
+            | Verdict::Reassemble => &mut self.handed_over,
+            Verdict::Deny(Denied::Rule) => &mut self.by_rule,
+            Verdict::Deny(Denied::Malformed(_)) => &mut self.malformed,
+            Verdict::Deny(Denied::StatesFull) => &mut self.states_full,
+            Verdict::Deny(Denied::StateLimit) => &mut self.state_limit,
+            Verdict::Deny(Denied::CallDepth | Denied::CallLoop) => &mut self.calls,
+            Verdict::Deny(Denied::NoNumber) => &mut self.no_number,
+        };
+        *counter += 1;
+    }
+}

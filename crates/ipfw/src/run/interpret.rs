@@ -1,0 +1,362 @@
+//! One packet through the list, rule by rule.
+
+use slipring_model::Stream;
+
+use super::config::Config;
+use super::crossing::{Crossing, MAX_CALLS, Pass, Resume};
+use super::list::{Counters, Entry};
+use super::log::{self, LogEvent};
+use super::matches::Question;
+use super::reply::{self, Answer, Emission, Outputs, Toward};
+use super::rewrite;
+use crate::packet::{Packet, Version, options};
+use crate::rule::{Action, Arg, Fix, Hop, Keep, Limit, Name, NatRef, ReturnTo, Rule};
+use crate::state::{Link, NewState, Refusal, States, Update};
+use crate::table::{Value, ValueKind};
+
+/// Most rules that one packet is shown: far more than any list that does not go round by calls.
+const MAX_STEPS: u32 = 1 << 20;
+
+/// What is to be done with a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passes.
+    Accept,
+    /// It is dropped.
+    Deny(Denied),
+    /// It goes to another next hop or port.
+    Forward(Hop),
+    /// It goes into a pipe.
+    Pipe(u32),
+    /// It goes into a queue.
+    Queue(u32),
+    /// Its addresses are translated.
+    Nat(NatRef),
+    /// Its IPv6 prefix is translated.
+    Nptv6(Name),
+    /// It is a fragment that waits for the others.
+    Reassemble,
+}
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Denied {
+    /// A rule says so.
+    Rule,
+    /// Its headers cannot be believed.
+    Malformed(crate::packet::Malformed),
+    /// No room for its state.
+    StatesFull,
+    /// The limit of a rule is reached.
+    StateLimit,
+    /// Calls within calls, too deep.
+    CallDepth,
+    /// Calls that go round and round.
+    CallLoop,
+    /// The table has no number for the pipe or queue.
+    NoNumber,
+}
+
+enum Step {
+    Next,
+    Jump(usize),
+    Done(Verdict),
+}
+
+/// A packet on its way through the list.
+pub(super) struct Run<'a> {
+    pub(super) config: &'a Config,
+    pub(super) counters: &'a mut [Counters],
+    pub(super) entries: &'a [Entry],
+    pub(super) states: &'a mut States,
+    pub(super) draws: &'a mut Stream,
+    pub(super) frame: &'a mut [u8],
+    pub(super) packet: Packet,
+    pub(super) crossing: &'a mut Crossing,
+    pub(super) now: u64,
+    pub(super) out: &'a mut Outputs,
+}
+
+impl Run<'_> {
+    pub(super) fn verdict(mut self) -> Verdict {
+        let mut at = self.start();
+        for _ in 0..MAX_STEPS {
+            match self.step(at) {
+                Step::Next => at += 1,
+                Step::Jump(to) => at = to,
+                Step::Done(verdict) => return verdict,
+            }
+        }
+        Verdict::Deny(Denied::CallLoop)
+    }
+
+    fn start(&mut self) -> usize {
+        self.crossing.resume.take().map_or(0, |resume| self.behind(resume, ReturnTo::NextRule))
+    }
+
+    /// The place behind a rule, or where it was.
+    fn behind(&self, resume: Resume, to: ReturnTo) -> usize {
+        let last = self.entries.len() - 1;
+        match self.config.list.place(resume.rule) {
+            Some(place) if to == ReturnTo::NextRule => (place + 1).min(last),
+            _ => self.config.list.first_from(resume.number.saturating_add(1)),
+        }
+    }
+
+    fn step(&mut self, at: usize) -> Step {
+        let config = self.config;
+        let entry = &self.entries[at];
+        let rule = &*entry.rule;
+        if !config.is_enabled(rule.set) {
+            return Step::Next;
+        }
+        if rule.chance.is_some_and(|chance| !chance.admits(self.draws.next_u64())) {
+            return Step::Next;
+        }
+        if let Some(name) = probes(rule)
+            && let Some(place) = self.hit(name)
+        {
+            return self.act(place, None);
+        }
+        if matches!(rule.action, Action::CheckState(_)) {
+            return Step::Next;
+        }
+        let mut question = Question {
+            config,
+            packet: &self.packet,
+            frame: self.frame,
+            crossing: self.crossing,
+            number: entry.number,
+            set: rule.set,
+            tablearg: None,
+        };
+        if !question.matches(rule) {
+            return Step::Next;
+        }
+        // The value lives in a table of `config`, not in what the question borrows.
+        let tablearg = question.tablearg.cloned();
+        if let Some(keep) = &rule.keep {
+            match self.keep(entry, keep, tablearg.as_ref()) {
+                Err(Refusal::Full) => return Step::Done(Verdict::Deny(Denied::StatesFull)),
+                Err(Refusal::Limit) => return Step::Done(Verdict::Deny(Denied::StateLimit)),
+                Ok(()) if rule.defer => return Step::Next,
+                Ok(()) => {}
+            }
+        }
+        self.act(at, tablearg.as_ref())
+    }
+
+    /// The place of the rule that made the packet's state.
+    fn hit(&mut self, name: Option<&Name>) -> Option<usize> {
+        if self.packet.version == Version::None {
+            return None;
+        }
+        let hit = self.states.hit(self.packet.flow(), name, &self.update(), self.now)?;
+        self.config.list.place(hit.rule)
+    }
+
+    fn update(&self) -> Update {
+        Update {
+            tcp_flags: if self.packet.is_tcp() { self.packet.tcp_flags } else { 0 },
+            tcp_ack: if self.packet.is_tcp() {
+                options::tcp_word(self.frame, &self.packet, 8)
+            } else {
+                0
+            },
+            bytes: self.packet.counted_len,
+        }
+    }
+
+    /// Makes the state of a rule. What is not IP has no flow and needs none.
+    fn keep(
+        &mut self,
+        entry: &Entry,
+        keep: &Keep,
+        tablearg: Option<&Value>,
+    ) -> Result<(), Refusal> {
+        if self.packet.version == Version::None {
+            return Ok(());
+        }
+        let limit = keep
+            .limit
+            .map(|Limit { fields, most }| (fields, number(most, ValueKind::Limit, tablearg)));
+        let new = NewState {
+            flow: self.packet.flow(),
+            name: keep.name.clone(),
+            rule: entry.id,
+            number: entry.number,
+            set: entry.rule.set,
+            limit,
+            link: Link::of(&self.packet),
+            port: self.crossing.recv,
+        };
+        self.states.make(new, &self.update(), self.now)
+    }
+
+    /// Counts, logs, tags, and does what the rule at `at` says.
+    fn act(&mut self, at: usize, tablearg: Option<&Value>) -> Step {
+        let entry = &self.entries[at];
+        let rule = &*entry.rule;
+        self.counters[at].packets += 1;
+        self.counters[at].bytes += u64::from(self.packet.counted_len);
+        self.counters[at].last_match_ns = Some(self.now);
+        if rule.log.is_some() {
+            self.log(at);
+        }
+        for change in &rule.tags {
+            let tag = number(change.tag, ValueKind::Tag, tablearg) as u16;
+            match change.fix {
+                Fix::Remove => self.crossing.tags.retain(|has| *has != tag),
+                Fix::Add if self.crossing.tags.contains(&tag) => {}
+                Fix::Add => self.crossing.tags.push(tag),
+            }
+        }
+        let resume = Resume { rule: entry.id, number: entry.number };
+        self.action(&rule.action, resume, tablearg)
+    }
+
+    fn action(&mut self, action: &Action, here: Resume, tablearg: Option<&Value>) -> Step {
+        match action {
+            Action::Allow => Step::Done(Verdict::Accept),
+            Action::Deny => Step::Done(Verdict::Deny(Denied::Rule)),
+            Action::Count | Action::CheckState(_) => Step::Next,
+            Action::SkipTo(to) => {
+                let to = number(*to, ValueKind::SkipTo, tablearg).min(65535) as u16;
+                Step::Jump(self.config.list.first_from(to.max(here.number.saturating_add(1))))
+            }
+            Action::Call(to) => self.call(number(*to, ValueKind::SkipTo, tablearg), here),
+            Action::Return(to) => match self.crossing.calls.pop() {
+                Some(caller) => Step::Jump(self.behind(caller, *to)),
+                None => Step::Next,
+            },
+            Action::Pipe(pipe) => {
+                self.hand_over(Verdict::Pipe, number(*pipe, ValueKind::Pipe, tablearg), here)
+            }
+            Action::Queue(queue) => {
+                self.hand_over(Verdict::Queue, number(*queue, ValueKind::Pipe, tablearg), here)
+            }
+            Action::Unreach(unreach) => self.reject(Answer::Unreach(*unreach)),
+            Action::Unreach6(code) => self.reject(Answer::Unreach6(*code)),
+            Action::Reset => self.reject(Answer::Reset),
+            Action::Abort => self.reject(Answer::Abort),
+            Action::Reset6 if self.packet.version == Version::V6 => self.reject(Answer::Reset),
+            Action::Abort6 if self.packet.version == Version::V6 => self.reject(Answer::Abort),
+            Action::Reset6 | Action::Abort6 => Step::Done(Verdict::Deny(Denied::Rule)),
+            Action::Forward(hop) => Step::Done(Verdict::Forward(self.hop(hop, tablearg))),
+            Action::SetDscp(dscp) => {
+                let dscp = number(*dscp, ValueKind::Dscp, tablearg) as u8 & 63;
+                rewrite::set_dscp(self.frame, &mut self.packet, dscp);
+                Step::Next
+            }
+            Action::SetMark(mark) => {
+                self.crossing.mark = number(*mark, ValueKind::Mark, tablearg);
+                Step::Next
+            }
+            Action::TcpSetMss(mss) => {
+                rewrite::set_mss(self.frame, &self.packet, *mss);
+                Step::Next
+            }
+            Action::Reass => self.reassemble(here),
+            Action::Nat(nat) => {
+                let instance = match nat {
+                    NatRef::Instance(arg) => {
+                        NatRef::Instance(Arg::Number(number(*arg, ValueKind::Nat, tablearg)))
+                    }
+                    NatRef::Global => NatRef::Global,
+                };
+                self.crossing.resume = Some(here);
+                Step::Done(Verdict::Nat(instance))
+            }
+            Action::Nptv6(name) => {
+                self.crossing.resume = Some(here);
+                Step::Done(Verdict::Nptv6(name.clone()))
+            }
+        }
+    }
+
+    fn call(&mut self, to: u32, here: Resume) -> Step {
+        if self.crossing.calls.len() >= MAX_CALLS {
+            return Step::Done(Verdict::Deny(Denied::CallDepth));
+        }
+        self.crossing.calls.push(here);
+        Step::Jump(self.config.list.first_from(to.min(65535) as u16))
+    }
+
+    fn hand_over(&mut self, verdict: fn(u32) -> Verdict, number: u32, here: Resume) -> Step {
+        if number == 0 {
+            return Step::Done(Verdict::Deny(Denied::NoNumber));
+        }
+        self.crossing.resume = Some(here);
+        Step::Done(verdict(number))
+    }
+
+    fn reassemble(&mut self, here: Resume) -> Step {
+        const MORE_FRAGMENTS: u16 = 0x2000;
+        let is_fragment = self.packet.ip_off & (MORE_FRAGMENTS | 0x1fff) != 0;
+        if self.packet.version != Version::V4 || !is_fragment {
+            return Step::Next;
+        }
+        self.crossing.resume = Some(here);
+        Step::Done(Verdict::Reassemble)
+    }
+
+    fn hop(&self, hop: &Hop, tablearg: Option<&Value>) -> Hop {
+        let Hop::Tablearg(port) = hop else { return hop.clone() };
+        let (v4, v6) =
+            tablearg.map_or((0, 0), |value| (value.number(ValueKind::Ipv4), value.ipv6()));
+        match self.packet.version {
+            Version::V6 => Hop::V6(v6.into(), *port),
+            _ => Hop::V4(v4.into(), *port),
+        }
+    }
+
+    fn reject(&mut self, answer: Answer) -> Step {
+        if let Some(frame) = reply::answer(self.frame, &self.packet, answer) {
+            let toward = match (self.crossing.pass, self.crossing.recv) {
+                (_, Some(port)) => Toward::Port(port),
+                (Pass::In | Pass::Out, None) => Toward::All,
+            };
+            self.out.frames.push(Emission { toward, frame });
+        }
+        Step::Done(Verdict::Deny(Denied::Rule))
+    }
+
+    fn log(&mut self, at: usize) {
+        let entry = &self.entries[at];
+        let Some(log) = entry.rule.log else { return };
+        let limit = u64::from(log.amount.unwrap_or(0));
+        let logged = &mut self.counters[at].logged;
+        if limit != 0 && *logged >= limit {
+            return;
+        }
+        *logged += 1;
+        let is_last = *logged == limit;
+        let mut to = log.to;
+        if !(to.syslog || to.ipfw0 || to.rtsock) {
+            (to.syslog, to.ipfw0) = (self.config.settings.verbose, !self.config.settings.verbose);
+        }
+        let number = entry.number;
+        let line = log::line(self.config, number, &entry.rule.action, &self.packet, self.crossing);
+        self.out.log.push(LogEvent { number, line, to });
+        if is_last {
+            let line = alloc::format!("ipfw: limit {limit} reached on entry {number}");
+            self.out.log.push(LogEvent { number, line, to });
+        }
+    }
+}
+
+/// The name of the states that a rule looks for first; of any, inside, if it does not say.
+fn probes(rule: &Rule) -> Option<Option<&Name>> {
+    match (&rule.action, &rule.keep) {
+        (Action::CheckState(name), _) => Some(name.as_ref()),
+        (_, Some(keep)) if keep.probe => Some(Some(&keep.name)),
+        _ => None,
+    }
+}
+
+fn number(arg: Arg, kind: ValueKind, tablearg: Option<&Value>) -> u32 {
+    match arg {
+        Arg::Number(number) => number,
+        Arg::Tablearg => tablearg.map_or(0, |value| value.number(kind)),
+    }
+}

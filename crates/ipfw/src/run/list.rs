@@ -1,0 +1,153 @@
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::hash::BuildHasherDefault;
+
+use hashbrown::HashMap;
+use siphasher::sip::SipHasher13;
+
+use crate::rule::{Action, DEFAULT_RULE, RESERVED_SET, Rule, RuleNumber};
+
+/// A rule in the list.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its number.
+    pub number: RuleNumber,
+    /// Tells it from all rules that ever were.
+    pub id: u64,
+    /// What it says.
+    pub rule: Arc<Rule>,
+}
+
+/// What a rule has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that matched.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// When the last one did, in nanoseconds of the engine's clock.
+    pub last_match_ns: Option<u64>,
+    /// Lines logged since the last `resetlog`.
+    pub logged: u64,
+}
+
+/// Rules in the order in which they are asked, and their counters at the same places.
+///
+/// The last one is the default rule: it is always there, and matches.
+#[derive(Clone, Debug)]
+pub struct List {
+    pub(super) entries: Vec<Entry>,
+    pub(super) counters: Vec<Counters>,
+    places: HashMap<u64, usize, BuildHasherDefault<SipHasher13>>,
+    last_id: u64,
+}
+
+impl List {
+    /// Only the default rule, with `action`.
+    #[must_use]
+    pub fn new(action: Action) -> Self {
+        let rule = Rule {
+            set: RESERVED_SET,
+            chance: None,
+            action,
+            log: None,
+            tags: Vec::new(),
+            body: crate::rule::Body { head: Some(Default::default()), options: Vec::new() },
+            keep: None,
+            defer: false,
+            comment: None,
+        };
+        let entry = Entry { number: DEFAULT_RULE, id: 0, rule: Arc::new(rule) };
+        let places = [(0, 0)].into_iter().collect();
+        Self { entries: [entry].into(), counters: [Counters::default()].into(), places, last_id: 0 }
+    }
+
+    /// The rules with what they have counted.
+    pub fn iter(&self) -> impl Iterator<Item = (&Entry, &Counters)> {
+        self.entries.iter().zip(&self.counters)
+    }
+
+    /// How many rules there are, the default rule included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Never: there is always the default rule.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Where the rule with an id is.
+    #[must_use]
+    pub fn place(&self, id: u64) -> Option<usize> {
+        self.places.get(&id).copied()
+    }
+
+    /// The first rule whose number is `number` or higher.
+    #[must_use]
+    pub fn first_from(&self, number: RuleNumber) -> usize {
+        let at = self.entries.partition_point(|entry| entry.number < number);
+        at.min(self.entries.len() - 1)
+    }
+
+    /// Puts a rule behind those of its number, or behind the last one; returns its number.
+    pub fn add(&mut self, number: Option<RuleNumber>, rule: Rule, step: u32) -> RuleNumber {
+        let number = number.unwrap_or_else(|| self.next_number(step));
+        let at = self.entries.partition_point(|entry| entry.number <= number);
+        self.last_id += 1;
+        self.entries.insert(at, Entry { number, id: self.last_id, rule: Arc::new(rule) });
+        self.counters.insert(at, Counters::default());
+        self.index_from(at);
+        number
+    }
+
+    /// The number behind the last rule; the last one again where that is too high.
+    fn next_number(&self, step: u32) -> RuleNumber {
+        let before = self.entries.len().checked_sub(2).map_or(0, |at| self.entries[at].number);
+        let next = u32::from(before) + step;
+        if next < DEFAULT_RULE.into() { next as RuleNumber } else { before.max(1) }
+    }
+
+    fn index_from(&mut self, at: usize) {
+        for (place, entry) in self.entries.iter().enumerate().skip(at) {
+            self.places.insert(entry.id, place);
+        }
+    }
+
+    /// Takes out every rule but the default one that `of` picks; returns their ids.
+    pub fn remove(&mut self, of: impl Fn(&Entry) -> bool) -> Vec<u64> {
+        let picked = |entry: &Entry| entry.number != DEFAULT_RULE && of(entry);
+        let mut gone: Vec<_> =
+            self.entries.iter().filter(|entry| picked(entry)).map(|entry| entry.id).collect();
+        gone.sort_unstable();
+        let mut keep =
+            self.entries.iter().map(|entry| !picked(entry)).collect::<Vec<_>>().into_iter();
+        self.counters.retain(|_| keep.next().unwrap_or(true));
+        self.entries.retain(|entry| !picked(entry));
+        self.places.retain(|id, _| gone.binary_search(id).is_err());
+        self.index_from(0);
+        gone
+    }
+
+    /// Changes the sets of rules other than the default one.
+    pub fn change_sets(&mut self, new_set: impl Fn(&Entry) -> u8) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.number != DEFAULT_RULE) {
+            let set = new_set(entry);
+            if set != entry.rule.set {
+                Arc::make_mut(&mut entry.rule).set = set;
+            }
+        }
+    }
+
+    /// Changes the counters of rules that `of` picks; how many.
+    pub fn reset(
+        &mut self,
+        of: impl Fn(&Entry) -> bool,
+        mut change: impl FnMut(&mut Counters),
+    ) -> usize {
+        let picked = self.entries.iter().zip(&mut self.counters).filter(|(entry, _)| of(entry));
+        picked.map(|(_, counters)| change(counters)).count()
+    }
+}

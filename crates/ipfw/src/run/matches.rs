@@ -1,0 +1,314 @@
+//! Whether a packet is what a rule asks for.
+
+use core::net::IpAddr;
+
+use super::config::{Config, PortId};
+use super::crossing::{Crossing, Pass};
+use crate::packet::{Packet, Version, options};
+use crate::rule::{
+    Addresses, Condition, HeaderField, Interface, LookupKey, LookupMask, Ranges, Rule, RuleNumber,
+    TableTest,
+};
+use crate::table::{Table, Value, ValueKind, ValueKinds};
+
+/// A packet in front of a rule.
+pub(super) struct Question<'a> {
+    pub(super) config: &'a Config,
+    pub(super) packet: &'a Packet,
+    pub(super) frame: &'a [u8],
+    pub(super) crossing: &'a Crossing,
+    pub(super) number: RuleNumber,
+    pub(super) set: u8,
+    /// What the last lookup of this rule found.
+    pub(super) tablearg: Option<&'a Value>,
+}
+
+impl<'a> Question<'a> {
+    /// Every clause has a pattern that holds.
+    pub(super) fn matches(&mut self, rule: &Rule) -> bool {
+        rule.body.clauses().all(|patterns| {
+            patterns.iter().any(|pattern| self.holds(&pattern.condition) != pattern.not)
+        })
+    }
+
+    fn holds(&mut self, condition: &Condition) -> bool {
+        use Condition as C;
+        let packet = self.packet;
+        let is_ip = packet.version != Version::None;
+        match condition {
+            C::Proto(proto) => is_ip && packet.proto == *proto,
+            C::Ip4 => packet.version == Version::V4,
+            C::Ip6 => packet.version == Version::V6,
+            C::Src(addresses) => self.address(addresses, packet.src),
+            C::Dst(addresses) => self.address(addresses, packet.dst),
+            C::Number(field, ranges) => self.number(*field, ranges),
+            C::Mac { dst, src } => dst.contains(packet.dst_mac) && src.contains(packet.src_mac),
+            C::DstMac(test) => self.tabled(test, |table| table.find_mac(packet.dst_mac)),
+            C::SrcMac(test) => self.tabled(test, |table| table.find_mac(packet.src_mac)),
+            C::In => self.crossing.pass == Pass::In,
+            C::Out => self.crossing.pass == Pass::Out,
+            C::Layer2 => true,
+            C::Recv(interface) => self.interface(interface, self.crossing.recv),
+            C::Xmit(interface) => self.interface(interface, self.crossing.xmit),
+            C::Via(interface) => self.interface(
+                interface,
+                match self.crossing.pass {
+                    Pass::In => self.crossing.recv,
+                    Pass::Out => self.crossing.xmit,
+                },
+            ),
+            C::IpTos(bits) => is_ip && bits.holds(packet.tos),
+            C::Dscp(set) => is_ip && set >> packet.dscp() & 1 == 1,
+            C::IpPrecedence(value) => is_ip && packet.tos >> 5 == *value,
+            C::IpVersion(version) => match packet.version {
+                Version::V4 => *version == 4,
+                Version::V6 => *version == 6,
+                Version::None => false,
+            },
+            other => self.holds_rarely(other),
+        }
+    }
+
+    fn holds_rarely(&mut self, condition: &Condition) -> bool {
+        use Condition as C;
+        let (packet, frame) = (self.packet, self.frame);
+        let (is_v4, is_v6) = (packet.version == Version::V4, packet.version == Version::V6);
+        match condition {
+            C::IpOptions(bits) => is_v4 && bits.holds(options::ip_options(frame, packet)),
+            C::Frag(bits) => packet.version != Version::None && bits.holds(fragment_bits(packet)),
+            C::TcpFlags(bits) => packet.is_tcp() && bits.holds(packet.tcp_flags),
+            // As ipfw's code has it: anything but a lone SYN among SYN, ACK and RST.
+            C::Established => packet.is_tcp() && packet.tcp_flags & 0x16 != 0x02,
+            C::TcpSeq(seq) => packet.is_tcp() && options::tcp_word(frame, packet, 4) == *seq,
+            C::TcpAck(ack) => packet.is_tcp() && options::tcp_word(frame, packet, 8) == *ack,
+            C::TcpOptions(bits) => {
+                packet.is_tcp() && bits.holds(options::tcp_options(frame, packet))
+            }
+            C::IcmpTypes(set) => {
+                is_v4
+                    && packet.proto == 1
+                    && self.has_icmp()
+                    && packet.icmp.0 < 32
+                    && set >> packet.icmp.0 & 1 == 1
+            }
+            C::Icmp6Types(set) => {
+                let kind = packet.icmp.0;
+                let member = set[usize::from(kind >> 6)] >> (kind & 63) & 1 == 1;
+                is_v6 && packet.proto == 58 && self.has_icmp() && member
+            }
+            C::Ext6Hdr(set) => is_v6 && packet.extensions & set != 0,
+            C::FlowId(labels) => is_v6 && labels.contains(&packet.flow_label),
+            C::Tagged(ranges) => self.crossing.tags.iter().any(|&tag| ranges.contains(tag)),
+            C::TaggedTablearg => {
+                let tag = self.tablearg.map(|value| value.number(ValueKind::Tag));
+                tag.is_some_and(|tag| self.crossing.tags.iter().any(|&has| u32::from(has) == tag))
+            }
+            C::Mark { value, mask } => self.crossing.mark & mask == *value,
+            C::MarkTablearg => self
+                .tablearg
+                .is_some_and(|value| value.number(ValueKind::Mark) == self.crossing.mark),
+            C::Flow(test) => {
+                let flow = packet.flow();
+                (is_v4 || is_v6) && self.tabled(test, |table| table.find_flow(flow))
+            }
+            C::Lookup { key, mask, table } => {
+                let test = TableTest { table: table.clone(), value: None };
+                let question = (packet, self.crossing.mark, self.number);
+                self.tabled(&test, |table| lookup(table, *key, mask.as_ref(), question))
+            }
+            _ => false,
+        }
+    }
+
+    fn has_icmp(&self) -> bool {
+        !self.packet.later_fragment
+    }
+
+    fn address(&mut self, addresses: &Addresses, bits: u128) -> bool {
+        let version = self.packet.version;
+        match addresses {
+            Addresses::Any => true,
+            Addresses::V4(list) => {
+                version == Version::V4 && list.iter().any(|network| network.contains(bits as u32))
+            }
+            Addresses::Hosts(hosts) => version == Version::V4 && hosts.contains(bits as u32),
+            Addresses::V6(list) => {
+                version == Version::V6 && list.iter().any(|network| network.contains(bits))
+            }
+            Addresses::Me => self.is_mine(bits),
+            Addresses::Me6 => version == Version::V6 && self.is_mine(bits),
+            Addresses::Table(test) => self.tabled(test, |table| match version {
+                Version::V4 => table.find_v4(bits as u32),
+                Version::V6 => table.find_v6(bits),
+                Version::None => None,
+            }),
+        }
+    }
+
+    fn is_mine(&self, bits: u128) -> bool {
+        let version = self.packet.version;
+        self.config.me.iter().any(|(address, _)| match address {
+            IpAddr::V4(address) => version == Version::V4 && address.to_bits() == bits as u32,
+            IpAddr::V6(address) => version == Version::V6 && address.to_bits() == bits,
+        })
+    }
+
+    fn number(&self, field: HeaderField, ranges: &Ranges) -> bool {
+        use HeaderField as F;
+        let (packet, frame) = (self.packet, self.frame);
+        let vlan = |index: usize| packet.tags[index].map(|tag| tag.vid());
+        let tcp = |value: u32| if packet.is_tcp() { u16::try_from(value).ok() } else { None };
+        let value = match field {
+            F::SrcPort if packet.has_ports => Some(packet.src_port),
+            F::DstPort if packet.has_ports => Some(packet.dst_port),
+            F::SrcPort | F::DstPort => None,
+            F::MacType => Some(packet.ethertype),
+            F::Vlan => vlan(0),
+            F::InnerVlan => vlan(1),
+            F::IpLen if packet.version != Version::None => u16::try_from(packet.ip_len).ok(),
+            F::IpTtl if packet.version != Version::None => Some(packet.ttl.into()),
+            F::IpId if packet.version == Version::V4 => Some(packet.ip_id),
+            F::IpLen | F::IpTtl | F::IpId => None,
+            F::TcpWin => tcp(options::tcp_word(frame, packet, 12) & 0xffff),
+            F::TcpDataLen => tcp(options::tcp_data_len(frame, packet)),
+            F::TcpMss => options::tcp_mss(frame, packet).map(|(mss, _)| mss),
+        };
+        value.is_some_and(|value| ranges.contains(value))
+    }
+
+    fn interface(&mut self, interface: &Interface, port: Option<PortId>) -> bool {
+        let Some(port) = port else { return false };
+        match interface {
+            Interface::Any => true,
+            Interface::Glob(pattern) => {
+                glob(pattern.as_bytes(), self.config.port_name(Some(port)).as_bytes())
+            }
+            Interface::Address(address) => {
+                let wanted = (IpAddr::V4(*address), Some(port));
+                self.config.me.contains(&wanted)
+            }
+            Interface::Table(test) => {
+                let config = self.config;
+                self.tabled(test, |table| table.find_iface(config.port_name(Some(port))))
+            }
+        }
+    }
+
+    /// Whether a table holds what `find` looks for, with the value that is asked for.
+    fn tabled(
+        &mut self,
+        test: &TableTest,
+        find: impl FnOnce(&'a Table) -> Option<&'a Value>,
+    ) -> bool {
+        let Some(table) = self.config.table(self.set, test.table.as_str()) else { return false };
+        let Some(value) = find(table) else { return false };
+        if let Some(wanted) = test.value {
+            let kind = wanted.kind.unwrap_or_else(|| first_kind(table.options.values));
+            if value.number(kind) != wanted.value {
+                return false;
+            }
+        }
+        self.tablearg = Some(value);
+        true
+    }
+}
+
+/// What a value is compared by when a rule does not say.
+fn first_kind(kinds: ValueKinds) -> ValueKind {
+    kinds.iter().next().unwrap_or(ValueKind::Tag)
+}
+
+fn fragment_bits(packet: &Packet) -> u8 {
+    let offset = u8::from(packet.later_fragment) << 3;
+    let flags = (packet.ip_off >> 13) as u8;
+    flags | offset
+}
+
+fn lookup<'t>(
+    table: &'t Table,
+    key: LookupKey,
+    mask: Option<&LookupMask>,
+    (packet, mark, rule): (&Packet, u32, RuleNumber),
+) -> Option<&'t Value> {
+    use LookupKey as K;
+    let number = |value: u32| {
+        let mask = if let Some(LookupMask::Number(mask)) = mask { *mask } else { u32::MAX };
+        table.find_number(value & mask)
+    };
+    let address = |bits: u128| match (packet.version, mask) {
+        (Version::V4, Some(LookupMask::V4(mask))) => table.find_v4(bits as u32 & mask),
+        (Version::V6, Some(LookupMask::V6(mask))) => table.find_v6(bits & **mask),
+        (Version::V4, None) => table.find_v4(bits as u32),
+        (Version::V6, None) => table.find_v6(bits),
+        _ => None,
+    };
+    let mac = |mac: slipring_wire::MacAddr| {
+        let mask = if let Some(LookupMask::Mac(mask)) = mask { mask.to_u64() } else { u64::MAX };
+        table.find_mac(slipring_wire::MacAddr::from_u64(mac.to_u64() & mask))
+    };
+    match key {
+        K::DstIp => address(packet.dst),
+        K::SrcIp => address(packet.src),
+        K::DstIp4 if packet.version == Version::V4 => address(packet.dst),
+        K::SrcIp4 if packet.version == Version::V4 => address(packet.src),
+        K::DstIp6 if packet.version == Version::V6 => address(packet.dst),
+        K::SrcIp6 if packet.version == Version::V6 => address(packet.src),
+        K::DstIp4 | K::SrcIp4 | K::DstIp6 | K::SrcIp6 => None,
+        K::DstPort if packet.has_ports => number(packet.dst_port.into()),
+        K::SrcPort if packet.has_ports => number(packet.src_port.into()),
+        K::DstPort | K::SrcPort => None,
+        K::Dscp if packet.version != Version::None => number(packet.dscp().into()),
+        K::Dscp => None,
+        K::DstMac => mac(packet.dst_mac),
+        K::SrcMac => mac(packet.src_mac),
+        K::Mark => number(mark),
+        K::RuleNumber => number(rule.into()),
+    }
+}
+
+/// Whether `name` matches a pattern with `*`, `?` and `[…]`. Linear in both, but for one star at a
+/// time to come back to.
+pub(super) fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut here, mut star) = (0, 0, None);
+    while here < name.len() {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at + 1, here));
+            at += 1;
+        } else if let Some(next) = one(pattern, at, name[here]) {
+            (at, here) = (next, here + 1);
+        } else if let Some((behind, from)) = star {
+            star = Some((behind, from + 1));
+            (at, here) = (behind, from + 1);
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// Where the pattern goes on behind what matches `byte`.
+fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
+    match *pattern.get(at)? {
+        b'?' => Some(at + 1),
+        b'[' => {
+            let end = at + 1 + pattern[at + 1..].iter().position(|byte| *byte == b']')?;
+            class(&pattern[at + 1..end], byte).then_some(end + 1)
+        }
+        literal => (literal == byte).then_some(at + 1),
+    }
+}
+
+fn class(members: &[u8], byte: u8) -> bool {
+    let (negated, mut members) = match members {
+        [b'!' | b'^', rest @ ..] => (true, rest),
+        _ => (false, members),
+    };
+    let mut found = false;
+    while let [first, rest @ ..] = members {
+        (found, members) = match rest {
+            [b'-', last, rest @ ..] => (found || (*first..=*last).contains(&byte), rest),
+            _ => (found || *first == byte, rest),
+        };
+    }
+    found != negated
+}

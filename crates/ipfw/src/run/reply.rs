@@ -1,0 +1,188 @@
+//! Answers to packets that a rule rejects.
+//!
+//! A bridge has no address of its own, so an ICMP error comes from the address that the packet
+//! was for. Errors, groups, broadcasts and later fragments are never answered, nor resets.
+
+use alloc::vec::Vec;
+
+use slipring_wire::assigned::IpProto;
+use slipring_wire::checksum;
+
+use super::config::PortId;
+use super::log::LogEvent;
+use crate::packet::{Packet, Version};
+use crate::rule::Unreach;
+use crate::state::{Link, ip_frame, pseudo, reversed, tcp_frame};
+use crate::table::FlowKey;
+
+/// What a check gives besides its verdict. Empty for most packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outputs {
+    /// Frames to send.
+    pub frames: Vec<Emission>,
+    /// Lines to log.
+    pub log: Vec<LogEvent>,
+}
+
+/// A frame that the firewall itself sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emission {
+    /// Where.
+    pub toward: Toward,
+    /// The whole frame.
+    pub frame: Vec<u8>,
+}
+
+/// Where a frame of the firewall goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Toward {
+    /// Out by this port.
+    Port(PortId),
+    /// Wherever a frame that came by this port would go.
+    From(PortId),
+    /// Out by every port.
+    All,
+}
+
+/// What is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Unreach(Unreach),
+    Unreach6(u8),
+    Reset,
+    Abort,
+}
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+/// Most bytes of an IPv6 packet that quotes another: the least MTU.
+const V6_QUOTE_MAX: usize = 1280 - 40 - 8;
+
+/// The frame that answers, if the packet may be answered.
+pub(super) fn answer(frame: &[u8], packet: &Packet, answer: Answer) -> Option<Vec<u8>> {
+    let is_group = packet.is_multicast() || packet.src_mac.is_multicast();
+    if packet.version == Version::None || packet.later_fragment || is_group || packet.src == 0 {
+        return None;
+    }
+    let link = Link::of(packet).reversed();
+    let flow = reversed(packet.flow());
+    match answer {
+        Answer::Reset => reset(frame, packet, &link, &flow),
+        Answer::Abort => abort(frame, packet, &link, &flow),
+        _ if is_icmp_error(packet) => None,
+        Answer::Unreach(unreach) if packet.version == Version::V4 => {
+            let rest = if unreach.code == 4 { u32::from(unreach.mtu) } else { 0 };
+            Some(icmp4(frame, packet, &link, &flow, unreach.code, rest))
+        }
+        Answer::Unreach(Unreach { code: 4, mtu }) => {
+            Some(icmp6(frame, packet, &link, &flow, (2, 0), mtu.into()))
+        }
+        Answer::Unreach(unreach) => {
+            Some(icmp6(frame, packet, &link, &flow, (1, v6_code(unreach.code)), 0))
+        }
+        Answer::Unreach6(code) if packet.version == Version::V6 => {
+            Some(icmp6(frame, packet, &link, &flow, (1, code), 0))
+        }
+        Answer::Unreach6(_) => None,
+    }
+}
+
+/// The ICMPv6 code that says what an ICMP code does.
+const fn v6_code(code: u8) -> u8 {
+    match code {
+        3 => 4,
+        9 | 10 | 13 => 1,
+        1 | 7 => 3,
+        _ => 0,
+    }
+}
+
+/// Errors must not be answered by errors; questions and their answers may.
+const fn is_icmp_error(packet: &Packet) -> bool {
+    match packet.proto {
+        1 => !matches!(packet.icmp.0, 0 | 8 | 10 | 13 | 15 | 17),
+        58 => packet.icmp.0 < 128,
+        _ => false,
+    }
+}
+
+/// RFC 9293, 3.10.7.1: what no connection answers to a segment.
+fn reset(frame: &[u8], packet: &Packet, link: &Link, flow: &FlowKey) -> Option<Vec<u8>> {
+    if !packet.is_tcp() || packet.tcp_flags & RST != 0 {
+        return None;
+    }
+    let word = |at| crate::packet::options::tcp_word(frame, packet, at);
+    if packet.tcp_flags & ACK != 0 {
+        return Some(tcp_frame(link, flow, word(8), 0, RST));
+    }
+    let data = crate::packet::options::tcp_data_len(frame, packet);
+    let flags = packet.tcp_flags & (SYN | FIN);
+    let ack = word(4).wrapping_add(data).wrapping_add(flags.count_ones());
+    Some(tcp_frame(link, flow, 0, ack, RST | ACK))
+}
+
+/// RFC 9260, 8.4: an ABORT with the tag of the packet and the T bit.
+fn abort(frame: &[u8], packet: &Packet, link: &Link, flow: &FlowKey) -> Option<Vec<u8>> {
+    const ABORT: u8 = 6;
+    let is_abort = frame.get(packet.l4 + 12) == Some(&ABORT);
+    if packet.proto != 132 || !packet.has_ports || is_abort {
+        return None;
+    }
+    let tag = frame.get(packet.l4 + 4..)?.first_chunk::<4>()?;
+    let mut sctp = Vec::with_capacity(16);
+    sctp.extend_from_slice(&flow.src_port.to_be_bytes());
+    sctp.extend_from_slice(&flow.dst_port.to_be_bytes());
+    sctp.extend_from_slice(tag);
+    sctp.extend_from_slice(&[0; 4]);
+    sctp.extend_from_slice(&[ABORT, 1, 0, 4]);
+    let check = crc32c(&sctp).to_le_bytes();
+    sctp[8..12].copy_from_slice(&check);
+    Some(ip_frame(link, flow, 132, &sctp))
+}
+
+/// The checksum of SCTP (RFC 9260, appendix A), bit by bit: aborts are few and short.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+            crc >> 1 ^ (0x82f6_3b78 & (crc & 1).wrapping_neg())
+        })
+    })
+}
+
+/// RFC 792: the IP header and 8 bytes behind it are quoted.
+fn icmp4(
+    frame: &[u8],
+    packet: &Packet,
+    link: &Link,
+    flow: &FlowKey,
+    code: u8,
+    rest: u32,
+) -> Vec<u8> {
+    let end = (packet.l4 + 8).min(packet.end);
+    let mut icmp = Vec::from([3, code, 0, 0]);
+    icmp.extend_from_slice(&rest.to_be_bytes());
+    icmp.extend_from_slice(frame.get(packet.l3..end).unwrap_or(&[]));
+    let check = checksum::of(&icmp).to_be_bytes();
+    icmp[2..4].copy_from_slice(&check);
+    ip_frame(link, flow, 1, &icmp)
+}
+
+/// RFC 4443: as much of the packet as fits is quoted.
+fn icmp6(
+    frame: &[u8],
+    packet: &Packet,
+    link: &Link,
+    flow: &FlowKey,
+    (kind, code): (u8, u8),
+    rest: u32,
+) -> Vec<u8> {
+    let end = packet.end.min(packet.l3 + V6_QUOTE_MAX);
+    let mut icmp = Vec::from([kind, code, 0, 0]);
+    icmp.extend_from_slice(&rest.to_be_bytes());
+    icmp.extend_from_slice(frame.get(packet.l3..end).unwrap_or(&[]));
+    let sum = pseudo(flow, IpProto::ICMPV6, icmp.len() as u32).bytes(&icmp);
+    icmp[2..4].copy_from_slice(&sum.checksum().to_be_bytes());
+    ip_frame(link, flow, 58, &icmp)
+}

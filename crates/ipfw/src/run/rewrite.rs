@@ -1,0 +1,50 @@
+//! Changes in the headers of a frame, checksums kept right.
+
+use slipring_wire::checksum::Delta;
+
+use crate::packet::{Packet, Version, options};
+
+fn be16(frame: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?))
+}
+
+fn put_be16(frame: &mut [u8], at: usize, value: u16) -> Option<()> {
+    *frame.get_mut(at..)?.first_chunk_mut()? = value.to_be_bytes();
+    Some(())
+}
+
+/// Sets the DSCP and leaves ECN alone. Nothing happens to what is not IP.
+pub(super) fn set_dscp(frame: &mut [u8], packet: &mut Packet, dscp: u8) -> Option<()> {
+    let tos = dscp << 2 | packet.tos & 3;
+    let old = be16(frame, packet.l3)?;
+    match packet.version {
+        Version::V4 => {
+            let new = old & 0xff00 | u16::from(tos);
+            let sum = be16(frame, packet.l3 + 10)?;
+            put_be16(frame, packet.l3, new)?;
+            put_be16(frame, packet.l3 + 10, Delta::new().u16(old, new).apply(sum))?;
+        }
+        Version::V6 => put_be16(frame, packet.l3, old & 0xf00f | u16::from(tos) << 4)?,
+        Version::None => return None,
+    }
+    packet.tos = tos;
+    Some(())
+}
+
+/// Lowers the MSS option of a SYN to `mss`.
+pub(super) fn set_mss(frame: &mut [u8], packet: &Packet, mss: u16) -> Option<()> {
+    const SYN: u8 = 0x02;
+    if !packet.is_tcp() || packet.tcp_flags & SYN == 0 {
+        return None;
+    }
+    let (old, at) = options::tcp_mss(frame, packet)?;
+    if old <= mss {
+        return None;
+    }
+    // A field at an odd offset counts in the sum with its bytes swapped.
+    let is_odd = (at - packet.l4) % 2 == 1;
+    let (was, is) = if is_odd { (old.swap_bytes(), mss.swap_bytes()) } else { (old, mss) };
+    let sum = be16(frame, packet.l4 + 16)?;
+    put_be16(frame, at, mss)?;
+    put_be16(frame, packet.l4 + 16, Delta::new().u16(was, is).apply(sum))
+}

@@ -1,0 +1,146 @@
+use alloc::format;
+use alloc::string::String;
+
+use crate::state::States;
+
+/// What the sysctls of ipfw set. The names stand in [`Settings::get`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Off: everything passes unseen.
+    pub enable: bool,
+    /// What leaves a pipe is accepted; otherwise it goes on at the next rule.
+    pub one_pass: bool,
+    /// Step between numbers of rules that are given none, 1..=1000.
+    pub autoinc_step: u32,
+    /// Lines of rules with `log` go to the log; otherwise only to who captures them.
+    pub verbose: bool,
+    /// Lines a rule logs when it does not say; 0 is no limit.
+    pub verbose_limit: u32,
+    /// Most tables.
+    pub tables_max: u32,
+    /// Sets have tables of their own.
+    pub tables_sets: bool,
+    /// States outlive the rule that made them.
+    pub dyn_keep_states: bool,
+    /// Does nothing; kept so that scripts run.
+    pub debug: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            enable: true,
+            one_pass: true,
+            autoinc_step: 100,
+            verbose: false,
+            verbose_limit: 0,
+            tables_max: 128,
+            tables_sets: false,
+            dyn_keep_states: false,
+            debug: 0,
+        }
+    }
+}
+
+/// Name, least and highest value of each sysctl that can be set.
+const NAMES: &[(&str, u32, u32)] = &[
+    ("net.inet.ip.fw.enable", 0, 1),
+    ("net.inet6.ip6.fw.enable", 0, 1),
+    ("net.link.ether.ipfw", 0, 1),
+    ("net.inet.ip.fw.one_pass", 0, 1),
+    ("net.inet.ip.fw.autoinc_step", 1, 1000),
+    ("net.inet.ip.fw.verbose", 0, 1),
+    ("net.inet.ip.fw.verbose_limit", 0, u32::MAX),
+    ("net.inet.ip.fw.tables_max", 1, 65535),
+    ("net.inet.ip.fw.tables_sets", 0, 1),
+    ("net.inet.ip.fw.debug", 0, u32::MAX),
+    ("net.inet.ip.fw.dyn_keep_states", 0, 1),
+    ("net.inet.ip.fw.dyn_keepalive", 0, 1),
+    ("net.inet.ip.fw.dyn_max", 0, 100_000_000),
+    ("net.inet.ip.fw.dyn_ack_lifetime", 1, u32::MAX),
+    ("net.inet.ip.fw.dyn_syn_lifetime", 1, u32::MAX),
+    ("net.inet.ip.fw.dyn_fin_lifetime", 1, 4),
+    ("net.inet.ip.fw.dyn_rst_lifetime", 1, 4),
+    ("net.inet.ip.fw.dyn_udp_lifetime", 1, u32::MAX),
+    ("net.inet.ip.fw.dyn_short_lifetime", 1, u32::MAX),
+];
+
+/// Names that can only be read: what they are is asked of the engine.
+pub(super) const READ_ONLY: &[&str] =
+    &["net.inet.ip.fw.default_rule", "net.inet.ip.fw.static_count", "net.inet.ip.fw.dyn_count"];
+
+/// A sysctl that cannot be set so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("sysctl {name}: {reason}")]
+pub struct SysctlError {
+    name: String,
+    reason: String,
+}
+
+/// Names of all sysctls that can be set.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.iter().map(|entry| entry.0)
+}
+
+impl Settings {
+    /// What a sysctl is.
+    #[must_use]
+    pub fn get(&self, states: &States, name: &str) -> Option<u32> {
+        let life = &states.lifetimes;
+        Some(match name.rsplit('.').next()? {
+            "enable" | "ipfw" => self.enable.into(),
+            "one_pass" => self.one_pass.into(),
+            "autoinc_step" => self.autoinc_step,
+            "verbose" => self.verbose.into(),
+            "verbose_limit" => self.verbose_limit,
+            "tables_max" => self.tables_max,
+            "tables_sets" => self.tables_sets.into(),
+            "debug" => self.debug,
+            "dyn_keep_states" => self.dyn_keep_states.into(),
+            "dyn_keepalive" => states.keepalive.into(),
+            "dyn_max" => states.max,
+            "dyn_ack_lifetime" => life.ack,
+            "dyn_syn_lifetime" => life.syn,
+            "dyn_fin_lifetime" => life.fin,
+            "dyn_rst_lifetime" => life.rst,
+            "dyn_udp_lifetime" => life.udp,
+            "dyn_short_lifetime" => life.short,
+            _ => return None,
+        })
+    }
+
+    /// Sets a sysctl.
+    ///
+    /// # Errors
+    /// [`SysctlError`] if there is none of that name, or the value is out of its range.
+    pub fn set(&mut self, states: &mut States, name: &str, value: u32) -> Result<(), SysctlError> {
+        let wrong = |reason: String| SysctlError { name: name.into(), reason };
+        let known = NAMES.iter().find(|entry| entry.0 == name);
+        let &(_, low, high) = known.ok_or_else(|| wrong("there is none that can be set".into()))?;
+        if !(low..=high).contains(&value) {
+            return Err(wrong(format!("{value} is not in {low} to {high}")));
+        }
+        let on = value != 0;
+        let life = &mut states.lifetimes;
+        match name.rsplit('.').next().unwrap_or("") {
+            "enable" | "ipfw" => self.enable = on,
+            "one_pass" => self.one_pass = on,
+            "autoinc_step" => self.autoinc_step = value,
+            "verbose" => self.verbose = on,
+            "verbose_limit" => self.verbose_limit = value,
+            "tables_max" => self.tables_max = value,
+            "tables_sets" => self.tables_sets = on,
+            "debug" => self.debug = value,
+            "dyn_keep_states" => self.dyn_keep_states = on,
+            "dyn_keepalive" => states.keepalive = on,
+            "dyn_max" => states.max = value,
+            "dyn_ack_lifetime" => life.ack = value,
+            "dyn_syn_lifetime" => life.syn = value,
+            "dyn_fin_lifetime" => life.fin = value,
+            "dyn_rst_lifetime" => life.rst = value,
+            "dyn_udp_lifetime" => life.udp = value,
+            _ => life.short = value,
+        }
+        Ok(())
+    }
+}

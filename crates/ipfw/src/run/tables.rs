@@ -1,0 +1,312 @@
+//! Commands about tables.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::changes::{CommandError, Manner};
+use super::engine::Firewall;
+use crate::rule::{Addresses, Condition, Interface, LookupKey, Name, Rule};
+use crate::table::{Change, FlowFields, Key, Table, TableError, TableKind};
+use crate::text::{TableCommand, TableOptions, TableScope, TableVerb};
+
+impl Firewall {
+    pub(super) fn table(
+        &mut self,
+        command: &TableCommand,
+        manner: Manner,
+    ) -> Result<String, CommandError> {
+        let set = self.config.table_set(command.set);
+        match &command.scope {
+            TableScope::One(name) => self.one_table((set, name), &command.verb, manner),
+            TableScope::All => {
+                let names: Vec<_> = self
+                    .config
+                    .tables
+                    .sorted()
+                    .iter()
+                    .map(|(set, name, _)| (*set, (*name).clone()))
+                    .collect();
+                let mut text = String::new();
+                for (set, name) in &names {
+                    if command.verb == TableVerb::List {
+                        text.push_str(&format!("--- table({name}), set({set}) ---\n"));
+                    }
+                    text.push_str(&self.one_table((*set, name), &command.verb, manner)?);
+                }
+                Ok(text)
+            }
+        }
+    }
+
+    fn one_table(
+        &mut self,
+        at: (u8, &Name),
+        verb: &TableVerb,
+        manner: Manner,
+    ) -> Result<String, CommandError> {
+        match verb {
+            TableVerb::Create(options) => self.create(at, options).map(|()| String::new()),
+            TableVerb::Add { atomic, entries } => {
+                let notice = self.create_for(at, &entries[0].0)?;
+                let (changes, error) = self.config.tables.add(at, entries, manner.quiet, *atomic);
+                changed(notice, &changes, error, manner, "Adding record failed")
+            }
+            TableVerb::Delete { atomic, keys } => {
+                self.existing(at)?;
+                let (changes, error) = self.config.tables.remove(at, keys, *atomic);
+                changed(String::new(), &changes, error, manner, "Deleting record failed")
+            }
+            TableVerb::Destroy => self.destroy(at).map(|()| String::new()),
+            TableVerb::Swap(other) => self.swap(at, other).map(|()| String::new()),
+            TableVerb::Modify { limit } => self.change(at, |table| table.options.limit = *limit),
+            TableVerb::Lock => self.change(at, |table| table.options.locked = true),
+            TableVerb::Unlock => self.change(at, |table| table.options.locked = false),
+            TableVerb::Flush => {
+                if self.existing(at)?.options.locked {
+                    return Err(CommandError::system("failed to flush table: table is locked"));
+                }
+                self.change(at, Table::clear)
+            }
+            TableVerb::Lookup(key) => self.lookup(at, key, manner),
+            TableVerb::List => Ok(rows(self.existing(at)?, manner)),
+            TableVerb::Info => Ok(self.info(at, self.existing(at)?)),
+            TableVerb::Detail => {
+                let table = self.existing(at)?;
+                Ok(self.info(at, table) + &detail(table))
+            }
+        }
+    }
+
+    fn existing(&self, (set, name): (u8, &Name)) -> Result<&Table, CommandError> {
+        let found = self.config.tables.get(set, name.as_str());
+        found.ok_or_else(|| CommandError::missing(format!("Table {name} not found")))
+    }
+
+    fn change(
+        &mut self,
+        at: (u8, &Name),
+        change: impl FnOnce(&mut Table),
+    ) -> Result<String, CommandError> {
+        self.existing(at)?;
+        if let Some(table) = self.config.tables.get_mut(at.0, at.1) {
+            change(table);
+        }
+        Ok(String::new())
+    }
+
+    fn create(
+        &mut self,
+        (set, name): (u8, &Name),
+        options: &TableOptions,
+    ) -> Result<(), CommandError> {
+        if let Some(table) = self.config.tables.get(set, name.as_str()) {
+            let same = (table.options.kind, table.options.values) == (options.kind, options.values);
+            if !(options.missing || options.or_flush) {
+                return Err(CommandError::system(format!("Table {name}: File exists")));
+            }
+            if !same {
+                return Err(CommandError::system(format!("Table {name} exists with another type")));
+            }
+            if options.or_flush
+                && let Some(table) = self.config.tables.get_mut(set, name)
+            {
+                table.clear();
+            }
+            return Ok(());
+        }
+        let most = self.config.settings.tables_max as usize;
+        if self.config.tables.len() >= most {
+            return Err(CommandError::system(format!(
+                "Table {name}: there are tables_max={most} tables"
+            )));
+        }
+        let options = TableOptions { missing: false, or_flush: false, ..options.clone() };
+        self.config.tables.create(set, name, options);
+        Ok(())
+    }
+
+    /// A table that entries are put into without one is made, with a notice.
+    fn create_for(&mut self, at: (u8, &Name), key: &str) -> Result<String, CommandError> {
+        let (set, name) = at;
+        if self.config.tables.get(set, name.as_str()).is_some() {
+            return Ok(String::new());
+        }
+        let options = TableOptions { kind: Key::guess(key), ..TableOptions::default() };
+        self.create(at, &options)?;
+        Ok(format!("DEPRECATED: inserting data into non-existent table {name}. (auto-created)\n"))
+    }
+
+    fn destroy(&mut self, at: (u8, &Name)) -> Result<(), CommandError> {
+        self.existing(at)?;
+        let uses = self.references(at);
+        if uses > 0 {
+            let message = format!("failed to destroy table {}: {uses} rules use it", at.1);
+            return Err(CommandError::system(message));
+        }
+        self.config.tables.destroy(at.0, at.1);
+        Ok(())
+    }
+
+    fn swap(&mut self, at: (u8, &Name), other: &Name) -> Result<(), CommandError> {
+        let (one, two) = (self.existing(at)?, self.existing((at.0, other))?);
+        let kind = |table: &Table| (table.options.kind, table.options.values);
+        let fits = |table: &Table, limit: u32| limit == 0 || table.len() <= limit as usize;
+        if kind(one) != kind(two) {
+            return Err(CommandError::data("Unable to swap table: check types"));
+        }
+        if !fits(one, two.options.limit) || !fits(two, one.options.limit) {
+            return Err(CommandError::data("Unable to swap table: check limits"));
+        }
+        if one.options.locked || two.options.locked {
+            return Err(CommandError::system("Unable to swap table: table is locked"));
+        }
+        self.config.tables.swap(at.0, at.1, other);
+        Ok(())
+    }
+
+    fn lookup(&self, at: (u8, &Name), key: &str, manner: Manner) -> Result<String, CommandError> {
+        let table = self.existing(at)?;
+        let parsed = Key::parse(key, table.options.kind)
+            .map_err(|error| CommandError::data(error.to_string()))?;
+        let found = table.lookup(&parsed);
+        let (key, value) =
+            found.ok_or_else(|| CommandError::missing(format!("Entry {key} not found")))?;
+        let value = value.show(table.options.values, manner.values_as_ip);
+        Ok(format!("{} {value}\n", key.show(table.options.kind)))
+    }
+
+    /// How many rules name a table.
+    fn references(&self, (set, name): (u8, &Name)) -> usize {
+        let uses = |rule: &Rule| {
+            let of_set = self.config.table_set(rule.set) == set;
+            of_set && tables_of(rule).into_iter().any(|(used, _)| used == name)
+        };
+        self.config.list.iter().filter(|(entry, _)| uses(&entry.rule)).count()
+    }
+
+    /// Rules may name tables before there are any: those are made empty.
+    pub(super) fn make_missing_tables(&mut self, rule: &Rule) -> Result<(), CommandError> {
+        let set = self.config.table_set(rule.set);
+        for (name, kind) in tables_of(rule) {
+            if self.config.tables.get(set, name.as_str()).is_none() {
+                self.create((set, name), &TableOptions { kind, ..TableOptions::default() })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn info(&self, at: (u8, &Name), table: &Table) -> String {
+        let options = &table.options;
+        let locked = if options.locked { ", locked" } else { "" };
+        let mut text = format!("--- table({}), set({}) ---\n", at.1, at.0);
+        text += &format!(" kindex: {}, type: {}{locked}\n", table.index, kind_text(options.kind));
+        text += &format!(" references: {}, valtype: {}\n", self.references(at), options.values);
+        text += &format!(" algorithm: {}\n", algorithm(options));
+        text += &format!(" items: {}, size: {}\n", table.len(), table.len() * ENTRY_LEN + HEAD_LEN);
+        if options.limit > 0 {
+            text += &format!(" limit: {}\n", options.limit);
+        }
+        text
+    }
+}
+
+/// Bytes that FreeBSD's listing of an entry takes, and of what stands before all entries.
+const ENTRY_LEN: usize = 120;
+const HEAD_LEN: usize = 296;
+
+fn kind_text(kind: TableKind) -> String {
+    match kind {
+        TableKind::Addr => "addr".into(),
+        TableKind::Iface => "iface".into(),
+        TableKind::Number => "number".into(),
+        TableKind::Mac => "mac".into(),
+        TableKind::Flow(fields) => format!("flow:{fields}"),
+    }
+}
+
+fn algorithm(options: &TableOptions) -> &str {
+    options.algorithm.as_deref().unwrap_or(match options.kind {
+        TableKind::Addr => "addr:radix",
+        TableKind::Iface => "iface:array",
+        TableKind::Number => "number:array",
+        TableKind::Mac => "mac:radix",
+        TableKind::Flow(_) => "flow:hash",
+    })
+}
+
+fn detail(table: &Table) -> String {
+    let class = algorithm(&table.options).rsplit(':').next().unwrap_or("");
+    match table.family_lens() {
+        Some((v4, v6)) => format!(
+            " IPv4 algorithm {class} info\n  items: {v4} itemsize: 200\n \
+             IPv6 algorithm {class} info\n  items: {v6} itemsize: 200\n"
+        ),
+        None => {
+            format!(" algorithm {class} info\n  size: {0} items: {0} itemsize: 64\n", table.len())
+        }
+    }
+}
+
+fn rows(table: &Table, manner: Manner) -> String {
+    let row = |(key, value): (Key, &crate::table::Value)| {
+        let value = value.show(table.options.values, manner.values_as_ip);
+        format!("{} {value}\n", key.show(table.options.kind))
+    };
+    table.sorted().into_iter().map(row).collect()
+}
+
+fn changed(
+    notice: String,
+    changes: &[Change],
+    error: Option<TableError>,
+    manner: Manner,
+    what: &str,
+) -> Result<String, CommandError> {
+    // Doubled keys and missing ones are no error for who asked to hear nothing.
+    let harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
+    if manner.quiet && harmless {
+        return Ok(String::new());
+    }
+    let row = |change: &Change| {
+        let reverted = if change.reverted { "(reverted)" } else { "" };
+        format!("{}{reverted}: {}\n", change.result.word(), change.row)
+    };
+    let text = notice + &changes.iter().map(row).collect::<String>();
+    match error {
+        None => Ok(text),
+        Some(error) => {
+            Err(CommandError { text, ..CommandError::system(format!("{what}: {error}")) })
+        }
+    }
+}
+
+/// Names of the tables that a rule looks up, with the kind that each place asks for.
+fn tables_of(rule: &Rule) -> Vec<(&Name, TableKind)> {
+    let conditions = rule.body.clauses().flatten().map(|pattern| &pattern.condition);
+    conditions
+        .filter_map(|condition| match condition {
+            Condition::Src(Addresses::Table(test)) | Condition::Dst(Addresses::Table(test)) => {
+                Some((&test.table, TableKind::Addr))
+            }
+            Condition::Recv(Interface::Table(test))
+            | Condition::Xmit(Interface::Table(test))
+            | Condition::Via(Interface::Table(test)) => Some((&test.table, TableKind::Iface)),
+            Condition::SrcMac(test) | Condition::DstMac(test) => {
+                Some((&test.table, TableKind::Mac))
+            }
+            Condition::Flow(test) => Some((&test.table, TableKind::Flow(FlowFields::ALL))),
+            Condition::Lookup { key, table, .. } => Some((table, lookup_kind(*key))),
+            _ => None,
+        })
+        .collect()
+}
+
+const fn lookup_kind(key: LookupKey) -> TableKind {
+    use LookupKey as K;
+    match key {
+        K::DstIp | K::SrcIp | K::DstIp4 | K::SrcIp4 | K::DstIp6 | K::SrcIp6 => TableKind::Addr,
+        K::DstMac | K::SrcMac => TableKind::Mac,
+        K::DstPort | K::SrcPort | K::Dscp | K::Mark | K::RuleNumber => TableKind::Number,
+    }
+}

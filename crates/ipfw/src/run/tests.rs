@@ -1,0 +1,165 @@
+//! ipfw's documented behaviour, seen from outside: rules and frames in, verdicts and counters out.
+
+mod commands;
+mod control;
+mod defects;
+mod fields;
+mod hostile;
+mod lookups;
+mod replies;
+mod states;
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use slipring_wire::frame::{
+    EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports, TcpSpec,
+};
+use slipring_wire::{FrameSpec, MacAddr};
+
+use super::*;
+use crate::text::parse_command;
+
+/// A firewall with ports and rules, a clock, and what it put out.
+struct Bed {
+    firewall: Firewall,
+    outputs: Outputs,
+    now: u64,
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+impl Bed {
+    fn new(rules: &str) -> Self {
+        let mut firewall = Firewall::new(7);
+        firewall.set_ports(vec!["em0".into(), "em1".into()]);
+        let mut bed = Self { firewall, outputs: Outputs::default(), now: 0 };
+        bed.load(rules);
+        bed
+    }
+
+    fn load(&mut self, rules: &str) {
+        self.firewall.load(rules, self.now).unwrap();
+    }
+
+    /// The output of a command.
+    fn run(&mut self, command: &str) -> String {
+        self.try_run(command).unwrap()
+    }
+
+    fn try_run(&mut self, command: &str) -> Result<String, CommandError> {
+        let command = parse_command(command).unwrap();
+        let reply = self.firewall.execute(&command, self.now, Manner::default());
+        reply.map(|reply| reply.text)
+    }
+
+    fn check(&mut self, mut frame: Vec<u8>) -> Verdict {
+        self.cross(&mut frame, &mut Crossing::incoming(0))
+    }
+
+    fn cross(&mut self, frame: &mut [u8], crossing: &mut Crossing) -> Verdict {
+        self.firewall.check(frame, crossing, self.now, &mut self.outputs)
+    }
+
+    fn passes(&mut self, frame: Vec<u8>) -> bool {
+        self.check(frame) == Verdict::Accept
+    }
+
+    /// Packets that the first rule of a number has counted.
+    fn count(&self, number: u16) -> u64 {
+        let mut rules = self.firewall.config().list.iter();
+        rules.find(|(entry, _)| entry.number == number).unwrap().1.packets
+    }
+
+    fn numbers(&self) -> Vec<u16> {
+        self.firewall.config().list.iter().map(|(entry, _)| entry.number).collect()
+    }
+}
+
+fn spec(src: [u8; 4], dst: [u8; 4], l4: L4Spec) -> FrameSpec {
+    let ip = Ipv4Spec { src: Ipv4Addr::from(src), dst: Ipv4Addr::from(dst), ..Default::default() };
+    FrameSpec {
+        src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        dst_mac: MacAddr([2, 0, 0, 0, 0, 2]),
+        ip: IpSpec::V4(ip),
+        l4,
+        ..Default::default()
+    }
+}
+
+fn bytes(spec: &FrameSpec) -> Vec<u8> {
+    spec.build(spec.header_len().max(60)).unwrap().bytes.to_vec()
+}
+
+const A: [u8; 4] = [10, 0, 0, 1];
+const B: [u8; 4] = [10, 1, 0, 1];
+
+fn udp_ports(src: u16, dst: u16) -> Vec<u8> {
+    bytes(&spec(A, B, L4Spec::Udp(Ports { src, dst })))
+}
+
+fn udp_from(src: [u8; 4]) -> Vec<u8> {
+    bytes(&spec(src, B, L4Spec::Udp(Ports { src: 1000, dst: 53 })))
+}
+
+fn udp() -> Vec<u8> {
+    udp_ports(1000, 53)
+}
+
+/// The same flow the other way.
+fn udp_back() -> Vec<u8> {
+    bytes(&spec(B, A, L4Spec::Udp(Ports { src: 53, dst: 1000 })))
+}
+
+fn tcp(flags: u8) -> Vec<u8> {
+    tcp_seq(false, flags, 1, 1)
+}
+
+/// A segment from the client, or back to it.
+fn tcp_seq(back: bool, flags: u8, seq: u32, ack: u32) -> Vec<u8> {
+    let (src, dst) = if back { (B, A) } else { (A, B) };
+    let ports = if back { Ports { src: 80, dst: 1000 } } else { Ports { src: 1000, dst: 80 } };
+    bytes(&spec(src, dst, L4Spec::Tcp(TcpSpec { ports, flags, seq, ack, ..Default::default() })))
+}
+
+fn ping() -> Vec<u8> {
+    bytes(&spec(A, B, L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 1, seq: 1 })))
+}
+
+fn v6(l4: L4Spec, flow_label: u32) -> Vec<u8> {
+    let ip = Ipv6Spec {
+        src: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+        dst: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
+        flow_label,
+        ..Default::default()
+    };
+    bytes(&FrameSpec { ip: IpSpec::V6(ip), ..spec(A, B, l4) })
+}
+
+fn ping6() -> Vec<u8> {
+    v6(L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 1, seq: 1 }), 0)
+}
+
+fn udp6() -> Vec<u8> {
+    v6(L4Spec::Udp(Ports { src: 1000, dst: 53 }), 0)
+}
+
+fn arp() -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend([2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    frame.resize(60, 0);
+    frame
+}
+
+/// A v4 frame of which some bytes of the IP header are changed, with the checksum right again.
+fn v4_with(frame: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    change(&mut frame[14..34]);
+    frame[24..26].fill(0);
+    let sum = slipring_wire::checksum::of(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}

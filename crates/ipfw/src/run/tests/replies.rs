@@ -1,0 +1,179 @@
+//! reject, unreach and reset really answer; log lines say what happened.
+
+use super::*;
+use crate::packet::{Packet, options};
+use slipring_wire::assigned::IpProto;
+use slipring_wire::checksum::{self, Sum};
+
+fn answer(rules: &str, frame: Vec<u8>) -> Option<Vec<u8>> {
+    let mut bed = Bed::new(rules);
+    assert_eq!(bed.check(frame), Verdict::Deny(Denied::Rule));
+    assert!(bed.outputs.frames.len() < 2);
+    let emission = bed.outputs.frames.pop()?;
+    assert_eq!(emission.toward, Toward::Port(0));
+    Some(emission.frame)
+}
+
+#[test]
+fn unreach_port_answers_with_an_icmp_error_that_quotes_the_packet() {
+    let rules = "table 1 create\ntable 1 add 10.1.0.1 1\nadd 100 unreach port tcp from any to any lookup dst-ip 1";
+    let question = tcp(2);
+    let frame = answer(rules, question.clone()).unwrap();
+    let packet = Packet::parse(&frame).unwrap();
+    assert_eq!(packet.icmp, (3, 3));
+    assert_eq!(
+        (packet.src as u32, packet.dst as u32),
+        (u32::from_be_bytes(B), u32::from_be_bytes(A))
+    );
+    assert_eq!(packet.dst_mac, MacAddr([2, 0, 0, 0, 0, 1]));
+    assert_eq!((checksum::of(&frame[14..34]), checksum::of(&frame[34..])), (0, 0));
+    assert_eq!(frame[42..], question[14..42]);
+}
+
+#[test]
+fn reject_says_host_and_needfrag_tells_the_mtu() {
+    let frame = answer("add 100 reject ip from any to any", udp()).unwrap();
+    assert_eq!(frame[34..36], [3, 1]);
+    let frame = answer("add 100 unreach needfrag 1400 ip from any to any", udp()).unwrap();
+    assert_eq!((&frame[34..36], &frame[40..42]), (&[3, 4][..], &1400_u16.to_be_bytes()[..]));
+}
+
+#[test]
+fn ipv6_gets_icmpv6() {
+    for (rule, expected) in [
+        ("unreach6 admin-prohib", [1, 1]),
+        ("reject", [1, 3]),
+        ("unreach port", [1, 4]),
+        ("unreach needfrag 1280", [2, 0]),
+    ] {
+        let frame = answer(&format!("add 100 {rule} ip from any to any"), udp6()).unwrap();
+        let packet = Packet::parse(&frame).unwrap();
+        assert_eq!([packet.icmp.0, packet.icmp.1], expected);
+        let sum = Sum::pseudo_v6(
+            packet.src.into(),
+            packet.dst.into(),
+            IpProto::ICMPV6,
+            (frame.len() - 54) as u32,
+        );
+        assert_eq!(sum.bytes(&frame[54..]).checksum(), 0);
+    }
+}
+
+#[test]
+fn reset_answers_a_syn_and_acknowledges_it() {
+    let frame = answer("add 100 reset tcp from any to any", tcp_seq(false, 2, 1000, 0)).unwrap();
+    let packet = Packet::parse(&frame).unwrap();
+    // The SYN and the six bytes of padding that the frame's IP header counts as data.
+    let data = options::tcp_data_len(&tcp(2), &Packet::parse(&tcp(2)).unwrap());
+    assert_eq!((packet.src_port, packet.dst_port, packet.tcp_flags), (80, 1000, 0x14));
+    assert_eq!(options::tcp_word(&frame, &packet, 8), 1001 + data);
+    let sum = Sum::pseudo_v4(B.into(), A.into(), IpProto::TCP, 20);
+    assert_eq!(sum.bytes(&frame[34..]).checksum(), 0);
+}
+
+#[test]
+fn reset_takes_its_number_from_an_acknowledgement() {
+    let frame =
+        answer("add 100 reset tcp from any to any", tcp_seq(false, 0x10, 1000, 777)).unwrap();
+    let packet = Packet::parse(&frame).unwrap();
+    assert_eq!((packet.tcp_flags, options::tcp_word(&frame, &packet, 4)), (0x04, 777));
+}
+
+#[test]
+fn resets_errors_groups_and_later_fragments_get_no_answer() {
+    assert!(answer("add 100 reset ip from any to any", tcp(4)).is_none());
+    assert!(answer("add 100 reset ip from any to any", udp()).is_none());
+    let error = answer("add 100 reject ip from any to any", udp()).unwrap();
+    assert!(answer("add 100 reject ip from any to any", error).is_none());
+    let group = bytes(&spec(A, [224, 0, 0, 1], L4Spec::Udp(Ports::default())));
+    assert!(answer("add 100 reject ip from any to any", group).is_none());
+    let mut broadcast = udp();
+    broadcast[..6].fill(0xff);
+    assert!(answer("add 100 reject ip from any to any", broadcast).is_none());
+    let later = v4_with(&udp(), |ip| ip[7] = 10);
+    assert!(answer("add 100 reject ip from any to any", later).is_none());
+    assert!(answer("add 100 reject ip from any to any", arp()).is_none());
+    assert!(answer("add 100 reset6 ip from any to any", tcp(2)).is_none());
+}
+
+#[test]
+fn abort_answers_sctp_with_its_tag() {
+    let mut frame = v4_with(&udp(), |ip| ip[9] = 132);
+    frame[38..42].copy_from_slice(&[1, 2, 3, 4]);
+    let frame = answer("add 100 abort ip from any to any", frame).unwrap();
+    assert_eq!((&frame[38..42], &frame[46..50]), (&[1, 2, 3, 4][..], &[6, 1, 0, 4][..]));
+}
+
+#[test]
+fn answers_keep_the_tags_of_the_question() {
+    use slipring_wire::assigned::VlanTag;
+    let mut tagged = spec(A, B, L4Spec::Udp(Ports::default()));
+    tagged.tags = vec![VlanTag::new(5, 0).into()];
+    let frame = answer("add 100 reject ip from any to any", bytes(&tagged)).unwrap();
+    assert_eq!(Packet::parse(&frame).unwrap().tags[0].unwrap().vid(), 5);
+}
+
+fn lines(bed: &mut Bed) -> Vec<String> {
+    core::mem::take(&mut bed.outputs.log).into_iter().map(|event| event.line).collect()
+}
+
+#[test]
+fn log_lines_tell_rule_action_packet_and_port() {
+    let mut bed = Bed::new(
+        "enable verbose\nadd 100 count log udp from any to any\nadd 200 deny log ip from any to any",
+    );
+    [udp(), ping(), tcp(2), udp6(), arp()].into_iter().for_each(|frame| drop(bed.check(frame)));
+    assert_eq!(
+        lines(&mut bed),
+        [
+            "ipfw: 100 Count UDP 10.0.0.1:1000 10.1.0.1:53 in via em0",
+            "ipfw: 200 Deny UDP 10.0.0.1:1000 10.1.0.1:53 in via em0",
+            "ipfw: 200 Deny ICMP:8.0 10.0.0.1 10.1.0.1 in via em0",
+            "ipfw: 200 Deny TCP 10.0.0.1:1000 10.1.0.1:80 in via em0",
+            "ipfw: 100 Count UDP [2001:db8::1]:1000 [2001:db8::2]:53 in via em0",
+            "ipfw: 200 Deny UDP [2001:db8::1]:1000 [2001:db8::2]:53 in via em0",
+            "ipfw: 200 Deny MAC 02:00:00:00:00:01 ff:ff:ff:ff:ff:ff type 0x0806 in via em0",
+        ]
+    );
+    bed.check(v4_with(&udp(), |ip| {
+        ip[5] = 9;
+        ip[6] = 0x20;
+        ip[7] = 10;
+    }));
+    assert!(lines(&mut bed)[0].ends_with("in via em0 (frag 9:26@80+)"));
+}
+
+#[test]
+fn logging_stops_at_its_budget_until_resetlog() {
+    let mut bed = Bed::new("add 100 count log logamount 2 ip from any to any");
+    (0..5).for_each(|_| drop(bed.check(udp())));
+    let logged = lines(&mut bed);
+    assert_eq!((logged.len(), logged[2].as_str()), (3, "ipfw: limit 2 reached on entry 100"));
+    assert_eq!(bed.run("resetlog"), "Logging counts reset.\n");
+    bed.check(udp());
+    assert_eq!((lines(&mut bed).len(), bed.count(100)), (1, 6));
+}
+
+#[test]
+fn the_default_budget_is_verbose_limit() {
+    let mut bed = Bed::new("sysctl net.inet.ip.fw.verbose_limit=1");
+    bed.run("add 100 count log ip from any to any");
+    assert_eq!(bed.run("list 100"), "00100 count log logamount 1 ip from any to any\n");
+    (0..5).for_each(|_| drop(bed.check(udp())));
+    assert_eq!(lines(&mut bed).len(), 2);
+}
+
+#[test]
+fn where_lines_go_is_the_rules_choice_or_verbose() {
+    let mut bed = Bed::new(
+        "add 100 count log logdst rtsock ip from any to any\nadd 200 count log ip from any to any",
+    );
+    bed.check(udp());
+    let to: Vec<_> = bed
+        .outputs
+        .log
+        .iter()
+        .map(|event| (event.to.syslog, event.to.ipfw0, event.to.rtsock))
+        .collect();
+    assert_eq!(to, [(false, false, true), (false, true, false)]);
+}

@@ -1,0 +1,264 @@
+//! keep-state, check-state, limit: what is remembered, for how long, and what it lets through.
+
+use super::*;
+
+const OUT: &str = "add 100 check-state :default\nadd 200 allow udp from 10.0.0.0/24 to any keep-state\nadd 300 deny ip from any to any";
+const TCP: &str = "add 100 check-state\nadd 200 allow tcp from 10.0.0.0/24 to any setup keep-state\nadd 300 deny ip from any to any";
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+const FIN: u8 = 0x01;
+
+#[test]
+fn answers_pass_by_the_state_and_count_at_its_rule() {
+    let mut bed = Bed::new(OUT);
+    assert!(!bed.passes(udp_back()));
+    assert!(bed.passes(udp()) && bed.passes(udp_back()) && bed.passes(udp()));
+    assert_eq!((bed.count(200), bed.count(300)), (3, 1));
+}
+
+#[test]
+fn the_first_packet_is_counted_in_the_rule_only() {
+    let mut bed = Bed::new(OUT);
+    (0..10).for_each(|_| assert!(bed.passes(udp())));
+    let state = bed.firewall.states().sorted()[0].clone();
+    assert_eq!((bed.count(200), state.packets), (10, 9));
+}
+
+#[test]
+fn names_tell_states_apart() {
+    let mut bed = Bed::new(
+        "add 100 check-state :IN\nadd 200 check-state :OUT\nadd 300 allow udp from 10.0.0.0/24 to any record-state :OUT",
+    );
+    assert!(bed.passes(udp()) && bed.passes(udp_back()));
+    bed.run("delete 200");
+    assert!(!bed.passes(udp_back()), "only :IN is asked for");
+    bed.run("add 200 check-state :any");
+    assert!(bed.passes(udp_back()));
+}
+
+#[test]
+fn a_udp_state_ends_ten_seconds_after_its_last_packet() {
+    let mut bed = Bed::new(OUT);
+    bed.passes(udp());
+    bed.now = 8 * SECOND;
+    assert!(bed.passes(udp_back()));
+    bed.now = 18 * SECOND - 1;
+    assert!(bed.passes(udp_back()));
+    bed.now += 10 * SECOND;
+    assert!(!bed.passes(udp_back()));
+}
+
+#[test]
+fn a_half_open_connection_ends_after_twenty_seconds() {
+    let mut bed = Bed::new(TCP);
+    assert!(bed.passes(tcp(SYN)));
+    bed.now = 20 * SECOND - 1;
+    assert!(bed.firewall.states().sorted()[0].expires_ns > bed.now);
+    bed.now = 20 * SECOND;
+    assert!(!bed.passes(tcp_seq(true, SYN | ACK, 1, 2)));
+}
+
+fn open(bed: &mut Bed) {
+    assert!(bed.passes(tcp_seq(false, SYN, 100, 0)));
+    assert!(bed.passes(tcp_seq(true, SYN | ACK, 500, 101)));
+    assert!(bed.passes(tcp_seq(false, ACK, 101, 501)));
+}
+
+#[test]
+fn an_open_connection_lives_three_hundred_seconds() {
+    let mut bed = Bed::new(TCP);
+    open(&mut bed);
+    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 300 * SECOND);
+}
+
+#[test]
+fn one_side_alone_keeps_no_connection_alive() {
+    let mut bed = Bed::new(TCP);
+    open(&mut bed);
+    bed.now = 100 * SECOND;
+    (0..5).for_each(|_| assert!(bed.passes(tcp_seq(false, ACK, 101, 501))));
+    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 300 * SECOND);
+    assert!(bed.passes(tcp_seq(true, ACK, 501, 101)));
+    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 400 * SECOND);
+}
+
+#[test]
+fn a_closed_connection_is_forgotten_in_a_second() {
+    let mut bed = Bed::new(TCP);
+    open(&mut bed);
+    assert!(bed.passes(tcp_seq(false, FIN | ACK, 101, 501)));
+    assert!(bed.passes(tcp_seq(true, FIN | ACK, 501, 102)));
+    assert!(bed.passes(tcp_seq(false, ACK, 102, 502)));
+    bed.now = SECOND;
+    bed.firewall.tick(bed.now, &mut bed.outputs);
+    assert!(bed.firewall.states().is_empty());
+    assert!(!bed.passes(tcp_seq(false, ACK, 102, 502)));
+}
+
+#[test]
+fn a_reset_forgets_the_connection_in_a_second() {
+    let mut bed = Bed::new(TCP);
+    open(&mut bed);
+    assert!(bed.passes(tcp_seq(true, 0x04, 501, 0)));
+    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, SECOND);
+}
+
+#[test]
+fn keepalives_ask_both_ends_every_five_seconds_at_the_end() {
+    let mut bed = Bed::new(TCP);
+    open(&mut bed);
+    for second in 0..=300 {
+        bed.now = second * SECOND;
+        bed.firewall.tick(bed.now, &mut bed.outputs);
+    }
+    let frames = core::mem::take(&mut bed.outputs.frames);
+    assert_eq!(frames.len(), 8, "at 280, 285, 290 and 295 s");
+    assert_eq!(frames[0].toward, Toward::Port(0));
+    assert_eq!(frames[1].toward, Toward::From(0));
+    let packet = crate::packet::Packet::parse(&frames[0].frame).unwrap();
+    assert_eq!((packet.dst_port, packet.tcp_flags), (1000, ACK));
+    assert_eq!(crate::packet::options::tcp_word(&frames[0].frame, &packet, 4), 500);
+    assert_eq!(crate::packet::options::tcp_word(&frames[0].frame, &packet, 8), 101);
+    assert_eq!(slipring_wire::checksum::of(&frames[0].frame[14..34]), 0);
+    assert!(bed.firewall.states().is_empty());
+}
+
+#[test]
+fn an_answered_keepalive_keeps_the_state() {
+    let mut bed = Bed::new(TCP);
+    open(&mut bed);
+    bed.now = 281 * SECOND;
+    bed.firewall.tick(bed.now, &mut bed.outputs);
+    assert_eq!(bed.outputs.frames.len(), 2);
+    assert!(bed.passes(tcp_seq(false, ACK, 101, 501)) && bed.passes(tcp_seq(true, ACK, 501, 101)));
+    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 581 * SECOND);
+}
+
+#[test]
+fn keepalives_can_be_switched_off() {
+    let mut bed = Bed::new(TCP);
+    bed.run("disable dyn_keepalive");
+    open(&mut bed);
+    bed.now = 290 * SECOND;
+    bed.firewall.tick(bed.now, &mut bed.outputs);
+    assert!(bed.outputs.frames.is_empty());
+}
+
+#[test]
+fn a_limit_counts_by_its_fields_and_denies_what_exceeds() {
+    let mut bed = Bed::new("add 100 allow udp from any to any limit src-addr 2");
+    assert!(bed.passes(udp_ports(1, 53)) && bed.passes(udp_ports(2, 53)));
+    assert_eq!(bed.check(udp_ports(3, 53)), Verdict::Deny(Denied::StateLimit));
+    assert!(bed.passes(udp_ports(1, 53)), "an old flow goes on");
+    assert!(bed.passes(udp_from([10, 0, 0, 9])), "another source has a limit of its own");
+    bed.now = 30 * SECOND;
+    bed.firewall.tick(bed.now, &mut bed.outputs);
+    assert!(bed.passes(udp_ports(3, 53)), "the count falls as states end");
+    assert_eq!(bed.firewall.states().counters().refused_limit, 1);
+}
+
+#[test]
+fn a_limit_may_come_from_a_table() {
+    let mut bed = Bed::new(
+        "table 1 create valtype limit\ntable 1 add 10.0.0.0/8 1\nadd 100 allow udp from table(1) to any limit src-addr tablearg",
+    );
+    assert!(bed.passes(udp_ports(1, 53)) && !bed.passes(udp_ports(2, 53)));
+}
+
+#[test]
+fn record_state_makes_and_does_not_look() {
+    let mut bed =
+        Bed::new("add 100 allow udp from 10.0.0.0/24 to any record-state\nadd 200 check-state");
+    assert!(bed.passes(udp()) && bed.passes(udp_back()));
+    assert_eq!(bed.count(100), 2, "the answer ran the rule's action");
+    let mut bed = Bed::new(
+        "add 100 count udp from any to any record-state\nadd 200 allow ip from any to any",
+    );
+    assert!(bed.passes(udp()) && bed.passes(udp()));
+    assert_eq!(bed.firewall.states().len(), 1, "a flow has one state of a name");
+}
+
+#[test]
+fn a_deferred_action_waits_for_the_next_packet() {
+    let mut bed = Bed::new(
+        "add 100 deny udp from any to any keep-state defer-action\nadd 200 allow ip from any to any",
+    );
+    assert!(bed.passes(udp()));
+    assert_eq!((bed.count(100), bed.count(200)), (0, 1));
+    assert!(!bed.passes(udp()));
+}
+
+#[test]
+fn states_of_icmp_pass_the_answer() {
+    let mut bed =
+        Bed::new("add 100 check-state\nadd 200 allow icmp from 10.0.0.1 to any keep-state");
+    assert!(bed.passes(ping()));
+    let reply = bytes(&spec(B, A, L4Spec::Echo(EchoSpec { kind: EchoKind::Reply, id: 1, seq: 1 })));
+    assert!(bed.passes(reply));
+    bed.now = 6 * SECOND;
+    assert!(bed.firewall.states().sorted()[0].expires_ns <= bed.now, "other protocols: 5 s");
+}
+
+#[test]
+fn states_work_for_ipv6() {
+    let mut bed = Bed::new("add 100 allow udp from 2001:db8::1 to any keep-state");
+    assert!(bed.passes(udp6()) && bed.passes(udp6()));
+    assert_eq!(bed.firewall.states().len(), 1);
+}
+
+#[test]
+fn arp_needs_no_state() {
+    let mut bed = Bed::new("add 100 allow ip from any to any keep-state");
+    assert!(bed.passes(arp()) && bed.firewall.states().is_empty());
+}
+
+#[test]
+fn states_go_with_their_rule_unless_they_are_to_stay() {
+    let mut bed = Bed::new(OUT);
+    bed.passes(udp());
+    bed.run("delete 200");
+    assert!(bed.firewall.states().is_empty() && !bed.passes(udp_back()));
+    let mut bed = Bed::new(OUT);
+    bed.run("sysctl net.inet.ip.fw.dyn_keep_states=1");
+    bed.passes(udp());
+    bed.run("delete 200");
+    assert_eq!(bed.firewall.states().sorted()[0].number, 65535);
+    assert!(!bed.passes(udp_back()), "the default rule's action runs: deny");
+    assert_eq!(bed.count(65535), 1);
+}
+
+#[test]
+fn states_of_a_disabled_set_stay_alive() {
+    let mut bed =
+        Bed::new("add 100 check-state\nadd 200 set 3 allow udp from 10.0.0.0/24 to any keep-state");
+    bed.passes(udp());
+    bed.run("set disable 3");
+    assert!(bed.passes(udp_back()));
+}
+
+#[test]
+fn listing_counts_the_time_down() {
+    let mut bed = Bed::new(OUT);
+    bed.passes(udp());
+    bed.passes(udp_back());
+    bed.now = 3 * SECOND;
+    let options = ListOptions { counters: true, states: StatesShown::Living, ..Default::default() };
+    let text = bed.firewall.list(&[], options, bed.now).unwrap();
+    let (_, states) = text.split_once("## ").unwrap();
+    assert_eq!(
+        states,
+        "Dynamic rules (1 136):\n00200 1 46 (7s) STATE udp 10.0.0.1 1000 <-> 10.1.0.1 53 :default\n"
+    );
+}
+
+#[test]
+fn listing_shows_limits_and_their_parents() {
+    let mut bed = Bed::new("add 100 allow udp from any to any limit src-addr 5 :x");
+    bed.passes(udp());
+    let options = ListOptions { states: StatesShown::Only, ..Default::default() };
+    assert_eq!(
+        bed.firewall.list(&[], options, bed.now).unwrap(),
+        "## Dynamic rules (2 272):\n00100 PARENT 1 udp 10.0.0.1 0 <-> 0.0.0.0 0\n\
+         00100 LIMIT udp 10.0.0.1 1000 <-> 10.1.0.1 53 :x\n"
+    );
+}

@@ -1,0 +1,42 @@
+//! States: what `keep-state` and `limit` remember of flows.
+//!
+//! ```text
+//!   (flow, name) --map--> state --rule id--> rule whose action runs on a hit
+//!                           |
+//!                           +--parent--> count of states with equal masked flow (limit)
+//! ```
+//!
+//! A state is found from either direction. It lives as long as its protocol says; what is
+//! forgotten or asked for next is found through a heap of wake-up times, so time costs nothing
+//! while nothing is due.
+//!
+//! # Invariants
+//! 1. A parent's count is the number of its living children.
+//! 2. There are never more states than `dyn_max`.
+//!
+//! Not for: what a rule does with a hit (see [`crate::run`]).
+
+mod keepalive;
+mod lifetime;
+mod table;
+
+pub use keepalive::{Keepalive, Link, ip_frame, pseudo, reversed, tcp_frame};
+pub use lifetime::Lifetimes;
+pub use table::{
+    Direction, Hit, NewState, Refusal, State, StateCounters, StateKind, States, Update,
+};
+
+use crate::rule::LimitFields;
+use crate::table::FlowKey;
+
+/// The fields of `flow` that a limit counts by.
+#[must_use]
+pub fn masked(flow: FlowKey, fields: LimitFields) -> FlowKey {
+    FlowKey {
+        src: if fields.src_addr { flow.src } else { 0 },
+        src_port: if fields.src_port { flow.src_port } else { 0 },
+        dst: if fields.dst_addr { flow.dst } else { 0 },
+        dst_port: if fields.dst_port { flow.dst_port } else { 0 },
+        ..flow
+    }
+}

@@ -1,0 +1,101 @@
+use super::table::{Direction, State, Update};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// How long states live, in seconds, as the sysctls `dyn_*_lifetime` say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// TCP, both sides heard and acknowledging.
+    pub ack: u32,
+    /// TCP, connection being opened.
+    pub syn: u32,
+    /// TCP, closed by both sides; below 5.
+    pub fin: u32,
+    /// TCP, reset or never opened; below 5.
+    pub rst: u32,
+    /// UDP.
+    pub udp: u32,
+    /// Everything else.
+    pub short: u32,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Self {
+        Self { ack: 300, syn: 20, fin: 1, rst: 1, udp: 10, short: 5 }
+    }
+}
+
+const FIN: u16 = 0x01;
+const SYN: u16 = 0x02;
+const RST: u16 = 0x04;
+const BOTH_SYN: u16 = SYN | SYN << 8;
+const BOTH_FIN: u16 = FIN | FIN << 8;
+/// Who has acknowledged something since the lifetime was last renewed.
+const FORWARD_ACK: u8 = 1;
+const BOTH_ACK: u8 = 3;
+
+impl State {
+    /// Takes a packet of the flow into account: what TCP says, and how long to live from now on.
+    pub(super) fn update(
+        &mut self,
+        update: &Update,
+        direction: Direction,
+        now: u64,
+        life: &Lifetimes,
+    ) {
+        let seconds = match self.flow.proto {
+            6 => self.update_tcp(update, direction, life),
+            17 | 136 => Some(life.udp),
+            _ => Some(life.short),
+        };
+        if let Some(seconds) = seconds {
+            self.expires_ns = now + u64::from(seconds) * SECOND;
+        }
+    }
+
+    /// The new lifetime, if the segment earns one.
+    fn update_tcp(
+        &mut self,
+        update: &Update,
+        direction: Direction,
+        life: &Lifetimes,
+    ) -> Option<u32> {
+        let flags = u16::from(update.tcp_flags) & (FIN | SYN | RST);
+        self.tcp |= if direction == Direction::Forward { flags } else { flags << 8 };
+        match self.tcp {
+            SYN => Some(life.syn),
+            tcp if tcp & (RST | RST << 8) != 0 => Some(life.rst),
+            tcp if tcp & BOTH_SYN != BOTH_SYN => Some(life.rst),
+            tcp if tcp & BOTH_FIN == BOTH_FIN => Some(life.fin),
+            _ => self.progress(update, direction).then_some(life.ack),
+        }
+    }
+
+    /// Whether both sides have acknowledged more, so that the connection is truly alive. Segments
+    /// with old acknowledgements, and one side alone, keep nothing alive.
+    fn progress(&mut self, update: &Update, direction: Direction) -> bool {
+        let (known, bit) = match direction {
+            Direction::Forward => (&mut self.ack_forward, FORWARD_ACK),
+            Direction::Reverse => (&mut self.ack_reverse, FORWARD_ACK << 1),
+        };
+        let is_old = *known != 0 && (update.tcp_ack.wrapping_sub(*known) as i32) < 0;
+        if update.tcp_flags & 0x10 == 0 || is_old {
+            return false;
+        }
+        *known = update.tcp_ack;
+        self.acked |= bit;
+        let both = self.acked == BOTH_ACK;
+        if both {
+            self.acked = 0;
+        }
+        both
+    }
+
+    /// TCP, opened by both sides and closed by neither: worth keeping alive.
+    #[must_use]
+    pub fn is_open_tcp(&self) -> bool {
+        self.flow.proto == 6
+            && self.tcp & BOTH_SYN == BOTH_SYN
+            && self.tcp & (BOTH_FIN | RST | RST << 8) == 0
+    }
+}

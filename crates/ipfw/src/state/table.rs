@@ -1,0 +1,443 @@
+use alloc::collections::BinaryHeap;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+use core::hash::BuildHasher;
+
+use hashbrown::HashMap;
+use siphasher::sip::SipHasher13;
+
+use super::keepalive::{Keepalive, Link, reversed, tcp_frame};
+use super::lifetime::Lifetimes;
+use super::masked;
+use crate::rule::{LimitFields, Name, RuleNumber};
+use crate::table::FlowKey;
+
+/// The time in which keepalives are sent before a state ends.
+const KEEPALIVE_WINDOW_NS: u64 = 20_000_000_000;
+/// Time between two keepalives.
+const KEEPALIVE_PERIOD_NS: u64 = 5_000_000_000;
+
+/// What is remembered of a flow.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The flow as its first packet had it.
+    pub flow: FlowKey,
+    /// The name of the state.
+    pub name: Name,
+    /// Whose action runs on a hit.
+    pub rule: u64,
+    /// The number of that rule.
+    pub number: RuleNumber,
+    /// The set of that rule.
+    pub set: u8,
+    /// By `keep-state` or by `limit`.
+    pub kind: StateKind,
+    /// Packets after the first.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// When it ends.
+    pub expires_ns: u64,
+    pub(super) tcp: u16,
+    pub(super) ack_forward: u32,
+    pub(super) ack_reverse: u32,
+    pub(super) acked: u8,
+    link: Link,
+    port: Option<u16>,
+    keepalive_at: u64,
+    /// When its one valid wake-up is due; others in the heap are ignored.
+    wakes_ns: u64,
+    generation: u32,
+    /// The next state of the same pair of ends.
+    next: Option<u32>,
+}
+
+/// What made a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateKind {
+    /// `keep-state` or `record-state`.
+    Keep,
+    /// `limit` or `set-limit`, counted by these fields.
+    Limit(LimitFields),
+}
+
+/// Which way a packet goes in a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// As the first one.
+    Forward,
+    /// As its answers.
+    Reverse,
+}
+
+/// What a packet tells a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// Flags of TCP; 0 for anything else.
+    pub tcp_flags: u8,
+    /// Acknowledgement number of TCP.
+    pub tcp_ack: u32,
+    /// Bytes to count.
+    pub bytes: u32,
+}
+
+/// A state that a packet belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// Whose action runs.
+    pub rule: u64,
+    /// Which way the packet goes.
+    pub direction: Direction,
+}
+
+/// A state to be made.
+#[derive(Clone, Debug)]
+pub struct NewState {
+    /// The flow of the first packet.
+    pub flow: FlowKey,
+    /// The name.
+    pub name: Name,
+    /// Whose action runs on a hit.
+    pub rule: u64,
+    /// The number of that rule.
+    pub number: RuleNumber,
+    /// The set of that rule.
+    pub set: u8,
+    /// Fields to count by, and how many may be.
+    pub limit: Option<(LimitFields, u32)>,
+    /// The Ethernet side.
+    pub link: Link,
+    /// Where the first packet came in.
+    pub port: Option<u16>,
+}
+
+/// Why a state is not made; the packet is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There are `dyn_max` states.
+    Full,
+    /// The limit of the rule is reached.
+    Limit,
+}
+
+/// What happened to states so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateCounters {
+    /// Made.
+    pub made: u64,
+    /// Ended in time.
+    pub expired: u64,
+    /// Not made for want of room.
+    pub refused_full: u64,
+    /// Not made because of a limit.
+    pub refused_limit: u64,
+    /// Keepalives sent.
+    pub keepalives: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Keyed([u64; 2]);
+
+impl BuildHasher for Keyed {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.0[0], self.0[1])
+    }
+}
+
+/// All states.
+#[derive(Debug)]
+pub struct States {
+    /// First state of each pair of ends.
+    heads: HashMap<FlowKey, u32, Keyed>,
+    slots: Vec<Option<State>>,
+    free: Vec<u32>,
+    parents: HashMap<(u64, FlowKey), u32, Keyed>,
+    wakes: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    generation: u32,
+    counters: StateCounters,
+    /// Lifetimes from now on.
+    pub lifetimes: Lifetimes,
+    /// Most states.
+    pub max: u32,
+    /// Keepalives are sent.
+    pub keepalive: bool,
+}
+
+/// The same for both directions of a flow.
+fn undirected(flow: FlowKey) -> FlowKey {
+    flow.min(reversed(flow))
+}
+
+impl States {
+    /// None yet. `secret` keys the hash, so nobody can prepare flows that collide.
+    #[must_use]
+    pub fn new(secret: [u64; 2]) -> Self {
+        Self {
+            heads: HashMap::with_hasher(Keyed(secret)),
+            slots: Vec::new(),
+            free: Vec::new(),
+            parents: HashMap::with_hasher(Keyed(secret)),
+            wakes: BinaryHeap::new(),
+            generation: 0,
+            counters: StateCounters::default(),
+            lifetimes: Lifetimes::default(),
+            max: 16384,
+            keepalive: true,
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub const fn counters(&self) -> StateCounters {
+        self.counters
+    }
+
+    /// All states, in order of their rules.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<&State> {
+        let mut all: Vec<_> = self.slots.iter().flatten().collect();
+        all.sort_by_key(|state| (state.number, state.rule, state.flow));
+        all
+    }
+
+    /// Counts of limits: rule, masked flow, how many states.
+    pub fn parents(&self) -> impl Iterator<Item = (u64, FlowKey, u32)> {
+        self.parents.iter().map(|(&(rule, flow), &count)| (rule, flow, count))
+    }
+
+    /// Finds the state of a packet, of any name if `name` is `None`, and takes the packet into
+    /// account.
+    pub fn hit(
+        &mut self,
+        flow: FlowKey,
+        name: Option<&Name>,
+        update: &Update,
+        now: u64,
+    ) -> Option<Hit> {
+        let mut at = self.heads.get(&undirected(flow)).copied();
+        while let Some(index) = at {
+            let state = self.slots[index as usize].as_mut()?;
+            let named = name.is_none_or(|name| *name == state.name);
+            if named && state.expires_ns > now {
+                let same = state.flow == flow;
+                let direction = if same { Direction::Forward } else { Direction::Reverse };
+                state.packets += 1;
+                state.bytes += u64::from(update.bytes);
+                state.update(update, direction, now, &self.lifetimes);
+                if state.expires_ns < state.wakes_ns {
+                    state.wakes_ns = state.expires_ns;
+                    self.wakes.push(Reverse((state.wakes_ns, index, state.generation)));
+                }
+                return Some(Hit { rule: state.rule, direction });
+            }
+            at = state.next;
+        }
+        None
+    }
+
+    /// Makes a state for the packet that `update` tells of, unless its flow has one of that name.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing changes but its counter.
+    pub fn make(&mut self, new: NewState, update: &Update, now: u64) -> Result<(), Refusal> {
+        if self.has(new.flow, &new.name, now) {
+            return Ok(());
+        }
+        if self.len() >= self.max as usize {
+            let ended = self.forget(|state| state.expires_ns <= now);
+            self.counters.expired += ended as u64;
+        }
+        let parent = new.limit.map(|(fields, most)| ((new.rule, masked(new.flow, fields)), most));
+        if let Some((parent, most)) = parent
+            && self.parents.get(&parent).is_some_and(|&count| count >= most)
+        {
+            self.counters.refused_limit += 1;
+            return Err(Refusal::Limit);
+        }
+        if self.len() >= self.max as usize {
+            self.counters.refused_full += 1;
+            return Err(Refusal::Full);
+        }
+        if let Some((parent, _)) = parent {
+            *self.parents.entry(parent).or_insert(0) += 1;
+        }
+        self.counters.made += 1;
+        self.insert(new, update, now);
+        Ok(())
+    }
+
+    fn has(&self, flow: FlowKey, name: &Name, now: u64) -> bool {
+        let head = self.heads.get(&undirected(flow)).copied();
+        let state = |index: u32| self.slots[index as usize].as_ref();
+        let mut chain =
+            core::iter::successors(head.and_then(state), |state_here| state(state_here.next?));
+        chain.any(|state| state.name == *name && state.expires_ns > now)
+    }
+
+    fn insert(&mut self, new: NewState, update: &Update, now: u64) {
+        self.generation = self.generation.wrapping_add(1);
+        let head = self.heads.get(&undirected(new.flow)).copied();
+        let mut state = State {
+            flow: new.flow,
+            name: new.name,
+            rule: new.rule,
+            number: new.number,
+            set: new.set,
+            kind: new.limit.map_or(StateKind::Keep, |(fields, _)| StateKind::Limit(fields)),
+            packets: 0,
+            bytes: 0,
+            expires_ns: now,
+            tcp: 0,
+            ack_forward: 0,
+            ack_reverse: 0,
+            acked: 0,
+            link: new.link,
+            port: new.port,
+            keepalive_at: 0,
+            wakes_ns: 0,
+            generation: self.generation,
+            next: head,
+        };
+        state.update(update, Direction::Forward, now, &self.lifetimes);
+        let (key, wake) = (undirected(state.flow), state.expires_ns);
+        state.wakes_ns = wake;
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.slots[index as usize] = Some(state);
+                index
+            }
+            None => {
+                self.slots.push(Some(state));
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.heads.insert(key, index);
+        self.wakes.push(Reverse((wake, index, self.generation)));
+    }
+
+    fn remove(&mut self, index: u32) {
+        let Some(state) = self.slots[index as usize].take() else { return };
+        self.free.push(index);
+        self.unlink(index, &state);
+        if let StateKind::Limit(fields) = state.kind {
+            let parent = (state.rule, masked(state.flow, fields));
+            let left = self.parents.get_mut(&parent).map(|count| {
+                *count -= 1;
+                *count
+            });
+            if left == Some(0) {
+                self.parents.remove(&parent);
+            }
+        }
+    }
+
+    fn unlink(&mut self, index: u32, state: &State) {
+        let key = undirected(state.flow);
+        let Some(head) = self.heads.get_mut(&key) else { return };
+        if *head == index {
+            match state.next {
+                Some(next) => *head = next,
+                None => drop(self.heads.remove(&key)),
+            }
+            return;
+        }
+        let mut at = Some(*head);
+        while let Some(here) = at.and_then(|at| self.slots[at as usize].as_mut()) {
+            if here.next == Some(index) {
+                here.next = state.next;
+                return;
+            }
+            at = here.next;
+        }
+    }
+
+    /// Forgets what has ended by `now`, and hands out the keepalives that are due, with the port
+    /// by which the flow came.
+    pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(Keepalive, Option<u16>, &State)) {
+        while let Some(&Reverse((wake, index, generation))) = self.wakes.peek() {
+            if wake > now {
+                return;
+            }
+            self.wakes.pop();
+            let slot = self.slots.get_mut(index as usize).and_then(Option::as_mut);
+            let valid =
+                |state: &&mut State| state.generation == generation && state.wakes_ns == wake;
+            let Some(state) = slot.filter(valid) else { continue };
+            if state.expires_ns <= now {
+                self.counters.expired += 1;
+                self.remove(index);
+                continue;
+            }
+            let window = state.expires_ns.saturating_sub(KEEPALIVE_WINDOW_NS);
+            let alive = self.keepalive && state.is_open_tcp();
+            if alive && now >= window && now >= state.keepalive_at {
+                self.counters.keepalives += 2;
+                state.keepalive_at = now + KEEPALIVE_PERIOD_NS;
+                keepalives(state).into_iter().for_each(|each| send(each, state.port, state));
+            }
+            let next = if alive { window.max(state.keepalive_at).max(now + 1) } else { u64::MAX };
+            let wake = next.min(state.expires_ns);
+            state.wakes_ns = wake;
+            self.wakes.push(Reverse((wake, index, generation)));
+        }
+    }
+
+    /// When [`Self::tick`] has something to do next.
+    #[must_use]
+    pub fn next_wake_ns(&self) -> Option<u64> {
+        self.wakes.peek().map(|Reverse((wake, _, _))| *wake)
+    }
+
+    /// Forgets states that `of` picks; how many.
+    pub fn forget(&mut self, of: impl Fn(&State) -> bool) -> usize {
+        let picked: Vec<u32> = (0..)
+            .zip(&self.slots)
+            .filter_map(|(index, slot)| slot.as_ref().is_some_and(&of).then_some(index))
+            .collect();
+        picked.iter().for_each(|&index| self.remove(index));
+        picked.len()
+    }
+
+    /// States that `of` picks hang off another rule from now on.
+    pub fn adopt(&mut self, of: impl Fn(&State) -> bool, rule: u64, number: RuleNumber) {
+        for state in self.slots.iter_mut().flatten().filter(|state| of(state)) {
+            let StateKind::Limit(fields) = state.kind else {
+                (state.rule, state.number) = (rule, number);
+                continue;
+            };
+            let flow = masked(state.flow, fields);
+            if let Some(count) = self.parents.remove(&(state.rule, flow)) {
+                *self.parents.entry((rule, flow)).or_insert(0) += count;
+            }
+            (state.rule, state.number) = (rule, number);
+        }
+    }
+}
+
+/// One segment for each end, one byte before what it expects, so that it answers.
+fn keepalives(state: &State) -> [Keepalive; 2] {
+    const ACK: u8 = 0x10;
+    let answer = reversed(state.flow);
+    let (forward, reverse) = (state.ack_forward, state.ack_reverse);
+    let to_source =
+        tcp_frame(&state.link.reversed(), &answer, forward.wrapping_sub(1), reverse, ACK);
+    let to_peer = tcp_frame(&state.link, &state.flow, reverse.wrapping_sub(1), forward, ACK);
+    [
+        Keepalive { to_source: true, frame: to_source },
+        Keepalive { to_source: false, frame: to_peer },
+    ]
+}
