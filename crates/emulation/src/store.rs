@@ -25,10 +25,12 @@
 use slipring_link::{Arrival, Coupled, Handle, Train};
 
 mod loader;
+mod parcel;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use loader::Loader;
+pub(crate) use parcel::{Parcel, together};
 
 /// Bytes of a chunk.
 pub(crate) const CHUNK: usize = 1 << 18;
@@ -310,7 +312,7 @@ impl Store {
 
     /// Bytes of memory held.
     pub fn held_bytes(&self) -> u64 {
-        ((self.chunks.len() - self.vacant.len()) * CHUNK) as u64
+        self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
     }
 
     /// Closes the lane's chunk and opens another.
@@ -334,12 +336,17 @@ impl Store {
         if self.chunks.len() - self.vacant.len() >= self.limit {
             return None;
         }
-        let number = self.vacant.pop().unwrap_or_else(|| {
-            self.chunks.push(Chunk::default());
-            self.chunks.len() as u32 - 1
-        });
+        let number = self.new_number();
         self.chunks[number as usize].bytes = vec![0; CHUNK].into_boxed_slice();
         Some(number)
+    }
+
+    /// The number of a chunk without memory.
+    fn new_number(&mut self) -> u32 {
+        self.vacant.pop().unwrap_or_else(|| {
+            self.chunks.push(Chunk::default());
+            self.chunks.len() as u32 - 1
+        })
     }
 
     /// A chunk's last frame is gone. An open one begins again at its front, which is what keeps
