@@ -215,12 +215,18 @@ impl Nic {
         Ok(())
     }
 
+    /// Without what it sends by the default route the host is cut off.
+    fn may_have_host(&self) -> bool {
+        let leads_out = || Iface::find(&self.name.name).is_ok_and(|iface| iface.default_route());
+        self.options.take_over || within(&self.netns, leads_out) == Some(false)
+    }
+
     /// Takes the host's side.
     fn take_host(&self) -> Result<(), Errno> {
         if self.host.get().is_some() {
             return Ok(());
         }
-        if self.nic.get().is_some_and(|nic| nic.in_stack) {
+        if self.nic.get().is_some_and(|nic| nic.in_stack) || !self.may_have_host() {
             return Err(Errno::BUSY);
         }
         let live = self.open(Rings::Host, &self.options)?;

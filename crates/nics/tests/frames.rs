@@ -251,6 +251,8 @@ fn the_interface_of_the_default_route_is_kept_unless_said_otherwise() {
             .unwrap();
         let opened = world.open("left").map(|_| ()).err();
         assert_eq!(opened, if take_over { None } else { Some(Errno::BUSY) });
+        let host = world.open_rings("left", NR_REG_SW).map(|_| ()).err();
+        assert_eq!(host, opened);
         assert!(world.open("right").is_ok());
     }
 }
