@@ -44,12 +44,7 @@ pub(crate) fn run(
     let permissions = Arc::new(Permissions::default());
     let reload = Arc::new(Reload { sources, rules, parameters, permissions });
     reload.obey(&settings);
-    let config = Config {
-        dir: run_dir.join("fuse"),
-        permissions: reload.permissions.clone(),
-        workers: settings.workers(),
-        parameters: reload.parameters.clone(),
-    };
+    let config = config(&run_dir, &settings, &reload);
     let netmap = Netmap::new(Box::new(Guard::new(reload.rules.clone())));
     let door = Door::open(&config, netmap).map_err(|error| refused(&error))?;
     let links = links(&settings, &run_dir, door.path(), session)?;
@@ -66,6 +61,15 @@ pub(crate) fn run(
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
     Ok(Exit::Done)
+}
+
+fn config(run_dir: &Path, settings: &Settings, reload: &Reload) -> Config {
+    Config {
+        dir: run_dir.join("fuse"),
+        permissions: reload.permissions.clone(),
+        workers: settings.workers(),
+        parameters: reload.parameters.clone(),
+    }
 }
 
 /// Waits for signals; tells the manager that the workers work.

@@ -12,6 +12,7 @@ mod lab;
 mod latency;
 mod measure;
 mod memory;
+mod netmap;
 mod null;
 mod outcome;
 mod party;

@@ -6,7 +6,7 @@ use super::pipe::{self, Parties, Way};
 use super::row::Row;
 use super::veth::{self, Job, Path};
 use super::xsk::Yardstick;
-use super::{child, emulate, footprint, latency, memory, null, raw};
+use super::{child, emulate, footprint, latency, memory, netmap, null, raw};
 
 /// Every row; with `full` those that repeat others at another size, too.
 pub(crate) fn all(full: bool) -> Vec<Row> {
@@ -38,6 +38,7 @@ pub(crate) fn all(full: bool) -> Vec<Row> {
     rows.extend([Path::Native, Path::Packet].map(veth::generator_row));
     rows.push(footprint::row(Path::Native, "xdp"));
     rows.push(footprint::row(Path::Packet, "packet"));
+    rows.extend(netmap::rows());
     rows.extend(emulate::rows());
     rows
 }

@@ -1,0 +1,137 @@
+//! What `/dev/netmap` costs programs that were compiled for netmap: a C program that knows nothing
+//! but system calls, beside a daemon of our own in a run directory that nobody else sees.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::measure::{Reading, Tally, Why, process_cpu};
+use super::row::{Bout, Of, Role, Row, Unit};
+use super::scratch::Scratch;
+
+const SOURCE: &str = include_str!("../../../../bench/netmap.c");
+/// Bytes of a frame.
+const LEN: &str = "64";
+
+/// Both rows.
+pub(crate) fn rows() -> [Row; 2] {
+    let sync = Row::new("netmap-txsync", "/dev/netmap, NIOCTXSYNC of an idle ring", Unit::Nanos);
+    let pipe = "/dev/netmap, pipe between two processes, 64 B, 1024 slots";
+    [
+        sync.with(Role::Ours, "slipring", || bout(idle_sync)).goal(Of::Value, 4_000.0),
+        Row::new("netmap-pipe-64", pipe, Unit::PacketsPerSec)
+            .with(Role::Ours, "slipring", || bout(pipe_between))
+            .goal(Of::Value, 40e6),
+    ]
+}
+
+fn bout(measure: fn(&Device, Duration) -> Result<Reading, Why>) -> Result<Bout, Why> {
+    let device = Device::new()?;
+    Ok(Box::new(move |time| measure(&device, time)))
+}
+
+fn idle_sync(device: &Device, time: Duration) -> Result<Reading, Why> {
+    let tally = device.start(&["sync", &seconds(time)])?.tally()?;
+    Ok(Reading::of(tally.wall as f64 / tally.packets.max(1) as f64))
+}
+
+/// The receiver's rate; CPU time is that of both programs and the daemon.
+fn pipe_between(device: &Device, time: Duration) -> Result<Reading, Why> {
+    let served = process_cpu(device.daemon.id());
+    let receiver = device.start(&["rx", "bench}1", &seconds(time), LEN])?;
+    // It sends a little longer than the other one listens.
+    let longer = seconds(time + Duration::from_millis(100));
+    let sender = device.start(&["tx", "bench{1", &longer, LEN])?;
+    let (received, sent) = (receiver.tally()?, sender.tally()?);
+    let served = process_cpu(device.daemon.id()).zip(served).map_or(0, |(now, then)| now - then);
+    Ok(Tally { cpu: received.cpu + sent.cpu + served, ..received }.into())
+}
+
+fn seconds(time: Duration) -> String {
+    time.as_secs_f64().to_string()
+}
+
+/// A daemon, and the program for it. Both end with this value.
+struct Device {
+    files: Scratch,
+    daemon: Child,
+}
+
+impl Device {
+    fn new() -> Result<Self, Why> {
+        let files = Scratch::new()?;
+        compile(files.path())?;
+        let mut command = Command::new("/proc/self/exe");
+        command.args(["daemon", "--link", "none", "--run-dir"]).arg(files.path().join("run"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut device = Self { files, daemon: command.spawn()? };
+        let stdout = device.daemon.stdout.take();
+        match first_line(stdout) {
+            Some(_) => Ok(device),
+            None => Err(Why::Skipped("slipringd needs root and Linux 6.9".to_owned())),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.files.path().join("run/netmap")
+    }
+
+    /// Starts the program; it has bound its port when this returns.
+    fn start(&self, words: &[&str]) -> Result<Client, Why> {
+        let mut command = Command::new(self.files.path().join("netmap"));
+        command.arg(self.path()).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        Ok(Client { child, output })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.daemon), Signal::TERM);
+        let _ = self.daemon.wait();
+    }
+}
+
+fn compile(dir: &Path) -> Result<(), Why> {
+    let (source, program) = (dir.join("netmap.c"), dir.join("netmap"));
+    std::fs::write(&source, SOURCE)?;
+    let compiler = Command::new("cc").args(["-O2", "-o"]).arg(&program).arg(&source).output();
+    let done = compiler.map_err(|error| Why::Skipped(format!("no C compiler: {error}")))?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(Why::Failed(String::from_utf8_lossy(&done.stderr).trim().to_owned())),
+    }
+}
+
+fn first_line(stdout: Option<impl std::io::Read>) -> Option<String> {
+    let mut line = String::new();
+    let read = BufReader::new(stdout?).read_line(&mut line).ok()?;
+    (read > 0).then_some(line)
+}
+
+/// A program that runs.
+struct Client {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Client {
+    /// `packets wall cpu`, or what went wrong.
+    fn tally(mut self) -> Result<Tally, Why> {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut self.output, &mut text)?;
+        let output = self.child.wait_with_output()?;
+        let numbers: Vec<u64> =
+            text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        match numbers[..] {
+            [packets, wall, cpu] => Ok(Tally { packets, wall, cpu }),
+            _ => Err(Why::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        }
+    }
+}
