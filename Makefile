@@ -88,6 +88,8 @@ install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, co
 		ln -sf slipring $(BIN)/slipring-$$name; \
 		[ "$(LINKS)" = 0 ] || ln -sf slipring $(BIN)/$$name; \
 	done
+	@# Its name is nobody else's.
+	ln -sf slipring $(BIN)/slipringd
 	install -d $(EXTCAP)
 	ln -sf $(abspath $(PREFIX))/bin/slipring $(EXTCAP)/slipring-extcap
 	install -d $(MAN)

@@ -8,6 +8,15 @@ use super::builds::c_program;
 use super::pcap::CABLE;
 use super::stage::Stage;
 
+/// The cable, at whose left end the host has an address and a neighbour.
+const ADDRESSED: &str = "
+    sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+    ip link add left type veth peer name right
+    ip link set left up
+    ip link set right up
+    ip addr add 10.9.9.1/24 dev left
+    ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev left";
+
 /// One test for each scenario of `tests/c/PROGRAM.c`, after a line of shell on its stage.
 macro_rules! scenarios {
     ($program:ident after $shell:expr; $($name:ident)*) => {
@@ -149,4 +158,12 @@ scenarios! {
     monitor_of_what_nobody_has_bound_is_einval
     sending_on_a_monitor_is_eio
     monitor_ends_with_its_port
+}
+
+scenarios! {
+    hosts after ADDRESSED;
+    host_rings_show_what_the_host_sends
+    host_rings_take_frames_to_the_host
+    all_rings_have_their_places_in_order
+    host_ring_that_is_not_there_is_einval
 }

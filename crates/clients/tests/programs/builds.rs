@@ -1,5 +1,6 @@
 //! Programs and libraries from their sources.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -49,12 +50,15 @@ pub(crate) fn c_program(name: &str, more: &[&str]) -> PathBuf {
 
 /// A program from `tests/c/NAME.c` and our headers, linked as the machine likes it.
 pub(crate) fn c_source(name: &str, more: &[&str]) -> PathBuf {
-    let program = built().join(format!("{name}-{}", std::process::id()));
+    // Under a name of its own first: another run may be using the old one.
+    let fresh = built().join(format!("{name}-{}", std::process::id()));
     let include = format!("-I{}", include().display());
     let mut cc = Command::new("cc");
-    cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program).arg(include);
+    cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&fresh).arg(include);
     cc.arg(of_tests("c").join(format!("{name}.c"))).args(more);
     good(cc.output().unwrap());
+    let program = built().join(name);
+    fs::rename(fresh, &program).unwrap();
     program
 }
 
