@@ -14,7 +14,7 @@ case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
     test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool nft:nftables"
            wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
-           wanted="$wanted c++:g++ flex:flex bison:bison go:golang-go nsenter:util-linux"
+           wanted="$wanted c++:g++ flex:flex bison:bison go:golang-go nsenter:util-linux sysctl:procps"
            wanted="$wanted $LIBCLANG:libclang1-14 $CLANG_HEADERS:libclang-common-14-dev"
            wanted="$wanted npm:npm chromium:chromium chromedriver:chromium-driver unshare:util-linux" ;;
     bench) wanted="$BUILD ip:iproute2" ;;
