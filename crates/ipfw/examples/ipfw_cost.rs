@@ -1,0 +1,49 @@
+//! Nanoseconds per frame for lists of some lengths: the plain interpreter, headers parsed.
+//!
+//! `cargo run --release -p slipring-ipfw --example ipfw_cost`
+
+use std::time::Instant;
+
+use slipring_ipfw::run::{Crossing, Firewall, Outputs, Verdict};
+use slipring_wire::FrameSpec;
+
+const FRAMES: u32 = 2_000_000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let skipped = |count: usize| -> String {
+        (0..count)
+            .map(|i| format!("add deny ip from 192.168.{}.{} to any\n", i / 250, i % 250))
+            .collect()
+    };
+    for (name, rules) in [
+        ("one allow", String::new()),
+        ("10 src-host rules first", skipped(10)),
+        ("100", skipped(100)),
+        ("1000", skipped(1000)),
+        ("keep-state, one flow", "add allow udp from any to any keep-state\n".into()),
+        ("table of 1000", table(1000)),
+    ] {
+        println!("{name:24} {:8.1} ns", cost(&format!("{rules}add allow ip from any to any"))?);
+    }
+    Ok(())
+}
+
+fn table(count: usize) -> String {
+    let entries: Vec<_> =
+        (0..count).map(|i| format!("192.168.{}.{} 1", i / 250, i % 250)).collect();
+    format!("table t create\ntable t add {}\nadd deny ip from table(t) to any\n", entries.join(" "))
+}
+
+fn cost(rules: &str) -> Result<f64, Box<dyn std::error::Error>> {
+    let mut firewall = Firewall::new(1);
+    firewall.load(rules, 0)?;
+    let mut frame = FrameSpec::default().build(64)?.bytes.to_vec();
+    let (mut crossing, mut outputs) = (Crossing::incoming(0), Outputs::default());
+    let frames = if rules.len() > 20_000 { FRAMES / 20 } else { FRAMES };
+    let start = Instant::now();
+    for _ in 0..frames {
+        let verdict = firewall.check(&mut frame, &mut crossing, 0, &mut outputs);
+        assert_eq!(verdict, Verdict::Accept);
+    }
+    Ok(start.elapsed().as_nanos() as f64 / f64::from(frames))
+}
