@@ -35,6 +35,8 @@
 //! - **reject, unreach, reset, abort** answer on the port the frame came by, from the address that
 //!   it was for, as a bridge without an address must.
 //! - **fwd** names a next hop, or with `port:NAME` a port; the caller sends the frame there.
+//! - **reass** shows later rules the whole packet (with `one_pass` off, as ever); the fragments then
+//!   go on as they came, all with the verdict of the whole.
 //! - **A call** deeper than 16 drops the packet; a deeper-than-sensible loop of calls does too.
 //!
 //! Not for: clocks, threads, ports, files, shaping packets (the verdict names the pipe).

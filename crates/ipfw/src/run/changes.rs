@@ -196,7 +196,7 @@ impl Firewall {
 
     fn add(&mut self, add: &Add, manner: Manner) -> Result<String, CommandError> {
         let mut rule = add.rule.clone();
-        if let Action::Nat(_) | Action::Nptv6(_) | Action::Reass = rule.action {
+        if let Action::Nat(_) | Action::Nptv6(_) = rule.action {
             let message = format!("`{}` is not available in this engine", rule.action);
             return Err(CommandError::data(message));
         }

@@ -9,7 +9,9 @@ use super::config::{Config, PortId};
 use super::crossing::Crossing;
 use super::interpret::{Denied, Run, Verdict};
 use super::list::List;
+use super::reassembly::{FragmentCounters, Reassembly};
 use super::reply::{Emission, Outputs, Toward};
+use super::rewrite;
 use super::settings::Settings;
 use crate::packet::{Malformed, MalformedCounters, Packet};
 use crate::rule::Action;
@@ -35,6 +37,7 @@ pub struct Firewall {
     draws: Stream,
     malformed: MalformedCounters,
     drops: DropCounters,
+    reassembly: Reassembly,
     pub(super) epoch_ns: u64,
     /// Rules that went during commands whose states have not gone yet.
     pub(super) gone: Vec<u64>,
@@ -49,7 +52,7 @@ pub struct DropCounters {
     pub accepted: u64,
     /// Sent elsewhere by `fwd`.
     pub forwarded: u64,
-    /// Handed to pipes, queues, translators and reassembly.
+    /// Handed to pipes, queues and translators, or held as fragments.
     pub handed_over: u64,
     /// Dropped by a rule.
     pub by_rule: u64,
@@ -83,6 +86,7 @@ impl Firewall {
             draws: Stream::new(seed, "ipfw/prob"),
             malformed: MalformedCounters::default(),
             drops: DropCounters::default(),
+            reassembly: Reassembly::default(),
             epoch_ns: 0,
             gone: Vec::new(),
         }
@@ -129,6 +133,18 @@ impl Firewall {
         &self.malformed
     }
 
+    /// Fragments that a rule with `reass` saw, by what became of them.
+    #[must_use]
+    pub const fn fragments(&self) -> &FragmentCounters {
+        self.reassembly.counters()
+    }
+
+    /// Fragments that wait for others.
+    #[must_use]
+    pub fn fragments_held(&self) -> usize {
+        self.reassembly.held()
+    }
+
     /// Packets by what became of them.
     #[must_use]
     pub const fn drops(&self) -> &DropCounters {
@@ -148,11 +164,44 @@ impl Firewall {
             Verdict::Accept
         } else {
             match Packet::parse(frame) {
-                Ok(packet) => self.run(frame, packet, crossing, now_ns, outputs),
+                Ok(packet) => match self.run(frame, packet, crossing, now_ns, outputs) {
+                    Verdict::Held => self.fragment(frame, packet, crossing, now_ns, outputs),
+                    verdict => verdict,
+                },
                 Err(kind) => self.malformed_frame(kind),
             }
         };
         self.drops.count(&verdict);
+        verdict
+    }
+
+    /// Keeps a fragment, or goes on with the packet that it completes.
+    fn fragment(
+        &mut self,
+        frame: &mut [u8],
+        packet: Packet,
+        crossing: &mut Crossing,
+        now: u64,
+        out: &mut Outputs,
+    ) -> Verdict {
+        // Rules before this one may have changed the frame: what waits is the frame as it is now.
+        let Some(mut whole) = self.reassembly.offer(frame, &packet, now) else {
+            return Verdict::Held;
+        };
+        let before = out.released.len();
+        out.released.append(&mut whole.earlier);
+        if self.config.settings.one_pass {
+            crossing.resume = None;
+            return Verdict::Accept;
+        }
+        let verdict = match Packet::parse(&whole.frame) {
+            Ok(packet) => self.run(&mut whole.frame, packet, crossing, now, out),
+            Err(kind) => return self.malformed_frame(kind),
+        };
+        if let Ok(after) = Packet::parse(&whole.frame) {
+            let parts = out.released[before..].iter_mut().map(Vec::as_mut_slice);
+            parts.chain([frame]).for_each(|part| mark_part(part, after.dscp()));
+        }
         verdict
     }
 
@@ -195,8 +244,10 @@ impl Firewall {
         !self.config.settings.one_pass
     }
 
-    /// Forgets states that have ended, and adds the keepalives that are due.
+    /// Forgets states that have ended and fragments that waited too long, and adds the keepalives
+    /// that are due.
     pub fn tick(&mut self, now_ns: u64, outputs: &mut Outputs) {
+        self.reassembly.forget_late(now_ns);
         self.states.tick(now_ns, &mut |keepalive, port, _| {
             let toward = match (port, keepalive.to_source) {
                 (Some(port), true) => Toward::Port(port),
@@ -214,6 +265,13 @@ impl Firewall {
     }
 }
 
+/// Gives a fragment the DSCP that rules gave the whole packet.
+fn mark_part(frame: &mut [u8], dscp: u8) {
+    if let Ok(mut packet) = Packet::parse(frame) {
+        rewrite::set_dscp(frame, &mut packet, dscp);
+    }
+}
+
 impl DropCounters {
     fn count(&mut self, verdict: &Verdict) {
         self.checked += 1;
@@ -224,7 +282,7 @@ impl DropCounters {
             | Verdict::Queue(_)
             | Verdict::Nat(_)
             | Verdict::Nptv6(_)
-            | Verdict::Reassemble => &mut self.handed_over,
+            | Verdict::Held => &mut self.handed_over,
             Verdict::Deny(Denied::Rule) => &mut self.by_rule,
             Verdict::Deny(Denied::Malformed(_)) => &mut self.malformed,
             Verdict::Deny(Denied::StatesFull) => &mut self.states_full,

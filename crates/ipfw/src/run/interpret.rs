@@ -34,8 +34,8 @@ pub enum Verdict {
     Nat(NatRef),
     /// Its IPv6 prefix is translated.
     Nptv6(Name),
-    /// It is a fragment that waits for the others.
-    Reassemble,
+    /// It is a fragment that waits for the others; the firewall has a copy.
+    Held,
 }
 
 /// Why a packet is dropped.
@@ -297,7 +297,7 @@ impl Run<'_> {
             return Step::Next;
         }
         self.crossing.resume = Some(here);
-        Step::Done(Verdict::Reassemble)
+        Step::Done(Verdict::Held)
     }
 
     fn hop(&self, hop: &Hop, tablearg: Option<&Value>) -> Hop {

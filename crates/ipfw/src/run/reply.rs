@@ -20,6 +20,9 @@ use crate::table::FlowKey;
 pub struct Outputs {
     /// Frames to send.
     pub frames: Vec<Emission>,
+    /// Fragments that waited for the frame that was checked: its verdict is theirs, and they go
+    /// before it.
+    pub released: Vec<Vec<u8>>,
     /// Lines to log.
     pub log: Vec<LogEvent>,
 }

@@ -4,6 +4,7 @@ mod commands;
 mod control;
 mod defects;
 mod fields;
+mod fragments;
 mod hostile;
 mod lookups;
 mod replies;

@@ -52,6 +52,7 @@ const CURIOUS: &str = "table t create\ntable t add 10.0.0.0/8 5 2001:db8::/32 6\
     add 40 count ip from any to any ext6hdr frag,route,rthdr0 flow-id 5 icmp6types 1,135 icmptypes 8\n\
     add 50 count log ip from any to any MAC any any mac-type 0-65535 src-mac table(m) vlan 1-9\n\
     add 60 setdscp 9 ip from any to any\nadd 70 tcp-setmss 500 ip from any to any\n\
+    add 72 reass ip from any to any\n\
     add 75 count log ip from any to any\n\
     add 80 prob 0.3 reject ip from any to any\nadd 81 prob 0.3 reset ip from any to any\n\
     add 82 prob 0.3 abort ip from any to any\nadd 83 prob 0.1 unreach6 port ip from any to any\n\

@@ -1,0 +1,206 @@
+//! IPv4 fragments that wait for the others, so that rules see the whole packet.
+//!
+//! The firewall stands between two ports and changes no packet's size: what it puts together is
+//! for the rules' eyes, and the fragments go on as they came, once all are there.
+//!
+//! # Invariants
+//! 1. At most [`MAX_PACKETS`] packets wait, of at most [`MAX_FRAGMENTS`] fragments each.
+//! 2. Fragments of one packet never overlap: a packet whose fragments do is forgotten wholly, for
+//!    which bytes a host would believe nobody knows (RFC 5722 says so for IPv6).
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::packet::Packet;
+
+/// Most packets that wait at once.
+const MAX_PACKETS: usize = 1024;
+/// Most fragments of a packet.
+const MAX_FRAGMENTS: usize = 64;
+/// How long fragments wait: what hosts give them.
+const WAIT_NS: u64 = 30_000_000_000;
+const MORE_FRAGMENTS: u16 = 0x2000;
+
+/// What became of fragments, in frames; `whole` counts packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FragmentCounters {
+    /// Frames that came.
+    pub fragments: u64,
+    /// Packets put together.
+    pub whole: u64,
+    /// Frames that went on with their packet.
+    pub released: u64,
+    /// Frames dropped since others did not come in time.
+    pub late: u64,
+    /// Frames dropped since they overlapped, or claimed more than a packet can hold.
+    pub overlapping: u64,
+    /// Frames dropped for want of room.
+    pub crowded: u64,
+}
+
+/// Source, destination, identification, protocol.
+type FragmentKey = (u128, u128, u16, u8);
+
+#[derive(Debug)]
+struct Waiting {
+    since_ns: u64,
+    /// By offset in bytes.
+    fragments: BTreeMap<u32, Fragment>,
+    /// Bytes of the whole payload, once the last fragment has come.
+    total: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Fragment {
+    frame: Vec<u8>,
+    payload: core::ops::Range<usize>,
+    /// Which came when: frames go on in the order in which they came.
+    order: u64,
+}
+
+/// A packet put together.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Whole {
+    /// A frame with all of it, without the fragment fields.
+    pub(super) frame: Vec<u8>,
+    /// The fragments that waited, in the order in which they came, without the last.
+    pub(super) earlier: Vec<Vec<u8>>,
+}
+
+/// All that waits.
+#[derive(Debug, Default)]
+pub(super) struct Reassembly {
+    waiting: BTreeMap<FragmentKey, Waiting>,
+    /// Oldest first.
+    ages: BTreeSet<(u64, FragmentKey)>,
+    order: u64,
+    counters: FragmentCounters,
+}
+
+impl Reassembly {
+    pub(super) const fn counters(&self) -> &FragmentCounters {
+        &self.counters
+    }
+
+    /// How many frames wait.
+    pub(super) fn held(&self) -> usize {
+        self.waiting.values().map(|waiting| waiting.fragments.len()).sum()
+    }
+
+    /// Takes a fragment; the packet, if it was the last one missing.
+    pub(super) fn offer(&mut self, frame: &[u8], packet: &Packet, now: u64) -> Option<Whole> {
+        self.forget_late(now);
+        self.counters.fragments += 1;
+        let key = (packet.src, packet.dst, packet.ip_id, packet.proto);
+        if !self.waiting.contains_key(&key) {
+            if self.waiting.len() >= MAX_PACKETS {
+                self.counters.crowded += 1;
+                return None;
+            }
+            self.ages.insert((now, key));
+            let waiting = Waiting { since_ns: now, fragments: BTreeMap::new(), total: None };
+            self.waiting.insert(key, waiting);
+        }
+        self.order += 1;
+        let waiting = self.waiting.get_mut(&key)?;
+        match waiting.add(frame, packet, self.order) {
+            Ok(false) => None,
+            Ok(true) => {
+                let waiting = self.take(key)?;
+                self.counters.whole += 1;
+                self.counters.released += waiting.fragments.len() as u64;
+                Some(waiting.whole(packet))
+            }
+            Err(()) => {
+                let lost = waiting.fragments.len() as u64 + 1;
+                self.take(key);
+                self.counters.overlapping += lost;
+                None
+            }
+        }
+    }
+
+    pub(super) fn forget_late(&mut self, now: u64) {
+        while let Some(&(since, key)) =
+            self.ages.first().filter(|(since, _)| since + WAIT_NS <= now)
+        {
+            self.ages.remove(&(since, key));
+            let late = self.waiting.remove(&key).map_or(0, |waiting| waiting.fragments.len());
+            self.counters.late += late as u64;
+        }
+    }
+
+    fn take(&mut self, key: FragmentKey) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&key)?;
+        self.ages.remove(&(waiting.since_ns, key));
+        Some(waiting)
+    }
+}
+
+impl Waiting {
+    /// Adds a fragment; `true` once none is missing. An error means the packet is not to be
+    /// trusted.
+    fn add(&mut self, frame: &[u8], packet: &Packet, order: u64) -> Result<bool, ()> {
+        let start = u32::from(packet.ip_off & 0x1fff) * 8;
+        let payload = packet.l4..packet.end;
+        let len = payload.len() as u32;
+        let end = start + len;
+        let is_last = packet.ip_off & MORE_FRAGMENTS == 0;
+        let cut = packet.ip_len as usize != packet.end - packet.l3;
+        let odd = !is_last && !len.is_multiple_of(8);
+        if cut || odd || len == 0 || end > 65_515 || self.fragments.len() >= MAX_FRAGMENTS {
+            return Err(());
+        }
+        let before = self.fragments.range(..=start).next_back();
+        let overlaps_before = before.is_some_and(|(at, fragment)| at + fragment.len() > start);
+        let overlaps_after = self.fragments.range(start..end).next().is_some();
+        let beyond = self.total.is_some_and(|total| end > total || is_last);
+        if overlaps_before || overlaps_after || beyond {
+            return Err(());
+        }
+        if is_last {
+            let last_end =
+                self.fragments.iter().next_back().map_or(0, |(at, last)| at + last.len());
+            if last_end > end {
+                return Err(());
+            }
+            self.total = Some(end);
+        }
+        self.fragments.insert(start, Fragment { frame: frame.to_vec(), payload, order });
+        let have: u32 = self.fragments.values().map(Fragment::len).sum();
+        Ok(self.total == Some(have))
+    }
+
+    /// Links and IP header of the first fragment, all payloads behind it.
+    fn whole(self, last: &Packet) -> Whole {
+        let mut frame = Vec::new();
+        let mut fragments: Vec<_> = self.fragments.into_values().collect();
+        for (index, fragment) in fragments.iter().enumerate() {
+            let from = if index == 0 { 0 } else { fragment.payload.start };
+            frame.extend_from_slice(&fragment.frame[from..fragment.payload.end]);
+        }
+        settle_header(&mut frame, last.l3);
+        fragments.sort_by_key(|fragment| fragment.order);
+        // The last to come is the frame in the caller's hands.
+        fragments.pop();
+        Whole { frame, earlier: fragments.into_iter().map(|fragment| fragment.frame).collect() }
+    }
+}
+
+impl Fragment {
+    fn len(&self) -> u32 {
+        self.payload.len() as u32
+    }
+}
+
+/// Makes the header at `l3` that of a whole packet.
+fn settle_header(frame: &mut [u8], l3: usize) {
+    let len = (frame.len() - l3) as u16;
+    let Some(header) = frame.get_mut(l3..) else { return };
+    let header_len = usize::from(header[0] & 0xf) * 4;
+    header[2..4].copy_from_slice(&len.to_be_bytes());
+    header[6..8].fill(0);
+    header[10..12].fill(0);
+    let sum = slipring_wire::checksum::of(&header[..header_len]);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+}

@@ -1,0 +1,109 @@
+//! reass: rules see whole packets, and fragments share their fate.
+
+use super::*;
+
+const RULES: &str = "disable one_pass\nadd 100 reass ip from any to any\n\
+    add 200 allow udp from any to any 53 iplen 128\nadd 300 deny ip from any to any";
+
+/// A datagram of 108 bytes to a port, in pieces of 40 bytes of IP payload.
+fn pieces(port: u16, id: u8) -> Vec<Vec<u8>> {
+    let ports = Ports { src: 1000, dst: port };
+    let whole = spec(A, B, L4Spec::Udp(ports)).build(14 + 128).unwrap().bytes.to_vec();
+    (0..3_usize)
+        .map(|index| {
+            let (from, to) = (34 + index * 40, (34 + index * 40 + 40).min(whole.len()));
+            let mut frame = whole[..34].to_vec();
+            frame.extend_from_slice(&whole[from..to]);
+            let more = if index < 2 { 0x20 } else { 0 };
+            let len = (20 + to - from) as u8;
+            v4_with(&frame, |ip| (ip[3], ip[5], ip[6], ip[7]) = (len, id, more, (index * 5) as u8))
+        })
+        .collect()
+}
+
+#[test]
+fn fragments_wait_and_go_on_together() {
+    let mut bed = Bed::new(RULES);
+    let [a, b, c]: [Vec<u8>; 3] = pieces(53, 1).try_into().unwrap();
+    assert_eq!((bed.check(c.clone()), bed.check(a.clone())), (Verdict::Held, Verdict::Held));
+    assert!(bed.outputs.released.is_empty());
+    assert_eq!(bed.check(b), Verdict::Accept);
+    assert_eq!(bed.outputs.released, [c, a], "in the order in which they came");
+    assert_eq!(
+        (bed.count(200), bed.firewall.fragments().whole, bed.firewall.fragments_held()),
+        (1, 1, 0)
+    );
+}
+
+#[test]
+fn fragments_share_a_denial() {
+    let mut bed = Bed::new(RULES);
+    let verdicts: Vec<_> = pieces(54, 1).into_iter().map(|piece| bed.check(piece)).collect();
+    assert_eq!(verdicts, [Verdict::Held, Verdict::Held, Verdict::Deny(Denied::Rule)]);
+    assert_eq!(bed.outputs.released.len(), 2);
+}
+
+#[test]
+fn with_one_pass_the_whole_is_accepted_at_once() {
+    let mut bed = Bed::new(RULES);
+    bed.run("enable one_pass");
+    let last = pieces(54, 1).into_iter().map(|piece| bed.check(piece)).last();
+    assert_eq!((last, bed.count(300)), (Some(Verdict::Accept), 0));
+}
+
+#[test]
+fn packets_that_are_whole_pass_by() {
+    let mut bed = Bed::new("add 100 reass ip from any to any\nadd 200 allow ip from any to any");
+    assert!(bed.passes(udp()) && bed.passes(udp6()) && bed.passes(arp()));
+}
+
+#[test]
+fn fragments_of_different_packets_stay_apart() {
+    let mut bed = Bed::new(RULES);
+    let (one, two) = (pieces(53, 1), pieces(53, 2));
+    for piece in [&one[0], &two[1], &two[0], &one[1]] {
+        assert_eq!(bed.check(piece.clone()), Verdict::Held);
+    }
+    assert_eq!(bed.check(one[2].clone()), Verdict::Accept);
+    assert_eq!(bed.firewall.fragments_held(), 2);
+}
+
+#[test]
+fn overlapping_fragments_are_dropped_with_their_packet() {
+    let mut bed = Bed::new(RULES);
+    let all = pieces(53, 1);
+    let overlapping = v4_with(&all[1], |ip| ip[7] = 4);
+    for piece in [all[0].clone(), overlapping, all[1].clone(), all[2].clone()] {
+        assert_eq!(bed.check(piece), Verdict::Held);
+    }
+    assert_eq!((bed.firewall.fragments().overlapping, bed.firewall.fragments_held()), (2, 2));
+}
+
+#[test]
+fn fragments_wait_thirty_seconds_and_no_more_than_so_many() {
+    let mut bed = Bed::new(RULES);
+    bed.check(pieces(53, 1)[0].clone());
+    bed.now = 30 * SECOND;
+    bed.firewall.tick(bed.now, &mut bed.outputs);
+    assert_eq!((bed.firewall.fragments().late, bed.firewall.fragments_held()), (1, 0));
+    for id in 0..2000_u16 {
+        let piece = v4_with(&pieces(53, 1)[0], |ip| ip[4..6].copy_from_slice(&id.to_be_bytes()));
+        bed.check(piece);
+    }
+    assert_eq!((bed.firewall.fragments().crowded, bed.firewall.fragments_held()), (976, 1024));
+}
+
+#[test]
+fn a_dscp_set_on_the_whole_reaches_its_fragments() {
+    let mut bed = Bed::new(
+        "disable one_pass\nadd 100 reass ip from any to any\nadd 200 setdscp ef ip from any to any\nadd 300 allow ip from any to any",
+    );
+    let mut last = Vec::new();
+    for mut piece in pieces(53, 1) {
+        bed.cross(&mut piece, &mut Crossing::incoming(0));
+        last = piece;
+    }
+    for frame in bed.outputs.released.iter().chain([&last]) {
+        assert_eq!((frame[15] >> 2, slipring_wire::checksum::of(&frame[14..34])), (46, 0));
+    }
+}
