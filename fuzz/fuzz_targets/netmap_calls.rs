@@ -21,7 +21,7 @@ const NAMES: [&[u8]; 8] = [b"x{1", b"x}1", b"x", b"vale0:a", b"vale0:b", b"vale1
 const BASE: u64 = 0x1000;
 
 fuzz_target!(|data: &[u8]| {
-    let params = Params { buf_num: 3000, ring_num: 40, domain_bytes: 1 << 30, ..Params::default() };
+    let params = Params { buf_num: 3000, ring_num: 40, domain_bytes: 128 << 20, ..Params::default() };
     let domain = Domain::new(0, params).expect("a small domain");
     let netmap = Netmap::new(Box::new(Nothing));
     let new = || {
