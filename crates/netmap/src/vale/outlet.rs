@@ -120,7 +120,7 @@ impl Outlet {
         let whole = !source.frames.is_fragmented() && source.vnet == vnet;
         let simple = whole && (dest.is_as_is() || dest.copies().all(|one| one.tag == Tag::Keep));
         let plan = Plan { outlet: self, source, vnet };
-        if source.vnet > 0 && source.vnet != vnet {
+        if source.vnet > 0 && source.vnet != vnet && dest.copies().any(|one| plan.asks(one)) {
             return self.deliver_finished(plan, dest);
         }
         let wanted = |room: u32| match simple {
@@ -333,6 +333,16 @@ impl Plan<'_> {
             view.set_slot(place(i), Slot { buf, len: len as u16, flags });
         });
         place(count)
+    }
+
+    /// Whether a frame's virtio-net header may ask for anything, or has to be kept.
+    fn asks(&self, copy: FrameCopy) -> bool {
+        let mut flags = [0; 2];
+        let first = self.source.frames.slots(copy.slots).first();
+        let whole = first.filter(|slot| usize::from(slot.len) >= flags.len());
+        let Some(slot) = whole else { return true };
+        self.source.ring.region().copy_out(slot.buf, &mut flags);
+        self.vnet > 0 || flags != [0; 2]
     }
 
     /// What the receiver gets of a frame; nothing if that cannot be made.
