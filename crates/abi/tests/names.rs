@@ -247,3 +247,25 @@ fn a_name_that_says_its_kind_means_the_same_to_both_parsers() {
         assert_eq!(PortName::parse_classic(name), PortName::parse(name));
     }
 }
+
+#[test]
+fn a_kernels_ports_have_the_names_that_its_netmap_knows() {
+    for (name, request, device) in [
+        ("kernel:eth0", "eth0", None),
+        ("kernel:x{1", "x{1", None),
+        ("kernel:vale0:a", "vale0:a", None),
+        ("kernel:vale0:a}2", "vale0:a}2", None),
+        ("kernel:vale", "vale", None),
+        ("kernel:x{1@/run/a/netmap", "x{1", Some("/run/a/netmap")),
+        ("kernel:eth0-2/x@conf:slots=64@/d@@e", "eth0", Some("/d@e")),
+    ] {
+        let port = parse(name);
+        assert_eq!(port.kind, Kind::Kernel, "{name}");
+        assert_eq!(port.request_name().as_deref(), Some(request), "{name}");
+        assert_eq!(port.device.as_deref(), device, "{name}");
+        assert_eq!(port.to_string(), name);
+    }
+    for wrong in ["kernel:", "kernel:vale0:", "kernel:a:b", "netmap:eth0@/dev/netmap"] {
+        assert!(PortName::parse(wrong).is_err(), "{wrong}");
+    }
+}

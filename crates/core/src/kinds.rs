@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use slipring_abi::name::{Flags, Kind, PortName, Rings};
+use slipring_abi::name::{Flags, Kind, Memory, PortName, Rings};
 use slipring_port::iface::Iface;
 use slipring_port::{
-    Needs, OpenCause, OpenError, OpenOptions, Port, XdpMode, host, null, packet, pcap, pipe, tap,
-    xdp,
+    Needs, OpenCause, OpenError, OpenOptions, Port, XdpMode, host, kernel, null, packet, pcap,
+    pipe, tap, xdp,
 };
 use slipring_ring::Region;
 
@@ -31,6 +31,10 @@ pub(crate) fn needs(
     options: &OpenOptions,
 ) -> Result<Needs, OpenError> {
     let wanted = Wanted::of(name, options)?;
+    if name.kind == Kind::Kernel {
+        // Its memory is the device's.
+        return Ok(Needs::default());
+    }
     if name.pipe.is_some() {
         let waiting = host.pipes.is_waiting(name);
         return Ok(if waiting {
@@ -57,6 +61,10 @@ pub(crate) fn open(
     options: &OpenOptions,
 ) -> Result<Port, OpenError> {
     let wanted = Wanted::of(name, options)?;
+    if name.kind == Kind::Kernel {
+        wanted.keep_default_route()?;
+        return kernel::open(&wanted.shown, name);
+    }
     if name.pipe.is_some() {
         return host.pipes.open(name, region, options);
     }
@@ -75,6 +83,9 @@ pub(crate) fn open(
 impl<'w> Wanted<'w> {
     fn of(name: &'w PortName, options: &OpenOptions) -> Result<Self, OpenError> {
         let wanted = Self { shown: name.to_string(), name, options: options.clone() };
+        if name.kind == Kind::Kernel {
+            return wanted.refuse_what_no_device_can().map(|()| wanted);
+        }
         let host_rings = matches!(name.rings, Rings::NicAndHost | Rings::Host | Rings::OneHost(_));
         if host_rings && !matches!(name.kind, Kind::Netmap | Kind::Xdp | Kind::Packet) {
             return Err(wanted.refused(
@@ -88,6 +99,16 @@ impl<'w> Wanted<'w> {
             return Err(wanted.refused("an interface has one pair of host rings", help));
         }
         Ok(wanted)
+    }
+
+    /// A netmap device judges names itself; these options would have to travel beside them.
+    fn refuse_what_no_device_can(&self) -> Result<(), OpenError> {
+        let foreign = !matches!(self.name.memory, None | Some(Memory::Region(_)));
+        if foreign || self.name.offsets.is_some() {
+            let needs = "external memory, shared memory and offsets are not part of this version";
+            return Err(self.unsupported("this option behind @", needs));
+        }
+        Ok(())
     }
 
     /// Nothing that a name asks for is ignored in silence.
@@ -219,10 +240,12 @@ impl<'w> Wanted<'w> {
 
     /// Refuses the interface that carries the default route, unless that is wanted.
     fn keep_default_route(&self) -> Result<(), OpenError> {
-        let takes = matches!(self.name.kind, Kind::Netmap | Kind::Xdp | Kind::Packet)
-            && self.wants_nic()
-            && !self.options.shared
-            && !self.options.take_over;
+        let takes =
+            matches!(self.name.kind, Kind::Netmap | Kind::Xdp | Kind::Packet | Kind::Kernel)
+                && self.name.pipe.is_none()
+                && self.wants_nic()
+                && !self.options.shared
+                && !self.options.take_over;
         let ifname = &self.name.name;
         if takes && Iface::find(ifname).is_ok_and(|iface| iface.default_route()) {
             let cause = OpenCause::DefaultRoute { ifname: ifname.clone() };
@@ -234,9 +257,6 @@ impl<'w> Wanted<'w> {
     fn no_such_kind(&self) -> OpenError {
         let (what, needs) = match self.name.kind {
             Kind::Vale { .. } => ("a switch port", "switches are not part of this version"),
-            Kind::Kernel => {
-                ("a kernel netmap port", "netmap in the kernel is not part of this version")
-            }
             _ => ("a native driver", "native drivers are not part of this version"),
         };
         self.unsupported(what, needs)

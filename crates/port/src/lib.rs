@@ -11,6 +11,7 @@
 //! | [`tap`] | TAP device |
 //! | [`pipe`] | one end of a pipe |
 //! | [`pcap`] | capture file |
+//! | [`kernel`] | port of a netmap device |
 //! | [`null`] | sink and source of known cost |
 //!
 //! [`middleware`] wraps any queue: capture, faults, trace. This crate knows no registry of
@@ -31,6 +32,7 @@ pub mod bpf;
 pub mod capture;
 pub mod host;
 pub mod iface;
+pub mod kernel;
 pub mod middleware;
 pub mod netlink;
 pub mod null;

@@ -6,6 +6,7 @@
 //!                  ^ head          ^ tail
 //! ```
 
+mod attach;
 mod batch;
 
 use std::marker::PhantomData;

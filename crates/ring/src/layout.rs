@@ -71,6 +71,11 @@ impl Header {
         })
     }
 
+    /// Memory that somebody else laid out: nothing of it is ours to hand out.
+    pub(crate) fn foreign(buf_start: u64, total: u64, bufs: u32, buf_size: u32) -> Self {
+        Self { magic: MAGIC, version: VERSION, ring_start: 0, buf_start, total, bufs, buf_size }
+    }
+
     /// Whether a file of `file_size` bytes that starts so is a region.
     pub(crate) fn check(&self, file_size: u64) -> Result<(), RegionError> {
         let geometry = Geometry {

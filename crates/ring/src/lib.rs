@@ -66,5 +66,5 @@ pub use kern::{KernRing, KernSlots, Pair, Reinit};
 pub use mem::{Slot, SlotFlags, ring_bytes};
 pub use pipe::{PipeEnd, PipePair, SyncFault};
 pub use protocol::{Peer, PeerFault, Receiver, Sender, Word};
-pub use region::{Geometry, HugePages, Region, RegionError};
+pub use region::{Geometry, HugePages, Mapping, Region, RegionError};
 pub use view::RingView;

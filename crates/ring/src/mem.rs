@@ -229,7 +229,17 @@ impl RingMem {
         inside.then(|| Self::at(region, offset, num_slots, Owned::Nothing))
     }
 
-    /// `offset` must have `ring_bytes(num_slots)` bytes of the ring area behind it.
+    /// A ring that a netmap device laid out at `offset`, anywhere before the buffers.
+    pub(crate) fn foreign(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
+        let possible = (1..=MAX_SLOTS).contains(&num_slots);
+        let end = offset.checked_add(ring_bytes(num_slots).min(1 << 32));
+        let inside = end.is_some_and(|end| end <= region.data_start());
+        let aligned = offset.is_multiple_of(align_of::<SlotCell>() as u64);
+        let fits = possible && inside && aligned;
+        fits.then(|| Self::at(region, offset, num_slots, Owned::Nothing))
+    }
+
+    /// `offset` must have `ring_bytes(num_slots)` bytes before the buffers behind it.
     fn at(region: &Arc<Region>, offset: u64, num_slots: u32, owned: Owned) -> Self {
         // SAFETY:
         // - In bounds: promised by the caller; both callers took or checked the range.

@@ -6,6 +6,7 @@
 
 mod bytes;
 mod error;
+mod foreign;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 pub use error::RegionError;
+pub use foreign::Mapping;
 
 use crate::arena::Arena;
 use crate::index::BufIdx;

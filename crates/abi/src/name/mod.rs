@@ -3,13 +3,14 @@
 //! ```text
 //! PORT   = "netmap:" NAME SUFFIX        the best there is for that interface, or a pipe
 //!        | "vale" [ID] ":" NAME SUFFIX  port NAME of the switch vale[ID]
-//!        | "xdp:" NAME SUFFIX           … and so "packet:", "tap:", "kernel:"
+//!        | "xdp:" NAME SUFFIX           … and so "packet:", "tap:"
+//!        | "kernel:" [ "vale" [ID] ":" ] NAME SUFFIX    port of a netmap device
 //!        | "vfio:" PCI SUFFIX           PCI is 0000:03:00.0 or 03:00.0
 //!        | "null:" SUFFIX
 //!        | "pcap:" FILE                 the rest of the string, whatever it contains
 //!        | NAME PIPE SUFFIX             short for "netmap:" NAME PIPE SUFFIX
 //! SUFFIX = [ PIPE ] [ RINGS ] { FLAGS | OPTION }
-//! PIPE   = "{" ID | "}" ID              master, slave; after netmap: and vale: only
+//! PIPE   = "{" ID | "}" ID              master, slave; after netmap:, vale: and kernel: only
 //! RINGS  = "-" N | "*" | "^" | "^" N    pair N, NIC and host, host, host pair N
 //! FLAGS  = "/" one or more of x z t r T R
 //! OPTION = "@" N                                     memory region N
@@ -19,6 +20,7 @@
 //!        | "@conf:" KEY "=" N ["," …]                rings host-rings slots tx-rings
 //!                                                    rx-rings host-tx-rings
 //!                                                    host-rx-rings tx-slots rx-slots
+//!        | "@" PATH                              device, after kernel: only; starts with "/"
 //!        | "@offset:initial=" N ["," "bits=" N]
 //! ID     = letters, digits, "_"
 //! ```
@@ -81,7 +83,7 @@ pub struct PortName {
     pub kind: Kind,
     /// Interface, switch port, parent of the pipe, PCI address or file; empty for `null:`.
     pub name: String,
-    /// The end of a pipe, if it is one. `None` for all kinds but netmap and vale.
+    /// The end of a pipe, if it is one. `None` for all kinds but netmap, vale and kernel.
     pub pipe: Option<PipeEnd>,
     /// Which rings.
     pub rings: Rings,
@@ -93,6 +95,8 @@ pub struct PortName {
     pub conf: Conf,
     /// Where payloads start in their buffers.
     pub offsets: Option<Offsets>,
+    /// Path of the netmap device that has the port, if not the usual one; `kernel:` only.
+    pub device: Option<String>,
 }
 
 impl PortName {
@@ -123,6 +127,7 @@ impl PortName {
             memory: None,
             conf: Conf::default(),
             offsets: None,
+            device: None,
         }
     }
 }
@@ -151,7 +156,7 @@ pub enum Kind {
     Packet,
     /// `tap:` a TAP device.
     Tap,
-    /// `kernel:` the kernel's own side of an interface.
+    /// `kernel:` a port of `/dev/netmap`, by the name that it has there.
     Kernel,
     /// `vfio:` a PCI device driven from user space.
     Vfio,
@@ -180,13 +185,13 @@ impl Kind {
     /// Whether ports of this kind can be pipes.
     #[must_use]
     pub fn has_pipes(&self) -> bool {
-        matches!(self, Self::Netmap | Self::Vale { .. })
+        matches!(self, Self::Netmap | Self::Vale { .. } | Self::Kernel)
     }
 
     /// Whether the name of such a port, if it is no pipe, is that of a Linux interface.
     #[must_use]
     pub fn names_interface(&self) -> bool {
-        matches!(self, Self::Netmap | Self::Xdp | Self::Packet | Self::Tap | Self::Kernel)
+        matches!(self, Self::Netmap | Self::Xdp | Self::Packet | Self::Tap)
     }
 }
 

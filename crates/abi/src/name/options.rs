@@ -6,7 +6,7 @@ use core::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 
 use super::cursor::Cursor;
 use super::error::{NameError, Reason};
-use super::{MemId, PortName};
+use super::{Kind, MemId, PortName};
 
 /// Where the memory of a port comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -99,6 +99,10 @@ pub(super) fn option(at: &mut Cursor<'_>, port: &mut PortName) -> Result<(), Nam
     if at.peek().is_some_and(|c| c.is_ascii_digit()) {
         let id = MemId(at.positive("the number of a region", NonZeroU16::MAX)?);
         return set_memory(start, port, Memory::Region(id));
+    }
+    if at.peek() == Some('/') && port.kind == Kind::Kernel && port.device.is_none() {
+        port.device = Some(text(at, "the path of a device", SHORT_ENDS)?);
+        return Ok(());
     }
     let word_at = *at;
     match at.take_while(is_key_char) {

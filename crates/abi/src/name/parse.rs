@@ -82,6 +82,7 @@ fn rings_of(mut at: Cursor<'_>, kind: Kind) -> Result<PortName, NameError> {
     let name = match &kind {
         Kind::Null => String::new(),
         Kind::Vfio => pci_address(&mut at)?,
+        Kind::Kernel => kernel_name(&mut at)?,
         kind => name(&mut at, kind)?,
     };
     let mut port = PortName::new(kind, name);
@@ -95,6 +96,18 @@ fn rings_of(mut at: Cursor<'_>, kind: Kind) -> Result<PortName, NameError> {
         }
     }
     Ok(port)
+}
+
+/// Takes what a netmap device calls a port: an interface, or `vale0:a` with its switch.
+fn kernel_name(at: &mut Cursor<'_>) -> Result<String, NameError> {
+    let start = *at;
+    let word = at.identifier().to_owned();
+    if !(word.starts_with("vale") && at.eat(':')) {
+        *at = start;
+        return name(at, &Kind::Kernel);
+    }
+    let switch = Kind::Vale { switch: word["vale".len()..].to_owned() };
+    Ok(word + ":" + &name(at, &switch)?)
 }
 
 /// Takes a name of at least one character.

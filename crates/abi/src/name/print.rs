@@ -22,6 +22,10 @@ impl Display for PortName {
             write!(f, "{memory}")?;
         }
         write!(f, "{}", self.conf)?;
+        if let Some(device) = &self.device {
+            f.write_char('@')?;
+            doubled(f, device, "@")?;
+        }
         match &self.offsets {
             Some(offsets) => write!(f, "{offsets}"),
             None => Ok(()),

@@ -71,7 +71,7 @@ impl PortName {
     pub fn request_name(&self) -> Option<String> {
         let pipe = self.pipe.as_ref().map(PipeEnd::to_string).unwrap_or_default();
         match &self.kind {
-            Kind::Netmap => Some(format!("{}{pipe}", self.name)),
+            Kind::Netmap | Kind::Kernel => Some(format!("{}{pipe}", self.name)),
             kind @ Kind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
             _ => None,
         }

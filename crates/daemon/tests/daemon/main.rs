@@ -5,6 +5,7 @@
 mod crowds;
 #[path = "../../../slipring/tests/daemon/ends.rs"]
 mod ends;
+mod kernel;
 #[path = "../../../slipring/tests/daemon/links.rs"]
 mod links;
 mod manager;

@@ -1,0 +1,184 @@
+//! `kernel:` ports, which are clients of the device as any program written for netmap is.
+
+use clap::ArgMatches;
+use slipring_cli::{Failure, Job, Verb};
+use slipring_port::{DropCause, OpenError, Port, forward};
+use slipring_program::said::said;
+
+use crate::site::{FEW, Site};
+use crate::support::eventually;
+
+/// Frames for a pipe: several times its rings.
+const MANY: u64 = 5000;
+
+/// `kernel:NAME` at the device of the test's own daemon.
+fn named(site: &Site, name: &str) -> String {
+    format!("kernel:{name}@{}", site.run_dir().join("netmap").display())
+}
+
+/// Opens a port where the daemon is.
+fn try_open(site: &Site, name: String) -> Result<Port, OpenError> {
+    site.inside.run(move || slipring_core::open(&name))
+}
+
+fn open(site: &Site, name: &str) -> Port {
+    try_open(site, named(site, name)).unwrap()
+}
+
+/// A frame to everybody, with a number in it.
+fn frame(number: u64) -> [u8; 64] {
+    let mut frame = [0xff; 64];
+    frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    frame[20..28].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// Sends numbered frames until all have come, and looks at each.
+fn pass(from: &mut Port, to: &mut Port, count: u64) {
+    let (mut sent, mut seen, mut scratch) = (0, 0, Vec::new());
+    eventually("all frames", || {
+        while sent < count && from.queues[0].rings().tx.push(&frame(sent)) {
+            sent += 1;
+        }
+        from.tx_sync().unwrap();
+        to.rx_sync().unwrap();
+        let rx = to.queues[0].rings().rx;
+        while let Some(bytes) = rx.packet(&mut scratch, |bytes| bytes.to_vec()) {
+            assert_eq!(bytes, frame(seen), "frame {seen}");
+            seen += 1;
+        }
+        (seen == count).then_some(())
+    });
+}
+
+#[test]
+fn both_ends_of_a_pipe_count_every_frame_and_get_every_slot_back() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
+    assert_eq!((a.info.kind, a.info.mode.get("mode")), ("kernel", Some("netmap")));
+    pass(&mut a, &mut b, MANY);
+    pass(&mut b, &mut a, MANY);
+    for port in [&mut a, &mut b] {
+        // What was read last is given back by one more sync.
+        port.rx_sync().unwrap();
+    }
+    for port in [&mut a, &mut b] {
+        port.tx_sync().unwrap();
+        let stats = port.stats();
+        assert_eq!((stats.tx.packets, stats.rx.packets), (MANY, MANY));
+        assert_eq!((stats.tx.bytes, stats.in_flight), (64 * MANY, 0));
+        assert!(DropCause::ALL.iter().all(|cause| stats.dropped(*cause) == 0));
+    }
+}
+
+#[test]
+fn a_program_written_for_netmap_is_at_the_other_end() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let mut port = open(&site, "x}1");
+    let mut null = slipring_core::open("null:").unwrap();
+    let sender = site.client(&format!("send x{{1 {FEW}"));
+    eventually("what it sends", || {
+        forward(&mut port, &mut null, u32::MAX).unwrap();
+        (null.stats().tx.packets == u64::from(FEW)).then_some(())
+    });
+    assert_eq!(port.stats().rx.packets, u64::from(FEW));
+    port.rx_sync().unwrap();
+    sender.finish().well();
+}
+
+#[test]
+fn frames_are_forwarded_from_pipe_to_pipe_and_to_ports_of_this_process() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut source, mut sink) = (open(&site, "x{1"), open(&site, "z}1"));
+    let (mut from, mut to) = (open(&site, "x}1"), open(&site, "z{1"));
+    let mut own = slipring_core::open("own{1").unwrap();
+    let mut other = slipring_core::open("own}1").unwrap();
+    for number in 0..100 {
+        assert!(source.queues[0].rings().tx.push(&frame(number)));
+    }
+    source.tx_sync().unwrap();
+    assert_eq!(forward(&mut from, &mut own, u32::MAX).unwrap(), 100);
+    assert_eq!(forward(&mut other, &mut to, u32::MAX).unwrap(), 100);
+    sink.rx_sync().unwrap();
+    let mut scratch = Vec::new();
+    for number in 0..100 {
+        let same = |bytes: &mut [u8]| bytes == frame(number);
+        assert_eq!(sink.queues[0].rings().rx.packet(&mut scratch, same), Some(true));
+    }
+}
+
+#[test]
+fn every_ring_pair_is_a_queue_of_its_own() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "x{1@conf:rings=3"), open(&site, "x}1@conf:rings=3"));
+    assert_eq!((a.queues.len(), b.queues.len()), (3, 3));
+    for (number, queue) in (0..).zip(&mut a.queues) {
+        assert!(queue.rings().tx.push(&frame(number)));
+        queue.tx_sync().unwrap();
+    }
+    for (number, queue) in (0..).zip(&mut b.queues) {
+        queue.rx_sync().unwrap();
+        let same = |bytes: &mut [u8]| bytes == frame(number);
+        assert_eq!(queue.rings().rx.packet(&mut Vec::new(), same), Some(true));
+        assert_eq!(queue.rings().rx.avail(), 0);
+    }
+}
+
+#[test]
+fn ports_of_a_switch_and_interfaces_go_by_their_names_there() {
+    let Some(site) = Site::with_cable() else { return };
+    let _daemon = site.daemon("");
+    for [from, to] in [["vale0:a", "vale0:b"], ["e0", "e1"]] {
+        let (mut to, mut from) = (open(&site, to), open(&site, from));
+        pass(&mut from, &mut to, 100);
+    }
+}
+
+static VERBS: [Verb; 1] =
+    [Verb { name: "dump", classic: &[], command: slipring_dump::command, plan: planned }];
+
+fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
+    slipring_dump::plan(matches, Vec::new)
+}
+
+#[test]
+fn dump_captures_from_the_device() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let mut sender = open(&site, "x{1");
+    for length in [60, 70, 80] {
+        assert!(sender.queues[0].rings().tx.push(&vec![0xff; length]));
+    }
+    sender.tx_sync().unwrap();
+    // Behind one @, a word has a file of the test's.
+    let port = named(&site, "x}1").replace('@', "@@");
+    let args = format!("-i {port} -c 3 --json");
+    let told = site.inside.run(move || {
+        let told = said(&VERBS, "dump", &args, std::path::Path::new(""));
+        (told.data, told.talk)
+    });
+    let report: serde_json::Value = serde_json::from_str(&told.0).expect(&told.1);
+    assert_eq!((&report["captured"], &report["dropped"]), (&3.into(), &0.into()));
+    assert_eq!(report["ports"][0]["kind"], "kernel");
+    assert_eq!(report["frames"][2]["length_bytes"], 80);
+}
+
+#[test]
+fn what_is_not_there_is_told_with_what_to_do() {
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("");
+    let refused = |name: String| try_open(&site, name).unwrap_err();
+    let error = refused("kernel:x{1@/nowhere/netmap".into());
+    assert_eq!(error.code(), "SR0111");
+    assert!(error.to_string().contains("start one: slipring daemon"), "{error}");
+    assert_eq!(refused(named(&site, "nosuch0")).code(), "SR0102");
+    assert_eq!(refused(named(&site, "e0@offset=8")).code(), "SR0111");
+    assert_eq!(refused("kernel:x{1@/dev/null".into()).code(), "SR0199");
+    let mut port = open(&site, "x{1");
+    daemon.stop(rustix::process::Signal::TERM).well();
+    assert!(port.rx_sync().is_err(), "the daemon is gone");
+}

@@ -1,0 +1,119 @@
+//! `kernel:NAME`: a port of `/dev/netmap`, by the name that it has there: an interface, a pipe
+//! (`kernel:x{1`), a switch's port (`kernel:vale0:a`). The device may be netmap's kernel module or
+//! a slipring daemon; this is an ordinary client of either.
+//!
+//! ```text
+//!   open --> REGISTER --> mmap --> netmap_if --> rings and buffers, used where they are
+//!                                                 NIOCTXSYNC, NIOCRXSYNC, poll
+//! ```
+//! A port with several rings is opened once per ring pair, as netmap's own multi-threaded
+//! programs do, so that each queue can have a thread of its own.
+//!
+//! # Invariants
+//! 1. What the device says of sizes and places is read once and checked against its mapping.
+//! 2. A frame counts as sent when the device gave its slot back.
+//!
+//! Not for: ports of this process, which need no device.
+
+mod bind;
+mod queue;
+mod sys;
+
+use std::path::Path;
+
+use slipring_abi::name::PortName;
+use slipring_ring::{Geometry, HugePages, Mapping, Region};
+
+use crate::error::{OpenCause, OpenError};
+use crate::iface::Iface;
+use crate::info::{Caps, Mode, PortInfo};
+use crate::port::Port;
+use crate::queue::Queue;
+
+use bind::{Bound, BoundRings};
+use queue::KernelQueue;
+
+/// Where netmap's device is.
+pub const DEVICE: &str = "/dev/netmap";
+
+/// Most slots over which a packet may go, as netmap has it.
+const MAX_FRAGMENTS: u32 = 64;
+
+/// Opens a port of a netmap device.
+///
+/// # Errors
+/// [`OpenError`]: no device, no such port, busy, or memory that makes no sense.
+pub fn open(shown: &str, name: &PortName) -> Result<Port, OpenError> {
+    let device = name.device.as_deref().unwrap_or(DEVICE);
+    open_at(shown, name, Path::new(device)).map_err(|cause| OpenError::new(shown, cause))
+}
+
+fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {
+    let bounds = bind_all(name, device)?;
+    let mapping = Mapping::new(bounds[0].file()?, bounds[0].memory_bytes())?;
+    let mut pairs: Vec<BoundRings> = Vec::new();
+    for bound in &bounds {
+        let pair = bound.layout(&mapping)?.without(&pairs);
+        pairs.push(pair);
+    }
+    let first = *pairs[0].first().ok_or_else(|| nonsense("no ring at all"))?;
+    let region = mapping.into_region(first.data_start, first.buf_size)?;
+    let none = Geometry { ring_bytes: 512 * pairs.len() as u64, bufs: 2, buf_size: 2048 };
+    let none = Region::create(none, HugePages::Never)?;
+    let mut queues = Vec::new();
+    for (bound, pair) in bounds.into_iter().zip(&pairs) {
+        queues.push(KernelQueue::new(shown, bound.into_file(), pair, [&region, &none])?);
+    }
+    let info = info(shown, name, device, &queues, first.buf_size);
+    let queues = queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
+    Ok(Port { info, queues })
+}
+
+/// A bind for each ring pair; the first one tells how many there are.
+fn bind_all(name: &PortName, device: &Path) -> Result<Vec<Bound>, OpenCause> {
+    let first = Bound::new(name, device)?;
+    let singles = first.ring_pairs(name.rings);
+    if singles.len() <= 1 {
+        return Ok(vec![first]);
+    }
+    // An exclusive bind of all rings would be in the way of one per ring.
+    drop(first);
+    let mut single = name.clone();
+    let bind = |rings| {
+        single.rings = rings;
+        Bound::new(&single, device)
+    };
+    singles.into_iter().map(bind).collect()
+}
+
+fn info(
+    shown: &str,
+    name: &PortName,
+    device: &Path,
+    queues: &[KernelQueue],
+    buf_size: u32,
+) -> PortInfo {
+    let iface = name.pipe.is_none().then(|| Iface::find(&name.name).ok()).flatten();
+    let mode = Mode::new().with("mode", "netmap").with("device", device.display());
+    PortInfo {
+        name: shown.to_owned(),
+        kind: "kernel",
+        mode: mode
+            .with("queues", queues.len())
+            .with("slots", queues.iter().map(KernelQueue::slots).max().unwrap_or(0)),
+        caps: Caps {
+            rx: queues.iter().any(KernelQueue::receives),
+            tx: queues.iter().any(KernelQueue::sends),
+            max_packet: buf_size.saturating_mul(MAX_FRAGMENTS),
+            max_slot: buf_size,
+        },
+        mac: iface.as_ref().map(|iface| iface.mac),
+        mtu: iface.map(|iface| iface.mtu),
+    }
+}
+
+/// The device said what cannot be.
+fn nonsense(what: &str) -> OpenCause {
+    let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
+    OpenCause::System { what: "make sense of what the netmap device says", source }
+}

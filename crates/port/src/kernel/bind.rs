@@ -1,0 +1,193 @@
+//! A descriptor that is bound to a port, and where its rings lie.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use slipring_abi::name::{PortName, Rings};
+use slipring_abi::{
+    NETMAP_IF_RING_OFS, NETMAP_RING_RX, NETMAP_RING_TX, NR_NO_TX_POLL, NetmapIf, NetmapRing,
+    NmreqRegister, Plain,
+};
+use slipring_ring::Mapping;
+
+use super::{nonsense, sys};
+use crate::error::OpenCause;
+
+/// Most rings that a port is believed to have each way.
+const MAX_RINGS: u32 = 256;
+
+/// A bound descriptor.
+pub(super) struct Bound {
+    file: File,
+    granted: NmreqRegister,
+}
+
+/// A ring, as its header says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ring {
+    pub(super) offset: u64,
+    pub(super) num_slots: u32,
+    pub(super) data_start: u64,
+    pub(super) buf_size: u32,
+}
+
+/// The rings of one pair.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct BoundRings {
+    pub(super) tx: Option<Ring>,
+    pub(super) rx: Option<Ring>,
+}
+
+impl BoundRings {
+    /// Either of them.
+    pub(super) fn first(&self) -> Option<&Ring> {
+        self.tx.as_ref().or(self.rx.as_ref())
+    }
+
+    /// Those that are not among `others`: where a port has fewer rings in one direction, netmap
+    /// binds the first of them once more.
+    pub(super) fn without(self, others: &[Self]) -> Self {
+        let is_new = |ring: &Ring, of: fn(&Self) -> Option<Ring>| {
+            others.iter().filter_map(of).all(|other| other.offset != ring.offset)
+        };
+        Self {
+            tx: self.tx.filter(|ring| is_new(ring, |other| other.tx)),
+            rx: self.rx.filter(|ring| is_new(ring, |other| other.rx)),
+        }
+    }
+}
+
+impl Bound {
+    /// Opens the device and binds the rings that the name says.
+    pub(super) fn new(name: &PortName, device: &Path) -> Result<Self, OpenCause> {
+        let file = OpenOptions::new().read(true).write(true).open(device);
+        let file = file.map_err(|error| no_device(device, error))?;
+        let header = name.to_header().ok_or_else(|| nonsense("a port without a name"))?;
+        let mut wanted = name.to_register();
+        // A poll for frames need not send as well: this program syncs when it has sent something.
+        wanted.nr_flags |= NR_NO_TX_POLL;
+        let granted = sys::register(file.as_fd(), &header, &wanted);
+        let granted = granted.map_err(|error| refused(name, error))?;
+        Ok(Self { file, granted })
+    }
+
+    /// The descriptor once more, for a mapping.
+    pub(super) fn file(&self) -> Result<OwnedFd, OpenCause> {
+        let fd = self.file.as_fd().try_clone_to_owned();
+        fd.map_err(|source| OpenCause::System { what: "duplicate the netmap device", source })
+    }
+
+    pub(super) fn into_file(self) -> File {
+        self.file
+    }
+
+    /// Bytes to be mapped.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.granted.nr_memsize
+    }
+
+    /// The single ring pairs that `rings` stands for.
+    pub(super) fn ring_pairs(&self, rings: Rings) -> Vec<Rings> {
+        let granted = &self.granted;
+        // Each of them is opened on its own, so a device that exaggerates is not believed.
+        let most = MAX_RINGS as u16;
+        let nic = 0..granted.nr_tx_rings.max(granted.nr_rx_rings).min(most);
+        let host = 0..granted.nr_host_tx_rings.max(granted.nr_host_rx_rings).min(most);
+        match rings {
+            Rings::All => nic.map(Rings::One).collect(),
+            Rings::Host => host.map(Rings::OneHost).collect(),
+            Rings::NicAndHost => nic.map(Rings::One).chain(host.map(Rings::OneHost)).collect(),
+            one => vec![one],
+        }
+    }
+
+    /// Where the rings of this bind lie: the first pair of them that is there.
+    pub(super) fn layout(&self, mapping: &Mapping) -> Result<BoundRings, OpenCause> {
+        let start = self.granted.nr_offset;
+        let head: NetmapIf = read(mapping, start)?;
+        let counts =
+            [head.ni_tx_rings, head.ni_host_tx_rings, head.ni_rx_rings, head.ni_host_rx_rings];
+        if counts.iter().any(|&count| count > MAX_RINGS) {
+            return Err(nonsense("an impossible number of rings"));
+        }
+        let tx_rings = counts[0] + counts[1];
+        let rx_rings = counts[2] + counts[3];
+        let tx = first_ring(mapping, start, 0..tx_rings, NETMAP_RING_TX)?;
+        let rx = first_ring(mapping, start, tx_rings..tx_rings + rx_rings, NETMAP_RING_RX)?;
+        let sound = match (&tx, &rx) {
+            (Some(tx), Some(rx)) => (tx.data_start, tx.buf_size) == (rx.data_start, rx.buf_size),
+            _ => true,
+        };
+        if sound {
+            Ok(BoundRings { tx, rx })
+        } else {
+            Err(nonsense("rings with different buffers"))
+        }
+    }
+}
+
+/// The first of the rings that this opener bound; offset 0 says that it did not.
+fn first_ring(
+    mapping: &Mapping,
+    start: u64,
+    rings: std::ops::Range<u32>,
+    direction: u16,
+) -> Result<Option<Ring>, OpenCause> {
+    for index in rings {
+        let behind = NETMAP_IF_RING_OFS as u64 + 8 * u64::from(index);
+        let offset: i64 = read(mapping, start.saturating_add(behind))?;
+        if offset != 0 {
+            let at = start.checked_add_signed(offset);
+            return ring(mapping, at.ok_or_else(|| nonsense("a ring nowhere"))?, direction)
+                .map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn ring(mapping: &Mapping, offset: u64, direction: u16) -> Result<Ring, OpenCause> {
+    let header: NetmapRing = read(mapping, offset)?;
+    let data_start = offset.checked_add_signed(header.buf_ofs);
+    if header.dir != direction {
+        return Err(nonsense("a ring of the other direction"));
+    }
+    Ok(Ring {
+        offset,
+        num_slots: header.num_slots,
+        data_start: data_start.ok_or_else(|| nonsense("buffers nowhere"))?,
+        buf_size: header.nr_buf_size,
+    })
+}
+
+fn read<T: Plain>(mapping: &Mapping, at: u64) -> Result<T, OpenCause> {
+    let mut bytes = [0; 256];
+    let bytes = bytes.get_mut(..T::SIZE).ok_or_else(|| nonsense("a record too long"))?;
+    let inside = mapping.read(at, bytes);
+    inside.then(|| T::read_from(bytes)).flatten().ok_or_else(|| nonsense("a place outside"))
+}
+
+fn no_device(device: &Path, source: io::Error) -> OpenCause {
+    match source.kind() {
+        io::ErrorKind::NotFound => OpenCause::Unsupported {
+            what: device.display().to_string(),
+            needs: "netmap's kernel module, or a slipring daemon (start one: slipring daemon)",
+        },
+        _ => OpenCause::File { path: device.display().to_string(), source },
+    }
+}
+
+fn refused(name: &PortName, source: io::Error) -> OpenCause {
+    let ifname = name.request_name().unwrap_or_default();
+    match source.raw_os_error() {
+        Some(libc::ENXIO | libc::ENODEV) => OpenCause::NoInterface { ifname },
+        Some(libc::ENETDOWN) => OpenCause::Down { ifname },
+        Some(libc::EPERM) => OpenCause::Privilege {
+            what: "bind a port of the netmap device",
+            capabilities: "the right to it: root, or what the daemon's settings grant",
+            source,
+        },
+        _ => OpenCause::System { what: "bind a port of the netmap device", source },
+    }
+}

@@ -1,0 +1,177 @@
+//! A ring pair that the device syncs.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use slipring_ring::{
+    Pair, Region, RegionError, Rx, RxRing, SlotFlags, SlotIdx, SyncFault, Tx, TxRing,
+};
+
+use super::bind::{BoundRings, Ring};
+use super::sys;
+use crate::error::{RunCause, RunError};
+use crate::queue::{Queue, Rings, TxWait, WaitFds};
+use crate::stats::{Counters, Traffic};
+
+pub(super) struct KernelQueue {
+    name: String,
+    file: File,
+    tx: TxRing,
+    rx: RxRing,
+    ledger: Ledger,
+    /// The slot behind the last frame that was counted.
+    rx_seen: SlotIdx,
+    counters: Arc<Counters>,
+}
+
+/// What was queued and is not back yet. Lengths are kept here, as the slots may be written by
+/// whoever has them meanwhile.
+struct Ledger {
+    /// By slot: bytes, and whether a packet ends there.
+    parts: Vec<(u32, bool)>,
+    /// The first slot that is not back, and the first that was not queued.
+    done: SlotIdx,
+    queued: SlotIdx,
+    /// Packets between them.
+    in_flight: u64,
+}
+
+impl KernelQueue {
+    /// Takes over the rings, which lie in `region`; a direction that is not there gets a ring of
+    /// one slot in `none`.
+    pub(super) fn new(
+        name: &str,
+        file: File,
+        rings: &BoundRings,
+        [region, none]: [&Arc<Region>; 2],
+    ) -> Result<Self, RegionError> {
+        let same = |ring: &Ring| {
+            (ring.data_start, ring.buf_size) == (region.data_start(), region.buf_size())
+        };
+        if ![rings.tx, rings.rx].iter().flatten().all(same) {
+            return Err(RegionError::NotARegion("its rings have different buffers"));
+        }
+        let tx = match rings.tx {
+            Some(ring) => TxRing::attach(region, ring.offset, ring.num_slots)?,
+            None => Pair::<Tx>::absent(none, 0)?.app,
+        };
+        let rx = match rings.rx {
+            Some(ring) => RxRing::attach(region, ring.offset, ring.num_slots)?,
+            None => Pair::<Rx>::absent(none, 0)?.app,
+        };
+        let (ledger, rx_seen) = (Ledger::over(&tx), rx.head());
+        Ok(Self { name: name.to_owned(), file, tx, rx, ledger, rx_seen, counters: Arc::default() })
+    }
+
+    pub(super) fn slots(&self) -> u32 {
+        self.tx.num_slots().max(self.rx.num_slots())
+    }
+
+    pub(super) fn sends(&self) -> bool {
+        self.tx.num_slots() > 1
+    }
+
+    pub(super) fn receives(&self) -> bool {
+        self.rx.num_slots() > 1
+    }
+
+    fn lost(&self, what: &'static str, error: io::Error) -> RunError {
+        match error.raw_os_error() {
+            Some(libc::ENXIO | libc::EIO | libc::ENODEV) => {
+                RunError::new(&self.name, RunCause::Vanished)
+            }
+            _ => RunError::system(&self.name, what, error),
+        }
+    }
+}
+
+impl Ledger {
+    fn over(tx: &TxRing) -> Self {
+        let parts = vec![(0, false); tx.num_slots() as usize];
+        Self { parts, done: tx.head(), queued: tx.head(), in_flight: 0 }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.done == self.queued
+    }
+
+    /// Notes the slots that the program queued since.
+    fn note(&mut self, tx: &mut TxRing) {
+        let (from, to) = (self.queued, tx.head());
+        let mut at = from as usize;
+        let (parts, in_flight) = (&mut self.parts, &mut self.in_flight);
+        tx.show(from, to, |bytes, flags| {
+            let ends = !flags.has(SlotFlags::MOREFRAG);
+            parts[at] = (bytes.len() as u32, ends);
+            *in_flight += u64::from(ends);
+            at = if at + 1 == parts.len() { 0 } else { at + 1 };
+        });
+        self.queued = to;
+    }
+
+    /// What came back: the slots up to the one behind `tail`, as one slot of a ring stays empty.
+    fn settle(&mut self, tail: SlotIdx) -> Traffic {
+        let slots = self.parts.len() as u32;
+        let end = if tail + 1 >= slots { 0 } else { tail + 1 };
+        let distance = |from: u32, to: u32| if to >= from { to - from } else { to + slots - from };
+        let back = distance(self.done, end).min(distance(self.done, self.queued));
+        let mut sum = Traffic::default();
+        for _ in 0..back {
+            let (bytes, ends) = self.parts[self.done as usize];
+            sum += Traffic { packets: ends.into(), bytes: bytes.into() };
+            self.done = if self.done + 1 == slots { 0 } else { self.done + 1 };
+        }
+        self.in_flight -= sum.packets;
+        sum
+    }
+}
+
+impl Queue for KernelQueue {
+    fn rings(&mut self) -> Rings<'_> {
+        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    }
+
+    fn tx_sync(&mut self) -> Result<(), RunError> {
+        self.ledger.note(&mut self.tx);
+        // With nothing queued and nothing under way there is nothing to learn.
+        if self.ledger.is_empty() {
+            return Ok(());
+        }
+        sys::tx_sync(self.file.as_fd()).map_err(|error| self.lost("send", error))?;
+        let fault = |fault| RunError::new(&self.name, SyncFault::from(fault));
+        self.tx.refresh().map_err(fault)?;
+        let sum = self.ledger.settle(self.tx.tail());
+        self.counters.sent(sum);
+        self.counters.set_in_flight(self.ledger.in_flight);
+        Ok(())
+    }
+
+    fn rx_sync(&mut self) -> Result<(), RunError> {
+        if !self.receives() {
+            return Ok(());
+        }
+        sys::rx_sync(self.file.as_fd()).map_err(|error| self.lost("receive", error))?;
+        let fault = |fault| RunError::new(&self.name, SyncFault::from(fault));
+        self.rx.refresh().map_err(fault)?;
+        let mut sum = Traffic::default();
+        let to = self.rx.tail();
+        self.rx.show(self.rx_seen, to, |bytes, flags| {
+            let packets = u64::from(!flags.has(SlotFlags::MOREFRAG));
+            sum += Traffic { packets, bytes: bytes.len() as u64 };
+        });
+        self.rx_seen = to;
+        self.counters.received(sum);
+        Ok(())
+    }
+
+    fn wait_fds(&self) -> WaitFds<'_> {
+        let fd = self.file.as_fd();
+        WaitFds { rx: Some(fd), tx: Some(TxWait::Writable(fd)) }
+    }
+
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+}

@@ -1,0 +1,23 @@
+//! Rings that are there already, and under way.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::AppRing;
+use crate::mem::RingMem;
+use crate::region::{Region, RegionError};
+
+impl<D> AppRing<D> {
+    /// The program's half of a ring that a netmap device laid out, as it stands now; `num_slots`
+    /// is what its header says. Whoever else has the port open shares it.
+    ///
+    /// # Errors
+    /// [`RegionError::NotARegion`] if no such ring can lie there.
+    pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
+        let impossible = RegionError::NotARegion("a ring lies outside of it");
+        let mem = RingMem::foreign(region, offset, num_slots).ok_or(impossible)?;
+        let head = mem.head().load(Ordering::Relaxed);
+        let ring = Self::start(mem);
+        Ok(if head < num_slots { Self { head, ..ring } } else { ring })
+    }
+}

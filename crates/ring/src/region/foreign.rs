@@ -1,0 +1,173 @@
+//! Memory that a netmap device laid out: its rings and buffers are used where they are.
+//!
+//! ```text
+//!   device's mapping   | netmap_if ... | ring | ring | ... | buffer 0 | 1 | 2 | ...
+//!                         read here first             ^ a ring's header says where these begin
+//! ```
+//!
+//! What it says is believed only within the mapping: every offset is checked before it is used.
+
+use std::mem::ManuallyDrop;
+
+use super::*;
+
+/// Far beyond any netmap memory; keeps all sums of sizes far from overflow.
+const MAX_BYTES: u64 = 1 << 44;
+/// Buffers that a slot's 16-bit length can fill.
+const BUF_SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
+
+/// A device's memory, mapped, before it is known what lies where.
+#[derive(Debug)]
+pub struct Mapping {
+    fd: OwnedFd,
+    base: NonNull<u8>,
+    bytes: u64,
+}
+
+impl Mapping {
+    /// Maps the first `bytes` of a device's memory.
+    ///
+    /// # Errors
+    /// [`RegionError`] when there is nothing to map, or the device refuses.
+    pub fn new(device: OwnedFd, bytes: u64) -> Result<Self, RegionError> {
+        if !(1..=MAX_BYTES).contains(&bytes) {
+            return Err(RegionError::NotARegion("the device says an impossible size"));
+        }
+        let base = map(&device, 0, bytes, MapFlags::empty())?;
+        Ok(Self { fd: device, base, bytes })
+    }
+
+    /// Copies what lies at `at` into `out`; false, with nothing done, if it lies outside.
+    #[must_use]
+    pub fn read(&self, at: u64, out: &mut [u8]) -> bool {
+        if at.checked_add(out.len() as u64).is_none_or(|end| end > self.bytes) {
+            return false;
+        }
+        for (i, byte) in (at as usize..).zip(out) {
+            // SAFETY:
+            // - In bounds: checked above.
+            let source = unsafe { self.base.add(i) };
+            // SAFETY:
+            // - Mapped as long as `self`; any byte is a valid `u8`.
+            // - The device may write meanwhile: a volatile read assumes no stable value, and the
+            //   caller checks what it gets.
+            *byte = unsafe { source.read_volatile() };
+        }
+        true
+    }
+
+    /// The same memory with buffers of `buf_size` from `data_start` on, up to its end.
+    ///
+    /// # Errors
+    /// [`RegionError::NotARegion`] if they cannot lie there.
+    pub fn into_region(self, data_start: u64, buf_size: u32) -> Result<Arc<Region>, RegionError> {
+        let space = self.bytes.saturating_sub(data_start);
+        let bufs = u32::try_from(space / u64::from(buf_size.max(1))).unwrap_or(u32::MAX);
+        // Buffer 0 lies HEADROOM behind the start of the area, as in regions of our own.
+        let buf_start = data_start.checked_sub(HEADROOM).filter(|_| bufs > RESERVED_BUFS);
+        let buf_start = buf_start.filter(|_| BUF_SIZES.contains(&buf_size));
+        let buf_start =
+            buf_start.ok_or(RegionError::NotARegion("its buffers lie outside of it"))?;
+        let header = Header::foreign(buf_start, self.bytes, bufs, buf_size);
+        let this = ManuallyDrop::new(self);
+        // SAFETY:
+        // - `this` is never dropped nor used again, so the descriptor has one owner.
+        let fd = unsafe { std::ptr::read(&raw const this.fd) };
+        let base = this.base;
+        Ok(Arc::new(Region {
+            fd,
+            at: 0,
+            base,
+            header,
+            huge: false,
+            punch: false,
+            free: None,
+            _lease: None,
+        }))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY:
+        // - `base` and `bytes` are what `map` was given, and nothing points into it: `read` copies.
+        let unmapped =
+            unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes as usize) };
+        debug_assert!(unmapped.is_ok(), "munmap of our own mapping");
+    }
+}
+
+// SAFETY: the mapping lives as long as the value, and is only copied from, byte by byte.
+unsafe impl Send for Mapping {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::{RxRing, TxRing};
+    use crate::kern::Pair;
+    use crate::mem::SlotFlags;
+
+    fn made() -> (Arc<Region>, Pair<crate::Tx>) {
+        let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
+        let region = Region::create(geometry, HugePages::Never).unwrap();
+        let pair = Pair::create(&region, 0, 16).unwrap();
+        (region, pair)
+    }
+
+    fn mapping(region: &Region) -> Mapping {
+        Mapping::new(region.fd().try_clone_to_owned().unwrap(), region.size()).unwrap()
+    }
+
+    #[test]
+    fn frames_pass_through_a_ring_that_another_party_laid_out() {
+        let (region, mut pair) = made();
+        let mapping = mapping(&region);
+        let mut header = [0; 16];
+        assert!(mapping.read(pair.app.offset(), &mut header));
+        assert_eq!(u32::from_ne_bytes(header[8..12].try_into().unwrap()), 16);
+        let foreign = mapping.into_region(region.data_start(), 2048).unwrap();
+        let mut tx = TxRing::attach(&foreign, pair.app.offset(), 16).unwrap();
+        assert!(tx.push(&[7; 100]));
+        let head = pair.kern.released().unwrap();
+        let slots: Vec<_> = pair.kern.slots(0, head).map(|(_, slot)| slot).collect();
+        assert_eq!(slots.len(), 1);
+        assert_eq!((slots[0].len, slots[0].flags), (100, SlotFlags::default()));
+        assert_eq!(pair.kern.bytes(slots[0]), [7; 100]);
+    }
+
+    #[test]
+    fn a_ring_that_is_under_way_is_taken_over_where_it_stands() {
+        let (region, mut pair) = made();
+        assert!(pair.app.push(&[1; 60]) && pair.app.push(&[2; 60]));
+        let foreign = mapping(&region).into_region(region.data_start(), 2048).unwrap();
+        let tx = TxRing::attach(&foreign, pair.app.offset(), 16).unwrap();
+        assert_eq!((tx.head(), tx.tail()), (2, 15));
+    }
+
+    #[test]
+    fn what_lies_outside_is_refused_whatever_the_device_says() {
+        let (region, pair) = made();
+        let size = region.size();
+        let file = || region.fd().try_clone_to_owned().unwrap();
+        assert!(Mapping::new(file(), 0).is_err() && Mapping::new(file(), u64::MAX).is_err());
+        for (start, buf_size) in [(0, 2048), (255, 2048), (size, 2048), (u64::MAX, 2048)] {
+            assert!(mapping(&region).into_region(start, buf_size).is_err(), "{start}");
+        }
+        for buf_size in [0, 63, 65_536, u32::MAX] {
+            assert!(mapping(&region).into_region(region.data_start(), buf_size).is_err());
+        }
+        assert!(!mapping(&region).read(size - 7, &mut [0; 8]));
+        assert!(!mapping(&region).read(u64::MAX, &mut [0; 8]));
+        let foreign = mapping(&region).into_region(region.data_start(), 2048).unwrap();
+        let offset = pair.app.offset();
+        for (offset, num_slots) in [
+            (offset, 0),
+            (offset, u32::MAX),
+            (offset + 4, 16),
+            (region.data_start() - 128, 16),
+            (u64::MAX - 15, 16),
+        ] {
+            assert!(RxRing::attach(&foreign, offset, num_slots).is_err(), "{offset} {num_slots}");
+        }
+    }
+}
