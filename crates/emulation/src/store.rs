@@ -45,7 +45,9 @@ const MAX_CHUNKS: usize = 1 << (u32::BITS - PLACE_BITS);
 /// Chunks that are kept though nothing is in them; the memory of further ones is given back.
 const MAX_SPARE: usize = 128;
 /// Bytes fetched ahead of being copied at most: less than the nearest cache holds.
-const FETCHED: usize = 32 << 10;
+const FETCHED: usize = 16 << 10;
+/// Bytes that are fetched together.
+const LINE: usize = 64;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
@@ -203,19 +205,30 @@ impl Store {
         Frames { rest, left: train.packets }
     }
 
-    /// Has the processor fetch the frames of a train, all their cache lines at once: while it copies
-    /// one short frame after another it looks only a few of them ahead, and waits for each. Long
-    /// ones it finds by itself.
+    /// Has the processor fetch the frames of the first of these trains, all their cache lines at
+    /// once: while it copies one short frame after another it looks only a few of them ahead, and
+    /// waits for each. Long ones it finds by itself. Returns how many trains need no more thought.
     #[inline]
-    pub(crate) fn fetch(&self, train: &Train) {
-        let span = train.bytes as usize + train.packets as usize * 2 * UNIT;
-        if span > FETCHED {
-            return;
+    pub(crate) fn fetch<'t>(&self, trains: impl Iterator<Item = &'t Train>) -> usize {
+        let (mut count, mut sum, mut all) = (0, 0, 0);
+        for train in trains {
+            let span = train.bytes as usize + train.packets as usize * 2 * UNIT;
+            sum += span;
+            if sum > FETCHED && count > 0 {
+                break;
+            }
+            count += 1;
+            if span <= FETCHED {
+                let chunk = &self.chunks[number(train.handle)].bytes;
+                let (mut place, end) = (place(train.handle), place(train.handle) + span);
+                while place < end.min(chunk.len()) {
+                    all ^= chunk[place];
+                    place += LINE;
+                }
+            }
         }
-        let chunk = &self.chunks[number(train.handle)].bytes;
-        let place = place(train.handle);
-        let lines = chunk[place..(place + span).min(chunk.len())].iter().step_by(64);
-        std::hint::black_box(lines.fold(0, |all, byte| all ^ byte));
+        std::hint::black_box(all);
+        count
     }
 
     /// A stored frame, and where the one behind it is if both were loaded together.
@@ -279,13 +292,24 @@ impl Store {
         let Stored { bytes, arrival_ns, .. } = self.get(handle);
         scratch.clear();
         scratch.extend_from_slice(bytes);
-        let copy = self.put_copy(lane, arrival_ns, &scratch);
+        let copy = self.put_as(lane, Head::new(arrival_ns, scratch.len(), true), &scratch);
         self.scratch = scratch;
         copy
     }
 
-    fn put_copy(&mut self, lane: Lane, arrival_ns: u64, frame: &[u8]) -> Option<Handle> {
-        let head = Head::new(arrival_ns, frame.len(), true);
+    /// Stores one frame: what [`Self::load`] does, cheaper for one and dearer for many.
+    #[inline]
+    pub(crate) fn put(&mut self, lane: Lane, arrival_ns: u64, frame: &[u8]) -> Option<Train> {
+        if frame.len().wrapping_sub(1) >= MAX_FRAME {
+            return None;
+        }
+        let handle = self.put_as(lane, Head::new(arrival_ns, frame.len(), false), frame)?;
+        let (bytes, first_ns, last_ns) = (frame.len() as u64, arrival_ns, arrival_ns);
+        Some(Train { handle, packets: 1, bytes, first_ns, last_ns })
+    }
+
+    #[inline]
+    fn put_as(&mut self, lane: Lane, head: Head, frame: &[u8]) -> Option<Handle> {
         let mut number = self.open[lane.index()];
         let mut place =
             self.chunks.get_mut(number as usize).and_then(|chunk| chunk.add(head, frame));
@@ -386,6 +410,7 @@ fn place(handle: Handle) -> usize {
 
 impl Chunk {
     /// Puts down a frame, if it finds room; returns where its head lies, in units.
+    #[inline]
     fn add(&mut self, head: Head, frame: &[u8]) -> Option<u32> {
         let (start, end) = (self.taken, self.taken + UNIT + frame.len());
         let (place, room) = self.bytes.get_mut(start..end)?.split_first_chunk_mut()?;

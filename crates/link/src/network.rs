@@ -130,7 +130,13 @@ impl Network {
     /// train's frames.
     #[inline]
     pub fn push_train(&mut self, entry: EntryId, train: Train, carrier: &mut impl Carrier) {
-        if !self.couple(entry, train) {
+        if self.couple(entry, train) {
+            return;
+        }
+        if train.packets == 1 {
+            let Train { first_ns: arrival_ns, handle, bytes, .. } = train;
+            self.push(entry, &[Arrival { arrival_ns, handle, len: bytes as u32 }], carrier);
+        } else {
             self.push_uncoupled(entry, train, carrier);
         }
     }

@@ -42,8 +42,9 @@ pub(super) struct Side {
     pub(super) inlet: Option<Inlet>,
     /// Place in the list of outlets.
     pub(super) outlet: Option<usize>,
-    /// The thread of the other port, in a pipeline: where frames go from here, and come from.
-    pub(super) far: Option<Far>,
+    /// The thread of the other port, in a pipeline: where frames go from here, and come from. Apart,
+    /// since ports may be thousands.
+    pub(super) far: Option<Box<Far>>,
 }
 
 /// Frames between the rings: what the network runs on.
@@ -212,7 +213,7 @@ impl<T: Tap> Emulator<T> {
     /// The other thread of a pipeline.
     #[inline]
     pub(super) fn far(&self) -> Option<&Far> {
-        self.sides.first().and_then(|side| side.far.as_ref())
+        self.sides.first().and_then(|side| side.far.as_deref())
     }
 
     /// What there is to see at `at_ns`.
@@ -337,7 +338,7 @@ impl<T> WaitSet for Emulator<T> {
         for side in &mut self.sides {
             let waiting = side.outlet.is_some_and(|i| self.cargo.outlets[i].is_waiting());
             // What cannot be taken does not wake us.
-            let starved = side.far.as_ref().is_some_and(Far::is_starved);
+            let starved = side.far.as_deref().is_some_and(Far::is_starved);
             let rx = side.inlet.is_some() && !starved;
             for (i, queue) in side.queues.iter_mut().enumerate() {
                 visit(&mut **queue, Interest { rx, tx: waiting && i == 0 })?;

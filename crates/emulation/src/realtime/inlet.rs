@@ -94,8 +94,15 @@ impl Inlet {
         let mut so_far = 0;
         trains.clear();
         for (queue, &slots) in queues.iter_mut().zip(&*ready) {
-            let loader = store.load(self.lane, trains);
-            self.take_slots(queue.rings().rx, slots, loader, spread, &mut so_far);
+            let rx = queue.rings().rx;
+            if slots == 1 && self.take_one(rx, (store, trains), spread, &mut so_far) {
+                continue;
+            }
+            if slots > 0 {
+                let mut loader = store.load(self.lane, trains);
+                self.take_slots(rx, slots, &mut loader, spread, &mut so_far);
+                loader.end();
+            }
         }
         for train in &*trains {
             self.received += train.tally();
@@ -121,12 +128,35 @@ impl Inlet {
         wire_bytes
     }
 
+    /// Takes the first slot, if that is a frame that can be stored, without what pays for many only:
+    /// there may be thousands of ports with a frame each.
+    #[inline]
+    fn take_one(
+        &mut self,
+        rx: &mut RxRing,
+        (store, trains): (&mut Store, &mut Vec<Train>),
+        spread: Spread,
+        so_far: &mut u64,
+    ) -> bool {
+        let Some(frame) = rx.frame(0).filter(|frame| !frame.more() && self.scratch.is_empty())
+        else {
+            return false;
+        };
+        let wire_bytes = *so_far + wire_bytes_of(frame.bytes.len() as u64, frame.flags);
+        let stored = store.put(self.lane, spread.at(wire_bytes), frame.bytes);
+        let Some(train) = stored else { return false };
+        trains.push(train);
+        *so_far = wire_bytes;
+        rx.advance(1);
+        true
+    }
+
     #[inline]
     fn take_slots(
         &mut self,
         rx: &mut RxRing,
         slots: u32,
-        mut loader: Loader<'_>,
+        loader: &mut Loader<'_>,
         spread: Spread,
         so_far: &mut u64,
     ) {
@@ -144,13 +174,12 @@ impl Inlet {
                 Some((at_ns, &*frame.bytes))
             });
             match (loader.put_all(whole), part) {
-                (Some((at_ns, frame)), _) => self.store(frame, at_ns, &mut loader),
-                (None, Some((at_ns, part))) => self.gather(&part, at_ns, &mut loader),
+                (Some((at_ns, frame)), _) => self.store(frame, at_ns, loader),
+                (None, Some((at_ns, part))) => self.gather(&part, at_ns, loader),
                 (None, None) => break,
             }
         }
         *so_far = wire_bytes;
-        loader.end();
     }
 
     /// Takes a part of a frame of several slots, and with the last one the frame.

@@ -9,6 +9,7 @@
 mod given;
 
 use std::collections::VecDeque;
+use std::slice::IterMut;
 
 use slipring_link::{Cause, Coupled, Delivery, ExitId, Flight, Handle, LinkId, Tally, Train};
 use slipring_port::{Nanos, Queue, RunError};
@@ -17,17 +18,22 @@ use slipring_ring::TxRing;
 use super::account::ExitAccount;
 use super::tap::Tap;
 use crate::report::measured::Measured;
-use crate::store::{Store, after, copy_frame};
+use crate::store::{Frames, Head, Store, after, copy_frame};
 use given::Given;
 
 /// How long a refused frame waits for room, where nothing else is asked for.
 const PATIENCE: Nanos = 10_000_000;
+
+/// From how many frames on those that lie together are worth a walk of their own.
+const MANY: u32 = 8;
 
 /// The way out at one port.
 #[derive(Debug)]
 pub(super) struct Outlet {
     exit: ExitId,
     due: VecDeque<Due>,
+    /// How many of these the processor was told to fetch.
+    fetched: usize,
     /// When those are to leave of which each has a time of its own, in their order.
     releases: VecDeque<Nanos>,
     /// Frames that have ever been due, and those of them that are no more.
@@ -70,6 +76,7 @@ impl Outlet {
         Self {
             exit,
             due: VecDeque::new(),
+            fetched: 0,
             releases: VecDeque::new(),
             came: 0,
             gone: 0,
@@ -220,6 +227,7 @@ impl Outlet {
     fn take_front(&mut self, most: u32, store: &Store) -> Option<Due> {
         let first = self.due.front_mut()?;
         let taken = if first.train.packets <= most {
+            self.fetched = self.fetched.saturating_sub(1);
             self.due.pop_front()?
         } else {
             Due { train: store.take_front(&mut first.train, most), ..*first }
@@ -228,8 +236,7 @@ impl Outlet {
         Some(taken)
     }
 
-    /// Copies frames that lie together and fit a slot each, up to one that does not; whether there
-    /// were any.
+    /// Copies frames that fit a slot each, up to one that does not; whether there were any.
     #[inline]
     fn fill_slots<T: Tap>(
         &mut self,
@@ -238,22 +245,48 @@ impl Outlet {
         tap: &mut T,
         now: Nanos,
     ) -> bool {
+        if self.fetched == 0 {
+            self.fetched = store.fetch(self.due.iter().map(|due| &due.train));
+        }
         let Some(due) = self.due.front() else { return false };
-        store.fetch(&due.train);
-        let mut frames = store.frames(&due.train);
-        let mut heads = self.given.room(tx.num_slots() as usize).iter_mut();
-        let filled = tx.fill(due.train.packets, |buf| {
-            let Some((head, frame)) = frames.next() else { return 0 };
-            let Some(room) = buf.get_mut(..frame.len()) else { return 0 };
-            let Some(place) = heads.next() else { return 0 };
-            *place = head;
-            copy_frame(room, frame);
-            frame.len()
-        });
-        if filled > 0 {
-            self.give(filled, store, tap, now);
+        let filled = if due.train.packets >= MANY {
+            self.fill_together(tx, store)
+        } else {
+            self.fill_apart(tx, store)
+        };
+        let mut left = filled;
+        while left > 0 {
+            left -= self.give(left, store, tap, now);
         }
         filled > 0
+    }
+
+    /// Copies frames that lie together.
+    #[inline]
+    fn fill_together(&mut self, tx: &mut TxRing, store: &Store) -> u32 {
+        let Some(due) = self.due.front() else { return 0 };
+        let mut frames = store.frames(&due.train);
+        let mut heads = self.given.room(tx.num_slots() as usize).iter_mut();
+        tx.fill(due.train.packets, |buf| {
+            frames.next().map_or(0, |next| copy(next, buf, &mut heads))
+        })
+    }
+
+    /// Copies frames wherever they lie, as many as were fetched.
+    #[inline]
+    fn fill_apart(&mut self, tx: &mut TxRing, store: &Store) -> u32 {
+        let (mut due, mut frames) = (self.due.iter().take(self.fetched), Frames::default());
+        let mut heads = self.given.room(tx.num_slots() as usize).iter_mut();
+        tx.fill(u32::MAX, |buf| {
+            let mut next = frames.next();
+            if next.is_none()
+                && let Some(due) = due.next()
+            {
+                frames = store.frames(&due.train);
+                next = frames.next();
+            }
+            next.map_or(0, |next| copy(next, buf, &mut heads))
+        })
     }
 
     /// One frame that takes several slots; whether there was one, and room for it.
@@ -274,15 +307,17 @@ impl Outlet {
         true
     }
 
-    /// Notes that the port was given the first frames, as many as that of those that lie together.
+    /// Notes that the port was given the first frames, as many as that of those that lie together;
+    /// returns how many those were.
     #[inline]
-    fn give<T: Tap>(&mut self, count: u32, store: &mut Store, tap: &mut T, now: Nanos) {
-        let Some(due) = self.take_front(count, store) else { return };
+    fn give<T: Tap>(&mut self, count: u32, store: &mut Store, tap: &mut T, now: Nanos) -> u32 {
+        let Some(due) = self.take_front(count, store) else { return count };
         if T::ON {
             self.deliveries(&due, store).iter().for_each(|frame| tap.sent(frame, now, store));
         }
         store.free_train(&due.train);
         self.given.add(&due, &mut self.releases);
+        due.train.packets
     }
 
     /// The frames that were taken off the front.
@@ -300,6 +335,16 @@ impl Outlet {
         };
         (0..due.train.packets).map_while(frame).collect()
     }
+}
+
+/// Copies a frame into a buffer and notes its head; 0, where it does not fit, its length otherwise.
+#[inline(always)]
+fn copy((head, frame): (Head, &[u8]), buf: &mut [u8], heads: &mut IterMut<'_, Head>) -> usize {
+    let Some(room) = buf.get_mut(..frame.len()) else { return 0 };
+    let Some(place) = heads.next() else { return 0 };
+    *place = head;
+    copy_frame(room, frame);
+    frame.len()
 }
 
 impl Due {

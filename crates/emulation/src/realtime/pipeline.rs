@@ -145,7 +145,7 @@ impl<T: Tap> Emulator<T> {
             (bytes, Side { inlet: Some(inlet), outlet: Some(i), queues: port.queues, far: None })
         });
         let fars = Far::pair([ends[0].0, ends[1].0])?;
-        ends.iter_mut().zip(fars).for_each(|((_, side), far)| side.far = Some(far));
+        ends.iter_mut().zip(fars).for_each(|((_, side), far)| side.far = Some(Box::new(far)));
         // What the threads may hold together.
         let manner = Manner { storage_bytes: manner.storage_bytes / 2, ..manner.clone() };
         let second = tap.split();

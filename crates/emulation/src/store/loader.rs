@@ -75,7 +75,7 @@ impl<'s> Loader<'s> {
 
     /// All of them are there.
     #[inline]
-    pub(crate) fn end(mut self) {
+    pub(crate) fn end(&mut self) {
         self.close();
     }
 
