@@ -230,7 +230,8 @@ impl<T: Tap> Emulator<T> {
         let entries = self.sides.iter_mut().filter(|side| side.inlet.is_some());
         for queue in entries.flat_map(|side| &mut side.queues) {
             let rx = queue.rings().rx;
-            for slot in (0..rx.whole_packets(u32::MAX)).map_while(|i| rx.slot(i)) {
+            let slots = rx.avail();
+            for slot in (0..rx.whole_packets(slots)).map_while(|i| rx.slot(i)) {
                 untaken.packets += u64::from(!slot.flags.has(SlotFlags::MOREFRAG));
                 untaken.bytes += u64::from(slot.len);
             }

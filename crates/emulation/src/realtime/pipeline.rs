@@ -56,8 +56,11 @@ impl Directions {
         Ok(Self((0..plan.links.len()).map(|link| usize::from(up.contains(&link))).collect()))
     }
 
-    /// What both threads show, as one.
+    /// What both threads show, as one: nothing before both have shown something.
     pub(super) fn join(&self, states: [&State; 2]) -> State {
+        if states.iter().any(|state| state.account.links.len() < self.0.len()) {
+            return State::default();
+        }
         let of_owner = |link: usize| states[self.0[link]];
         let links = 0..self.0.len();
         State {

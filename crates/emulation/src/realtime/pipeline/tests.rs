@@ -328,6 +328,17 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
 }
 
 #[test]
+fn nothing_is_shown_before_both_threads_have_shown_something() {
+    let (_hosts, emulation) = pipeline(&between(delayed), Manner::default());
+    // They have not been started.
+    assert!(emulation.board.last().account.links.is_empty());
+    assert!(emulation.board.ask_within(Duration::ZERO).account.links.is_empty());
+    let [first, _second] = <[_; 2]>::try_from(emulation.tasks).map_err(drop).unwrap();
+    Workers::start(vec![first]).map_err(text).unwrap().finish().unwrap();
+    assert!(emulation.board.last().account.links.is_empty(), "one of them has");
+}
+
+#[test]
 fn a_change_holds_for_both_directions_or_for_none() {
     let plan = between(delayed);
     let (_hosts, emulation) = pipeline(&plan, Manner::default());
