@@ -30,6 +30,13 @@ pub(crate) enum From {
     Take { port: Box<PortName>, opening: Box<Opening> },
 }
 
+impl From {
+    /// Whether this is a port that only watches another one.
+    pub(crate) fn is_monitor(&self) -> bool {
+        matches!(self, Self::Take { port, .. } if port.flags.is_monitor())
+    }
+}
+
 /// Where they go.
 pub(crate) struct Output {
     /// Whether they are printed.

@@ -142,7 +142,7 @@ impl Plan {
             session.reporter.start(None, "realtime", std::slice::from_ref(&report))?;
         }
         session.reporter.say(mode_line(&self.from, &report, self.snaplen))?;
-        if source.takes() {
+        if source.takes() && !self.from.is_monitor() {
             let name = &report.name;
             session.reporter.say(format_args!(
                 "# {name} is taken for this capture: its frames go no further"
@@ -162,6 +162,7 @@ fn mode_line(from: &From, report: &PortReport, snaplen: u32) -> String {
     let (verb, host) = match from {
         From::Read { path } => return format!("reading from file {path}, {link}"),
         From::Listen { .. } => ("listening on", " host=shared"),
+        From::Take { .. } if from.is_monitor() => ("monitoring", ""),
         From::Take { .. } => ("taking from", ""),
     };
     let PortReport { name, kind, mode, settings, .. } = report;

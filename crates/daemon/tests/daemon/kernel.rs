@@ -138,6 +138,21 @@ fn ports_of_a_switch_and_interfaces_go_by_their_names_there() {
     }
 }
 
+#[test]
+fn a_monitor_sees_what_its_port_sends() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
+    let mut monitor = open(&site, "x{1/t");
+    pass(&mut a, &mut b, 100);
+    let mut scratch = Vec::new();
+    monitor.rx_sync().unwrap();
+    for number in 0..100 {
+        let same = |bytes: &mut [u8]| bytes == frame(number);
+        assert_eq!(monitor.queues[0].rings().rx.packet(&mut scratch, same), Some(true));
+    }
+}
+
 static VERBS: [Verb; 1] =
     [Verb { name: "dump", classic: &[], command: slipring_dump::command, plan: planned }];
 
@@ -165,6 +180,8 @@ fn dump_captures_from_the_device() {
     assert_eq!((&report["captured"], &report["dropped"]), (&3.into(), &0.into()));
     assert_eq!(report["ports"][0]["kind"], "kernel");
     assert_eq!(report["frames"][2]["length_bytes"], 80);
+    assert!(told.1.contains("is taken for this capture"), "{}", told.1);
+    assert!(!told.1.contains("monitoring"), "{}", told.1);
 }
 
 #[test]
