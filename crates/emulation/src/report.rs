@@ -25,7 +25,7 @@ pub(crate) mod serve;
 pub(crate) mod summary;
 
 use serde::Serialize;
-use slipring_link::{Counters, NetworkSpec, Source, Tally, Target};
+use slipring_link::{Counters, LinkSpec, NetworkSpec, Source, Tally, Target};
 
 use asked::Asked;
 use document::Document;
@@ -79,6 +79,8 @@ pub struct LinkReport<'m> {
     pub counters: Counters,
     /// What was seen where frames left, if anyone looked.
     pub measured: Option<&'m Measured>,
+    /// Why models of the user's had no answer for the first time, behind their stages' names.
+    pub troubles: Vec<String>,
 }
 
 impl<'m> Report<'m> {
@@ -106,6 +108,7 @@ impl<'m> Report<'m> {
                 asked: Asked::of(&link.spec),
                 counters: *counters,
                 measured: measured.get(index),
+                troubles: troubles(&link.spec),
             }
         };
         Self {
@@ -138,4 +141,10 @@ impl<'m> Report<'m> {
     pub fn openmetrics(&self) -> String {
         openmetrics::text(&self.links, self.unrouted)
     }
+}
+
+/// What went wrong in models of the user's, a sentence for each.
+pub(crate) fn troubles(link: &LinkSpec) -> Vec<String> {
+    let told = link.troubles().into_iter();
+    told.map(|(stage, trouble)| format!("{stage}: {trouble}")).collect()
 }

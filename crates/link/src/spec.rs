@@ -15,6 +15,7 @@ mod network;
 mod police;
 mod queue;
 mod rate;
+mod yours;
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -6,6 +6,7 @@
 //! identity that they make the same: a link that is changed otherwise keeps such a model as it is.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
@@ -77,7 +78,11 @@ pub trait Delay: Send {
 pub struct Maker<M: ?Sized> {
     make: Arc<dyn Fn() -> Box<M> + Send + Sync>,
     identity: Option<Arc<str>>,
+    trouble: Option<Arc<Told>>,
 }
+
+/// What went wrong first, if anything did.
+type Told = dyn Fn() -> Option<String> + Send + Sync;
 
 /// Makes rate models.
 pub type UserRate = Maker<dyn Rate>;
@@ -89,7 +94,7 @@ pub type UserDelay = Maker<dyn Delay>;
 impl<M: ?Sized> Maker<M> {
     /// Wraps a function that makes a fresh model.
     pub fn new(make: impl Fn() -> Box<M> + Send + Sync + 'static) -> Self {
-        Self { make: Arc::new(make), identity: None }
+        Self { make: Arc::new(make), identity: None, trouble: None }
     }
 
     /// The same maker, equal to any other with this identity, which must say all that its models
@@ -99,6 +104,18 @@ impl<M: ?Sized> Maker<M> {
         Self { identity: Some(identity.into()), ..self }
     }
 
+    /// The same maker, whose models say by `trouble` why they had no answer for the first time.
+    #[must_use]
+    pub fn telling(self, trouble: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self { trouble: Some(Arc::new(trouble)), ..self }
+    }
+
+    /// Why its models had no answer for the first time, if that happened and they tell it.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.as_ref()?()
+    }
+
     pub(crate) fn make(&self) -> Box<M> {
         (self.make)()
     }
@@ -106,7 +123,8 @@ impl<M: ?Sized> Maker<M> {
 
 impl<M: ?Sized> Clone for Maker<M> {
     fn clone(&self) -> Self {
-        Self { make: Arc::clone(&self.make), identity: self.identity.clone() }
+        let (make, identity) = (Arc::clone(&self.make), self.identity.clone());
+        Self { make, identity, trouble: self.trouble.clone() }
     }
 }
 

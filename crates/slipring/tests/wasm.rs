@@ -71,8 +71,15 @@ fn a_frame_that_a_module_fails_for_is_lost_as_model() {
     // No third parameter: every call traps.
     let (link, _) = site.emulate("-D wasm,spikes.wasm,20,150 --seed 7");
     assert_eq!(link["lost"]["model"]["packets"], 500, "{link}");
+    let told = link["model_failures"][0].as_str().unwrap();
+    assert!(told.contains("delay: ") && told.contains("there is no such parameter"), "{told}");
     let (link, _) = site.emulate("-D wasm,spikes.wasm,20,150,0.1,fuel=1 --seed 7");
     assert_eq!(link["lost"]["model"]["packets"], 500, "{link}");
+    let told = "delay: it ran out of fuel (1 a call); first for its frame 0, of 60 B";
+    assert_eq!(link["model_failures"], serde_json::json!([told]));
+    let ran = site.run("emulate --virtual in.pcap out.pcap -D wasm,spikes.wasm,20,150,0.1,fuel=1");
+    let summary = String::from_utf8(ran.stdout).unwrap();
+    assert!(summary.contains(told), "people read it, too: {summary}");
 }
 
 #[test]
@@ -90,6 +97,8 @@ fn what_is_wrong_with_a_module_is_said_with_its_file() {
             "its `delay_ns` is (i64, i32, i64) -> i64, and must be (i64, i32, i64) -> i32",
         ),
         ("-D wasm,spikes.wasm,20ms", "params", "it is no number"),
+        ("-D wasm,spikes.wasm,fuel=0", "delay.fuel", "a call needs some"),
+        ("-D wasm,spikes.wasm,memory=2GiB", "delay.memory", "too much"),
         ("-D wasm", "delay.wasm", "missing"),
     ] {
         let error = site.refused(words);

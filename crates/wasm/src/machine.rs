@@ -1,14 +1,23 @@
-//! What runs modules: wasmi, an interpreter in safe Rust that counts its steps.
+//! What runs modules.
 //!
-//! Everything of it is behind [`Compiled`] and [`Machine`], so that another one (a compiler, where
-//! its speed is worth its size) is another file of this shape and nothing else.
+//! All that engines do differently is in one small file for each: `wasmi`, an interpreter, and
+//! `wasmtime`, a compiler, which a build takes instead where the feature of that name is on.
 
+#[cfg(not(feature = "wasmtime"))]
+#[path = "machine/wasmi.rs"]
+mod engine;
+#[cfg(feature = "wasmtime")]
+#[path = "machine/wasmtime.rs"]
+mod engine;
+
+use std::fmt;
 use std::sync::Arc;
 
 use slipring_model::Stream;
-use wasmi::{
-    Caller, CompilationMode, Config, Engine, Error, ExternType, FuncType, Instance, Linker, Memory,
-    Store, StoreLimits, StoreLimitsBuilder, TypedFunc, ValType, WasmParams, WasmResults,
+
+use engine::{
+    Caller, Engine, Error, ExternType, Instance, Linker, Memory, Store, StoreLimits,
+    StoreLimitsBuilder, TypedFunc, ValType, WasmParams, WasmResults,
 };
 
 use crate::module::{Answer, Limits};
@@ -34,7 +43,7 @@ pub(crate) struct Call<'c> {
 
 /// A compiled module.
 pub(crate) struct Compiled {
-    module: wasmi::Module,
+    module: engine::Module,
     linker: Linker<State>,
     limits: Limits,
 }
@@ -45,6 +54,17 @@ pub(crate) struct Machine {
     function: Function,
     header: Option<Header>,
     fuel: u64,
+}
+
+/// Why a call had no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Time, length or header cannot be told to the module.
+    Argument,
+    /// It ran for longer than this.
+    Fuel(u64),
+    /// It, or something that it called, failed.
+    Trap(String),
 }
 
 /// What imports of a module see.
@@ -69,12 +89,9 @@ struct Header {
 
 impl Compiled {
     pub(crate) fn new(bytes: &[u8], limits: Limits) -> Result<Self, ModuleError> {
-        let mut config = Config::default();
-        // All of it now: what is wrong is said at the start, and no call pays for compiling.
-        config.consume_fuel(true).compilation_mode(CompilationMode::Eager);
-        let engine = Engine::new(&config);
-        let module = wasmi::Module::new(&engine, bytes);
-        let module = module.map_err(|error| ModuleError::NotAModule(error.to_string()))?;
+        let refused = |error: Error| ModuleError::NotAModule(engine::cause(&error));
+        let engine = engine::engine().map_err(refused)?;
+        let module = engine::Module::new(&engine, bytes).map_err(refused)?;
         check_imports(&module)?;
         check_memory(&module, limits)?;
         let linker = linker(&engine);
@@ -95,33 +112,31 @@ impl Compiled {
         let state = State { limits, params, stream: None };
         let mut store = Store::new(self.linker.engine(), state);
         store.limiter(|state| &mut state.limits);
-        let cannot = |error: Error| ModuleError::Start(error.to_string());
+        let cannot = |error: Error| ModuleError::Start(engine::cause(&error));
         store.set_fuel(START_FUEL).map_err(cannot)?;
-        let instance = self.linker.instantiate_and_start(&mut store, &self.module);
+        let instance = engine::instantiate(&self.linker, &mut store, &self.module);
         let instance = instance.map_err(cannot)?;
-        let version = typed(&store, &instance, "slipring_abi", "() -> i32")?;
+        let version = typed(&mut store, &instance, "slipring_abi", "() -> i32")?;
         match version.call(&mut store, ()).map_err(cannot)? {
             ABI => {}
             found => return Err(ModuleError::Abi { found }),
         }
         let header = Header::of(&mut store, &instance)?;
-        let function = Function::of(&store, &instance, function, answer)?;
+        let function = Function::of(&mut store, &instance, function, answer)?;
         Ok(Machine { store, function, header, fuel: self.limits.fuel })
     }
 }
 
 impl Machine {
-    /// Asks the module; `None` if it has no answer.
-    pub(crate) fn call(&mut self, call: &Call<'_>, stream: &mut Stream) -> Option<i64> {
-        let args = (
-            i64::try_from(call.at_ns).ok()?,
-            i32::try_from(call.len).ok()?,
-            call.number.cast_signed(),
-        );
+    /// Asks the module.
+    pub(crate) fn call(&mut self, call: &Call<'_>, stream: &mut Stream) -> Result<i64, Failure> {
+        let at_ns = i64::try_from(call.at_ns).map_err(|_| Failure::Argument)?;
+        let len = i32::try_from(call.len).map_err(|_| Failure::Argument)?;
+        let args = (at_ns, len, call.number.cast_signed());
         if let Some(header) = &self.header {
-            header.put(call.header, &mut self.store)?;
+            header.put(call.header, &mut self.store).ok_or(Failure::Argument)?;
         }
-        self.store.set_fuel(self.fuel).ok()?;
+        self.store.set_fuel(self.fuel).map_err(|error| self.failure(&error))?;
         self.store.data_mut().stream = Some(stream.clone());
         let answer = match &self.function {
             Function::Short(function) => function.call(&mut self.store, args).map(i64::from),
@@ -130,13 +145,30 @@ impl Machine {
         if let Some(after) = self.store.data_mut().stream.take() {
             *stream = after;
         }
-        answer.ok()
+        answer.map_err(|error| self.failure(&error))
+    }
+
+    fn failure(&self, error: &Error) -> Failure {
+        match engine::is_out_of_fuel(error) {
+            true => Failure::Fuel(self.fuel),
+            false => Failure::Trap(engine::cause(error)),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Argument => f.write_str("the frame does not fit into a call"),
+            Self::Fuel(fuel) => write!(f, "it ran out of fuel ({fuel} a call)"),
+            Self::Trap(cause) => write!(f, "it ended without an answer: {cause}"),
+        }
     }
 }
 
 impl Function {
     fn of(
-        store: &Store<State>,
+        store: &mut Store<State>,
         instance: &Instance,
         name: &str,
         answer: Answer,
@@ -157,13 +189,13 @@ impl Header {
             return Ok(None);
         }
         let mut ask = |name| {
-            let function = typed::<(), i32>(store, instance, name, "() -> i32")?;
+            let function = typed::<(), i32>(&mut *store, instance, name, "() -> i32")?;
             let asked = function.call(&mut *store, ());
-            asked.map_err(|error| ModuleError::Start(error.to_string()))
+            asked.map_err(|error| ModuleError::Start(engine::cause(&error)))
         };
         let (at, len) = (ask("slipring_header")?, ask("slipring_header_len")?);
         let outside = ModuleError::Header { at, len };
-        let Some(memory) = instance.get_memory(&*store, "memory") else { return Err(outside) };
+        let Some(memory) = instance.get_memory(&mut *store, "memory") else { return Err(outside) };
         let size = memory.data_size(&*store) as i64;
         let inside =
             at >= 0 && (0..=HEADER).contains(&len) && i64::from(at) + i64::from(len) <= size;
@@ -207,7 +239,7 @@ fn linker(engine: &Engine) -> Linker<State> {
             linker.func_wrap("slipring", "param", |caller: Caller<'_, State>, index: i32| {
                 let params = &caller.data().params;
                 let param = usize::try_from(index).ok().and_then(|index| params.get(index));
-                param.copied().ok_or_else(|| Error::new("there is no such parameter"))
+                param.copied().ok_or_else(|| engine::refused("there is no such parameter"))
             })
         });
     defined.expect("no name is defined twice");
@@ -217,19 +249,19 @@ fn linker(engine: &Engine) -> Linker<State> {
 /// The stream of the call under way.
 fn drawing<'s>(caller: &'s mut Caller<'_, State>) -> Result<&'s mut Stream, Error> {
     let stream = caller.data_mut().stream.as_mut();
-    stream.ok_or_else(|| Error::new("random numbers are drawn for frames only"))
+    stream.ok_or_else(|| engine::refused("random numbers are drawn for frames only"))
 }
 
 /// Says by name what would be refused at the start anyway.
-fn check_imports(module: &wasmi::Module) -> Result<(), ModuleError> {
+fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     for import in module.imports() {
         let (from, name) = (import.module().to_owned(), import.name().to_owned());
         let known = IMPORTS.iter().find(|(known, ..)| from == "slipring" && *known == name);
         let Some((_, params, result)) = known else {
             return Err(ModuleError::Import { module: from, name });
         };
-        let known = FuncType::new(params.iter().copied(), [*result]);
-        if import.ty().func() != Some(&known) {
+        let of_type = |found| engine::is_function(found, params, result);
+        if !import.ty().func().is_some_and(of_type) {
             return Err(ModuleError::ImportType { name });
         }
     }
@@ -237,7 +269,7 @@ fn check_imports(module: &wasmi::Module) -> Result<(), ModuleError> {
 }
 
 /// Says in numbers what would be refused at the start anyway.
-fn check_memory(module: &wasmi::Module, limits: Limits) -> Result<(), ModuleError> {
+fn check_memory(module: &engine::Module, limits: Limits) -> Result<(), ModuleError> {
     let memories = module.exports().filter_map(|export| match export.ty() {
         ExternType::Memory(memory) => Some(memory.minimum().saturating_mul(PAGE)),
         _ => None,
@@ -251,25 +283,22 @@ fn check_memory(module: &wasmi::Module, limits: Limits) -> Result<(), ModuleErro
 
 /// The exported function of this name, which must be of this type.
 fn typed<P: WasmParams, R: WasmResults>(
-    store: &Store<State>,
+    store: &mut Store<State>,
     instance: &Instance,
     name: &str,
     wanted: &'static str,
 ) -> Result<TypedFunc<P, R>, ModuleError> {
-    let Some(function) = instance.get_func(store, name) else {
+    let Some(function) = instance.get_func(&mut *store, name) else {
         return Err(ModuleError::Missing(name.to_owned()));
     };
-    function.typed(store).map_err(|_| {
-        let ty = function.ty(store);
-        let list = |types: &[ValType]| {
-            let words: Vec<_> = types.iter().map(|ty| format!("{ty:?}").to_lowercase()).collect();
-            words.join(", ")
+    function.typed(&*store).map_err(|_| {
+        let [params, results] = engine::types(&function.ty(&*store)).map(|types| types.join(", "));
+        let results = if results.contains(", ") || results.is_empty() {
+            format!("({results})")
+        } else {
+            results
         };
-        let results = match ty.results() {
-            [one] => list(&[*one]),
-            other => format!("({})", list(other)),
-        };
-        let found = format!("({}) -> {results}", list(ty.params()));
+        let found = format!("({params}) -> {results}");
         ModuleError::Type { name: name.to_owned(), found, wanted }
     })
 }

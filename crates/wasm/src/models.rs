@@ -1,56 +1,80 @@
 //! The models of the link crate, asked of a module.
 
+use std::fmt::Display;
+use std::sync::{Arc, OnceLock};
+
 use slipring_link::Cause;
 use slipring_link::user::{Delay, Loss, Moment, Packet, Rate, Verdict};
 use slipring_model::Stream;
 
 use crate::machine::{Call, Machine};
 
-/// A delay. Without a machine it has no answer.
-pub(crate) struct DelayModel(Option<Machine>);
+/// Why a model had no answer for the first time; all models of one maker share it.
+pub(crate) type Trouble = Arc<OnceLock<String>>;
+
+/// A module that is asked, or why it cannot be.
+pub(crate) struct Asked {
+    machine: Option<Machine>,
+    trouble: Trouble,
+}
+
+/// A delay.
+pub(crate) struct DelayModel(pub(crate) Asked);
 
 /// A loss.
-pub(crate) struct LossModel(Option<Machine>);
+pub(crate) struct LossModel(pub(crate) Asked);
 
 /// A rate, and how many frames it saw.
 pub(crate) struct RateModel {
-    machine: Option<Machine>,
-    number: u64,
+    pub(crate) asked: Asked,
+    pub(crate) number: u64,
 }
 
-impl DelayModel {
-    pub(crate) fn new(machine: Option<Machine>) -> Self {
-        Self(machine)
+impl Asked {
+    /// Asks this machine; a machine that could not be started has no answers.
+    pub(crate) fn new(machine: Result<Machine, impl Display>, trouble: Trouble) -> Self {
+        if let Err(error) = &machine {
+            trouble.get_or_init(|| format!("its model could not be started again: {error}"));
+        }
+        Self { machine: machine.ok(), trouble }
     }
-}
 
-impl LossModel {
-    pub(crate) fn new(machine: Option<Machine>) -> Self {
-        Self(machine)
-    }
-}
-
-impl RateModel {
-    pub(crate) fn new(machine: Option<Machine>) -> Self {
-        Self { machine, number: 0 }
+    /// The answer, if it is one: `fit` says in words why it is none.
+    fn ask<T>(
+        &mut self,
+        call: &Call<'_>,
+        stream: &mut Stream,
+        fit: impl FnOnce(i64) -> Result<T, String>,
+    ) -> Option<T> {
+        let answer = self.machine.as_mut()?.call(call, stream);
+        let failed = match answer.map_err(|failure| failure.to_string()).and_then(fit) {
+            Ok(answer) => return Some(answer),
+            Err(failed) => failed,
+        };
+        let Call { number, len, .. } = call;
+        self.trouble.get_or_init(|| format!("{failed}; first for its frame {number}, of {len} B"));
+        None
     }
 }
 
 impl Delay for DelayModel {
     fn delay_ns(&mut self, packet: &mut Packet<'_>, stream: &mut Stream) -> Option<u64> {
-        let answer = self.0.as_mut()?.call(&of(packet), stream)?;
-        u64::try_from(answer).ok()
+        let fit = |answer| {
+            u64::try_from(answer).map_err(|_| format!("it answered a delay of {answer} ns"))
+        };
+        self.0.ask(&of(packet), stream, fit)
     }
 }
 
 impl Loss for LossModel {
     fn judge(&mut self, packet: &mut Packet<'_>, stream: &mut Stream) -> Verdict {
-        match self.0.as_mut().and_then(|machine| machine.call(&of(packet), stream)) {
-            Some(0) => Verdict::Keep,
-            Some(1) => Verdict::Drop(Cause::Loss),
-            Some(2) => Verdict::Mark,
-            _ => Verdict::Drop(Cause::Model),
-        }
+        let fit = |answer| match answer {
+            0 => Ok(Verdict::Keep),
+            1 => Ok(Verdict::Drop(Cause::Loss)),
+            2 => Ok(Verdict::Mark),
+            other => Err(format!("it answered {other}, which is none of 0, 1 and 2")),
+        };
+        self.0.ask(&of(packet), stream, fit).unwrap_or(Verdict::Drop(Cause::Model))
     }
 }
 
@@ -61,9 +85,11 @@ impl Rate for RateModel {
         let len = u32::try_from(wire_bytes).unwrap_or(u32::MAX);
         let call = Call { at_ns: start_ns, len, number: self.number, header: &[] };
         self.number += 1;
-        let answer = self.machine.as_mut()?.call(&call, stream)?;
-        let ns = u64::try_from(answer).ok().filter(|ns| *ns >= start_ns)?;
-        Some(Moment { ns, fraction: 0 })
+        let fit = |answer| {
+            let ns = u64::try_from(answer).ok().filter(|ns| *ns >= start_ns);
+            ns.ok_or_else(|| format!("it answered {answer} ns, before its start at {start_ns} ns"))
+        };
+        self.asked.ask(&call, stream, fit).map(|ns| Moment { ns, fraction: 0 })
     }
 }
 

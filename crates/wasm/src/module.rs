@@ -7,8 +7,8 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 use slipring_link::user::{Delay, Loss, Maker, Rate, UserDelay, UserLoss, UserRate};
 
 use crate::ModuleError;
-use crate::machine::{Compiled, Machine};
-use crate::models::{DelayModel, LossModel, RateModel};
+use crate::machine::Compiled;
+use crate::models::{Asked, DelayModel, LossModel, RateModel, Trouble};
 
 /// What a module may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Module {
     /// # Errors
     /// If the module cannot be started, or its function is none.
     pub fn delay(&self, function: &str, params: &[f64]) -> Result<UserDelay, ModuleError> {
-        self.maker(function, params, |machine| Box::new(DelayModel::new(machine)) as Box<dyn Delay>)
+        self.maker(function, params, |asked| Box::new(DelayModel(asked)) as Box<dyn Delay>)
     }
 
     /// Makes losses of its function of this name.
@@ -61,7 +61,7 @@ impl Module {
     /// # Errors
     /// If the module cannot be started, or its function is none.
     pub fn loss(&self, function: &str, params: &[f64]) -> Result<UserLoss, ModuleError> {
-        self.maker(function, params, |machine| Box::new(LossModel::new(machine)) as Box<dyn Loss>)
+        self.maker(function, params, |asked| Box::new(LossModel(asked)) as Box<dyn Loss>)
     }
 
     /// Makes rates of its function of this name.
@@ -69,7 +69,8 @@ impl Module {
     /// # Errors
     /// If the module cannot be started, or its function is none.
     pub fn rate(&self, function: &str, params: &[f64]) -> Result<UserRate, ModuleError> {
-        self.maker(function, params, |machine| Box::new(RateModel::new(machine)) as Box<dyn Rate>)
+        let model = |asked| Box::new(RateModel { asked, number: 0 }) as Box<dyn Rate>;
+        self.maker(function, params, model)
     }
 
     /// Tries the module once, so that what is wrong with it is said before anything runs.
@@ -77,7 +78,7 @@ impl Module {
         &self,
         function: &str,
         params: &[f64],
-        model: fn(Option<Machine>) -> Box<M>,
+        model: fn(Asked) -> Box<M>,
     ) -> Result<Maker<M>, ModuleError> {
         let params: Arc<[f64]> = params.into();
         self.compiled.start(function, M::ANSWER, params.clone())?;
@@ -85,10 +86,16 @@ impl Module {
         let bits: Vec<_> = params.iter().map(|param| param.to_bits()).collect();
         let identity = format!("wasm {:032x} {function} {bits:x?}", self.fingerprint);
         let (compiled, function) = (self.compiled.clone(), function.to_owned());
+        let trouble = Trouble::default();
+        let told = trouble.clone();
         // What could be started can be started again, but for lack of memory: then the model has
         // no answers, which is counted.
-        let make = move || model(compiled.start(&function, M::ANSWER, params.clone()).ok());
-        Ok(Maker::new(make).identified(&identity))
+        let make = move || {
+            let machine = compiled.start(&function, M::ANSWER, params.clone());
+            model(Asked::new(machine, trouble.clone()))
+        };
+        let maker = Maker::new(make).identified(&identity);
+        Ok(maker.telling(move || told.get().cloned()))
     }
 }
 

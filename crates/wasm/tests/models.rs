@@ -270,3 +270,49 @@ fn the_example_of_the_manual_does_what_it_says() {
     assert_eq!(spikes + delays.iter().filter(|ns| **ns == 20_000_000).count(), 1000);
     assert!((70..130).contains(&spikes), "{spikes} of 1000, for a share of 0.1");
 }
+
+#[test]
+fn why_a_model_fails_is_told_for_its_first_frame_and_stays() {
+    let trouble = |body: &str, fuel| {
+        let limits = Limits { fuel, ..Limits::default() };
+        let maker = read(&function("d", "i64", body), limits).unwrap().delay("d", &[]).unwrap();
+        assert_eq!(maker.trouble(), None, "nothing was asked yet");
+        let mut sim = Sim::new(delay("up", maker.clone()), 1);
+        (0..3).for_each(|at| sim.push(at, &[0; 60]));
+        maker.trouble()
+    };
+    let from_one = |failure: &str| {
+        format!("(if (i64.ge_u (local.get $number) (i64.const 1)) (then {failure})) (i64.const 5)")
+    };
+    assert_eq!(trouble("(i64.const 5)", 100), None);
+    for (body, fuel, cause) in [
+        ("(i64.const -7)".to_owned(), 100, "it answered a delay of -7 ns; first for its frame 0"),
+        (
+            from_one("(loop $l (br $l))"),
+            100,
+            "it ran out of fuel (100 a call); first for its frame 1",
+        ),
+        (
+            from_one("(drop (i32.div_u (i32.const 1) (i32.const 0)))"),
+            100,
+            "divide by zero; first for its frame 1, of 60 B",
+        ),
+        (from_one("unreachable"), 100, "`unreachable` instruction executed; first for its frame 1"),
+    ] {
+        let told = trouble(&body, fuel).unwrap();
+        assert!(told.contains(cause), "{told}");
+    }
+}
+
+#[test]
+fn why_losses_and_rates_fail_is_told_too() {
+    let lose = module(&function("lose", "i32", "(i32.const 3)")).loss("lose", &[]).unwrap();
+    Sim::new(loss("up", lose.clone()), 1).push(0, &[0; 60]);
+    let told = lose.trouble().unwrap();
+    assert!(told.contains("it answered 3, which is none of 0, 1 and 2"), "{told}");
+    let body = "(i64.sub (local.get $now) (i64.const 1))";
+    let back = module(&function("f", "i64", body)).rate("f", &[]).unwrap();
+    Sim::new(rate("up", back.clone()), 1).push(5, &[0; 60]);
+    let told = back.trouble().unwrap();
+    assert!(told.contains("it answered 4 ns, before its start at 5 ns"), "{told}");
+}

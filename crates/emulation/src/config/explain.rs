@@ -10,6 +10,7 @@ use slipring_cli::units::human;
 use slipring_link::{BitErrors, Cells, DelayModel, Framing, LinkSpec, NetworkSpec, RateSpec};
 use slipring_model::Chance;
 
+use crate::report::troubles;
 use models::{discipline, loss_model, meter, rate_model};
 
 /// The effective figures of a network.
@@ -119,6 +120,10 @@ fn explain_link(link: &LinkSpec) -> ExplainedLink {
         figures.push(figure("offset", text, json!({ "offset_ns": link.offset_ns })));
     }
     figures.push(memory(link));
+    figures.extend(troubles(link).into_iter().map(|trouble| {
+        let value = json!({ "cause": &trouble });
+        figure("failing", trouble, value)
+    }));
     ExplainedLink { name: link.name.clone(), figures }
 }
 

@@ -16,6 +16,9 @@ use super::tree::Node;
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     base: PathBuf,
+    /// Whether errors keep to themselves what stands in a file: who changes a run may not be who
+    /// may read its files.
+    pub discreet: bool,
 }
 
 /// More than this is no description of a link; a device would never end.
@@ -69,7 +72,8 @@ fn no_text(error: &FromUtf8Error) -> String {
 impl Files {
     /// Files named in `config` are looked for in its directory.
     pub fn beside(config: &Path) -> Self {
-        Self { base: config.parent().map(Path::to_owned).unwrap_or_default() }
+        let base = config.parent().map(Path::to_owned).unwrap_or_default();
+        Self { base, discreet: false }
     }
 
     /// The path of a file that a setting names.
@@ -109,6 +113,11 @@ impl Files {
                 .at(&node.place)
                 .help("traces, tables and profiles are text files")
         })?;
-        reader(&text).map_err(|error| ConfigError::format(&shown, &error))
+        reader(&text).map_err(|mut error| {
+            if self.discreet {
+                error.what = "it does not fit".to_owned();
+            }
+            ConfigError::format(&shown, &error)
+        })
     }
 }

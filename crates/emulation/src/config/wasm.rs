@@ -29,6 +29,9 @@ pub(super) fn rate(section: &mut Section<'_>, files: &Files) -> Result<UserRate,
     source.made(|module, function, params| module.rate(function, params))
 }
 
+/// Bytes of memory that a module may be allowed.
+const MOST_MEMORY: u64 = 1 << 30;
+
 /// What the settings say.
 struct Source<'n> {
     node: &'n Node,
@@ -37,6 +40,8 @@ struct Source<'n> {
     function: String,
     params: Vec<f64>,
     limits: Limits,
+    /// As of [`Files`].
+    discreet: bool,
 }
 
 impl<'n> Source<'n> {
@@ -50,11 +55,12 @@ impl<'n> Source<'n> {
             node,
             path,
             bytes,
+            discreet: files.discreet,
             function: section.text("function")?.unwrap_or_else(|| function.to_owned()),
             params: section.read("params", params)?.unwrap_or_default(),
             limits: Limits {
-                fuel: section.count("fuel")?.unwrap_or(defaults.fuel),
-                memory_bytes: section.size("memory")?.unwrap_or(defaults.memory_bytes),
+                fuel: section.read("fuel", fuel)?.unwrap_or(defaults.fuel),
+                memory_bytes: section.read("memory", memory)?.unwrap_or(defaults.memory_bytes),
             },
         })
     }
@@ -67,10 +73,35 @@ impl<'n> Source<'n> {
         let made = module.and_then(|module| make(&module, &self.function, &self.params));
         made.map_err(|error| {
             let summary = format!("{} cannot be used", self.path);
-            ConfigError::new(SR0205, summary, error.to_string())
-                .at(&self.node.place)
-                .help(error.help())
+            let cause = match &error {
+                ModuleError::NotAModule(_) if self.discreet => "it is no WebAssembly module".into(),
+                error => error.to_string(),
+            };
+            ConfigError::new(SR0205, summary, cause).at(&self.node.place).help(error.help())
         })
+    }
+}
+
+/// Of one call; without any, no call would have an answer.
+fn fuel(path: &str, node: &Node) -> Result<u64, ConfigError> {
+    match quantity::count(path, node)? {
+        0 => {
+            let error =
+                ConfigError::value(path, &node.shown(), "a call needs some").at(&node.place);
+            Err(error.help("an instruction costs about 1; unsaid, a call has 1000000"))
+        }
+        fuel => Ok(fuel),
+    }
+}
+
+/// Of one instance, of which each link and direction has one.
+fn memory(path: &str, node: &Node) -> Result<u64, ConfigError> {
+    match quantity::size_bytes(path, node)? {
+        bytes @ ..=MOST_MEMORY => Ok(bytes),
+        _ => {
+            let error = ConfigError::value(path, &node.shown(), "too much").at(&node.place);
+            Err(error.help("allow 1GiB at most; each link and direction may take as much"))
+        }
     }
 }
 

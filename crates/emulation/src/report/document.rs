@@ -40,6 +40,9 @@ struct LinkDocument {
     corrupted: Amount,
     held: Amount,
     clamped: Amount,
+    /// Why models of the user's had no answer for the first time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    model_failures: Vec<String>,
     #[serde(flatten)]
     seen: Option<Seen>,
 }
@@ -118,6 +121,7 @@ fn link(report: &LinkReport<'_>) -> LinkDocument {
         corrupted: corrupted.into(),
         held: held.into(),
         clamped: clamped.into(),
+        model_failures: report.troubles.clone(),
         seen: report.measured.map(seen),
     }
 }

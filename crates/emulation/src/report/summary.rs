@@ -53,7 +53,11 @@ fn link(link: &LinkReport<'_>) -> String {
     if link.measured.is_some_and(|measured| measured.error.count() > 0) {
         text += &row("release", "never early", &measured(errors));
     }
-    text + &row("frames", "", &balance(link))
+    text += &row("frames", "", &balance(link));
+    for trouble in &link.troubles {
+        text += &format!("\n  {:<NAME$}{trouble}", "model");
+    }
+    text
 }
 
 fn row(name: &str, asked: &str, measured: &str) -> String {

@@ -1,0 +1,47 @@
+//! wasmi: an interpreter in safe Rust, the engine of every usual build.
+
+pub(super) use wasmi::{
+    Caller, Engine, Error, ExternType, FuncType, Instance, Linker, Memory, Module, Store,
+    StoreLimits, StoreLimitsBuilder, TypedFunc, ValType, WasmParams, WasmResults,
+};
+use wasmi::{CompilationMode, Config, TrapCode};
+
+/// One that counts the steps of its modules.
+pub(super) fn engine() -> Result<Engine, Error> {
+    let mut config = Config::default();
+    // All of it now: what is wrong is said at the start, and no call pays for compiling.
+    config.consume_fuel(true).compilation_mode(CompilationMode::Eager);
+    Ok(Engine::new(&config))
+}
+
+pub(super) fn instantiate<T: 'static>(
+    linker: &Linker<T>,
+    store: &mut Store<T>,
+    module: &Module,
+) -> Result<Instance, Error> {
+    linker.instantiate_and_start(store, module)
+}
+
+pub(super) fn is_function(found: &FuncType, params: &[ValType], result: &ValType) -> bool {
+    (found.params(), found.results()) == (params, &[*result])
+}
+
+/// The types of a function, as they are written.
+pub(super) fn types(found: &FuncType) -> [Vec<String>; 2] {
+    let word = |ty: &ValType| format!("{ty:?}").to_lowercase();
+    [found.params(), found.results()].map(|types| types.iter().map(word).collect())
+}
+
+/// An error of an import.
+pub(super) fn refused(why: &'static str) -> Error {
+    Error::new(why)
+}
+
+pub(super) fn is_out_of_fuel(error: &Error) -> bool {
+    error.as_trap_code() == Some(TrapCode::OutOfFuel)
+}
+
+/// What ended a call, in a few words.
+pub(super) fn cause(error: &Error) -> String {
+    error.to_string()
+}
