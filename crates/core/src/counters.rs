@@ -5,6 +5,7 @@
 //!   RUN_DIR/PID.stats     | header | text | word 0 | word 1 | ...      all of 8 bytes, native order
 //!
 //!   Publisher  maps it, stores words      no lock, no system call
+//!   Readers    tells it who reads         so that it may rest while nobody does
 //!   Reader     reads it as a file         no mapping: a file that shrinks is an error, not a signal
 //! ```
 //!
@@ -42,7 +43,9 @@ mod directory;
 mod format;
 mod publisher;
 mod reader;
+mod readers;
 
 pub use directory::{Published, running};
 pub use publisher::Publisher;
 pub use reader::{ReadError, Reader, Snapshot};
+pub use readers::Readers;

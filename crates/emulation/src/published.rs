@@ -138,7 +138,12 @@ impl Watched for Published {
         }
         let state = self.run.board.ask_within(PATIENCE);
         let at_ns = state.account.at_ns;
-        let is_old = |old: &Arc<State>| at_ns.saturating_sub(old.account.at_ns) >= LATELY;
+        let age = |old: &Arc<State>| at_ns.saturating_sub(old.account.at_ns);
+        // Nobody looked for a while: what was long ago says nothing of lately.
+        if self.states.back().is_some_and(|last| age(last) > 2 * LATELY) {
+            self.states.clear();
+        }
+        let is_old = |old: &Arc<State>| age(old) >= LATELY;
         // One that is as old as that stays, to measure from.
         while self.states.get(1).is_some_and(is_old) {
             self.states.pop_front();
@@ -193,9 +198,7 @@ impl Look<'_> {
 
     fn lately(&self, quantile: f64, of: fn(&Measured) -> &Histogram) -> u64 {
         let Some(now) = self.now.map(of) else { return NONE };
-        match self.before.map(of) {
-            Some(before) => now.quantile_since(before, quantile).unwrap_or(NONE),
-            None => self.total(quantile, of),
-        }
+        let before = self.before.map(of);
+        before.and_then(|before| now.quantile_since(before, quantile)).unwrap_or(NONE)
     }
 }

@@ -1,10 +1,20 @@
 //! Finds the programs that run, and looks at what they publish.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use slipring_core::counters::{self, Published, ReadError, Reader, Snapshot};
 
+use slipring_port::{Nanos, now};
+
 use crate::names::Names;
+
+/// Words older than this may be those of a program that rests.
+const FRESH: Nanos = 150_000_000;
+/// How long newer ones may take.
+const PATIENCE: Nanos = 250_000_000;
+/// Between two looks whether they are there.
+const STEP: Duration = Duration::from_millis(1);
 
 /// Why there is nothing to watch.
 #[derive(Debug, thiserror::Error)]
@@ -142,11 +152,36 @@ impl Attached {
         self.reader.is_alive()
     }
 
-    /// Its words of one moment.
+    /// Its words of now. A program that nobody looked at has published nothing for long: this
+    /// look wakes it, and waits a moment for what it says then.
     ///
     /// # Errors
     /// If the file was cut off, or the program died while it wrote.
     pub fn look(&mut self) -> Result<Snapshot, AttachError> {
+        let seen = self.read()?;
+        let age_ns = now().saturating_sub(seen.at_ns);
+        if age_ns <= FRESH { Ok(seen) } else { self.newer(seen) }
+    }
+
+    /// The same, and surely nothing that was there before, unless the program is too slow.
+    ///
+    /// # Errors
+    /// As of [`Self::look`].
+    pub fn look_anew(&mut self) -> Result<Snapshot, AttachError> {
+        let seen = self.read()?;
+        self.newer(seen)
+    }
+
+    fn newer(&mut self, mut seen: Snapshot) -> Result<Snapshot, AttachError> {
+        let (edition, until) = (seen.edition, now() + PATIENCE);
+        while seen.edition == edition && now() < until && self.is_alive() {
+            std::thread::sleep(STEP);
+            seen = self.read()?;
+        }
+        Ok(seen)
+    }
+
+    fn read(&mut self) -> Result<Snapshot, AttachError> {
         let path = &self.path;
         let unreadable = |source| AttachError::Unreadable { path: path.clone(), source };
         self.reader.read().map_err(unreadable)

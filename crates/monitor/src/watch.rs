@@ -29,7 +29,7 @@ impl Watch {
     /// # Errors
     /// If its words cannot be read.
     pub fn begin(mut attached: Attached) -> Result<Self, AttachError> {
-        let last = attached.look()?;
+        let last = attached.look_anew()?;
         Ok(Self { attached, last })
     }
 

@@ -1,23 +1,27 @@
 //! Shows what a running command does to whoever looks: `slipring top`, or any reader of
 //! [`slipring_core::counters`].
 //!
-//! A thread of its own copies the figures that the command has anyway, some times a second, so a
-//! frame costs nothing more and nobody has to be asked. A command that cannot publish goes on.
+//! A thread of its own copies the figures that the command has anyway, some times a second while
+//! somebody looks, so a frame costs nothing more. While nobody does it sleeps: who looks wakes it
+//! by reading, and finds new figures a moment later. A command that cannot publish goes on.
 //!
 //! Not for: what a report tells in full; here stand the figures that are watched.
 
 mod ports;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use slipring_cli::{Failure, Session};
-use slipring_core::counters::Publisher;
+use slipring_core::counters::{Publisher, Readers};
 use slipring_monitor::names::{Names, Object, SCHEMA};
 use slipring_port::{Nanos, now};
+use slipring_ring::Doorbell;
 
 use crate::meter::Meter;
 
@@ -27,10 +31,12 @@ const SOON: Duration = Duration::from_millis(100);
 const LATE: Duration = Duration::from_secs(1);
 /// The board shows all links at once, so thousands are shown less often.
 const PER_LINK: Duration = Duration::from_millis(1);
+/// How long figures are published after a look: the next one finds them there.
+const WATCHED: Nanos = 3_000_000_000;
 
 /// Figures that are published until this is dropped.
 pub struct Publishing {
-    stop: Option<Sender<()>>,
+    stop: Doorbell,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -75,7 +81,7 @@ pub fn start(
 
 impl Drop for Publishing {
     fn drop(&mut self) {
-        self.stop = None;
+        self.stop.ring();
         if let Some(thread) = self.thread.take() {
             // A panic was told by its thread already.
             let _ = thread.join();
@@ -119,29 +125,123 @@ impl Source {
 
     fn publish(mut self, dir: &Path) -> io::Result<Publishing> {
         let mut publisher = Publisher::open(dir, &self.names.text(), self.names.words())?;
-        let (stop, stopped) = channel();
+        let stop = Doorbell::new()?;
+        let stopped = stop.try_clone()?;
         let thread = spawn(move || self.run(&mut publisher, &stopped));
-        Ok(Publishing { stop: Some(stop), thread: Some(thread) })
+        Ok(Publishing { stop, thread: Some(thread) })
     }
 
-    fn run(&mut self, publisher: &mut Publisher, stopped: &Receiver<()>) {
+    fn run(&mut self, publisher: &mut Publisher, stopped: &Doorbell) {
         let links = self.links.as_ref().map_or(0, |links| links.count());
         let period = PER_LINK.saturating_mul(links as u32).clamp(SOON, LATE);
-        let mut words = Vec::new();
+        // Where nobody tells of readers, there may always be some.
+        let readers = publisher.readers().ok();
+        let (mut words, mut watched_until) = (Vec::new(), 0);
         loop {
-            words.clear();
-            // Links that were never looked at have no time yet.
-            let time = self.links.as_mut().map_or(0, |links| links.look(&mut words));
-            for (at, (_, counts)) in self.meter.snapshots().enumerate() {
-                ports::values(&counts, &mut words);
-                if let Some(links) = &self.links {
-                    links.lost(at, &mut words);
-                }
+            self.show(publisher, &mut words);
+            if readers.as_ref().is_some_and(Readers::take) {
+                watched_until = now() + WATCHED;
             }
-            publisher.publish(if time > 0 { time } else { now() }, words.iter().copied());
-            if stopped.recv_timeout(period) != Err(RecvTimeoutError::Timeout) {
+            let ended = match &readers {
+                Some(readers) if now() >= watched_until => rest(stopped, Some(readers), None),
+                _ => rest(stopped, None, Some(period)),
+            };
+            if ended {
                 return;
             }
         }
+    }
+
+    fn show(&mut self, publisher: &mut Publisher, words: &mut Vec<u64>) {
+        words.clear();
+        // Links that were never looked at have no time yet.
+        let time = self.links.as_mut().map_or(0, |links| links.look(words));
+        for (at, (_, counts)) in self.meter.snapshots().enumerate() {
+            ports::values(&counts, words);
+            if let Some(links) = &self.links {
+                links.lost(at, words);
+            }
+        }
+        publisher.publish(if time > 0 { time } else { now() }, words.iter().copied());
+    }
+}
+
+/// Waits for a reader, if that is asked for, or for some time; whether it is all over.
+fn rest(stopped: &Doorbell, readers: Option<&Readers>, time: Option<Duration>) -> bool {
+    let time = time.map(|time| Timespec::try_from(time).expect("it is a second at most"));
+    let mut fds = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
+    fds.extend(readers.map(|readers| PollFd::from_borrowed_fd(readers.as_fd(), PollFlags::IN)));
+    match poll(&mut fds, time.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => !fds[0].revents().is_empty(),
+        // It cannot wait: better nothing is shown than that it spins.
+        Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use slipring_core::counters::{Reader, running};
+    use slipring_monitor::names::Counter;
+
+    use super::*;
+
+    /// A link that counts how often it is looked at.
+    struct Looks(Arc<AtomicU64>);
+
+    impl Watched for Looks {
+        fn run(&self) -> (Option<String>, u64) {
+            (None, 0)
+        }
+
+        fn count(&self) -> usize {
+            1
+        }
+
+        fn describe(&self, names: &mut Names) {
+            names.describe("link", vec![Counter::growing("looks", "")]);
+            let (kind, name) = ("link".to_owned(), "up".to_owned());
+            names.add(Object { kind, name, ..Object::default() });
+        }
+
+        fn look(&mut self, words: &mut Vec<u64>) -> Nanos {
+            words.push(self.0.fetch_add(1, Ordering::Relaxed) + 1);
+            now()
+        }
+
+        fn between(&self) -> Vec<&'static str> {
+            Vec::new()
+        }
+
+        fn lost(&self, _: usize, _: &mut Vec<u64>) {}
+    }
+
+    #[test]
+    fn figures_are_published_for_those_who_look_and_for_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let looks = Arc::new(AtomicU64::new(0));
+        let links: Box<dyn Watched> = Box::new(Looks(looks.clone()));
+        let publishing = Source::new(Meter::new(&[]), Some(links)).publish(dir.path()).unwrap();
+        let count = || looks.load(Ordering::Relaxed);
+        let eventually = |what: &dyn Fn() -> bool| {
+            let until = now() + 10_000_000_000;
+            while !what() {
+                assert!(now() < until, "waited in vain, {} looks", count());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        eventually(&|| count() >= 1);
+        // Many times as long as between two looks.
+        std::thread::sleep(10 * SOON);
+        assert_eq!(count(), 1, "nobody looks, and nothing is done");
+        let mut reader = Reader::open(&running(dir.path())[0].path).unwrap();
+        reader.read().unwrap();
+        // Woken once by that, and then again and again, though no further look comes.
+        eventually(&|| count() >= 5);
+        assert!(reader.read().unwrap().words[0] >= 4);
+        drop(publishing);
+        assert!(!reader.is_alive());
     }
 }

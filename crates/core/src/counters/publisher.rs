@@ -10,6 +10,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use slipring_port::now;
 
 use super::directory;
+use super::readers::Readers;
 use super::format::{HEADER_WORDS, MAGIC, MOST_BYTES, Shape, VERSION, WORD, at, words_of};
 use crate::sys::shared::Shared;
 
@@ -63,6 +64,14 @@ impl Publisher {
         self.edition += 2;
         // Release: who sees that it has ended sees all of its words.
         words[at::EDITION].store(self.edition, Ordering::Release);
+    }
+
+    /// Tells when somebody reads.
+    ///
+    /// # Errors
+    /// If the system tells this user nothing more of files (`fs.inotify.max_user_instances`).
+    pub fn readers(&self) -> io::Result<Readers> {
+        Readers::of(&self.path)
     }
 
     /// Where readers find it.
