@@ -27,6 +27,7 @@ pub(crate) static BUILTIN: [Verb; 4] = [
 fn explain_command() -> Command {
     let command = Command::new("explain")
         .about("Explain an error code, or list them all")
+        .after_help("Examples:\n  slipring explain SR0107\n  slipring explain --json")
         .arg(Arg::new("code").value_name("CODE").help("Code, such as SR0107"));
     flags::reporting(command)
 }
@@ -92,13 +93,17 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
 }
 
 fn completions_command() -> Command {
-    Command::new("completions").about("Print the completion script of a shell").arg(
-        Arg::new("shell")
-            .value_name("SHELL")
-            .required(true)
-            .value_parser(clap::value_parser!(Shell))
-            .help("Shell to complete in"),
-    )
+    let examples = "Examples:\n  slipring completions bash > ~/.local/share/bash-completion/completions/slipring";
+    Command::new("completions")
+        .about("Print the completion script of a shell")
+        .after_help(examples)
+        .arg(
+            Arg::new("shell")
+                .value_name("SHELL")
+                .required(true)
+                .value_parser(clap::value_parser!(Shell))
+                .help("Shell to complete in"),
+        )
 }
 
 fn plan_completions(matches: &ArgMatches) -> Result<Job, Failure> {

@@ -112,7 +112,10 @@ impl Program {
         let with_name = [OsString::from(&call.typed)].into_iter().chain(args);
         let matches = match command.try_get_matches_from_mut(with_name) {
             Ok(matches) => matches,
-            Err(error) => return refused(&error, &call.typed, reporter),
+            Err(error) => {
+                let typed = usage::meant(&command, &call.typed, &call.args);
+                return refused(&error, &typed, reporter);
+            }
         };
         let innermost = flags::innermost(&matches);
         reporter.adopt(flags::format(innermost), flags::verbosity(innermost));

@@ -52,6 +52,18 @@ pub(crate) fn joined(command: &Command, args: Vec<OsString>) -> Vec<OsString> {
     joined
 }
 
+/// The command that was meant, as typed: `slipring emulate ctl set` for its flags `ctl set -x`.
+pub(crate) fn meant(command: &Command, typed: &str, args: &[OsString]) -> String {
+    let (mut typed, mut command) = (typed.to_owned(), command);
+    for word in args.iter().filter_map(|arg| arg.to_str()).take_while(|word| *word != "--") {
+        if let Some(inner) = command.find_subcommand(word) {
+            typed = format!("{typed} {}", inner.get_name());
+            command = inner;
+        }
+    }
+    typed
+}
+
 fn is_negative(arg: &OsStr) -> bool {
     let [b'-', next, ..] = arg.as_encoded_bytes() else { return false };
     next.is_ascii_digit() || *next == b'.'
@@ -292,6 +304,20 @@ mod tests {
             assert!(words.contains("  cause: "), "{args}: {words}");
             assert!(words.contains("   help: "), "{args}: {words}");
         }
+    }
+
+    #[test]
+    fn a_command_of_a_command_is_named_whole() {
+        let inner = Command::new("ctl").subcommand(Command::new("set"));
+        let command = Command::new("emulate").subcommand(inner);
+        let of = |words: &str| {
+            let words: Vec<_> = words.split_whitespace().map(OsString::from).collect();
+            meant(&command, "slipring emulate", &words)
+        };
+        assert_eq!(of("ctl set --bogus"), "slipring emulate ctl set");
+        assert_eq!(of("ctl --bogus"), "slipring emulate ctl");
+        assert_eq!(of("set --bogus"), "slipring emulate");
+        assert_eq!(of("-- ctl"), "slipring emulate");
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct Refusal {
 impl Refusal {
     /// The code of requests that cannot be read.
     pub const MALFORMED: &str = "SR0014";
+    /// How requests are written on the socket: the help of such a refusal.
+    pub const FORM: &str = "write one object per line: {\"id\":1,\"do\":\"hello\"}";
 
     /// A request that cannot be read, and why.
     #[must_use]
@@ -54,7 +56,7 @@ impl Refusal {
             code: Self::MALFORMED.to_owned(),
             summary: "the control request cannot be obeyed".to_owned(),
             cause: Some(cause.into()),
-            help: Some("write one object per line: {\"id\":1,\"do\":\"hello\"}".to_owned()),
+            help: Some(Self::FORM.to_owned()),
         }
     }
 }

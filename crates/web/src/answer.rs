@@ -5,7 +5,11 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use slipring_cli::codes::{SR0014, SR0015, SR0016};
 use slipring_cli::{Diagnose, Diagnostic, Exit};
-use slipring_control::ControlError;
+use slipring_control::{ControlError, Refusal};
+
+/// How requests are written here.
+const FORM: &str = "POST /api/v1/TARGET/WHAT with an object of arguments, or nothing: \
+    {\"changes\":{\"link.up.delay\":\"40ms\"}}";
 
 /// A value as JSON.
 pub(crate) struct Json(pub(crate) Value);
@@ -41,7 +45,10 @@ impl Refused {
 impl From<ControlError> for Refused {
     fn from(error: ControlError) -> Self {
         use ControlError as E;
-        let diagnostic = Diagnostic::of(&error);
+        let mut diagnostic = Diagnostic::of(&error);
+        if diagnostic.help().as_deref() == Some(Refusal::FORM) {
+            diagnostic = diagnostic.with_help(FORM);
+        }
         let status = match &error {
             E::NothingRuns { .. } | E::Unknown { .. } | E::BadName { .. } => StatusCode::NOT_FOUND,
             E::Several { .. } | E::NameTaken { .. } => StatusCode::CONFLICT,

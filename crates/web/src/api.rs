@@ -139,8 +139,9 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     if kind.is_none_or(|kind| !kind.eq_ignore_ascii_case("application/json")) {
-        let help = "send `Content-Type: application/json`";
-        return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "its body is no JSON", help));
+        let (cause, help) =
+            ("it says not that its body is JSON", "send `Content-Type: application/json`");
+        return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, cause, help));
     }
     let args: Map<String, Value> = serde_json::from_slice(&body)
         .map_err(|error| malformed(format!("the body is no JSON object: {error}")))?;

@@ -184,7 +184,10 @@ fn refusals_of_the_run_keep_their_words_and_get_a_status_that_fits() {
         assert_eq!(answer.refused(status), "because");
         assert_eq!(answer.json()["code"], code);
     }
-    assert!(site.post("/api/v1/lab/dance", "").refused(400).contains("`dance`"));
+    let dance = site.post("/api/v1/lab/dance", "");
+    assert!(dance.refused(400).contains("`dance`"));
+    let help = dance.json()["help"].as_str().unwrap().to_owned();
+    assert!(help.contains("POST /api/v1/") && !help.contains("per line"), "{help}");
     assert!(site.post("/api/v1/other/stats", "").refused(404).contains("(lab)"));
     assert!(site.post("/api/v1/..%2f..%2fx/stats", "").refused(404).contains("letters"));
     site.run = None;
@@ -201,7 +204,8 @@ fn bodies_that_are_no_arguments_are_refused() {
         assert!(site.post("/api/v1/lab/set", body).refused(400).contains("said by the path"));
     }
     let form = site.request("POST /api/v1/lab/set", "Content-Type: text/plain\r\n", "{}");
-    assert!(form.refused(415).contains("no JSON"));
+    assert!(form.refused(415).contains("says not that its body is JSON"));
+    assert!(form.json()["help"].as_str().unwrap().contains("Content-Type: application/json"));
     let long = format!("{{\"text\":\"{}\"}}", "x".repeat(2 << 20));
     assert!(site.post("/api/v1/lab/script", &long).refused(413).contains("too long"));
 }
