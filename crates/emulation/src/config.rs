@@ -28,6 +28,7 @@ mod output;
 pub(crate) mod quantity;
 mod queue;
 mod rate;
+mod route;
 mod schedule;
 mod section;
 pub(crate) mod shape;
@@ -45,9 +46,10 @@ pub(crate) use explain::{explain, greatest_delay_ns, likely_bytes, mean_delay_ns
 use files::Files;
 pub(crate) use network::PortSetting;
 pub(crate) use output::Outputs;
-pub(crate) use schedule::{Change, script};
+pub(crate) use route::RouteSetting;
+pub(crate) use schedule::{Change, Step, script};
 use section::Section;
-use tree::{Node, Place, Source, Table, Value};
+use tree::{Entry, Node, Place, Source, Table, Value};
 
 /// Settings of a whole run.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +59,7 @@ pub struct Config {
 }
 
 /// What stands at the top of a file.
-const TOP: [&str; 8] = ["seed", "ports", "nodes", "link", "class", "at", "output", "name"];
+const TOP: [&str; 9] = ["seed", "ports", "nodes", "link", "class", "at", "output", "name", "route"];
 
 impl Config {
     /// Reads a file.
@@ -138,8 +140,22 @@ impl Config {
         self.root.get("output").map(output::read).transpose().map(Option::unwrap_or_default)
     }
 
+    /// What kind of router it is, where it is one.
+    ///
+    /// # Errors
+    /// If it has a setting that routers have not.
+    pub(crate) fn route(&self) -> Result<Option<RouteSetting>, ConfigError> {
+        self.root.get("route").map(route::read).transpose()
+    }
+
     /// Puts a value at a path such as `link.up.rate.bps` or `up.delay`.
     pub fn set(&mut self, path: &str, node: Node) -> Result<(), ConfigError> {
+        if let Some(top) = self.is_of_the_run(path) {
+            let error = ConfigError::key(format!("{path} cannot change in a run"), OF_THE_RUN);
+            return Err(error
+                .at(&node.place)
+                .help(format!("start anew with another {top}: {ANEW}")));
+        }
         let long = format!("link.{path}");
         let path = if path.starts_with("link.") { path } else { &long };
         let mut root = self.root.clone();
@@ -171,6 +187,28 @@ impl Config {
         Ok(())
     }
 
+    /// The word at the top of a file that a path begins with, where it is not that of a link.
+    fn is_of_the_run(&self, path: &str) -> Option<&'static str> {
+        let first = path.split('.').next()?;
+        let is_link = match self.root.get("link").map(|node| &node.value) {
+            Some(Value::Table(links)) => links.get(first).is_some(),
+            _ => false,
+        };
+        TOP.into_iter().find(|top| *top == first && *top != "link" && !is_link)
+    }
+
+    /// These settings with values in place of others.
+    ///
+    /// # Errors
+    /// If a path names nothing.
+    pub(crate) fn with(&self, entries: &[Entry]) -> Result<Self, ConfigError> {
+        let mut config = self.clone();
+        for entry in entries {
+            config.set(&entry.key, entry.node.clone()).map_err(|error| error.at(&entry.place))?;
+        }
+        Ok(config)
+    }
+
     /// Writes every part of every link as a table.
     fn expand(&mut self) -> Result<(), ConfigError> {
         let Some(Node { value: Value::Table(links), .. }) = self.root.get_mut("link") else {
@@ -194,24 +232,21 @@ impl Config {
     }
 }
 
-/// Sets values, all or nothing: a change that makes no network leaves `config` as it was.
+/// Values of a control message, to be set.
 ///
 /// Paths are those of a file: `link.up.rate.bps`, or a whole part: `link.up.delay` with
 /// `normal(20ms, 3ms)`. A leading `link.` may be left out.
 ///
 /// # Errors
-/// If a path names nothing, or a value does not fit.
-pub(crate) fn apply(
-    config: &mut Config,
-    settings: &[(&str, &serde_json::Value)],
-) -> Result<NetworkSpec, ConfigError> {
-    let mut changed = config.clone();
-    for (path, value) in settings {
-        changed.set(path, message(path, value)?)?;
-    }
-    let network = changed.network()?;
-    *config = changed;
-    Ok(network)
+/// If a value is none that a setting can have.
+pub(crate) fn entries<'v>(
+    settings: impl IntoIterator<Item = (&'v str, &'v serde_json::Value)>,
+) -> Result<Vec<Entry>, ConfigError> {
+    let entry = |(path, value)| {
+        let node = message(path, value)?;
+        Ok(Entry { key: String::from(path), place: node.place.clone(), node })
+    };
+    settings.into_iter().map(entry).collect()
 }
 
 /// A value of a control message.
@@ -253,6 +288,10 @@ fn split_path(path: &str) -> Result<(&str, Vec<&str>), ConfigError> {
         }
     }
 }
+
+/// Why settings that are not a link's stay as they are.
+const OF_THE_RUN: &str = "it is a setting of the whole run; those of links can change: \
+    link.NAME.PART";
 
 /// What to do for another set of links.
 pub(crate) const ANEW: &str = "write the settings to a file, slipring emulate ctl get > link.toml, \

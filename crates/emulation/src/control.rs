@@ -14,6 +14,7 @@
 
 pub(super) mod ctl;
 mod service;
+mod timeline;
 mod versions;
 mod words;
 

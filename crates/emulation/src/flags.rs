@@ -53,7 +53,7 @@ pub(super) static DIRECTED: [Directed; 15] = [
         Some('B'),
         "RATE",
         "[const,]BPS; ether,BPS (24 bytes more per frame); avg,BPS[,BURST] (police); trace,FILE; \
-         steps,FILE; tdm,..; ramp,..; sine,..; markov,..; ou,.. [bare numbers: bit/s]",
+         steps,FILE; tdm,..; ramp,..; sine,..; markov,..; ou,..; wasm,FILE[,NUMBER..] [bare numbers: bit/s]",
     ),
     directed(
         "delay",
@@ -61,14 +61,15 @@ pub(super) static DIRECTED: [Directed; 15] = [
         "DELAY",
         "[const,]T; uniform,MIN,MAX; exp,MIN,MEAN; normal,MEAN,SD; pareto,SCALE,SHAPE; \
          lognormal,MEAN,SD; gamma,MEAN,SD; weibull,SCALE,SHAPE; table,FILE,MEAN,SD; cdf,FILE; \
-         samples,FILE; trace,FILE; inter-packet,MIN,MAX,DELAY [bare numbers: s]",
+         samples,FILE; trace,FILE; inter-packet,MIN,MAX,DELAY; wasm,FILE[,NUMBER..] [bare numbers: s]",
     ),
     directed(
         "loss",
         Some('L'),
         "LOSS",
         "[plr,]P; ber,P; ge,P,R[,BAD[,GOOD]]; timed-ge,GOOD,BAD; state4,P13,P31,P32,P23,P14; \
-         pattern,BITS|FILE; nth,N; numbers,N,..; time,FROM,UNTIL,P; trace,FILE",
+         pattern,BITS|FILE; nth,N; numbers,N,..; time,FROM,UNTIL,P; trace,FILE; \
+         wasm,FILE[,NUMBER..]",
     ),
     directed(
         "hold",

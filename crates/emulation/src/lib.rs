@@ -42,7 +42,7 @@ use slipring_program::opening::{self, Opening};
 use slipring_ring::HugePages;
 
 use bounds::Bounds;
-use config::{Config, tree};
+use config::{Config, Outputs, tree};
 use plan::Instead;
 
 pub use flags::links;
@@ -50,8 +50,8 @@ pub use plan::{CapturePair, Captures, Clock, Plan, RealTime};
 pub use presets::json as presets;
 pub use realtime::job::{report, sample, storage_bytes};
 pub use realtime::{
-    Account, Board, Desk, Emulation, Emulator, EntryAccount, ExitAccount, Manner, Start, State,
-    prepare,
+    Account, Board, Desk, Emulation, Emulator, EntryAccount, ExitAccount, LogTap, LogWriter,
+    Manner, Start, State, Told, open_log, prepare,
 };
 pub use report::Report;
 pub use report::asked::Asked;
@@ -62,7 +62,7 @@ pub use report::measured::{Measured, Seen};
 pub use virtual_time::chunk::{Chunk, Chunks};
 pub use virtual_time::feed::{Feed, Taken};
 pub use virtual_time::input::Input;
-pub use virtual_time::job::{NO_METRICS, ports};
+pub use virtual_time::job::ports;
 pub use virtual_time::{Done, Lane, Virtual};
 
 use route::Route;
@@ -124,6 +124,10 @@ impl Plan {
             network,
             config,
         };
+        if matches!(plan.clock, Clock::Virtual(_)) && plan.config.route()?.is_some() {
+            let error = Diagnostic::new(SR0003, "route is a setting of `slipring emulate` alone");
+            return Err(error.with_help("take the table [route] out of the file").into());
+        }
         apart::check(&plan, matches.get_one("config-file"))?;
         Ok(plan)
     }
@@ -190,6 +194,7 @@ fn put_rest(config: &mut Config, matches: &ArgMatches) {
     if let Some(name) = matches.get_one::<String>("name") {
         root.put("name", tree::Node::text(name, tree::Place::flag("--name")));
     }
+    put_route(root, matches);
     let path = |id: &str| matches.get_one::<PathBuf>(id).map(|path| path.display().to_string());
     let text = |id: &str| matches.get_one::<String>(id).cloned();
     let said = [
@@ -204,6 +209,27 @@ fn put_rest(config: &mut Config, matches: &ArgMatches) {
         // Where `output` is no table, reading it says so.
         let Some(table) = root.table_at("output", &place) else { return };
         table.put(key, tree::Node::text(value, place));
+    }
+}
+
+/// What `-r`, and the flags that go with it, say.
+fn put_route(root: &mut tree::Table, matches: &ArgMatches) {
+    // Only `emulate` can be a router.
+    if !matches.try_get_one("route").ok().flatten().copied().unwrap_or(false) {
+        return;
+    }
+    let place = tree::Place::flag("-r");
+    let Some(table) = root.table_at("route", &place) else { return };
+    let given: Vec<_> = matches.get_raw("gateway").into_iter().flatten().collect();
+    if !given.is_empty() {
+        let gateway = |text: &std::ffi::OsStr| {
+            tree::Node::text(text.to_string_lossy(), tree::Place::flag("-G"))
+        };
+        let value = tree::Value::List(given.into_iter().map(gateway).collect());
+        table.put("gateways", tree::Node { place: tree::Place::flag("-G"), value });
+    }
+    if matches.get_flag("decrement-ttl") {
+        table.put("decrement_ttl", tree::Node { place, value: tree::Value::Flag(true) });
     }
 }
 
@@ -235,8 +261,9 @@ fn listed(ports: &[config::PortSetting]) -> String {
 
 fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
     if let Some(files) = matches.get_many::<PathBuf>("virtual") {
-        refuse_virtual_route(matches)?;
+        refuse_virtual_route(config)?;
         refuse_ports_flags(matches)?;
+        refuse_metrics(&config.outputs()?)?;
         return captures(&files.collect::<Vec<_>>(), matches, config);
     }
     let mut ports = Vec::new();
@@ -260,13 +287,13 @@ fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
             Diagnostic::new(SR0002, format!("port {} is given twice", shown(matches, at, twice)));
         return Err(error.with_help("a link joins two ports that differ").into());
     }
-    let route = Route::of(matches, &ports)?;
+    let route = Route::of(config, &ports)?;
     Ok(Clock::RealTime(Box::new(real_time(matches, ports, route))))
 }
 
 /// Captures have no addresses.
-fn refuse_virtual_route(matches: &ArgMatches) -> Result<(), Failure> {
-    if !matches.get_flag("route") {
+fn refuse_virtual_route(config: &Config) -> Result<(), Failure> {
+    if config.route()?.is_none() {
         return Ok(());
     }
     let error = Diagnostic::new(SR0003, "-r does not go together with --virtual");
@@ -287,6 +314,22 @@ pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     let error = Diagnostic::new(SR0003, format!("{flag} does not go together with --virtual"));
     let error = error.with_cause("it is done at ports, and --virtual opens none");
     Err(error.with_help(format!("leave {flag} out; see --help for what links do")).into())
+}
+
+/// Refuses to serve metrics of a run that is over at once.
+///
+/// # Errors
+/// If they are asked for, by a flag or in a file.
+pub fn refuse_metrics(outputs: &Outputs) -> Result<(), Failure> {
+    if outputs.metrics.is_none() {
+        return Ok(());
+    }
+    let error = Diagnostic::new(SR0003, "--metrics does not go together with --virtual");
+    let error =
+        error.with_cause("they are served while a run goes on, and this one is over at once");
+    Err(error
+        .with_help("take --stats: it prints them at the end; or leave output.metrics out")
+        .into())
 }
 
 fn shown(matches: &ArgMatches, at: usize, port: &PortName) -> String {

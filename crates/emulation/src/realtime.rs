@@ -46,6 +46,7 @@ pub(crate) use board::Change;
 pub use board::{Board, State};
 pub use desk::{Desk, Start};
 pub use emulator::Emulator;
+pub use log::{LogTap, Told, Writer as LogWriter, open as open_log};
 pub(crate) use tap::Tap;
 
 use drive::Drive;

@@ -12,7 +12,6 @@ mod queue;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use clap::ArgMatches;
 use slipring_abi::name::{Kind, PortName, Rings};
 use slipring_cli::codes::{SR0002, SR0012};
 use slipring_cli::{Diagnostic, Failure, Session};
@@ -22,6 +21,7 @@ use slipring_port::iface::Iface;
 use slipring_port::netlink::Netlink;
 use slipring_wire::MacAddr;
 
+use crate::config::{Config, RouteSetting};
 pub(crate) use queue::LAYERS;
 use queue::{Gated, Shared};
 
@@ -34,14 +34,14 @@ pub struct Route {
 }
 
 impl Route {
-    /// What the flags say, of these ports.
+    /// What the settings say, of these ports.
     ///
     /// # Errors
     /// If there are not two ports, or one of them is no interface with hosts behind it.
-    pub fn of(matches: &ArgMatches, ports: &[PortName]) -> Result<Option<Self>, Failure> {
-        if !matches.get_flag("route") {
+    pub fn of(config: &Config, ports: &[PortName]) -> Result<Option<Self>, Failure> {
+        let Some(RouteSetting { gateways: given, decrement_ttl }) = config.route()? else {
             return Ok(None);
-        }
+        };
         if ports.len() != 2 {
             let error = Diagnostic::new(SR0002, "-r routes between two ports");
             let cause = format!("there are {}", ports.len());
@@ -52,15 +52,12 @@ impl Route {
             let error = error.with_cause("it takes its addresses from interfaces of this host");
             return Err(error.with_help("name interfaces: -i netmap:eth0 -i netmap:eth1").into());
         }
-        let given = matches.get_many::<Option<IpAddr>>("gateway").into_iter().flatten();
-        let given: Vec<_> = given.copied().collect();
         if given.len() > 2 {
             let error = Diagnostic::new(SR0002, format!("-G is given {} times", given.len()));
             return Err(error.with_help("give it once for each port; none for neither").into());
         }
         let gateway = |port: usize| given.get(port).copied().flatten();
-        let spent = matches.get_flag("decrement-ttl");
-        let life = if spent { Life::Spent } else { Life::Kept };
+        let life = if decrement_ttl { Life::Spent } else { Life::Kept };
         Ok(Some(Self { gateways: [gateway(0), gateway(1)], life }))
     }
 

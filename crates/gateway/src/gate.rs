@@ -10,7 +10,10 @@ use crate::arp::{Arp, Operation};
 use crate::frame::{self, Content};
 use crate::neighbours::Neighbours;
 use crate::side::Side;
-use crate::{nd, side};
+use crate::{echo, nd, side};
+
+/// Frames of the router's own that may wait for room when one more ping is answered.
+const MOST_ANSWERS: usize = 64;
 
 /// Whether packets age on their way: TTL and hop limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,7 +48,7 @@ pub enum Refusal {
     OtherHost,
     /// It is for many: broadcast, multicast.
     Broadcast,
-    /// It is for the router itself, which has nothing to say.
+    /// It is for the router itself, which answers nothing but pings.
     Own,
     /// It is for a neighbour of who sent it.
     SameSubnet,
@@ -96,6 +99,7 @@ impl Gate {
                 self.hear_nd(&message, now_ns)
             }
             Content::Ip { to, life } => match self.refuses(target, to, life) {
+                Some(Refusal::Own) => self.answer(frame),
                 Some(refusal) => Verdict::Drop(refusal),
                 None => Verdict::Pass,
             },
@@ -175,6 +179,15 @@ impl Gate {
             _ if self.life == Life::Spent && life <= 1 => Some(Refusal::Expired),
             _ => None,
         }
+    }
+
+    /// Answers a frame for the router itself, if it is a ping and the answers before it left.
+    fn answer(&mut self, frame: &[u8]) -> Verdict {
+        let answer =
+            echo::reply(frame, self.own.mac()).filter(|_| self.outbox.len() < MOST_ANSWERS);
+        let Some(answer) = answer else { return Verdict::Drop(Refusal::Own) };
+        self.outbox.push_back(answer);
+        Verdict::Taken
     }
 
     fn hear_arp(&mut self, arp: &Arp, now_ns: u64) -> Verdict {

@@ -29,7 +29,8 @@
 //!    wait, however many hosts are asked for.
 //!
 //! # Not for
-//! Several ways, ICMP errors, fragments, VLANs; what a host's kernel would do with its own address.
+//! Several ways, ICMP errors, fragments, VLANs; what a host's kernel would do with its own address,
+//! but for answers to pings.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -40,6 +41,7 @@ extern crate alloc;
 extern crate std;
 
 mod arp;
+mod echo;
 mod frame;
 mod gate;
 mod nd;

@@ -7,7 +7,8 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 use slipring_wire::MacAddr;
-use slipring_wire::checksum;
+use slipring_wire::assigned::IpProto;
+use slipring_wire::checksum::{self, Sum};
 
 use crate::arp::{Arp, Operation};
 use crate::frame;
@@ -462,4 +463,86 @@ proptest! {
         right.send(&mut frame, 0);
         right.tick(5 * SECOND);
     }
+}
+
+/// A ping of the router by a host left.
+fn ping(from: &str, to: &str) -> Vec<u8> {
+    let mut frame = [&LEFT.0[..], &[2, 0, 0, 0, 0, 7]].concat();
+    let body = [0x12, 0x34, 0, 1, 1, 2, 3, 4, 5];
+    match (ip(from), ip(to)) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let mut header = vec![0x45, 0, 0, 33, 9, 9, 0x40, 0, 5, 1, 0, 0];
+            header.extend([from.octets(), to.octets()].concat());
+            let sum = checksum::of(&header);
+            header[10..12].copy_from_slice(&sum.to_be_bytes());
+            let mut packet = [&[8, 0, 0, 0][..], &body].concat();
+            let sum = checksum::of(&packet);
+            packet[2..4].copy_from_slice(&sum.to_be_bytes());
+            [frame, vec![8, 0], header, packet, vec![0; 13]].concat()
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 13, 58, 5]);
+            frame.extend([from.octets(), to.octets()].concat());
+            let mut packet = [&[128, 0, 0, 0][..], &body].concat();
+            let sum = Sum::pseudo_v6(from, to, IpProto::ICMPV6, 13).bytes(&packet).checksum();
+            packet[2..4].copy_from_slice(&sum.to_be_bytes());
+            [frame, packet].concat()
+        }
+        _ => panic!("addresses of one kind"),
+    }
+}
+
+#[test]
+fn pings_of_the_router_at_either_address_are_answered() {
+    for (from, to) in [
+        ("10.1.0.7", "10.1.0.1"),
+        ("10.1.0.7", "10.2.0.1"),
+        ("fd01::7", "fd01::1"),
+        ("fd01::7", "fd02::1"),
+    ] {
+        let (mut left, _) = gates(Life::Spent);
+        assert_eq!(left.receive(&ping(from, to), 0), Verdict::Taken, "{to}");
+        let answers = all(&mut left);
+        let [answer] = &answers[..] else { panic!("one answer: {answers:?}") };
+        assert_eq!((&answer[..6], &answer[6..12]), (&[2, 0, 0, 0, 0, 7][..], &LEFT.0[..]));
+        // Whoever would ask so would be answered by the first: checksums and lengths are right.
+        assert_eq!(frame::content(answer), frame::Content::Ip { to: ip(from), life: 64 });
+        let (at, kind) = if ip(to).is_ipv4() { (34, 0) } else { (54, 129) };
+        assert_eq!((answer[at], &answer[at + 4..]), (kind, &ping(from, to)[at + 4..at + 13]));
+        let sum = match (ip(to), ip(from)) {
+            (IpAddr::V6(to), IpAddr::V6(from)) => {
+                Sum::pseudo_v6(to, from, IpProto::ICMPV6, 13).bytes(&answer[at..]).checksum()
+            }
+            _ => checksum::of(&answer[at..]),
+        };
+        assert_eq!(sum, 0, "{to}");
+    }
+}
+
+#[test]
+fn what_is_no_whole_ping_of_the_router_stays_unanswered() {
+    let whole = ping("10.1.0.7", "10.1.0.1");
+    let change = |at: usize, byte: u8| {
+        let mut frame = whole.clone();
+        frame[at] = byte;
+        let sum = {
+            frame[24..26].fill(0);
+            checksum::of(&frame[14..34])
+        };
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        frame
+    };
+    let (mut left, _) = gates(Life::Kept);
+    for (what, frame) in [
+        ("a damaged one", change(40, 0xff)),
+        ("a part of one", change(20, 0x20)),
+        ("an answer", change(34, 0)),
+        ("another protocol", change(23, 17)),
+    ] {
+        assert_eq!(left.receive(&frame, 0), Verdict::Drop(Refusal::Own), "{what}");
+    }
+    // Answers that do not leave are not heaped up.
+    let taken = (0..1_000).filter(|_| left.receive(&whole, 0) == Verdict::Taken).count();
+    assert_eq!(taken, all(&mut left).len());
+    assert!(taken < 100, "{taken}");
 }

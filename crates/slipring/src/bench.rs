@@ -42,10 +42,16 @@ use row::Row;
 /// The command.
 pub(crate) const VERB: Verb = Verb { name: "bench", classic: &[], command, plan };
 
+const EXAMPLES: &str = "\
+Examples:
+  slipring bench --list
+  slipring bench pipe --runs 3";
+
 fn command() -> Command {
     let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
     let command = Command::new("bench")
         .about("Measure ports and pipes beside the machine's floors and other programs")
+        .after_help(EXAMPLES)
         .args([
             Arg::new("rows")
                 .value_name("ROW")

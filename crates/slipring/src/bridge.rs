@@ -38,6 +38,12 @@ struct Plan {
     duration: Option<Duration>,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  slipring bridge -i netmap:eth0 -i netmap:eth1
+  slipring bridge -i netmap:eth0                 # with the stack of its host
+  slipring bridge tap:a tap:b --json=lines";
+
 fn command() -> Command {
     let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
     let command =
@@ -88,7 +94,8 @@ fn command() -> Command {
                 .value_parser(seconds)
                 .help("Stop after this long [default unit: s]"),
         ]);
-    flags::configuration(flags::reporting(opening::flags(command)))
+    let command = flags::configuration(flags::reporting(opening::flags(command)));
+    command.after_help(EXAMPLES)
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {

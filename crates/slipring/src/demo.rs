@@ -44,6 +44,11 @@ const QUEUE_BYTES: u64 = 64_000;
 /// The same in every run.
 const SEED: u64 = 1;
 
+const EXAMPLES: &str = "\
+Examples:
+  slipring demo
+  slipring demo -t 10s --ports tap";
+
 fn command() -> Command {
     let duration = Arg::new("duration")
         .short('t')
@@ -60,6 +65,7 @@ fn command() -> Command {
         .help("Kind of ports at the link's ends; best is xdp for root, tap for others");
     let command = Command::new("demo")
         .about("Send ping and TCP through an emulated link of 20 ms and 10 Mbit/s; needs no NIC")
+        .after_help(EXAMPLES)
         .args([duration, ports]);
     flags::reporting(command)
 }

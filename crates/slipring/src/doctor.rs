@@ -30,7 +30,10 @@ fn command() -> Command {
         .about("Say what this machine can do, and mend what it cannot")
         .arg(port)
         .after_help(
-            "Needs no privilege and changes nothing. Exit status: 0 nothing failed, 3 something did.",
+            "Needs no privilege and changes nothing. Exit status: 0 nothing failed, 3 something did.\n\n\
+             Examples:\n  \
+             slipring doctor\n  \
+             slipring doctor netmap:eth0",
         );
     flags::reporting(command)
 }

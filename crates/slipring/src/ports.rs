@@ -20,6 +20,12 @@ pub(crate) use owners::Owner;
 
 pub(crate) const VERB: Verb = Verb { name: "ports", classic: &[], command, plan };
 
+const EXAMPLES: &str = "\
+Examples:
+  slipring ports
+  slipring ports --json
+  slipring ports --names";
+
 fn command() -> Command {
     let names = Arg::new("names")
         .long("names")
@@ -27,6 +33,7 @@ fn command() -> Command {
         .help("Print port names only, one a line");
     let command = Command::new("ports")
         .about("List what can be opened here, how well, and who holds it")
+        .after_help(EXAMPLES)
         .arg(names);
     flags::reporting(command)
 }

@@ -31,8 +31,8 @@ use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Ve
 
 use pace::{Manner, Pace};
 use slipring_emulation::{
-    CapturePair, Captures, Clock, Done, Input, Lane, NO_METRICS, Plan, Report, Virtual, duration,
-    ports, refuse_ports_flags,
+    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration,
+    ports, refuse_metrics, refuse_ports_flags,
 };
 use slipring_program::opening::Opening;
 
@@ -100,8 +100,9 @@ impl Replay {
         let duration = duration(matches);
         let captures = Captures { pairs, duration };
         let links = Plan::timed(matches, |_| Ok(Clock::Virtual(captures)))?;
-        if matches!(target, Target::Port(_)) {
-            refuse_files(&links)?;
+        match target {
+            Target::Port(_) => refuse_late_drop(&links)?,
+            Target::Capture(_) => refuse_metrics(&links.outputs)?,
         }
         Ok(Self {
             file: file.clone(),
@@ -145,8 +146,9 @@ impl Replay {
     }
 
     /// The capture in its own time, and how its frames are paced.
-    fn source(&self, passes: Option<u64>) -> Result<(Input, Pace), Failure> {
-        Ok((Input::open(&self.file, passes)?, Pace::new(&self.manner)))
+    fn source(&self, passes: Option<u64>, signals: &Signals) -> Result<(Input, Pace), Failure> {
+        let input = Input::open(&self.file, passes, signals.stop_flag())?;
+        Ok((input, Pace::new(&self.manner)))
     }
 
     fn to_capture(
@@ -156,10 +158,7 @@ impl Replay {
         session: &mut Session<'_>,
         signals: &Signals,
     ) -> Result<Exit, Failure> {
-        if self.links.outputs.metrics.is_some() {
-            session.reporter.warn(NO_METRICS)?;
-        }
-        let (input, mut pace) = self.source(passes)?;
+        let (input, mut pace) = self.source(passes, signals)?;
         let retime = Some(Box::new(move |chunk: &mut _| pace.retime(chunk)) as _);
         let changes = self.links.schedule.iter();
         let changes = changes.map(|change| Ok((change.at_ns, change.config.network()?)));
@@ -181,7 +180,7 @@ impl Replay {
             session.reporter.start(Some(self.links.seed), "virtual", &ports)?;
         }
         let done = links.run(|| signals.stopping())?;
-        self.refuse_empty(done.account.received().packets)?;
+        self.refuse_empty(done.account.received().packets, signals)?;
         if quiet { Ok(Exit::Done) } else { self.report(&done, session) }
     }
 
@@ -206,8 +205,9 @@ impl Replay {
     }
 
     /// There is nothing to be sent.
-    fn refuse_empty(&self, frames: u64) -> Result<(), Failure> {
-        if frames > 0 {
+    fn refuse_empty(&self, frames: u64, signals: &Signals) -> Result<(), Failure> {
+        // Who ends it before the first frame came through a pipe knows that.
+        if frames > 0 || signals.stopping() {
             return Ok(());
         }
         let error = Diagnostic::new(SR0202, format!("`{}` holds no frame to send", self.file));
@@ -215,17 +215,14 @@ impl Replay {
     }
 }
 
-/// Logs of single frames would make the thread that sends late.
-fn refuse_files(links: &Plan) -> Result<(), Failure> {
-    let outputs = &links.outputs;
-    let asked = [
-        ("--log", outputs.log.is_some()),
-        ("--mahimahi-log", outputs.mahimahi.is_some()),
-        ("--late-drop", links.outputs.late_drop_ns.is_some()),
-    ];
-    let Some((flag, _)) = asked.iter().find(|(_, asked)| *asked) else { return Ok(()) };
-    let error = Diagnostic::new(SR0003, format!("{flag} does not go together with a port here"));
-    Err(error.with_help("take --virtual FILE for logs").into())
+/// Frames that are late go all the same: the capture is to be sent whole.
+fn refuse_late_drop(links: &Plan) -> Result<(), Failure> {
+    if links.outputs.late_drop_ns.is_none() {
+        return Ok(());
+    }
+    let error = Diagnostic::new(SR0003, "--late-drop does not go together with a port here");
+    let error = error.with_cause("a frame that is late is sent all the same, and counted");
+    Err(error.with_help("leave it out: the report says how late frames were").into())
 }
 
 fn target(matches: &ArgMatches) -> Result<Target, Failure> {

@@ -42,7 +42,10 @@ fn command() -> Command {
         .after_help(
             "Without a token, programs of this user and of root are answered, and under sudo those\n\
              of the user who called it. With one, the page is opened as /?token=TOKEN.\n\
-             POST /api/v1/TARGET/WHAT asks what `slipring emulate ctl WHAT --json` would show.",
+             POST /api/v1/TARGET/WHAT asks what `slipring emulate ctl WHAT --json` would show.\n\n\
+             Examples:\n  \
+             slipring serve\n  \
+             slipring serve --listen 0.0.0.0:8080 --token-file token",
         )
         .args([listen, token, file, target]);
     flags::run_dir(flags::configuration(flags::reporting(command)))

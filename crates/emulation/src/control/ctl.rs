@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use serde_json::{Map, Value, json};
-use slipring_cli::codes::{SR0002, SR0201};
+use slipring_cli::codes::{SR0002, SR0009, SR0201};
 use slipring_cli::units::{Span, UnitError};
 use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, flags};
 use slipring_control::{Client, ControlError};
@@ -16,6 +16,13 @@ use super::words::diagnostic;
 /// What it is called behind `slipring emulate`.
 pub(crate) const NAME: &str = "ctl";
 
+const EXAMPLES: &str = "\
+Examples:
+  slipring emulate ctl set up.delay=40ms down.rate=20Mbit
+  slipring emulate ctl set --at +10s up.loss=1%
+  slipring emulate ctl script --name lab handover.toml
+  slipring emulate ctl stats --json";
+
 /// The one flag table.
 pub(crate) fn command() -> Command {
     let name = Arg::new("name")
@@ -23,6 +30,7 @@ pub(crate) fn command() -> Command {
         .value_name("NAME")
         .help("Name or process number of the run [default: the only one]");
     let command = Command::new(NAME).about("Ask and change a running emulator").arg(name);
+    let command = command.after_help(EXAMPLES);
     let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
     let plain = |name: &'static str, about: &'static str| Command::new(name).about(about);
     command.subcommand_required(true).subcommands([
@@ -102,7 +110,7 @@ fn ask(word: &str, args: &ArgMatches) -> Result<Ask, Failure> {
         "explain" => Ask::Once("explain", json!({})),
         "script" => {
             let path: &PathBuf = args.get_one("file").expect("clap requires it");
-            Ask::Once("script", json!({ "text": read(path)? }))
+            Ask::Once("script", json!({ "text": read(path)?, "name": path.display().to_string() }))
         }
         "stop-script" => Ask::Once("stop-script", json!({})),
         "undo" => Ask::Once("undo", json!({})),
@@ -132,13 +140,16 @@ fn set(args: &ArgMatches) -> Result<Value, Failure> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| {
-        let shown = path.display();
+    let shown = path.display();
+    let bytes = std::fs::read(path).map_err(|error| {
         let failed = Diagnostic::new(SR0201, format!("cannot open {shown}"));
-        failed
-            .with_cause(error.to_string())
-            .with_help(format!("check the path: ls -l {shown}"))
-            .into()
+        failed.with_cause(error.to_string()).with_help(format!("check the path: ls -l {shown}"))
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let refused = Diagnostic::new(SR0009, format!("{shown} is no script"));
+        let refused = refused.with_cause(format!("byte {at} is not UTF-8"));
+        refused.with_help("a script is a TOML file of [[at]] blocks with t and set").into()
     })
 }
 

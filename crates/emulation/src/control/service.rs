@@ -70,8 +70,9 @@ impl Controlled {
             return Err(Refusal::malformed("`changes` is no object of paths and values"));
         };
         let at_ns = self.time(request.args.get("at"))?;
-        let changes: Vec<_> = changes.iter().map(|(path, value)| (path.as_str(), value)).collect();
-        let accepted = self.versions.change(at_ns, |config| config::apply(config, &changes));
+        let changes = changes.iter().map(|(path, value)| (path.as_str(), value));
+        let entries = config::entries(changes).map_err(|error| refusal(&error))?;
+        let accepted = self.versions.set(at_ns, entries);
         accepted.map(|accepted| told(&accepted)).map_err(|error| refusal(&*error))
     }
 
@@ -104,7 +105,8 @@ impl Controlled {
         let Some(text) = request.args.get("text").and_then(Value::as_str) else {
             return Err(Refusal::malformed("`text` is no text of a script"));
         };
-        let accepted = self.versions.script(text).map_err(|error| refusal(&*error))?;
+        let name = request.args.get("name").and_then(Value::as_str).unwrap_or("script");
+        let accepted = self.versions.script(name, text).map_err(|error| refusal(&*error))?;
         Ok(Value::Array(accepted.iter().map(told).collect()))
     }
 

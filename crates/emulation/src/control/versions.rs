@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use slipring_cli::codes::{SR0015, SR0405};
-use slipring_cli::{Diagnostic, Failure};
+use slipring_cli::units::human;
+use slipring_cli::{Diagnose, Diagnostic, Failure};
 use slipring_link::{ChangeError, NetworkSpec};
 use slipring_port::{Nanos, now};
 
+use super::timeline::{Edit, Timeline, Unfit, Version};
 use crate::bounds::Bounds;
-use crate::config::{self, Config, ConfigError, likely_bytes};
+use crate::config::tree::Entry;
+use crate::config::{self, Config, ConfigError, Step, likely_bytes};
 use crate::plan::Plan;
 use crate::realtime::{Board, Change, Start};
 use crate::report::Changes;
 
 /// How long the thread that moves frames may take to look at a change.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Versions that can be gone back to at most.
-const KEPT: usize = 1000;
 
 /// See the module.
 pub(crate) struct Versions {
@@ -30,21 +31,13 @@ pub(crate) struct Versions {
 }
 
 struct Held {
-    /// By time; the first one has begun.
-    versions: Vec<Version>,
-    next: u64,
+    timeline: Timeline,
     /// When settings changed without a version that tells of it: by going back, and before.
     undone: Vec<Nanos>,
 }
 
-struct Version {
-    number: u64,
-    at_ns: Nanos,
-    config: Config,
-    network: Arc<NetworkSpec>,
-}
-
 /// A change that was accepted.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Accepted {
     /// From the start of the run.
     pub(super) applies_at_ns: Nanos,
@@ -65,23 +58,20 @@ impl Versions {
         refuse_beyond(storage_bytes, &plan.network).map_err(Failure::Error)?;
         let mut config = plan.config.clone();
         config.root.remove("at");
-        let mut versions = vec![Version {
-            number: 1,
-            at_ns: start_ns,
-            config,
-            network: Arc::new(plan.network.clone()),
-        }];
-        for (number, change) in (2..).zip(&plan.schedule) {
-            let network = change.config.network()?;
-            refuse_beyond(storage_bytes, &network).map_err(Failure::Error)?;
+        config.files.discreet = true;
+        let mut timeline = Timeline::new(start_ns, config, plan.network.clone());
+        for change in &plan.schedule {
             let at_ns = start_ns.saturating_add(change.at_ns);
-            let plan = Box::new(network.clone());
-            board.change(Change { at_ns, replaces: false, plan, answer: answer.clone() });
-            let (config, network) = (change.config.clone(), Arc::new(network));
-            versions.push(Version { number, at_ns, config, network });
+            let added = timeline.add(at_ns, Edit::Set(change.set.clone()));
+            added.map_err(|unfit| Failure::from(unfit.error))?;
         }
-        let next = versions.len() as u64 + 1;
-        let held = Mutex::new(Held { versions, next, undone: Vec::new() });
+        for version in &timeline.versions()[1..] {
+            refuse_beyond(storage_bytes, &version.network).map_err(Failure::Error)?;
+            let plan = Box::new(NetworkSpec::clone(&version.network));
+            let answer = answer.clone();
+            board.change(Change { at_ns: version.at_ns, replaces: false, plan, answer });
+        }
+        let held = Mutex::new(Held { timeline, undone: Vec::new() });
         Ok(Self { board, bounds: plan.bounds, storage_bytes, start_ns, held })
     }
 
@@ -97,119 +87,122 @@ impl Versions {
 
     /// The links as they are now.
     pub(crate) fn network(&self) -> Arc<NetworkSpec> {
-        self.held().in_force(now()).network.clone()
+        self.held().timeline.in_force(now()).network.clone()
     }
 
     /// What changed since the start.
     pub(crate) fn changes(&self) -> Changes {
         let (held, time) = (self.held(), now());
-        let begun = held.versions.iter().filter(|version| version.at_ns <= time).count() as u64;
+        let timeline = &held.timeline;
+        let begun = (timeline.versions().len() - timeline.to_come(time).len()) as u64;
         let last = held.undone.last().copied().unwrap_or(0);
-        let since = held.in_force(time).at_ns.max(last);
+        let since = timeline.in_force(time).at_ns.max(last);
         let times = begun.saturating_sub(1) + held.undone.len() as u64;
         Changes { times, since_ns: since.saturating_sub(self.start_ns) }
     }
 
     /// The settings that hold now, with the keys of a file.
     pub(super) fn settings(&self) -> Value {
-        self.held().in_force(now()).config.to_json()
+        self.held().timeline.in_force(now()).config.to_json()
     }
 
-    /// Makes a version of the latest settings, changed by `edit`, for `at_ns`; earlier than now
-    /// means now.
-    pub(super) fn change(
-        &self,
-        at_ns: Nanos,
-        edit: impl FnOnce(&mut Config) -> Result<NetworkSpec, ConfigError>,
-    ) -> Result<Accepted, Refused> {
-        let mut held = self.held();
-        let mut config = held.last().config.clone();
-        let network = edit(&mut config).map_err(|error| Box::new(Diagnostic::of(&error)))?;
-        self.accept(&mut held, at_ns.max(self.board.soonest()), config, network)
+    /// Sets values at `at_ns`; earlier than now means now. What is to come after that goes on from
+    /// there.
+    pub(super) fn set(&self, at_ns: Nanos, entries: Vec<Entry>) -> Result<Accepted, Refused> {
+        self.change(vec![(at_ns.max(self.board.soonest()), Edit::Set(entries))])
+            .map(|accepted| accepted[0])
     }
 
-    /// Makes versions of the `[[at]]` of a script that starts now.
-    pub(super) fn script(&self, text: &str) -> Result<Vec<Accepted>, Refused> {
-        let mut held = self.held();
-        let worded = |error: ConfigError| Box::new(Diagnostic::of(&error));
-        let changes = config::script(&held.last().config, text).map_err(worded)?;
-        let networks: Result<Vec<_>, _> =
-            changes.iter().map(|change| change.config.network()).collect();
-        let networks = networks.map_err(worded)?;
-        networks.iter().try_for_each(|network| self.check(held.last(), network))?;
+    /// Makes versions of the `[[at]]` of a script that starts now; `name` is that of its file.
+    pub(super) fn script(&self, name: &str, text: &str) -> Result<Vec<Accepted>, Refused> {
+        let steps = config::script(name, text).map_err(|error| worded(&error))?;
         let start_ns = self.board.soonest();
-        let steps = changes.into_iter().zip(networks);
-        // They come in order of time, so that only the first one can meet a later change.
-        let step = |(change, network): (config::Change, NetworkSpec)| {
-            let at_ns = start_ns.saturating_add(change.at_ns);
-            self.accept(&mut held, at_ns, change.config, network)
-        };
-        steps.map(step).collect()
+        let steps = steps.into_iter().map(|step| {
+            let Step { at_ns, set } = step;
+            (start_ns.saturating_add(at_ns), Edit::Set(set))
+        });
+        self.change(steps.collect())
     }
 
     /// Makes a version of whole new settings, for now.
-    pub(crate) fn replace(&self, config: Config) -> Result<(), Refused> {
+    pub(crate) fn replace(&self, mut config: Config) -> Result<(), Refused> {
         refuse_fixed(&self.settings(), &config.to_json())?;
-        let replaced = |held: &mut Config| {
-            let network = config.network()?;
-            *held = config;
-            Ok(network)
-        };
-        self.change(now(), replaced).map(|_| ())
+        config.network().map_err(|error| worded(&error))?;
+        config.root.remove("at");
+        config.files.discreet = true;
+        self.change(vec![(self.board.soonest(), Edit::Whole(config))]).map(|_| ())
     }
 
-    fn accept(
+    /// Makes versions, all or none.
+    fn change(&self, edits: Vec<(Nanos, Edit)>) -> Result<Vec<Accepted>, Refused> {
+        let (mut held, time) = (self.held(), self.board.soonest());
+        let mut timeline = held.timeline.clone();
+        let (mut accepted, mut first) = (Vec::new(), timeline.versions().len());
+        for (at_ns, edit) in edits {
+            let asked = timeline.next_number();
+            let added = timeline.add(at_ns, edit);
+            let (index, version) = added.map_err(|unfit| unfitting(&unfit, asked, time))?;
+            first = first.min(index);
+            let applies_at_ns = at_ns.saturating_sub(self.start_ns);
+            accepted.push(Accepted { applies_at_ns, version });
+        }
+        self.adopt(&mut held, timeline, first, time)?;
+        Ok(accepted)
+    }
+
+    /// Takes a timeline for the one that holds; from `first` on, its versions are others.
+    fn adopt(
         &self,
         held: &mut Held,
-        at_ns: Nanos,
-        config: Config,
-        network: NetworkSpec,
-    ) -> Result<Accepted, Refused> {
-        self.check(held.last(), &network)?;
-        self.submit(at_ns, false, &network)?;
-        let number = held.next;
-        held.next += 1;
-        held.versions.push(Version { number, at_ns, config, network: Arc::new(network) });
-        let surplus = held.versions.len().saturating_sub(KEPT);
-        held.versions.drain(..surplus);
-        Ok(Accepted { applies_at_ns: at_ns.saturating_sub(self.start_ns), version: number })
+        mut timeline: Timeline,
+        first: usize,
+        time: Nanos,
+    ) -> Result<(), Refused> {
+        let versions = timeline.versions();
+        let mut pairs = versions.iter().zip(&versions[1..]).skip(first - 1);
+        pairs.try_for_each(|(before, after)| self.check(before, &after.network))?;
+        let was_to_come = !held.timeline.to_come(time).is_empty();
+        // A version is handed in alone at first: what is said of it holds for all of them, whose
+        // ports and links are the same.
+        if let Some(version) = versions.get(first) {
+            self.submit(version.at_ns, false, &version.network)?;
+        }
+        if was_to_come || first + 1 < versions.len() || first == versions.len() {
+            self.submit(time, true, &timeline.in_force(time).network)?;
+            for version in timeline.to_come(time) {
+                self.submit(version.at_ns, false, &version.network)?;
+            }
+        }
+        timeline.forget(time);
+        held.timeline = timeline;
+        Ok(())
     }
 
-    /// Goes back to the version before the last one, now; one to come is taken back.
+    /// Takes back the change that was handed in last, whether it has begun or not.
     pub(super) fn undo(&self) -> Result<Accepted, Refused> {
-        let mut held = self.held();
-        let at_ns = self.board.soonest();
-        let [.., before, last] = &held.versions[..] else {
+        let (mut held, time) = (self.held(), self.board.soonest());
+        let Some(number) = held.timeline.newest().map(|newest| newest.number) else {
             let error = Diagnostic::new(SR0015, "there is nothing to undo");
             let error =
                 error.with_cause("the settings are those of the start, or 1000 changes old");
             return Err(Box::new(error.with_help("see: slipring emulate ctl history")));
         };
-        let pending = last.at_ns > at_ns;
-        if pending {
-            let staying = &held.versions[..held.versions.len() - 1];
-            self.submit(at_ns, true, &in_force(staying, at_ns).network)?;
-            for later in staying.iter().filter(|version| version.at_ns > at_ns) {
-                self.submit(later.at_ns, false, &later.network)?;
-            }
-        } else {
-            let changed_ns = last.at_ns;
-            self.submit(at_ns, false, &before.network)?;
-            held.undone.extend([changed_ns, at_ns]);
+        let mut timeline = held.timeline.clone();
+        let taken = timeline.take_back(number);
+        let (first, at_ns) = taken.map_err(|unfit| unfitting(&unfit, number, time))?;
+        self.adopt(&mut held, timeline, first, time)?;
+        if at_ns <= time {
+            held.undone.extend([at_ns, time]);
         }
-        held.versions.pop();
-        let applies_at_ns = at_ns.saturating_sub(self.start_ns);
-        Ok(Accepted { applies_at_ns, version: held.last().number })
+        let applies_at_ns = time.saturating_sub(self.start_ns);
+        Ok(Accepted { applies_at_ns, version: held.timeline.in_force(time).number })
     }
 
     /// Takes back every version that is still to come; how many there were.
     pub(super) fn stop_script(&self) -> Result<usize, Refused> {
-        let mut held = self.held();
-        let at_ns = self.board.soonest();
-        self.submit(at_ns, true, &held.in_force(at_ns).network)?;
-        let before = held.versions.len();
-        held.versions.retain(|version| version.at_ns <= at_ns);
-        Ok(before - held.versions.len())
+        let (mut held, time) = (self.held(), self.board.soonest());
+        self.submit(time, true, &held.timeline.in_force(time).network)?;
+        Ok(held.timeline.take_back_all(time))
     }
 
     /// Every version: its number, its time from the start of the run, whether it has begun, and
@@ -217,7 +210,7 @@ impl Versions {
     pub(super) fn history(&self) -> Value {
         let (held, time) = (self.held(), now());
         let mut before: Option<Map<String, Value>> = None;
-        let versions = held.versions.iter().map(|version| {
+        let versions = held.timeline.versions().iter().map(|version| {
             let flat = flattened(&version.config.to_json());
             let changes = before.as_ref().map(|before| difference(before, &flat));
             before = Some(flat);
@@ -254,9 +247,7 @@ impl Versions {
                 let refused = Diagnostic::new(SR0015, "the running links cannot take the change");
                 let help = match error {
                     ChangeError::Shape { .. } => config::ANEW,
-                    _ => {
-                        "see: slipring emulate ctl history; take back what is to come: stop-script"
-                    }
+                    ChangeError::Spec(_) => "see what holds: slipring emulate ctl get",
                 };
                 Err(Box::new(refused.with_cause(error.to_string()).with_help(help)))
             }
@@ -290,20 +281,23 @@ fn refuse_beyond(most: u64, network: &NetworkSpec) -> Result<(), Refused> {
     Err(Box::new(error.with_cause(cause).with_help("ask for a lower rate or a shorter delay")))
 }
 
-impl Held {
-    fn last(&self) -> &Version {
-        self.versions.last().expect("the first version stays")
-    }
-
-    fn in_force(&self, time: Nanos) -> &Version {
-        in_force(&self.versions, time)
-    }
+/// A setting that cannot be, for the person.
+fn worded(error: &ConfigError) -> Refused {
+    Box::new(Diagnostic::of(error))
 }
 
-/// The last version that has begun.
-fn in_force(versions: &[Version], time: Nanos) -> &Version {
-    let begun = versions.iter().rev().find(|version| version.at_ns <= time);
-    begun.unwrap_or(&versions[0])
+/// Why settings cannot be: those that were asked for, or those to come that build on them.
+fn unfitting(unfit: &Unfit, asked: u64, time: Nanos) -> Refused {
+    if unfit.number == asked {
+        return worded(&unfit.error);
+    }
+    let wait = Duration::from_nanos(unfit.at_ns.saturating_sub(time));
+    let (number, wait) = (unfit.number, human::span(wait));
+    let summary = format!("version {number}, which begins in {wait}, could not go on from it");
+    let cause = unfit.error.summary();
+    let cause = unfit.error.cause().map_or(cause.clone(), |more| format!("{cause}: {more}"));
+    let help = "see: slipring emulate ctl history; take back what is to come: stop-script";
+    Box::new(Diagnostic::new(SR0015, summary).with_cause(cause).with_help(help))
 }
 
 /// Refuses settings that hold for a whole run, where they are others than before.
@@ -311,7 +305,7 @@ fn refuse_fixed(before: &Value, after: &Value) -> Result<(), Refused> {
     let others = difference(&flattened(before), &flattened(after));
     let is_fixed = |path: &&String| {
         let top = path.split('.').next().unwrap_or_default();
-        ["seed", "name", "ports", "output"].contains(&top)
+        ["seed", "name", "ports", "output", "route"].contains(&top)
     };
     let Some(path) = others.keys().find(is_fixed) else { return Ok(()) };
     let error = Diagnostic::new(SR0015, format!("{path} cannot change in a run"));

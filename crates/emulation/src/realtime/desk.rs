@@ -63,7 +63,7 @@ impl Desk {
         let board = emulation.board.clone();
         let start = Start { at_ns: now(), storage_bytes: manner.storage_bytes };
         let desk = Self::open(plan, start, board, meter, session)?;
-        Ok((emulation, Self { log, ..desk }))
+        Ok((emulation, desk.with_log(log)))
     }
 
     /// The desk of whoever answers to `board`, with no log of frames. Hands in the changes that
@@ -97,6 +97,12 @@ impl Desk {
             board,
             versions,
         })
+    }
+
+    /// The same, with the writer of a log that it waits for at the end.
+    #[must_use]
+    pub fn with_log(self, log: Option<log::Writer>) -> Self {
+        Self { log, ..self }
     }
 
     /// The links as they are now.

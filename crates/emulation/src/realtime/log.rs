@@ -10,7 +10,7 @@ use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use slipring_cli::Failure;
-use slipring_link::{Arrival, Cause, Delivery, EntryId, Handle, Lost, NetworkSpec};
+use slipring_link::{Arrival, Cause, Delivery, EntryId, ExitId, Handle, LinkId, Lost, NetworkSpec};
 use slipring_port::{Nanos, now};
 
 use super::account::Account;
@@ -25,7 +25,7 @@ const BEHIND: usize = 1 << 16;
 
 /// Watches frames, or does not.
 #[derive(Debug, Default)]
-pub(super) struct LogTap {
+pub struct LogTap {
     /// Where to: nowhere once the writer has failed.
     writer: Option<SyncSender<Entry>>,
     /// Number and entry of each frame inside, and when it came in.
@@ -36,9 +36,22 @@ pub(super) struct LogTap {
     missed: Arc<AtomicU64>,
 }
 
+/// A frame as whoever moves it knows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Told<'f> {
+    /// Its name inside.
+    pub handle: Handle,
+    /// When it happens, on the clock of [`slipring_port::now`].
+    pub at_ns: Nanos,
+    /// How long it is, in bytes without FCS.
+    pub len: u32,
+    /// Its bytes, as far as they are known.
+    pub bytes: &'f [u8],
+}
+
 /// The thread that writes.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub struct Writer {
     thread: JoinHandle<Result<Logs, Failure>>,
     missed: Arc<AtomicU64>,
 }
@@ -79,7 +92,7 @@ struct Logs {
 ///
 /// # Errors
 /// If a file cannot be created.
-pub(super) fn open(
+pub fn open(
     outputs: &Outputs,
     network: &NetworkSpec,
     ports: &[String],
@@ -107,17 +120,41 @@ impl Writer {
 }
 
 impl LogTap {
-    fn tell(
+    /// A frame came in.
+    pub fn came(&mut self, entry: EntryId, frame: &Told<'_>) {
+        let who = (self.new_id(), usize::from(entry.0));
+        self.inside.insert(frame.handle.0, (who, frame.at_ns));
+        self.tell(who, frame, Fate::Arrived);
+    }
+
+    /// A frame was lost, by a link if one is named.
+    pub fn went_lost(&mut self, frame: &Told<'_>, cause: Cause, link: Option<LinkId>) {
+        let (who, _) = self.leave(frame.handle);
+        self.tell(who, frame, Fate::Lost { cause, link: link.map(|link| link.0 as usize) });
+    }
+
+    /// A frame left, which was to leave at `release_ns`; `arrival_ns` is when it came, where it is
+    /// a copy that a link made.
+    pub fn went_out(
         &mut self,
-        (id, entry): (u64, usize),
-        handle: Handle,
-        (at_ns, len): (Nanos, u32),
-        store: &mut Store,
-        fate: impl FnOnce(Nanos) -> Fate,
+        frame: &Told<'_>,
+        exit: ExitId,
+        release_ns: Nanos,
+        arrival_ns: Nanos,
     ) {
+        let (who, came_ns) = self.leave(frame.handle);
+        let fate = Fate::Sent {
+            exit: usize::from(exit.0),
+            late_ns: frame.at_ns.saturating_sub(release_ns),
+            delay_ns: frame.at_ns.saturating_sub(came_ns.unwrap_or(arrival_ns)),
+        };
+        self.tell(who, frame, fate);
+    }
+
+    fn tell(&mut self, (id, entry): (u64, usize), frame: &Told<'_>, fate: Fate) {
         let Some(writer) = &self.writer else { return };
-        let Stored { bytes, arrival_ns, .. } = store.get(handle);
-        let (bytes, fate) = (bytes.to_vec(), fate(arrival_ns));
+        let &Told { at_ns, len, bytes, .. } = frame;
+        let bytes = bytes.to_vec();
         if writer.try_send(Entry { id, entry, at_ns, len, bytes, fate }).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
@@ -147,33 +184,28 @@ impl Tap for LogTap {
     }
 
     fn arrived(&mut self, entry: EntryId, frame: &Arrival, store: &mut Store) {
-        let who = (self.new_id(), usize::from(entry.0));
-        self.inside.insert(frame.handle.0, (who, frame.arrival_ns));
-        self.tell(who, frame.handle, (frame.arrival_ns, frame.len), store, |_| Fate::Arrived);
+        let &Arrival { handle, len, arrival_ns: at_ns } = frame;
+        let bytes = store.get(handle).bytes;
+        self.came(entry, &Told { handle, at_ns, len, bytes });
     }
 
     fn lost(&mut self, lost: &Lost, store: &mut Store) {
-        let (who, _) = self.leave(lost.handle);
-        let link = lost.link.map(|link| link.0 as usize);
-        let fate = |_| Fate::Lost { cause: lost.cause, link };
-        self.tell(who, lost.handle, (lost.at_ns, lost.len), store, fate);
+        let &Lost { handle, at_ns, len, cause, link } = lost;
+        let bytes = store.get(handle).bytes;
+        self.went_lost(&Told { handle, at_ns, len, bytes }, cause, link);
     }
 
     fn dropped(&mut self, frame: &Delivery, cause: Cause, now: Nanos, store: &mut Store) {
-        let (who, _) = self.leave(frame.handle);
-        let fate = |_| Fate::Lost { cause, link: None };
-        self.tell(who, frame.handle, (now, frame.len), store, fate);
+        let &Delivery { handle, len, .. } = frame;
+        let bytes = store.get(handle).bytes;
+        self.went_lost(&Told { handle, at_ns: now, len, bytes }, cause, None);
     }
 
     fn sent(&mut self, frame: &Delivery, now: Nanos, store: &mut Store) {
-        let (who, came_ns) = self.leave(frame.handle);
+        let &Delivery { handle, len, exit, release_ns, .. } = frame;
         // The store knows when a frame came to its link, which need not be the first.
-        let fate = |arrival_ns| Fate::Sent {
-            exit: usize::from(frame.exit.0),
-            late_ns: now.saturating_sub(frame.release_ns),
-            delay_ns: now.saturating_sub(came_ns.unwrap_or(arrival_ns)),
-        };
-        self.tell(who, frame.handle, (now, frame.len), store, fate);
+        let Stored { bytes, arrival_ns, .. } = store.get(handle);
+        self.went_out(&Told { handle, at_ns: now, len, bytes }, exit, release_ns, arrival_ns);
     }
 }
 
@@ -194,7 +226,7 @@ impl Logs {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Ok(Self {
             packets: packets.transpose()?,
-            mahimahi: (0..network.entries.len())
+            mahimahi: (0..ports.len())
                 .map(|entry| mahimahi(entry).transpose())
                 .collect::<Result<_, _>>()?,
             links: network.links.iter().map(|link| link.spec.name.clone()).collect(),

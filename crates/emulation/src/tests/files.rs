@@ -7,7 +7,8 @@ use slipring_link::{
 };
 
 use super::super::config::Config;
-use super::{file, network, plan, told};
+use super::super::plan::Clock;
+use super::{file, network, plan, refusal, told};
 
 /// The example of the reference, whole.
 const EXAMPLE: &str = r#"
@@ -258,7 +259,7 @@ fn a_network_that_cannot_be_is_refused() {
     assert_eq!(
         with("[ports.left]", "[prots.left]"),
         "the configuration has no `prots` | at link.toml, line 1, column 2 | did you mean \
-         `ports`? allowed: seed, ports, nodes, link, class, at, output, name"
+         `ports`? allowed: seed, ports, nodes, link, class, at, output, name, route"
     );
     assert!(network("").unwrap_err().starts_with("there is no link"));
     let class = file("") + "[[class]]\nmatch = \"udp prt 5\"\nuse = \"up\"\n";
@@ -467,4 +468,34 @@ fn figures_are_explained_in_words_not_in_debug() {
     let rest = explained("-B 10m -O 5us -D normal,20ms,3ms --half-life 50ms");
     assert!(rest.contains("5 us less"), "{rest}");
     assert!(rest.contains("half-life 50 ms"), "{rest}");
+}
+
+#[test]
+fn a_router_is_printed_and_read_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("link.toml");
+    let routed = |args: &str| match plan(args).unwrap_or_else(|error| panic!("{error}")).clock {
+        Clock::RealTime(how) => how.route,
+        Clock::Virtual(_) => panic!("between ports"),
+    };
+    for flags in ["-r", "-r --decrement-ttl", "-r -G none -G 10.1.0.9 --decrement-ttl"] {
+        let flags = format!("{flags} -i packet:a -i packet:b -D 20ms");
+        let printed = plan(&flags).unwrap().config.to_toml();
+        assert!(printed.contains("[route]"), "{printed}");
+        std::fs::write(&file, printed).unwrap();
+        let read = routed(&format!("--config {}", file.display()));
+        assert!(read.is_some() && read == routed(&flags), "{flags}: {read:?}");
+    }
+    let text = std::fs::read_to_string(&file).unwrap();
+    for (from, to, why) in [
+        ("10.1.0.9", "10.1.0", "`10.1.0` does not fit route.gateways | it is no address"),
+        ("decrement_ttl", "ttl", "route has no `ttl`"),
+    ] {
+        std::fs::write(&file, text.replace(from, to)).unwrap();
+        let error = told(&plan(&format!("--config {}", file.display())).unwrap_err());
+        assert!(error.starts_with(why), "{error}");
+    }
+    std::fs::write(&file, &text).unwrap();
+    let refused = refusal(&format!("--config {}", file.display()));
+    assert!(refused.starts_with("-r does not go together with --virtual"), "{refused}");
 }

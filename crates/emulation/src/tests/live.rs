@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use slipring_cli::Diagnostic;
-use slipring_link::{DelayModel, RateSpec};
+use slipring_link::{DelayModel, NetworkSpec, RateSpec};
 
-use super::super::config::{self, Config};
+use super::super::config::{self, Config, ConfigError};
 use super::{file, plan, told};
 
 fn config() -> Config {
@@ -13,8 +13,16 @@ fn config() -> Config {
 }
 
 fn set(config: &mut Config, path: &str, value: Value) -> Result<(), String> {
-    let done = config::apply(config, &[(path, &value)]);
+    let done = apply(config, &[(path, &value)]);
     done.map(|_| ()).map_err(|error| told(&Diagnostic::of(&error)))
+}
+
+/// As a live change does: all or nothing.
+fn apply(config: &mut Config, settings: &[(&str, &Value)]) -> Result<NetworkSpec, ConfigError> {
+    let changed = config.with(&config::entries(settings.iter().copied())?)?;
+    let network = changed.network()?;
+    *config = changed;
+    Ok(network)
 }
 
 fn rate(config: &Config) -> RateSpec {
@@ -61,6 +69,8 @@ fn a_change_that_does_not_fit_leaves_everything_as_it_was() {
             "link.up.from cannot be set | links are neither added nor removed",
         ),
         ("third.rate", json!("1Mbit"), "there is no link.third.rate | links are neither added nor"),
+        ("seed", json!(4), "seed cannot change in a run | it is a setting of the whole run"),
+        ("ports.left.dev", json!("tap:x"), "ports.left.dev cannot change in a run"),
         ("up..bps", json!("1Mbit"), "`link.up..bps` is no path"),
         ("up.delay.mean.x", json!("1ms"), "link.up.delay.mean is a single value"),
         ("up.rate", Value::Null, "up.rate cannot be null"),
@@ -77,10 +87,10 @@ fn several_changes_are_one() {
     let mut config = config();
     let (good, bad) = (json!("20Mbit"), json!("x"));
     let both = [("up.rate.bps", &good), ("down.rate.bps", &bad)];
-    assert!(config::apply(&mut config, &both).is_err());
+    assert!(apply(&mut config, &both).is_err());
     assert_eq!(rate(&config), RateSpec::Constant { bps: 10_000_000 }, "not the first one alone");
     let both = [("up.rate.bps", &good), ("down.rate.bps", &good)];
-    let network = config::apply(&mut config, &both).unwrap();
+    let network = apply(&mut config, &both).unwrap();
     let wanted = RateSpec::Constant { bps: 20_000_000 };
     assert!(network.links.iter().all(|link| link.spec.rate == wanted));
 }
@@ -120,4 +130,27 @@ fn explanations_show_what_is_really_drawn() {
     assert!((p - 1e-15).abs() < 1e-18, "as near as 2^-63 allows: {p:e}");
     let mean = up["delay"]["mean_ns"].as_f64().unwrap();
     assert!((mean - 6.44e6).abs() < 0.02e6, "cut at 0, the mean rises to {mean}");
+}
+
+#[test]
+fn what_stands_in_a_file_is_not_told_to_who_changes_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "hunter2\n").unwrap();
+    let told = |discreet| {
+        let mut config = config();
+        config.files.discreet = discreet;
+        let of = |path: &str, value: Value| set(&mut config.clone(), path, value).unwrap_err();
+        let file = json!(secret.to_str().unwrap());
+        let samples = json!({ "model": "samples", "file": &file });
+        [
+            of("up.rate.trace", file.clone()),
+            of("up.delay", samples),
+            of("up.delay", json!({ "wasm": file })),
+        ]
+    };
+    // The first bytes of what should be a module are told in hexadecimal digits.
+    let is_told = |told: &String| told.contains("hunter2") || told.contains("0x68");
+    assert!(told(false).iter().any(is_told), "at the start they help: {:?}", told(false));
+    assert!(!told(true).iter().any(is_told), "{:?}", told(true));
 }

@@ -6,8 +6,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::os::unix::fs::FileTypeExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_pcap::{Decoder, LinkType, MAX_PACKET_LEN, Packet, PcapError, Step};
@@ -16,6 +20,8 @@ use super::chunk::{CHUNK, Chunk, Frame, MAX_FRAMES};
 
 /// Chunks that are decoded ahead.
 const AHEAD: usize = 4;
+/// Between two looks whether to stop, while a pipe has nothing.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A capture that is being read.
 #[derive(Debug)]
@@ -26,6 +32,8 @@ pub struct Input {
     /// The first frames, where somebody looked at them already.
     first: Option<Chunk>,
     unordered: u64,
+    /// Set where nothing more is wanted, also while a pipe keeps silent.
+    stop: Arc<AtomicBool>,
 }
 
 /// Why a capture cannot be read on.
@@ -42,31 +50,37 @@ enum ReadFault {
         offset: u64,
         found: u32,
     },
+    Open(io::Error),
     Io(io::Error),
     /// The frames of the next pass cannot be had: it is a pipe.
     ReadOnce,
 }
 
 impl Input {
-    /// Opens a capture, to be read through `passes` times, or for ever.
+    /// Opens a capture, to be read through `passes` times, or for ever; once `stop` is set, it
+    /// ends wherever it is.
     ///
     /// # Errors
-    /// If the file cannot be opened.
-    pub fn open(path: &str, passes: Option<u64>) -> Result<Self, Failure> {
-        let file = open(path).map_err(|error| not_opened(path, &error))?;
+    /// If the file cannot be opened. A pipe may have no writer yet: it is opened by the thread that
+    /// reads it, so that whoever waits for it can be stopped.
+    pub fn open(path: &str, passes: Option<u64>, stop: Arc<AtomicBool>) -> Result<Self, Failure> {
+        let file = match is_pipe(path) {
+            true => None,
+            false => Some(open(path).map_err(|error| not_opened(path, &error))?),
+        };
         let (filled, chunks) = sync_channel(AHEAD);
         let (spare, emptied) = channel();
         let path = path.to_owned();
         let reading = path.clone();
         thread::Builder::new().name("read capture".to_owned()).spawn(move || {
-            let mut reader = Reader::new(&reading, file);
-            let result = reader.run(passes, &filled, &emptied);
-            if let Err(fault) = result {
+            let file = file.map_or_else(|| open(&reading), Ok).map_err(ReadFault::Open);
+            let read = |file| Reader::new(&reading, file).run(passes, &filled, &emptied);
+            if let Err(fault) = file.and_then(read) {
                 // Whoever waited for more has gone: nobody is left to tell.
                 let _ = filled.send(Err(fault));
             }
         })?;
-        Ok(Self { path, chunks, spare, first: None, unordered: 0 })
+        Ok(Self { path, chunks, spare, first: None, unordered: 0, stop })
     }
 
     /// Waits for the first frames, so that what is no capture is refused before anything is
@@ -79,7 +93,7 @@ impl Input {
         Ok(())
     }
 
-    /// The next chunk with frames in it; `None` at the end.
+    /// The next chunk with frames in it; `None` at the end, or when it is to stop.
     ///
     /// # Errors
     /// Where the capture is damaged, or cannot be read.
@@ -87,8 +101,13 @@ impl Input {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
-        let Ok(chunk) = self.chunks.recv() else { return Ok(None) };
-        let chunk = chunk.map_err(|fault| fault.told(&self.path))?;
+        let chunk = loop {
+            match self.chunks.recv_timeout(PATIENCE) {
+                Ok(chunk) => break chunk.map_err(|fault| fault.told(&self.path))?,
+                Err(RecvTimeoutError::Timeout) if !self.stop.load(Ordering::Relaxed) => {}
+                Err(_) => return Ok(None),
+            }
+        };
         self.unordered += chunk.unordered;
         Ok(Some(chunk))
     }
@@ -252,6 +271,11 @@ fn read_full(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
+/// Whether opening it may wait for somebody who writes.
+fn is_pipe(path: &str) -> bool {
+    path != "-" && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+}
+
 /// `-` is standard input.
 fn open(path: &str) -> io::Result<File> {
     let file = File::open(if path == "-" { "/dev/stdin" } else { path })?;
@@ -302,6 +326,7 @@ impl ReadFault {
                 );
                 (codes::SR0203, damaged, cause, "capture again".to_owned())
             }
+            Self::Open(error) => return not_opened(path, &error),
             Self::Io(error) => {
                 let summary = format!("cannot read `{path}`");
                 (codes::SR0201, summary, error.to_string(), format!("ls -l {path}"))

@@ -13,9 +13,6 @@ use crate::plan::{CapturePair, Captures, Plan};
 use crate::realtime::Account;
 use crate::report::Report;
 
-/// What those are told who ask for metrics.
-pub const NO_METRICS: &str = "metrics are served in real time only: a virtual run is over at once";
-
 /// Runs a plan on the clock of its captures.
 ///
 /// # Errors
@@ -27,10 +24,7 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     let pairs = &captures.pairs[..];
     let signals = Signals::install()?;
-    if plan.outputs.metrics.is_some() {
-        session.reporter.warn(NO_METRICS)?;
-    }
-    let links = prepare(plan, captures)?;
+    let links = prepare(plan, captures, &signals)?;
     let to_stdout = pairs.iter().any(|pair| pair.output == Path::new("-"));
     if !to_stdout {
         let ports = ports(&plan.network, &Account::default());
@@ -60,10 +54,14 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
-fn prepare<'p>(plan: &'p Plan, captures: &Captures) -> Result<Virtual<'p>, Failure> {
+fn prepare<'p>(
+    plan: &'p Plan,
+    captures: &Captures,
+    signals: &Signals,
+) -> Result<Virtual<'p>, Failure> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let lane = |pair: &CapturePair| {
-        let input = Input::open(&text(&pair.input), Some(1))?;
+        let input = Input::open(&text(&pair.input), Some(1), signals.stop_flag())?;
         Ok(Lane { input, retime: None, output: text(&pair.output) })
     };
     let changes = plan.schedule.iter().map(|change| Ok((change.at_ns, change.config.network()?)));

@@ -19,12 +19,6 @@ pub enum ChangeError {
         /// What would have changed.
         what: String,
     },
-    /// A change for a later time was accepted already.
-    #[error("a change at {accepted_ns} ns was accepted already; the next one cannot come before")]
-    Order {
-        /// The time of that change.
-        accepted_ns: u64,
-    },
 }
 
 /// Changes that were accepted and have not taken effect, in order of time.
@@ -47,7 +41,8 @@ impl Pending {
 impl Network {
     /// Accepts another plan for the same links, to take effect at `at_ns` on all of them at once:
     /// after everything that is due by then, before what arrives then. A time that has passed
-    /// means the next call.
+    /// means the next call. Plans take effect in the order of their times, those of one time in
+    /// the order in which they came.
     ///
     /// Frames inside stay: waiting ones go on under the new rules, those on their way arrive when
     /// they would have. A stage that does not change keeps its state, every stage its stream.
@@ -57,12 +52,8 @@ impl Network {
     pub fn change(&mut self, at_ns: u64, plan: &NetworkSpec) -> Result<(), ChangeError> {
         plan.check()?;
         same_shape(&self.plan, plan)?;
-        if let Some((accepted_ns, _)) = self.pending.changes.back()
-            && *accepted_ns > at_ns
-        {
-            return Err(ChangeError::Order { accepted_ns: *accepted_ns });
-        }
-        self.pending.changes.push_back((at_ns, plan.clone()));
+        let index = self.pending.changes.partition_point(|(accepted_ns, _)| *accepted_ns <= at_ns);
+        self.pending.changes.insert(index, (at_ns, plan.clone()));
         Ok(())
     }
 

@@ -1,8 +1,8 @@
 //! Changes of a running network.
 
 use slipring_link::{
-    Cause, ChangeError, DelaySpec, Discipline, LinkId, LinkSpec, LossSpec, NetworkSpec,
-    OrderPolicy, QueueSpec, RateSpec,
+    Cause, DelaySpec, Discipline, LinkId, LinkSpec, LossSpec, NetworkSpec, OrderPolicy, QueueSpec,
+    RateSpec,
 };
 use slipring_model::aqm::{CoDelSpec, FairSpec};
 use slipring_model::{Chance, Dist};
@@ -180,11 +180,13 @@ fn a_change_that_cannot_be_built_changes_nothing() {
 fn changes_take_effect_in_their_order() {
     let mut sim = Sim::link(constant(1_000));
     change(&mut sim, 100, constant(2_000));
-    let early = sim.network.change(50, &single(constant(3_000)));
-    assert_eq!(early, Err(ChangeError::Order { accepted_ns: 100 }));
+    change(&mut sim, 50, constant(3_000));
     change(&mut sim, 100, constant(4_000));
-    sim.run(99);
+    sim.run(49);
     assert_eq!(sim.network.plan(), &single(constant(1_000)));
+    assert_eq!(sim.network.next_ns(), Some(50));
+    sim.run(99);
+    assert_eq!(sim.network.plan(), &single(constant(3_000)));
     assert_eq!(sim.network.next_ns(), Some(100));
     sim.run(100);
     assert_eq!(sim.network.plan(), &single(constant(4_000)));

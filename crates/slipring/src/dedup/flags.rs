@@ -11,6 +11,11 @@ use slipring_dedup::Limits;
 use super::Plan;
 use slipring_program::opening::{self, Opening};
 
+const EXAMPLES: &str = "\
+Examples:
+  slipring dedup -i netmap:eth0 -i netmap:eth1
+  slipring dedup -i pcap:in.pcap -i pcap:out.pcap -W 1ms -F 1000";
+
 pub(super) fn command() -> Command {
     let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
     let micros = |text: &str| Span::parse(text, Duration::from_micros(1));
@@ -59,7 +64,8 @@ pub(super) fn command() -> Command {
             .help_heading("Expectations")
             .value_parser(str::parse::<Share>),
     ]);
-    flags::configuration(flags::reporting(opening::flags(command)))
+    let command = flags::configuration(flags::reporting(opening::flags(command)));
+    command.after_help(EXAMPLES)
 }
 
 impl Plan {
@@ -96,7 +102,22 @@ fn ports(matches: &ArgMatches) -> Result<[PortName; 2], Failure> {
     let named = |id: &str| matches.get_many::<PortName>(id).into_iter().flatten().cloned();
     let ports: Vec<_> = named("interface").chain(named("words")).collect();
     let count = ports.len();
-    ports.try_into().map_err(|_| wrong_ports(count).into())
+    let ports: [PortName; 2] = ports.try_into().map_err(|_| wrong_ports(count))?;
+    if ports[0] == ports[1] {
+        let name = shown(matches);
+        let error = Diagnostic::new(codes::SR0002, format!("port {name} is given twice"));
+        return Err(error
+            .with_help("frames go from one port to another: name two that differ")
+            .into());
+    }
+    Ok(ports)
+}
+
+/// The first port, as it was typed.
+fn shown(matches: &ArgMatches) -> String {
+    let raw = |id| matches.get_raw(id).and_then(|mut all| all.next());
+    let typed = raw("interface").or_else(|| raw("words"));
+    typed.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 fn wrong_ports(count: usize) -> Diagnostic {

@@ -130,3 +130,12 @@ fn held_frames_come_when_their_time_is_over() {
     assert_eq!(got, [b"a"]);
     assert!(now() - before > 5_000_000);
 }
+
+#[test]
+fn a_port_is_not_joined_to_itself() {
+    for args in ["-i null: -i null:", "tap:a tap:a", "-i pcap:a.pcap pcap:a.pcap"] {
+        let said = said(&crate::VERBS, "dedup", args, std::path::Path::new(""));
+        assert_eq!(said.status, 2, "{args}: {}", said.talk);
+        assert!(said.talk.contains("is given twice"), "{args}: {}", said.talk);
+    }
+}

@@ -11,10 +11,17 @@ use slipring_wire::MacAddr;
 
 use slipring_program::opening;
 
+const EXAMPLES: &str = "\
+Examples:
+  slipring gen -i netmap:eth0 -f tx -R 1Mpps -l 64
+  slipring gen -i netmap:eth1 -f rx
+  slipring gen -i pcap:out.pcap -f tx -n 500 --rate 1kpps --seed 1";
+
 /// The one flag table.
 pub(super) fn command() -> Command {
     let command = Command::new("gen")
         .about("Send and receive packets at a set rate; count loss, order and latency")
+        .after_help(EXAMPLES)
         .args(what())
         .args(frames())
         .args(pace())

@@ -13,6 +13,11 @@ use super::groups::{Pipes, groups};
 use super::{Plan, Settings};
 use slipring_program::opening::{self, Opening};
 
+const EXAMPLES: &str = "\
+Examples:
+  slipring lb -i netmap:eth0 --outputs 'tap:a tap:b tap:c'
+  slipring lb -i netmap:eth0 --outputs 'packet:eth1 packet:eth2' --outputs pcap:all.pcap -B 4096";
+
 pub(super) fn command() -> Command {
     let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
     let value = |id: &'static str, name: &'static str, help: &'static str| {
@@ -79,7 +84,8 @@ pub(super) fn command() -> Command {
                 .short('t')
                 .value_parser(seconds),
         ]);
-    flags::configuration(flags::reporting(opening::flags(command)))
+    let command = flags::configuration(flags::reporting(opening::flags(command)));
+    command.after_help(EXAMPLES)
 }
 
 impl Plan {

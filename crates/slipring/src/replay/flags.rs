@@ -11,10 +11,17 @@ use super::pace::parse_speed;
 use slipring_emulation::links;
 use slipring_program::opening;
 
+const EXAMPLES: &str = "\
+Examples:
+  slipring replay -f in.pcap -i netmap:eth0
+  slipring replay -f in.pcapng -i tap:a --speed 2 --loops 0 -D 20ms
+  slipring replay -f in.pcap -i pcap:out.pcapng -D normal,20ms,3ms --seed 7";
+
 /// The one flag table.
 pub(super) fn command() -> Command {
     let command = Command::new("replay")
         .about("Send a capture with its own timing, through an emulated link if one is asked for")
+        .after_help(EXAMPLES)
         .args(what())
         .args(timing())
         .args(sending());

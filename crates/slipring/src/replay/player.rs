@@ -6,18 +6,21 @@ use std::collections::VecDeque;
 use slipring_cli::codes::SR0003;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_link::{
-    Carrier, ChangeError, Delivery, EntryId, Flight, Handle, Joined, LinkId, Lost, Network,
-    NetworkSpec, Queued, Tally,
+    Arrival, Carrier, Cause, ChangeError, Delivery, EntryId, ExitId, Flight, Handle, Joined,
+    LinkId, Lost, Network, NetworkSpec, Queued, Tally,
 };
+use slipring_port::Nanos;
 
 use super::pace::Pace;
 use slipring_emulation::{
-    Account, Chunk, Chunks, EntryAccount, ExitAccount, Feed, Hops, Input, Measured, Seen, State,
-    Taken, storage_bytes,
+    Account, Chunk, Chunks, EntryAccount, ExitAccount, Feed, Hops, Input, LogTap, Measured, Seen,
+    State, Taken, Told, storage_bytes,
 };
 
 /// Frames that enter at a time: what is decided between two looks at the clock.
 const BATCH: usize = 256;
+/// The only one: the port.
+const FIRST_EXIT: ExitId = ExitId(0);
 
 /// See the module. Times count from the first frame.
 pub(super) struct Player {
@@ -63,6 +66,11 @@ impl Player {
         Ok(Self { network, feed, taken, cargo })
     }
 
+    /// Tells `log` of every frame from now on; the first one comes at `start_ns` on its clock.
+    pub(super) fn log(&mut self, log: LogTap, start_ns: Nanos) {
+        self.cargo.log = Some(Log { tap: log, start_ns });
+    }
+
     /// Makes a change of the plan at its time. What was decided already stays so.
     ///
     /// # Errors
@@ -80,7 +88,8 @@ impl Player {
         let captured_ns = self.cargo.base_ns.saturating_add(until_ns);
         self.feed.take(captured_ns, BATCH, &self.cargo.chunks, &mut self.taken);
         let Taken { arrivals, malformed, .. } = &self.taken;
-        malformed.iter().for_each(|arrival| self.cargo.free(arrival.handle));
+        arrivals.iter().for_each(|arrival| self.cargo.told_of(arrival));
+        malformed.iter().for_each(|arrival| self.cargo.refuse(arrival));
         self.network.push(EntryId(0), arrivals, &mut self.cargo);
         let all = arrivals.len() + malformed.len() < BATCH
             && !self.feed.is_behind(captured_ns, &self.cargo.chunks);
@@ -137,6 +146,11 @@ impl Player {
             len: due.len,
             sequence: (!stored.is_copy).then_some(stored.sequence),
         };
+        if let Some(log) = &mut self.cargo.log {
+            let frame = log.told((due.handle, sent_ns, due.len), stored.bytes);
+            let (release_ns, arrival_ns) = (log.at(due.release_ns), log.at(seen.arrival_ns));
+            log.tap.went_out(&frame, FIRST_EXIT, release_ns, arrival_ns);
+        }
         self.cargo.measured[due.link.0 as usize].sent(&seen);
         self.cargo.free(due.handle);
     }
@@ -144,6 +158,7 @@ impl Player {
     /// A frame could not be sent.
     pub(super) fn dropped(&mut self, due: &Due) {
         self.cargo.hops.leave(due.handle);
+        self.cargo.lost((due.handle, due.release_ns, due.len), Cause::TxFull, None);
         self.cargo.free(due.handle);
     }
 
@@ -185,9 +200,49 @@ struct Cargo {
     unrouted: Tally,
     base_ns: u64,
     emptied: Vec<Chunk>,
+    log: Option<Log>,
+}
+
+/// Where frames are written down.
+struct Log {
+    tap: LogTap,
+    /// When times are 0, on the clock of the log.
+    start_ns: Nanos,
+}
+
+impl Log {
+    fn at(&self, ns: u64) -> Nanos {
+        self.start_ns.saturating_add(ns)
+    }
+
+    fn told<'f>(&self, (handle, ns, len): (Handle, u64, u32), bytes: &'f [u8]) -> Told<'f> {
+        Told { handle, at_ns: self.at(ns), len, bytes }
+    }
 }
 
 impl Cargo {
+    /// A frame came in.
+    fn told_of(&mut self, arrival: &Arrival) {
+        let Some(log) = &mut self.log else { return };
+        let &Arrival { handle, len, arrival_ns } = arrival;
+        let frame = log.told((handle, arrival_ns, len), self.chunks.get(handle).bytes);
+        log.tap.came(EntryId(0), &frame);
+    }
+
+    /// A frame came in that is none.
+    fn refuse(&mut self, arrival: &Arrival) {
+        self.told_of(arrival);
+        let &Arrival { handle, len, arrival_ns } = arrival;
+        self.lost((handle, arrival_ns, len), Cause::Malformed, None);
+        self.free(handle);
+    }
+
+    fn lost(&mut self, frame: (Handle, u64, u32), cause: Cause, link: Option<LinkId>) {
+        let Some(log) = &mut self.log else { return };
+        let frame = log.told(frame, self.chunks.get(frame.0).bytes);
+        log.tap.went_lost(&frame, cause, link);
+    }
+
     fn free(&mut self, handle: Handle) {
         self.emptied.extend(self.chunks.free(handle).map(|(_, chunk)| chunk));
     }
@@ -220,6 +275,7 @@ impl Carrier for Cargo {
             self.unrouted.count(lost.len);
         }
         self.hops.leave(lost.handle);
+        self.lost((lost.handle, lost.at_ns, lost.len), lost.cause, lost.link);
         self.free(lost.handle);
     }
 

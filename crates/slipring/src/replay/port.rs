@@ -13,7 +13,7 @@ use slipring_port::{
 
 use super::player::{Due, Player};
 use super::{Port, Replay};
-use slipring_emulation::{Board, Desk, Start, State, storage_bytes};
+use slipring_emulation::{Board, Desk, Start, State, open_log, storage_bytes};
 use slipring_program::meter::{Meter, bps, pps};
 use slipring_program::opening;
 use slipring_program::workers::{Stop, Task, Workers};
@@ -44,11 +44,14 @@ pub(super) fn play(
     signals: &Signals,
 ) -> Result<Exit, Failure> {
     let late_ns = replay.links.outputs.late_warn_ns.unwrap_or(LATE);
-    let source = replay.source(passes)?;
+    let source = replay.source(passes, signals)?;
     let plan = &replay.links;
-    let player = Player::new(&plan.network, plan.seed, source, late_ns)?;
+    let mut player = Player::new(&plan.network, plan.seed, source, late_ns)?;
     if player.ended() {
-        replay.refuse_empty(0)?;
+        replay.refuse_empty(0, signals)?;
+        if signals.stopping() {
+            return Ok(Exit::Done);
+        }
     }
     opening::require_cpus(port.cpu.as_slice())?;
     let names = std::slice::from_ref(&port.name);
@@ -58,7 +61,10 @@ pub(super) fn play(
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
     let (board, aside) = (Arc::new(Board::new()?), Arc::new(Mutex::new(Aside::default())));
     let start = Start { at_ns: now() + HEAD_START, storage_bytes: storage_bytes() };
-    let desk = Desk::open(plan, start, board.clone(), Meter::new(&ports), session)?;
+    let named = std::slice::from_ref(&ports[0].info.name);
+    let (tap, log) = open_log(&plan.outputs, &plan.network, named)?.unzip();
+    tap.into_iter().for_each(|tap| player.log(tap, start.at_ns));
+    let desk = Desk::open(plan, start, board.clone(), Meter::new(&ports), session)?.with_log(log);
     let deadline = replay.duration.map(|duration| now() + duration.as_nanos() as u64);
     let open = ports.pop().expect("one port per name");
     let workers = Workers::start(vec![sender(open, (player, start.at_ns), port, board, &aside)])?;

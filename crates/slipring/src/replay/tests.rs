@@ -185,7 +185,8 @@ fn wrong_flags_are_refused_before_anything_is_opened() {
         ("-f @in.pcap --virtual @in.pcap", "would overwrite what is read"),
         ("-f @in.pcap -i pcap:@in.pcap", "would overwrite what is read"),
         ("-f @in.pcap --virtual @out.pcap --fault-loss 1%", "does not go together with --virtual"),
-        ("-f @in.pcap -i null: --log @out.pcap", "--log does not go together"),
+        ("-f @in.pcap -i null: --late-drop 1ms", "--late-drop does not go together"),
+        ("-f @in.pcap --virtual @out.pcap --metrics 127.0.0.1:0", "--metrics does not go together"),
     ] {
         let said = lab.run(args);
         assert_eq!(said.status, 2, "{args}: {}", said.talk);
@@ -248,4 +249,31 @@ fn for_ever_ends_with_the_time_that_was_given() {
     let said = lab.run("-f @in.pcap -i null: --loops 0 -t 200ms --seed 1");
     assert_eq!(said.status, 0, "{}", said.talk);
     assert!(said.data.contains("in = "), "{}", said.data);
+}
+
+#[test]
+fn every_frame_to_a_port_is_logged_where_it_came_and_where_it_went_or_was_lost() {
+    let frames: Vec<_> = (0..20).map(|i| (i * MS, 60)).collect();
+    let lab = Lab::new(&frames);
+    let said = lab.run("-f @in.pcap -i null: -L nth,4 -D 2ms --log @log.pcapng --seed 1");
+    assert_eq!(said.status, 0, "{}", said.talk);
+    let bytes = std::fs::read(lab.path("log.pcapng")).unwrap();
+    let packets: Vec<_> = Reader::new(&bytes).map(Result::unwrap).collect();
+    let of = |id: u8, interface: u32| {
+        let is_it = |packet: &&slipring_pcap::Packet<'_>| {
+            packet.data[0] == id && packet.interface == interface
+        };
+        packets.iter().filter(is_it).map(|packet| packet.ts_ns).collect::<Vec<_>>()
+    };
+    for id in 0..20 {
+        let (came, left) = (of(id, 0), of(id, 1));
+        match left[..] {
+            // What is lost is told of once more where it came.
+            [] => assert_eq!(came.len(), 2, "{id}"),
+            [left_ns] => assert!(left_ns >= came[0] + 2 * MS, "{id}: {left_ns} {came:?}"),
+            _ => panic!("{id} left twice"),
+        }
+    }
+    let left = packets.iter().filter(|packet| packet.interface == 1).count();
+    assert_eq!(left, 15, "every fourth is lost");
 }

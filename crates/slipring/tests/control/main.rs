@@ -217,13 +217,23 @@ fn a_script_changes_at_its_times_and_can_be_stopped() {
     let told = site.ctl(&format!("script {}", script.display())).well();
     assert_eq!(told.stdout.lines().count(), 2, "{told:?}");
     assert!((120.0..1000.0).contains(&site.ping_ms()));
-    // What is to come keeps its place: nothing slips in before.
-    assert!(site.refused("set up.delay=1ms").contains("stop-script"));
-    assert_eq!(site.json("stop-script")["taken_back"], 1);
+    // What comes in before keeps what is to come.
     site.ctl("set up.delay=1ms").well();
+    assert!(site.ping_ms() < 120.0, "it holds now");
+    let history = site.json("history");
+    assert!(history[3]["changes"].to_string().contains("\"1s\""), "{history}");
+    assert_eq!(site.json("stop-script")["taken_back"], 1);
     std::fs::write(&script, "seed = 3\n").unwrap();
     let error = site.refused(&format!("script {}", script.display()));
     assert!(error.contains("a script has no `seed`"), "{error}");
+    assert!(error.contains(&format!("at {}, line 1", script.display())), "{error}");
+    std::fs::write(&script, [0x7f, b'E', 0xff]).unwrap();
+    let error = site.refused(&format!("script {}", script.display()));
+    assert!(error.contains("is no script") && error.contains("byte 2 is not UTF-8"), "{error}");
+    let error = site.refused("set seed=4");
+    assert!(error.contains("seed cannot change in a run"), "{error}");
+    let error = site.refused("set --bogus");
+    assert!(error.contains("`slipring emulate ctl set` has no such flag"), "{error}");
 }
 
 #[test]

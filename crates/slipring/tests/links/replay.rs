@@ -1,8 +1,9 @@
 //! A replay at work is asked and changed as an emulator is.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use slipring_pcap::{LinkType, PcapWriter};
 
@@ -59,4 +60,32 @@ fn a_replay_is_asked_and_changed_while_it_lasts_and_leaves_no_socket() {
     };
     assert!(ended.stdout.contains(" in = "), "{ended:?}");
     assert_eq!(std::fs::read_dir(&run_dir).unwrap().count(), 0);
+}
+
+#[test]
+fn the_first_signal_ends_a_replay_that_waits_for_a_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for verb in [&["replay", "-i", "null:", "-f"][..], &["emulate", "--virtual"]] {
+        let mut command = Command::new(SLIPRING);
+        command.args(verb).arg(&pipe).env("SLIPRING_RUN", dir.path().join("run"));
+        if verb[0] == "emulate" {
+            command.arg(dir.path().join("out.pcap"));
+        }
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        let tasks = format!("/proc/{}/task", child.id());
+        // Its handlers are there by then, and the pipe is being opened.
+        eventually("the thread that reads", || {
+            let names = std::fs::read_dir(&tasks).ok()?.flatten();
+            let mut names =
+                names.filter_map(|at| std::fs::read_to_string(at.path().join("comm")).ok());
+            names.find(|name| name == "read capture\n")
+        });
+        let pid = Pid::from_child(&child);
+        kill_process(pid, Signal::TERM).unwrap();
+        let ended = eventually("its end", || child.try_wait().unwrap());
+        assert_eq!(ended.code(), Some(0), "{verb:?}");
+    }
 }

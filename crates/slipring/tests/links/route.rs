@@ -41,6 +41,9 @@ fn hosts_of_two_subnets_reach_each_other_with_the_delay_and_from_the_first_packe
     for way in [Way::Packet, Way::Native] {
         let Some(lab) = subnets(way) else { return };
         let emulator = emulate(&lab, "-r -D 15ms");
+        for to in ["10.1.0.1", "10.2.0.1", "fd01::1", "fd02::1"] {
+            assert_eq!(ping(&lab, to).1, 4, "{way:?}: the router itself is {to}");
+        }
         for to in ["10.2.0.9", "fd02::9"] {
             let (least, answered) = ping(&lab, to);
             // The first one waits for its next hop at both ends, and is not lost.
@@ -60,9 +63,12 @@ fn what_the_router_does_not_pass_is_counted_by_name() {
         let words = format!("-n -c 1 -W 1 {more} {to}");
         Program::start(&lab.left, "ping", &words).finish();
     };
-    // Nobody is 10.2.0.77; the router's own address has nothing to say; one hop is too few.
+    // Nobody is 10.2.0.77; the router's own address answers nothing but pings; one hop is too few.
     send("10.2.0.77", "");
-    send("10.2.0.1", "");
+    lab.left.run(|| {
+        let socket = std::net::UdpSocket::bind("10.1.0.9:0").unwrap();
+        socket.send_to(b"?", "10.2.0.1:9").unwrap();
+    });
     send("10.2.0.9", "-t 1");
     send("10.1.0.255", "-b");
     // What is beyond goes to the gateway, which has no way on: the frame leaves.
