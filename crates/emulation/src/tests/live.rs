@@ -154,3 +154,20 @@ fn what_stands_in_a_file_is_not_told_to_who_changes_a_run() {
     assert!(told(false).iter().any(is_told), "at the start they help: {:?}", told(false));
     assert!(!told(true).iter().any(is_told), "{:?}", told(true));
 }
+
+#[test]
+fn explanations_tell_how_long_models_of_bursts_are_in_their_states() {
+    let loss = |words: &str| {
+        let plan = plan(&format!("--virtual a b -L {words}")).unwrap();
+        let explained = config::explain(&plan.network, 1);
+        (explained.text(), explained.json()["links"]["up"]["loss"].clone())
+    };
+    let near = |value: &Value, wanted: f64| (value.as_f64().unwrap() - wanted).abs() < 1e-9;
+    let (text, ge) = loss("ge,0.01,0.25");
+    assert!(text.contains("3.8462 % of all in the bad state"), "{text}");
+    assert!(near(&ge["bad_share"], 0.01 / 0.26) && near(&ge["mean_burst"], 4.0), "{ge}");
+    let (_, timed) = loss("timed-ge,3s,1s");
+    assert!(near(&timed["bad_share"], 0.25), "{timed}");
+    let (text, four) = loss("state4,0.01,0.25,0,1,0");
+    assert!(near(&four["mean_loss"], 0.01 / 0.26) && text.contains("4.000 in a row"), "{text}");
+}

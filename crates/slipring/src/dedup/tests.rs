@@ -7,6 +7,7 @@ use slipring_port::{OpenOptions, Port, now};
 use super::engine::{Lane, Ways};
 use super::report::Board;
 use slipring_program::mover::Mover;
+use slipring_program::said::said;
 
 /// A lane between two pipes of several rings, and their far ends.
 struct Bed {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slipring_cli::units::human;
 use slipring_link::{Discipline, LossModel, MarkovState, Meter, RateSpec};
-use slipring_model::aqm;
+use slipring_model::{Chance, FourState, aqm};
 
 use super::{bps, chance_text, probability, span};
 
@@ -137,14 +137,19 @@ pub(super) fn loss_model(model: &LossModel) -> (String, Value) {
             let in_bad = if p + r > 0.0 { p / (p + r) } else { 0.0 };
             let mean = in_bad * bad + (1.0 - in_bad) * good;
             let burst = 1.0 / r;
-            let text = format!("bursts of {burst:.3} frames in the bad state, mean loss {mean:.6}");
-            (text, json!({ "model": "ge", "mean_loss": mean, "mean_burst": burst }))
+            let text = format!(
+                "bursts of {burst:.3} frames in the bad state, mean loss {mean:.6}, {}",
+                bad_words(in_bad)
+            );
+            let value = json!({ "mean_loss": mean, "mean_burst": burst, "bad_share": in_bad });
+            (text, named("ge", value))
         }
         LossModel::TimedGilbertElliott { good_ns, bad_ns, bad, good } => {
             let in_bad = *bad_ns as f64 / (*bad_ns as f64 + *good_ns as f64);
             let mean = in_bad * bad + (1.0 - in_bad) * good;
-            let text = format!("bad for {} at a time, mean loss {mean:.6}", span(*bad_ns));
-            (text, json!({ "model": "timed-ge", "mean_loss": mean }))
+            let (time, share) = (span(*bad_ns), bad_words(in_bad));
+            let text = format!("bad for {time} at a time, mean loss {mean:.6}, {share}");
+            (text, named("timed-ge", json!({ "mean_loss": mean, "bad_share": in_bad })))
         }
         LossModel::Pattern(bits) => {
             let lost = bits.iter().filter(|lost| **lost).count();
@@ -157,9 +162,15 @@ pub(super) fn loss_model(model: &LossModel) -> (String, Value) {
             (text, json!({ "model": "nth", "mean_loss": 1.0 / *every as f64 }))
         }
         LossModel::FourState { p13, p31, p32, p23, p14 } => {
-            let text =
+            let mut text =
                 format!("four states: p13 {p13}, p31 {p31}, p32 {p32}, p23 {p23}, p14 {p14}");
-            (text, json!({ "model": "state4" }))
+            let [a, b, c, d, e] = [p13, p31, p32, p23, p14].map(|p| Chance::from_f64(*p));
+            let chain = a.zip(b).zip(c).zip(d).zip(e);
+            let chain = chain.and_then(|((((a, b), c), d), e)| FourState::new(a, b, c, d, e).ok());
+            let Some(chain) = chain else { return (text, json!({ "model": "state4" })) };
+            let (mean, burst) = (chain.expected_loss(), chain.mean_burst());
+            text += &format!(", mean loss {mean:.6}, {burst:.3} in a row");
+            (text, named("state4", json!({ "mean_loss": mean, "mean_burst": burst })))
         }
         LossModel::Numbers(numbers) => {
             let text = format!("{} frames by their number", numbers.len());
@@ -172,6 +183,17 @@ pub(super) fn loss_model(model: &LossModel) -> (String, Value) {
         }
         LossModel::User(_) => ("a model of the user's".into(), json!({ "model": "user" })),
     }
+}
+
+/// How much of the frames, or of the time, is spent in the bad state.
+fn bad_words(share: f64) -> String {
+    format!("{:.4} % of all in the bad state", share * 100.0)
+}
+
+/// Figures of the model of that name.
+fn named(model: &str, mut value: Value) -> Value {
+    value["model"] = json!(model);
+    value
 }
 
 pub(super) fn discipline(discipline: &Discipline) -> String {
