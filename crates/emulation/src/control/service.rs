@@ -24,7 +24,7 @@ const REQUESTS: [(&str, &[&str]); 11] = [
     ("set", &["changes", "at"]),
     ("undo", &[]),
     ("history", &[]),
-    ("script", &["text"]),
+    ("script", &["name", "text"]),
     ("stop-script", &[]),
     ("stats", &["text"]),
     ("explain", &[]),
