@@ -16,7 +16,10 @@ pub(crate) fn command() -> Command {
         .about("Serve /dev/netmap to programs that were written for netmap")
         .after_help(
             "Needs root and Linux 6.9. Runs until INT or TERM, then takes the device away; programs\n\
-             that still have it open see POLLERR and ENOTCONN. HUP reads the configuration anew.",
+             that still have it open see POLLERR and ENOTCONN. HUP reads the configuration anew.\n\n\
+             Examples:\n  \
+             sudo slipring daemon\n  \
+             sudo slipring daemon --mode 0660 --take-over",
         )
         .args_conflicts_with_subcommands(true)
         .args(of_the_device())

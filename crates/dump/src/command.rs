@@ -36,7 +36,11 @@ pub fn command() -> Command {
              are seen.\nnetmap:IF, xdp:IF, taps and pipes are opened: what arrives there is taken \
              and goes no further.\nNames are never looked up, sequence numbers are absolute, and \
              times in files have nanoseconds.\nThe filter runs in this process: received by \
-             filter counts all that came to it.",
+             filter counts all that came to it.\n\n\
+             Examples:\n  \
+             slipring dump -i packet:eth0 tcp port 80\n  \
+             slipring dump -i packet:eth0 -w seen.pcapng\n  \
+             slipring dump -r seen.pcapng -c 20",
         );
     flags::run_dir(flags::reporting(opening::flags(command)))
 }

@@ -38,7 +38,8 @@ pub fn command() -> Command {
     let switch = |id: &'static str, help: &'static str| {
         Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
     };
-    let command = Command::new("extcap").about("Answer Wireshark, as its capture plug-in").args([
+    let command = Command::new("extcap").about("Answer Wireshark, as its capture plug-in");
+    let command = command.after_help("Examples:\n  slipring extcap --extcap-interfaces").args([
         switch("extcap-interfaces", "List what can be captured from"),
         value("extcap-version", "VERSION", "Wireshark's version").num_args(0..=1),
         value("extcap-interface", "NAME", "What to capture from, as it was listed"),

@@ -31,8 +31,8 @@ use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Ve
 
 use pace::{Manner, Pace};
 use slipring_emulation::{
-    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration,
-    ports, refuse_metrics, refuse_ports_flags,
+    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, ports,
+    refuse_metrics, refuse_ports_flags,
 };
 use slipring_program::opening::Opening;
 

@@ -26,11 +26,13 @@ fn command() -> Command {
         .help("Print the figures of one period and end");
     let command = Command::new("top")
         .about("Show what a running program does: rates, delays, queues and losses")
-        .after_help("q quits, arrows select a link, p pauses, ? explains.\n\n\
+        .after_help(
+            "q quits, arrows select a link, p pauses, ? explains.\n\n\
              Examples:\n  \
              slipring top\n  \
              slipring top lab --once\n  \
-             slipring top 4121 --json=lines -T 100ms")
+             slipring top 4121 --json=lines -T 100ms",
+        )
         .args([target, once, flags::period()]);
     flags::run_dir(flags::configuration(flags::reporting(command)))
 }

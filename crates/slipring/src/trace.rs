@@ -60,11 +60,13 @@ fn command() -> Command {
         .about("Show the frames that pass a port, one line each")
         .arg(flags::port().value_parser(PortName::parse_classic).required(true))
         .args([count, write, hex, link, filter])
-        .after_help("Interfaces are only listened to. Times are UTC.\n\n\
+        .after_help(
+            "Interfaces are only listened to. Times are UTC.\n\n\
              Examples:\n  \
              slipring trace -i packet:eth0\n  \
              slipring trace -i packet:eth0 -n 20 -e udp port 53\n  \
-             slipring trace -i packet:eth0 -w seen.pcapng");
+             slipring trace -i packet:eth0 -w seen.pcapng",
+        );
     flags::reporting(command)
 }
 

@@ -68,7 +68,13 @@ pub(crate) fn command() -> Command {
     let group = group.args(["stop-polling", "show", "flush", "set"]);
     let command = Command::new("vale")
         .about("Plug ports into switches of /dev/netmap, list and look at them")
-        .after_help("Without a flag that asks for something: lists all ports of all switches.")
+        .after_help(
+            "Without a flag that asks for something: lists all ports of all switches.\n\n\
+             Examples:\n  \
+             slipring vale\n  \
+             slipring vale -a vale0:eth0\n  \
+             slipring vale --show vale0",
+        )
         .disable_help_flag(true)
         .args(actions)
         .args([stop, show, flush, set])

@@ -10,8 +10,8 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use slipring_port::now;
 
 use super::directory;
-use super::readers::Readers;
 use super::format::{HEADER_WORDS, MAGIC, MOST_BYTES, Shape, VERSION, WORD, at, words_of};
+use super::readers::Readers;
 use crate::sys::shared::Shared;
 
 /// The counters of this process. The file is gone when this is dropped.
