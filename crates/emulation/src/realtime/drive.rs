@@ -29,8 +29,6 @@ pub(super) struct Drive<'d, T> {
     patience: Patience,
     board: &'d Board,
     next_stats: Nanos,
-    /// The latest time that a change was accepted for.
-    changed_ns: Nanos,
     lull: Lull,
 }
 
@@ -45,7 +43,7 @@ impl<'d, T: Tap> Drive<'d, T> {
     /// An emulator that answers to `board`.
     pub(super) fn new(emulator: Emulator<T>, patience: Patience, board: &'d Board) -> Self {
         let lull = Lull::default();
-        Self { emulator, patience, board, next_stats: 0, changed_ns: 0, lull }
+        Self { emulator, patience, board, next_stats: 0, lull }
     }
 
     /// Emulates until it is told to stop, or a capture was read through and all of it has left.
@@ -102,19 +100,13 @@ impl<'d, T: Tap> Drive<'d, T> {
         }
     }
 
-    /// Accepts a change or not, by what was accepted before and not by how far that is: two threads
-    /// that are handed the same changes answer alike.
+    /// Accepts a change or not, by its plan alone: two threads that are handed the same changes
+    /// answer alike.
     fn change(&mut self, change: &Change, now: Nanos) -> Result<(), ChangeError> {
         if change.replaces {
             self.emulator.network.cancel_changes();
-            self.changed_ns = 0;
         }
-        if change.at_ns < self.changed_ns {
-            return Err(ChangeError::Order { accepted_ns: self.changed_ns });
-        }
-        self.emulator.network.change(change.at_ns.max(now), &change.plan)?;
-        self.changed_ns = change.at_ns;
-        Ok(())
+        self.emulator.network.change(change.at_ns.max(now), &change.plan)
     }
 
     /// Sleeps if there is time for it.
