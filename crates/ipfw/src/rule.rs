@@ -126,12 +126,28 @@ impl From<Condition> for Pattern {
 impl Body {
     /// All clauses in the order in which they are asked.
     pub fn clauses(&self) -> impl Iterator<Item = &[Pattern]> {
-        let head = self.head.iter().flat_map(|head| {
-            let (src, ports) = (head.src.as_slice(), head.src_ports.as_slice());
-            [head.protocols.as_slice(), src, ports, head.dst.as_slice()]
-        });
+        let head = self.head.iter().flat_map(Head::clauses);
         let options = self.options.iter().map(|clause| clause.0.as_slice());
         head.filter(|clause| !clause.is_empty()).chain(options)
+    }
+
+    /// Whether `holds` says yes to every clause; the same as `clauses().all(holds)`, and faster.
+    #[inline]
+    pub fn all_clauses(&self, mut holds: impl FnMut(&[Pattern]) -> bool) -> bool {
+        if let Some(head) = &self.head {
+            for clause in head.clauses() {
+                if !clause.is_empty() && !holds(clause) {
+                    return false;
+                }
+            }
+        }
+        self.options.iter().all(|clause| holds(&clause.0))
+    }
+}
+
+impl Head {
+    fn clauses(&self) -> [&[Pattern]; 4] {
+        [&self.protocols, &self.src, self.src_ports.as_slice(), &self.dst]
     }
 }
 

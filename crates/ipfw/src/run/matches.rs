@@ -26,7 +26,7 @@ pub(super) struct Question<'a> {
 impl<'a> Question<'a> {
     /// Every clause has a pattern that holds.
     pub(super) fn matches(&mut self, rule: &Rule) -> bool {
-        rule.body.clauses().all(|patterns| {
+        rule.body.all_clauses(|patterns| {
             patterns.iter().any(|pattern| self.holds(&pattern.condition) != pattern.not)
         })
     }

@@ -1,0 +1,44 @@
+//! Any text is a command or an error that points into it, and what is written reads back the same.
+//! Rules that are taken can be asked about any frame.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use slipring_ipfw::run::{Crossing, Firewall, Outputs};
+use slipring_ipfw::text::{Command, parse_command};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&split, data)) = data.split_first() else { return };
+    let (first, frame) = data.split_at(usize::from(split).min(data.len()));
+    let Ok(text) = str::from_utf8(first) else { return };
+    rule(text);
+    if let Ok(mut firewall) = loaded(text) {
+        let mut outputs = Outputs::default();
+        for now_ns in 0..3 {
+            let mut crossing = Crossing::incoming(0);
+            firewall.check(&mut frame.to_vec(), &mut crossing, now_ns, &mut outputs);
+        }
+        let drops = firewall.drops();
+        assert_eq!(drops.checked, 3);
+    }
+});
+
+fn loaded(text: &str) -> Result<Firewall, ()> {
+    let mut firewall = Firewall::open(1);
+    firewall.load(text, 0).map_err(drop)?;
+    Ok(firewall)
+}
+
+fn rule(text: &str) {
+    match parse_command(text) {
+        Ok(Command::Add(add)) => {
+            let written = format!("add {}", add.rule);
+            let again = match parse_command(&written) {
+                Ok(Command::Add(again)) => again,
+                other => panic!("`{text}` wrote `{written}`: {other:?}"),
+            };
+            assert_eq!(again.rule.to_string(), add.rule.to_string());
+        }
+        Ok(_) => {}
+        Err(error) => assert!(error.column as usize <= text.chars().count() + 1, "{error}"),
+    }
+}
