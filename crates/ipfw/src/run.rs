@@ -36,5 +36,5 @@ pub use list::{Counters, Entry, List};
 pub use log::LogEvent;
 pub use reassembly::FragmentCounters;
 pub use reply::{Emission, Outputs, Toward};
-pub use settings::Settings;
+pub use settings::{Settings, SysctlError};
 pub use show::{ListOptions, StatesShown, Times};
