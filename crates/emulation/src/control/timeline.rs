@@ -51,7 +51,7 @@ pub(super) struct Unfit {
     pub(super) number: u64,
     /// When it was to begin.
     pub(super) at_ns: Nanos,
-    pub(super) error: ConfigError,
+    pub(super) error: Box<ConfigError>,
 }
 
 impl Timeline {
@@ -135,7 +135,8 @@ impl Timeline {
             let (before, after) = self.versions.split_at_mut(index);
             let before = before.last().expect("the first version stays");
             let version = &mut after[0];
-            let unfit = |error| Unfit { number: version.number, at_ns: version.at_ns, error };
+            let (number, at_ns) = (version.number, version.at_ns);
+            let unfit = |error| Unfit { number, at_ns, error: Box::new(error) };
             let (config, network) = version.edit.made(before).map_err(unfit)?;
             (version.config, version.network) = (Arc::new(config), Arc::new(network));
         }

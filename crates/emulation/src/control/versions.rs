@@ -63,7 +63,7 @@ impl Versions {
         for change in &plan.schedule {
             let at_ns = start_ns.saturating_add(change.at_ns);
             let added = timeline.add(at_ns, Edit::Set(change.set.clone()));
-            added.map_err(|unfit| Failure::from(unfit.error))?;
+            added.map_err(|unfit| Failure::from(*unfit.error))?;
         }
         for version in &timeline.versions()[1..] {
             refuse_beyond(storage_bytes, &version.network).map_err(Failure::Error)?;
