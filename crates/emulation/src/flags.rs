@@ -205,7 +205,10 @@ fn limits() -> [Arg; 3] {
 
 fn places() -> [Arg; 4] {
     [
-        switch("pipeline", "Two threads, a port each: what one takes in leaves by the other, at the same times"),
+        switch(
+            "pipeline",
+            "Two threads, a port each: what one takes in leaves by the other, at the same times",
+        ),
         own("cpu", "CPUS", "Processors to pin the threads to: 2,3")
             .short('C')
             .value_delimiter(',')
