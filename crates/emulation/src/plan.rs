@@ -21,7 +21,7 @@ pub struct Plan {
     /// The links. Entry and exit `i` belong to port `i` of the run.
     pub network: NetworkSpec,
     /// The settings that `network` was built from, which live changes start from
-    /// ([`super::config::Config::with`]).
+    /// (`Config::with`).
     pub config: Config,
     /// The seed of every random stream; chosen here where none was given, and always told.
     pub seed: u64,
