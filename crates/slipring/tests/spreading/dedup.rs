@@ -80,10 +80,11 @@ fn what_makes_no_sense_is_refused_with_what_to_try() {
     for (words, code, said) in [
         ("dedup", 2, "missing: --interface <PORT>"),
         ("dedup|-i|null:", 2, "given 1 of 2 times"),
-        ("dedup|null:|null:|-i|null:", 2, "more than two ports"),
-        ("dedup|null:|null:|-W|0|-F|0", 2, "neither time nor number of frames bounds the window"),
-        ("dedup|null:|null:|--memory|1k", 2, "bytes hold no frame"),
-        ("dedup|null:|null:|-W|soon", 2, "soon"),
+        ("dedup|null:|null:", 2, "is given twice"),
+        ("dedup|null:|packet:lo|-i|null:", 2, "more than two ports"),
+        ("dedup|null:|packet:lo|-W|0|-F|0", 2, "neither time nor number of frames bounds the window"),
+        ("dedup|null:|packet:lo|--memory|1k", 2, "bytes hold no frame"),
+        ("dedup|null:|packet:lo|-W|soon", 2, "soon"),
     ] {
         let Some(ended) = refused(words) else { return };
         assert_eq!(ended.code(), code, "{ended:?}");
