@@ -60,13 +60,12 @@ impl<'d, T: Tap> Drive<'d, T> {
         while !stop.is_set() {
             let turn = self.emulator.turn(now)?;
             self.serve(turn.at_ns);
-            if turn.taken + turn.sent > 0 {
-                self.lull.end(turn.at_ns);
-            } else {
-                if self.emulator.is_done() {
-                    break;
-                }
-                self.rest(&mut waiter, turn)?;
+            if self.emulator.is_done(turn) {
+                break;
+            }
+            match turn.taken + turn.sent {
+                0 => self.rest(&mut waiter, turn)?,
+                _ => self.lull.end(turn.at_ns),
             }
         }
         Ok(())

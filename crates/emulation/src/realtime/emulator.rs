@@ -202,12 +202,23 @@ impl<T: Tap> Emulator<T> {
         self.cargo.outlets.iter().any(Outlet::is_waiting)
     }
 
-    /// Whether a port will bring no more frames, and all that came have left.
-    pub(super) fn is_done(&mut self) -> bool {
-        let mut queues = self.sides.iter_mut().flat_map(|side| &mut side.queues);
-        let ended = queues.any(|queue| queue.ended() && queue.rings().rx.avail() == 0);
-        let ended = self.far().map_or(ended, |far| far.is_done(ended));
-        ended && self.network.next_ns().is_none() && !self.is_blocked()
+    /// Whether a port will bring no more frames, and all that came have left. A turn that did
+    /// something is no end.
+    pub(super) fn is_done(&mut self, turn: Turn) -> bool {
+        if turn.taken + turn.sent > 0 && !self.far().is_some_and(Far::is_over) {
+            return false;
+        }
+        let (mut ended, mut frames) = (false, false);
+        for queue in self.sides.iter_mut().flat_map(|side| &mut side.queues) {
+            let waits = queue.rings().rx.avail() > 0;
+            ended |= queue.ended() && !waits;
+            frames |= waits;
+        }
+        let is_empty = self.network.next_ns().is_none() && !self.is_blocked();
+        match self.far() {
+            None => ended && is_empty,
+            Some(far) => far.is_done(ended, frames, is_empty),
+        }
     }
 
     /// The other thread of a pipeline.

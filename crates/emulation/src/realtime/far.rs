@@ -44,8 +44,20 @@ pub(super) struct Far {
     own: Arc<Alarm>,
     /// Wakes the other one.
     other: Arc<Alarm>,
-    /// Set once a port of either has brought its last frame.
+    end: End,
+}
+
+/// When both threads are done, which neither can tell alone.
+#[derive(Debug)]
+struct End {
+    /// A port of either has brought its last frame.
     ended: Arc<AtomicBool>,
+    /// This thread has nothing to do, nor anything under way to the other.
+    own_calm: Arc<AtomicBool>,
+    /// The same of the other one.
+    other_calm: Arc<AtomicBool>,
+    /// Both had nothing to do after a port had ended: each goes once it is empty.
+    over: Arc<AtomicBool>,
 }
 
 /// The way there.
@@ -93,7 +105,8 @@ impl Far {
     /// If the process is out of descriptors.
     pub(super) fn pair(batch_bytes: [usize; 2]) -> std::io::Result<[Self; 2]> {
         let alarms = [Arc::new(Alarm::new()?), Arc::new(Alarm::new()?)];
-        let ended = Arc::new(AtomicBool::new(false));
+        let flag = || Arc::new(AtomicBool::new(false));
+        let (ended, calm, over) = (flag(), [flag(), flag()], flag());
         let [(up, from_left), (down, from_right)] = [0, 1].map(|i| way(batch_bytes[i], i));
         let mut ends = [(up, from_right), (down, from_left)].into_iter();
         Ok([0, 1].map(|i: usize| {
@@ -104,7 +117,12 @@ impl Far {
                 receiving,
                 own: alarms[i].clone(),
                 other: alarms[1 - i].clone(),
-                ended: ended.clone(),
+                end: End {
+                    ended: ended.clone(),
+                    own_calm: calm[i].clone(),
+                    other_calm: calm[1 - i].clone(),
+                    over: over.clone(),
+                },
             }
         }))
     }
@@ -159,15 +177,35 @@ impl Far {
         self.sending.store.held_bytes()
     }
 
-    /// Whether the port of either thread has brought its last frame, of which this thread says
-    /// whether its own has, and all of them that came over have been taken in.
-    pub(super) fn is_done(&self, own_ended: bool) -> bool {
-        if own_ended && !self.ended.load(Ordering::Relaxed) {
-            // Release: pairs with the acquire below, after all parcels were sent.
-            self.ended.store(true, Ordering::Release);
+    /// Whether this thread is to go. It tells of its port whether that has `ended` and has
+    /// `frames` that were not taken, and of its network whether it `is_empty`.
+    pub(super) fn is_done(&self, ended: bool, frames: bool, is_empty: bool) -> bool {
+        let end = &self.end;
+        let is_empty = is_empty && self.receiving.is_empty();
+        if end.over.load(Ordering::Relaxed) {
+            return is_empty;
+        }
+        if ended {
+            end.ended.store(true, Ordering::SeqCst);
+        }
+        end.own_calm.store(is_empty && !frames && self.sending.is_empty(), Ordering::SeqCst);
+        // SeqCst, as each stores its own and loads the other's: the last one sees both.
+        let over = [&end.ended, &end.own_calm, &end.other_calm];
+        let over = over.iter().all(|flag| flag.load(Ordering::SeqCst));
+        if over {
+            end.over.store(true, Ordering::Relaxed);
             self.other.wake_for_frames();
         }
-        self.ended.load(Ordering::Acquire) && self.receiving.is_empty()
+        over
+    }
+
+    /// This thread had something to do; whether it was to go, and has only to become empty.
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        if self.end.own_calm.load(Ordering::Relaxed) {
+            self.end.own_calm.store(false, Ordering::SeqCst);
+        }
+        self.end.over.load(Ordering::Relaxed)
     }
 
     /// Announces that this thread is about to sleep; not if there is something to do.
@@ -229,6 +267,11 @@ impl Sending {
     #[inline]
     fn is_starved(&self) -> bool {
         self.store.chunks_left() < self.batch_chunks
+    }
+
+    /// Whether the other thread has taken everything.
+    fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.there.slots() == self.there.buffer().capacity()
     }
 
     fn get_back(&mut self) {

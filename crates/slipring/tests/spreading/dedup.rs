@@ -82,7 +82,11 @@ fn what_makes_no_sense_is_refused_with_what_to_try() {
         ("dedup|-i|null:", 2, "given 1 of 2 times"),
         ("dedup|null:|null:", 2, "is given twice"),
         ("dedup|null:|packet:lo|-i|null:", 2, "more than two ports"),
-        ("dedup|null:|packet:lo|-W|0|-F|0", 2, "neither time nor number of frames bounds the window"),
+        (
+            "dedup|null:|packet:lo|-W|0|-F|0",
+            2,
+            "neither time nor number of frames bounds the window",
+        ),
         ("dedup|null:|packet:lo|--memory|1k", 2, "bytes hold no frame"),
         ("dedup|null:|packet:lo|-W|soon", 2, "soon"),
     ] {

@@ -10,7 +10,9 @@ use slipring_link::{
     OrderPolicy, Place, QueueSpec, RateSpec,
 };
 use slipring_model::{Dist, aqm};
+use slipring_pcap::{LinkType, PcapWriter};
 use slipring_port::{OpenOptions, now};
+use slipring_program::said::said;
 use slipring_program::workers::Workers;
 
 use super::super::{Board, Change, Emulation, prepare};
@@ -324,6 +326,32 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
         assert!(numbers.is_sorted(), "frames keep their order");
         let whole = |frame: &Vec<u8>| frame[4..].iter().all(|&byte| byte == frame[3]);
         assert!(frames.iter().all(whole), "and their bytes");
+    }
+}
+
+/// What a pipeline between two captures of so many frames took from each.
+fn taken(packets: [u32; 2]) -> [u64; 2] {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["left.pcap", "right.pcap"].map(|name| dir.path().join(name));
+    for (path, packets) in names.iter().zip(packets) {
+        let mut bytes = Vec::new();
+        let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 0);
+        for number in 0..packets {
+            writer.packet(&mut bytes, 0, 64, &frame(number, 64)).unwrap();
+        }
+        std::fs::write(path, bytes).unwrap();
+    }
+    let args = "-i pcap:@left.pcap -i pcap:@right.pcap -D 2ms --pipeline --json --run-dir @run";
+    let said = said(&[crate::VERB], "emulate", args, dir.path());
+    assert_eq!(said.status, 0, "{}", said.talk);
+    let report: serde_json::Value = serde_json::from_str(&said.data).unwrap();
+    [0, 1].map(|link| report["links"][link]["input"]["packets"].as_u64().unwrap())
+}
+
+#[test]
+fn the_end_of_one_capture_cuts_no_other_short() {
+    for packets in [[200, 200], [1, 20_000], [20_000, 1], [300, 1]] {
+        assert_eq!(taken(packets), packets.map(u64::from));
     }
 }
 
