@@ -86,6 +86,9 @@ impl Plan {
     pub fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         classic::refuse_foreign(matches)?;
         let mut plan = Self::timed(matches, |config| clock(matches, config))?;
+        if matches!(&plan.clock, Clock::RealTime(how) if how.pipeline) {
+            realtime::check_pipeline(&plan.network)?;
+        }
         if matches.get_flag("no-zerocopy") {
             let warning = "-c changes nothing: frames are always copied into the delay line";
             plan.warnings.push(warning.into());

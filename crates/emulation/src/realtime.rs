@@ -117,6 +117,14 @@ pub fn prepare<T: Tap + 'static>(
     Ok(ready(vec![(emulator, board.clone())], board, manner))
 }
 
+/// Whether two threads can do what `plan` asks for.
+///
+/// # Errors
+/// If its directions share something.
+pub(crate) fn check_pipeline(plan: &NetworkSpec) -> Result<(), Failure> {
+    Directions::of(plan).map(drop)
+}
+
 fn prepare_pair<T: Tap + 'static>(
     ports: Vec<Port>,
     plan: &NetworkSpec,

@@ -9,7 +9,6 @@ use slipring_cli::{Exit, Failure, Session, Signals};
 use slipring_link::{Cause, Drops, NetworkSpec, Source, Tally};
 use slipring_port::{Nanos, now};
 
-use super::pipeline::Directions;
 use super::{Desk, Manner, State};
 use crate::plan::{Plan, RealTime};
 use crate::report::Report;
@@ -26,9 +25,6 @@ const STORAGE_SHARE: u64 = 2;
 /// # Errors
 /// If a port cannot be opened or is lost, or the network cannot be built.
 pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    if how.pipeline {
-        Directions::of(&plan.network)?;
-    }
     opening::require_cpus(&how.cpus)?;
     let signals = Signals::install()?;
     opening::wait_for_links(&how.ports, how.link_wait, &signals)?;

@@ -216,6 +216,23 @@ fn bounds_hold_for_flags_too() {
 }
 
 #[test]
+fn directions_that_share_a_link_are_refused_by_a_check_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "nodes = ['n']\n[ports.a]\ndev = 'null:'\n[ports.b]\ndev = 'packet:lo'\n\
+        [link.up]\nfrom = 'a'\nto = 'n'\n[link.down]\nfrom = 'b'\nto = 'n'\n\
+        [link.x]\nfrom = 'n'\nto = 'b'\n";
+    std::fs::write(dir.path().join("x.toml"), text).unwrap();
+    let check = |args: &str| {
+        let args = format!("--config @x.toml --check {args}");
+        slipring_program::said::said(&[crate::VERB], "emulate", &args, dir.path())
+    };
+    assert_eq!(check("").status, 0, "{}", check("").talk);
+    let refused = check("--pipeline");
+    assert_eq!(refused.status, 2, "{}", refused.talk);
+    assert!(refused.talk.contains("both directions pass link.x"), "{}", refused.talk);
+}
+
+#[test]
 fn a_pipe_that_a_setting_names_is_refused_and_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("pipe");
