@@ -271,7 +271,13 @@ impl Sending {
 
     /// Whether the other thread has taken everything.
     fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.there.slots() == self.there.buffer().capacity()
+        self.open.is_empty() && self.is_taken()
+    }
+
+    /// Whether the other thread has taken all that was sent.
+    #[inline]
+    fn is_taken(&self) -> bool {
+        self.there.slots() == self.there.buffer().capacity()
     }
 
     fn get_back(&mut self) {
@@ -292,8 +298,7 @@ impl Sending {
             }
             self.open.push(train);
         }
-        let idle = self.there.slots() == self.there.buffer().capacity();
-        sent | ((idle || batch.is_empty()) && self.send())
+        sent | ((self.is_taken() || batch.is_empty()) && self.send())
     }
 
     /// Sends the chunk that is being filled, unless nothing is in it.

@@ -43,9 +43,14 @@ fn balanced(report: &Report) {
 
 #[test]
 fn a_ping_takes_the_delay_of_both_ways_and_never_less() {
+    ping_takes_both_delays("-D 20ms");
+}
+
+/// Pings through 20 ms each way, by an emulator with these flags.
+fn ping_takes_both_delays(flags: &str) {
     for way in [Way::Native, Way::Packet] {
         let Some(lab) = Lab::new(way) else { return };
-        let emulator = emulate(&lab, "-D 20ms");
+        let emulator = emulate(&lab, flags);
         let ping = Program::start(&lab.left, "ping", &format!("-n -c 5 -i 0.2 {RIGHT}"));
         let ping = ping.finish().well();
         assert_eq!(ping.stdout.matches("bytes from").count(), 5, "{ping:?}");
@@ -66,9 +71,14 @@ fn a_ping_takes_the_delay_of_both_ways_and_never_less() {
 
 #[test]
 fn every_frame_crosses_a_delay_whole_and_in_order_both_ways() {
+    frames_cross_whole("-D 3ms");
+}
+
+/// Sends frames both ways through an emulator with these flags.
+fn frames_cross_whole(flags: &str) {
     for way in [Way::Native, Way::Packet] {
         let Some(lab) = Lab::quiet(way) else { return };
-        let emulator = emulate(&lab, "-D 3ms");
+        let emulator = emulate(&lab, flags);
         for (from, to, first) in [(&lab.left, &lab.right, 0), (&lab.right, &lab.left, 800)] {
             let sent: Vec<_> = (first..first + 800).map(frame).collect();
             assert_same("arrived", &cross(from, to, &sent), &sent);
@@ -82,9 +92,14 @@ fn every_frame_crosses_a_delay_whole_and_in_order_both_ways() {
 
 #[test]
 fn frames_inside_when_it_is_told_to_stop_are_counted_as_in_flight() {
+    frames_inside_are_counted("-D 60s");
+}
+
+/// Stops an emulator with these flags while it holds frames.
+fn frames_inside_are_counted(flags: &str) {
     for signal in [Signal::INT, Signal::TERM] {
         let Some(lab) = Lab::quiet(Way::Packet) else { return };
-        let emulator = emulate(&lab, "-D 60s");
+        let emulator = emulate(&lab, flags);
         let sent: Vec<_> = (0..500).map(frame).collect();
         Sender::open(&lab.left, "e0").send(&sent);
         support::eventually("all frames inside", || {

@@ -2,58 +2,27 @@
 
 use rustix::process::Signal;
 
-use crate::support::bridge::Report;
-use crate::support::eventually;
-use crate::support::frames::{Sender, assert_same, cross, frame};
-use crate::support::lab::{Lab, RIGHT, Way};
+use crate::support::frames::{assert_same, cross, frame};
+use crate::support::lab::{Lab, Way};
 use crate::support::program::{Program, SLIPRING};
-use crate::{balanced, emulate, last_report};
+use crate::{
+    balanced, emulate, frames_cross_whole, frames_inside_are_counted, last_report,
+    ping_takes_both_delays,
+};
 
 #[test]
 fn a_ping_takes_the_delay_of_both_ways_through_two_threads_and_never_less() {
-    for way in [Way::Native, Way::Packet] {
-        let Some(lab) = Lab::new(way) else { return };
-        let emulator = emulate(&lab, "-D 20ms --pipeline -C 0,1");
-        let ping = Program::start(&lab.left, "ping", &format!("-n -c 5 -i 0.2 {RIGHT}"));
-        let ping = ping.finish().well();
-        assert_eq!(ping.stdout.matches("bytes from").count(), 5, "{ping:?}");
-        let times = ping.stdout.split("rtt min/avg/max/mdev = ").nth(1).unwrap();
-        let least: f64 = times.split('/').next().unwrap().parse().unwrap();
-        assert!(least >= 40.0, "{ping:?}");
-        balanced(&last_report(emulator.stop(Signal::INT)));
-    }
+    ping_takes_both_delays("-D 20ms --pipeline -C 0,1");
 }
 
 #[test]
 fn every_frame_crosses_two_threads_whole_and_in_order_both_ways() {
-    for way in [Way::Native, Way::Packet] {
-        let Some(lab) = Lab::quiet(way) else { return };
-        let emulator = emulate(&lab, "-D 3ms --pipeline");
-        for (from, to, first) in [(&lab.left, &lab.right, 0), (&lab.right, &lab.left, 800)] {
-            let sent: Vec<_> = (first..first + 800).map(frame).collect();
-            assert_same("arrived", &cross(from, to, &sent), &sent);
-        }
-        let report = last_report(emulator.stop(Signal::INT));
-        balanced(&report);
-        report.lossless();
-        assert_eq!((report.rx(0), report.rx(1), report.in_flight()), (800, 800, 0), "{report:?}");
-    }
+    frames_cross_whole("-D 3ms --pipeline");
 }
 
 #[test]
 fn two_threads_that_are_told_to_stop_count_what_is_inside() {
-    for signal in [Signal::INT, Signal::TERM] {
-        let Some(lab) = Lab::quiet(Way::Packet) else { return };
-        let emulator = emulate(&lab, "-D 60s --pipeline --spin");
-        let sent: Vec<_> = (0..500).map(frame).collect();
-        Sender::open(&lab.left, "e0").send(&sent);
-        eventually("all frames inside", || {
-            (Report::now(&emulator).in_flight() == 500).then_some(())
-        });
-        let report = last_report(emulator.stop(signal));
-        balanced(&report);
-        assert_eq!((report.rx(0), report.tx(1), report.in_flight()), (500, 0, 500), "{report:?}");
-    }
+    frames_inside_are_counted("-D 60s --pipeline --spin");
 }
 
 #[test]
