@@ -3,12 +3,18 @@
 #define LIBNETMAP_INTERNAL_H_
 
 #include <libnetmap.h>
+#include <sys/stat.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* A mapped memory, shared by the ports that have it. */
+/*
+ * A mapped memory, shared by the ports that have it. Its number is one of the device's file: other
+ * users and other daemons have memories of the same numbers behind files of their own.
+ */
 struct nmem_d {
 	struct nmem_d *next;
+	dev_t dev;
+	ino_t ino;
 	uint16_t mem_id;
 	int users;
 	void *mem;

@@ -147,7 +147,7 @@ nmport_undo_register(struct nmport_d *d)
 /* ---- the memory ---- */
 
 static struct nmem_d *
-map(struct nmport_d *d)
+map(struct nmport_d *d, const struct stat *file)
 {
 	struct nmem_d *m = nmctx_malloc(d->ctx, sizeof(*m));
 
@@ -161,6 +161,8 @@ map(struct nmport_d *d)
 		nmctx_free(d->ctx, m);
 		return NULL;
 	}
+	m->dev = file->st_dev;
+	m->ino = file->st_ino;
 	m->mem_id = d->reg.nr_mem_id;
 	m->size = d->reg.nr_memsize;
 	m->users = 0;
@@ -174,11 +176,17 @@ static struct nmem_d *
 find_or_map(struct nmport_d *d)
 {
 	struct nmem_d *m = d->ctx->mem_descs;
+	struct stat file;
 
-	while (m && (m->mem_id != d->reg.nr_mem_id || m->size < d->reg.nr_memsize))
+	if (fstat(d->fd, &file) != 0) {
+		nmctx_ferror(d->ctx, "%s: fstat: %s", d->hdr.nr_name, strerror(errno));
+		return NULL;
+	}
+	while (m && (m->dev != file.st_dev || m->ino != file.st_ino ||
+	    m->mem_id != d->reg.nr_mem_id || m->size < d->reg.nr_memsize))
 		m = m->next;
 	if (!m)
-		m = map(d);
+		m = map(d, &file);
 	if (m)
 		m->users++;
 	return m;

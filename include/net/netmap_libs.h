@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -233,6 +234,21 @@ nm_find_rings_(const ssize_t *ofs, uint32_t count, uint16_t *first, uint16_t *la
 	*last = (uint16_t)(i - 1);
 }
 
+/*
+ * Whether the parent's mapping holds the port's memory. Numbers of memories are those of one
+ * device's file: other users and other daemons have files of their own.
+ */
+static inline int
+nm_holds_(const struct nm_desc *parent, const struct nm_desc *d)
+{
+	struct stat theirs, ours;
+
+	return IS_NETMAP_DESC(parent) && parent->mem && parent->req.nr_arg2 == d->req.nr_arg2 &&
+	    parent->memsize >= d->req.nr_memsize && fstat(parent->fd, &theirs) == 0 &&
+	    fstat(d->fd, &ours) == 0 && theirs.st_dev == ours.st_dev &&
+	    theirs.st_ino == ours.st_ino;
+}
+
 /* Maps the memory, or takes the parent's if that is the same. 0, or an errno. */
 static inline int
 nm_mmap(struct nm_desc *d, const struct nm_desc *parent)
@@ -242,8 +258,7 @@ nm_mmap(struct nm_desc *d, const struct nm_desc *parent)
 
 	if (d->done_mmap)
 		return 0;
-	if (IS_NETMAP_DESC(parent) && parent->mem && parent->req.nr_arg2 == d->req.nr_arg2 &&
-	    parent->memsize >= d->req.nr_memsize) {
+	if (nm_holds_(parent, d)) {
 		d->mem = parent->mem;
 		d->memsize = parent->memsize;
 	} else {

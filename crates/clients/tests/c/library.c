@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -314,6 +315,27 @@ nmport_ports_of_one_memory_share_a_mapping(void)
 	nmport_close(a);
 }
 
+/* Another user's memory has the same number, and is another one. */
+static void
+mappings_are_not_shared_between_users(void)
+{
+	struct nmport_d *a = port("netmap:x{1"), *b;
+	struct nm_desc *c = opened("netmap:y{1"), *d;
+
+	CHECK(seteuid(65534) == 0);
+	b = port("netmap:x{1");
+	CHECK(b->mem != a->mem && b->reg.nr_mem_id == a->reg.nr_mem_id);
+	CHECK(strcmp(b->nifp->ni_name, "x{1") == 0);
+	d = nm_open("netmap:y{1", NULL, 0, c);
+	CHECK(d && d->mem != c->mem && d->done_mmap);
+	CHECK(seteuid(0) == 0);
+	nmport_close(a);
+	nm_close(c);
+	CHECK(nmport_inject(b, frame, 60) == 60 && nm_inject(d, frame, 60) == 60);
+	nm_close(d);
+	nmport_close(b);
+}
+
 static void
 nmport_clone_asks_for_the_same(void)
 {
@@ -517,6 +539,7 @@ static const struct scenario scenarios[] = {
 	SCENARIO(nmport_moves_frames_through_a_pipe),
 	SCENARIO(nmport_opens_in_steps_and_undoes_each),
 	SCENARIO(nmport_ports_of_one_memory_share_a_mapping),
+	SCENARIO(mappings_are_not_shared_between_users),
 	SCENARIO(nmport_clone_asks_for_the_same),
 	SCENARIO(nmport_share_asks_the_device),
 	SCENARIO(nmport_says_which_option_was_refused),

@@ -36,6 +36,7 @@ scenarios! {
     nmport_moves_frames_through_a_pipe
     nmport_opens_in_steps_and_undoes_each
     nmport_ports_of_one_memory_share_a_mapping
+    mappings_are_not_shared_between_users
     nmport_clone_asks_for_the_same
     nmport_share_asks_the_device
     nmport_says_which_option_was_refused
