@@ -1,0 +1,195 @@
+//! Rules that accept every field of a packet, in their order.
+//!
+//! A band of 4096 rules is searched at a time: summaries of all fields are intersected first, then
+//! the words that are left. Within a band, rules that want something of the same fields stand
+//! together in the rows, sorted by what they want, so that few words are left; what is found is
+//! put back into the order of the rules.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::partition::Partition;
+use crate::ranges::RangeSet;
+use crate::rows::{BAND, Rows};
+
+/// Most fields of a matcher.
+pub const MAX_FIELDS: usize = 16;
+
+/// The rows of all fields.
+#[derive(Clone, Debug)]
+pub struct Matcher {
+    rows: Vec<Rows>,
+    /// The place in its band of the rule behind each bit.
+    places: Vec<u16>,
+}
+
+impl Matcher {
+    /// From what each rule accepts of each field: `wants[field][rule]`, `None` for all. Returns
+    /// the classes of each field, too, for lookups to be made of.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_FIELDS`] fields, or fields differ in their number of rules.
+    #[must_use]
+    pub fn build(wants: &[Vec<Option<RangeSet>>]) -> (Self, Vec<Partition>) {
+        assert!(wants.len() <= MAX_FIELDS, "more fields than a matcher has");
+        let rules = wants.first().map_or(0, Vec::len);
+        assert!(wants.iter().all(|field| field.len() == rules), "fields differ in their rules");
+        let order = order(wants, rules);
+        let partitions: Vec<_> = wants
+            .iter()
+            .map(|field| {
+                let sets: Vec<_> = order.iter().map(|&rule| field[rule].as_ref()).collect();
+                Partition::of(&sets)
+            })
+            .collect();
+        let rows = partitions.iter().map(|partition| partition.clone().into_rows()).collect();
+        let places = order.iter().map(|rule| (rule % BAND) as u16).collect();
+        (Self { rows, places }, partitions)
+    }
+
+    /// Adds the rules of a band that accept a class of each field to `found`: their places within
+    /// the band, ascending. `classes` has one for each field.
+    #[inline]
+    pub fn candidates(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
+        let Some((first, others)) = self.rows.split_first() else {
+            let rules = self.places.len().saturating_sub(band * BAND).min(BAND);
+            found.extend(0..rules as u16);
+            return;
+        };
+        let first = first.row(classes[0], band);
+        let mut rows = [first; MAX_FIELDS];
+        let mut live = first.live;
+        for ((row, field), &class) in rows[1..].iter_mut().zip(others).zip(&classes[1..]) {
+            *row = field.row(class, band);
+            live &= row.live;
+        }
+        let (rows, places) = (&rows[..self.rows.len()], &self.places[band * BAND..]);
+        while live != 0 {
+            let index = live.trailing_zeros();
+            live &= live - 1;
+            let mut word = rows.iter().fold(u64::MAX, |word, row| word & row.word(index));
+            while word != 0 {
+                found.push(places[(index * 64 + word.trailing_zeros()) as usize]);
+                word &= word - 1;
+            }
+        }
+        if !found.is_sorted() {
+            found.sort_unstable();
+        }
+    }
+
+    /// How many bands there are.
+    #[must_use]
+    pub fn bands(&self) -> usize {
+        self.places.len().div_ceil(BAND)
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.places.len() * 2 + self.rows.iter().map(Rows::size_bytes).sum::<usize>()
+    }
+}
+
+/// The rule of each bit: bands in order, within a band by which fields a rule leaves open, then by
+/// the first value that it wants of each.
+fn order(wants: &[Vec<Option<RangeSet>>], rules: usize) -> Vec<usize> {
+    let shape = |rule: usize| {
+        let open = wants.iter().map(|field| field[rule].is_none());
+        open.fold(0_u32, |shape, open| shape << 1 | u32::from(open))
+    };
+    let firsts = |rule: usize| wants.iter().map(move |field| field[rule].as_ref().map(first));
+    let mut order: Vec<_> = (0..rules).collect();
+    for band in order.chunks_mut(BAND) {
+        band.sort_by(|&a, &b| shape(a).cmp(&shape(b)).then_with(|| firsts(a).cmp(firsts(b))));
+    }
+    order
+}
+
+fn first(set: &RangeSet) -> &[crate::ranges::Range] {
+    &set.ranges()[..set.ranges().len().min(1)]
+}
+
+/// A matcher of nothing.
+impl Default for Matcher {
+    fn default() -> Self {
+        Self { rows: Vec::new(), places: vec![] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ranges::Point;
+
+    fn sets() -> impl Strategy<Value = Option<RangeSet>> {
+        let range = (0..40_u128, 0..40_u128).prop_map(|(first, len)| (first, first + len / 8));
+        let ranges = prop::collection::vec(range, 0..3);
+        let set = ranges.prop_map(|ranges| {
+            let points = ranges.iter().map(|&(a, b)| (Point::new(0, a), Point::new(0, b)));
+            points.collect::<RangeSet>()
+        });
+        prop::option::weighted(0.6, set)
+    }
+
+    fn check(wants: &[Vec<Option<RangeSet>>], values: &[u128]) {
+        let (matcher, partitions) = Matcher::build(wants);
+        let points: Vec<_> = values.iter().map(|&value| Point::new(0, value)).collect();
+        let classes: Vec<_> = partitions.iter().zip(&points).map(|(p, &at)| p.class(at)).collect();
+        for (class, (partition, at)) in classes.iter().zip(partitions.iter().zip(&points)) {
+            let (wide, narrow) = (partition.trie::<u32>(0), partition.direct(0));
+            assert_eq!(wide.get(at.value as u32), *class);
+            assert_eq!(narrow.get(at.value as u16), *class);
+        }
+        let rules = wants[0].len();
+        let accepts = |rule: &usize| {
+            let mut fields = wants.iter().zip(&points);
+            fields.all(|(field, &at)| field[*rule].as_ref().is_none_or(|set| set.contains(at)))
+        };
+        let expected: Vec<_> = (0..rules).filter(accepts).collect();
+        let mut got = Vec::new();
+        for band in 0..matcher.bands() {
+            let mut found = Vec::new();
+            matcher.candidates(&classes, band, &mut found);
+            got.extend(found.iter().map(|&place| band * BAND + usize::from(place)));
+        }
+        assert_eq!(got, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn candidates_are_the_rules_that_accept_all_fields(
+            rules in prop::collection::vec([sets(), sets(), sets()], 1..200),
+            values in prop::collection::vec(0..50_u128, 3),
+        ) {
+            let wants: Vec<Vec<_>> =
+                (0..3).map(|field| rules.iter().map(|rule| rule[field].clone()).collect()).collect();
+            check(&wants, &values);
+        }
+    }
+
+    #[test]
+    fn bands_follow_each_other() {
+        let want = |rule: usize| match rule % 7 {
+            0 => None,
+            rest => Some(RangeSet::of(0, rest as u128, (rest + rule / 3000) as u128)),
+        };
+        let field = (0..10_000).map(want).collect::<Vec<_>>();
+        let other = (0..10_000).map(|rule| want(rule / 5)).collect::<Vec<_>>();
+        for value in 0..12 {
+            check(&[field.clone(), other.clone()], &[value, 3]);
+        }
+    }
+
+    #[test]
+    fn no_field_leaves_every_rule() {
+        let (matcher, _) = Matcher::build(&[]);
+        assert_eq!(matcher.bands(), 0);
+        let (matcher, partitions) = Matcher::build(&[alloc::vec![None; 3]]);
+        let (mut found, class) = (Vec::new(), partitions[0].class(Point::MAX));
+        matcher.candidates(&[class], 0, &mut found);
+        assert_eq!(found, [0, 1, 2]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Values of a field that the same rules accept are one class.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::direct::Direct;
+use crate::ranges::{Point, RangeSet};
+use crate::rows::{Rows, no_bits};
+use crate::trie::{Key, Trie};
+
+/// The classes of a field, and which of its values are of which class.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// Where the class changes, ascending; the first is [`Point::MIN`].
+    starts: Vec<(Point, u32)>,
+    rows: Rows,
+}
+
+impl Partition {
+    /// From the values that each rule accepts; `None` is all.
+    #[must_use]
+    pub fn of(sets: &[Option<&RangeSet>]) -> Self {
+        let mut wild = no_bits(sets.len());
+        for (bit, _) in sets.iter().enumerate().filter(|(_, set)| set.is_none()) {
+            wild[bit / 64] |= 1 << (bit % 64);
+        }
+        let mut classes = Classes {
+            rows: Rows::new(wild),
+            own: no_bits(sets.len()),
+            hash: 0,
+            known: BTreeMap::new(),
+        };
+        let changes = changes(sets);
+        let mut starts = Vec::new();
+        let mut rest = changes.as_slice();
+        let mut point = Point::MIN;
+        loop {
+            let (here, later) = rest.split_at(rest.partition_point(|change| change.0 <= point));
+            here.iter().for_each(|&(_, bit)| classes.flip(bit));
+            let class = classes.intern();
+            if starts.last().is_none_or(|&(_, before)| before != class) {
+                starts.push((point, class));
+            }
+            rest = later;
+            match later.first() {
+                Some(next) => point = next.0,
+                None => return Self { starts, rows: classes.rows },
+            }
+        }
+    }
+
+    /// The class of a point, the slow way.
+    #[must_use]
+    pub fn class(&self, point: Point) -> u32 {
+        self.starts[self.starts.partition_point(|start| start.0 <= point) - 1].1
+    }
+
+    /// The rows of the classes.
+    #[must_use]
+    pub fn into_rows(self) -> Rows {
+        self.rows
+    }
+
+    /// A trie of the classes of a family's values.
+    #[must_use]
+    pub fn trie<K: Key + TryFrom<u128>>(&self, family: u8) -> Trie<K> {
+        Trie::build(&self.family(family))
+    }
+
+    /// A table of the classes of a family's values.
+    #[must_use]
+    pub fn direct(&self, family: u8) -> Direct {
+        Direct::build(&self.family(family))
+    }
+
+    /// Where the class changes among the values of a family that `K` can hold.
+    fn family<K: TryFrom<u128>>(&self, family: u8) -> Vec<(K, u32)> {
+        let first = (Point::new(family, 0), self.class(Point::new(family, 0)));
+        let inside =
+            self.starts.iter().filter(|start| start.0.family == family && start.0.value > 0);
+        let points = core::iter::once(&first).chain(inside);
+        points.filter_map(|&(point, class)| Some((point.value.try_into().ok()?, class))).collect()
+    }
+}
+
+/// Where each rule begins and ceases to accept values, ascending.
+fn changes(sets: &[Option<&RangeSet>]) -> Vec<(Point, u32)> {
+    let mut changes = Vec::new();
+    for (bit, set) in (0_u32..).zip(sets) {
+        for &(first, last) in set.map_or(&[][..], RangeSet::ranges) {
+            changes.push((first, bit));
+            changes.extend(last.after().map(|end| (end, bit)));
+        }
+    }
+    changes.sort_unstable();
+    changes
+}
+
+/// The classes found so far, and the bits at the point that the sweep has come to.
+struct Classes {
+    rows: Rows,
+    own: Vec<u64>,
+    /// All bits that are set, mixed.
+    hash: u64,
+    /// Classes by hash; those with equal ones are compared.
+    known: BTreeMap<u64, Vec<u32>>,
+}
+
+impl Classes {
+    fn flip(&mut self, bit: u32) {
+        self.own[bit as usize / 64] ^= 1 << (bit % 64);
+        self.hash ^= mixed(bit.into());
+    }
+
+    fn intern(&mut self) -> u32 {
+        let same = self.known.entry(self.hash).or_default();
+        if let Some(&class) = same.iter().find(|&&class| self.rows.is(class, &self.own)) {
+            return class;
+        }
+        let class = self.rows.classes() as u32;
+        same.push(class);
+        self.rows.push(&self.own);
+        class
+    }
+}
+
+/// Steele, Lea and Flood's SplitMix64.
+const fn mixed(number: u64) -> u64 {
+    let z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,345 @@
+//! A number for every value of a wide field: a multi-bit trie without repetitions.
+//!
+//! ```text
+//!   address:  | root bits | 6 bits | 6 bits | …
+//!                 |           |
+//!   root[..] ---> node:  runs (64 bits, one set where a slot differs from the one before), entry,
+//!                 |      entry, … (one for each run)
+//!                 guard: bits to compare, how many, entry around, entry within
+//! ```
+//!
+//! A node stands for 64 values of its six bits, but keeps one entry for each run of equal ones, as
+//! the poptrie of Asai and Ohara does for its leaves; the entries lie behind the runs, mostly in
+//! the same cache line. Where all that differs shares more bits than a node decides on, a guard
+//! compares them at once: what does not have them has the number all around. An entry is a number,
+//! or where in `words` a node or guard begins.
+//!
+//! # Invariants
+//! 1. Bit 0 of `runs` is set, so every slot has a run that it belongs to.
+//! 2. Nodes and guards are the entry of just one slot, or of one guard.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+/// Bits that a node decides on.
+const STRIDE: u32 = 6;
+const SLOTS: usize = 1 << STRIDE;
+/// Set in entries that are no numbers.
+const FURTHER: u32 = 1 << 31;
+/// Set in those that are guards.
+const GUARD: u32 = 1 << 30;
+const INDEX: u32 = GUARD - 1;
+/// Values that are looked up together.
+const GROUP: usize = 32;
+
+/// A value that a trie can be asked for.
+pub trait Key: Copy + Ord + core::fmt::Debug {
+    /// How many bits it has.
+    const BITS: u32;
+    /// The first value.
+    const ZERO: Self;
+
+    /// `count` bits behind the first `skip`; zeros behind the last. `count` is at most 31.
+    fn bits(self, skip: u32, count: u32) -> usize;
+    /// The value with `digits` at the `count` bits behind the first `skip`, which were 0.
+    fn with_bits(self, skip: u32, count: u32, digits: usize) -> Self;
+    /// The last value that has the first `len` bits of this one.
+    fn last_of(self, len: u32) -> Self;
+    /// The next value, unless this is the last.
+    fn after(self) -> Option<Self>;
+    /// The value before, unless this is the first.
+    fn before(self) -> Option<Self>;
+    /// How many first bits are the same in both.
+    fn common(self, other: Self) -> u32;
+    /// Adds it to `words`.
+    fn write(self, words: &mut Vec<u32>);
+    /// Reads what was written at `at`, and where it ends.
+    fn read(words: &[u32], at: usize) -> (Self, usize);
+}
+
+macro_rules! key {
+    ($type:ty) => {
+        impl Key for $type {
+            const BITS: u32 = <$type>::BITS;
+            const ZERO: Self = 0;
+
+            #[inline(always)]
+            fn bits(self, skip: u32, count: u32) -> usize {
+                let rest = self << skip;
+                (rest >> (Self::BITS - count)) as usize
+            }
+
+            fn with_bits(self, skip: u32, count: u32, digits: usize) -> Self {
+                match Self::BITS.checked_sub(skip + count) {
+                    Some(shift) => self | (digits as Self) << shift,
+                    // The last node of a path decides on fewer bits than it has slots for.
+                    None => self | (digits as Self) >> (skip + count - Self::BITS),
+                }
+            }
+
+            fn last_of(self, len: u32) -> Self {
+                self | Self::MAX.checked_shr(len).unwrap_or(0)
+            }
+
+            fn after(self) -> Option<Self> {
+                self.checked_add(1)
+            }
+
+            fn before(self) -> Option<Self> {
+                self.checked_sub(1)
+            }
+
+            #[inline(always)]
+            fn common(self, other: Self) -> u32 {
+                (self ^ other).leading_zeros()
+            }
+
+            fn write(self, words: &mut Vec<u32>) {
+                words.extend((0..Self::BITS).step_by(32).map(|skip| self.bits(skip, 32) as u32));
+            }
+
+            #[inline(always)]
+            fn read(words: &[u32], at: usize) -> (Self, usize) {
+                let mut key = 0;
+                let end = at + Self::BITS as usize / 32;
+                for &word in &words[at..end] {
+                    // A shift by all 32 bits of a word is none.
+                    key = key << (31_u32 & (Self::BITS - 1)) << 1 | Self::from(word);
+                }
+                (key, end)
+            }
+        }
+    };
+}
+
+key!(u32);
+key!(u128);
+
+/// A number below 2³¹ for every value of `K`.
+#[derive(Clone, Debug)]
+pub struct Trie<K> {
+    root: Vec<u32>,
+    root_bits: u32,
+    words: Vec<u32>,
+    key: PhantomData<K>,
+}
+
+impl<K: Key> Trie<K> {
+    /// From the values at which the number changes, ascending, the first at 0; numbers are below
+    /// 2³¹.
+    #[must_use]
+    pub fn build(starts: &[(K, u32)]) -> Self {
+        let root_bits = root_bits(starts.len());
+        let root = vec![0; 1 << root_bits];
+        let mut trie = Self { root, root_bits, words: Vec::new(), key: PhantomData };
+        let mut rest = starts;
+        for slot in 0..trie.root.len() {
+            let first = K::ZERO.with_bits(0, root_bits, slot);
+            let (inside, from) = Self::split(&mut rest, first, root_bits);
+            trie.root[slot] = trie.entry(first, root_bits, inside, from);
+        }
+        trie
+    }
+
+    /// The starts behind `first` with its first `len` bits, and the number at `first`. What is
+    /// before the last of them is taken off `rest`.
+    fn split<'s>(rest: &mut &'s [(K, u32)], first: K, len: u32) -> (&'s [(K, u32)], u32) {
+        let last = first.last_of(len);
+        let skipped = rest.iter().take_while(|start| start.0 <= first).count();
+        let number = skipped.checked_sub(1).map_or(0, |at| rest[at].1);
+        let inside = &rest[skipped..];
+        let count = inside.iter().take_while(|start| start.0 <= last).count();
+        // The last start up to here gives the number at what comes next.
+        *rest = &rest[(skipped + count).saturating_sub(1)..];
+        (&inside[..count], number)
+    }
+
+    /// The entry for the values that have the first `len` bits of `first`.
+    fn entry(&mut self, first: K, len: u32, inside: &[(K, u32)], number: u32) -> u32 {
+        if inside.is_empty() {
+            return number;
+        }
+        let (low, high) = bounds(inside, number, first.last_of(len));
+        let common = low.common(high);
+        if common >= len + STRIDE {
+            return self.guard(low, common, inside, number);
+        }
+        let (runs, entries) = self.slots(first, len, inside, number);
+        let at = self.words.len() as u32;
+        self.words.extend([runs as u32, (runs >> 32) as u32]);
+        self.words.extend(entries);
+        FURTHER | at
+    }
+
+    /// The entry for values of which only those with the first `len` bits of `low` have a number
+    /// other than `around`.
+    fn guard(&mut self, low: K, len: u32, inside: &[(K, u32)], around: u32) -> u32 {
+        let first = prefix(low, len);
+        let begins = inside[0].0 == first;
+        let ends = inside.last().is_some_and(|last| last.0 > first.last_of(len));
+        let (from, number) = if begins { (1, inside[0].1) } else { (0, around) };
+        let within =
+            self.entry(first, len, &inside[from..inside.len() - usize::from(ends)], number);
+        let at = self.words.len() as u32;
+        first.write(&mut self.words);
+        self.words.extend([len, around, within]);
+        FURTHER | GUARD | at
+    }
+
+    /// The runs of a node and the entry of each.
+    fn slots(&mut self, first: K, len: u32, inside: &[(K, u32)], number: u32) -> (u64, Vec<u32>) {
+        let (mut runs, mut entries) = (0, Vec::new());
+        let mut all = Vec::with_capacity(inside.len() + 1);
+        all.push((first, number));
+        all.extend_from_slice(inside);
+        let mut rest = all.as_slice();
+        // Where fewer bits are left than a node has, slots come in groups of equals.
+        let group = SLOTS >> STRIDE.min(K::BITS - len);
+        for slot in (0..SLOTS).step_by(group) {
+            let start = first.with_bits(len, STRIDE, slot);
+            let end = (len + STRIDE).min(K::BITS);
+            let (inside, from) = Self::split(&mut rest, start, end);
+            let entry = self.entry(start, end, inside, from);
+            if entries.last() != Some(&entry) {
+                runs |= 1 << slot;
+                entries.push(entry);
+            }
+        }
+        (runs, entries)
+    }
+
+    /// The number of a value.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self, key: K) -> u32 {
+        let mut entry = self.root[key.bits(0, self.root_bits)];
+        let mut skip = self.root_bits;
+        while entry & FURTHER != 0 {
+            (entry, skip) = self.further(key, entry, skip);
+        }
+        entry
+    }
+
+    /// The entry behind an entry that is no number, and the bits of `key` decided on so far.
+    #[inline(always)]
+    fn further(&self, key: K, entry: u32, skip: u32) -> (u32, u32) {
+        let at = (entry & INDEX) as usize;
+        if entry & GUARD != 0 {
+            let (first, at) = K::read(&self.words, at);
+            let &[len, around, within] = self.words[at..].first_chunk().expect("a guard has them");
+            return (if key.common(first) >= len { within } else { around }, len);
+        }
+        let runs = u64::from(self.words[at + 1]) << 32 | u64::from(self.words[at]);
+        // The runs that begin at or before the slot: at least one.
+        let rank = (runs << (63 - key.bits(skip, STRIDE))).count_ones();
+        (self.words[at + 1 + rank as usize], skip + STRIDE)
+    }
+
+    /// The numbers of many values, which costs less than asking for one after the other: none
+    /// waits for the memory that another one needs. As many as the shorter slice has.
+    pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
+        for (keys, numbers) in keys.chunks(GROUP).zip(numbers.chunks_mut(GROUP)) {
+            let mut skips = [self.root_bits; GROUP];
+            for (&key, number) in keys.iter().zip(&mut *numbers) {
+                *number = self.root[key.bits(0, self.root_bits)];
+            }
+            let mut open = true;
+            while open {
+                open = false;
+                let all = keys.iter().zip(&mut *numbers).zip(&mut skips);
+                for ((&key, number), skip) in all.filter(|((_, number), _)| **number & FURTHER != 0)
+                {
+                    (*number, *skip) = self.further(key, *number, *skip);
+                    open |= *number & FURTHER != 0;
+                }
+            }
+        }
+    }
+
+    /// Bytes that it takes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        (self.root.len() + self.words.len()) * 4
+    }
+}
+
+/// The first and the last value with a number other than the one at the start, `number`.
+fn bounds<K: Key>(inside: &[(K, u32)], number: u32, last: K) -> (K, K) {
+    let end = inside.last().filter(|end| end.1 == number).and_then(|end| end.0.before());
+    (inside[0].0, end.unwrap_or(last))
+}
+
+/// The first `len` bits of a value.
+pub(crate) fn prefix<K: Key>(key: K, len: u32) -> K {
+    let mut first = K::ZERO;
+    for skip in (0..len.min(K::BITS)).step_by(16) {
+        let count = (len.min(K::BITS) - skip).min(16);
+        first = first.with_bits(skip, count, key.bits(skip, count));
+    }
+    first
+}
+
+/// The first step covers many bits where there are many values to tell apart.
+const fn root_bits(starts: usize) -> u32 {
+    match starts {
+        0..=16 => 6,
+        17..=255 => 12,
+        256..=49_999 => 16,
+        _ => 18,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn naive<K: Key>(starts: &[(K, u32)], key: K) -> u32 {
+        starts[starts.partition_point(|start| start.0 <= key) - 1].1
+    }
+
+    fn agree<K: Key>(mut starts: Vec<(K, u32)>, mut probes: Vec<K>) {
+        starts.push((K::ZERO, 1));
+        starts.sort_unstable();
+        starts.dedup_by_key(|start| start.0);
+        let trie = Trie::build(&starts);
+        for start in &starts {
+            let before = K::ZERO.last_of(0);
+            probes.extend([Some(start.0), start.0.after(), Some(before)].into_iter().flatten());
+        }
+        for &probe in &probes {
+            assert_eq!(trie.get(probe), naive(&starts, probe), "{probe:?} of {starts:?}");
+        }
+        let mut numbers = vec![0; probes.len()];
+        trie.get_many(&probes, &mut numbers);
+        assert!(numbers.iter().zip(&probes).all(|(number, probe)| *number == trie.get(*probe)));
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_has_the_number_of_the_last_start(
+            starts in prop::collection::vec((any::<u32>(), 0..5_u32), 0..300),
+            near in prop::collection::vec((0x0a00_0000_u32..0x0a00_1000, 0..5_u32), 0..40),
+            probes in prop::collection::vec(any::<u32>(), 20),
+        ) {
+            agree(starts.into_iter().chain(near).collect(), probes);
+        }
+
+        #[test]
+        fn wide_values_too(
+            starts in prop::collection::vec((any::<u128>(), 0..5_u32), 0..100),
+            near in prop::collection::vec((0x2001_u128 << 112..(0x2001_u128 << 112) + 4096, 0..5_u32), 0..20),
+            probes in prop::collection::vec(any::<u128>(), 20),
+        ) {
+            agree(starts.into_iter().chain(near).collect(), probes);
+        }
+    }
+
+    #[test]
+    fn one_number_needs_no_node() {
+        let trie = Trie::build(&[(0_u32, 3)]);
+        assert_eq!((trie.get(0), trie.get(u32::MAX), trie.words.len()), (3, 3, 0));
+    }
+}
