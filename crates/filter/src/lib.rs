@@ -57,6 +57,7 @@ mod insn;
 mod interpreter;
 mod layers;
 mod lex;
+mod mnemonic;
 mod names;
 mod parse;
 mod program;
@@ -67,6 +68,7 @@ pub use ast::Filter;
 pub use check::ProgramError;
 pub use error::FilterError;
 pub use insn::Insn;
+pub use mnemonic::Mnemonic;
 pub use program::Program;
 
 /// The accept length of [`compile`], in bytes: the largest frame that capture programs keep.

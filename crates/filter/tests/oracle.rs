@@ -23,9 +23,13 @@ fn libpcap(expression: &str, flags: &[&str]) -> Option<Program> {
 
 /// What tcpdump prints for `-ddd`, or `None` if it refuses the expression.
 fn decimal(expression: &str, flags: &[&str]) -> Option<String> {
+    printed(expression, flags, "-ddd")
+}
+
+fn printed(expression: &str, flags: &[&str], form: &str) -> Option<String> {
     let output = Command::new("tcpdump")
         .args(flags)
-        .args(["-y", "EN10MB", "-ddd", "--", expression])
+        .args(["-y", "EN10MB", form, "--", expression])
         .output()
         .unwrap();
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
@@ -96,6 +100,20 @@ fn compare_plain(expression: &str, theirs: &str) -> Program {
         assert_eq!(ours.run(frame, len), plain.run(frame, len), "`{expression}` on {frame:02x?}");
     }
     plain
+}
+
+#[test]
+fn instructions_read_as_tcpdump_prints_them() {
+    if !*HAS_TCPDUMP {
+        return;
+    }
+    for expression in ACCEPTED {
+        let theirs = printed(expression, &[], "-d").unwrap_or_default();
+        let program = decimal(expression, &[]).map(|text| decimal_program(&text));
+        let insns = program.iter().flat_map(|program| program.insns()).enumerate();
+        let ours: String = insns.map(|(at, insn)| format!("{}\n", insn.mnemonic(at))).collect();
+        assert_eq!(ours, theirs, "`{expression}`");
+    }
 }
 
 #[test]
