@@ -68,10 +68,14 @@ fn sources() -> [Arg; 4] {
     ]
 }
 
+fn some_frames(text: &str) -> Result<Count, String> {
+    let count: Count = text.parse().map_err(|error| format!("{error}"))?;
+    if count.0 > 0 { Ok(count) } else { Err("at least 1; without -c there is no end".into()) }
+}
+
 fn selecting() -> [Arg; 6] {
     let args = [
-        value("count-frames", 'c', "N", "Stop after this many frames")
-            .value_parser(str::parse::<Count>),
+        value("count-frames", 'c', "N", "Stop after this many frames").value_parser(some_frames),
         value("filter-file", 'F', "FILE", "Read the filter from a file")
             .value_hint(ValueHint::FilePath)
             .conflicts_with("filter"),

@@ -65,7 +65,7 @@ pub fn command() -> Command {
             .value_parser(clap::value_parser!(u32).range(0..=262_144))
             .default_value("262144"),
     ]);
-    flags::reporting(command)
+    flags::run_dir(flags::reporting(command))
 }
 
 /// Turns a question into its answer; `list` says what can be captured from.
@@ -77,11 +77,14 @@ pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
     if flag("extcap-interfaces") {
         return Ok(say(move || sentences::interfaces(&list())));
     }
+    let name = matches.get_one::<String>("extcap-interface");
+    let name = name.ok_or_else(|| missing("--extcap-interface <NAME>"))?;
+    if name != sentences::ANY {
+        port_of(name)?;
+    }
     if flag("extcap-dlts") {
         return Ok(say(sentences::link_types));
     }
-    let name = matches.get_one::<String>("extcap-interface");
-    let name = name.ok_or_else(|| missing("--extcap-interface <NAME>"))?;
     if flag("extcap-config") {
         let any = name == sentences::ANY;
         return Ok(say(move || sentences::settings(any)));

@@ -1,5 +1,8 @@
 //! From flags to what is meant.
 
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+
 use clap::ArgMatches;
 use slipring_abi::name::{Kind, NameError, PortName, Rings};
 use slipring_cli::codes::{SR0003, SR0006};
@@ -84,13 +87,14 @@ pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
     let plan = Plan {
         from: from(matches)?,
         select: selected(program, matches),
-        count: matches.get_one::<Count>("count-frames").map(|count| count.0).filter(|&n| n > 0),
+        count: matches.get_one::<Count>("count-frames").map(|count| count.0),
         counts_only: flag("count"),
         snaplen,
         silent: false,
         output: output(matches, snaplen),
     };
     plan.refuse_what_shows_nothing(matches)?;
+    plan.refuse_to_write_over_what_is_read()?;
     Ok(Box::new(move |session| plan.run(list, session)))
 }
 
@@ -205,6 +209,23 @@ fn saving(matches: &ArgMatches, snaplen: u32) -> Option<Saving> {
 }
 
 impl Plan {
+    fn refuse_to_write_over_what_is_read(&self) -> Result<(), Failure> {
+        let (From::Read { path }, Some(saving)) = (&self.from, &self.output.saving) else {
+            return Ok(());
+        };
+        let file = |path: &String| {
+            let metadata = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
+            Some((metadata.dev(), metadata.ino()))
+        };
+        if file(path).is_none() || file(path) != file(&saving.path) {
+            return Ok(());
+        }
+        let summary = format!("{} is the capture that is read", saving.path);
+        let error = Diagnostic::new(SR0003, summary)
+            .with_cause("it would be empty before its first frame is read");
+        Err(error.with_help("name another file by -w, and move it when it is done").into())
+    }
+
     /// What was asked for and could never come is an error, not silence.
     fn refuse_what_shows_nothing(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let rotation = self.output.saving.as_ref().map(|saving| &saving.rotation);

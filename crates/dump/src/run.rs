@@ -68,7 +68,7 @@ pub(crate) fn link_types(session: &mut Session<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// `-d`: 1 numbered operations, 2 for C, 3 as decimal numbers.
+/// `-d`: 1 in words, 2 for C, 3 as decimal numbers.
 pub(crate) fn compiled(
     program: &Program,
     form: u8,
@@ -76,9 +76,7 @@ pub(crate) fn compiled(
 ) -> Result<Exit, Failure> {
     let insns = program.insns();
     let lines = insns.iter().enumerate().map(|(at, insn)| match form {
-        1 => {
-            format!("({at:03}) 0x{:02x} {:>3} {:>3} 0x{:08x}", insn.code, insn.jt, insn.jf, insn.k)
-        }
+        1 => insn.mnemonic(at).to_string(),
         2 => format!("{{ 0x{:x}, {}, {}, 0x{:08x} }},", insn.code, insn.jt, insn.jf, insn.k),
         _ => format!("{} {} {} {}", insn.code, insn.jt, insn.jf, insn.k),
     });
@@ -125,7 +123,7 @@ impl Plan {
             From::Take { port, opening } => {
                 let ports = opening.open(std::slice::from_ref(port))?;
                 let port = ports.into_iter().next().expect("one port per name");
-                Source::take_from(port, signals)
+                Source::take_from(port, self.from.is_monitor(), signals)
             }
         }
     }

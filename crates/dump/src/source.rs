@@ -5,14 +5,16 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use slipring_abi::NS_TXMON;
 use slipring_cli::report::PortReport;
 use slipring_cli::{Failure, Signals};
 use slipring_core::listen::Listener;
 use slipring_pcap::Direction;
 use slipring_port::capture::{FileReader, wall_clock};
 use slipring_port::iface::{Iface, Promisc, promiscuous};
-use slipring_port::{Interest, OpenError, Patience, Port, RunCause, RunError, Waiter};
+use slipring_port::{Interest, OpenError, Patience, Port, Queue, RunCause, RunError, Waiter};
 use slipring_program::meter::Meter;
+use slipring_ring::{RxRing, SlotFlags};
 
 /// Frames taken at a time, after which signals are looked at.
 const BATCH: u32 = 256;
@@ -60,6 +62,8 @@ pub struct Listening {
 /// A port whose frames are taken.
 pub struct Opened {
     port: Port,
+    /// Whether it shows what another port sends and receives.
+    is_monitor: bool,
     waiter: Waiter,
     scratch: Vec<u8>,
     meter: Meter,
@@ -89,15 +93,16 @@ impl Source {
         Ok(Self::Reading { name: shown.to_owned(), reader })
     }
 
-    /// Takes the frames of a port.
+    /// Takes the frames of a port, which may be a monitor.
     ///
     /// # Errors
     /// The system's.
-    pub fn take_from(port: Port, signals: &Signals) -> Result<Self, Failure> {
+    pub fn take_from(port: Port, is_monitor: bool, signals: &Signals) -> Result<Self, Failure> {
         let mut waiter = Waiter::for_ports([&port], Patience::Sleep)?;
         waiter.also(signals.wake_fd())?;
         let meter = Meter::new([&port]);
-        Ok(Self::Opened(Box::new(Opened { port, waiter, scratch: Vec::new(), meter })))
+        let scratch = Vec::new();
+        Ok(Self::Opened(Box::new(Opened { port, is_monitor, waiter, scratch, meter })))
     }
 
     /// The interface that is listened to.
@@ -148,7 +153,7 @@ impl Source {
                 Ok(true)
             }
             Self::Reading { name, reader } => read(name, reader, look),
-            Self::Opened(opened) => receive(&mut opened.port, &mut opened.scratch, look),
+            Self::Opened(opened) => opened.receive(look),
         }
     }
 
@@ -226,21 +231,31 @@ fn read(name: &str, reader: &mut FileReader, look: Look<'_>) -> Result<bool, Fai
     }
 }
 
-fn receive(port: &mut Port, scratch: &mut Vec<u8>, look: Look<'_>) -> Result<bool, Failure> {
-    for queue in &mut port.queues {
-        queue.rx_sync()?;
-        let ts_ns = wall_clock();
-        for _ in 0..BATCH {
-            let seen = queue.rings().rx.packet(scratch, |bytes| {
-                let wire_len = bytes.len() as u32;
-                look(&Frame { ts_ns, outgoing: Some(false), wire_len, bytes })
-            });
-            let Some(seen) = seen else { break };
-            if seen?.is_break() {
-                return Ok(true);
+impl Opened {
+    fn receive(&mut self, look: Look<'_>) -> Result<bool, Failure> {
+        for queue in &mut self.port.queues {
+            queue.rx_sync()?;
+            let ts_ns = wall_clock();
+            for _ in 0..BATCH {
+                let rx = queue.rings().rx;
+                let outgoing = self.is_monitor && rx.avail() > 0 && was_sent(rx);
+                let seen = rx.packet(&mut self.scratch, |bytes| {
+                    let wire_len = bytes.len() as u32;
+                    look(&Frame { ts_ns, outgoing: Some(outgoing), wire_len, bytes })
+                });
+                let Some(seen) = seen else { break };
+                if seen?.is_break() {
+                    return Ok(true);
+                }
             }
         }
+        // A queue that has ended may still hold frames that were received before.
+        let is_over = |queue: &mut Box<dyn Queue>| queue.ended() && queue.rings().rx.avail() == 0;
+        Ok(!self.port.queues.iter_mut().all(is_over))
     }
-    // A queue that has ended may still hold frames that were received before.
-    Ok(!port.queues.iter_mut().all(|queue| queue.ended() && queue.rings().rx.avail() == 0))
+}
+
+/// Whether a monitor's next frame is one that its port sent.
+fn was_sent(rx: &RxRing) -> bool {
+    rx.first_flags().is_some_and(|flags| flags.has(SlotFlags(NS_TXMON)))
 }

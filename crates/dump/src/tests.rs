@@ -82,6 +82,17 @@ fn what_was_saved_is_read_again_cut_to_its_length() {
 }
 
 #[test]
+fn a_capture_is_never_written_over_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    captured(dir.path(), "a.pcap", &[60, 80]);
+    std::fs::hard_link(dir.path().join("a.pcap"), dir.path().join("b.pcap")).unwrap();
+    let told = dump("-r @a.pcap -w @b.pcap", dir.path());
+    assert_eq!(told.status, 2, "{}", told.talk);
+    assert!(told.talk.contains("is the capture that is read"), "{}", told.talk);
+    assert_eq!(dump("-r @a.pcap -t", dir.path()).data.lines().count(), 2);
+}
+
+#[test]
 fn json_has_every_frame_and_the_sum() {
     let dir = tempfile::tempdir().unwrap();
     captured(dir.path(), "a.pcapng", &[60, 100, 200]);
@@ -114,7 +125,7 @@ fn lists_are_printed_and_nothing_is_opened() {
 #[test]
 fn a_compiled_filter_prints_in_three_forms() {
     let of = |args: &str| dump(args, Path::new("")).data;
-    assert!(of("-d arp").starts_with("(000) 0x28   0   0 0x0000000c\n"), "{}", of("-d arp"));
+    assert!(of("-d arp").starts_with("(000) ldh      [12]\n"), "{}", of("-d arp"));
     assert!(of("-dd arp").starts_with("{ 0x28, 0, 0, 0x0000000c },\n"), "{}", of("-dd arp"));
     assert!(of("-ddd arp").starts_with("4\n40 0 0 12\n"), "{}", of("-ddd arp"));
 }
@@ -141,6 +152,7 @@ fn what_cannot_be_meant_is_refused_with_a_way_out() {
         ("-i eth0 -w - --print", "--print and -w - want the same output"),
         ("-i netmap:eth0 -Q out", "a port that is opened shows what arrives"),
         ("-i eth0 -C 1", "--write <FILE>"),
+        ("-i eth0 -c 0", "at least 1"),
         ("-i eth0 -r a", "--read"),
         ("-r @nothing", "cannot open pcap:"),
         ("-i eth0 -F @nothing", "cannot read the filter in "),

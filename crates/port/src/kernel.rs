@@ -12,6 +12,7 @@
 //! # Invariants
 //! 1. What the device says of sizes and places is read once and checked against its mapping.
 //! 2. A frame counts as sent when the device gave its slot back.
+//! 3. A monitor ends with the port that it watches, which is no error; what it saw stays readable.
 //!
 //! Not for: ports of this process, which need no device.
 
@@ -62,7 +63,8 @@ fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCaus
     let none = Region::create(none, HugePages::Never)?;
     let mut queues = Vec::new();
     for (bound, pair) in bounds.into_iter().zip(&pairs) {
-        queues.push(KernelQueue::new(shown, bound.into_file(), pair, [&region, &none])?);
+        let queue = KernelQueue::new(shown, bound.into_file(), pair, [&region, &none])?;
+        queues.push(if name.flags.is_monitor() { queue.watching() } else { queue });
     }
     let info = info(shown, name, device, &queues, first.buf_size);
     let queues = queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();

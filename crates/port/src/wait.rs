@@ -47,8 +47,9 @@ pub enum Woken {
 pub struct Waiter {
     epoll: OwnedFd,
     patience: Patience,
-    /// Interests registered last, so that an unchanged one costs no system call.
-    registered: Vec<Interest>,
+    /// Interests registered last, so that an unchanged one costs no system call; none for queues
+    /// that have ended.
+    registered: Vec<Option<Interest>>,
     /// Queues without descriptors, of which nothing can be waited for.
     always: Vec<bool>,
     /// How long recent waits took, smoothed.
@@ -96,7 +97,7 @@ impl Waiter {
     fn add(&mut self, index: u64, queue: &dyn Queue) -> io::Result<()> {
         let fds = queue.wait_fds();
         self.always.push(fds.rx.is_none() && fds.tx.is_none());
-        self.registered.push(Interest::NONE);
+        self.registered.push(Some(Interest::NONE));
         let mut seen: Option<i32> = None;
         let tx = fds.tx.filter(|tx| edge(tx).is_none()).map(tx_fd);
         for fd in [fds.rx, tx].into_iter().flatten() {
@@ -285,12 +286,33 @@ impl Waiter {
     }
 
     fn change(&mut self, i: usize, queue: &dyn Queue, wanted: Interest) -> Result<(), RunError> {
-        let Some(last) = self.registered.get_mut(i).filter(|last| **last != wanted) else {
+        let Some(Some(last)) = self.registered.get(i).copied() else { return Ok(()) };
+        if queue.ended() && !wanted.tx {
+            self.registered[i] = None;
+            return self.forget(queue);
+        }
+        if last == wanted {
             return Ok(());
-        };
-        let last = std::mem::replace(last, wanted);
+        }
+        self.registered[i] = Some(wanted);
         let modified = self.modify(i as u64, queue, last, wanted);
         modified.map_err(|error| RunError::system("epoll", "change what is waited for", error))
+    }
+
+    /// A descriptor from which nothing comes any more may have errors to tell without end.
+    fn forget(&self, queue: &dyn Queue) -> Result<(), RunError> {
+        let fds = queue.wait_fds();
+        for fd in [fds.rx, fds.tx.map(tx_fd)].into_iter().flatten() {
+            match epoll::delete(&self.epoll, fd) {
+                // One that is for both directions is gone already, an edge is not watched now.
+                Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+                Err(error) => {
+                    let what = "change what is waited for";
+                    return Err(RunError::system("epoll", what, error.into()));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn modify(
@@ -364,7 +386,7 @@ fn tx_fd(wait: TxWait<'_>) -> BorrowedFd<'_> {
     }
 }
 
-/// Syncs as the interests ask; whether any is satisfied.
+/// Syncs as the interests ask; whether any is satisfied, or has just become vain.
 fn look(queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
     let mut ready = false;
     queues.each(&mut |queue, interest| {
@@ -376,14 +398,17 @@ fn look(queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
 
 fn look_at(queue: &mut dyn Queue, interest: Interest) -> Result<bool, RunError> {
     let due = queue.deadline().is_some_and(|deadline| deadline <= now());
+    let had_ended = queue.ended();
     if due || interest.rx && queue.rings().rx.avail() == 0 {
         queue.rx_sync()?;
     }
     if due || interest.tx && queue.rings().tx.avail() == 0 {
         queue.tx_sync()?;
     }
+    let has_just_ended = interest.rx && !had_ended && queue.ended();
     let rings = queue.rings();
-    Ok(interest.rx && rings.rx.avail() > 0 || interest.tx && rings.tx.avail() > 0)
+    let has_slots = interest.rx && rings.rx.avail() > 0 || interest.tx && rings.tx.avail() > 0;
+    Ok(has_slots || has_just_ended)
 }
 
 /// The queues of a wait, always in the same order, and what is wanted of each.

@@ -445,6 +445,12 @@ impl AppRing<Rx> {
         count
     }
 
+    /// The flags of our first slot, of those last seen by [`Self::avail`].
+    #[must_use]
+    pub fn first_flags(&self) -> Option<SlotFlags> {
+        self.slot(0).map(|slot| slot.flags)
+    }
+
     /// Takes one packet off the ring, of however many slots, and shows it to `read`: in place
     /// when it is in one slot, gathered in `scratch` otherwise. `None` when there is none.
     pub fn packet<R>(

@@ -184,6 +184,35 @@ fn dump_captures_from_the_device() {
     assert!(!told.1.contains("monitoring"), "{}", told.1);
 }
 
+/// `slipring dump` with these words: its report.
+fn dumped(args: &str) -> serde_json::Value {
+    let told = said(&VERBS, "dump", &format!("{args} --json"), std::path::Path::new(""));
+    assert_eq!(told.status, 0, "{}", told.talk);
+    serde_json::from_str(&told.data).expect(&told.talk)
+}
+
+#[test]
+fn dump_of_a_monitor_tells_both_ways_and_ends_with_its_port() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
+    let capture = site.run_dir().join("seen.pcapng");
+    let port = named(&site, "x{1/rt").replace('@', "@@");
+    let watching = format!("-i {port} -w {}", capture.display());
+    let watching = site.inside.run(move || std::thread::spawn(move || dumped(&watching)));
+    // Its head is written when the port is open.
+    eventually("the capture", || capture.metadata().ok().filter(|file| file.len() > 0));
+    pass(&mut a, &mut b, 3);
+    pass(&mut b, &mut a, 2);
+    drop((a, b));
+    let report = watching.join().unwrap();
+    assert_eq!(report["captured"], 5);
+    let report = dumped(&format!("-r {}", capture.display()));
+    let frames = report["frames"].as_array().unwrap().iter();
+    let ways: Vec<_> = frames.map(|frame| &frame["direction"]).collect();
+    assert_eq!(ways, ["out", "out", "out", "in", "in"]);
+}
+
 #[test]
 fn what_is_not_there_is_told_with_what_to_do() {
     let Some(site) = Site::new() else { return };

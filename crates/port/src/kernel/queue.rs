@@ -23,6 +23,9 @@ pub(super) struct KernelQueue {
     ledger: Ledger,
     /// The slot behind the last frame that was counted.
     rx_seen: SlotIdx,
+    /// Whether it is a monitor's, and whether the port that it watches is gone.
+    watches: bool,
+    ended: bool,
     counters: Arc<Counters>,
 }
 
@@ -62,7 +65,22 @@ impl KernelQueue {
             None => Pair::<Rx>::absent(none, 0)?.app,
         };
         let (ledger, rx_seen) = (Ledger::over(&tx), rx.head());
-        Ok(Self { name: name.to_owned(), file, tx, rx, ledger, rx_seen, counters: Arc::default() })
+        Ok(Self {
+            name: name.to_owned(),
+            file,
+            tx,
+            rx,
+            ledger,
+            rx_seen,
+            watches: false,
+            ended: false,
+            counters: Arc::default(),
+        })
+    }
+
+    /// It is a monitor's.
+    pub(super) fn watching(self) -> Self {
+        Self { watches: true, ..self }
     }
 
     pub(super) fn slots(&self) -> u32 {
@@ -77,14 +95,33 @@ impl KernelQueue {
         self.rx.num_slots() > 1
     }
 
-    fn lost(&self, what: &'static str, error: io::Error) -> RunError {
-        match error.raw_os_error() {
-            Some(libc::ENXIO | libc::EIO | libc::ENODEV) => {
-                RunError::new(&self.name, RunCause::Vanished)
-            }
-            _ => RunError::system(&self.name, what, error),
+    /// Has the device bring what arrived; a monitor ends where its port is gone.
+    fn fetch(&mut self) -> io::Result<()> {
+        let sync = || sys::rx_sync(self.file.as_fd());
+        match sync() {
+            // A device that is gone itself may say so once, but says another thing from then on.
+            Err(error) if self.watches && is_gone(&error) => match sync() {
+                Err(again) if !is_gone(&again) => Err(again),
+                _ => {
+                    self.ended = true;
+                    Ok(())
+                }
+            },
+            done => done,
         }
     }
+
+    fn lost(&self, what: &'static str, error: io::Error) -> RunError {
+        match is_gone(&error) {
+            true => RunError::new(&self.name, RunCause::Vanished),
+            false => RunError::system(&self.name, what, error),
+        }
+    }
+}
+
+/// Whether a sync says that the port is not there any more.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENXIO | libc::EIO | libc::ENODEV))
 }
 
 impl Ledger {
@@ -149,10 +186,10 @@ impl Queue for KernelQueue {
     }
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
-        if !self.receives() {
+        if !self.receives() || self.ended {
             return Ok(());
         }
-        sys::rx_sync(self.file.as_fd()).map_err(|error| self.lost("receive", error))?;
+        self.fetch().map_err(|error| self.lost("receive", error))?;
         let fault = |fault| RunError::new(&self.name, SyncFault::from(fault));
         self.rx.refresh().map_err(fault)?;
         let mut sum = Traffic::default();
@@ -169,6 +206,10 @@ impl Queue for KernelQueue {
     fn wait_fds(&self) -> WaitFds<'_> {
         let fd = self.file.as_fd();
         WaitFds { rx: Some(fd), tx: Some(TxWait::Writable(fd)) }
+    }
+
+    fn ended(&self) -> bool {
+        self.ended
     }
 
     fn counters(&self) -> &Arc<Counters> {

@@ -20,7 +20,7 @@ pub(super) fn open(name: &PortName, signals: &Signals) -> Result<Source, Failure
                 OpenOptions { shared: true, direction: Interest::RX, ..OpenOptions::default() };
             let mut ports = Host::global().open_all(std::slice::from_ref(name), &options)?;
             let port = ports.pop().expect("one port per name");
-            Source::take_from(port, signals)
+            Source::take_from(port, name.flags.is_monitor(), signals)
         }
     }
 }
