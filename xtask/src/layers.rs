@@ -44,6 +44,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-balance", Layer::Engine),
     ("slipring-dedup", Layer::Engine),
     ("slipring-port", Layer::Port),
+    ("slipring-vhost", Layer::Port),
     ("slipring-core", Layer::Host),
     ("slipring-netmap", Layer::Host),
     ("slipring-nics", Layer::Host),

@@ -26,6 +26,8 @@ pub enum DropCause {
     TxIncomplete,
     /// The port cannot send at all.
     TxUnsupported,
+    /// Nobody is at the other end: no guest.
+    TxNoPeer,
     /// Dropped on purpose by fault injection.
     Fault,
     /// Route mode: neither IPv4 nor IPv6, or tagged.
@@ -48,7 +50,7 @@ pub enum DropCause {
 
 impl DropCause {
     /// All causes, in the order of [`Counters`].
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::RxRingFull,
         Self::RxNoBuffer,
         Self::RxTooLong,
@@ -59,6 +61,7 @@ impl DropCause {
         Self::TxRefused,
         Self::TxIncomplete,
         Self::TxUnsupported,
+        Self::TxNoPeer,
         Self::Fault,
         Self::RouteNotIp,
         Self::RouteOtherHost,
@@ -84,6 +87,7 @@ impl DropCause {
             Self::TxRefused => "tx_refused",
             Self::TxIncomplete => "tx_incomplete",
             Self::TxUnsupported => "tx_unsupported",
+            Self::TxNoPeer => "tx_no_peer",
             Self::Fault => "fault",
             Self::RouteNotIp => "route_not_ip",
             Self::RouteOtherHost => "route_other_host",

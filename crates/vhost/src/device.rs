@@ -1,0 +1,351 @@
+//! The device as its monitor sees it: what it is told to do with its virtqueues.
+//!
+//! A virtqueue runs while it has memory, a place, a notification and leave to run; whatever a
+//! message changes, the queue is taken from its link and put there anew.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::OFlags;
+use vhost::vhost_user::message::{
+    VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
+    VhostUserLog, VhostUserMemoryRegion, VhostUserSharedMsg, VhostUserShMemConfig,
+    VhostUserSingleMemoryRegion, VhostUserVringAddrFlags, VhostUserVringState,
+};
+use vhost::vhost_user::{
+    Error, GpuBackend, Result, VhostUserBackendReqHandlerMut, VhostUserProtocolFeatures,
+    VhostUserVirtioFeatures,
+};
+use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
+use virtio_bindings::bindings::virtio_net::VIRTIO_NET_F_MRG_RXBUF;
+use virtio_bindings::bindings::virtio_ring::{
+    VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC,
+};
+
+use crate::link::Link;
+use crate::memory::Memory;
+use crate::vring::{Agreed, Place, Vring};
+
+/// Descriptors that a queue may have: more than any monitor offers its guests for virtio-net.
+const MAX_SIZE: u32 = 4096;
+
+const fn bit(feature: u32) -> u64 {
+    1 << feature
+}
+
+/// What guests are offered. No offloads: there is nobody here who would finish frames.
+pub(crate) const FEATURES: u64 = bit(VIRTIO_F_VERSION_1)
+    | bit(VIRTIO_NET_F_MRG_RXBUF)
+    | bit(VIRTIO_RING_F_EVENT_IDX)
+    | bit(VIRTIO_RING_F_INDIRECT_DESC)
+    | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
+
+/// The device of one connection.
+pub(crate) struct Device {
+    links: Vec<Arc<Link>>,
+    features: u64,
+    memory: Option<Memory>,
+    /// Two for each pair: the guest's receive queue, then its transmit queue.
+    queues: Vec<Wish>,
+}
+
+/// What the monitor said of a virtqueue.
+#[derive(Debug, Default)]
+struct Wish {
+    size: u16,
+    base: u16,
+    /// Descriptors, avail and used ring, in the monitor's addresses.
+    place: Option<[u64; 3]>,
+    kick: Option<OwnedFd>,
+    call: Option<Arc<OwnedFd>>,
+    /// It was started, and not stopped since.
+    started: bool,
+    enabled: bool,
+}
+
+impl Device {
+    pub(crate) fn new(links: &[Arc<Link>]) -> Self {
+        let queues = (0..2 * links.len()).map(|_| Wish::default()).collect();
+        Self { links: links.to_vec(), features: 0, memory: None, queues }
+    }
+
+    fn wish(&mut self, index: u32) -> Result<&mut Wish> {
+        self.queues.get_mut(index as usize).ok_or(Error::InvalidParam)
+    }
+
+    /// Puts a virtqueue into its link as it is to run now, or takes it away.
+    fn apply(&mut self, index: u32) -> Result<()> {
+        let Self { links, queues, features, memory } = self;
+        let (i, wish) = (index as usize, &mut queues[index as usize]);
+        let link = &links[i / 2];
+        let mut rings = link.lock();
+        let place = rings.numbered(i % 2);
+        if let Some(running) = place.take() {
+            wish.base = running.base();
+        }
+        let unasked = *features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
+        let runs = wish.started && (wish.enabled || unasked);
+        if let Some(memory) = memory.as_ref().filter(|_| runs) {
+            *place = Some(wish.start(memory, agreed(*features)).ok_or(Error::InvalidParam)?);
+        }
+        drop(rings);
+        // What has been waiting in it.
+        link.ring();
+        Ok(())
+    }
+
+    fn apply_all(&mut self) -> Result<()> {
+        (0..self.queues.len() as u32).try_for_each(|index| self.apply(index))
+    }
+
+    /// Stops a virtqueue; where it stood.
+    fn stop(&mut self, index: u32) -> Result<u16> {
+        self.wish(index)?.started = false;
+        self.apply(index)?;
+        let link = self.links[index as usize / 2].clone();
+        let wish = self.wish(index)?;
+        if let Some(kick) = wish.kick.take() {
+            link.stop_listening(&kick);
+        }
+        wish.call = None;
+        Ok(wish.base)
+    }
+
+    /// Leaves the guest's memory alone from now on.
+    pub(crate) fn stop_all(&mut self) {
+        for index in 0..self.queues.len() as u32 {
+            // Stopping starts nothing, so nothing can be wrong with it.
+            let _ = self.stop(index);
+        }
+        self.memory = None;
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.stop_all();
+    }
+}
+
+impl Wish {
+    /// The queue, if what was said of it makes one.
+    fn start(&self, memory: &Memory, agreed: Agreed) -> Option<Vring> {
+        let [descriptors, avail, used] = self.place?.map(|at| memory.guest_address(at));
+        let (descriptors, avail, used) = (descriptors?, avail?, used?);
+        let place = Place { size: self.size, descriptors, avail, used };
+        Vring::new(place, memory.mapped.clone(), self.base, agreed, self.call.clone()).ok()
+    }
+}
+
+fn agreed(features: u64) -> Agreed {
+    let has = |feature| features & bit(feature) != 0;
+    let long = has(VIRTIO_F_VERSION_1) || has(VIRTIO_NET_F_MRG_RXBUF);
+    Agreed {
+        event_idx: has(VIRTIO_RING_F_EVENT_IDX),
+        mergeable: has(VIRTIO_NET_F_MRG_RXBUF),
+        header: if long { 12 } else { 10 },
+    }
+}
+
+/// A descriptor that can be listened to or written to without waiting: nothing but an eventfd.
+fn event(fd: File) -> Result<OwnedFd> {
+    let checked = || -> io::Result<OwnedFd> {
+        let fd = OwnedFd::from(fd);
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd()));
+        let target = rustix::fs::readlink(path, Vec::new())?;
+        if target.as_bytes() != b"anon_inode:[eventfd]" {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let flags = rustix::fs::fcntl_getfl(&fd)?;
+        rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
+        Ok(fd)
+    };
+    checked().map_err(Error::ReqHandlerError)
+}
+
+fn unsupported<T>() -> Result<T> {
+    Err(Error::InvalidOperation("not offered"))
+}
+
+impl VhostUserBackendReqHandlerMut for Device {
+    fn set_owner(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn reset_owner(&mut self) -> Result<()> {
+        self.reset_device()
+    }
+
+    fn reset_device(&mut self) -> Result<()> {
+        for index in 0..self.queues.len() as u32 {
+            self.stop(index)?;
+            self.wish(index)?.enabled = false;
+        }
+        Ok(())
+    }
+
+    fn get_features(&mut self) -> Result<u64> {
+        Ok(FEATURES)
+    }
+
+    fn set_features(&mut self, features: u64) -> Result<()> {
+        if features & !FEATURES != 0 {
+            return Err(Error::InvalidParam);
+        }
+        self.features = features;
+        self.apply_all()
+    }
+
+    fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
+        Ok(VhostUserProtocolFeatures::MQ
+            | VhostUserProtocolFeatures::REPLY_ACK
+            | VhostUserProtocolFeatures::RESET_DEVICE)
+    }
+
+    fn set_protocol_features(&mut self, _features: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn get_queue_num(&mut self) -> Result<u64> {
+        Ok(self.links.len() as u64)
+    }
+
+    fn set_mem_table(
+        &mut self,
+        table: &[VhostUserMemoryRegion],
+        files: Vec<File>,
+        _postcopy: Option<bool>,
+    ) -> Result<Option<Vec<vhost::VhostUserMemoryRegionBase>>> {
+        self.memory = Some(Memory::map(table, files).map_err(Error::ReqHandlerError)?);
+        self.apply_all().map(|()| None)
+    }
+
+    fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
+        if num == 0 || num > MAX_SIZE || !num.is_power_of_two() {
+            return Err(Error::InvalidParam);
+        }
+        self.wish(index)?.size = num as u16;
+        self.apply(index)
+    }
+
+    fn set_vring_addr(
+        &mut self,
+        index: u32,
+        _flags: VhostUserVringAddrFlags,
+        descriptor: u64,
+        used: u64,
+        available: u64,
+        _log: u64,
+    ) -> Result<()> {
+        self.wish(index)?.place = Some([descriptor, available, used]);
+        self.apply(index)
+    }
+
+    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
+        let base = u16::try_from(base).map_err(|_| Error::InvalidParam)?;
+        let started = std::mem::take(&mut self.wish(index)?.started);
+        self.apply(index)?;
+        let wish = self.wish(index)?;
+        (wish.base, wish.started) = (base, started);
+        self.apply(index)
+    }
+
+    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
+        let base = self.stop(index)?;
+        Ok(VhostUserVringState::new(index, base.into()))
+    }
+
+    fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
+        let kick = fd.map(event).transpose()?;
+        let wish = self.wish(index.into())?;
+        let old = std::mem::replace(&mut wish.kick, kick);
+        wish.started = true;
+        let link = &self.links[usize::from(index) / 2];
+        if let Some(old) = old {
+            link.stop_listening(&old);
+        }
+        if let Some(kick) = &self.queues[usize::from(index)].kick {
+            link.listen(kick).map_err(Error::ReqHandlerError)?;
+        }
+        self.apply(index.into())
+    }
+
+    fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
+        let call = fd.map(event).transpose()?;
+        self.wish(index.into())?.call = call.map(Arc::new);
+        self.apply(index.into())
+    }
+
+    fn set_vring_err(&mut self, _index: u8, _fd: Option<File>) -> Result<()> {
+        Ok(())
+    }
+
+    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
+        self.wish(index)?.enabled = enable;
+        self.apply(index)
+    }
+
+    fn get_config(&mut self, _: u32, _: u32, _: VhostUserConfigFlags) -> Result<Vec<u8>> {
+        unsupported()
+    }
+
+    fn set_config(&mut self, _: u32, _: &[u8], _: VhostUserConfigFlags) -> Result<()> {
+        unsupported()
+    }
+
+    fn set_gpu_socket(&mut self, _: GpuBackend) -> Result<()> {
+        unsupported()
+    }
+
+    fn get_shared_object(&mut self, _: VhostUserSharedMsg) -> Result<File> {
+        unsupported()
+    }
+
+    fn get_inflight_fd(&mut self, _: &VhostUserInflight) -> Result<(VhostUserInflight, File)> {
+        unsupported()
+    }
+
+    fn set_inflight_fd(&mut self, _: &VhostUserInflight, _: File) -> Result<()> {
+        unsupported()
+    }
+
+    fn get_max_mem_slots(&mut self) -> Result<u64> {
+        unsupported()
+    }
+
+    fn add_mem_region(
+        &mut self,
+        _: &VhostUserSingleMemoryRegion,
+        _: File,
+        _: Option<bool>,
+    ) -> Result<Option<vhost::VhostUserMemoryRegionBase>> {
+        unsupported()
+    }
+
+    fn remove_mem_region(&mut self, _: &VhostUserSingleMemoryRegion) -> Result<()> {
+        unsupported()
+    }
+
+    fn set_device_state_fd(
+        &mut self,
+        _: VhostTransferStateDirection,
+        _: VhostTransferStatePhase,
+        _: File,
+    ) -> Result<Option<File>> {
+        unsupported()
+    }
+
+    fn check_device_state(&mut self) -> Result<()> {
+        unsupported()
+    }
+
+    fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
+        unsupported()
+    }
+
+    fn set_log_base(&mut self, _: &VhostUserLog, _: File) -> Result<()> {
+        unsupported()
+    }
+}

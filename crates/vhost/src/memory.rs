@@ -1,0 +1,78 @@
+//! The memory of a guest: its regions, mapped, and where addresses of the monitor lie in it.
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use rustix::fs::{SealFlags, fcntl_get_seals};
+use vhost::vhost_user::message::VhostUserMemoryRegion;
+use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
+
+/// What virtqueues are read and written through.
+pub(crate) type Mapped = Arc<GuestMemoryMmap>;
+
+/// All of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    pub(crate) mapped: Mapped,
+    regions: Vec<Region>,
+}
+
+/// Where one region lies for the monitor and for the guest.
+#[derive(Debug, Clone, Copy)]
+struct Region {
+    monitor: u64,
+    guest: u64,
+    size: u64,
+}
+
+impl Memory {
+    /// Maps the regions of a table.
+    ///
+    /// # Errors
+    /// A file that may shrink or is too short, regions that overlap, and the kernel's.
+    pub(crate) fn map(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
+        let mapped = table.iter().zip(files).map(|(region, file)| map(region, file));
+        let mapped = mapped.collect::<io::Result<Vec<_>>>()?;
+        let mapped = GuestMemoryMmap::from_regions(mapped).map_err(io::Error::other)?;
+        let regions = table.iter().map(|region| Region {
+            monitor: region.user_addr,
+            guest: region.guest_phys_addr,
+            size: region.memory_size,
+        });
+        Ok(Self { mapped: Arc::new(mapped), regions: regions.collect() })
+    }
+
+    /// The guest's address of what has this one in the monitor.
+    pub(crate) fn guest_address(&self, monitor: u64) -> Option<GuestAddress> {
+        self.regions.iter().find_map(|region| {
+            let offset = monitor.checked_sub(region.monitor)?;
+            (offset < region.size).then(|| GuestAddress(region.guest.wrapping_add(offset)))
+        })
+    }
+}
+
+fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<GuestRegionMmap> {
+    refuse_what_may_shrink(&file)?;
+    let end = region.mmap_offset.checked_add(region.memory_size);
+    if end.is_none_or(|end| end > file.metadata().map_or(0, |facts| facts.len())) {
+        return Err(refused("the guest's memory is shorter than said"));
+    }
+    let size = usize::try_from(region.memory_size).map_err(io::Error::other)?;
+    let file = FileOffset::new(file, region.mmap_offset);
+    let mapping = MmapRegion::from_file(file, size).map_err(io::Error::other)?;
+    GuestRegionMmap::new(mapping, GuestAddress(region.guest_phys_addr))
+        .ok_or_else(|| refused("the guest's memory ends beyond the last address"))
+}
+
+/// Bytes that vanish from under a mapping kill who reads them.
+fn refuse_what_may_shrink(file: &File) -> io::Result<()> {
+    match fcntl_get_seals(file) {
+        Ok(seals) if seals.contains(SealFlags::SHRINK) => Ok(()),
+        _ => Err(refused("the guest's memory is not sealed: take memory-backend-memfd,share=on")),
+    }
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
+}

@@ -1,0 +1,78 @@
+//! Opens the port.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slipring_port::{
+    Caps, Mode, Needs, OpenCause, OpenError, OpenOptions, Port, PortInfo, Queue,
+};
+use slipring_ring::Region;
+
+use crate::queue::VhostQueue;
+use crate::server::{Role, Server};
+
+/// Most ring pairs of a port.
+pub const MAX_PAIRS: u32 = 16;
+
+/// What the port takes from a region.
+#[must_use]
+pub fn needs(pairs: u32, options: &OpenOptions) -> Needs {
+    Needs::pairs(pairs.clamp(1, MAX_PAIRS), options.slots)
+}
+
+/// Opens a port of `pairs` ring pairs for the guest whose monitor is met at `socket`. It is open
+/// whether or not somebody is there.
+///
+/// # Errors
+/// [`OpenError`]: a socket that cannot be made or is another program's, too many ring pairs, region
+/// too small.
+pub fn open(
+    name: &str,
+    socket: &Path,
+    role: Role,
+    pairs: u32,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenError> {
+    open_pairs(name, socket, role, pairs.max(1), region, options)
+        .map_err(|cause| OpenError::new(name, cause))
+}
+
+fn open_pairs(
+    name: &str,
+    socket: &Path,
+    role: Role,
+    pairs: u32,
+    region: &Arc<Region>,
+    options: &OpenOptions,
+) -> Result<Port, OpenCause> {
+    if pairs > MAX_PAIRS {
+        return Err(OpenCause::Setting {
+            reason: format!("a guest's device has at most {MAX_PAIRS} ring pairs, not {pairs}"),
+            help: "ask for fewer, or leave rings out".into(),
+        });
+    }
+    let server = Arc::new(Server::start(name, socket, role, pairs)?);
+    let open = |i| VhostQueue::new(name, i, region, options.slots, &server);
+    let queues = (0..pairs as u16).map(open).collect::<Result<Vec<_>, _>>()?;
+    let info = PortInfo {
+        name: name.to_owned(),
+        kind: "vhost",
+        mode: Mode::new()
+            .with("role", role.name())
+            .with("mode", "copy")
+            .with("offload", "off")
+            .with("queues", pairs)
+            .with("slots", options.slots),
+        caps: Caps {
+            rx: true,
+            tx: true,
+            max_packet: region.buf_size() * 64,
+            max_slot: region.buf_size(),
+        },
+        mac: None,
+        mtu: None,
+    };
+    let queues = queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
+    Ok(Port { info, queues })
+}

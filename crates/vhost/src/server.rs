@@ -1,0 +1,221 @@
+//! The thread of a port: meets monitors at a socket, one after the other, and does what they say.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use slipring_port::OpenCause;
+use vhost::vhost_user::BackendReqHandler;
+
+use crate::device::Device;
+use crate::link::Link;
+
+/// How long the rest of a message may take, or the reading of an answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two attempts to connect.
+const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+
+/// Who waits at the socket and who comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The port makes the socket and waits for monitors.
+    Server,
+    /// A monitor makes it; the port connects, as often as it must.
+    Client,
+}
+
+impl Role {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// The thread, ended when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    links: Vec<Arc<Link>>,
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+    /// Removed at the end: the socket that was made.
+    socket: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Stop {
+    asked: AtomicBool,
+    bell: OwnedFd,
+}
+
+impl Server {
+    pub(crate) fn start(
+        name: &str,
+        socket: &Path,
+        role: Role,
+        pairs: u32,
+    ) -> Result<Self, OpenCause> {
+        let system = |source| OpenCause::System { what: "cannot make descriptors", source };
+        let links = (0..pairs).map(|_| Link::new().map(Arc::new));
+        let links = links.collect::<io::Result<Vec<_>>>().map_err(system)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| system(error.into()))?;
+        let stop = Arc::new(Stop { asked: AtomicBool::new(false), bell });
+        let meeting = match role {
+            Role::Server => Meeting::Listen(listen(socket)?),
+            Role::Client => Meeting::Connect(socket.to_owned()),
+        };
+        let made = (role == Role::Server).then(|| socket.to_owned());
+        let host = Host { name: name.to_owned(), links: links.clone(), stop: stop.clone() };
+        let thread = thread::Builder::new().name("vhost".to_owned());
+        // Made first: where there can be no thread, the socket goes with it.
+        let mut server = Self { links, stop, thread: None, socket: made };
+        let work = move || host.serve(&meeting);
+        server.thread = Some(thread.spawn(work).map_err(system)?);
+        Ok(server)
+    }
+
+    pub(crate) fn links(&self) -> &[Arc<Link>] {
+        &self.links
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.asked.store(true, Ordering::Release);
+        // A full counter would wake it as well.
+        let _ = rustix::io::write(&self.stop.bell, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so already.
+            let _ = thread.join();
+        }
+        if let Some(socket) = &self.socket {
+            // Somebody may have tidied up already.
+            let _ = std::fs::remove_file(socket);
+        }
+    }
+}
+
+/// Makes the socket. One that a killed program left is taken over, one that is listened to is not.
+fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
+    let file = |source| OpenCause::File { path: path.display().to_string(), source };
+    let is_socket = path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket());
+    if is_socket {
+        if UnixStream::connect(path).is_ok() {
+            let reason = format!("another program listens at {}", path.display());
+            return Err(OpenCause::Setting { reason, help: "stop it, or take another path".into() });
+        }
+        std::fs::remove_file(path).map_err(file)?;
+    }
+    let listener = UnixListener::bind(path).map_err(file)?;
+    listener.set_nonblocking(true).map_err(file)?;
+    Ok(listener)
+}
+
+/// How monitors are met.
+enum Meeting {
+    Listen(UnixListener),
+    Connect(PathBuf),
+}
+
+/// What the thread works with.
+struct Host {
+    name: String,
+    links: Vec<Arc<Link>>,
+    stop: Arc<Stop>,
+}
+
+impl Host {
+    fn serve(&self, meeting: &Meeting) {
+        while !self.is_stopped() {
+            if let Some(monitor) = self.meet(meeting) {
+                self.attend(monitor, meeting);
+            }
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.asked.load(Ordering::Acquire)
+    }
+
+    /// The next monitor, if one comes before it is time to look again.
+    fn meet(&self, meeting: &Meeting) -> Option<UnixStream> {
+        let bell = PollFd::new(&self.stop.bell, PollFlags::IN);
+        match meeting {
+            Meeting::Listen(listener) => {
+                // What goes wrong here is seen by the accept.
+                let _ = poll(&mut [bell, PollFd::new(listener, PollFlags::IN)], None);
+                listener.accept().ok().map(|(monitor, _)| monitor)
+            }
+            Meeting::Connect(path) => {
+                if let Ok(monitor) = UnixStream::connect(path) {
+                    return Some(monitor);
+                }
+                let _ = poll(&mut [bell], Some(&RETRY));
+                None
+            }
+        }
+    }
+
+    /// Does what a monitor says until it goes.
+    fn attend(&self, monitor: UnixStream, meeting: &Meeting) {
+        let Ok(socket) = prepare(&monitor) else { return };
+        let device = Arc::new(Mutex::new(Device::new(&self.links)));
+        let mut handler = BackendReqHandler::from_stream(monitor, device);
+        while self.await_message(&socket, meeting) {
+            use vhost::vhost_user::Error::{Disconnected, SocketBroken};
+            match handler.handle_request() {
+                Ok(()) => {}
+                Err(Disconnected | SocketBroken(_)) => return,
+                Err(error) => {
+                    eprintln!("{}: the guest's monitor is disconnected: {error}", self.name);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits for a message; `false` at the end.
+    fn await_message(&self, socket: &UnixStream, meeting: &Meeting) -> bool {
+        let flags = PollFlags::IN;
+        let mut fds = vec![PollFd::new(&self.stop.bell, flags), PollFd::new(socket, flags)];
+        if let Meeting::Listen(listener) = meeting {
+            fds.push(PollFd::from_borrowed_fd(listener.as_fd(), flags));
+        }
+        loop {
+            let polled = poll(&mut fds, None);
+            if self.is_stopped() || polled.is_err_and(|error| error != rustix::io::Errno::INTR) {
+                return false;
+            }
+            // Also when it has gone, which makes way for the next.
+            if has_come(&&fds[1]) {
+                return true;
+            }
+            if let (Some(_), Meeting::Listen(listener)) = (fds.get(2).filter(has_come), meeting) {
+                // A second monitor would wait for answers in vain.
+                drop(listener.accept());
+            }
+        }
+    }
+}
+
+fn has_come(fd: &&PollFd<'_>) -> bool {
+    !fd.revents().is_empty()
+}
+
+/// A monitor that sends half a message, or reads no answers, does not hold the thread for ever.
+fn prepare(monitor: &UnixStream) -> io::Result<UnixStream> {
+    monitor.set_nonblocking(false)?;
+    monitor.set_read_timeout(Some(PATIENCE))?;
+    monitor.set_write_timeout(Some(PATIENCE))?;
+    monitor.try_clone()
+}

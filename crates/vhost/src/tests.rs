@@ -1,0 +1,112 @@
+mod frames;
+mod guest;
+mod hostile;
+mod plugs;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use slipring_port::{
+    DropCause, Interest, OpenOptions, Patience, Port, Snapshot, Waiter, Woken,
+};
+use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
+use tempfile::TempDir;
+
+use crate::Role;
+use guest::{Guest, Setup};
+
+const SLOTS: u32 = 64;
+
+/// A port at a socket of its own.
+struct Rig {
+    port: Port,
+    socket: PathBuf,
+    _dir: TempDir,
+}
+
+fn open(socket: &Path, role: Role, pairs: u32) -> Result<Port, slipring_port::OpenError> {
+    let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
+    let needs = crate::needs(pairs, &options);
+    let geometry =
+        Geometry { ring_bytes: needs.ring_bytes + 4096, bufs: needs.bufs + 2, buf_size: 2048 };
+    let region = Region::create(geometry, HugePages::Never).unwrap();
+    crate::open("vhost:test", socket, role, pairs, &Arc::clone(&region), &options)
+}
+
+impl Rig {
+    fn new() -> Self {
+        Self::with_pairs(1)
+    }
+
+    fn with_pairs(pairs: u32) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("guest.sock");
+        let port = open(&socket, Role::Server, pairs).unwrap();
+        Self { port, socket, _dir: dir }
+    }
+
+    fn plug(&self) -> Guest {
+        Guest::plug(&self.socket, Setup::default()).unwrap()
+    }
+
+    /// Queues a frame on a pair, over slots of the ring's size.
+    fn queue(&mut self, pair: usize, frame: &[u8]) {
+        let tx = self.port.queues[pair].rings().tx;
+        let parts = frame.chunks(2048);
+        let last = parts.len() - 1;
+        for (i, part) in parts.enumerate() {
+            assert!(tx.avail() > 0, "the tx ring has room");
+            tx.buffer(0).unwrap()[..part.len()].copy_from_slice(part);
+            let flags = if i < last { SlotFlags::MOREFRAG } else { SlotFlags::default() };
+            tx.set(0, part.len(), flags);
+            tx.advance(1);
+        }
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        self.queue(0, frame);
+        self.port.tx_sync().unwrap();
+    }
+
+    /// The frames that are there, of all pairs.
+    fn receive(&mut self) -> Vec<Vec<u8>> {
+        self.port.rx_sync().unwrap();
+        let mut frames = Vec::new();
+        for queue in &mut self.port.queues {
+            queue.rings().rx.drain(SLOTS, |frame, _| frames.push(frame.to_vec()));
+        }
+        frames
+    }
+
+    /// Sleeps until a frame is there.
+    fn wait(&mut self) -> Woken {
+        let mut waiter = Waiter::for_ports([&self.port], Patience::Sleep).unwrap();
+        let timeout = Some(Duration::from_secs(10));
+        waiter.wait_ports(&mut [&mut self.port], Interest::RX, timeout).unwrap()
+    }
+
+    /// Syncs until what is awaited has come about, which another thread sees to.
+    fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..2000 {
+            if done(self) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it never came about");
+    }
+
+    fn dropped(&mut self, cause: DropCause) -> u64 {
+        self.stats().dropped(cause)
+    }
+
+    fn stats(&mut self) -> Snapshot {
+        self.port.stats()
+    }
+}
+
+/// A frame whose bytes tell its number.
+fn frame(number: u8, len: usize) -> Vec<u8> {
+    (0..len).map(|i| number.wrapping_add(i as u8)).collect()
+}

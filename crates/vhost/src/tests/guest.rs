@@ -1,0 +1,292 @@
+//! A guest without a machine: what its monitor says to a port, and what its driver does with the
+//! virtqueues.
+
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use vhost::vhost_user::message::VhostUserHeaderFlag;
+use vhost::vhost_user::{Frontend, VhostUserFrontend, VhostUserProtocolFeatures};
+use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
+use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
+use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
+
+/// Bytes of its memory.
+pub(super) const MEMORY: u64 = 8 << 20;
+/// Where that begins for the guest.
+pub(super) const BASE: u64 = 0x4000_0000;
+/// Where it begins for its monitor.
+const MONITOR: u64 = 0x7f00_0000_0000;
+/// Where buffers begin in it.
+const BUFFERS: u64 = 1 << 20;
+/// Bytes from one buffer to the next.
+pub(super) const BUFFER: u64 = 4096;
+/// Descriptors of each queue.
+pub(super) const SIZE: u16 = 256;
+
+pub(super) const WRITE: u16 = 2;
+pub(super) const NEXT: u16 = 1;
+pub(super) const INDIRECT: u16 = 4;
+
+/// The driver's side of one virtqueue.
+pub(super) struct Ring {
+    memory: Arc<GuestMemoryMmap>,
+    index: usize,
+    pub(super) offered: u16,
+    pub(super) taken: u16,
+    pub(super) kick: EventFd,
+    pub(super) call: EventFd,
+}
+
+impl Ring {
+    fn new(memory: &Arc<GuestMemoryMmap>, index: usize) -> Self {
+        let event = || EventFd::new(EFD_NONBLOCK).unwrap();
+        let (kick, call) = (event(), event());
+        Self { memory: memory.clone(), index, offered: 0, taken: 0, kick, call }
+    }
+
+    fn place(&self) -> u64 {
+        BASE + 0x1_0000 * self.index as u64
+    }
+
+    fn avail(&self) -> GuestAddress {
+        GuestAddress(self.place() + 0x4000)
+    }
+
+    fn used(&self) -> GuestAddress {
+        GuestAddress(self.place() + 0x8000)
+    }
+
+    /// The buffer of a descriptor.
+    pub(super) fn buffer(&self, i: u16) -> GuestAddress {
+        GuestAddress(BASE + BUFFERS + BUFFER * (u64::from(i) + u64::from(SIZE) * self.index as u64))
+    }
+
+    pub(super) fn describe(&self, i: u16, at: GuestAddress, len: u32, flags: u16, next: u16) {
+        self.describe_at(GuestAddress(self.place()), i, at, len, flags, next);
+    }
+
+    /// Writes a descriptor of any table.
+    pub(super) fn describe_at(
+        &self,
+        table: GuestAddress,
+        i: u16,
+        at: GuestAddress,
+        len: u32,
+        flags: u16,
+        next: u16,
+    ) {
+        let rest = u64::from(len) | u64::from(flags) << 32 | u64::from(next) << 48;
+        let at = u128::from(at.0) | u128::from(rest) << 64;
+        self.memory.write_obj(at, GuestAddress(table.0 + 16 * u64::from(i))).unwrap();
+    }
+
+    /// Offers the chain that begins with a descriptor.
+    pub(super) fn offer(&mut self, head: u16) {
+        let at = self.avail().0 + 4 + 2 * u64::from(self.offered % SIZE);
+        self.memory.write_obj(head, GuestAddress(at)).unwrap();
+        self.offered = self.offered.wrapping_add(1);
+        self.set_offered(self.offered);
+    }
+
+    pub(super) fn set_offered(&self, index: u16) {
+        let at = GuestAddress(self.avail().0 + 2);
+        self.memory.store(index, at, Ordering::Release).unwrap();
+    }
+
+    /// Whether the port wants to be told of the last chain; then it is.
+    pub(super) fn tell(&self) -> bool {
+        fence(Ordering::SeqCst);
+        let at = GuestAddress(self.used().0 + 4 + 8 * u64::from(SIZE));
+        let event: u16 = self.memory.load(at, Ordering::Relaxed).unwrap();
+        let wanted = event == self.offered.wrapping_sub(1);
+        if wanted {
+            self.kick.write(1).unwrap();
+        }
+        wanted
+    }
+
+    /// A chain that came back: its head and the bytes written to it.
+    pub(super) fn take(&mut self) -> Option<(u16, u32)> {
+        let at = GuestAddress(self.used().0 + 2);
+        let index: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
+        if index == self.taken {
+            return None;
+        }
+        let at = self.used().0 + 4 + 8 * u64::from(self.taken % SIZE);
+        let [head, len]: [u32; 2] = self.memory.read_obj(GuestAddress(at)).unwrap();
+        self.taken = self.taken.wrapping_add(1);
+        // Told of every one from here on.
+        let wish = GuestAddress(self.avail().0 + 4 + 2 * u64::from(SIZE));
+        self.memory.store(self.taken, wish, Ordering::Relaxed).unwrap();
+        Some((head as u16, len))
+    }
+
+    pub(super) fn bytes(&self, at: GuestAddress, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.memory.read_slice(&mut bytes, at).unwrap();
+        bytes
+    }
+
+    pub(super) fn write(&self, at: GuestAddress, bytes: &[u8]) {
+        self.memory.write_slice(bytes, at).unwrap();
+    }
+}
+
+/// How a guest is to be.
+#[derive(Clone, Copy)]
+pub(super) struct Setup {
+    pub(super) features: u64,
+    pub(super) pairs: usize,
+    pub(super) sealed: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { features: crate::device::FEATURES, pairs: 1, sealed: true }
+    }
+}
+
+/// The guest and its monitor.
+pub(super) struct Guest {
+    pub(super) monitor: Frontend,
+    pub(super) memory: Arc<GuestMemoryMmap>,
+    /// For each pair its receive queue and its transmit queue.
+    pub(super) rings: Vec<Ring>,
+    file: File,
+    header: usize,
+    /// The next descriptor of the first transmit queue.
+    pub(super) next: u16,
+}
+
+impl Guest {
+    /// Plugs in.
+    pub(super) fn plug(socket: &Path, setup: Setup) -> Result<Self, vhost::Error> {
+        Self::plug_stream(UnixStream::connect(socket).unwrap(), setup)
+    }
+
+    pub(super) fn plug_stream(socket: UnixStream, setup: Setup) -> Result<Self, vhost::Error> {
+        let monitor = Frontend::from_stream(socket, 2 * setup.pairs as u64);
+        let file = memory(setup.sealed);
+        let offset = FileOffset::new(file.try_clone().unwrap(), 0);
+        let range = (GuestAddress(BASE), MEMORY as usize, Some(offset));
+        let memory = Arc::new(GuestMemoryMmap::from_ranges_with_files([range]).unwrap());
+        let rings = (0..2 * setup.pairs).map(|i| Ring::new(&memory, i)).collect();
+        let header = if setup.features & (1 << 32 | 1 << 15) == 0 { 10 } else { 12 };
+        let mut guest = Self { monitor, memory, rings, file, header, next: 0 };
+        guest.set_up(setup)?;
+        Ok(guest)
+    }
+
+    fn set_up(&mut self, setup: Setup) -> Result<(), vhost::Error> {
+        let monitor = &mut self.monitor;
+        monitor.set_owner()?;
+        monitor.get_features()?;
+        monitor.set_features(setup.features)?;
+        monitor.get_protocol_features()?;
+        let wanted = VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK;
+        monitor.set_protocol_features(wanted)?;
+        monitor.set_hdr_flags(VhostUserHeaderFlag::NEED_REPLY);
+        self.show_memory()?;
+        (0..self.rings.len()).try_for_each(|i| self.start(i, 0))
+    }
+
+    pub(super) fn show_memory(&mut self) -> Result<(), vhost::Error> {
+        use std::os::fd::AsRawFd;
+        let region = VhostUserMemoryRegionInfo {
+            guest_phys_addr: BASE,
+            memory_size: MEMORY,
+            userspace_addr: MONITOR,
+            mmap_offset: 0,
+            mmap_handle: self.file.as_raw_fd(),
+        };
+        self.monitor.set_mem_table(&[region]).map(|_| ())
+    }
+
+    /// Starts a virtqueue where it stopped.
+    pub(super) fn start(&mut self, i: usize, base: u16) -> Result<(), vhost::Error> {
+        let (monitor, ring) = (&mut self.monitor, &self.rings[i]);
+        let monitors = |at: u64| MONITOR + (at - BASE);
+        monitor.set_vring_num(i, SIZE)?;
+        monitor.set_vring_addr(i, &VringConfigData {
+            queue_max_size: SIZE,
+            queue_size: SIZE,
+            flags: 0,
+            desc_table_addr: monitors(ring.place()),
+            used_ring_addr: monitors(ring.used().0),
+            avail_ring_addr: monitors(ring.avail().0),
+            log_addr: None,
+        })?;
+        monitor.set_vring_base(i, base)?;
+        monitor.set_vring_call(i, &ring.call)?;
+        monitor.set_vring_kick(i, &ring.kick)?;
+        monitor.set_vring_enable(i, true)
+    }
+
+    pub(super) fn rx(&mut self) -> &mut Ring {
+        &mut self.rings[0]
+    }
+
+    pub(super) fn tx(&mut self) -> &mut Ring {
+        &mut self.rings[1]
+    }
+
+    /// Offers `count` receive buffers of `len` bytes, from descriptor `first` on.
+    pub(super) fn offer(&mut self, first: u16, count: u16, len: u32) {
+        let ring = self.rx();
+        for i in first..first + count {
+            ring.describe(i % SIZE, ring.buffer(i % SIZE), len, WRITE, 0);
+            ring.offer(i % SIZE);
+        }
+        ring.tell();
+    }
+
+    /// Sends a frame in one part; whether the port was told of it.
+    pub(super) fn send(&mut self, frame: &[u8]) -> bool {
+        self.send_with(0, frame)
+    }
+
+    /// Sends a frame whose header has these flags.
+    pub(super) fn send_with(&mut self, flags: u8, frame: &[u8]) -> bool {
+        let mut bytes = vec![0; self.header];
+        bytes[0] = flags;
+        bytes.extend_from_slice(frame);
+        let i = self.next % SIZE;
+        self.next += 1;
+        let ring = self.tx();
+        ring.write(ring.buffer(i), &bytes);
+        ring.describe(i, ring.buffer(i), bytes.len() as u32, 0, 0);
+        ring.offer(i);
+        ring.tell()
+    }
+
+    /// The frames that came, each with the number of buffers that it says it lies in.
+    pub(super) fn received(&mut self) -> Vec<(Vec<u8>, u16)> {
+        let (header, mut frames) = (self.header, Vec::new());
+        let ring = self.rx();
+        while let Some((head, len)) = ring.take() {
+            let mut bytes = ring.bytes(ring.buffer(head), len as usize);
+            let count = if header == 12 { u16::from_le_bytes([bytes[10], bytes[11]]) } else { 1 };
+            for _ in 1..count {
+                let (head, len) = ring.take().expect("all buffers of a frame come at once");
+                bytes.extend(ring.bytes(ring.buffer(head), len as usize));
+            }
+            assert!(bytes[..10].iter().all(|byte| *byte == 0), "nothing is left undone");
+            frames.push((bytes.split_off(header), count));
+        }
+        frames
+    }
+}
+
+fn memory(sealed: bool) -> File {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = memfd_create("guest", flags).unwrap();
+    ftruncate(&file, MEMORY).unwrap();
+    if sealed {
+        fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+    }
+    file.into()
+}
