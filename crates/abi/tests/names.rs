@@ -40,6 +40,8 @@ fn each_kind_has_its_prefix() {
         ("vfio:0000:0a:1f.7", Kind::Vfio, "0000:0a:1f.7"),
         ("vfio:10000:e1:00.0", Kind::Vfio, "10000:e1:00.0"),
         ("null:", Kind::Null, ""),
+        ("vhost:/run/a-b.sock", Kind::Vhost { client: false }, "/run/a-b.sock"),
+        ("vhostclient:x.sock", Kind::Vhost { client: true }, "x.sock"),
     ];
     for (name, kind, rest) in cases {
         let port = parse(name);

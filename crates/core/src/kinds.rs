@@ -9,6 +9,7 @@ use slipring_port::{
     pipe, tap, xdp,
 };
 use slipring_ring::Region;
+use slipring_vhost::Role;
 
 use crate::Host;
 
@@ -127,7 +128,8 @@ impl<'w> Wanted<'w> {
             let reason = format!("a ring has {least} to {most} slots, not {}", options.slots);
             return Err(self.refused(&reason, "ask for @conf:slots=1024, or leave slots out"));
         }
-        let fixed = name.pipe.is_none() && !matches!(name.kind, Kind::Tap | Kind::Null);
+        let free = matches!(name.kind, Kind::Tap | Kind::Null | Kind::Vhost { .. });
+        let fixed = name.pipe.is_none() && !free;
         if self.pairs() > MAX_PAIRS || self.pairs() > 1 && fixed {
             if fixed {
                 let reason = "an interface has as many rings as its driver gives it";
@@ -178,6 +180,7 @@ impl<'w> Wanted<'w> {
             Kind::Tap => Ok(tap::needs(self.pairs(), options)),
             Kind::Pcap => Ok(pcap::needs(options)),
             Kind::Null => Ok(null::needs(self.pairs(), options)),
+            Kind::Vhost { .. } => Ok(slipring_vhost::needs(self.pairs(), options)),
             _ => Err(self.no_such_kind()),
         }
     }
@@ -192,6 +195,10 @@ impl<'w> Wanted<'w> {
             Kind::Tap => tap::open(shown, ifname, self.pairs(), region, options),
             Kind::Pcap => pcap::open(shown, ifname, region, options),
             Kind::Null => null::open(shown, self.pairs(), region, options),
+            Kind::Vhost { client } => {
+                let role = if *client { Role::Client } else { Role::Server };
+                slipring_vhost::open(shown, name.name.as_ref(), role, self.pairs(), region, options)
+            }
             _ => Err(self.no_such_kind()),
         }
     }
@@ -285,6 +292,8 @@ mod tests {
             ("netmap:lo@conf:rings=64", Class::Usage, "as many rings as its driver gives it"),
             ("netmap:lo/t", Class::Machine, "monitors are not part of this version"),
             ("netmap:lo@7", Class::Machine, "not part of this version"),
+            ("vhost:/nowhere/x.sock@conf:rings=17", Class::Usage, "at most 16 ring pairs, not 17"),
+            ("vhost:/nowhere/x.sock", Class::Usage, "cannot open `/nowhere/x.sock`"),
             ("vale0:a", Class::Machine, "switches are not part of this version"),
         ] {
             let error = crate::open(name).unwrap_err();

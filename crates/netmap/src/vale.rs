@@ -108,7 +108,8 @@ pub(crate) fn is_vale(name: &str) -> bool {
 pub(crate) fn split(name: &str) -> Result<(&str, &str), Errno> {
     let (switch, port) = name.split_once(':').ok_or(Errno::INVAL)?;
     let is_id = switch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let fits = !port.is_empty() && port.len() <= MAX_NAME;
+    // What is named by a path is as long as that is.
+    let fits = !port.is_empty() && (port.len() <= MAX_NAME || port.starts_with("vhost"));
     if is_vale(switch) && is_id && fits { Ok((switch, port)) } else { Err(Errno::INVAL) }
 }
 

@@ -7,6 +7,9 @@
 //! Who may take an interface is for [`Access`] to say; the one that carries the default route is
 //! refused unless that says otherwise.
 //!
+//! Virtual machines (`vhost:PATH`) are bound like interfaces that nobody has to be taken from. A
+//! socket is made with the rights of this process, so they are for root and its own user.
+//!
 //! The host's side (`NR_REG_SW` and its like) is a pair of rings of its own: what the host sends by
 //! the interface comes there, and what is sent there the host receives. Without a bind of the NIC's
 //! rings the host receives what arrives from the wire as ever.
@@ -17,15 +20,19 @@ mod nic;
 mod pump;
 
 use std::io;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 
 use rustix::thread::LinkNameSpaceType;
 use slipring_abi::name::{Kind, PortName};
-use slipring_netmap::{Adapter, Errno, Provider, Room, Wanted};
+use slipring_netmap::{Adapter, Errno, Memory, Provider, Room, Wanted};
 use slipring_port::iface::Iface;
 use slipring_port::{Needs, OpenOptions};
+
+/// Most ring pairs of a virtual machine.
+const MAX_PAIRS: u16 = 16;
 
 /// Who may take which interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,8 +71,10 @@ impl Nics {
     /// As [`Provider::find`].
     pub fn find_as(&self, wanted: &Wanted<'_>, access: Access) -> Result<Arc<dyn Adapter>, Errno> {
         let name = PortName::from_request_name(wanted.name.as_bytes()).map_err(|_| Errno::NXIO)?;
-        if name.kind != Kind::Netmap {
-            return Err(Errno::NXIO);
+        match name.kind {
+            Kind::Netmap => {}
+            Kind::Vhost { .. } => return guest(wanted, name, access),
+            _ => return Err(Errno::NXIO),
         }
         let netns = wanted.opener.netns_fd.as_ref().ok_or(Errno::NXIO)?;
         let netns = Arc::new(netns.try_clone().map_err(|_| Errno::NFILE)?);
@@ -75,13 +84,36 @@ impl Nics {
         if !access.everybody {
             return Err(Errno::PERM);
         }
-        let room = Room { ring_bytes: needs.ring_bytes, bufs: needs.bufs };
-        let memory = match wanted.memory {
-            Some(memory) => memory.clone(),
-            None => wanted.domain.memory_with(room)?,
-        };
+        let memory = memory(wanted, needs)?;
         options.buf_size = memory.region().buf_size();
-        Ok(Arc::new(nic::Nic::new(name, netns, options, &iface, memory)))
+        let queues = iface.rx_queues.min(u16::MAX.into()) as u16;
+        Ok(Arc::new(nic::Nic::new(name, netns, options, nic::Sides::both(queues), memory)))
+    }
+}
+
+/// A virtual machine as a port. A request that wants several ring pairs gets them.
+fn guest(wanted: &Wanted<'_>, name: PortName, access: Access) -> Result<Arc<dyn Adapter>, Errno> {
+    let uid = wanted.domain.uid();
+    if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+        return Err(Errno::PERM);
+    }
+    let netns = wanted.opener.netns_fd.as_ref().ok_or(Errno::NXIO)?;
+    let netns = Arc::new(netns.try_clone().map_err(|_| Errno::NFILE)?);
+    let mut name = name;
+    let pairs = wanted.register.nr_tx_rings.max(wanted.register.nr_rx_rings).clamp(1, MAX_PAIRS);
+    name.conf.tx_rings = NonZeroU16::new(pairs);
+    name.conf.rx_rings = name.conf.tx_rings;
+    let mut options = options(wanted, access);
+    let memory = memory(wanted, Needs::pairs(pairs.into(), options.slots))?;
+    options.buf_size = memory.region().buf_size();
+    Ok(Arc::new(nic::Nic::new(name, netns, options, nic::Sides::one(pairs), memory)))
+}
+
+fn memory(wanted: &Wanted<'_>, needs: Needs) -> Result<Arc<Memory>, Errno> {
+    let room = Room { ring_bytes: needs.ring_bytes, bufs: needs.bufs };
+    match wanted.memory {
+        Some(memory) => Ok(memory.clone()),
+        None => wanted.domain.memory_with(room),
     }
 }
 

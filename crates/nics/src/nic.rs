@@ -18,6 +18,25 @@ use crate::within;
 /// Pairs of rings that lead to the host.
 const HOST_RINGS: u16 = 1;
 
+/// Ring pairs of the two sides of a port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sides {
+    nic: u16,
+    host: u16,
+}
+
+impl Sides {
+    /// An interface: the host has one pair.
+    pub(crate) fn both(nic: u16) -> Self {
+        Self { nic, host: HOST_RINGS }
+    }
+
+    /// What the host has nothing of.
+    pub(crate) fn one(nic: u16) -> Self {
+        Self { nic, host: 0 }
+    }
+}
+
 /// The port. Each of its two sides is taken with its first bind.
 #[derive(Debug)]
 pub(crate) struct Nic {
@@ -161,14 +180,13 @@ impl Nic {
         name: PortName,
         netns: Arc<OwnedFd>,
         options: OpenOptions,
-        iface: &Iface,
+        sides: Sides,
         memory: Arc<Memory>,
     ) -> Self {
-        let queues = iface.rx_queues.min(u16::MAX.into()) as u16;
-        let expected =
-            Shape { rings: [queues; 2], host_rings: [HOST_RINGS; 2], slots: [options.slots; 2] };
+        let Sides { nic, host } = sides;
+        let expected = Shape { rings: [nic; 2], host_rings: [host; 2], slots: [options.slots; 2] };
         Self {
-            shown: name.name.clone(),
+            shown: name.request_name().unwrap_or_else(|| name.name.clone()),
             name,
             netns,
             options,
@@ -256,12 +274,13 @@ impl Drop for Nic {
 
 /// What netmap would have answered.
 fn errno(error: &OpenError) -> Errno {
-    match *error.cause {
+    match &*error.cause {
         OpenCause::NoInterface { .. } => Errno::NXIO,
         OpenCause::Busy { .. } | OpenCause::DefaultRoute { .. } => Errno::BUSY,
         OpenCause::Region(_) | OpenCause::LockedMemory { .. } => Errno::NOMEM,
         OpenCause::Privilege { .. } => Errno::PERM,
         OpenCause::Down { .. } => Errno::NETDOWN,
+        OpenCause::File { source, .. } => Errno::from_io_error(source).unwrap_or(Errno::INVAL),
         _ => Errno::INVAL,
     }
 }

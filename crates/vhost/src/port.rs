@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slipring_port::{
-    Caps, Mode, Needs, OpenCause, OpenError, OpenOptions, Port, PortInfo, Queue,
-};
+use slipring_port::{Caps, Mode, Needs, OpenCause, OpenError, OpenOptions, Port, PortInfo, Queue};
 use slipring_ring::Region;
 
 use crate::queue::VhostQueue;

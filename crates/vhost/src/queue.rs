@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use slipring_port::{
-    Counters, DropCause, Interest, Queue, Rings, RunError, TxWait, WaitFds,
-};
+use slipring_port::{Counters, DropCause, Interest, Queue, Rings, RunError, TxWait, WaitFds};
 use slipring_ring::{KernRing, Pair, Region, RegionError, RxRing, SyncFault, TxRing};
 
 use crate::link::{self, Link};

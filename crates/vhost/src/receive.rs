@@ -2,9 +2,7 @@
 
 use slipring_port::{Counters, DropCause, Traffic};
 use slipring_ring::{KernRing, Slot, SlotFlags};
-use virtio_bindings::bindings::virtio_net::{
-    VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_NONE,
-};
+use virtio_bindings::bindings::virtio_net::{VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_NONE};
 use virtio_queue::DescriptorChain;
 use vm_memory::{Address, Bytes, GuestMemoryMmap};
 

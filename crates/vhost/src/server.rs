@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
 use slipring_port::OpenCause;
 use vhost::vhost_user::BackendReqHandler;
 
@@ -105,14 +106,16 @@ impl Drop for Server {
     }
 }
 
+/// What connecting says where nobody listens any more.
+const REFUSED: io::ErrorKind = io::ErrorKind::ConnectionRefused;
+
 /// Makes the socket. One that a killed program left is taken over, one that is listened to is not.
 fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
     let file = |source| OpenCause::File { path: path.display().to_string(), source };
     let is_socket = path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket());
     if is_socket {
-        if UnixStream::connect(path).is_ok() {
-            let reason = format!("another program listens at {}", path.display());
-            return Err(OpenCause::Setting { reason, help: "stop it, or take another path".into() });
+        if !matches!(UnixStream::connect(path), Err(error) if error.kind() == REFUSED) {
+            return Err(file(Errno::ADDRINUSE.into()));
         }
         std::fs::remove_file(path).map_err(file)?;
     }
@@ -193,7 +196,7 @@ impl Host {
         }
         loop {
             let polled = poll(&mut fds, None);
-            if self.is_stopped() || polled.is_err_and(|error| error != rustix::io::Errno::INTR) {
+            if self.is_stopped() || polled.is_err_and(|error| error != Errno::INTR) {
                 return false;
             }
             // Also when it has gone, which makes way for the next.

@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipring_port::{
-    DropCause, Interest, OpenOptions, Patience, Port, Snapshot, Waiter, Woken,
-};
+use slipring_port::{DropCause, Interest, OpenOptions, Patience, Port, Snapshot, Waiter, Woken};
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
 use tempfile::TempDir;
 

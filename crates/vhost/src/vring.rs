@@ -9,9 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use virtio_bindings::bindings::virtio_ring::{
-    VRING_AVAIL_F_NO_INTERRUPT, VRING_USED_F_NO_NOTIFY,
-};
+use virtio_bindings::bindings::virtio_ring::{VRING_AVAIL_F_NO_INTERRUPT, VRING_USED_F_NO_NOTIFY};
 use virtio_queue::{AvailIter, Queue, QueueOwnedT, QueueT};
 use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -110,8 +108,7 @@ impl Vring {
         }
         let next_used = queue.used_idx(&*memory, Ordering::Acquire)?;
         let done = Vec::with_capacity(place.size.into());
-        let mut vring =
-            Self { queue, place, memory, call, agreed, next_used, seen: base, done };
+        let mut vring = Self { queue, place, memory, call, agreed, next_used, seen: base, done };
         vring.be_silent()?;
         Ok(vring)
     }

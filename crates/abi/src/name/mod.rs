@@ -7,6 +7,8 @@
 //!        | "kernel:" [ "vale" [ID] ":" ] NAME SUFFIX    port of a netmap device
 //!        | "vfio:" PCI SUFFIX           PCI is 0000:03:00.0 or 03:00.0
 //!        | "null:" SUFFIX
+//!        | "vhost:" PATH [ OPTION ]     guest whose monitor connects to PATH; a `@` in it twice
+//!        | "vhostclient:" PATH [ OPTION ]    guest whose monitor makes PATH
 //!        | "pcap:" FILE                 the rest of the string, whatever it contains
 //!        | NAME PIPE SUFFIX             short for "netmap:" NAME PIPE SUFFIX
 //! SUFFIX = [ PIPE ] [ RINGS ] { FLAGS | OPTION }
@@ -81,7 +83,7 @@ use crate::request as abi;
 pub struct PortName {
     /// What kind of port, and which switch.
     pub kind: Kind,
-    /// Interface, switch port, parent of the pipe, PCI address or file; empty for `null:`.
+    /// Interface, switch port, parent of the pipe, PCI address, file or socket; empty for `null:`.
     pub name: String,
     /// The end of a pipe, if it is one. `None` for all kinds but netmap, vale and kernel.
     pub pipe: Option<PipeEnd>,
@@ -164,6 +166,11 @@ pub enum Kind {
     Pcap,
     /// `null:` sink and source of known cost.
     Null,
+    /// `vhost:` a virtual machine.
+    Vhost {
+        /// `vhostclient:` its monitor makes the socket.
+        client: bool,
+    },
 }
 
 impl Kind {
@@ -178,6 +185,8 @@ impl Kind {
             "vfio" => Some(Self::Vfio),
             "pcap" => Some(Self::Pcap),
             "null" => Some(Self::Null),
+            "vhost" => Some(Self::Vhost { client: false }),
+            "vhostclient" => Some(Self::Vhost { client: true }),
             _ => word.strip_prefix("vale").map(|switch| Self::Vale { switch: switch.into() }),
         }
     }

@@ -30,6 +30,7 @@ pub(super) fn port(input: &str, dialect: Dialect) -> Result<PortName, NameError>
     let mut at = Cursor::new(input);
     match kind(&mut at, dialect)? {
         Kind::Pcap => file(&at),
+        kind @ Kind::Vhost { .. } => socket(at, kind),
         kind => rings_of(at, kind),
     }
 }
@@ -76,6 +77,22 @@ fn file(at: &Cursor<'_>) -> Result<PortName, NameError> {
         return at.expected("the name of a file");
     }
     Ok(PortName::new(Kind::Pcap, at.rest().to_owned()))
+}
+
+/// Takes the path of a socket, and options.
+fn socket(mut at: Cursor<'_>, kind: Kind) -> Result<PortName, NameError> {
+    let mut path = String::new();
+    while let Some(c) = at.literal("@") {
+        path.push(c);
+    }
+    if path.is_empty() {
+        return at.expected("the path of a socket");
+    }
+    let mut port = PortName::new(kind, path);
+    while !at.is_at_end() {
+        options::option(&mut at, &mut port)?;
+    }
+    Ok(port)
 }
 
 fn rings_of(mut at: Cursor<'_>, kind: Kind) -> Result<PortName, NameError> {

@@ -12,6 +12,7 @@ impl Display for PortName {
         match self.kind {
             Kind::Pcap => return f.write_str(&self.name),
             Kind::Vfio => f.write_str(&self.name)?,
+            Kind::Vhost { .. } => doubled(f, &self.name, "@")?,
             _ => doubled(f, &self.name, NAME_ENDS)?,
         }
         if let Some(pipe) = &self.pipe {
@@ -57,6 +58,8 @@ impl Display for Kind {
             Self::Vfio => f.write_str("vfio:"),
             Self::Pcap => f.write_str("pcap:"),
             Self::Null => f.write_str("null:"),
+            Self::Vhost { client: false } => f.write_str("vhost:"),
+            Self::Vhost { client: true } => f.write_str("vhostclient:"),
         }
     }
 }

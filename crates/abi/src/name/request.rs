@@ -66,13 +66,17 @@ impl Kind {
 
 impl PortName {
     /// The name as `nr_name` carries it, `eth0{1` or `vale0:a`; `None` for the kinds that
-    /// netmap does not know.
+    /// netmap's requests cannot name.
     #[must_use]
     pub fn request_name(&self) -> Option<String> {
         let pipe = self.pipe.as_ref().map(PipeEnd::to_string).unwrap_or_default();
         match &self.kind {
             Kind::Netmap | Kind::Kernel => Some(format!("{}{pipe}", self.name)),
             kind @ Kind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
+            // A path may be longer than a request's name.
+            kind @ Kind::Vhost { .. } => {
+                Some(format!("{kind}{}", self.name)).filter(|name| name.len() < NETMAP_REQ_IFNAMSIZ)
+            }
             _ => None,
         }
     }
@@ -155,13 +159,20 @@ impl PortName {
         if name.is_empty() {
             return Err(RequestError::Unreadable);
         }
-        let port = split_request_name(name);
+        let port = socket_of(name).unwrap_or_else(|| split_request_name(name));
         // A stranger wrote the name: only what prints as a name and parses back is one.
         match Self::parse(&port.to_string()) {
             Ok(parsed) if parsed == port => Ok(port),
             _ => Err(RequestError::NoPort(name.to_string())),
         }
     }
+}
+
+/// The port of a virtual machine, if the name is that of one.
+fn socket_of(name: &str) -> Option<PortName> {
+    let (word, path) = name.split_once(':')?;
+    let kind = Kind::from_word(word).filter(|kind| matches!(kind, Kind::Vhost { .. }))?;
+    Some(PortName::new(kind, path.to_string()))
 }
 
 /// Takes a request's name apart without judging the parts.

@@ -39,6 +39,7 @@ fn kind_and_name() -> impl Strategy<Value = (Kind, String)> {
         2 => switch_port(),
         1 => (Just(Kind::Vfio), "([0-9a-f]{4,8}:)?[0-9a-fA-F]{2}:[01][0-9a-f]\\.[0-7]"),
         1 => (Just(Kind::Null), Just(String::new())),
+        1 => (any::<bool>().prop_map(|client| Kind::Vhost { client }), "/[a-z@{}:/ -]{1,30}"),
     ]
 }
 
@@ -102,6 +103,8 @@ fn port() -> impl Strategy<Value = PortName> {
         option::of(offsets()),
     );
     parts.prop_map(|((kind, name), pipe, rings, flags, memory, conf, offsets)| {
+        let whole = matches!(kind, Kind::Vhost { .. });
+        let (rings, flags) = if whole { (Rings::All, Flags::NONE) } else { (rings, flags) };
         let pipe = pipe.filter(|_| kind.has_pipes());
         let device = (kind == Kind::Kernel).then(|| String::from("/run/a@b/netmap"));
         PortName { kind, name, pipe, rings, flags, memory, conf, offsets, device }
@@ -121,6 +124,8 @@ fn nearly_a_name() -> impl Strategy<Value = String> {
                 "vfio:",
                 "null",
                 "pcap:",
+                "vhost:",
+                "vhostclient:/s",
                 "eth0",
                 "x{",
                 "}1",

@@ -1,7 +1,7 @@
 //! Frames to and from a guest that keeps the rules.
 
 use proptest::prelude::*;
-use slipring_port::{DropCause, Traffic};
+use slipring_port::{DropCause, Traffic, Woken};
 use vm_memory::GuestAddress;
 
 use super::guest::{Guest, INDIRECT, NEXT, Ring, SIZE, Setup, WRITE};
@@ -97,21 +97,24 @@ fn who_sleeps_is_woken_by_a_frame_and_asks_only_then() {
     assert!(rig.receive().is_empty());
     assert!(!guest.send(&frame(1, 60)), "nobody sleeps, so nobody asks");
     assert_eq!(rig.receive(), [frame(1, 60)]);
-    let told = std::thread::scope(|scope| {
-        let sender = scope.spawn(move || {
-            // Until the sleeper has asked, which it does before it sleeps.
-            (0..200).any(|_| {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-                guest.send(&frame(2, 60))
-            })
-        });
-        while !sender.is_finished() {
-            rig.wait();
-            rig.receive();
+    let (ready, may_send) = std::sync::mpsc::channel();
+    let (told, was_told) = std::sync::mpsc::channel();
+    let sender = std::thread::spawn(move || {
+        for () in may_send {
+            // It asks before it sleeps; where this frame comes first, the next is for a sleeper.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            told.send(guest.send(&frame(2, 60))).unwrap();
         }
-        sender.join().unwrap()
     });
-    assert!(told);
+    let slept = (0..100).any(|_| {
+        ready.send(()).unwrap();
+        assert_eq!(rig.wait(), Woken::Ready);
+        assert_eq!(rig.receive(), [frame(2, 60)]);
+        was_told.recv().unwrap()
+    });
+    assert!(slept);
+    drop(ready);
+    sender.join().unwrap();
 }
 
 #[test]
@@ -166,8 +169,11 @@ struct Layout {
 
 fn layout() -> impl Strategy<Value = Layout> {
     let cuts = proptest::collection::vec(0..2000_usize, 0..6);
-    (14..=2000_usize, cuts, any::<bool>())
-        .prop_map(|(len, cuts, indirect)| Layout { len, cuts, indirect })
+    (14..=2000_usize, cuts, any::<bool>()).prop_map(|(len, cuts, indirect)| Layout {
+        len,
+        cuts,
+        indirect,
+    })
 }
 
 /// Writes a chain of descriptors from `first` on; how many.

@@ -153,7 +153,6 @@ impl Default for Setup {
 /// The guest and its monitor.
 pub(super) struct Guest {
     pub(super) monitor: Frontend,
-    pub(super) memory: Arc<GuestMemoryMmap>,
     /// For each pair its receive queue and its transmit queue.
     pub(super) rings: Vec<Ring>,
     file: File,
@@ -176,7 +175,7 @@ impl Guest {
         let memory = Arc::new(GuestMemoryMmap::from_ranges_with_files([range]).unwrap());
         let rings = (0..2 * setup.pairs).map(|i| Ring::new(&memory, i)).collect();
         let header = if setup.features & (1 << 32 | 1 << 15) == 0 { 10 } else { 12 };
-        let mut guest = Self { monitor, memory, rings, file, header, next: 0 };
+        let mut guest = Self { monitor, rings, file, header, next: 0 };
         guest.set_up(setup)?;
         Ok(guest)
     }
@@ -211,15 +210,18 @@ impl Guest {
         let (monitor, ring) = (&mut self.monitor, &self.rings[i]);
         let monitors = |at: u64| MONITOR + (at - BASE);
         monitor.set_vring_num(i, SIZE)?;
-        monitor.set_vring_addr(i, &VringConfigData {
-            queue_max_size: SIZE,
-            queue_size: SIZE,
-            flags: 0,
-            desc_table_addr: monitors(ring.place()),
-            used_ring_addr: monitors(ring.used().0),
-            avail_ring_addr: monitors(ring.avail().0),
-            log_addr: None,
-        })?;
+        monitor.set_vring_addr(
+            i,
+            &VringConfigData {
+                queue_max_size: SIZE,
+                queue_size: SIZE,
+                flags: 0,
+                desc_table_addr: monitors(ring.place()),
+                used_ring_addr: monitors(ring.used().0),
+                avail_ring_addr: monitors(ring.avail().0),
+                log_addr: None,
+            },
+        )?;
         monitor.set_vring_base(i, base)?;
         monitor.set_vring_call(i, &ring.call)?;
         monitor.set_vring_kick(i, &ring.kick)?;

@@ -125,7 +125,8 @@ fn a_descriptor_that_is_no_event_is_refused() {
     let mut rig = Rig::new();
     let mut monitor = UnixStream::connect(&rig.socket).unwrap();
     // SET_VRING_CALL of queue 0, with a socket.
-    let message: Vec<u8> = [13, 1, 8, 0, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
+    let message: Vec<u8> =
+        [13, 1, 8, 0, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
     let (one, _other) = UnixStream::pair().unwrap();
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut rights = SendAncillaryBuffer::new(&mut space);
@@ -163,13 +164,17 @@ fn noise() -> impl Strategy<Value = Noise> {
         1 => (MEMORY - 100..MEMORY + 100).prop_map(|offset| BASE + offset),
         1 => any::<u64>(),
     ];
-    let len = prop_oneof![4 => 0..3000_u32, 1 => (0..200_u32).prop_map(|n| 16 * n), 1 => any::<u32>()];
+    let len =
+        prop_oneof![4 => 0..3000_u32, 1 => (0..200_u32).prop_map(|n| 16 * n), 1 => any::<u32>()];
     let descriptor = (near, len, 0..8_u16, prop_oneof![9 => 0..SIZE, 1 => any::<u16>()]);
     let descriptors = proptest::collection::vec(descriptor, usize::from(SIZE));
     let heads = proptest::collection::vec(prop_oneof![9 => 0..SIZE, 1 => any::<u16>()], 0..64);
     let index = prop_oneof![9 => 0..64_u16, 1 => any::<u16>()];
-    (descriptors, heads, index)
-        .prop_map(|(descriptors, heads, index)| Noise { descriptors, heads, index })
+    (descriptors, heads, index).prop_map(|(descriptors, heads, index)| Noise {
+        descriptors,
+        heads,
+        index,
+    })
 }
 
 proptest! {
