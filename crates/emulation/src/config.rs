@@ -32,6 +32,7 @@ mod route;
 mod schedule;
 mod section;
 pub(crate) mod shape;
+mod terms;
 mod theaterq;
 mod toml;
 pub(crate) mod tree;
@@ -46,7 +47,7 @@ pub(crate) use explain::{explain, greatest_delay_ns, likely_bytes, mean_delay_ns
 use files::Files;
 pub(crate) use network::PortSetting;
 pub(crate) use output::Outputs;
-pub(crate) use route::RouteSetting;
+pub(crate) use route::{Gateway, RouteSetting};
 pub(crate) use schedule::{Change, Step, script};
 use section::Section;
 use tree::{Entry, Node, Place, Source, Table, Value};
@@ -254,7 +255,8 @@ fn message(path: &str, value: &serde_json::Value) -> Result<Node, ConfigError> {
     use serde_json::Value as Json;
     let place = Place { source: Source::Message, column: 1 };
     let value = match value {
-        Json::String(text) => Value::Text(text.clone()),
+        // `ctl set` has no way to say what a value is.
+        Json::String(text) => return Ok(Node::word(text, place)),
         Json::Number(number) => Value::Number(number.to_string()),
         Json::Bool(flag) => Value::Flag(*flag),
         Json::Array(list) => {

@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgMatches;
-use slipring_abi::name::PortName;
+use slipring_abi::name::{Kind, PortName};
 use slipring_cli::codes::{SR0002, SR0003, SR0006};
 use slipring_cli::units::{Count, Span, human};
 use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Verb};
@@ -42,7 +42,7 @@ use slipring_program::opening::{self, Opening};
 use slipring_ring::HugePages;
 
 use bounds::Bounds;
-use config::{Config, Outputs, tree};
+use config::{Config, ConfigError, Outputs, tree};
 use plan::Instead;
 
 pub use flags::links;
@@ -180,7 +180,7 @@ fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure
             return Err(error.with_help("write --set link.up.rate.bps=20Mbit").into());
         };
         let place = tree::Place::flag("--set").right(path.chars().count() + 1);
-        config.set(path, tree::Node::text(value, place))?;
+        config.set(path, tree::Node::word(value, place))?;
     }
     name_ports(&mut config, matches)?;
     put_rest(&mut config, matches);
@@ -269,9 +269,16 @@ fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
         refuse_metrics(&config.outputs()?)?;
         return captures(&files.collect::<Vec<_>>(), matches, config);
     }
-    let mut ports = Vec::new();
+    let ports = devices(config)?;
+    let route = Route::of(config, &ports)?;
+    Ok(Clock::RealTime(Box::new(real_time(matches, ports, route))))
+}
+
+/// What stands for each port of the links, in their order.
+fn devices(config: &Config) -> Result<Vec<PortName>, Failure> {
+    let mut names: Vec<PortName> = Vec::new();
     for port in config.ports()? {
-        let Some(device) = port.device else {
+        let Some((device, place)) = port.device else {
             let error = Diagnostic::new(SR0006, "two ports are needed");
             return Err(error
                 .with_cause(format!("nothing stands for {}", port.name))
@@ -281,17 +288,16 @@ fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
                 )
                 .into());
         };
-        ports.push(PortName::parse_classic(&device)?);
+        let name = PortName::parse_classic(&device);
+        let name = name.map_err(|error| ConfigError::port(&error, &place))?;
+        // Whatever is sent to one is gone: there may be as many as one likes.
+        if name.kind != Kind::Null && names.contains(&name) {
+            let error = ConfigError::new(SR0002, format!("port {device} is given twice"), "");
+            return Err(error.at(&place).help("a link joins two ports that differ").into());
+        }
+        names.push(name);
     }
-    if let Some((at, twice)) =
-        ports.iter().enumerate().find(|(at, port)| ports[..*at].contains(port))
-    {
-        let error =
-            Diagnostic::new(SR0002, format!("port {} is given twice", shown(matches, at, twice)));
-        return Err(error.with_help("a link joins two ports that differ").into());
-    }
-    let route = Route::of(config, &ports)?;
-    Ok(Clock::RealTime(Box::new(real_time(matches, ports, route))))
+    Ok(names)
 }
 
 /// Captures have no addresses.
@@ -333,11 +339,6 @@ pub fn refuse_metrics(outputs: &Outputs) -> Result<(), Failure> {
     Err(error
         .with_help("take --stats: it prints them at the end; or leave output.metrics out")
         .into())
-}
-
-fn shown(matches: &ArgMatches, at: usize, port: &PortName) -> String {
-    let raw = matches.get_raw("interface").and_then(|mut all| all.nth(at));
-    raw.map_or_else(|| port.name.clone(), |name| name.to_string_lossy().into_owned())
 }
 
 fn captures(files: &[&PathBuf], matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {

@@ -9,7 +9,6 @@
 
 mod queue;
 
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use slipring_abi::name::{Kind, PortName, Rings};
@@ -21,7 +20,7 @@ use slipring_port::iface::Iface;
 use slipring_port::netlink::Netlink;
 use slipring_wire::MacAddr;
 
-use crate::config::{Config, RouteSetting};
+use crate::config::{Config, Gateway, RouteSetting};
 pub(crate) use queue::LAYERS;
 use queue::{Gated, Shared};
 
@@ -29,7 +28,7 @@ use queue::{Gated, Shared};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The gateway behind each port, where there is one.
-    gateways: [Option<IpAddr>; 2],
+    gateways: [Option<Gateway>; 2],
     life: Life,
 }
 
@@ -39,7 +38,7 @@ impl Route {
     /// # Errors
     /// If there are not two ports, or one of them is no interface with hosts behind it.
     pub fn of(config: &Config, ports: &[PortName]) -> Result<Option<Self>, Failure> {
-        let Some(RouteSetting { gateways: given, decrement_ttl }) = config.route()? else {
+        let Some(RouteSetting { gateways, decrement_ttl }) = config.route()? else {
             return Ok(None);
         };
         if ports.len() != 2 {
@@ -52,13 +51,8 @@ impl Route {
             let error = error.with_cause("it takes its addresses from interfaces of this host");
             return Err(error.with_help("name interfaces: -i netmap:eth0 -i netmap:eth1").into());
         }
-        if given.len() > 2 {
-            let error = Diagnostic::new(SR0002, format!("-G is given {} times", given.len()));
-            return Err(error.with_help("give it once for each port; none for neither").into());
-        }
-        let gateway = |port: usize| given.get(port).copied().flatten();
         let life = if decrement_ttl { Life::Spent } else { Life::Kept };
-        Ok(Some(Self { gateways: [gateway(0), gateway(1)], life }))
+        Ok(Some(Self { gateways, life }))
     }
 
     /// Puts the router between open ports and who uses them.
@@ -95,9 +89,10 @@ impl Route {
         let addresses = Netlink::open().and_then(|netlink| netlink.addresses(iface.index))?;
         let subnets = addresses.into_iter().map(|(address, len)| Subnet::new(address, len));
         let subnets: Result<Vec<_>, _> = subnets.collect();
-        let gateways = self.gateways[index].into_iter().collect();
+        let gateway = self.gateways[index].as_ref();
+        let gateways = gateway.map(|gateway| gateway.address).into_iter().collect();
         let side = subnets.and_then(|subnets| Side::new(MacAddr(iface.mac), subnets, gateways));
-        side.map_err(|error| no_side(name, &error).into())
+        side.map_err(|error| no_side(name, gateway, &error).into())
     }
 }
 
@@ -112,13 +107,16 @@ fn has_hosts(port: &PortName) -> bool {
         && matches!(port.rings, Rings::All | Rings::One(_))
 }
 
-fn no_side(name: &str, error: &SideError) -> Diagnostic {
+fn no_side(name: &str, gateway: Option<&Gateway>, error: &SideError) -> Diagnostic {
     let failed = Diagnostic::new(SR0012, format!("-r cannot route at {name}"));
-    let failed = failed.with_cause(error.to_string());
-    failed.with_help(match error {
-        SideError::Gateway { .. } => format!("name a neighbour of {name}: -G, once for each port"),
-        _ => format!("give it one: ip addr add 10.1.0.1/24 dev {name}"),
-    })
+    match (gateway, error) {
+        (Some(gateway), SideError::Gateway { .. }) => failed
+            .with_cause(format!("{error}, at {}", gateway.place))
+            .with_help(format!("name a neighbour of {name}, or none")),
+        _ => failed
+            .with_cause(error.to_string())
+            .with_help(format!("give it one: ip addr add 10.1.0.1/24 dev {name}")),
+    }
 }
 
 /// There would be no saying where an address is.

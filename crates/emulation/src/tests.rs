@@ -2,6 +2,7 @@
 //! their words.
 
 mod accepted;
+mod causes;
 mod defects;
 mod files;
 mod live;

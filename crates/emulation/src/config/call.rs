@@ -8,6 +8,7 @@
 //! ```
 
 use super::error::{ConfigError, listed};
+use super::quantity;
 use super::section::unknown_word;
 use super::shape::{Model, Part};
 use super::tree::{Entry, Node, Place, Table, Value};
@@ -127,7 +128,8 @@ fn split_name<'t>(
 ) -> (Option<(&'t str, usize)>, Vec<Piece<'t>>) {
     let first = pieces[0];
     let named = part.model(first.text).is_some();
-    let word = first.text.starts_with(|c: char| c.is_ascii_alphabetic());
+    let word = first.text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !quantity::is_no_number(first.text);
     let (key, _) = first.key();
     if named || (word && key.is_none()) {
         pieces.remove(0);
@@ -156,7 +158,7 @@ fn fill(
             }
         };
         let key = if key == "corr" { "half_life" } else { key };
-        let node = Node::text(value.text, at.clone());
+        let node = Node::word(value.text, at.clone());
         match table.get_mut(key).map(|node| &mut node.value) {
             Some(Value::List(list)) if rest => list.push(node),
             Some(_) => {

@@ -3,24 +3,26 @@
 //! In a flag `10m` may be ten milliseconds or ten megabits, by the setting that it is for. Here
 //! stands which setting is what.
 
-use std::time::Duration;
-
-use slipring_cli::units::{Bytes, Rate, Span};
+use slipring_cli::units::{Bytes, Rate};
+use slipring_link::Framing;
 
 use super::quantity;
+use super::section;
 use super::shape::Part;
+use super::terms;
 use super::tree::{Node, Table, Value};
 
-/// What a setting measures, where that has a unit.
+/// What a setting measures, where that has a unit, or that it is true or false.
 #[derive(Clone, Copy)]
 enum Kind {
     Time,
     Rate,
     Size,
+    Truth,
 }
 
-/// Settings with units, by part; those of a link itself have no part.
-const KINDS: [(&str, Kind, &[&str]); 14] = [
+/// Settings that are written otherwise in files, by part; those of a link itself have no part.
+const KINDS: [(&str, Kind, &[&str]); 18] = [
     ("hold", Kind::Time, &["time"]),
     ("police", Kind::Rate, &["bps", "cir", "pir", "eir"]),
     ("police", Kind::Size, &["burst", "cbs", "pbs", "ebs"]),
@@ -37,6 +39,10 @@ const KINDS: [(&str, Kind, &[&str]); 14] = [
     ("delay", Kind::Time, &["mean", "sd", "min", "max", "half_life", "scale", "delay"]),
     ("delay", Kind::Time, &["min_gap", "max_gap", "period"]),
     ("output", Kind::Time, &["late_drop", "late_warn"]),
+    ("rate", Kind::Truth, &["whole_frames"]),
+    ("queue", Kind::Truth, &["ecn", "gentle"]),
+    ("corrupt", Kind::Truth, &["fix_checksum"]),
+    ("delay", Kind::Truth, &["in_turn", "smooth"]),
     ("", Kind::Time, &["offset"]),
     ("", Kind::Rate, &["output"]),
 ];
@@ -58,6 +64,7 @@ pub(super) fn written(root: &Table) -> Table {
 }
 
 fn write_link(link: &mut Table) {
+    write_no_rate(link);
     for entry in &mut link.entries {
         match &mut entry.node.value {
             Value::Table(part) => write_part(&entry.key, part),
@@ -71,6 +78,24 @@ fn write_link(link: &mut Table) {
             _ if Part::named(&entry.key).is_none() => write_value("", &entry.key, &mut entry.node),
             _ => {}
         }
+    }
+}
+
+/// In a flag a rate of 0 is none; in a file it is an error.
+fn write_no_rate(link: &mut Table) {
+    let Some(Node { value: Value::Table(rate), place }) = link.get_mut("rate") else { return };
+    let none = |node: &&Node| node.place.is_classic() && quantity::rate_bps("", node) == Ok(0);
+    if rate.get("bps").filter(none).is_none() {
+        return;
+    }
+    // What a frame takes up still counts, where a profile has a rate.
+    if rate.word("model") == Some("ether") && rate.get("overhead").is_none() {
+        let value = Value::Number(Framing::ETHER.overhead_bytes.to_string());
+        rate.put("overhead", Node { place: place.clone(), value });
+    }
+    ["bps", "model"].into_iter().for_each(|key| rate.remove(key));
+    if rate.entries.is_empty() {
+        link.remove("rate");
     }
 }
 
@@ -89,10 +114,13 @@ fn write_value(part: &str, key: &str, node: &mut Node) {
     let kind = KINDS.iter().find(|(of, _, keys)| *of == part && keys.contains(&key));
     let Some((_, kind, _)) = kind.filter(|_| node.place.is_classic()) else { return };
     let text = match kind {
-        Kind::Time => quantity::time_ns("", node).ok().and_then(|ns| {
-            let span = Span::parse(&ns.to_string(), Duration::from_nanos(1));
-            span.ok().map(|span| span.to_string())
-        }),
+        Kind::Truth => {
+            if let Ok(flag) = section::truth("", node) {
+                node.value = Value::Flag(flag);
+            }
+            return;
+        }
+        Kind::Time => quantity::time_ns("", node).ok().map(terms::time),
         Kind::Rate => quantity::rate_bps("", node).ok().map(|bps| Rate::Bits(bps).to_string()),
         Kind::Size => quantity::size_bytes("", node).ok().map(|bytes| Bytes(bytes).to_string()),
     };

@@ -8,6 +8,7 @@ use super::files::Files;
 use super::quantity;
 use super::rate::period;
 use super::section::{self, Section};
+use super::terms;
 use super::theaterq::Trace;
 use super::tree::Node;
 use super::wasm;
@@ -117,12 +118,20 @@ fn dist(section: &mut Section<'_>, model: Model, files: &Files) -> Result<Dist, 
     if cut { within(section, dist) } else { upper(section, dist, model) }
 }
 
+/// Means that a deviation may be: the shape is at least 0.1.
+const SHAPELESS: f64 = 3.0;
+
 /// Mean and deviation, or shape and scale.
 fn gamma(section: &mut Section<'_>) -> Result<Result<Dist, ParameterError>, ConfigError> {
     if section.has("shape") || section.has("scale") {
         return Ok(Dist::gamma(shape(section)?, real_ns(section, "scale")?));
     }
     let (mean, sd) = (real_ns(section, "mean")?, real_ns(section, "sd")?);
+    // What the shape may be, in the words of who has not said it.
+    if !(mean / 1000.0..=mean * SHAPELESS).contains(&sd) || mean == 0.0 {
+        let must_be = "from a thousandth of the mean to three times as much as it";
+        return Ok(Err(ParameterError { parameter: "sd", must_be, value: sd }));
+    }
     Ok(Dist::gamma((mean / sd) * (mean / sd), sd * sd / mean))
 }
 
@@ -147,7 +156,7 @@ fn upper(section: &mut Section<'_>, dist: Dist, model: Model) -> Result<Dist, Co
 }
 
 fn refused(section: &Section<'_>, error: &ParameterError) -> ConfigError {
-    let cause = format!("{} must be {}, and is {}", error.parameter, error.must_be, error.value);
+    let cause = terms::mismatch(error, section.table());
     let place = section.place_of(error.parameter);
     let error = ConfigError::key(format!("{} cannot be built", section.path), cause).at(place);
     error.help("give values that fit each other")

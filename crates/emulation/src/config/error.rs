@@ -1,5 +1,6 @@
 //! Why settings were refused, in the four parts of every error.
 
+use slipring_abi::name::NameError;
 use slipring_cli::codes::{Code, SR0007, SR0011, SR0201, SR0205};
 use slipring_cli::{Diagnose, Diagnostic};
 use slipring_link::SpecError;
@@ -41,6 +42,12 @@ impl ConfigError {
     pub fn format(file: &str, error: &FormatError) -> Self {
         let error_in = Self::new(SR0205, format!("{file} cannot be used"), error.to_string());
         error_in.help(format!("allowed: {}", error.allowed))
+    }
+
+    /// What is no name of a port.
+    pub fn port(error: &NameError, place: &Place) -> Self {
+        let told = Self::new(error.code(), error.summary(), error.reason.to_string());
+        told.at(&place.right(error.column - 1)).help(Diagnose::help(error).unwrap_or_default())
     }
 
     pub fn new(code: Code, summary: impl Into<String>, cause: impl Into<String>) -> Self {

@@ -16,8 +16,8 @@ use super::tree::Node;
 #[derive(Debug, Clone, Default)]
 pub struct Files {
     base: PathBuf,
-    /// Whether errors keep to themselves what stands in a file: who changes a run may not be who
-    /// may read its files.
+    /// Whether errors keep to themselves what is wrong with a file, and whether there is one: who
+    /// changes a run may not be who may look at its files.
     pub discreet: bool,
 }
 
@@ -88,6 +88,9 @@ impl Files {
     pub fn bytes(&self, name: &str, node: &Node) -> Result<Vec<u8>, ConfigError> {
         let path = self.path(name);
         let unreadable = |cause: String| {
+            if self.discreet {
+                return self.unfit(name, node);
+            }
             let error = ConfigError::unreadable(&path.display().to_string(), cause);
             error.at(&node.place).help("files that a file names are looked for beside it")
         };
@@ -109,15 +112,26 @@ impl Files {
         let bytes = self.bytes(name, node)?;
         let shown = self.path(name).display().to_string();
         let text = String::from_utf8(bytes).map_err(|error| {
+            if self.discreet {
+                return self.unfit(name, node);
+            }
             ConfigError::new(SR0205, format!("{shown} cannot be used"), no_text(&error))
                 .at(&node.place)
                 .help("traces, tables and profiles are text files")
         })?;
-        reader(&text).map_err(|mut error| {
-            if self.discreet {
-                error.what = "it does not fit".to_owned();
-            }
-            ConfigError::format(&shown, &error)
+        reader(&text).map_err(|error| match self.discreet {
+            true => self.unfit(name, node),
+            false => ConfigError::format(&shown, &error),
         })
+    }
+
+    /// The one thing that is said of whatever file cannot be used.
+    pub fn unfit(&self, name: &str, node: &Node) -> ConfigError {
+        let shown = self.path(name).display().to_string();
+        let cause = "it is not there, not to be read, or of another format";
+        let error = ConfigError::new(SR0205, format!("{shown} cannot be used"), cause);
+        error.at(&node.place).help(
+            "what is wrong is said where it lies: slipring emulate --explain with the same setting",
+        )
     }
 }

@@ -6,7 +6,7 @@ use super::error::ConfigError;
 use super::files::Files;
 use super::section::{self, Section};
 use super::tree::{Entry, Node, Table, Value};
-use super::{delay, loss, mangle, queue, rate};
+use super::{delay, loss, mangle, queue, rate, terms};
 
 /// Names under a link that say where it lies rather than what it does.
 pub(super) const WIRING: [&str; 3] = ["from", "to", "like"];
@@ -55,24 +55,11 @@ pub(super) fn read(
     link.offset_ns = section.time("offset")?.unwrap_or(0);
     link.output_bps = section.read("output", super::quantity::rate_bps)?;
     section.finish()?;
-    link.check().map_err(|error| placed(error, path, node))?;
+    link.check().map_err(|error| {
+        let lossy = link.loss.iter().position(|loss| loss.check().is_err());
+        terms::refused(error, path, node, lossy)
+    })?;
     Ok(link)
-}
-
-/// Finds where the value stands that the engine refuses. Its field is a path in our own words but
-/// for the unit at the end.
-fn placed(error: slipring_link::SpecError, path: &str, node: &Node) -> ConfigError {
-    let field = error.field.clone();
-    let mut node = node;
-    for key in field.strip_prefix(path).unwrap_or(&field).split('.').filter(|key| !key.is_empty()) {
-        let bare = key.rsplit_once('_').map_or(key, |(bare, _)| bare);
-        let Value::Table(table) = &node.value else { break };
-        match table.get(key).or_else(|| table.get(bare)) {
-            Some(inner) => node = inner,
-            None => break,
-        }
-    }
-    ConfigError::from(error).at(&node.place)
 }
 
 /// The settings of a link with those of the link that it is like. A part that names another model

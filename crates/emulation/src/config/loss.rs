@@ -109,12 +109,16 @@ fn pattern(section: &mut Section<'_>, files: &Files) -> Result<LossModel, Config
     }
     let bits = section.need("bits", |path, node| {
         let said = section::text(path, node)?;
-        let here = !said.is_empty() && said.chars().all(|c| matches!(c, '0' | '1' | ' ' | '_'));
-        match here {
-            true => format::loss_bits(&said).map_err(|error| {
-                ConfigError::value(path, &said, error.what).at(&node.place).help(error.allowed)
-            }),
-            false => files.parsed(&said, node, format::loss_bits),
+        if said.is_empty() || said.contains(|c: char| !matches!(c, '0'..='9' | ' ' | '_')) {
+            return files.parsed(&said, node, format::loss_bits);
+        }
+        let bad = |what: &str, at| {
+            let error = ConfigError::value(path, &said, what).at(&node.place.right(at));
+            error.help("write 0 for a frame that is lost, 1 for one that passes; or file=NAME")
+        };
+        match said.find(|c: char| matches!(c, '2'..='9')) {
+            Some(at) => Err(bad("there are only zeros and ones", at)),
+            None => format::loss_bits(&said).map_err(|error| bad(&error.what, 0)),
         }
     })?;
     Ok(LossModel::Pattern(bits))

@@ -6,7 +6,7 @@ use super::error::ConfigError;
 use super::files::Files;
 use super::quantity::wrong_kind;
 use super::section::{self, Section, unknown_word};
-use super::tree::{Entry, Node, Table, Value};
+use super::tree::{Entry, Node, Place, Table, Value};
 use super::{Config, link};
 
 /// A place where frames enter and leave.
@@ -14,17 +14,23 @@ use super::{Config, link};
 pub struct PortSetting {
     /// Its name in the configuration.
     pub name: String,
-    /// The name by which it is opened; virtual time needs none.
-    pub device: Option<String>,
+    /// The name by which it is opened, and where that stands; virtual time needs none.
+    pub device: Option<(String, Place)>,
 }
 
 /// The ports, in the order in which they stand.
 pub(super) fn ports(root: &Table) -> Result<Vec<PortSetting>, ConfigError> {
     let mut ports = Vec::new();
     for entry in entries(root, "ports")? {
+        if entry.key.is_empty() {
+            let error = ConfigError::key("a port has no name", "").at(&entry.place);
+            return Err(error.help("write [ports.left]"));
+        }
         let path = format!("ports.{}", entry.key);
         let mut section = Section::new(path, &entry.node)?;
-        let device = section.text("dev")?;
+        let device = section.read("dev", |path, node| {
+            section::text(path, node).map(|name| (name, node.place.clone()))
+        })?;
         section.finish()?;
         ports.push(PortSetting { name: entry.key.clone(), device });
     }
@@ -46,12 +52,16 @@ pub(super) fn read(config: &Config) -> Result<NetworkSpec, ConfigError> {
     let root = &config.root;
     let names: Vec<String> = ports(root)?.into_iter().map(|port| port.name).collect();
     let mut network = NetworkSpec {
+        nodes: nodes(root, &names)?,
         entries: names.clone(),
         exits: names,
-        nodes: nodes(root)?,
         ..NetworkSpec::default()
     };
     for entry in entries(root, "link")? {
+        if entry.key.is_empty() {
+            let error = ConfigError::key("a link has no name", "").at(&entry.place);
+            return Err(error.help("write [link.up]"));
+        }
         network.links.push(join(root, entry, &network, &config.files)?);
     }
     if network.links.is_empty() {
@@ -99,15 +109,23 @@ fn placed(error: SpecError, root: &Table) -> ConfigError {
     place.iter().fold(told, |told, place| told.at(place))
 }
 
-fn nodes(root: &Table) -> Result<Vec<String>, ConfigError> {
+fn nodes(root: &Table, ports: &[String]) -> Result<Vec<String>, ConfigError> {
+    const FORM: &str = "write nodes = [\"core\", \"edge\"]";
     let Some(node) = root.get("nodes") else { return Ok(Vec::new()) };
-    match &node.value {
-        Value::List(list) => list.iter().map(|node| section::text("nodes", node)).collect(),
-        other => {
-            let error = wrong_kind("nodes", other, &node.place);
-            Err(error.help("write nodes = [\"core\", \"edge\"]"))
+    let Value::List(list) = &node.value else {
+        return Err(wrong_kind("nodes", &node.value, &node.place).help(FORM));
+    };
+    let mut names: Vec<String> = Vec::new();
+    for node in list {
+        let name = section::text("nodes", node)?;
+        if name.is_empty() || ports.contains(&name) || names.contains(&name) {
+            let cause =
+                if ports.contains(&name) { "a port is called so" } else { "it is there already" };
+            return Err(ConfigError::value("nodes", &name, cause).at(&node.place).help(FORM));
         }
+        names.push(name);
     }
+    Ok(names)
 }
 
 fn join(

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use super::error::ConfigError;
-use super::section::Section;
+use super::section::{self, Section};
 use super::tree::Node;
+use crate::report::serve::Place;
 
 /// What a run writes beside its report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,10 +33,20 @@ pub(super) fn read(node: &Node) -> Result<Outputs, ConfigError> {
     let outputs = Outputs {
         log: pcapng.map(PathBuf::from),
         mahimahi: mahimahi.map(PathBuf::from),
-        metrics: section.text("metrics")?,
+        metrics: section.read("metrics", metrics)?,
         late_warn_ns: section.time("late_warn")?,
         late_drop_ns: section.time("late_drop")?,
     };
     section.finish()?;
     Ok(outputs)
+}
+
+fn metrics(path: &str, node: &Node) -> Result<String, ConfigError> {
+    let place = section::text(path, node)?;
+    match Place::check(&place) {
+        Ok(()) => Ok(place),
+        Err(why) => Err(ConfigError::value(path, &place, why)
+            .at(&node.place)
+            .help("write 127.0.0.1:9100, [::1]:9100, or a path: ./metrics.sock")),
+    }
 }

@@ -107,7 +107,7 @@ fn read<T>(
         let place = node.place.right(at);
         ConfigError::value(setting, text, what).at(&place).help(kind.forms())
     };
-    let (number, unit) = split(text).ok_or_else(|| bad("expected a number", 0))?;
+    let (number, unit) = split(text).ok_or_else(|| bad(no_number(text), 0))?;
     let unit_at = text.chars().count() - unit.chars().count();
     let unit = match node.place.is_classic() {
         true => kind.classic(unit),
@@ -121,7 +121,7 @@ fn read<T>(
     let number = plain(number).ok_or_else(|| bad("too large", 0))?;
     parse(&format!("{number}{unit}")).map_err(|error| match &error.reason {
         Reason::UnknownUnit(_) => bad(&format!("unknown unit `{unit}`"), unit_at),
-        Reason::NoNumber => bad("expected a number", 0),
+        Reason::NoNumber => bad(no_number(text), 0),
         Reason::NotWhole | Reason::TooLarge => {
             let text = Diagnose::cause(&error).unwrap_or_default();
             bad(text.split(" at column").next().unwrap_or_default(), 0)
@@ -131,10 +131,29 @@ fn read<T>(
 
 fn no_unit(setting: &str, text: &str, kind: Kind, place: &Place) -> ConfigError {
     let what = match split(text) {
-        None => "expected a number",
+        None => no_number(text),
         Some(_) => "it has no unit",
     };
     ConfigError::value(setting, text, what).at(place).help(kind.forms())
+}
+
+/// Why no number begins a text.
+fn no_number(text: &str) -> &'static str {
+    match text.strip_prefix(['-', '−']) {
+        Some(rest) if split(rest).is_some() => "it is negative",
+        _ if is_no_number(text) && text.contains(['f', 'F']) => "it is not finite",
+        _ if is_no_number(text) => "it is not a number",
+        _ if text.starts_with('+') => "a number has no sign",
+        _ => "expected a number",
+    }
+}
+
+/// Whether a text is meant as a number that is none: `NaN` or `inf`, with a unit or without.
+pub(crate) fn is_no_number(text: &str) -> bool {
+    let text = text.trim_start_matches(['-', '+']).to_ascii_lowercase();
+    let units = ["", "s", "ms", "us", "ns", "bit", "kbit", "mbit", "gbit", "b", "%"];
+    let words = ["nan", "infinity", "inf"].into_iter();
+    words.filter_map(|word| text.strip_prefix(word)).any(|unit| units.contains(&unit))
 }
 
 pub(crate) fn wrong_kind(setting: &str, value: &Value, place: &Place) -> ConfigError {
@@ -223,7 +242,7 @@ fn number(setting: &str, node: &Node, units: &[(&str, f64)]) -> Result<f64, Conf
         other => return Err(wrong_kind(setting, other, &node.place).help("write a number")),
     };
     let bad = |what: String, at| ConfigError::value(setting, text, what).at(&node.place.right(at));
-    let (number, unit) = split(text).ok_or_else(|| bad("expected a number".into(), 0))?;
+    let (number, unit) = split(text).ok_or_else(|| bad(no_number(text).into(), 0))?;
     let at = text.chars().count() - unit.chars().count();
     let scale = units.iter().find(|(name, _)| *name == unit);
     let (_, scale) = scale.ok_or_else(|| bad(format!("unknown unit `{unit}`"), at))?;

@@ -78,9 +78,15 @@ pub(super) fn read(
     Ok((rate, framing))
 }
 
-/// A rate of 0 is none at all, as for TLEM; so is a framing alone.
+/// In flags a rate of 0 is none at all, as for TLEM; so is a framing alone.
 fn constant(section: &mut Section<'_>, named: bool) -> Result<RateSpec, ConfigError> {
-    let bps = section.read("bps", quantity::rate_bps)?;
+    let bps = section.read("bps", |path, node| match quantity::rate_bps(path, node)? {
+        0 if !node.place.is_classic() => {
+            let error = ConfigError::value(path, &node.shown(), "nothing would ever pass");
+            Err(error.at(&node.place).help("for a link without a limit write rate = \"none\""))
+        }
+        bps => Ok(bps),
+    })?;
     if named && bps.is_none() {
         return Err(section.missing("bps"));
     }
@@ -128,6 +134,7 @@ fn mtu(path: &str, node: &Node) -> Result<u32, ConfigError> {
     };
     u32::try_from(bytes)
         .map_err(|_| ConfigError::value(path, &node.shown(), "too large").at(&node.place))
+        .map_err(|error| error.help("write the bytes that one opportunity carries: 1500"))
 }
 
 fn steps(section: &mut Section<'_>, files: &Files) -> Result<RateSpec, ConfigError> {
@@ -291,11 +298,7 @@ fn framing(section: &mut Section<'_>, ether: bool) -> Result<Framing, ConfigErro
         (_, 1) => 8,
         _ => 0,
     };
-    let said = section.read("overhead", |path, node| {
-        let value = quantity::signed(path, node)?;
-        i32::try_from(value)
-            .map_err(|_| ConfigError::value(path, &node.shown(), "too large").at(&node.place))
-    })?;
+    let said = section.read("overhead", overhead)?;
     Ok(Framing {
         overhead_bytes: said.unwrap_or(usual),
         min_frame: section.small("min_frame")?.unwrap_or(0),
@@ -305,6 +308,22 @@ fn framing(section: &mut Section<'_>, ether: bool) -> Result<Framing, ConfigErro
             _ => Cells::None,
         },
     })
+}
+
+/// Less takes the longest ordinary frame off whole.
+const LEAST_OVERHEAD: i32 = -1513;
+/// As much as the longest packet there is.
+const MOST_OVERHEAD: i32 = 65_535;
+
+fn overhead(path: &str, node: &Node) -> Result<i32, ConfigError> {
+    let bytes = quantity::signed(path, node)?;
+    let why = match i32::try_from(bytes) {
+        Ok(bytes @ LEAST_OVERHEAD..=MOST_OVERHEAD) => return Ok(bytes),
+        _ if bytes < 0 => "no frame would take any time",
+        _ => "too large",
+    };
+    let error = ConfigError::value(path, &node.shown(), why).at(&node.place);
+    Err(error.help(format!("write bytes from {LEAST_OVERHEAD} to {MOST_OVERHEAD}")))
 }
 
 /// Bytes of a DOCSIS minislot, where none are given.

@@ -121,6 +121,11 @@ impl<'n> Section<'n> {
         self.read(key, |path, node| one_of(path, node, words))
     }
 
+    /// The values themselves.
+    pub(crate) const fn table(&self) -> &'n Table {
+        self.table
+    }
+
     /// Where the value of that name stands, or else the table.
     pub(crate) fn place_of(&self, key: &str) -> &'n Place {
         self.table.get(key).map_or(self.place, |node| &node.place)
@@ -156,14 +161,23 @@ pub(crate) fn small(path: &str, node: &Node) -> Result<u32, ConfigError> {
     })
 }
 
-fn truth(path: &str, node: &Node) -> Result<bool, ConfigError> {
+/// In a flag nothing has a kind, so there are words for it.
+pub(crate) fn truth(path: &str, node: &Node) -> Result<bool, ConfigError> {
     match &node.value {
         Value::Flag(flag) => Ok(*flag),
-        Value::Text(text) if matches!(text.as_str(), "true" | "yes" | "on" | "1") => Ok(true),
-        Value::Text(text) if matches!(text.as_str(), "false" | "no" | "off" | "0") => Ok(false),
+        Value::Text(text)
+            if node.place.is_classic() && matches!(text.as_str(), "yes" | "on" | "1") =>
+        {
+            Ok(true)
+        }
+        Value::Text(text)
+            if node.place.is_classic() && matches!(text.as_str(), "no" | "off" | "0") =>
+        {
+            Ok(false)
+        }
         other => {
             let error = ConfigError::value(path, &node.shown(), format!("it is {}", other.kind()));
-            Err(error.at(&node.place).help("write true or false"))
+            Err(error.at(&node.place).help("write true or false, without quotes"))
         }
     }
 }

@@ -89,6 +89,15 @@ impl Node {
         Self { place, value: Value::Text(text.into()) }
     }
 
+    /// A word of a line, where nothing stands in quotes.
+    pub fn word(text: &str, place: Place) -> Self {
+        match text {
+            "true" => Self { place, value: Value::Flag(true) },
+            "false" => Self { place, value: Value::Flag(false) },
+            text => Self::text(text, place),
+        }
+    }
+
     pub fn table(table: Table, place: Place) -> Self {
         Self { place, value: Value::Table(table) }
     }

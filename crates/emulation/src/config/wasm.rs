@@ -33,29 +33,33 @@ pub(super) fn rate(section: &mut Section<'_>, files: &Files) -> Result<UserRate,
 const MOST_MEMORY: u64 = 1 << 30;
 
 /// What the settings say.
-struct Source<'n> {
+struct Source<'n, 'f> {
     node: &'n Node,
-    path: String,
+    name: String,
     bytes: Vec<u8>,
     function: String,
     params: Vec<f64>,
     limits: Limits,
-    /// As of [`Files`].
-    discreet: bool,
+    files: &'f Files,
 }
 
-impl<'n> Source<'n> {
-    fn read(section: &mut Section<'n>, files: &Files, function: &str) -> Result<Self, ConfigError> {
-        let (node, path, bytes) = section.need("wasm", |path, node| {
+impl<'n, 'f> Source<'n, 'f> {
+    fn read(
+        section: &mut Section<'n>,
+        files: &'f Files,
+        function: &str,
+    ) -> Result<Self, ConfigError> {
+        let (node, name, bytes) = section.need("wasm", |path, node| {
             let name = section::text(path, node)?;
-            Ok((node, files.path(&name).display().to_string(), files.bytes(&name, node)?))
+            let bytes = files.bytes(&name, node)?;
+            Ok((node, name, bytes))
         })?;
         let defaults = Limits::default();
         Ok(Self {
             node,
-            path,
+            name,
             bytes,
-            discreet: files.discreet,
+            files,
             function: section.text("function")?.unwrap_or_else(|| function.to_owned()),
             params: section.read("params", params)?.unwrap_or_default(),
             limits: Limits {
@@ -72,12 +76,13 @@ impl<'n> Source<'n> {
         let module = Module::read(&self.bytes, self.limits);
         let made = module.and_then(|module| make(&module, &self.function, &self.params));
         made.map_err(|error| {
-            let summary = format!("{} cannot be used", self.path);
-            let cause = match &error {
-                ModuleError::NotAModule(_) if self.discreet => "it is no WebAssembly module".into(),
-                error => error.to_string(),
-            };
-            ConfigError::new(SR0205, summary, cause).at(&self.node.place).help(error.help())
+            // What is a module is known to be no secret.
+            if self.files.discreet && matches!(error, ModuleError::NotAModule(_)) {
+                return self.files.unfit(&self.name, self.node);
+            }
+            let summary = format!("{} cannot be used", self.files.path(&self.name).display());
+            let error_in = ConfigError::new(SR0205, summary, error.to_string());
+            error_in.at(&self.node.place).help(error.help())
         })
     }
 }

@@ -7,7 +7,7 @@
 //! Not for the web page, which is `slipring serve`'s.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,28 @@ pub(crate) enum Place {
     Tcp(SocketAddr),
     /// The path of a socket.
     Unix(String),
+}
+
+impl Place {
+    /// Reads `127.0.0.1:9100`, `[::1]:9100`, `localhost:9100` or the path of a socket, which has a
+    /// slash in it.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub(crate) fn check(text: &str) -> Result<(), &'static str> {
+        if text.contains('/') {
+            return Ok(());
+        }
+        if text.parse::<IpAddr>().is_ok() {
+            return Err("it has no port");
+        }
+        match text.rsplit_once(':') {
+            None => Err("it is neither an address with a port nor a path with a slash"),
+            Some(("", _)) => Err("it has no address"),
+            Some((_, port)) if port.parse::<u16>().is_ok() => Ok(()),
+            Some(_) => Err("its port is no number up to 65535"),
+        }
+    }
 }
 
 /// Says what the metrics are now.

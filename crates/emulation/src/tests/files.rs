@@ -187,8 +187,8 @@ fn units_are_mandatory_in_files() {
         ("delay = { dist = \"normal\", mean = \"20ms\", sd = 3 }", format!("`3` does not fit link.up.delay.sd | it has no unit at link.toml, line 6, column 48 | {TIME}")),
         ("rate = \"10M\"", "`10M` does not fit link.up.rate.bps | it has no unit at link.toml, line 6, column 9 | write it as 10Mbit, 9.5Gbit/s or 125MB/s".into()),
         ("queue = { bytes = \"64k\" }", "`64k` does not fit link.up.queue.bytes | it has no unit at link.toml, line 6, column 20 | write it as 1500B, 64KiB (65536) or 64kB (64000)".into()),
-        ("delay = { mean = nan }", format!("`nan` does not fit link.up.delay.mean | expected a number at link.toml, line 6, column 18 | {TIME}")),
-        ("delay = { mean = \"-5ms\" }", format!("`-5ms` does not fit link.up.delay.mean | expected a number at link.toml, line 6, column 19 | {TIME}")),
+        ("delay = { mean = nan }", format!("`nan` does not fit link.up.delay.mean | it is not a number at link.toml, line 6, column 18 | {TIME}")),
+        ("delay = { mean = \"-5ms\" }", format!("`-5ms` does not fit link.up.delay.mean | it is negative at link.toml, line 6, column 19 | {TIME}")),
     ] {
         assert_eq!(network(&file(line)).unwrap_err(), why, "{line}");
     }

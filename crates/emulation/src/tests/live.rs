@@ -156,6 +156,36 @@ fn what_stands_in_a_file_is_not_told_to_who_changes_a_run() {
 }
 
 #[test]
+fn a_file_that_is_not_there_is_refused_as_one_that_does_not_fit_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::write(path("text"), "hunter2\n").unwrap();
+    std::fs::write(path("bytes"), [0xff, 0xfe, 0]).unwrap();
+    let told = |part: &str, value: fn(&str) -> Value, name: &str| {
+        let mut config = config();
+        config.files.discreet = true;
+        set(&mut config, part, value(&path(name))).unwrap_err().replace(&path(name), "FILE")
+    };
+    let parts: [(&str, fn(&str) -> Value); 5] = [
+        ("up.rate", |file| json!({ "trace": file })),
+        ("up.rate", |file| json!({ "trace": file, "format": "theaterq" })),
+        ("up.delay", |file| json!({ "dist": "table", "file": file, "mean": "1ms", "sd": "1ms" })),
+        ("up.delay", |file| json!({ "wasm": file })),
+        ("up.loss", |file| json!({ "model": "pattern", "bits": file })),
+    ];
+    for (part, value) in parts {
+        let missing = told(part, value, "nosuch");
+        assert!(
+            missing.starts_with("FILE cannot be used | it is not there, not to be"),
+            "{missing}"
+        );
+        for name in ["text", "bytes", ".", "text/below"] {
+            assert_eq!(told(part, value, name), missing, "{part} {name}");
+        }
+    }
+}
+
+#[test]
 fn explanations_tell_how_long_models_of_bursts_are_in_their_states() {
     let loss = |words: &str| {
         let plan = plan(&format!("--virtual a b -L {words}")).unwrap();

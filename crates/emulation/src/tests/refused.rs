@@ -12,11 +12,11 @@ fn a_bad_value_is_named_with_its_column_in_the_flag() {
         ("-D 20q", format!("`20q` does not fit up.delay.mean | unknown unit `q` at column 3 of -D | {TIME}")),
         ("-D 20msx", format!("`20msx` does not fit up.delay.mean | unknown unit `msx` at column 3 of -D | {TIME}")),
         ("-D normal,20ms,3q", format!("`3q` does not fit up.delay.sd | unknown unit `q` at column 14 of -D | {TIME}")),
-        ("-D const,-5ms", format!("`-5ms` does not fit up.delay.mean | expected a number at column 7 of -D | {TIME}")),
+        ("-D const,-5ms", format!("`-5ms` does not fit up.delay.mean | it is negative at column 7 of -D | {TIME}")),
         ("-D 0.3n", format!("`0.3n` does not fit up.delay.mean | not a whole number of nanoseconds at column 1 of -D | {TIME}")),
         ("-D 1e30", format!("`1e30` does not fit up.delay.mean | too large at column 1 of -D | {TIME}")),
         ("-L 1.5", format!("`1.5` does not fit up.loss.p | more than 1 at column 1 of -L | {SHARE}")),
-        ("-L plr,-0.1", format!("`-0.1` does not fit up.loss.p | expected a number at column 5 of -L | {SHARE}")),
+        ("-L plr,-0.1", format!("`-0.1` does not fit up.loss.p | it is negative at column 5 of -L | {SHARE}")),
         ("-L 1%%", format!("`1%%` does not fit up.loss.p | unknown unit `%%` at column 2 of -L | {SHARE}")),
         ("-B 10pps", "`10pps` does not fit up.rate.bps | it counts packets at column 1 of -B | write it as 10Mbit, 9.5Gbit/s or 125MB/s".into()),
         ("-Q 5x", "`5x` does not fit up.queue.bytes | unknown unit `x` at column 2 of -Q | write it as 1500B, 64KiB (65536) or 64kB (64000)".into()),
@@ -81,8 +81,8 @@ fn missing_and_surplus_values_are_named() {
 fn values_that_the_engine_cannot_have_are_named_with_their_place() {
     assert_eq!(
         refusal("-D uniform,9ms,1ms"),
-        "link.up.delay cannot be built | max must be no less than min, and is 1000000 at column 13 \
-         of -D | give values that fit each other"
+        "link.up.delay cannot be built | max must be no less than min, 9ms, and is 1ms at column \
+         13 of -D | give values that fit each other"
     );
     assert_eq!(
         refusal("-D 5ms --order correlated"),
@@ -114,7 +114,10 @@ fn a_third_direction_a_second_file_and_other_contradictions_are_refused() {
         "{error}"
     );
     let error = told(&plan("-i tap:a -i tap:a").unwrap_err());
-    assert_eq!(error, "port tap:a is given twice | a link joins two ports that differ");
+    assert_eq!(
+        error,
+        "port tap:a is given twice | at column 1 of -i | a link joins two ports that differ"
+    );
     let error = told(&plan("-i tap:a -i tap:b -i tap:c").unwrap_err());
     assert_eq!(error, "3 ports are given | the links have 2: left, right");
 }
@@ -197,7 +200,7 @@ fn a_router_needs_two_interfaces() {
         ("-r -i netmap:a{1 -i packet:b", "-r cannot route at a"),
         (
             "-r -G none -G none -G none -i packet:a -i packet:b",
-            "-G is given 3 times | give it once for each port",
+            "route.gateways has 3 entries | a router has two ports at column 1 of -G",
         ),
     ] {
         let error = told(&plan(args).unwrap_err());
