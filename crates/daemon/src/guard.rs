@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use slipring_abi::NR_REG_NULL;
-use slipring_netmap::{Adapter, Errno, Provider, Wanted};
+use slipring_netmap::{Adapter, Errno, PortKind, Provider, Wanted};
 use slipring_nics::{Access, Nics};
 
-use crate::rules::{Port, PortKind, Rules, Who};
+use crate::rules::{Port, Rules, Who};
 
 /// The machine's interfaces behind the rules.
 #[derive(Debug)]
@@ -31,11 +30,8 @@ impl Provider for Guard {
         self.nics.find_as(wanted, self.rules.access(who(wanted), port))
     }
 
-    fn admit(&self, wanted: &Wanted<'_>) -> Result<(), Errno> {
-        let port = match wanted.register.nr_mode {
-            NR_REG_NULL => Port { name: wanted.name, kind: PortKind::Null },
-            _ => Port::named(wanted.name),
-        };
+    fn admit(&self, wanted: &Wanted<'_>, kind: PortKind) -> Result<(), Errno> {
+        let port = Port { name: wanted.name, kind };
         match self.rules.admit(who(wanted), port) {
             // What is refused is an interface only if there is one of this name.
             Err(refused) if port.kind == PortKind::Interface => match self.find(wanted) {

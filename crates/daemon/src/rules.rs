@@ -6,23 +6,10 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use slipring_netmap::Errno;
+use slipring_netmap::{Errno, PortKind};
 use slipring_nics::Access;
 
-/// A kind of port, by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PortKind {
-    /// A network interface, or its host rings.
-    Interface,
-    /// One end of a pipe.
-    Pipe,
-    /// A port of a switch.
-    Switch,
-    /// A way to memory only.
-    Null,
-}
-
-/// The words for them.
+/// The words for kinds of ports.
 pub(crate) const KINDS: [(&str, PortKind); 4] = [
     ("interface", PortKind::Interface),
     ("pipe", PortKind::Pipe),
@@ -37,15 +24,11 @@ pub(crate) struct Port<'n> {
     pub(crate) kind: PortKind,
 }
 
+#[cfg(test)]
 impl<'n> Port<'n> {
-    /// The port of that name; netmap, too, takes what begins with `vale` for a switch's.
+    /// The port of that name.
     pub(crate) fn named(name: &'n str) -> Self {
-        let kind = match name {
-            _ if name.contains(['{', '}']) => PortKind::Pipe,
-            _ if name.starts_with("vale") => PortKind::Switch,
-            _ => PortKind::Interface,
-        };
-        Self { name, kind }
+        Self { name, kind: PortKind::of_name(name) }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FlockOperation;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use slipring_cli::codes::SR0303;
 use slipring_cli::{Diagnostic, Exit, Failure, Format, Session, Signals};
@@ -32,6 +33,7 @@ pub(crate) fn run(
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
+    all_descriptors();
     let manager = Manager::of_environment();
     let run_dir = match (&settings.run_dir, sources.run_dir_typed) {
         (Some(dir), false) => dir.clone(),
@@ -61,6 +63,13 @@ pub(crate) fn run(
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
     Ok(Exit::Done)
+}
+
+/// Allows this process as many descriptors as it may have: those of many users add up.
+fn all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused, fewer have to do.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 fn config(run_dir: &Path, settings: &Settings, reload: &Reload) -> Config {

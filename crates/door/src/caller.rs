@@ -6,11 +6,14 @@
 //! through an exec, and then must have the caller's user id and be no younger than the call.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use rustix::time::ClockId;
 use slipring_netmap::{CallerMemory, Errno, Opener};
+
+use crate::namespaces::Namespaces;
 
 /// A caller whose identity has been checked.
 #[derive(Debug)]
@@ -26,7 +29,7 @@ impl Caller {
             return Err(Errno::FAULT);
         }
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{tid}/mem"));
-        let memory = memory.map_err(|_| Errno::FAULT)?;
+        let memory = memory.map_err(|error| errno_of(&error, Errno::NOMEM, Errno::FAULT))?;
         check(tid, uid, called)?;
         Ok(Self { memory })
     }
@@ -56,18 +59,33 @@ impl CallerMemory for NoMemory {
 }
 
 /// Where the thread's names are.
-pub(crate) fn opener(tid: u32, uid: u32) -> Result<Opener, Errno> {
+///
+/// # Errors
+/// [`Errno::NFILE`]: there is no descriptor to be had. Others where it is not the user's thread.
+pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Opener, Errno> {
     let called = boot_time();
-    let netns = File::open(format!("/proc/{tid}/ns/net")).map_err(|_| Errno::ACCESS)?;
-    let inode = netns.metadata().map_err(|_| Errno::ACCESS)?.ino();
-    let gids = gids(&check(tid, uid, called)?);
-    Ok(Opener { netns: inode, netns_fd: Some(netns.into()), gids })
+    let (netns, netns_fd) = namespaces.of(tid, uid)?;
+    let status = check(tid, uid, called);
+    let status = status.map_err(|lack| if lack == Errno::NOMEM { Errno::NFILE } else { lack })?;
+    Ok(Opener { netns, netns_fd: Some(netns_fd), gids: gids(&status) })
+}
+
+/// What to answer where a file of the caller's cannot be opened: that is his fault, unless it is we
+/// who lack something.
+pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => lack,
+        _ => fault,
+    }
 }
 
 /// Whether the thread is the user's and was there when it is said to have called; its status.
 fn check(tid: u32, uid: u32, called: Duration) -> Result<String, Errno> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).map_err(|_| Errno::FAULT)?;
-    let stat = fs::read_to_string(format!("/proc/{tid}/stat")).map_err(|_| Errno::FAULT)?;
+    let read = |name| {
+        let text = fs::read_to_string(format!("/proc/{tid}/{name}"));
+        text.map_err(|error| errno_of(&error, Errno::NOMEM, Errno::FAULT))
+    };
+    let (status, stat) = (read("status")?, read("stat")?);
     let right = fs_uid(&status) == Some(uid) && started(&stat).is_some_and(|at| at <= called);
     if right { Ok(status) } else { Err(Errno::FAULT) }
 }
@@ -126,7 +144,14 @@ mod tests {
         let (tid, uid) = me();
         assert_eq!(Caller::of(tid, uid + 1).err(), Some(Errno::FAULT));
         assert_eq!(Caller::of(0, uid).err(), Some(Errno::FAULT));
-        assert!(opener(tid, uid + 1).is_err());
+        assert_eq!(opener(&Namespaces::default(), tid, uid + 1).err(), Some(Errno::FAULT));
+    }
+
+    #[test]
+    fn what_we_lack_is_not_called_the_callers_fault() {
+        let of = |errno: Errno| errno_of(&errno.into(), Errno::NOMEM, Errno::FAULT);
+        assert_eq!([Errno::MFILE, Errno::NFILE, Errno::NOMEM].map(of), [Errno::NOMEM; 3]);
+        assert_eq!([Errno::NOENT, Errno::ACCESS, Errno::SRCH].map(of), [Errno::FAULT; 3]);
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod desk;
 mod files;
 mod link;
 mod mount;
+mod namespaces;
 mod parameters;
 mod permissions;
 mod proto;

@@ -11,6 +11,7 @@ use crate::caller::{Caller, NoMemory, opener};
 use crate::desk::Desk;
 use crate::files::{Files, Nodes};
 use crate::mount::FILE;
+use crate::namespaces::Namespaces;
 use crate::parameters::{self, Tree};
 use crate::permissions::{Permissions, Shown};
 use crate::proto::{self, Attr, Body, DIR, Message, REG, ROOT, S_IFDIR, S_IFREG, opcode};
@@ -29,6 +30,7 @@ pub(crate) struct Server {
     nodes: Nodes,
     files: Arc<Files>,
     desk: Arc<Desk>,
+    namespaces: Namespaces,
     closing: Arc<Closing>,
     permissions: Arc<Permissions>,
     vitals: Vitals,
@@ -92,6 +94,7 @@ impl Server {
             nodes: Nodes::new(config.parameters.clone()),
             files: Arc::default(),
             desk: Arc::default(),
+            namespaces: Namespaces::default(),
             closing: Arc::default(),
             permissions: config.permissions.clone(),
             vitals: Vitals::new(config.workers.max(2)),
@@ -149,9 +152,15 @@ impl Server {
             opcode::INTERRUPT => {}
             _ => match self.other(message) {
                 Ok(answer) => self.connection.answer(message.unique(), None, [&answer, &[]]),
-                Err(error) => self.connection.answer(message.unique(), Some(error), [&[], &[]]),
+                // It is not the caller who has too many files open.
+                Err(Errno::MFILE) => self.refuse(message, Errno::NFILE),
+                Err(error) => self.refuse(message, error),
             },
         }
+    }
+
+    fn refuse(&self, message: Message<'_>, error: Errno) {
+        self.connection.answer(message.unique(), Some(error), [&[], &[]]);
     }
 
     fn other(&self, message: Message<'_>) -> Answer {
@@ -202,7 +211,7 @@ impl Server {
         if node.uid != message.uid() {
             return Err(Errno::STALE);
         }
-        let opener = opener(message.tid(), message.uid())?;
+        let opener = opener(&self.namespaces, message.tid(), message.uid())?;
         let open = self.netmap.open(node.domain, opener, self.connection.clone());
         Ok(proto::open_out(self.files.add(open), Some(node.backing)))
     }
@@ -231,7 +240,7 @@ impl Server {
     fn poll(&self, message: Message<'_>) {
         let body = message.body();
         let Some(open) = self.files.get(body.u64(0)) else {
-            return self.connection.answer(message.unique(), Some(Errno::BADF), [&[], &[]]);
+            return self.refuse(message, Errno::BADF);
         };
         let arm = (body.u32(16) & proto::POLL_SCHEDULE_NOTIFY != 0).then(|| body.u64(8));
         let (connection, unique) = (self.connection.clone(), message.unique());
@@ -253,7 +262,7 @@ impl Server {
     fn ioctl(&self, message: Message<'_>) {
         let body = message.body();
         let Some(open) = self.files.get(body.u64(0)) else {
-            return self.connection.answer(message.unique(), Some(Errno::BADF), [&[], &[]]);
+            return self.refuse(message, Errno::BADF);
         };
         let cmd = body.u32(12);
         let (connection, netmap) = (self.connection.clone(), self.netmap.clone());

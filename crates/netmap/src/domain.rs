@@ -28,7 +28,7 @@ pub(crate) const GLOBAL: u16 = 1;
 #[derive(Debug)]
 pub struct Domain {
     uid: u32,
-    file: OwnedFd,
+    file: Arc<OwnedFd>,
     parameters: Arc<Parameters>,
     space: Arc<Mutex<Space>>,
     memories: Mutex<HashMap<u16, Weak<Memory>>>,
@@ -155,7 +155,7 @@ impl Domain {
         let space = Space { taken: BTreeMap::new(), end: params.domain_bytes };
         Ok(Arc::new(Self {
             uid,
-            file,
+            file: Arc::new(file),
             parameters: parameters.clone(),
             space: Arc::new(Mutex::new(space)),
             memories: Mutex::default(),
@@ -237,7 +237,7 @@ impl Domain {
         let len = Region::size_of(geometry).map_err(|_| Errno::NOMEM)?;
         let at = lock(&self.space).take(len).ok_or(Errno::NOMEM)?;
         let lease = Box::new(Lease { space: self.space.clone(), at });
-        let region = Region::within(self.file.as_fd(), at, geometry, lease);
+        let region = Region::within(&self.file, at, geometry, lease);
         let memory = Arc::new(Memory { id, region: region.map_err(|_| Errno::NOMEM)? });
         memories.insert(id, Arc::downgrade(&memory));
         Ok(memory)

@@ -49,7 +49,7 @@ pub use adapter::{Adapter, Dir, Shape, Synced};
 pub use caller::CallerMemory;
 pub use claims::Claims;
 pub use domain::{Domain, Memory, Room};
-pub use names::{Provider, Wanted};
+pub use names::{PortKind, Provider, Wanted};
 pub use open::{Netmap, Open, Opener};
 pub use parameters::{Effect, NotSet, PARAMETERS, Parameter, Parameters};
 pub use params::Params;

@@ -29,12 +29,38 @@ pub trait Provider: Send + Sync + Debug {
     /// [`Errno::NXIO`]: there is none of this name.
     fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno>;
 
-    /// Whether the opener may bind what it names, of whatever kind that is.
+    /// Whether the opener may bind, or make, what it names, which is of this kind.
     ///
     /// # Errors
     /// Why not.
-    fn admit(&self, _wanted: &Wanted<'_>) -> Result<(), Errno> {
+    fn admit(&self, _wanted: &Wanted<'_>, _kind: PortKind) -> Result<(), Errno> {
         Ok(())
+    }
+}
+
+/// A kind of port, as rules about them know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortKind {
+    /// A network interface, or its host rings; also a name that nothing has.
+    Interface,
+    /// One end of a pipe.
+    Pipe,
+    /// A port of a switch, or one that can be attached to switches: a persistent one.
+    Switch,
+    /// A way to memory only.
+    Null,
+}
+
+impl PortKind {
+    /// That of a port that has this name; netmap, too, takes what begins with `vale` for a
+    /// switch's. Persistent ports look like interfaces.
+    #[must_use]
+    pub fn of_name(name: &str) -> Self {
+        match name {
+            _ if name.contains(['{', '}']) => Self::Pipe,
+            _ if is_vale(name) => Self::Switch,
+            _ => Self::Interface,
+        }
     }
 }
 
@@ -78,7 +104,7 @@ impl Wanted<'_> {
         if matches!(mode, NR_REG_PIPE_MASTER | NR_REG_PIPE_SLAVE) {
             return Err(Errno::INVAL);
         }
-        provider.admit(self)?;
+        provider.admit(self, self.kind())?;
         if mode == NR_REG_NULL {
             return self.null();
         }
@@ -92,6 +118,29 @@ impl Wanted<'_> {
         }?;
         let other = |memory: &Arc<Memory>| !Arc::ptr_eq(memory, port.memory());
         if self.memory.is_some_and(other) { Err(Errno::INVAL) } else { Ok(port) }
+    }
+
+    /// The kind of port that is meant.
+    pub(crate) fn kind(&self) -> PortKind {
+        let kind = match self.register.nr_mode {
+            NR_REG_NULL => PortKind::Null,
+            _ => PortKind::of_name(self.name),
+        };
+        let persistent = || lock(&self.domain.names).switches.is_persistent(&self.key(self.name));
+        if kind == PortKind::Interface && persistent() { PortKind::Switch } else { kind }
+    }
+
+    /// The port, where it is there without being asked for: no port of a switch and no pipe that
+    /// nobody has is made for this.
+    pub(crate) fn find_existing(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
+        provider.admit(self, self.kind())?;
+        if let Some(port) = self.existing(&lock(&self.domain.names)) {
+            return Ok(port);
+        }
+        match PortKind::of_name(self.name) {
+            PortKind::Interface => provider.find(self),
+            _ => Err(Errno::NXIO),
+        }
     }
 
     /// A port without anything behind it, in a memory that has to be named.

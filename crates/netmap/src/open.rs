@@ -28,8 +28,8 @@ pub struct Netmap {
 pub struct Opener {
     /// Which network namespace: its inode number.
     pub netns: u64,
-    /// The namespace itself, for ports that live in it.
-    pub netns_fd: Option<OwnedFd>,
+    /// The namespace itself, for ports that live in it. All who opened there share it.
+    pub netns_fd: Option<Arc<OwnedFd>>,
     /// The groups that it was in when it opened.
     pub gids: Vec<u32>,
 }

@@ -168,6 +168,21 @@ impl Netmap {
         let (domain, opener, name) = (&open.domain, &open.opener, request.name.as_str());
         Wanted { domain, opener, name, register, memory: memory.as_ref() }.find(&*self.provider)
     }
+
+    /// The port that a request names, which is not made for it.
+    pub(crate) fn find_existing(
+        &self,
+        open: &Open,
+        request: &Request,
+    ) -> Result<std::sync::Arc<dyn crate::Adapter>, Errno> {
+        if request.name.is_empty() {
+            return Err(Errno::NXIO);
+        }
+        let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
+        let (domain, opener, name) = (&open.domain, &open.opener, request.name.as_str());
+        let wanted = Wanted { domain, opener, name, register: &register, memory: None };
+        wanted.find_existing(&*self.provider)
+    }
 }
 
 impl Request {

@@ -60,6 +60,11 @@ impl Switches {
         !self.persistent.is_empty() || !self.attached.is_empty()
     }
 
+    /// Whether a name is that of a persistent port.
+    pub(crate) fn is_persistent(&self, key: &Key) -> bool {
+        self.persistent.contains_key(key)
+    }
+
     /// An interface in a switch, or a persistent port by either of its names.
     pub(crate) fn existing(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
         if let Some(attached) = self.attached.get(key) {

@@ -76,8 +76,7 @@ impl Nics {
             Kind::Vhost { .. } => return guest(wanted, name, access),
             _ => return Err(Errno::NXIO),
         }
-        let netns = wanted.opener.netns_fd.as_ref().ok_or(Errno::NXIO)?;
-        let netns = Arc::new(netns.try_clone().map_err(|_| Errno::NFILE)?);
+        let netns = wanted.opener.netns_fd.clone().ok_or(Errno::NXIO)?;
         let mut options = options(wanted, access);
         let ifname = name.name.clone();
         let (iface, needs) = within(&netns, || look_up(&ifname, &options)).ok_or(Errno::NXIO)??;

@@ -88,7 +88,7 @@ impl World {
     fn ask<T: Plain>(&self, name: &str, kind: u16, body: &T) -> Result<(Open, T), Errno> {
         let fd = self.netns.as_fd().try_clone_to_owned().unwrap();
         let netns = std::fs::File::from(fd.try_clone().unwrap()).metadata().unwrap().ino();
-        let opener = Opener { netns, netns_fd: Some(fd), gids: Vec::new() };
+        let opener = Opener { netns, netns_fd: Some(fd.into()), gids: Vec::new() };
         let open = self.netmap.open(self.domain.clone(), opener, self.bell.clone());
         let mut bytes = Body(vec![0; T::SIZE]);
         body.write_to(&mut bytes.0);

@@ -7,6 +7,7 @@
 mod bytes;
 mod error;
 mod foreign;
+mod free;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +22,8 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 pub use error::RegionError;
 pub use foreign::Mapping;
+use free::Free;
 
-use crate::arena::Arena;
 use crate::index::BufIdx;
 use crate::layout::{HEADROOM, Header, PAGE, RESERVED_BUFS};
 
@@ -61,7 +62,8 @@ impl Default for Geometry {
 /// Shared memory for rings and buffers; see the module for its layout.
 #[derive(Debug)]
 pub struct Region {
-    fd: OwnedFd,
+    /// Shared by all regions of one file.
+    fd: Arc<OwnedFd>,
     /// Where in the file it begins; 0 unless it shares the file with others.
     at: u64,
     base: NonNull<u8>,
@@ -73,28 +75,6 @@ pub struct Region {
     free: Option<Mutex<Free>>,
     /// The claim on its place in the file; dropped last of all.
     _lease: Option<Box<dyn Any + Send + Sync>>,
-}
-
-/// What nobody owns.
-#[derive(Debug)]
-struct Free {
-    /// A stack: the buffer freed last is the likeliest to be in a cache, and goes next.
-    bufs: Vec<u32>,
-    /// By index, whether a buffer is in `bufs`.
-    is_free: Vec<bool>,
-    rings: Arena,
-}
-
-impl Free {
-    fn all(header: &Header) -> Self {
-        let is_free = (0..header.bufs).map(|idx| idx >= RESERVED_BUFS).collect();
-        Self {
-            // Reversed, so that low indices go first.
-            bufs: (RESERVED_BUFS..header.bufs).rev().collect(),
-            is_free,
-            rings: Arena::new(header.ring_start, header.buf_start),
-        }
-    }
 }
 
 // SAFETY:
@@ -131,6 +111,7 @@ impl Region {
         // - Exclusive: nobody else has the memfd yet.
         unsafe { base.cast::<Header>().write(header) };
         let free = Some(Mutex::new(Free::all(&header)));
+        let fd = Arc::new(fd);
         Ok(Arc::new(Self { fd, at: 0, base, header, huge, punch: false, free, _lease: None }))
     }
 
@@ -153,7 +134,7 @@ impl Region {
         header.check(file_size)?;
         let base = map(&fd, 0, file_size, MapFlags::POPULATE)?;
         Ok(Arc::new(Self {
-            fd,
+            fd: Arc::new(fd),
             at: 0,
             base,
             header,
@@ -172,7 +153,7 @@ impl Region {
     /// [`RegionError`] when the geometry is out of range, the file may shrink or ends before the
     /// region does, or the kernel gives no memory.
     pub fn within(
-        file: BorrowedFd<'_>,
+        file: &Arc<OwnedFd>,
         at: u64,
         geometry: Geometry,
         lease: Box<dyn Any + Send + Sync>,
@@ -184,12 +165,7 @@ impl Region {
         if !fits || !at.is_multiple_of(PAGE) || !seals.contains(SealFlags::SHRINK) {
             return Err(RegionError::NotARegion("the file has no room for one there"));
         }
-        let fd = file.try_clone_to_owned().map_err(|source| RegionError::Memory {
-            step: "share",
-            bytes: header.total,
-            source,
-        })?;
-        let base = map(&fd, at, header.total, MapFlags::empty())?;
+        let base = map(file, at, header.total, MapFlags::empty())?;
         // SAFETY:
         // - In bounds: `plan` puts `ring_start` at one page, so the header's 48 bytes fit.
         // - Aligned: a mapping starts at a page.
@@ -197,7 +173,7 @@ impl Region {
         unsafe { base.cast::<Header>().write_volatile(header) };
         let free = Some(Mutex::new(Free::all(&header)));
         Ok(Arc::new(Self {
-            fd,
+            fd: file.clone(),
             at,
             base,
             header,
@@ -285,7 +261,7 @@ impl Region {
     /// Buffers nobody owns; 0 in a process that attached.
     #[must_use]
     pub fn free_bufs(&self) -> u32 {
-        self.free().map_or(0, |free| free.bufs.len() as u32)
+        self.free().map_or(0, |free| free.bufs())
     }
 
     /// Takes `count` buffers out of the free list. All or none.
@@ -296,14 +272,8 @@ impl Region {
         let total = self.header.bufs;
         let none = RegionError::OutOfBuffers { wanted: count, free: 0, total };
         let mut free = self.free().ok_or(none)?;
-        let have = free.bufs.len();
-        let Some(keep) = have.checked_sub(count as usize) else {
-            return Err(RegionError::OutOfBuffers { wanted: count, free: have as u32, total });
-        };
-        let taken: Vec<u32> = free.bufs.drain(keep..).rev().collect();
-        for &idx in &taken {
-            free.is_free[idx as usize] = false;
-        }
+        let short = RegionError::OutOfBuffers { wanted: count, free: free.bufs(), total };
+        let taken = free.take(count).ok_or(short)?;
         Ok(taken.into_iter().map(BufIdx).collect())
     }
 
@@ -311,13 +281,7 @@ impl Region {
     /// the list may come from memory that a client wrote.
     pub fn give_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         let Some(mut free) = self.free() else { return };
-        for buf in bufs {
-            let at = buf.0 as usize;
-            if self.is_usable(buf) && !free.is_free[at] {
-                free.is_free[at] = true;
-                free.bufs.push(buf.0);
-            }
-        }
+        bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.give(buf.0));
     }
 
     /// Whether an index names a buffer that may carry a frame.

@@ -37,8 +37,7 @@ impl Device {
     ) -> Result<Answer<T>, Errno> {
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
         let fits = nr_name.get_mut(..name.len()).filter(|_| name.len() < NETMAP_REQ_IFNAMSIZ);
-        // What is too long for a request names no port.
-        fits.ok_or(Errno::NXIO)?.copy_from_slice(name.as_bytes());
+        fits.ok_or(too_long(kind))?.copy_from_slice(name.as_bytes());
         let header =
             NmreqHeader { nr_version: NETMAP_API, nr_reqtype: kind, nr_name, ..Default::default() };
         let mut bytes = [0; NETMAP_REQ_MAXSIZE];
@@ -48,6 +47,15 @@ impl Device {
         let name = &header.nr_name[..end.unwrap_or(header.nr_name.len())];
         let name = String::from_utf8_lossy(name).into_owned();
         Ok(Answer { name, body: T::read_from(&bytes[..T::SIZE]).ok_or(Errno::INVAL)? })
+    }
+}
+
+/// What a device would say of a name that no request can carry: nothing has it, and nothing can be
+/// given it.
+fn too_long(kind: u16) -> Errno {
+    match kind {
+        NETMAP_REQ_VALE_NEWIF | NETMAP_REQ_VALE_ATTACH => Errno::INVAL,
+        _ => Errno::NXIO,
     }
 }
 

@@ -115,6 +115,19 @@ fn a_device_that_is_not_there_is_an_error_with_a_way_out() {
     );
 }
 
+#[test]
+fn a_name_that_no_request_can_carry_is_refused_as_the_device_would() {
+    let failure = |action: &Action| match action::perform("/dev/null".as_ref(), action) {
+        Err(Failure::Error(error)) => error.to_text(false),
+        other => panic!("{other:?}"),
+    };
+    let (name, memory) = ("x".repeat(100), Memory::Own);
+    let new = Action::New { name: name.clone(), sizes: NmreqValeNewif::default(), memory };
+    assert!(failure(&new).contains("Invalid argument"), "{}", failure(&new));
+    let gone = failure(&Action::Remove(name));
+    assert!(gone.contains("No such device or address"), "{gone}");
+}
+
 /// Of a switch with ports a, b and c: what the daemon answers.
 mod service {
     use super::*;

@@ -1,6 +1,8 @@
 //! Values: what a text means, or what it may be instead.
 
-use crate::rules::{KINDS, PortKind};
+use slipring_netmap::PortKind;
+
+use crate::rules::KINDS;
 
 /// Three octal digits at most: there is nobody else whom a file could be for.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::settings::vale;
 use crate::site::{NOBODY, Site};
-use crate::support::program::{Ended, Program};
+use crate::support::program::{Ended, Program, SLIPRING};
 
 /// One more user who is nobody else here.
 const NOBODY_ELSE: u32 = NOBODY - 1;
@@ -57,6 +58,26 @@ fn kib(daemon: &Program, key: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with(key)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn programs_and_persistent_ports_take_no_descriptors_of_the_daemon() {
+    const LIMIT: usize = 64;
+    let Some(site) = Site::new() else { return };
+    let mut few = Command::new("sh");
+    few.args(["-c", &format!("ulimit -n {LIMIT} && exec \"$0\" \"$@\""), SLIPRING, "daemon"]);
+    few.args(["--link", "none", "--mode", "666", "--run-dir"]).arg(site.run_dir());
+    let daemon = Program::launch(&site.inside, few);
+    daemon.wait_for_text("door=fuse");
+    let held: Vec<_> = (0..LIMIT).map(|i| site.client(&format!("hold x{i}{{1"))).collect();
+    held.iter().for_each(|client| client.wait_for_text("bound"));
+    for i in 0..LIMIT {
+        assert_eq!(vale(&site, &format!("-n v{i}")), "");
+    }
+    assert_eq!(site.bind("v7"), "bound");
+    assert_eq!(site.bind_as_nobody("x{1"), "bound", "others have room, too");
+    daemon.stop(Signal::KILL);
+    held.into_iter().for_each(|client| drop(client.finish().well()));
 }
 
 const PIPES: usize = 3;

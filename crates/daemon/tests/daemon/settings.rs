@@ -1,9 +1,12 @@
 //! `daemon.toml`, the control socket and the parameters, on a daemon that runs.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use rustix::process::Signal;
+use slipring_cli::Verb;
+use slipring_program::said::said;
 
 use crate::site::{NOBODY, Site};
 use crate::support::eventually;
@@ -14,6 +17,14 @@ fn ctl(site: &Site, words: &str) -> Ended {
     command.args(["daemon", "ctl"]).args(words.split_ascii_whitespace());
     command.arg("--run-dir").arg(site.run_dir());
     Program::launch(&site.inside, command).finish()
+}
+
+static VERBS: [Verb; 1] = [slipring_vale::VERB];
+
+/// What `slipring vale` says against these words; nothing if it does as it is told.
+pub(crate) fn vale(site: &Site, words: &str) -> String {
+    let words = format!("{words} --device {}", site.run_dir().join("netmap").display());
+    site.inside.run(move || said(&VERBS, "vale", &words, Path::new("")).talk)
 }
 
 fn with_file(site: &Site, text: &str) -> String {
@@ -76,6 +87,25 @@ fn rules_say_who_may_bind_what_and_hup_reads_them_anew() {
     assert_eq!(site.bind("e1"), "EPERM", "also one that somebody has");
     assert_eq!(site.bind_as_nobody("e0"), "EPERM");
     assert_eq!(site.bind("z{1"), "bound");
+}
+
+#[test]
+fn rules_hold_for_persistent_ports() {
+    let Some(site) = Site::new() else { return };
+    let words = with_file(&site, "");
+    let daemon = site.daemon(&words);
+    assert_eq!(vale(&site, "-n v0"), "");
+    with_file(
+        &site,
+        "[[deny]]\nports = [\"w*\"]\n[[deny]]\nkinds = [\"switch\"]\nports = [\"v*\"]\n",
+    );
+    daemon.signal(Signal::HUP);
+    eventually("the new rules", || (site.bind("v0") == "EPERM").then_some(()));
+    for words in ["-n w0", "-n x0", "-a vale0:v0"] {
+        let said = vale(&site, words);
+        assert!(said.contains("Operation not permitted"), "{words}: {said}");
+    }
+    assert_eq!(site.bind("w0"), "ENXIO");
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Netmap {
 
     /// PORT_HDR_GET.
     pub(super) fn port_header(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
-        let port = self.find(open, request)?;
+        let port = self.find_existing(open, request)?;
         let wish: NmreqPortHdr = request.read()?;
         request.reply(&NmreqPortHdr { nr_hdr_len: port.vnet_header(), ..wish });
         Ok(())
@@ -67,7 +67,7 @@ impl Netmap {
     /// PORT_HDR_SET: for ports of switches.
     pub(super) fn set_port_header(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
         let wish: NmreqPortHdr = request.read()?;
-        self.find(open, request)?.set_vnet_header(wish.nr_hdr_len)
+        self.find_existing(open, request)?.set_vnet_header(wish.nr_hdr_len)
     }
 }
 

@@ -171,11 +171,29 @@ fn a_sync_loop_needs_control_blocks() {
 fn a_port_without_a_virtio_header_has_one_of_zero_bytes_and_keeps_it() {
     let world = World::new();
     let mut client = world.open();
+    let _pipe = world.bound("x{1");
     let body = NmreqPortHdr { nr_hdr_len: 12, pad1: 0 };
     let got = client.ask("x{1", NETMAP_REQ_PORT_HDR_GET, &body).unwrap();
     assert_eq!(got.nr_hdr_len, 0);
     assert_eq!(client.ask("x{1", NETMAP_REQ_PORT_HDR_SET, &body), Err(Errno::INVAL));
     assert_eq!(client.ask("nowhere", NETMAP_REQ_PORT_HDR_GET, &body), Err(Errno::NXIO));
+}
+
+#[test]
+fn a_header_length_is_neither_set_nor_told_where_there_is_no_port() {
+    let world = World::new();
+    let mut client = world.open();
+    let body = NmreqPortHdr { nr_hdr_len: 12, pad1: 0 };
+    for name in ["vale0:a", "vale0:", "x{1", "x}1", "nowhere", ""] {
+        for kind in [NETMAP_REQ_PORT_HDR_SET, NETMAP_REQ_PORT_HDR_GET] {
+            assert_eq!(client.ask(name, kind, &body), Err(Errno::NXIO), "{name} {kind}");
+        }
+    }
+    assert!(world.domain.switches().is_empty());
+    let _port = world.bound("vale0:a");
+    assert_eq!(client.ask("vale0:a", NETMAP_REQ_PORT_HDR_SET, &body).map(|_| ()), Ok(()));
+    let got = client.ask("vale0:a", NETMAP_REQ_PORT_HDR_GET, &NmreqPortHdr::default()).unwrap();
+    assert_eq!(got.nr_hdr_len, 12);
 }
 
 #[test]

@@ -233,6 +233,22 @@ fn a_frame_may_lie_in_the_programs_own_memory() {
 }
 
 #[test]
+fn a_poll_tells_of_impossible_indices_whoever_looked_at_them_before() {
+    let world = World::new();
+    let a = Station::new(&world, "vale0:a");
+    let set = |field: usize, to: u32| a.client.poke(a.tx + field as u64, &to);
+    for (head, cur) in [(5000, 5000), (u32::MAX, 0), (0, 5000)] {
+        set(std::mem::offset_of!(NetmapRing, cur), cur);
+        set(std::mem::offset_of!(NetmapRing, head), head);
+        assert!(!a.client.open.has_indirect());
+        assert!(a.client.poll(Events::OUT).meets(Events::ERR), "{head} {cur}");
+        let ring = a.client.ring(a.tx);
+        assert_eq!((ring.head, ring.cur), (0, 0), "it was reinitialised");
+        assert_eq!(a.client.poll(Events::OUT), Events::OUT);
+    }
+}
+
+#[test]
 fn a_poll_that_may_not_wait_leaves_frames_that_lie_elsewhere() {
     let world = World::new();
     let [mut a, mut b] = ["vale0:a", "vale0:b"].map(|n| Station::new(&world, n));

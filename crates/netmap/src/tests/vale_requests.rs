@@ -153,11 +153,70 @@ fn a_name_in_a_switch_is_free_again_when_what_had_it_was_unplugged() {
 fn persistent_ports_have_names_of_their_own() {
     let world = World::new();
     let mut client = world.open();
-    for name in ["vale0:x", "", "0123456789abcdef", "x{1"] {
+    let long = ["0123456789abcdef", &"x".repeat(63)];
+    let strange = ["vale0:x", "", "x{1", "a/b", ".", "..", "x%d", "a b", "a\tb", "a:b"];
+    for name in strange.into_iter().chain(long) {
         assert_eq!(new_port(&mut client, name), Err(Errno::INVAL), "{name}");
     }
+    assert!(!world.domain.is_lasting());
+    assert_eq!(["a.b", "eth-0"].map(|name| new_port(&mut client, name)), [Ok(()); 2]);
     let _pipe = world.bound("x{1");
     assert_eq!(new_port(&mut client, "x"), Err(Errno::EXIST));
+}
+
+#[test]
+fn a_persistent_port_takes_no_descriptor_and_nobody_makes_them_without_end() {
+    let world = World::new();
+    let mut client = world.open();
+    let open_files = || std::fs::read_dir("/proc/self/fd").unwrap().filter_map(Result::ok);
+    let in_domain = || {
+        let memfd = |file: &std::fs::DirEntry| {
+            let link = std::fs::read_link(file.path());
+            link.is_ok_and(|link| link.to_string_lossy().contains("slipring-domain"))
+        };
+        open_files().filter(memfd).count()
+    };
+    // Other tests have files of their own, but not so many.
+    let before = in_domain();
+    let tiny = NmreqValeNewif { nr_tx_slots: 2, nr_rx_slots: 2, ..NmreqValeNewif::default() };
+    for i in 0..1024 {
+        let made = client.ask(&format!("v{i}"), NETMAP_REQ_VALE_NEWIF, &tiny);
+        assert_eq!(made.map(|_| ()), Ok(()), "{i}");
+    }
+    assert!(in_domain() < before + 500);
+    assert_eq!(new_port(&mut client, "more"), Err(Errno::NOMEM));
+    assert_eq!(remove(&mut client, "v7"), Ok(()));
+    assert_eq!(new_port(&mut client, "more"), Ok(()));
+}
+
+/// Denies one kind.
+#[derive(Debug)]
+struct Without(PortKind);
+
+impl Provider for Without {
+    fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        Err(Errno::NXIO)
+    }
+
+    fn admit(&self, _: &Wanted<'_>, kind: PortKind) -> Result<(), Errno> {
+        if kind == self.0 { Err(Errno::PERM) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn who_may_have_no_ports_of_switches_makes_and_binds_no_persistent_ones() {
+    let mut world = World::new();
+    assert_eq!(new_port(&mut world.open(), "old"), Ok(()));
+    world.netmap = Netmap::new(Box::new(Without(PortKind::Switch)));
+    let mut client = world.open();
+    assert_eq!(new_port(&mut client, "v0"), Err(Errno::PERM));
+    assert_eq!(attach(&mut client, "vale0:old"), Err(Errno::PERM));
+    assert_eq!(client.register("old", &all()), Err(Errno::PERM));
+    assert_eq!(client.register("nowhere", &all()), Err(Errno::NXIO));
+    world.netmap = Netmap::new(Box::new(Without(PortKind::Interface)));
+    let mut client = world.open();
+    assert_eq!(attach(&mut client, "vale0:old"), Ok(0));
+    assert!(client.register("old", &all()).is_ok());
 }
 
 #[test]

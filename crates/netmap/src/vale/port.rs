@@ -177,12 +177,15 @@ impl Inlet {
         }
     }
 
-    /// Visits the slots that were queued and not sent, and whose bytes lie elsewhere.
+    /// Visits the slots that were queued and not sent, and whose bytes lie elsewhere. Indices that
+    /// make no sense queue nothing, and are left for the sync that tells of them.
     fn indirect<T>(&self, visit: impl FnOnce(&mut dyn Iterator<Item = (SlotIdx, Slot)>) -> T) -> T {
-        let mut sender = self.try_sender();
-        let queued = sender.as_mut().and_then(|sender| {
-            let head = sender.kern.released().ok()?;
-            Some(sender.kern.slots(sender.kern.hwcur(), head))
+        let sender = self.try_sender();
+        let queued = sender.as_ref().and_then(|sender| {
+            let (kern, head) = (&sender.kern, self.view.head());
+            let held = kern.pending(kern.hwtail());
+            let right = head < kern.num_slots() && kern.pending(head) <= held;
+            right.then(|| kern.slots(kern.hwcur(), head))
         });
         let indirect = |(_, slot): &(SlotIdx, Slot)| slot.flags.0 & NS_INDIRECT != 0;
         visit(&mut queued.into_iter().flatten().filter(indirect))

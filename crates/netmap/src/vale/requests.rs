@@ -6,12 +6,14 @@ use rustix::io::Errno;
 use slipring_abi::*;
 
 use crate::domain::lock;
-use crate::names::Wanted;
+use crate::names::{PortKind, Wanted};
 use crate::open::{Netmap, Open};
 use crate::request::Request;
 use crate::vale::attach::{Attachment, Polling};
 use crate::vale::{MAX_NAME, Switches, is_vale, memory_of, split};
 
+/// Persistent ports of one user: as many as a switch has room for.
+const MAX_PERSISTENT: usize = 1024;
 /// What lists say of a port that is not there.
 const NO_PORT: u32 = 255;
 
@@ -22,8 +24,10 @@ impl Netmap {
         let (switch, port) = split(&request.name)?;
         let netns = open.opener.netns;
         let key = (netns, request.name.clone());
+        let (domain, opener) = (&open.domain, &open.opener);
         for name in [&request.name, port] {
-            self.admit(open, name, &wish.reg)?;
+            let wanted = Wanted { domain, opener, name, register: &wish.reg, memory: None };
+            self.provider.admit(&wanted, wanted.kind())?;
         }
         let mut names = lock(&open.domain.names);
         if names.port(&key).is_some() || names.switches.attached.contains_key(&key) {
@@ -38,14 +42,8 @@ impl Netmap {
             None => {
                 let register = attached(&wish.reg)?;
                 let memory = memory_of(&open.domain, register.nr_mem_id)?;
-                let (domain, opener) = (&open.domain, &open.opener);
-                let wanted = Wanted {
-                    domain,
-                    opener,
-                    name: port,
-                    register: &register,
-                    memory: memory.as_ref(),
-                };
+                let memory = memory.as_ref();
+                let wanted = Wanted { domain, opener, name: port, register: &register, memory };
                 // A name that nothing has cannot be attached.
                 let nic = wanted.interface(&mut names, &*self.provider);
                 let nic =
@@ -60,12 +58,6 @@ impl Netmap {
         };
         request.reply(&NmreqValeAttach { port_index: index.0, ..wish });
         Ok(())
-    }
-
-    /// Whether the caller may have a port of this name at all.
-    fn admit(&self, open: &Open, name: &str, register: &NmreqRegister) -> Result<(), Errno> {
-        let (domain, opener) = (&open.domain, &open.opener);
-        self.provider.admit(&Wanted { domain, opener, name, register, memory: None })
     }
 
     /// VALE_DETACH.
@@ -120,7 +112,7 @@ impl Netmap {
     pub(crate) fn vale_new(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
         let wish: NmreqValeNewif = request.read()?;
         let name = request.name.as_str();
-        if is_vale(name) || name.is_empty() || name.len() > MAX_NAME || name.contains(['{', '}']) {
+        if !can_be_interface(name) {
             return Err(Errno::INVAL);
         }
         let register = NmreqRegister {
@@ -135,7 +127,11 @@ impl Netmap {
         let memory = memory_of(&open.domain, wish.nr_mem_id)?;
         let (domain, opener) = (&open.domain, &open.opener);
         let wanted = Wanted { domain, opener, name, register: &register, memory: memory.as_ref() };
+        self.provider.admit(&wanted, PortKind::Switch)?;
         let mut names = lock(&open.domain.names);
+        if names.switches.persistent.len() >= MAX_PERSISTENT {
+            return Err(Errno::NOMEM);
+        }
         match wanted.interface(&mut names, &*self.provider) {
             Err(Errno::NXIO) => {}
             _ => return Err(Errno::EXIST),
@@ -197,6 +193,15 @@ impl Netmap {
         let there = in_switch || names.port(&key).is_some();
         Err(if there { Errno::OPNOTSUPP } else { Errno::NXIO })
     }
+}
+
+/// Whether the kernel would let an interface have this name, and nothing of netmap's has it. A
+/// `%` there asks for a number, which is no name.
+fn can_be_interface(name: &str) -> bool {
+    let forbidden = |byte: u8| byte.is_ascii_whitespace() || b"/:%{}\x0b".contains(&byte);
+    let dots = name == "." || name == "..";
+    let fits = (1..=MAX_NAME).contains(&name.len());
+    fits && !dots && !is_vale(name) && !name.bytes().any(forbidden)
 }
 
 /// How an interface is bound for a switch.

@@ -75,7 +75,7 @@ impl Mapping {
         let fd = unsafe { std::ptr::read(&raw const this.fd) };
         let base = this.base;
         Ok(Arc::new(Region {
-            fd,
+            fd: Arc::new(fd),
             at: 0,
             base,
             header,

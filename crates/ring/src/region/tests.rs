@@ -41,11 +41,11 @@ fn an_attached_process_sees_the_same_bytes() {
     assert_eq!(other.copy_out(BufIdx(64), &mut seen), None);
 }
 
-fn sparse(bytes: u64) -> OwnedFd {
+fn sparse(bytes: u64) -> Arc<OwnedFd> {
     let fd = rustix::fs::memfd_create("x", MemfdFlags::ALLOW_SEALING).unwrap();
     rustix::fs::ftruncate(&fd, bytes).unwrap();
     rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW).unwrap();
-    fd
+    Arc::new(fd)
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn two_regions_of_one_file_keep_apart_and_give_their_pages_back() {
     let file = sparse(64 << 20);
     let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
     let size = Region::size_of(geometry).unwrap();
-    let first = Region::within(file.as_fd(), 0, geometry, Box::new(())).unwrap();
-    let second = Region::within(file.as_fd(), size, geometry, Box::new(())).unwrap();
+    let first = Region::within(&file, 0, geometry, Box::new(())).unwrap();
+    let second = Region::within(&file, size, geometry, Box::new(())).unwrap();
     first.copy_in(BufIdx(63), &[1; 2048]).unwrap();
     second.copy_in(BufIdx(0), &[2; 2048]).unwrap();
     let mut seen = [0; 2048];
@@ -72,9 +72,9 @@ fn two_regions_of_one_file_keep_apart_and_give_their_pages_back() {
 fn a_region_beyond_the_end_of_its_file_is_refused() {
     let file = sparse(1 << 20);
     let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
-    assert!(Region::within(file.as_fd(), 0, geometry, Box::new(())).is_ok());
+    assert!(Region::within(&file, 0, geometry, Box::new(())).is_ok());
     for at in [1 << 20, (1 << 20) - 4096, 5, u64::MAX] {
-        assert!(Region::within(file.as_fd(), at, geometry, Box::new(())).is_err(), "{at}");
+        assert!(Region::within(&file, at, geometry, Box::new(())).is_err(), "{at}");
     }
 }
 
@@ -87,4 +87,18 @@ fn a_file_that_is_no_region_is_refused() {
     rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK).unwrap();
     let foreign = Region::attach(fd).unwrap_err();
     assert_eq!(foreign.to_string(), "not a slipring region: its first bytes are not ours");
+}
+
+#[test]
+fn a_buffer_that_was_never_taken_cannot_be_given_back() {
+    let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
+    let region = Region::create(geometry, HugePages::Never).unwrap();
+    region.give_bufs((0..80).map(BufIdx));
+    assert_eq!(region.free_bufs(), 62);
+    let taken = region.take_bufs(10).unwrap();
+    region.give_bufs((0..80).chain([5, 5]).map(BufIdx));
+    assert_eq!((taken.len(), region.free_bufs()), (10, 62));
+    let mut all: Vec<u32> = region.take_bufs(62).unwrap().into_iter().map(|buf| buf.0).collect();
+    all.sort_unstable();
+    assert_eq!(all, (2..64).collect::<Vec<_>>(), "each one once");
 }

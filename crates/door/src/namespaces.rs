@@ -1,0 +1,103 @@
+//! Network namespaces of those who have the device open: one descriptor each, however many files
+//! were opened there, and no more for one user than his share.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::process::{Resource, getrlimit};
+use slipring_netmap::Errno;
+
+use crate::caller::errno_of;
+
+/// One user's share of all descriptors, as a divisor. Root has no limit.
+const SHARE: u64 = 8;
+
+/// The namespaces, by inode number.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    held: Mutex<HashMap<u64, Held>>,
+    /// Most of one user.
+    share: usize,
+}
+
+#[derive(Debug)]
+struct Held {
+    namespace: Weak<OwnedFd>,
+    /// Who came first.
+    uid: u32,
+}
+
+impl Default for Namespaces {
+    /// With the share that the limit of this process allows.
+    fn default() -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self::with_share((limit / SHARE) as usize)
+    }
+}
+
+impl Namespaces {
+    fn with_share(share: usize) -> Self {
+        Self { held: Mutex::default(), share }
+    }
+
+    /// That of the thread `tid` of the user `uid`: its inode number, and itself. Whether the thread
+    /// is his, the caller has to check afterwards.
+    ///
+    /// # Errors
+    /// [`Errno::NFILE`]: there are no more descriptors, for him or for all.
+    pub(crate) fn of(&self, tid: u32, uid: u32) -> Result<(u64, Arc<OwnedFd>), Errno> {
+        let path = format!("/proc/{tid}/ns/net");
+        let refused = |error| errno_of(&error, Errno::NFILE, Errno::ACCESS);
+        let mut held = self.lock();
+        let inode = fs::metadata(&path).map_err(refused)?.ino();
+        if let Some(known) = held.get(&inode).and_then(|one| one.namespace.upgrade()) {
+            return Ok((inode, known));
+        }
+        held.retain(|_, one| one.namespace.strong_count() > 0);
+        if uid != 0 && held.values().filter(|one| one.uid == uid).count() >= self.share {
+            return Err(Errno::NFILE);
+        }
+        let file = File::open(&path).map_err(refused)?;
+        // The thread may have moved meanwhile.
+        let inode = file.metadata().map_err(refused)?.ino();
+        let namespace = Arc::new(OwnedFd::from(file));
+        held.insert(inode, Held { namespace: Arc::downgrade(&namespace), uid });
+        Ok((inode, namespace))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me() -> u32 {
+        rustix::thread::gettid().as_raw_nonzero().get() as u32
+    }
+
+    #[test]
+    fn all_files_of_a_namespace_share_one_descriptor() {
+        let namespaces = Namespaces::default();
+        let (inode, first) = namespaces.of(me(), 1000).unwrap();
+        let (again, second) = namespaces.of(me(), 1001).unwrap();
+        assert!(inode == again && Arc::ptr_eq(&first, &second));
+        let weak = Arc::downgrade(&first);
+        drop((first, second));
+        assert!(weak.upgrade().is_none(), "the last one closes it");
+    }
+
+    #[test]
+    fn a_user_gets_no_more_than_his_share_and_root_what_he_needs() {
+        let namespaces = Namespaces::with_share(0);
+        assert_eq!(namespaces.of(me(), 1000).err(), Some(Errno::NFILE));
+        let (_, held) = namespaces.of(me(), 0).unwrap();
+        assert!(namespaces.of(me(), 1000).is_ok(), "it costs nothing more");
+        drop(held);
+    }
+}
