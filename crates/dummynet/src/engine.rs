@@ -1,0 +1,284 @@
+//! The engine: packets in, packets out at their times.
+//!
+//! ```text
+//!   submit --> flowset (by rule) --> instance (by mask) --> queue --.
+//!                                                                   | serve: when the link is free
+//!   release <-- delay <-- link <------------------------------------'
+//! ```
+//!
+//! Nothing happens between calls: what a link would have done since the last one is made up for,
+//! each packet at its own time.
+
+mod configure;
+mod counters;
+mod flows;
+mod gate;
+mod instance;
+mod link;
+mod objects;
+mod pool;
+mod sink;
+mod snapshot;
+mod submit;
+#[cfg(test)]
+mod tests;
+
+pub use configure::{Config, ConfigError, ObjectKind};
+pub use counters::{Counters, DropCause, Drops};
+
+use alloc::vec::Vec;
+
+use slipring_model::aqm::Ecn;
+use slipring_model::{Stream, Wheel};
+
+use instance::{Instance, NEVER};
+use objects::Objects;
+use pool::Pool;
+use sink::Sink;
+
+use crate::spec::Number;
+
+/// What a rule sends a packet to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Object {
+    /// `pipe N`.
+    Pipe(Number),
+    /// `queue N`.
+    Queue(Number),
+}
+
+/// A packet, without its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<H> {
+    /// The caller's name for it.
+    pub handle: H,
+    /// The rule that sent it, by the caller's number.
+    pub rule: u32,
+    /// Bytes that count.
+    pub len: u32,
+    /// Its ECN field.
+    pub ecn: Ecn,
+}
+
+/// What happened to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<H> {
+    /// It is through.
+    Released {
+        /// The packet.
+        handle: H,
+        /// When it was due, in ns; not after the time of the call.
+        at_ns: u64,
+        /// What now.
+        next: Next,
+    },
+    /// It is lost.
+    Dropped {
+        /// The packet.
+        handle: H,
+        /// When, in ns.
+        at_ns: u64,
+        /// Why.
+        cause: DropCause,
+    },
+    /// Its ECN field is to be set to "congestion experienced"; it goes on.
+    Marked {
+        /// The packet.
+        handle: H,
+    },
+}
+
+/// Where a packet goes on that is through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is accepted: `one_pass` is on.
+    Accept,
+    /// The list goes on behind this rule.
+    After(u32),
+}
+
+/// What the sender of a packet is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// It was taken in, or lost without saying so (`noerror`).
+    Accepted,
+    /// It was lost.
+    Refused,
+}
+
+/// Settings of the engine, with their names as sysctls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `net.inet.ip.fw.one_pass`: packets that are through are accepted; true.
+    pub one_pass: bool,
+    /// `net.inet.ip.dummynet.hash_size`: `buckets` where none are given; 64.
+    pub hash_size: u32,
+    /// After how many ns without a packet a dynamic queue or pipe is forgotten; 10 s.
+    /// ([`u64::MAX`] is `net.inet.ip.dummynet.expire=0`.)
+    pub expire_ns: u64,
+    /// Most dynamic queues of one instance, and most instances of one scheduler; 262144.
+    pub max_dynamic: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { one_pass: true, hash_size: 64, expire_ns: 10_000_000_000, max_dynamic: 1 << 18 }
+    }
+}
+
+/// A packet on its way through the delay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing<H> {
+    handle: H,
+    rule: u32,
+    lost: bool,
+}
+
+/// dummynet.
+///
+/// ```
+/// use slipring_dummynet::{Config, Dummynet, Event, Object, Packet};
+/// use slipring_dummynet::flow::FlowKey;
+/// use slipring_dummynet::text::Command;
+///
+/// let mut dummynet = Dummynet::new(7);
+/// let Ok(Command::Config(config)) = Command::parse("pipe 1 config bw 10Mbit/s delay 20ms") else {
+///     unreachable!()
+/// };
+/// dummynet.configure(0, config, &mut |_| {})?;
+/// let packet = Packet { handle: 'a', rule: 100, len: 1250, ecn: Default::default() };
+/// dummynet.submit(0, Object::Pipe(1), &FlowKey::default(), packet, &mut |_| {});
+/// // 10,000 bits take 1 ms; then the delay.
+/// assert_eq!(dummynet.next_release(), Some(21_000_000));
+/// let mut released = Vec::new();
+/// dummynet.release(21_000_000, &mut |event| released.push(event));
+/// assert!(matches!(released[..], [Event::Released { handle: 'a', at_ns: 21_000_000, .. }]));
+/// # Ok::<(), slipring_dummynet::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Dummynet<H> {
+    settings: Settings,
+    seed: u64,
+    /// Of hashes.
+    keys: [u64; 2],
+    /// The latest time that was told.
+    now_ns: u64,
+    objects: Objects,
+    instances: Vec<Instance<H>>,
+    free: Vec<u32>,
+    /// Instances made so far: their random streams are numbered.
+    made: u64,
+    pool: Pool<H>,
+    /// When instances are to be served.
+    events: Wheel<u32>,
+    delayed: Wheel<Outgoing<H>>,
+    counters: Counters,
+}
+
+impl<H: Copy> Dummynet<H> {
+    /// Makes an engine without objects. The same seed draws the same losses.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        let mut keys = Stream::new(seed, "dummynet/hash");
+        Self {
+            settings: Settings::default(),
+            seed,
+            keys: [keys.next_u64(), keys.next_u64()],
+            now_ns: 0,
+            objects: Objects::default(),
+            instances: Vec::new(),
+            free: Vec::new(),
+            made: 0,
+            pool: Pool::new(),
+            events: Wheel::new(),
+            delayed: Wheel::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The settings; changes hold from the next call on.
+    pub const fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    /// What happened so far, and what is inside.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters { delayed: self.delayed.len() as u64, ..self.counters }
+    }
+
+    /// When to call [`Self::release`] next: no packet is due before, though none may be then.
+    #[inline]
+    #[must_use]
+    pub fn next_release(&self) -> Option<u64> {
+        match (self.delayed.next_release_ns(), self.events.next_release_ns()) {
+            (Some(delayed), Some(event)) => Some(delayed.min(event)),
+            (delayed, event) => delayed.or(event),
+        }
+    }
+
+    /// Gives out what is due by `now_ns`, in order of time.
+    pub fn release(&mut self, now_ns: u64, tell: &mut impl FnMut(Event<H>)) {
+        let now_ns = self.tick(now_ns);
+        self.serve_all(now_ns, tell);
+        let one_pass = self.settings.one_pass;
+        while let Some(at_ns) = self.delayed.next_release_ns().filter(|&at_ns| at_ns <= now_ns) {
+            let Some(Outgoing { handle, rule, lost }) = self.delayed.pop_due(now_ns) else {
+                return;
+            };
+            if lost {
+                let mut sink = Sink::new(&mut self.counters, tell);
+                sink.lose(handle, at_ns, DropCause::Profile);
+                continue;
+            }
+            self.counters.released += 1;
+            let next = if one_pass { Next::Accept } else { Next::After(rule) };
+            tell(Event::Released { handle, at_ns, next });
+        }
+    }
+
+    /// Lets all links work until `now_ns`.
+    fn serve_all(&mut self, now_ns: u64, tell: &mut impl FnMut(Event<H>)) {
+        while let Some(at) = self.events.pop_due(now_ns) {
+            let instance = &mut self.instances[at as usize];
+            if instance.event_ns > now_ns {
+                // Left over: the instance has another event by now.
+                continue;
+            }
+            instance.event_ns = NEVER;
+            self.serve(at, now_ns, tell);
+            self.wake(at);
+        }
+    }
+
+    /// Lets one instance's link work until `now_ns`.
+    #[inline]
+    fn serve(&mut self, at: u32, now_ns: u64, tell: &mut impl FnMut(Event<H>)) {
+        let instance = &mut self.instances[at as usize];
+        if instance.due_ns > now_ns {
+            return;
+        }
+        let link = &self.objects.sched(instance.sched).link;
+        let delayed = &mut self.delayed;
+        let mut sink = Sink::new(&mut self.counters, tell);
+        let mut out = |at_ns, outgoing| delayed.push(at_ns, outgoing);
+        instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
+    }
+
+    /// Sees to it that an instance has an event when it needs one.
+    #[inline]
+    fn wake(&mut self, at: u32) {
+        let instance = &mut self.instances[at as usize];
+        if instance.due_ns < instance.event_ns {
+            instance.event_ns = instance.due_ns;
+            self.events.push(instance.due_ns, at);
+        }
+    }
+
+    /// Time never goes back.
+    #[inline]
+    fn tick(&mut self, now_ns: u64) -> u64 {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.now_ns
+    }
+}

@@ -1,0 +1,513 @@
+//! Objects made, changed and deleted while packets go through.
+
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
+
+use hashbrown::HashTable;
+use slipring_model::aqm::{CoDel, FairQueue, MultiQueue, Pie};
+use slipring_model::{ParameterError, Stream};
+
+use super::counters::DropCause;
+use super::gate::{self, Policy};
+use super::instance::{NEVER, Queues};
+use super::link::Link;
+use super::objects::{FIFO_FLOWSET, FIFO_SCHED, Flowset, Sched};
+use super::sink::Sink;
+use super::submit::queues;
+use super::{Dummynet, Event};
+use crate::flow::Mask;
+use crate::spec::{
+    LinkSpec, Number, PipeSpec, PolicySpec, QueueSpec, SchedKind, SchedSpec, ShareSpec,
+};
+
+/// What is made or changed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Config {
+    /// `pipe N config`.
+    Pipe(Number, PipeSpec),
+    /// `queue N config`.
+    Queue(Number, QueueSpec),
+    /// `sched N config`.
+    Sched(Number, SchedSpec),
+}
+
+/// Sorts of objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectKind {
+    /// `pipe`.
+    Pipe,
+    /// `queue`.
+    Queue,
+    /// `sched`.
+    Sched,
+}
+
+impl ObjectKind {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pipe => "pipe",
+            Self::Queue => "queue",
+            Self::Sched => "sched",
+        }
+    }
+}
+
+/// Why a change was refused. Nothing changed then.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Numbers are 1 to 65535.
+    #[error("0 is no number of a pipe, queue or scheduler: they are 1 to 65535")]
+    NumberZero,
+    /// A new queue must say which pipe or scheduler it belongs to.
+    #[error("queue {0} is new and names no `pipe N` or `sched N`")]
+    NoParent(Number),
+    /// A parameter is out of range.
+    #[error("{0}")]
+    Parameter(#[from] ParameterError),
+    /// There is nothing to delete.
+    #[error("there is no {} {number}", kind.name())]
+    NotFound {
+        /// What was named.
+        kind: ObjectKind,
+        /// Its number.
+        number: Number,
+    },
+}
+
+impl<H: Copy> Dummynet<H> {
+    /// Makes or changes an object. As in dummynet a pipe is configured whole: what is not said is
+    /// the default.
+    ///
+    /// What goes on over a change:
+    /// - Packets that wait keep waiting, in their order; none is lost by a change.
+    /// - A new bandwidth holds from the next packet on the link, a new delay for packets that
+    ///   leave the link from now on; none overtakes.
+    /// - New limits and losses hold for packets that come. AQM keeps its state if only parameters
+    ///   change, and starts afresh if another one is chosen.
+    /// - Queues keep their turn when weights change; the next packet counts by the new one.
+    /// - With another scheduler, what waits leaves first, in the order of the old one.
+    /// - With another mask, old dynamic queues and pipes drain beside the new ones. A queue that
+    ///   moves to another parent leaves its packets to the old one.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a parameter is out of range or something is missing.
+    pub fn configure(
+        &mut self,
+        now_ns: u64,
+        config: Config,
+        tell: &mut impl FnMut(Event<H>),
+    ) -> Result<(), ConfigError> {
+        let now_ns = self.tick(now_ns);
+        self.serve_all(now_ns, tell);
+        match config {
+            Config::Pipe(number, spec) => self.configure_pipe(number, &spec, tell),
+            Config::Queue(number, spec) => self.configure_queue(number, &spec),
+            Config::Sched(number, spec) => self.configure_sched(number, &spec, tell),
+        }
+    }
+
+    fn configure_pipe(
+        &mut self,
+        number: Number,
+        spec: &PipeSpec,
+        tell: &mut impl FnMut(Event<H>),
+    ) -> Result<(), ConfigError> {
+        let number = checked(number)?;
+        gate::aqm(&spec.policy, spec.link.bits_per_sec)?;
+        let link = Some(&spec.link);
+        self.put_sched(number, None, link, spec.mask, spec.buckets, tell);
+        let fifo = number + FIFO_SCHED;
+        self.put_sched(fifo, Some(SchedKind::Fifo), link, spec.mask, spec.buckets, tell);
+        let sched = self.objects.sched_places[&number];
+        self.objects.sched_mut(sched).is_pipe = true;
+        let share = ShareSpec::default();
+        self.put_flowset(number + FIFO_FLOWSET, fifo, share, &spec.policy, Mask::NONE, None);
+        Ok(())
+    }
+
+    fn configure_queue(&mut self, number: Number, spec: &QueueSpec) -> Result<(), ConfigError> {
+        let at = checked(number)?;
+        gate::aqm(&spec.policy, 0)?;
+        let place = self.objects.flowset_places.get(&at);
+        let old = place.map(|&place| self.objects.flowset(place));
+        let parent = spec.parent.map(u32::from).or(old.map(|old| old.parent));
+        let parent = parent.ok_or(ConfigError::NoParent(number))?;
+        let before = old.map_or(ShareSpec::default(), |old| old.share);
+        let share = ShareSpec {
+            weight: spec.share.weight.or(before.weight),
+            lmax: spec.share.lmax.or(before.lmax),
+            priority: spec.share.priority.or(before.priority),
+        };
+        self.put_flowset(at, parent, share, &spec.policy, spec.mask, spec.buckets);
+        Ok(())
+    }
+
+    fn configure_sched(
+        &mut self,
+        number: Number,
+        spec: &SchedSpec,
+        tell: &mut impl FnMut(Event<H>),
+    ) -> Result<(), ConfigError> {
+        let number = checked(number)?;
+        gate::aqm(&spec.policy, 0)?;
+        match &spec.kind {
+            Some(SchedKind::FqCodel(fair, codel)) => {
+                fair.validate()?;
+                codel.validate()?;
+            }
+            Some(SchedKind::FqPie(fair, pie)) => {
+                fair.validate()?;
+                pie.validate()?;
+            }
+            _ => {}
+        }
+        let place = self.put_sched(number, spec.kind, None, spec.mask, spec.buckets, tell);
+        let seed = self.seed;
+        let sched = self.objects.sched_mut(place);
+        match &mut sched.policy {
+            Some(policy) => policy.change(&spec.policy),
+            None => sched.policy = Some(Policy::new(&spec.policy, seed, number)),
+        }
+        self.regate(place);
+        Ok(())
+    }
+
+    /// Makes or changes a scheduler; its place.
+    fn put_sched(
+        &mut self,
+        number: u32,
+        kind: Option<SchedKind>,
+        link: Option<&LinkSpec>,
+        mask: Mask,
+        buckets: Option<u32>,
+        tell: &mut impl FnMut(Event<H>),
+    ) -> u32 {
+        let Some(&place) = self.objects.sched_places.get(&number) else {
+            let link = Link::new(link.unwrap_or(&LinkSpec::default()));
+            return self.objects.add_sched(Sched {
+                number,
+                kind: kind.unwrap_or_default(),
+                link,
+                policy: None,
+                mask,
+                buckets,
+                single: None,
+                index: HashTable::new(),
+                hand: 0,
+                is_pipe: false,
+            });
+        };
+        let sched = self.objects.sched_mut(place);
+        sched.buckets = buckets;
+        let old_mask = core::mem::replace(&mut sched.mask, mask);
+        if !same(&old_mask, &mask) {
+            self.unlist_all(place);
+        }
+        if let Some(link) = link {
+            self.relink(place, link, tell);
+        }
+        if let Some(kind) = kind {
+            self.change_kind(place, kind, tell);
+        }
+        place
+    }
+
+    fn put_flowset(
+        &mut self,
+        number: u32,
+        parent: u32,
+        share: ShareSpec,
+        policy: &PolicySpec,
+        mask: Mask,
+        buckets: Option<u32>,
+    ) {
+        let sched = self.objects.sched_places.get(&parent).copied();
+        let Some(&place) = self.objects.flowset_places.get(&number) else {
+            let policy = Policy::new(policy, self.seed, number);
+            let flowset = Flowset { number, parent, sched, policy, share, mask, buckets };
+            self.objects.add_flowset(flowset);
+            return;
+        };
+        let flowset = self.objects.flowset_mut(place);
+        let moved = flowset.sched != sched || !same(&flowset.mask, &mask);
+        let old_sched = flowset.sched;
+        flowset.policy.change(policy);
+        *flowset = Flowset { parent, sched, share, mask, buckets, ..flowset.clone() };
+        if let Some(old) = old_sched {
+            if moved {
+                self.each_flows(old, |flows| flows.retire(place));
+            } else {
+                let share = self.objects.flowset(place).share_in(&self.objects.sched(old).kind);
+                self.each_flows(old, |flows| flows.share(place, share));
+            }
+            self.regate(old);
+        }
+    }
+
+    /// Gives the queues of a scheduler the algorithms of their policies.
+    fn regate(&mut self, place: u32) {
+        let sched = self.objects.sched(place);
+        let bits_per_sec = sched.link.spec.bits_per_sec;
+        let only = self.objects.children(place).first().copied();
+        for instance in self.instances.iter_mut().filter(|instance| instance.sched == place) {
+            match &mut instance.queues {
+                Queues::Flows(flows) => {
+                    for flow in flows.iter_mut() {
+                        let policy = &self.objects.flowset(flow.flowset).policy;
+                        policy.regate(&mut flow.gate, bits_per_sec);
+                    }
+                }
+                Queues::Fifo(flow) => {
+                    let of_child = only.map(|only| &self.objects.flowset(only).policy);
+                    if let Some(policy) = sched.policy.as_ref().or(of_child) {
+                        policy.regate(&mut flow.gate, bits_per_sec);
+                    }
+                }
+                Queues::Fair(fair) => {
+                    if let Some(only) = only {
+                        let policy = &self.objects.flowset(only).policy;
+                        policy.regate(&mut fair.gate, bits_per_sec);
+                    }
+                }
+            }
+        }
+    }
+
+    fn relink(&mut self, place: u32, spec: &LinkSpec, tell: &mut impl FnMut(Event<H>)) {
+        let (now_ns, seed) = (self.now_ns, self.seed);
+        let sched = self.objects.sched_mut(place);
+        if sched.link.spec == *spec {
+            return;
+        }
+        sched.link = Link::new(spec);
+        for at in self.instances_of(place) {
+            let instance = &mut self.instances[at as usize];
+            let stream = || Stream::numbered(seed, "dummynet/profile", u64::from(at) << 32);
+            self.objects.sched(place).link.relink(&mut instance.line, now_ns, stream);
+            if instance.due_ns != NEVER {
+                instance.due_ns = instance.line.free_ns().max(now_ns);
+            }
+            self.serve(at, now_ns, tell);
+            self.wake(at);
+        }
+        self.regate(place);
+    }
+
+    fn change_kind(&mut self, place: u32, kind: SchedKind, tell: &mut impl FnMut(Event<H>)) {
+        let sched = self.objects.sched_mut(place);
+        let old = core::mem::replace(&mut sched.kind, kind);
+        if old == kind {
+            return;
+        }
+        for at in self.instances_of(place) {
+            if !self.retune(at, &kind) {
+                self.replace_queues(at, tell);
+            }
+        }
+    }
+
+    /// Changes the parameters of an instance's scheduler; `false`: it is another one.
+    fn retune(&mut self, at: u32, kind: &SchedKind) -> bool {
+        let Queues::Fair(fair) = &mut self.instances[at as usize].queues else { return false };
+        match (&mut fair.multi, kind) {
+            (MultiQueue::FqCoDel(queue), SchedKind::FqCodel(spec, codel)) => {
+                FairQueue::<_, CoDel>::retune(queue, spec, codel).is_ok()
+            }
+            (MultiQueue::FqPie(queue), SchedKind::FqPie(spec, pie)) => {
+                FairQueue::<_, Pie>::retune(queue, spec, pie).is_ok()
+            }
+            _ => false,
+        }
+    }
+
+    /// Gives an instance the queues of its scheduler as it is now; what waits goes first.
+    fn replace_queues(&mut self, at: u32, tell: &mut impl FnMut(Event<H>)) {
+        let instance = &mut self.instances[at as usize];
+        let mut sink = Sink::new(&mut self.counters, tell);
+        let waiting = instance.drain(self.now_ns, &mut self.pool, &mut sink);
+        for held in waiting {
+            self.pool.push(&mut instance.leftover, held);
+        }
+        let sched = self.objects.sched(instance.sched);
+        let children = self.objects.children(instance.sched);
+        let flowset = children.first().map(|&place| self.objects.flowset(place));
+        instance.queues = match flowset {
+            Some(flowset) => queues(sched, flowset),
+            None => Queues::Fifo(super::flows::Flow::default()),
+        };
+        // Without flowsets no packet can come before one is added; the queues are made anew then.
+        instance.is_listed &= flowset.is_some();
+        if flowset.is_none() {
+            self.unlist(at);
+        }
+    }
+
+    /// Deletes objects. What waits in them is lost, what has left for the delay is not.
+    ///
+    /// Queues whose pipe or scheduler is deleted stay, and lose all packets until it is there
+    /// again.
+    ///
+    /// # Errors
+    /// [`ConfigError::NotFound`] if none of the numbers is there.
+    pub fn delete(
+        &mut self,
+        now_ns: u64,
+        kind: ObjectKind,
+        numbers: RangeInclusive<Number>,
+        tell: &mut impl FnMut(Event<H>),
+    ) -> Result<(), ConfigError> {
+        let now_ns = self.tick(now_ns);
+        self.serve_all(now_ns, tell);
+        let places = match kind {
+            ObjectKind::Queue => &self.objects.flowset_places,
+            ObjectKind::Pipe | ObjectKind::Sched => &self.objects.sched_places,
+        };
+        let range = u32::from(*numbers.start())..=u32::from(*numbers.end());
+        let found: Vec<u32> = places.range(range).map(|(&number, _)| number).collect();
+        if found.is_empty() {
+            return Err(ConfigError::NotFound { kind, number: *numbers.start() });
+        }
+        for number in found {
+            match kind {
+                ObjectKind::Queue => self.delete_flowset(number, tell),
+                ObjectKind::Sched => self.delete_sched(number, tell),
+                ObjectKind::Pipe => {
+                    self.delete_sched(number, tell);
+                    self.delete_sched(number + FIFO_SCHED, tell);
+                    self.delete_flowset(number + FIFO_FLOWSET, tell);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes everything (`pipe flush`, `queue flush` and `sched flush` are the same).
+    pub fn flush(&mut self, now_ns: u64, tell: &mut impl FnMut(Event<H>)) {
+        let now_ns = self.tick(now_ns);
+        self.serve_all(now_ns, tell);
+        let scheds: Vec<u32> = self.objects.sched_places.keys().copied().collect();
+        scheds.into_iter().for_each(|number| self.delete_sched(number, tell));
+        let flowsets: Vec<u32> = self.objects.flowset_places.keys().copied().collect();
+        flowsets.into_iter().for_each(|number| self.delete_flowset(number, tell));
+    }
+
+    fn delete_flowset(&mut self, number: u32, tell: &mut impl FnMut(Event<H>)) {
+        let Some(&place) = self.objects.flowset_places.get(&number) else { return };
+        let now_ns = self.now_ns;
+        for instance in &mut self.instances {
+            if let Queues::Flows(flows) = &mut instance.queues {
+                let mut sink = Sink::new(&mut self.counters, tell);
+                flows.remove(place, &mut self.pool, &mut |held| {
+                    sink.lose_queued(&held, now_ns, DropCause::Deleted);
+                });
+            }
+        }
+        self.objects.remove_flowset(number);
+    }
+
+    fn delete_sched(&mut self, number: u32, tell: &mut impl FnMut(Event<H>)) {
+        let Some(&place) = self.objects.sched_places.get(&number) else { return };
+        for at in self.instances_of(place) {
+            let instance = &mut self.instances[at as usize];
+            let mut sink = Sink::new(&mut self.counters, tell);
+            for held in instance.drain(self.now_ns, &mut self.pool, &mut sink) {
+                sink.lose_queued(&held, self.now_ns, DropCause::Deleted);
+            }
+            self.unlist(at);
+            self.free_instance(at);
+        }
+        self.objects.remove_sched(number);
+    }
+
+    /// Every instance of a scheduler, also those that only drain.
+    fn instances_of(&self, sched: u32) -> Vec<u32> {
+        let numbered = (0u32..).zip(&self.instances);
+        numbered.filter(|(_, one)| one.sched == sched).map(|(at, _)| at).collect()
+    }
+
+    fn each_flows(&mut self, sched: u32, mut change: impl FnMut(&mut super::flows::Flows)) {
+        for instance in self.instances.iter_mut().filter(|instance| instance.sched == sched) {
+            if let Queues::Flows(flows) = &mut instance.queues {
+                change(flows);
+            }
+        }
+    }
+
+    /// Lets new packets make new instances; the old ones drain.
+    fn unlist_all(&mut self, sched: u32) {
+        for at in self.instances_of(sched) {
+            self.unlist(at);
+        }
+    }
+
+    fn unlist(&mut self, at: u32) {
+        let instance = &mut self.instances[at as usize];
+        instance.is_listed = false;
+        let hash = instance.hash;
+        let sched = self.objects.sched_mut(instance.sched);
+        if sched.single == Some(at) {
+            sched.single = None;
+        } else if let Ok(entry) = sched.index.find_entry(hash, |&other| other == at) {
+            entry.remove();
+        }
+    }
+
+    /// Gives the place of an empty instance back.
+    fn free_instance(&mut self, at: u32) {
+        let instance = &mut self.instances[at as usize];
+        instance.due_ns = NEVER;
+        instance.sched = NEVER as u32;
+        instance.queues = Queues::Fifo(super::flows::Flow::default());
+        self.free.push(at);
+    }
+
+    /// Looks at two instances of a scheduler and forgets those that are idle; called whenever one
+    /// is made, so their number stays within twice those in use.
+    pub(super) fn expire_some_instances(&mut self, sched: u32) {
+        let number = self.instances.len() as u32;
+        for _ in 0..2.min(number) {
+            let sched = self.objects.sched_mut(sched);
+            sched.hand = (sched.hand + 1) % number;
+            let at = sched.hand;
+            self.expire_instance(at);
+        }
+    }
+
+    /// Forgets all queues and instances that are idle.
+    pub(super) fn expire_all(&mut self) {
+        for at in 0..self.instances.len() as u32 {
+            self.expire_instance(at);
+            if let Queues::Flows(flows) = &mut self.instances[at as usize].queues {
+                flows.expire_all(self.now_ns, self.settings.expire_ns);
+            }
+        }
+    }
+
+    fn expire_instance(&mut self, at: u32) {
+        let (now_ns, expire_ns) = (self.now_ns, self.settings.expire_ns);
+        let instance = &self.instances[at as usize];
+        if instance.sched == NEVER as u32 || instance.due_ns != NEVER {
+            return;
+        }
+        let sched = self.objects.sched(instance.sched);
+        let is_dynamic = !sched.mask.is_none() && sched.single != Some(at);
+        let is_idle = now_ns.saturating_sub(instance.last_ns) >= expire_ns;
+        let as_new = is_idle && sched.link.is_as_new(&instance.line, now_ns);
+        if !instance.is_listed || is_dynamic && as_new {
+            self.unlist(at);
+            self.free_instance(at);
+        }
+    }
+}
+
+fn checked(number: Number) -> Result<u32, ConfigError> {
+    if number == 0 { Err(ConfigError::NumberZero) } else { Ok(number.into()) }
+}
+
+/// Whether two masks tell the same flows apart.
+fn same(one: &Mask, other: &Mask) -> bool {
+    Mask { shown_as_v6: false, ..*one } == Mask { shown_as_v6: false, ..*other }
+}

@@ -1,0 +1,104 @@
+//! What happened to packets, and what is counted.
+
+/// Why a packet was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum DropCause {
+    /// The rule names a pipe or queue that does not exist, or a queue without its scheduler.
+    NoObject,
+    /// `plr`.
+    Loss,
+    /// The queue was full.
+    Full,
+    /// Active queue management chose it.
+    Aqm,
+    /// The profile of the link lost it, after its time.
+    Profile,
+    /// There is no room for another flow.
+    NoRoom,
+    /// Its pipe, queue or scheduler was deleted.
+    Deleted,
+}
+
+impl DropCause {
+    /// All causes.
+    pub const ALL: [Self; 7] = [
+        Self::NoObject,
+        Self::Loss,
+        Self::Full,
+        Self::Aqm,
+        Self::Profile,
+        Self::NoRoom,
+        Self::Deleted,
+    ];
+
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoObject => "no-object",
+            Self::Loss => "loss",
+            Self::Full => "full",
+            Self::Aqm => "aqm",
+            Self::Profile => "profile",
+            Self::NoRoom => "no-room",
+            Self::Deleted => "deleted",
+        }
+    }
+}
+
+/// Packets lost, by cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops([u64; DropCause::ALL.len()]);
+
+impl Drops {
+    /// Those lost for one cause.
+    #[must_use]
+    pub const fn of(&self, cause: DropCause) -> u64 {
+        self.0[cause as usize]
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    #[inline]
+    pub(crate) const fn add(&mut self, cause: DropCause) {
+        self.0[cause as usize] += 1;
+    }
+}
+
+/// Counters of the whole engine: `received = released + drops.total() + queued + delayed`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets handed in.
+    pub received: u64,
+    /// Packets given back.
+    pub released: u64,
+    /// Packets marked with "congestion experienced".
+    pub marked: u64,
+    /// Packets lost.
+    pub drops: Drops,
+    /// Packets that wait in queues.
+    pub queued: u64,
+    /// Packets on links and in their delays.
+    pub delayed: u64,
+}
+
+/// What a queue or the instance of a scheduler saw, as listings show it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) drops: u64,
+}
+
+impl Totals {
+    #[inline]
+    pub(crate) fn arrived(&mut self, len: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(len);
+    }
+}

@@ -1,0 +1,279 @@
+//! The queues of one scheduler instance: found by flow, served in turns, forgotten when idle.
+//!
+//! # Invariants
+//! 1. A queue in `index` is in use; one that is not in `index` and not in `free` only drains.
+//! 2. `turns` knows exactly the queues that are in use, and has those with packets.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+use slipring_model::aqm::Verdict;
+
+use super::counters::{DropCause, Totals};
+use super::gate::Gate;
+use super::pool::{Chain, Held, Pool};
+use super::sink::Sink;
+use crate::flow::FlowId;
+use crate::sched::{Share, Turns};
+
+/// One queue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flow {
+    pub(crate) chain: Chain,
+    pub(crate) gate: Option<Box<Gate>>,
+    pub(crate) totals: Totals,
+    /// When a packet came last.
+    pub(crate) last_ns: u64,
+    /// The flowset it is of.
+    pub(crate) flowset: u32,
+    pub(crate) state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum State {
+    #[default]
+    Free,
+    Used,
+    Draining,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Flows {
+    pub(crate) turns: Turns,
+    flows: Vec<Flow>,
+    /// Cold: who they are, and their hash.
+    names: Vec<(FlowId, u64)>,
+    index: HashTable<u32>,
+    free: Vec<u32>,
+    /// Where the search for idle queues goes on.
+    hand: usize,
+    /// Packets in all queues.
+    queued: u32,
+}
+
+impl Flow {
+    /// Takes the next packet that the gate lets out.
+    #[inline]
+    pub(crate) fn pop<H: Copy>(
+        &mut self,
+        now_ns: u64,
+        pool: &mut Pool<H>,
+        sink: &mut Sink<'_, H, impl FnMut(super::Event<H>)>,
+    ) -> Option<Held<H>> {
+        loop {
+            let held = pool.pop(&mut self.chain)?;
+            let Some(gate) = &mut self.gate else { return Some(held) };
+            match gate.leave(now_ns, &held, self.chain.view()) {
+                Verdict::Keep => return Some(held),
+                Verdict::Mark => {
+                    sink.mark(held.handle);
+                    return Some(held);
+                }
+                Verdict::Drop => {
+                    self.totals.drops += 1;
+                    sink.lose_queued(&held, now_ns, DropCause::Aqm);
+                }
+            }
+        }
+    }
+}
+
+impl Flows {
+    pub(crate) fn new(turns: Turns) -> Self {
+        Self {
+            turns,
+            flows: Vec::new(),
+            names: Vec::new(),
+            index: HashTable::new(),
+            free: Vec::new(),
+            hand: 0,
+            queued: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, flowset: u32, id: &FlowId, hash: u64) -> Option<u32> {
+        let is_it = |&at: &u32| {
+            self.flows[at as usize].flowset == flowset && self.names[at as usize].0 == *id
+        };
+        self.index.find(hash, is_it).copied()
+    }
+
+    /// Makes a queue.
+    pub(crate) fn make(&mut self, flow: Flow, id: FlowId, hash: u64, share: Share) -> u32 {
+        let flow = Flow { state: State::Used, ..flow };
+        let at = if let Some(at) = self.free.pop() {
+            self.flows[at as usize] = flow;
+            self.names[at as usize] = (id, hash);
+            at
+        } else {
+            self.flows.push(flow);
+            self.names.push((id, hash));
+            self.flows.len() as u32 - 1
+        };
+        self.turns.set(at, share);
+        let names = &self.names;
+        self.index.insert_unique(hash, at, |&other| names[other as usize].1);
+        at
+    }
+
+    #[inline]
+    pub(crate) fn flow(&mut self, at: u32) -> &mut Flow {
+        &mut self.flows[at as usize]
+    }
+
+    /// Queues a packet that was let in.
+    #[inline]
+    pub(crate) fn push<H: Copy>(&mut self, at: u32, held: Held<H>, pool: &mut Pool<H>) {
+        let flow = &mut self.flows[at as usize];
+        let was_empty = flow.chain.is_empty();
+        pool.push(&mut flow.chain, held);
+        self.queued += 1;
+        if was_empty {
+            self.turns.arrive(at, held.len);
+        }
+    }
+
+    /// Takes the packet whose turn it is.
+    #[inline]
+    pub(crate) fn pop<H: Copy>(
+        &mut self,
+        now_ns: u64,
+        pool: &mut Pool<H>,
+        sink: &mut Sink<'_, H, impl FnMut(super::Event<H>)>,
+    ) -> Option<Held<H>> {
+        loop {
+            let at = self.turns.next()?;
+            let flow = &mut self.flows[at as usize];
+            let before = flow.chain.packets();
+            let held = flow.pop(now_ns, pool, sink);
+            self.queued -= before - flow.chain.packets();
+            let next = pool.first_len(&flow.chain);
+            let is_drained = next.is_none() && flow.state == State::Draining;
+            self.turns.sent(at, held.map_or(0, |held| held.len), next);
+            if is_drained {
+                self.forget(at);
+            }
+            if held.is_some() {
+                return held;
+            }
+        }
+    }
+
+    /// Looks at two queues and forgets those that had no packet for `idle_ns`; called whenever one
+    /// is made, so their number stays within twice those in use.
+    pub(crate) fn expire_some(&mut self, now_ns: u64, idle_ns: u64) {
+        for _ in 0..2 {
+            if self.flows.is_empty() {
+                return;
+            }
+            self.hand = (self.hand + 1) % self.flows.len();
+            self.expire(self.hand as u32, now_ns, idle_ns);
+        }
+    }
+
+    /// Forgets all queues that had no packet for `idle_ns`.
+    pub(crate) fn expire_all(&mut self, now_ns: u64, idle_ns: u64) {
+        for at in 0..self.flows.len() as u32 {
+            self.expire(at, now_ns, idle_ns);
+        }
+    }
+
+    fn expire(&mut self, at: u32, now_ns: u64, idle_ns: u64) {
+        let flow = &self.flows[at as usize];
+        let is_idle = flow.chain.is_empty() && now_ns.saturating_sub(flow.last_ns) >= idle_ns;
+        if is_idle && flow.state != State::Free {
+            self.forget(at);
+        }
+    }
+
+    /// Lets queues of a flowset drain; new packets get new ones.
+    pub(crate) fn retire(&mut self, flowset: u32) {
+        for at in 0..self.flows.len() as u32 {
+            let flow = &mut self.flows[at as usize];
+            if flow.flowset != flowset || flow.state != State::Used {
+                continue;
+            }
+            if flow.chain.is_empty() {
+                self.forget(at);
+            } else {
+                flow.state = State::Draining;
+                self.unlist(at);
+            }
+        }
+    }
+
+    /// Takes a flowset's queues out with all packets, which `lost` gets.
+    pub(crate) fn remove<H: Copy>(
+        &mut self,
+        flowset: u32,
+        pool: &mut Pool<H>,
+        lost: &mut impl FnMut(Held<H>),
+    ) {
+        for at in 0..self.flows.len() as u32 {
+            let flow = &mut self.flows[at as usize];
+            if flow.flowset == flowset && flow.state != State::Free {
+                self.queued -= flow.chain.packets();
+                while let Some(held) = pool.pop(&mut flow.chain) {
+                    lost(held);
+                }
+                self.forget(at);
+            }
+        }
+    }
+
+    fn forget(&mut self, at: u32) {
+        self.turns.remove(at);
+        self.unlist(at);
+        self.flows[at as usize] = Flow::default();
+        self.free.push(at);
+    }
+
+    fn unlist(&mut self, at: u32) {
+        let hash = self.names[at as usize].1;
+        if let Ok(entry) = self.index.find_entry(hash, |&other| other == at) {
+            entry.remove();
+        }
+    }
+
+    /// Gives all queues of a flowset a new share.
+    pub(crate) fn share(&mut self, flowset: u32, share: Share) {
+        for at in 0..self.flows.len() as u32 {
+            let flow = &self.flows[at as usize];
+            if flow.flowset == flowset && flow.state != State::Free {
+                self.turns.set(at, share);
+            }
+        }
+    }
+
+    /// Every queue in use, with its name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Flow, &FlowId, u64)> {
+        let used = |(flow, _): &(&Flow, &(FlowId, u64))| flow.state == State::Used;
+        let named = self.flows.iter().zip(&self.names).filter(used);
+        named.map(|(flow, (id, hash))| (flow, id, *hash))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Flow> {
+        self.flows.iter_mut().filter(|flow| flow.state != State::Free)
+    }
+
+    /// Whether no packet waits.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.queued == 0
+    }
+
+    /// Packets and bytes that wait.
+    pub(crate) fn waiting(&self) -> (u64, u64) {
+        let add = |(packets, bytes), flow: &Flow| {
+            (packets + u64::from(flow.chain.packets()), bytes + flow.chain.bytes())
+        };
+        self.flows.iter().fold((0, 0), add)
+    }
+
+    /// Queues in use.
+    pub(crate) fn len(&self) -> usize {
+        self.flows.len() - self.free.len()
+    }
+}

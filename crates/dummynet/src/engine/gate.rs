@@ -1,0 +1,219 @@
+//! The gate of a queue: random losses, limits and active queue management, in dummynet's order.
+//!
+//! ```text
+//!   packet --> plr --> RED --> size of the queue --> PIE --> in      CoDel asks on the way out
+//! ```
+
+use alloc::boxed::Box;
+
+use slipring_model::aqm::{
+    Aqm, Arriving, CoDel, FifoAqm, Leaving, Pie, PieSpec, QueueView, Red, RedSpec as RedModel,
+    RedUnit, Verdict,
+};
+use slipring_model::{Chance, GilbertElliott, ParameterError, Stream};
+
+use super::counters::DropCause;
+use super::pool::Held;
+use crate::spec::{AqmSpec, Limit, Loss, PolicySpec, RedSpec};
+
+/// dummynet's `red_avg_pkt_size` and `red_max_pkt_size`, in bytes.
+const RED_MEAN_LEN: u64 = 512;
+const RED_MAX_LEN: u32 = 1500;
+/// What a packet of a queue in slots counts for PIE's `onoff`, in bytes.
+const PIE_MEAN_LEN: u64 = 1000;
+
+/// What all queues of a flowset share.
+#[derive(Clone, Debug)]
+pub(crate) struct Policy {
+    pub(crate) spec: PolicySpec,
+    uniform: Chance,
+    losses: Stream,
+    hits: Stream,
+}
+
+/// What one queue has for itself; queues with neither AQM nor a chain of losses have none.
+#[derive(Clone, Debug)]
+pub(crate) struct Gate {
+    aqm: FifoAqm,
+    chain: Option<GilbertElliott>,
+}
+
+pub(crate) enum Admission {
+    In,
+    InMarked,
+    Lost(DropCause),
+}
+
+impl Policy {
+    pub(crate) fn new(spec: &PolicySpec, seed: u64, number: u32) -> Self {
+        let stream = |label| Stream::numbered(seed, label, number.into());
+        Self {
+            spec: *spec,
+            uniform: uniform(spec.loss),
+            losses: stream("dummynet/plr"),
+            hits: stream("dummynet/aqm"),
+        }
+    }
+
+    pub(crate) fn change(&mut self, spec: &PolicySpec) {
+        self.spec = *spec;
+        self.uniform = uniform(spec.loss);
+    }
+
+    /// The gate of a new queue on a link of `bits_per_sec`.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
+    pub(crate) fn gate(&self, bits_per_sec: u64) -> Result<Option<Box<Gate>>, ParameterError> {
+        let aqm = aqm(&self.spec, bits_per_sec)?;
+        let chain = chain(self.spec.loss);
+        let bare = chain.is_none() && matches!(aqm, FifoAqm::None);
+        Ok((!bare).then(|| Box::new(Gate { aqm, chain })))
+    }
+
+    /// Changes the gate of a queue to this policy; an algorithm that stays keeps its state.
+    pub(crate) fn regate(&self, gate: &mut Option<Box<Gate>>, bits_per_sec: u64) {
+        let fresh = self.gate(bits_per_sec).expect("policies are judged when configured");
+        let Some((old, mut fresh)) = gate.take().zip(fresh.clone()) else {
+            *gate = fresh;
+            return;
+        };
+        let mut aqm = old.aqm;
+        let kept = match (&mut aqm, &fresh.aqm) {
+            (FifoAqm::Red(red), FifoAqm::Red(new)) => red.retune(new.spec()).is_ok(),
+            (FifoAqm::CoDel(codel), FifoAqm::CoDel(new)) => codel.retune(new.spec()).is_ok(),
+            (FifoAqm::Pie(pie), FifoAqm::Pie(new)) => pie.retune(new.spec()).is_ok(),
+            _ => false,
+        };
+        if kept {
+            fresh.aqm = aqm;
+        }
+        *gate = Some(fresh);
+    }
+
+    /// The draws of active queue management.
+    pub(crate) const fn hits(&mut self) -> &mut Stream {
+        &mut self.hits
+    }
+
+    /// Draws whether a packet is lost before anything else is asked.
+    #[inline]
+    pub(crate) fn loses(&mut self, gate: Option<&mut Gate>) -> bool {
+        match self.spec.loss {
+            Loss::None => false,
+            Loss::Uniform(_) => self.losses.chance(self.uniform),
+            Loss::GilbertElliott { .. } => {
+                let chain = gate.and_then(|gate| gate.chain.as_mut());
+                chain.is_some_and(|chain| chain.lost(&mut self.losses))
+            }
+        }
+    }
+
+    /// Decides about a packet that comes to a queue that is as `queue` says.
+    #[inline]
+    pub(crate) fn admit<H>(
+        &mut self,
+        mut gate: Option<&mut Gate>,
+        queue: QueueView,
+        held: &Held<H>,
+    ) -> Admission {
+        if self.loses(gate.as_deref_mut()) {
+            return Admission::Lost(DropCause::Loss);
+        }
+        let Some(gate) = gate else {
+            return if self.is_full(queue) { FULL } else { Admission::In };
+        };
+        let before = matches!(gate.aqm, FifoAqm::Red(_));
+        if !before && self.is_full(queue) {
+            return FULL;
+        }
+        let arriving = Arriving { now_ns: held.arrival_ns, len: held.len, queue };
+        let verdict = gate.aqm.admit(&arriving, || held.ecn.is_capable(), &mut self.hits);
+        match verdict {
+            Verdict::Drop => Admission::Lost(DropCause::Aqm),
+            _ if before && self.is_full(queue) => FULL,
+            Verdict::Mark => Admission::InMarked,
+            Verdict::Keep => Admission::In,
+        }
+    }
+
+    #[inline]
+    const fn is_full(&self, queue: QueueView) -> bool {
+        match self.spec.limit {
+            Limit::Slots(slots) => queue.packets >= slots as u64,
+            Limit::Bytes(bytes) => queue.bytes > bytes as u64,
+        }
+    }
+}
+
+const FULL: Admission = Admission::Lost(DropCause::Full);
+
+impl Gate {
+    /// Decides about a packet that was taken from the queue.
+    #[inline]
+    pub(crate) fn leave<H>(&mut self, now_ns: u64, held: &Held<H>, queue: QueueView) -> Verdict {
+        let sojourn_ns = now_ns.saturating_sub(held.arrival_ns);
+        let leaving = Leaving { now_ns, len: held.len, sojourn_ns, queue };
+        self.aqm.dequeue(&leaving, || held.ecn.is_capable())
+    }
+}
+
+fn uniform(loss: Loss) -> Chance {
+    match loss {
+        Loss::Uniform(loss) => chance(loss),
+        _ => Chance::NEVER,
+    }
+}
+
+fn chain(loss: Loss) -> Option<GilbertElliott> {
+    let Loss::GilbertElliott { good, to_bad, bad, to_good } = loss else { return None };
+    Some(GilbertElliott::new(chance(to_bad), chance(to_good), chance(bad), chance(good)))
+}
+
+fn chance(loss: u32) -> Chance {
+    Chance::from_ratio(loss.into(), Loss::SCALE.into()).unwrap_or(Chance::ALWAYS)
+}
+
+/// The algorithm that a policy asks for.
+///
+/// # Errors
+/// If a parameter is out of range.
+pub(crate) fn aqm(spec: &PolicySpec, bits_per_sec: u64) -> Result<FifoAqm, ParameterError> {
+    Ok(match &spec.aqm {
+        AqmSpec::DropTail => FifoAqm::None,
+        AqmSpec::Red(red) => FifoAqm::Red(Red::new(&red_model(red, spec.limit, bits_per_sec))?),
+        AqmSpec::CoDel(codel) => FifoAqm::CoDel(CoDel::new(codel)?),
+        AqmSpec::Pie(pie) => FifoAqm::Pie(Pie::new(&pie_model(pie, spec.limit))?),
+    })
+}
+
+fn red_model(red: &RedSpec, limit: Limit, bits_per_sec: u64) -> RedModel {
+    let scale = |value: u32| f64::from(value) / f64::from(RedSpec::SCALE);
+    let in_bytes = matches!(limit, Limit::Bytes(_));
+    let min = f64::from(red.min);
+    // With `ecn` everything above min is hit: as if max followed min at once.
+    let max = if red.ecn { min + 1e-6 } else { f64::from(red.max) };
+    RedModel {
+        unit: if in_bytes { RedUnit::Bytes } else { RedUnit::Packets },
+        min,
+        max,
+        max_p: scale(red.max_p).max(f64::MIN_POSITIVE),
+        weight: scale(red.weight),
+        gentle: red.gentle && !red.ecn,
+        wait: false,
+        ecn: red.ecn,
+        hard_drop: false,
+        by_length: in_bytes,
+        mean_len: RED_MAX_LEN,
+        idle_packet_ns: (RED_MEAN_LEN * 8_000_000_000).checked_div(bits_per_sec).unwrap_or(0),
+    }
+}
+
+/// `onoff` wakes PIE when a third of the queue is in use.
+fn pie_model(pie: &PieSpec, limit: Limit) -> PieSpec {
+    let bytes = match limit {
+        Limit::Slots(slots) => u64::from(slots) * PIE_MEAN_LEN,
+        Limit::Bytes(bytes) => bytes.into(),
+    };
+    PieSpec { wake_bytes: if pie.wake_bytes == 0 { 0 } else { (bytes / 3).max(1) }, ..*pie }
+}

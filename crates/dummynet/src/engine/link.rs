@@ -1,0 +1,113 @@
+//! A link: bandwidth, burst, profile and delay, shared by the instances of a scheduler.
+
+use core::num::NonZeroU64;
+
+use slipring_model::{BitRate, LineClock, NANOS_PER_SEC, Stream};
+
+use crate::spec::{LinkSpec, Profile};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) spec: LinkSpec,
+    rate: Option<BitRate>,
+    /// How long the burst takes at the bandwidth.
+    burst_ns: u64,
+}
+
+/// The state of one instance's link.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    /// `None`: without limit.
+    clock: Option<LineClock>,
+    /// When the last packet comes out of the delay: none overtakes it.
+    last_out_ns: u64,
+    /// Draws of the profile; only with one.
+    draws: Option<Stream>,
+}
+
+/// What the link did to a packet.
+pub(crate) struct Sent {
+    /// When it comes out of the delay.
+    pub(crate) out_ns: u64,
+    /// The profile lost it.
+    pub(crate) lost: bool,
+}
+
+impl Link {
+    pub(crate) fn new(spec: &LinkSpec) -> Self {
+        let rate = NonZeroU64::new(spec.bits_per_sec).map(BitRate::new);
+        let burst = u128::from(spec.burst_bytes) * 8 * u128::from(NANOS_PER_SEC);
+        let burst_ns = rate.map_or(0, |rate| rate.divide_wide(burst).0);
+        Self { spec: spec.clone(), rate, burst_ns }
+    }
+
+    /// A line that was idle for ever.
+    pub(crate) fn line(&self, stream: impl FnOnce() -> Stream) -> Line {
+        let clock = self.rate.map(|rate| LineClock::new(rate, 0));
+        Line { clock, last_out_ns: 0, draws: self.spec.profile.as_ref().map(|_| stream()) }
+    }
+
+    /// Changes a line to this link at `now_ns`. A packet on it ends when it would have; what comes
+    /// next goes by the new bandwidth.
+    pub(crate) fn relink(&self, line: &mut Line, now_ns: u64, stream: impl FnOnce() -> Stream) {
+        line.clock = match (line.clock.take(), self.rate) {
+            (Some(mut clock), Some(rate)) => {
+                clock.wait_for(now_ns.saturating_sub(self.burst_ns));
+                clock.set_rate(rate);
+                Some(clock)
+            }
+            (_, rate) => rate.map(|rate| LineClock::new(rate, now_ns)),
+        };
+        if self.spec.profile.is_none() {
+            line.draws = None;
+        } else if line.draws.is_none() {
+            line.draws = Some(stream());
+        }
+    }
+
+    /// Sends `len` bytes at `now_ns`, when the line is free.
+    #[inline]
+    pub(crate) fn send(&self, line: &mut Line, now_ns: u64, len: u32) -> Sent {
+        let (extra_bits, lost) = match (&self.spec.profile, &mut line.draws) {
+            (Some(profile), Some(draws)) => self.draw(profile, draws),
+            _ => (0, false),
+        };
+        let sent_ns = match &mut line.clock {
+            Some(clock) => {
+                let rested_ns = now_ns.saturating_sub(self.burst_ns);
+                // A line that is free just now keeps its fraction of a nanosecond.
+                if clock.free_ns() < rested_ns {
+                    clock.wait_for(rested_ns);
+                }
+                clock.occupy(0, u64::from(len) * 8 + extra_bits).max(now_ns)
+            }
+            None => now_ns,
+        };
+        let out_ns = sent_ns.saturating_add(self.spec.delay_ns).max(line.last_out_ns);
+        line.last_out_ns = out_ns;
+        Sent { out_ns, lost }
+    }
+
+    #[cold]
+    fn draw(&self, profile: &Profile, draws: &mut Stream) -> (u64, bool) {
+        let index = draws.below(profile.extra_ms.len() as u64) as u32;
+        let ms = profile.extra_ms[index as usize];
+        let bits = u128::from(ms) * u128::from(self.spec.bits_per_sec) / 1000;
+        (u64::try_from(bits).unwrap_or(u64::MAX >> 8), index >= profile.first_lost)
+    }
+
+    /// Whether a line has been idle for so long that a new one would do the same.
+    pub(crate) fn is_as_new(&self, line: &Line, now_ns: u64) -> bool {
+        let rested = now_ns.saturating_sub(self.burst_ns);
+        line.last_out_ns <= now_ns
+            && line.clock.as_ref().is_none_or(|clock| clock.free_ns() <= rested)
+    }
+}
+
+impl Line {
+    /// From when it is free.
+    #[inline]
+    pub(crate) fn free_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, LineClock::free_ns)
+    }
+}

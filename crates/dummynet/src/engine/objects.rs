@@ -1,0 +1,180 @@
+//! Pipes, queues and schedulers by number.
+//!
+//! dummynet's numbers: the scheduler of queues is N, the one that `pipe N` rules send to is
+//! N + 65536; queue N is flowset N, the flowset of a pipe's FIFO is N + 131072.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use hashbrown::HashTable;
+
+use super::Object;
+use super::gate::Policy;
+use super::link::Link;
+use crate::flow::Mask;
+use crate::sched::Share;
+use crate::spec::{SchedKind, ShareSpec};
+
+/// Added to the number of a pipe: its FIFO scheduler.
+pub(crate) const FIFO_SCHED: u32 = 1 << 16;
+/// Added to the number of a pipe: the flowset of its FIFO.
+pub(crate) const FIFO_FLOWSET: u32 = 1 << 17;
+const NONE: u32 = u32::MAX;
+
+/// What sends packets to a scheduler.
+#[derive(Clone, Debug)]
+pub(crate) struct Flowset {
+    pub(crate) number: u32,
+    /// Number of its scheduler, which need not exist.
+    pub(crate) parent: u32,
+    /// Place of its scheduler.
+    pub(crate) sched: Option<u32>,
+    pub(crate) policy: Policy,
+    pub(crate) share: ShareSpec,
+    pub(crate) mask: Mask,
+    pub(crate) buckets: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sched {
+    pub(crate) number: u32,
+    pub(crate) kind: SchedKind,
+    pub(crate) link: Link,
+    /// Of the one queue of a FIFO that is no pipe's.
+    pub(crate) policy: Option<Policy>,
+    pub(crate) mask: Mask,
+    pub(crate) buckets: Option<u32>,
+    /// The instance without a mask.
+    pub(crate) single: Option<u32>,
+    /// The instances by mask.
+    pub(crate) index: HashTable<u32>,
+    /// Where the search for idle instances goes on.
+    pub(crate) hand: u32,
+    /// `pipe N config` has been said.
+    pub(crate) is_pipe: bool,
+}
+
+/// All objects. Places are used again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    flowsets: Vec<Option<Flowset>>,
+    scheds: Vec<Option<Sched>>,
+    /// Places of the flowsets that rules name, by number.
+    pipes: Vec<u32>,
+    queues: Vec<u32>,
+    pub(crate) sched_places: BTreeMap<u32, u32>,
+    pub(crate) flowset_places: BTreeMap<u32, u32>,
+}
+
+impl Flowset {
+    /// Its share under a scheduler.
+    pub(crate) fn share_in(&self, kind: &SchedKind) -> Share {
+        Share::new(kind, &self.share)
+    }
+}
+
+impl Objects {
+    /// The place of what a rule names.
+    #[inline]
+    pub(crate) fn find(&self, object: Object) -> Option<u32> {
+        let (places, number) = match object {
+            Object::Pipe(number) => (&self.pipes, number),
+            Object::Queue(number) => (&self.queues, number),
+        };
+        places.get(usize::from(number)).copied().filter(|&place| place != NONE)
+    }
+
+    #[inline]
+    pub(crate) fn sched(&self, place: u32) -> &Sched {
+        let sched = &self.scheds[place as usize];
+        sched.as_ref().expect("instances and flowsets name schedulers that exist")
+    }
+
+    #[inline]
+    pub(crate) fn sched_mut(&mut self, place: u32) -> &mut Sched {
+        let sched = &mut self.scheds[place as usize];
+        sched.as_mut().expect("instances and flowsets name schedulers that exist")
+    }
+
+    #[inline]
+    pub(crate) fn flowset(&self, place: u32) -> &Flowset {
+        let flowset = &self.flowsets[place as usize];
+        flowset.as_ref().expect("places are those of flowsets that exist")
+    }
+
+    #[inline]
+    pub(crate) fn flowset_mut(&mut self, place: u32) -> &mut Flowset {
+        let flowset = &mut self.flowsets[place as usize];
+        flowset.as_mut().expect("places are those of flowsets that exist")
+    }
+
+    /// A flowset and its scheduler.
+    #[inline]
+    pub(crate) fn pair_mut(&mut self, place: u32) -> Option<(&mut Flowset, &mut Sched, u32)> {
+        let flowset = self.flowsets[place as usize].as_mut()?;
+        let sched_place = flowset.sched?;
+        Some((flowset, self.scheds[sched_place as usize].as_mut()?, sched_place))
+    }
+
+    /// Puts a scheduler in and attaches the flowsets that name it; its place.
+    pub(crate) fn add_sched(&mut self, sched: Sched) -> u32 {
+        let number = sched.number;
+        let place = put(&mut self.scheds, sched);
+        self.sched_places.insert(number, place);
+        for flowset in self.flowsets.iter_mut().flatten() {
+            if flowset.parent == number {
+                flowset.sched = Some(place);
+            }
+        }
+        place
+    }
+
+    pub(crate) fn remove_sched(&mut self, number: u32) -> Option<Sched> {
+        let place = self.sched_places.remove(&number)?;
+        for flowset in self.flowsets.iter_mut().flatten() {
+            if flowset.sched == Some(place) {
+                flowset.sched = None;
+            }
+        }
+        self.scheds[place as usize].take()
+    }
+
+    pub(crate) fn add_flowset(&mut self, flowset: Flowset) -> u32 {
+        let number = flowset.number;
+        let place = put(&mut self.flowsets, flowset);
+        self.flowset_places.insert(number, place);
+        self.point(number, place);
+        place
+    }
+
+    pub(crate) fn remove_flowset(&mut self, number: u32) -> Option<Flowset> {
+        let place = self.flowset_places.remove(&number)?;
+        self.point(number, NONE);
+        self.flowsets[place as usize].take()
+    }
+
+    /// Lets rules find a flowset.
+    fn point(&mut self, number: u32, place: u32) {
+        let places = if number > FIFO_FLOWSET { &mut self.pipes } else { &mut self.queues };
+        let at = (number % FIFO_SCHED) as usize;
+        if places.len() <= at {
+            places.resize(at + 1, NONE);
+        }
+        places[at] = place;
+    }
+
+    /// Places of the flowsets of a scheduler.
+    pub(crate) fn children(&self, sched: u32) -> Vec<u32> {
+        let is_child = |&&place: &&u32| self.flowset(place).sched == Some(sched);
+        self.flowset_places.values().filter(is_child).copied().collect()
+    }
+}
+
+fn put<T>(all: &mut Vec<Option<T>>, item: T) -> u32 {
+    if let Some(at) = all.iter().position(Option::is_none) {
+        all[at] = Some(item);
+        return at as u32;
+    }
+    all.push(Some(item));
+    all.len() as u32 - 1
+}

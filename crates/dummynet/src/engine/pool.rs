@@ -1,0 +1,162 @@
+//! Where waiting packets are: one slab, a chain through it for each queue.
+//!
+//! # Invariants
+//! 1. Each slot is in exactly one chain or in the free list.
+//! 2. A chain's `packets` and `bytes` are those of the packets in it.
+//!
+//! Slots freed last are used first, so that the memory in use stays small and warm.
+
+use alloc::vec::Vec;
+
+use slipring_model::aqm::{Ecn, QueueView};
+
+/// End of a chain, and of the free list.
+const NONE: u32 = u32::MAX;
+
+/// A packet that waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held<H> {
+    pub(crate) handle: H,
+    pub(crate) rule: u32,
+    pub(crate) len: u32,
+    pub(crate) ecn: Ecn,
+    pub(crate) arrival_ns: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Slot<H> {
+    /// Left over from last time in the free list.
+    held: Held<H>,
+    next: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Pool<H> {
+    slots: Vec<Slot<H>>,
+    free: u32,
+}
+
+/// A queue through the slab, first in first out.
+#[derive(Clone, Debug)]
+pub(crate) struct Chain {
+    head: u32,
+    tail: u32,
+    packets: u32,
+    bytes: u64,
+}
+
+impl Default for Chain {
+    fn default() -> Self {
+        Self { head: NONE, tail: NONE, packets: 0, bytes: 0 }
+    }
+}
+
+impl Chain {
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    #[inline]
+    pub(crate) const fn packets(&self) -> u32 {
+        self.packets
+    }
+
+    #[inline]
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn view(&self) -> QueueView {
+        QueueView { bytes: self.bytes, packets: u64::from(self.packets), delay_ns: 0 }
+    }
+}
+
+impl<H: Copy> Pool<H> {
+    pub(crate) const fn new() -> Self {
+        Self { slots: Vec::new(), free: NONE }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, chain: &mut Chain, held: Held<H>) {
+        chain.packets += 1;
+        chain.bytes += u64::from(held.len);
+        let at = self.put(held);
+        match chain.tail {
+            NONE => chain.head = at,
+            tail => self.slots[tail as usize].next = at,
+        }
+        chain.tail = at;
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self, chain: &mut Chain) -> Option<Held<H>> {
+        let slot = self.slots.get_mut(chain.head as usize)?;
+        let held = slot.held;
+        let next = core::mem::replace(&mut slot.next, self.free);
+        self.free = core::mem::replace(&mut chain.head, next);
+        if next == NONE {
+            chain.tail = NONE;
+        }
+        chain.packets -= 1;
+        chain.bytes -= u64::from(held.len);
+        Some(held)
+    }
+
+    /// Length of the packet at the head.
+    #[inline]
+    pub(crate) fn first_len(&self, chain: &Chain) -> Option<u32> {
+        self.slots.get(chain.head as usize).map(|slot| slot.held.len)
+    }
+
+    #[inline]
+    fn put(&mut self, held: Held<H>) -> u32 {
+        let slot = Slot { held, next: NONE };
+        if self.free == NONE {
+            let at = u32::try_from(self.slots.len()).ok().filter(|&at| at != NONE);
+            self.slots.push(slot);
+            return at.expect("memory ends long before 2^32 packets");
+        }
+        let at = self.free;
+        let freed = core::mem::replace(&mut self.slots[at as usize], slot);
+        self.free = freed.next;
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn chains_through_one_slab_behave_as_queues_of_their_own(
+            steps in prop::collection::vec((any::<bool>(), 0usize..3, 1u32..2000), 0..300)
+        ) {
+            let mut pool = Pool::new();
+            let mut chains: Vec<Chain> = (0..3).map(|_| Chain::default()).collect();
+            let mut naive: Vec<VecDeque<(usize, u32)>> = (0..3).map(|_| VecDeque::new()).collect();
+            for (handle, (push, which, len)) in steps.into_iter().enumerate() {
+                let chain = &mut chains[which];
+                if push {
+                    let held = Held { handle, rule: 0, len, ecn: Ecn::NotEct, arrival_ns: 0 };
+                    pool.push(chain, held);
+                    naive[which].push_back((handle, len));
+                } else {
+                    let popped = pool.pop(chain).map(|held| (held.handle, held.len));
+                    prop_assert_eq!(popped, naive[which].pop_front());
+                }
+                prop_assert_eq!(pool.first_len(chain), naive[which].front().map(|p| p.1));
+                prop_assert_eq!(chain.packets() as usize, naive[which].len());
+                let bytes: u64 = naive[which].iter().map(|p| u64::from(p.1)).sum();
+                prop_assert_eq!(chain.bytes(), bytes);
+            }
+        }
+    }
+}

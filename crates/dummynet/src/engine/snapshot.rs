@@ -1,0 +1,171 @@
+//! What listings show, taken at one moment.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::Dummynet;
+use super::flows::Flows;
+use super::instance::{Instance, Queues};
+use super::objects::{FIFO_FLOWSET, FIFO_SCHED, Flowset, Sched};
+use crate::sched::Share;
+use crate::show::{FlowRow, FlowsetView, LinkView, PipeView, QueueView, SchedShow, SchedView};
+use crate::spec::{SchedKind, ShareSpec};
+
+/// The masks' flag in a scheduler's `flags`.
+const HAVE_MASK: u32 = 1;
+
+impl<H: Copy> Dummynet<H> {
+    /// What `pipe show` tells, in the order of numbers.
+    pub fn show_pipes(&mut self, now_ns: u64) -> Vec<PipeView> {
+        self.refresh(now_ns);
+        let numbers: Vec<u32> = self.objects.sched_places.range(FIFO_SCHED..).map(pair).collect();
+        numbers.into_iter().filter_map(|number| self.pipe_view(number)).collect()
+    }
+
+    /// What `queue show` tells, in the order of numbers.
+    pub fn show_queues(&mut self, now_ns: u64) -> Vec<QueueView> {
+        self.refresh(now_ns);
+        let places = self.objects.flowset_places.range(..FIFO_FLOWSET);
+        let view = |(_, &place): (_, &u32)| {
+            let flowset = self.objects.flowset(place);
+            let flows = self.rows_of_flowset(flowset, place);
+            QueueView { flowset: self.flowset_view(flowset, flows.len()), flows }
+        };
+        places.map(view).collect()
+    }
+
+    /// What `sched show` tells, in the order of numbers.
+    pub fn show_scheds(&mut self, now_ns: u64) -> Vec<SchedShow> {
+        self.refresh(now_ns);
+        let places = self.objects.sched_places.range(..FIFO_SCHED);
+        let view = |(_, &place): (_, &u32)| {
+            let sched = self.objects.sched(place);
+            let children = self.objects.children(place);
+            SchedShow {
+                link: link_view(sched),
+                sched: self.sched_view(sched, place),
+                children: children.iter().map(|&at| self.objects.flowset(at).number).collect(),
+                flows: self.rows_of_sched(place),
+            }
+        };
+        places.map(view).collect()
+    }
+
+    /// Brings everything to `now_ns` that may happen without a word to the caller.
+    fn refresh(&mut self, now_ns: u64) {
+        self.tick(now_ns);
+        self.expire_all();
+    }
+
+    fn pipe_view(&self, number: u32) -> Option<PipeView> {
+        let &place = self.objects.sched_places.get(&number)?;
+        let sched = self.objects.sched(place);
+        let flowset = self.objects.flowset_places.get(&(number - FIFO_SCHED + FIFO_FLOWSET))?;
+        Some(PipeView {
+            link: link_view(sched),
+            flowset: self.flowset_view(self.objects.flowset(*flowset), 0),
+            sched: self.sched_view(sched, place),
+            flows: self.rows_of_sched(place),
+        })
+    }
+
+    fn flowset_view(&self, flowset: &Flowset, flows: usize) -> FlowsetView {
+        let place = flowset.sched;
+        let kind = place.map_or(SchedKind::Fifo, |place| self.objects.sched(place).kind);
+        FlowsetView {
+            number: flowset.number,
+            policy: flowset.policy.spec,
+            flows: flows as u32,
+            buckets: self.buckets(&flowset.mask, flowset.buckets, 1),
+            sched: flowset.parent,
+            share: shown(&kind, &flowset.share),
+            mask: flowset.mask,
+        }
+    }
+
+    fn sched_view(&self, sched: &Sched, place: u32) -> SchedView {
+        let has_mask = !sched.mask.is_none();
+        SchedView {
+            number: sched.number,
+            kind: sched.kind,
+            flags: u32::from(has_mask) * HAVE_MASK,
+            buckets: self.buckets(&sched.mask, sched.buckets, 0),
+            active: self.listed(place).count() as u32,
+            mask: sched.mask,
+        }
+    }
+
+    fn buckets(&self, mask: &crate::flow::Mask, given: Option<u32>, without: u32) -> u32 {
+        if mask.is_none() { without } else { given.unwrap_or(self.settings.hash_size) }
+    }
+
+    fn listed(&self, sched: u32) -> impl Iterator<Item = &Instance<H>> {
+        self.instances.iter().filter(move |one| one.sched == sched && one.is_listed)
+    }
+
+    fn rows_of_sched(&self, sched: u32) -> Vec<FlowRow> {
+        let row = |one: &Instance<H>| {
+            let (packets, bytes) = one.waiting();
+            FlowRow {
+                bucket: one.hash as u8,
+                id: one.id,
+                packets: one.totals.packets,
+                bytes: one.totals.bytes,
+                waiting: packets as u32,
+                waiting_bytes: bytes,
+                drops: one.totals.drops,
+            }
+        };
+        self.listed(sched).map(row).collect()
+    }
+
+    fn rows_of_flowset(&self, flowset: &Flowset, place: u32) -> Vec<FlowRow> {
+        let Some(sched) = flowset.sched else { return Vec::new() };
+        let tables = self.listed(sched).filter_map(|one| match &one.queues {
+            Queues::Flows(flows) => Some(&**flows),
+            Queues::Fifo(_) | Queues::Fair(_) => None,
+        });
+        tables.flat_map(|flows| rows(flows, place)).collect()
+    }
+}
+
+fn pair((&number, _): (&u32, &u32)) -> u32 {
+    number
+}
+
+fn rows(flows: &Flows, place: u32) -> impl Iterator<Item = FlowRow> {
+    flows.iter().filter(move |(flow, ..)| flow.flowset == place).map(|(flow, id, hash)| FlowRow {
+        bucket: hash as u8,
+        id: *id,
+        packets: flow.totals.packets,
+        bytes: flow.totals.bytes,
+        waiting: flow.chain.packets(),
+        waiting_bytes: flow.chain.bytes(),
+        drops: flow.totals.drops,
+    })
+}
+
+fn link_view(sched: &Sched) -> LinkView {
+    let spec = &sched.link.spec;
+    let profile = spec.profile.as_ref();
+    LinkView {
+        number: sched.number % FIFO_SCHED,
+        bits_per_sec: spec.bits_per_sec,
+        delay_ns: spec.delay_ns,
+        burst_bytes: spec.burst_bytes,
+        profile: profile
+            .map(|one| (String::clone(&one.name), one.first_lost, one.extra_ms.len() as u32)),
+    }
+}
+
+/// `weight`, `lmax`, `pri` as listings show them: what the scheduler reads is within its limits,
+/// what it does not is as given.
+fn shown(kind: &SchedKind, spec: &ShareSpec) -> [u32; 3] {
+    let Share { weight, lmax, .. } = Share::new(kind, spec);
+    let given = [spec.weight, spec.lmax, spec.priority].map(Option::unwrap_or_default);
+    match kind {
+        SchedKind::Wf2q => [weight, given[1], given[2]],
+        SchedKind::Rr | SchedKind::Qfq => [weight, lmax, given[2]],
+        _ => given,
+    }
+}

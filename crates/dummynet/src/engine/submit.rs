@@ -1,0 +1,311 @@
+//! The way in: from the rule to the queue.
+
+use alloc::boxed::Box;
+
+use slipring_model::Stream;
+use slipring_model::aqm::{DropCause as FairCause, Entry, FairQueue, FqCoDel, FqPie, MultiQueue};
+
+use super::counters::{DropCause, Totals};
+use super::flows::{Flow, Flows};
+use super::gate::{Admission, Policy};
+use super::instance::{Fair, Instance, NEVER, Queues};
+use super::objects::{Flowset, Sched};
+use super::pool::{Chain, Held, Pool};
+use super::sink::Sink;
+use super::{Dummynet, Event, Object, Packet, Report};
+use crate::flow::{FlowId, FlowKey};
+use crate::sched::Turns;
+use crate::spec::SchedKind;
+
+impl<H: Copy> Dummynet<H> {
+    /// Takes a packet that a rule sends to `object`. It, or others in its place, may be lost:
+    /// `tell` hears of it, and of marks.
+    ///
+    /// With flow queueing the report is [`Report::Accepted`] even if the packet is lost.
+    pub fn submit(
+        &mut self,
+        now_ns: u64,
+        object: Object,
+        key: &FlowKey,
+        packet: Packet<H>,
+        tell: &mut impl FnMut(Event<H>),
+    ) -> Report {
+        let now_ns = self.tick(now_ns);
+        self.counters.received += 1;
+        let Packet { handle, rule, len, ecn } = packet;
+        let held = Held { handle, rule, len, ecn, arrival_ns: now_ns };
+        let found = self.objects.find(object);
+        let Some((place, at)) = found.and_then(|place| Some((place, self.instance(place, key)?)))
+        else {
+            return self.refuse(found, &held, tell);
+        };
+        self.serve(at, now_ns, tell);
+        let report = self.enqueue(place, at, key, &held, tell);
+        self.serve(at, now_ns, tell);
+        self.wake(at);
+        report
+    }
+
+    /// Loses a packet that has nowhere to go.
+    #[cold]
+    fn refuse(
+        &mut self,
+        place: Option<u32>,
+        held: &Held<H>,
+        tell: &mut impl FnMut(Event<H>),
+    ) -> Report {
+        let flowset = place.map(|place| self.objects.flowset(place));
+        let noerror = flowset.is_some_and(|flowset| flowset.policy.spec.noerror);
+        let is_there = flowset.is_some_and(|flowset| flowset.sched.is_some());
+        let cause = if is_there { DropCause::NoRoom } else { DropCause::NoObject };
+        Sink::new(&mut self.counters, tell).lose(held.handle, held.arrival_ns, cause);
+        report(noerror)
+    }
+
+    /// The instance that a packet of a flowset goes to, made if need be.
+    #[inline]
+    fn instance(&mut self, place: u32, key: &FlowKey) -> Option<u32> {
+        let (flowset, sched, _) = self.objects.pair_mut(place)?;
+        if sched.mask.is_none() {
+            if let Some(at) = sched.single {
+                return Some(at);
+            }
+            return self.make_instance(place, FlowId::default(), 0);
+        }
+        let id = sched.mask.apply(key, flowset.number);
+        let hash = id.hash(self.keys);
+        let instances = &self.instances;
+        let found = sched.index.find(hash, |&at| instances[at as usize].id == id);
+        match found {
+            Some(&at) => Some(at),
+            None => self.make_instance(place, id, hash),
+        }
+    }
+
+    #[cold]
+    fn make_instance(&mut self, place: u32, id: FlowId, hash: u64) -> Option<u32> {
+        let sched_place = self.objects.flowset(place).sched?;
+        self.expire_some_instances(sched_place);
+        let (flowset, sched, _) = self.objects.pair_mut(place)?;
+        if sched.index.len() >= self.settings.max_dynamic {
+            return None;
+        }
+        let (seed, number) = (self.seed, self.made);
+        self.made += 1;
+        let instance = Instance {
+            sched: sched_place,
+            id,
+            hash,
+            line: sched.link.line(|| Stream::numbered(seed, "dummynet/profile", number)),
+            due_ns: NEVER,
+            event_ns: NEVER,
+            last_ns: self.now_ns,
+            totals: Totals::default(),
+            leftover: Chain::default(),
+            queues: queues(sched, flowset),
+            is_listed: true,
+        };
+        let at = match self.free.pop() {
+            Some(at) => {
+                // An event of its predecessor may be left; it does no harm.
+                self.instances[at as usize] = instance;
+                at
+            }
+            None => {
+                self.instances.push(instance);
+                self.instances.len() as u32 - 1
+            }
+        };
+        if sched.mask.is_none() {
+            sched.single = Some(at);
+        } else {
+            let instances = &self.instances;
+            sched.index.insert_unique(hash, at, |&other| instances[other as usize].hash);
+        }
+        Some(at)
+    }
+
+    /// Judges a packet and queues it, or sends it at once over a link that is free.
+    #[inline]
+    fn enqueue(
+        &mut self,
+        place: u32,
+        at: u32,
+        key: &FlowKey,
+        held: &Held<H>,
+        tell: &mut impl FnMut(Event<H>),
+    ) -> Report {
+        let Some((flowset, sched, _)) = self.objects.pair_mut(place) else {
+            return Report::Refused;
+        };
+        let instance = &mut self.instances[at as usize];
+        let mut sink = Sink::new(&mut self.counters, tell);
+        let noerror = flowset.policy.spec.noerror;
+        instance.totals.arrived(held.len);
+        instance.last_ns = held.arrival_ns;
+        let is_free = instance.due_ns == NEVER && instance.line.free_ns() <= held.arrival_ns;
+        let admission = match &mut instance.queues {
+            Queues::Fifo(flow) => {
+                let policy = sched.policy.as_mut().unwrap_or(&mut flowset.policy);
+                let admission = policy.admit(flow.gate.as_deref_mut(), flow.chain.view(), held);
+                if is_free && flow.gate.is_none() && matches!(admission, Admission::In) {
+                    let delayed = &mut self.delayed;
+                    let mut out = |at_ns, outgoing| delayed.push(at_ns, outgoing);
+                    instance.send(held.arrival_ns, held, &sched.link, &mut out);
+                    return Report::Accepted;
+                }
+                if !matches!(admission, Admission::Lost(_)) {
+                    self.pool.push(&mut flow.chain, *held);
+                }
+                admission
+            }
+            Queues::Flows(flows) => {
+                let id = flowset.mask.apply(key, flowset.number);
+                let hash = id.hash(self.keys) ^ u64::from(place) << 40;
+                let found = flows.find(place, &id, hash);
+                let room = Room {
+                    flowset,
+                    sched,
+                    place,
+                    most: self.settings.max_dynamic,
+                    expire_ns: self.settings.expire_ns,
+                };
+                let found = found.or_else(|| room.make(flows, id, hash, held.arrival_ns));
+                match found {
+                    Some(index) => {
+                        into_flow(flows, index, &mut flowset.policy, held, &mut self.pool)
+                    }
+                    None => Admission::Lost(DropCause::NoRoom),
+                }
+            }
+            Queues::Fair(fair) => {
+                let gate = fair.gate.as_deref_mut();
+                if flowset.policy.loses(gate) {
+                    Admission::Lost(DropCause::Loss)
+                } else {
+                    sink.counters.queued += 1;
+                    let hash = crate::flow::Mask::ALL.apply(key, 0).hash(self.keys) as u32;
+                    fair.push(hash, held, &mut flowset.policy, &mut instance.totals, &mut sink);
+                    sink.counters.queued -= 1;
+                    Admission::In
+                }
+            }
+        };
+        match admission {
+            Admission::Lost(cause) => {
+                instance.totals.drops += 1;
+                sink.lose(held.handle, held.arrival_ns, cause);
+                return report(noerror);
+            }
+            Admission::InMarked => sink.mark(held.handle),
+            Admission::In => {}
+        }
+        sink.counters.queued += 1;
+        if instance.due_ns == NEVER {
+            instance.due_ns = instance.line.free_ns().max(held.arrival_ns);
+        }
+        Report::Accepted
+    }
+}
+
+const fn report(noerror: bool) -> Report {
+    if noerror { Report::Accepted } else { Report::Refused }
+}
+
+/// What it takes to make another queue.
+struct Room<'o> {
+    flowset: &'o Flowset,
+    sched: &'o Sched,
+    place: u32,
+    most: usize,
+    expire_ns: u64,
+}
+
+impl Room<'_> {
+    #[cold]
+    fn make(&self, flows: &mut Flows, id: FlowId, hash: u64, now_ns: u64) -> Option<u32> {
+        flows.expire_some(now_ns, self.expire_ns);
+        if flows.len() >= self.most {
+            return None;
+        }
+        let gate = self.flowset.policy.gate(self.sched.link.spec.bits_per_sec);
+        let gate = gate.expect("policies are judged when configured");
+        let flow = Flow { gate, flowset: self.place, last_ns: now_ns, ..Flow::default() };
+        Some(flows.make(flow, id, hash, self.flowset.share_in(&self.sched.kind)))
+    }
+}
+
+/// Judges a packet at its queue, and queues it.
+#[inline]
+fn into_flow<H: Copy>(
+    flows: &mut Flows,
+    index: u32,
+    policy: &mut Policy,
+    held: &Held<H>,
+    pool: &mut Pool<H>,
+) -> Admission {
+    let flow = flows.flow(index);
+    flow.totals.arrived(held.len);
+    flow.last_ns = held.arrival_ns;
+    let view = flow.chain.view();
+    let admission = policy.admit(flow.gate.as_deref_mut(), view, held);
+    if let Admission::Lost(_) = admission {
+        flow.totals.drops += 1;
+    } else {
+        flows.push(index, *held, pool);
+    }
+    admission
+}
+
+impl<H: Copy> Fair<H> {
+    fn push(
+        &mut self,
+        flow: u32,
+        held: &Held<H>,
+        policy: &mut Policy,
+        totals: &mut Totals,
+        sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
+    ) {
+        let Held { len, arrival_ns, ecn, .. } = *held;
+        let entry = Entry { handle: *held, len, arrival_ns, flow, ecn };
+        self.multi.enqueue(arrival_ns, entry, policy.hits(), &mut |entry, cause| {
+            totals.drops += 1;
+            let cause = match cause {
+                FairCause::Limit => DropCause::Full,
+                FairCause::Aqm => DropCause::Aqm,
+            };
+            sink.lose_queued(&entry.handle, arrival_ns, cause);
+        });
+    }
+}
+
+/// The queues of a new instance.
+pub(crate) fn queues<H>(sched: &Sched, flowset: &Flowset) -> Queues<H> {
+    const JUDGED: &str = "parameters are judged when configured";
+    let bits_per_sec = sched.link.spec.bits_per_sec;
+    let fair = |multi| {
+        let gate = flowset.policy.gate(bits_per_sec).expect(JUDGED);
+        Queues::Fair(Box::new(Fair { multi, gate }))
+    };
+    match &sched.kind {
+        SchedKind::Fifo => {
+            let policy = sched.policy.as_ref().unwrap_or(&flowset.policy);
+            let gate = policy.gate(bits_per_sec).expect(JUDGED);
+            Queues::Fifo(Flow { gate, ..Flow::default() })
+        }
+        SchedKind::FqCodel(spec, codel) => {
+            let queue: FqCoDel<_> =
+                FairQueue::<_, slipring_model::aqm::CoDel>::new(spec, codel).expect(JUDGED);
+            fair(MultiQueue::FqCoDel(queue))
+        }
+        SchedKind::FqPie(spec, pie) => {
+            let queue: FqPie<_> =
+                FairQueue::<_, slipring_model::aqm::Pie>::new(spec, pie).expect(JUDGED);
+            fair(MultiQueue::FqPie(queue))
+        }
+        kind => {
+            let turns = Turns::new(kind).expect("all others take turns");
+            Queues::Flows(Box::new(Flows::new(turns)))
+        }
+    }
+}

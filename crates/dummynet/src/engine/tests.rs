@@ -1,0 +1,103 @@
+//! The engine in virtual time.
+
+mod pipes;
+
+use std::vec::Vec;
+
+use super::*;
+use crate::flow::FlowKey;
+use crate::text::Command;
+
+/// An engine with the commands of `text` carried out at time 0, a line each.
+pub(super) fn engine(text: &str) -> Bench {
+    let mut bench = Bench { dummynet: Dummynet::new(1), events: Vec::new() };
+    bench.command(0, text);
+    bench
+}
+
+/// An engine and what it told.
+pub(super) struct Bench {
+    pub(super) dummynet: Dummynet<u32>,
+    pub(super) events: Vec<Event<u32>>,
+}
+
+impl Bench {
+    pub(super) fn command(&mut self, now_ns: u64, text: &str) {
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let tell = &mut |event| self.events.push(event);
+            match Command::parse(line).unwrap() {
+                Command::Config(config) => self.dummynet.configure(now_ns, config, tell).unwrap(),
+                Command::Delete(kind, ranges) => ranges.into_iter().for_each(|range| {
+                    self.dummynet.delete(now_ns, kind, range, tell).unwrap();
+                }),
+                Command::Flush => self.dummynet.flush(now_ns, tell),
+                other => panic!("{other:?} is no change"),
+            }
+        }
+    }
+
+    pub(super) fn send(&mut self, now_ns: u64, object: Object, handle: u32, len: u32) -> Report {
+        self.send_as(now_ns, object, &FlowKey::default(), handle, len)
+    }
+
+    pub(super) fn send_as(
+        &mut self,
+        now_ns: u64,
+        object: Object,
+        key: &FlowKey,
+        handle: u32,
+        len: u32,
+    ) -> Report {
+        self.send_ecn(now_ns, object, key, handle, len, Ecn::NotEct)
+    }
+
+    pub(super) fn send_ecn(
+        &mut self,
+        now_ns: u64,
+        object: Object,
+        key: &FlowKey,
+        handle: u32,
+        len: u32,
+        ecn: Ecn,
+    ) -> Report {
+        let packet = Packet { handle, rule: 100, len, ecn };
+        let tell = &mut |event| self.events.push(event);
+        self.dummynet.submit(now_ns, object, key, packet, tell)
+    }
+
+    /// Everything until `end_ns`, waking only when asked to; what came out and when.
+    pub(super) fn run(&mut self, end_ns: u64) -> Vec<(u32, u64)> {
+        while let Some(at_ns) = self.dummynet.next_release().filter(|&at_ns| at_ns <= end_ns) {
+            self.dummynet.release(at_ns, &mut |event| self.events.push(event));
+        }
+        self.dummynet.release(end_ns, &mut |event| self.events.push(event));
+        self.check();
+        released(&core::mem::take(&mut self.events))
+    }
+
+    /// That nothing is lost uncounted.
+    pub(super) fn check(&self) {
+        let Counters { received, released, drops, queued, delayed, .. } = self.dummynet.counters();
+        assert_eq!(received, released + drops.total() + queued + delayed);
+    }
+
+    pub(super) fn drops(&self, cause: DropCause) -> u64 {
+        self.dummynet.counters().drops.of(cause)
+    }
+}
+
+pub(super) fn released(events: &[Event<u32>]) -> Vec<(u32, u64)> {
+    let one = |event: &Event<u32>| match *event {
+        Event::Released { handle, at_ns, .. } => Some((handle, at_ns)),
+        _ => None,
+    };
+    events.iter().filter_map(one).collect()
+}
+
+/// A flow by the last byte of its source.
+pub(super) fn host(number: u32) -> FlowKey {
+    FlowKey { proto: 17, src: u128::from(0x0a00_0000 + number), dst: 1, ..FlowKey::default() }
+}
+
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;

@@ -1,0 +1,182 @@
+//! What tells flows apart: the fields of a packet, and masks over them.
+//!
+//! Not for: reading packets (the caller does, once, for its rules).
+
+/// The fields of a packet that masks may ask for. Fields that it does not have are 0; a frame
+/// without IP has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowKey {
+    /// IPv6; otherwise IPv4, or no IP.
+    pub is_v6: bool,
+    /// Protocol above IP.
+    pub proto: u8,
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Flow label of IPv6, 20 bits.
+    pub flow_label: u32,
+    /// Source address; an IPv4 one in the low 32 bits.
+    pub src: u128,
+    /// Destination address, likewise.
+    pub dst: u128,
+}
+
+/// What is left of a [`FlowKey`] behind a [`Mask`]: packets with equal ones are of one flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowId {
+    /// The fields, masked.
+    pub key: FlowKey,
+    /// The object by which the packet came, if the mask has `queue`.
+    pub queue: u32,
+}
+
+impl FlowId {
+    /// A hash, all bits well mixed; `keys` keep others from choosing what collides.
+    #[inline]
+    pub(crate) fn hash(&self, keys: [u64; 2]) -> u64 {
+        let FlowKey { is_v6, proto, src_port, dst_port, flow_label, src, dst } = self.key;
+        let ports = u64::from(src_port) | u64::from(dst_port) << 16 | u64::from(proto) << 32;
+        let kind = u64::from(is_v6) | u64::from(flow_label) << 1 | u64::from(self.queue) << 32;
+        let low = fold(src as u64 ^ keys[0], dst as u64 ^ keys[1]);
+        let high = fold((src >> 64) as u64 ^ keys[1], (dst >> 64) as u64 ^ keys[0]);
+        let rest = fold(ports ^ keys[0], kind ^ keys[1]);
+        fold(low ^ rest ^ keys[1], high ^ rest.rotate_left(32) ^ keys[0])
+    }
+}
+
+/// Multiplies into 128 bits and folds the halves: every bit reaches every other.
+#[inline]
+const fn fold(a: u64, b: u64) -> u64 {
+    let wide = a as u128 * b as u128;
+    wide as u64 ^ (wide >> 64) as u64
+}
+
+/// Which bits of which fields tell flows apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mask {
+    /// Of the protocol.
+    pub proto: u8,
+    /// Of the source port.
+    pub src_port: u16,
+    /// Of the destination port.
+    pub dst_port: u16,
+    /// Of an IPv4 source.
+    pub src4: u32,
+    /// Of an IPv4 destination.
+    pub dst4: u32,
+    /// Of an IPv6 source.
+    pub src6: u128,
+    /// Of an IPv6 destination.
+    pub dst6: u128,
+    /// Of the flow label.
+    pub flow_label: u32,
+    /// `queue`: packets by different objects are of different flows.
+    pub queue: bool,
+    /// The last address named was of IPv6: listings show the mask in its form.
+    pub shown_as_v6: bool,
+}
+
+impl Mask {
+    /// Everything is one flow.
+    pub const NONE: Self = Self {
+        proto: 0,
+        src_port: 0,
+        dst_port: 0,
+        src4: 0,
+        dst4: 0,
+        src6: 0,
+        dst6: 0,
+        flow_label: 0,
+        queue: false,
+        shown_as_v6: false,
+    };
+
+    /// `all`: every bit counts, but not the object.
+    pub const ALL: Self = Self {
+        proto: u8::MAX,
+        src_port: u16::MAX,
+        dst_port: u16::MAX,
+        src4: u32::MAX,
+        dst4: u32::MAX,
+        src6: u128::MAX,
+        dst6: u128::MAX,
+        flow_label: u32::MAX,
+        queue: false,
+        shown_as_v6: false,
+    };
+
+    /// Whether it tells nothing apart.
+    #[inline]
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        Self { shown_as_v6: false, ..*self } == Self::NONE
+    }
+
+    /// What is left of `key` for a packet that came by `queue`.
+    #[inline]
+    #[must_use]
+    pub fn apply(&self, key: &FlowKey, queue: u32) -> FlowId {
+        let (src, dst) = if key.is_v6 {
+            (self.src6, self.dst6)
+        } else {
+            (u128::from(self.src4), u128::from(self.dst4))
+        };
+        let key = FlowKey {
+            is_v6: key.is_v6,
+            proto: key.proto & self.proto,
+            src_port: key.src_port & self.src_port,
+            dst_port: key.dst_port & self.dst_port,
+            flow_label: key.flow_label & self.flow_label,
+            src: key.src & src,
+            dst: key.dst & dst,
+        };
+        FlowId { key, queue: if self.queue { queue } else { 0 } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn key(src: u128) -> FlowKey {
+        FlowKey { proto: 6, src_port: 1024, dst_port: 80, src, dst: 7, ..FlowKey::default() }
+    }
+
+    #[test]
+    fn only_masked_bits_tell_flows_apart() {
+        let mask = Mask { src4: 0xff, ..Mask::NONE };
+        assert_eq!(mask.apply(&key(0x0a00_0001), 1), mask.apply(&key(0x0b00_0001), 2));
+        assert_ne!(mask.apply(&key(0x0a00_0001), 1), mask.apply(&key(0x0a00_0002), 1));
+    }
+
+    #[test]
+    fn masks_of_ipv4_addresses_leave_ipv6_addresses_alone() {
+        let mask = Mask { src4: u32::MAX, ..Mask::NONE };
+        let v6 = |src| mask.apply(&FlowKey { is_v6: true, ..key(src) }, 1);
+        assert_eq!(v6(1), v6(2));
+        assert_ne!(v6(1), mask.apply(&key(1), 1));
+    }
+
+    #[test]
+    fn queue_tells_objects_apart_and_all_does_not() {
+        let by_queue = Mask { queue: true, ..Mask::NONE };
+        assert_ne!(by_queue.apply(&key(1), 1), by_queue.apply(&key(1), 2));
+        assert_eq!(Mask::ALL.apply(&key(1), 1), Mask::ALL.apply(&key(1), 2));
+        assert!(Mask::NONE.is_none() && !by_queue.is_none());
+    }
+
+    #[test]
+    fn hashes_of_neighbours_spread_over_low_and_high_bits() {
+        let hashes = (0..4096).map(|src| Mask::ALL.apply(&key(src), 0).hash([3, 5]));
+        let (mut low, mut high) = (BTreeSet::new(), BTreeSet::new());
+        for hash in hashes {
+            low.insert(hash as u16 & 0xfff);
+            high.insert(hash >> 52);
+        }
+        // 4096 balls in as many bins hit 63 % of them.
+        assert!(low.len() > 2400 && high.len() > 2400, "{} {}", low.len(), high.len());
+    }
+}

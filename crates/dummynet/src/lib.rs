@@ -1,0 +1,56 @@
+//! dummynet's pipes, queues and schedulers, as a pure engine.
+//!
+//! ```text
+//!   rule says `pipe 1`,   plr, RED, limit          scheduler             link          delay
+//!   packet ---submit----> flow's queue --+
+//!                         flow's queue --+--> WF2Q+, RR, ... --> bandwidth --> ... ---> released
+//!   rule says `queue 2`   flow's queue --+                       (an instance per mask value)
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`text`] | `pipe N config …` and its kin: read, checked, written canonically |
+//! | [`spec`] | what the objects are told to be |
+//! | [`flow`] | fields of packets, and masks over them |
+//! | [`show`] | `pipe|queue|sched show`, to the byte |
+//! | [`Dummynet`] | the engine |
+//!
+//! # What holds
+//! 1. Time is a `u64` of ns and is passed in. There are no ticks: a packet leaves when its last
+//!    bit has, to the ns, however seldom the engine is asked. Rates have 64 bits.
+//! 2. Nothing is lost uncounted: packets in = released + dropped by cause + still inside.
+//! 3. A link keeps order, also when its delay changes.
+//! 4. The same calls give the same packets and times, however often the engine is polled.
+//!
+//! # Where dummynet's behaviour needed a decision
+//! - **`pipe N` and queues of pipe N** each have the bandwidth to themselves, as on FreeBSD, where
+//!   they are two schedulers with a link each.
+//! - **`io_fast`** means nothing: it makes up for the tick, and there is none. A lone packet takes
+//!   its own time on the link.
+//! - **burst**: an idle link sends min(`burst`, bandwidth × idle time) at once (the manual says
+//!   max). Idle means that all bits given to the link so far would have left at its bandwidth.
+//! - **`red … ecn`** marks every packet above `min`, and drops those that cannot be marked.
+//! - **`pri`** is the priority for PRIO; where it is not given, `weight` is.
+//! - **Deleting** a pipe or queue drops what waits; what has left for the delay still arrives.
+//! - **Changes while running** keep flows: see [`Dummynet::configure`].
+//!
+//! Not for: clocks, threads, frames, rules.
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod engine;
+pub mod flow;
+mod sched;
+pub mod show;
+pub mod spec;
+pub mod text;
+
+pub use engine::{
+    Config, ConfigError, Counters, DropCause, Drops, Dummynet, Event, Next, Object, ObjectKind,
+    Packet, Report, Settings,
+};

@@ -1,0 +1,125 @@
+//! Schedulers: which of many queues sends next.
+//!
+//! They know queues by index, how long the packet at each head is, and shares; packets, times and
+//! links are their owner's. All speak through [`Turns`]:
+//!
+//! ```text
+//!   arrive(queue, length)         a queue that was empty has a packet at its head
+//!   next() -> queue               whose turn it is; asking again gives the same
+//!   sent(queue, length, next)     its head left (or was dropped: length 0), and what is there now
+//! ```
+//!
+//! # Invariants
+//! 1. `next` names a queue that has a packet, if any has.
+//! 2. What `sent` is told is the queue that `next` named.
+
+mod heap;
+mod prio;
+mod qfq;
+mod rr;
+#[cfg(test)]
+mod tests;
+mod wf2q;
+
+use alloc::boxed::Box;
+
+use prio::Prio;
+use qfq::Qfq;
+use rr::Rr;
+use wf2q::Wf2q;
+
+use crate::spec::{SchedKind, ShareSpec};
+
+/// Virtual time per byte at weight 1, as a power of two: sums of rounding stay below 1e-4.
+const FRACTION_BITS: u32 = 20;
+
+/// The share of a queue, within the scheduler's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub(crate) weight: u32,
+    pub(crate) lmax: u32,
+    pub(crate) priority: u32,
+}
+
+impl Share {
+    /// What `spec` means to a scheduler; out of range is clamped, as dummynet does.
+    pub(crate) fn new(kind: &SchedKind, spec: &ShareSpec) -> Self {
+        let most = if matches!(kind, SchedKind::Wf2q) { 100 } else { 1 << 16 };
+        let lmax = spec.lmax.unwrap_or(1500);
+        Self {
+            weight: spec.weight.unwrap_or(1).clamp(1, most),
+            lmax: match kind {
+                SchedKind::Rr => lmax.clamp(64, 2048),
+                _ => lmax.clamp(1, 2000),
+            },
+            priority: spec.priority.or(spec.weight).unwrap_or(0).min(63),
+        }
+    }
+}
+
+/// Any scheduler of several queues.
+#[derive(Clone, Debug)]
+pub(crate) enum Turns {
+    Wf2q(Wf2q),
+    Rr(Rr),
+    Qfq(Box<Qfq>),
+    Prio(Box<Prio>),
+}
+
+macro_rules! each {
+    ($turns:expr, $one:ident => $call:expr) => {
+        match $turns {
+            Turns::Wf2q($one) => $call,
+            Turns::Rr($one) => $call,
+            Turns::Qfq($one) => $call,
+            Turns::Prio($one) => $call,
+        }
+    };
+}
+
+impl Turns {
+    /// The scheduler of a kind; `None` for those that have no queues by index.
+    pub(crate) fn new(kind: &SchedKind) -> Option<Self> {
+        match kind {
+            SchedKind::Wf2q => Some(Self::Wf2q(Wf2q::default())),
+            SchedKind::Rr => Some(Self::Rr(Rr::default())),
+            SchedKind::Qfq => Some(Self::Qfq(Box::default())),
+            SchedKind::Prio => Some(Self::Prio(Box::default())),
+            SchedKind::Fifo | SchedKind::FqCodel(..) | SchedKind::FqPie(..) => None,
+        }
+    }
+
+    /// Gives queue `index` a share; what is at its head stays where it is. Indices are dense.
+    pub(crate) fn set(&mut self, index: u32, share: Share) {
+        each!(self, one => one.set(index, share));
+    }
+
+    /// Takes queue `index` out, with packets or without.
+    pub(crate) fn remove(&mut self, index: u32) {
+        each!(self, one => one.remove(index));
+    }
+
+    #[inline]
+    pub(crate) fn arrive(&mut self, index: u32, len: u32) {
+        each!(self, one => one.arrive(index, len));
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<u32> {
+        each!(self, one => one.next())
+    }
+
+    #[inline]
+    pub(crate) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
+        each!(self, one => one.sent(index, len, next));
+    }
+}
+
+/// The element at `index`, made if need be.
+fn grown<T: Clone + Default>(all: &mut alloc::vec::Vec<T>, index: u32) -> &mut T {
+    let index = index as usize;
+    if all.len() <= index {
+        all.resize(index + 1, T::default());
+    }
+    &mut all[index]
+}

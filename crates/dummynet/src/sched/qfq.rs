@@ -1,0 +1,379 @@
+//! QFQ: quick fair queueing (Checconi, Rizzo and Valente, 2013), constant cost.
+//!
+//! An approximation of WF2Q+ whose fairness is off by a few packets at most. Queues are grouped by
+//! the logarithm of lmax / weight, the longest virtual time that a packet of theirs can take;
+//! group g rounds virtual starts to slots of 2^g and keeps queues by slot. Whole groups are sorted
+//! by four bit masks, so picking the next queue is a few bit scans:
+//!
+//! | set | start of the group | earlier finish in a higher group that is ready |
+//! |---|---|---|
+//! | ready | not after V | no: the lowest one has the earliest finish |
+//! | blocked | not after V | yes |
+//! | ready later | after V | no |
+//! | blocked later | after V | yes |
+//!
+//! # Invariants
+//! 1. A group with queues is in exactly one of the sets, one without in none.
+//! 2. Finishes of the groups in `ready` rise with the group.
+//! 3. A group's start is a multiple of its slot, its finish two slots later.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{Share, grown};
+
+/// Virtual time per byte at weight 1, as a power of two: a byte is a whole number at any weight.
+const FRACTION_BITS: u32 = 28;
+/// When the virtual time is beyond this all of them are moved back.
+const REBASE: u64 = 1 << 62;
+/// Slots of a group, and the last one that queues are put in.
+const SLOTS: u64 = 64;
+const LAST_SLOT: u64 = SLOTS - 2;
+const GROUPS: usize = 64;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Qfq {
+    queues: Vec<Queue>,
+    groups: [Option<Box<Group>>; GROUPS],
+    sets: [u64; 4],
+    /// The virtual time.
+    now: u64,
+    /// Sum of the weights of the queues that have packets.
+    weights: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    start: u64,
+    finish: u64,
+    weight: u32,
+    lmax: u32,
+    head_len: u32,
+    group: u32,
+    /// The next in its slot.
+    next: u32,
+    has_packets: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Group {
+    start: u64,
+    finish: u64,
+    /// Which slots have queues: bit n is slot `front` + n.
+    full: u64,
+    front: u64,
+    heads: [u32; SLOTS as usize],
+}
+
+/// The sets, by the bits of their number.
+const READY: usize = 0;
+const LATER: usize = 1;
+const BLOCKED: usize = 2;
+const BLOCKED_LATER: usize = LATER | BLOCKED;
+
+impl Default for Qfq {
+    fn default() -> Self {
+        Self {
+            queues: Vec::new(),
+            groups: [const { None }; GROUPS],
+            sets: [0; 4],
+            now: 0,
+            weights: 0,
+        }
+    }
+}
+
+impl Queue {
+    fn span(&self, len: u32) -> u64 {
+        (u64::from(len) << FRACTION_BITS) / u64::from(self.weight)
+    }
+
+    /// The group of packets up to `lmax`.
+    fn home(&self) -> u32 {
+        let longest = self.span(self.lmax.max(1));
+        64 - longest.saturating_sub(1).leading_zeros()
+    }
+}
+
+const fn round_down(time: u64, group: u32) -> u64 {
+    time >> group << group
+}
+
+/// The bits of a set from `group` on.
+const fn from(set: u64, group: u32) -> u64 {
+    if group >= 64 { 0 } else { set >> group << group }
+}
+
+impl Qfq {
+    pub(super) fn set(&mut self, index: u32, share: Share) {
+        let queue = grown(&mut self.queues, index);
+        let (old, had_packets) = (u64::from(queue.weight), queue.has_packets);
+        queue.weight = share.weight;
+        queue.lmax = share.lmax;
+        if had_packets {
+            self.weights = self.weights + u64::from(share.weight) - old;
+            self.rebuild();
+        } else {
+            queue.group = queue.home();
+        }
+    }
+
+    pub(super) fn remove(&mut self, index: u32) {
+        let queue = core::mem::take(grown(&mut self.queues, index));
+        if queue.has_packets {
+            self.weights -= u64::from(queue.weight);
+            self.rebuild();
+        }
+    }
+
+    pub(super) fn arrive(&mut self, index: u32, len: u32) {
+        let queue = &mut self.queues[index as usize];
+        queue.has_packets = true;
+        self.weights += u64::from(queue.weight);
+        self.activate(index, len);
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<u32> {
+        let group = self.lowest(self.sets[READY])?;
+        Some(group.heads[group.front as usize])
+    }
+
+    pub(super) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
+        let number = self.sets[READY].trailing_zeros();
+        let before = self.now;
+        self.now += (u64::from(len) << FRACTION_BITS) / self.weights.max(1);
+        let queue = &mut self.queues[index as usize];
+        queue.finish = queue.start + queue.span(len);
+        if self.moves(index, number, next) {
+            self.renew(number);
+        }
+        if next.is_none() {
+            let queue = &mut self.queues[index as usize];
+            queue.has_packets = false;
+            self.weights -= u64::from(queue.weight);
+        } else if let Some(next) = next
+            && self.queues[index as usize].group != number
+        {
+            // A packet longer than any before: it belongs to another group.
+            self.activate(index, next);
+        }
+        self.catch_up(before);
+        if self.now > REBASE {
+            self.rebase();
+        }
+    }
+
+    /// Takes the queue off the head of its group's first slot and puts it into the slot of its
+    /// next packet, if it has one of this group; whether it left the slot.
+    fn moves(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
+        let queue = &mut self.queues[index as usize];
+        let Some(group) = &mut self.groups[number as usize] else { return false };
+        let start = queue.finish;
+        let mut stays = false;
+        if let Some(next) = next {
+            queue.lmax = queue.lmax.max(next);
+            queue.group = queue.home();
+            stays = queue.group == number;
+            if stays {
+                queue.start = start;
+                queue.finish = start + queue.span(next);
+                queue.head_len = next;
+                if round_down(start, number) == group.start {
+                    return false;
+                }
+            }
+        }
+        let front = group.front as usize;
+        group.heads[front] = queue.next;
+        if group.heads[front] == NONE {
+            group.full &= !1;
+        }
+        if stays {
+            insert(group, &mut self.queues, index, number);
+        }
+        true
+    }
+
+    /// Brings a group up to date whose first slot may have run empty.
+    fn renew(&mut self, number: u32) {
+        let Some(group) = &mut self.groups[number as usize] else { return };
+        let old_finish = group.finish;
+        if group.full == 0 {
+            self.sets[READY] &= !(1 << number);
+        } else {
+            let skip = group.full.trailing_zeros();
+            if skip == 0 {
+                return;
+            }
+            group.full >>= skip;
+            group.front = (group.front + u64::from(skip)) % SLOTS;
+            group.start += u64::from(skip) << number;
+            group.finish = group.start + (2 << number);
+            self.sets[READY] &= !(1 << number);
+            self.file(number);
+        }
+        self.unblock(number, old_finish);
+    }
+
+    /// Puts a group into the set where it belongs.
+    fn file(&mut self, number: u32) {
+        let Some(group) = &self.groups[number as usize] else { return };
+        let is_later = group.start > self.now;
+        let is_blocked = self
+            .lowest(from(self.sets[READY], number))
+            .is_some_and(|next| group.finish > next.finish);
+        let set = usize::from(is_later) * LATER + usize::from(is_blocked) * BLOCKED;
+        self.sets[set] |= 1 << number;
+    }
+
+    /// Frees the groups that group `number` blocked while it finished at `old_finish`.
+    fn unblock(&mut self, number: u32, old_finish: u64) {
+        let above = self.lowest(from(self.sets[READY], number + 1));
+        if above.is_some_and(|next| next.finish <= old_finish) {
+            return;
+        }
+        let below = (1u64 << number) - 1;
+        self.shift(below, BLOCKED, READY);
+        self.shift(below, BLOCKED_LATER, LATER);
+    }
+
+    /// After V moved from `before`: groups whose start it reached are later no more; if none is
+    /// ready, V jumps to the first that will be.
+    fn catch_up(&mut self, before: u64) {
+        let later = self.sets[LATER] | self.sets[BLOCKED_LATER];
+        if later == 0 {
+            return;
+        }
+        if self.sets[READY] == 0 {
+            let first = self.lowest(later).map_or(0, |group| group.start);
+            self.now = self.now.max(first);
+        }
+        let changed = self.now ^ before;
+        if changed != 0 {
+            // A start of group g is a multiple of 2^g: V reached it only if such bits changed.
+            let reached = u64::MAX >> changed.leading_zeros();
+            self.shift(reached, LATER, READY);
+            self.shift(reached, BLOCKED_LATER, BLOCKED);
+        }
+    }
+
+    fn shift(&mut self, mask: u64, source: usize, target: usize) {
+        let moved = self.sets[source] & mask;
+        self.sets[source] &= !moved;
+        self.sets[target] |= moved;
+    }
+
+    /// The lowest group of a set.
+    #[inline]
+    fn lowest(&self, set: u64) -> Option<&Group> {
+        self.groups.get(set.trailing_zeros() as usize)?.as_deref()
+    }
+
+    /// Puts a queue in that had no packets.
+    fn activate(&mut self, index: u32, len: u32) {
+        let queue = &mut self.queues[index as usize];
+        queue.lmax = queue.lmax.max(len);
+        queue.group = queue.home();
+        let (number, finish) = (queue.group, queue.finish);
+        let start = self.fresh_start(number, finish);
+        let queue = &mut self.queues[index as usize];
+        queue.head_len = len;
+        queue.start = start;
+        queue.finish = start + queue.span(len);
+        let rounded = round_down(start, number);
+        let nobody_ready = self.sets[READY] == 0;
+        let group = self.groups[number as usize].get_or_insert_with(Group::empty);
+        let is_new = group.full == 0;
+        if is_new || rounded < group.start {
+            if is_new {
+                if nobody_ready && rounded > self.now {
+                    self.now = rounded;
+                }
+            } else {
+                let back = ((group.start - rounded) >> number).min(SLOTS - 1);
+                group.full <<= back;
+                group.front = (group.front + SLOTS - back) % SLOTS;
+                self.sets.iter_mut().for_each(|set| *set &= !(1 << number));
+            }
+            group.start = rounded;
+            group.finish = rounded + (2 << number);
+            insert(group, &mut self.queues, index, number);
+            self.file(number);
+        } else {
+            insert(group, &mut self.queues, index, number);
+        }
+    }
+
+    /// Where a queue starts that finished its last packet at `finish`: there, unless that is past
+    /// or too far ahead; then at V, or where the rule of the sets wants it.
+    fn fresh_start(&self, number: u32, finish: u64) -> u64 {
+        let limit = round_down(self.now, number) + (1 << number);
+        let rounded = round_down(finish, number);
+        if finish > self.now && rounded <= limit {
+            return finish;
+        }
+        let next = self.lowest(from(self.sets[READY], number));
+        match next {
+            Some(next) if rounded > next.finish => next.finish.min(limit).max(self.now),
+            _ => self.now,
+        }
+    }
+
+    /// Files everything anew: for the rare changes that the sets do not foresee.
+    #[cold]
+    fn rebuild(&mut self) {
+        self.sets = [0; 4];
+        self.groups.iter_mut().flatten().for_each(|group| **group = *Group::empty());
+        for index in 0..self.queues.len() as u32 {
+            let queue = &mut self.queues[index as usize];
+            if queue.has_packets {
+                queue.finish = queue.start;
+                let len = queue.head_len;
+                self.activate(index, len);
+            }
+        }
+        self.catch_up(0);
+    }
+
+    /// Moves all virtual times back, far before they could overflow.
+    #[cold]
+    fn rebase(&mut self) {
+        // A multiple of every slot.
+        let base = round_down(self.now - (REBASE >> 2), 56);
+        self.now -= base;
+        for queue in &mut self.queues {
+            queue.start = queue.start.saturating_sub(base);
+            queue.finish = queue.finish.saturating_sub(base);
+        }
+        for group in self.groups.iter_mut().flatten() {
+            group.start = group.start.saturating_sub(base);
+            group.finish = group.finish.saturating_sub(base);
+        }
+    }
+}
+
+/// Puts a queue into the slot of its start.
+fn insert(group: &mut Group, queues: &mut [Queue], index: u32, number: u32) {
+    let queue = &mut queues[index as usize];
+    let mut slot = round_down(queue.start, number).saturating_sub(group.start) >> number;
+    if slot > LAST_SLOT {
+        // It is served a little early rather than lost.
+        let early = (slot - LAST_SLOT) << number;
+        queue.start -= early;
+        queue.finish -= early;
+        slot = LAST_SLOT;
+    }
+    let at = ((group.front + slot) % SLOTS) as usize;
+    let was_full = group.full >> slot & 1 == 1;
+    queue.next = if was_full { group.heads[at] } else { NONE };
+    group.heads[at] = index;
+    group.full |= 1 << slot;
+}
+
+impl Group {
+    fn empty() -> Box<Self> {
+        Box::new(Self { start: 0, finish: 0, full: 0, front: 0, heads: [NONE; SLOTS as usize] })
+    }
+}

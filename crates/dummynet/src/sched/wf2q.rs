@@ -1,0 +1,171 @@
+//! WF2Q+: worst-case fair weighted fair queueing (Bennett and Zhang, 1997), logarithmic cost.
+//!
+//! Each packet at a head has a virtual start and finish; finish is start + length / weight. Of the
+//! queues whose start is not after the virtual time, the one with the least finish sends.
+//!
+//! ```text
+//!   waiting, by start  --start <= V-->  ready, by finish  --> sends
+//!          ^                                                   |
+//!          +------------- next packet: start = finish ---------+
+//! ```
+//!
+//! The virtual time V advances by length / (sum of the weights of queues that have packets), and
+//! jumps to the earliest start when nothing else is ready.
+//!
+//! # Invariants
+//! 1. A queue with packets is in exactly one of the heaps.
+//! 2. `ready` has no start after `now`.
+
+use alloc::vec::Vec;
+
+use super::heap::Heap;
+use super::{FRACTION_BITS, Share, grown};
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wf2q {
+    queues: Vec<Queue>,
+    ready: Heap,
+    waiting: Heap,
+    /// The virtual time.
+    now: u64,
+    /// The latest finish of any packet so far.
+    latest: u64,
+    weights: u64,
+    /// 2^40 / `weights`.
+    per_byte: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    /// 2^40 / weight.
+    per_byte: u64,
+    start: u64,
+    /// Of the packet at the head, or of the last one.
+    finish: u64,
+    weight: u32,
+    has_packets: bool,
+}
+
+const SCALE_BITS: u32 = 40;
+/// When the virtual time is beyond this all of them are moved back.
+const REBASE: u64 = 1 << 62;
+
+/// Virtual time of `len` bytes; `per_byte` is 2^40 / weight.
+#[inline]
+fn span(len: u32, per_byte: u64) -> u64 {
+    // 2^16 bytes at weight 1 are 2^56; longer ones cannot be on a link.
+    (u64::from(len.min(1 << 20)) * per_byte) >> (SCALE_BITS - FRACTION_BITS)
+}
+
+impl Wf2q {
+    pub(super) fn set(&mut self, index: u32, share: Share) {
+        let queue = grown(&mut self.queues, index);
+        let (old, new) = (u64::from(queue.weight), u64::from(share.weight));
+        queue.weight = share.weight;
+        queue.per_byte = (1 << SCALE_BITS) / new;
+        if queue.has_packets {
+            // The packet at the head keeps its place; the next one is by the new weight.
+            self.weigh(self.weights + new - old);
+        }
+    }
+
+    /// Takes a queue out, with packets or without.
+    pub(super) fn remove(&mut self, index: u32) {
+        let queue = grown(&mut self.queues, index);
+        let weight = u64::from(queue.weight);
+        if core::mem::take(queue).has_packets {
+            self.weigh(self.weights - weight);
+            self.ready.remove(index);
+            self.waiting.remove(index);
+        }
+    }
+
+    pub(super) fn arrive(&mut self, index: u32, len: u32) {
+        if self.weights == 0 {
+            // Nobody waits, so nobody is owed anything.
+            self.now = self.latest;
+            self.rebase();
+        }
+        let queue = &mut self.queues[index as usize];
+        queue.start = queue.finish.max(self.now);
+        queue.finish = queue.start + span(len, queue.per_byte);
+        queue.has_packets = true;
+        let Queue { start, finish, weight, .. } = *queue;
+        self.place(index, start, finish);
+        self.weigh(self.weights + u64::from(weight));
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<u32> {
+        if self.ready.is_empty() {
+            self.now = self.now.max(self.waiting.first()?.0);
+        }
+        while let Some((start, index)) = self.waiting.first()
+            && start <= self.now
+        {
+            self.waiting.pop();
+            self.ready.push(self.queues[index as usize].finish, index);
+        }
+        self.ready.first().map(|(_, index)| index)
+    }
+
+    #[inline]
+    pub(super) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
+        self.now += span(len, self.per_byte);
+        let now = self.now;
+        let queue = &mut self.queues[index as usize];
+        // By what was sent, which is not the head if that was dropped.
+        let finish = queue.start + span(len, queue.per_byte);
+        self.latest = self.latest.max(finish);
+        queue.finish = finish;
+        let Some(next) = next else {
+            queue.has_packets = false;
+            let weight = u64::from(queue.weight);
+            self.ready.pop();
+            self.weigh(self.weights - weight);
+            return;
+        };
+        queue.start = finish;
+        queue.finish = finish + span(next, queue.per_byte);
+        if finish <= now {
+            self.ready.rekey_first(queue.finish);
+        } else {
+            self.ready.pop();
+            self.waiting.push(finish, index);
+        }
+        if now > REBASE {
+            self.rebase();
+        }
+    }
+
+    fn place(&mut self, index: u32, start: u64, finish: u64) {
+        if start <= self.now {
+            self.ready.push(finish, index);
+        } else {
+            self.waiting.push(start, index);
+        }
+    }
+
+    fn weigh(&mut self, weights: u64) {
+        self.weights = weights;
+        self.per_byte = (1u64 << SCALE_BITS).checked_div(weights).unwrap_or(0);
+    }
+
+    /// Moves all virtual times back, far before they could overflow.
+    #[cold]
+    fn rebase(&mut self) {
+        if self.now < REBASE {
+            return;
+        }
+        // Packets that are ready started before now, by at most the longest span.
+        let base = self.now - (REBASE >> 2);
+        self.now -= base;
+        self.latest = self.latest.saturating_sub(base);
+        self.ready.rebase(base);
+        self.waiting.rebase(base);
+        for queue in &mut self.queues {
+            queue.start = queue.start.saturating_sub(base);
+            queue.finish = queue.finish.saturating_sub(base);
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! `pipe show`, `queue show` and `sched show`, to the byte as ipfw prints them.
+//!
+//! ```text
+//! 00001:  10.000 Mbit/s   20 ms burst 0
+//! q131073  50 sl. 0 flows (1 buckets) sched 65537 weight 0 lmax 0 pri 0 droptail
+//!  sched 65537 type FIFO flags 0x0 0 buckets 1 active
+//! BKT Prot ___Source IP/port____ ____Dest. IP/port____ Tot_pkt/bytes Pkt/Byte Drp
+//!   0 ip           0.0.0.0/0             0.0.0.0/0        4      384  0    0   0
+//! ```
+//!
+//! Oddities are ipfw's and are kept: the blank behind the burst, none between size and `plr`, one
+//! heading for all rows of a listing.
+
+mod aqm;
+mod number;
+
+use alloc::string::String;
+use core::fmt::Write;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::flow::{FlowId, FlowKey, Mask};
+use crate::spec::{AqmSpec, Limit, Loss, PolicySpec, RedSpec, SchedKind};
+
+/// A link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkView {
+    /// Its number.
+    pub number: u32,
+    /// Bandwidth; 0: unlimited.
+    pub bits_per_sec: u64,
+    /// Delay in ns.
+    pub delay_ns: u64,
+    /// Burst in bytes.
+    pub burst_bytes: u64,
+    /// Name, first entry that is lost, and number of entries of its profile.
+    pub profile: Option<(String, u32, u32)>,
+}
+
+/// A flowset: what `queue N config` made, or the FIFO of a pipe.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowsetView {
+    /// Its number; above 131072 for those of pipes.
+    pub number: u32,
+    /// What it does to packets.
+    pub policy: PolicySpec,
+    /// Queues in use.
+    pub flows: u32,
+    /// `buckets`.
+    pub buckets: u32,
+    /// Number of its scheduler.
+    pub sched: u32,
+    /// `weight`, `lmax`, `pri`.
+    pub share: [u32; 3],
+    /// What tells its flows apart.
+    pub mask: Mask,
+}
+
+/// A scheduler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchedView {
+    /// Its number; above 65536 for those of pipes.
+    pub number: u32,
+    /// What it is.
+    pub kind: SchedKind,
+    /// `flags`.
+    pub flags: u32,
+    /// `buckets`.
+    pub buckets: u32,
+    /// Instances in use.
+    pub active: u32,
+    /// What tells its instances apart.
+    pub mask: Mask,
+}
+
+/// A row of a queue, or of an instance of a scheduler.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowRow {
+    /// The low byte of its hash.
+    pub bucket: u8,
+    /// Who it is.
+    pub id: FlowId,
+    /// Packets that came.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that wait.
+    pub waiting: u32,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// Packets lost.
+    pub drops: u64,
+}
+
+/// One pipe of `pipe show`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PipeView {
+    /// Its link.
+    pub link: LinkView,
+    /// Its FIFO.
+    pub flowset: FlowsetView,
+    /// The scheduler of that.
+    pub sched: SchedView,
+    /// Its instances.
+    pub flows: alloc::vec::Vec<FlowRow>,
+}
+
+/// One queue of `queue show`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueueView {
+    /// The queue.
+    pub flowset: FlowsetView,
+    /// Its flows.
+    pub flows: alloc::vec::Vec<FlowRow>,
+}
+
+/// One scheduler of `sched show`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchedShow {
+    /// Its link.
+    pub link: LinkView,
+    /// The scheduler.
+    pub sched: SchedView,
+    /// Numbers of its queues.
+    pub children: alloc::vec::Vec<u32>,
+    /// Its instances.
+    pub flows: alloc::vec::Vec<FlowRow>,
+}
+
+/// How names of protocols are found: `tcp` for 6.
+pub type ProtocolName = fn(u8) -> Option<&'static str>;
+
+/// `pipe show`.
+#[must_use]
+pub fn pipes(pipes: &[PipeView], protocol: ProtocolName) -> String {
+    let mut page = Page::new(protocol);
+    for pipe in pipes {
+        page.link(&pipe.link);
+        page.flowset(&pipe.flowset);
+        page.sched(&pipe.sched);
+        page.rows(&pipe.flows);
+    }
+    page.text
+}
+
+/// `queue show`.
+#[must_use]
+pub fn queues(queues: &[QueueView], protocol: ProtocolName) -> String {
+    let mut page = Page::new(protocol);
+    for queue in queues {
+        page.flowset(&queue.flowset);
+        page.rows(&queue.flows);
+    }
+    page.text
+}
+
+/// `sched show`.
+#[must_use]
+pub fn scheds(scheds: &[SchedShow], protocol: ProtocolName) -> String {
+    let mut page = Page::new(protocol);
+    for sched in scheds {
+        page.link(&sched.link);
+        page.sched(&sched.sched);
+        page.children(&sched.children);
+        page.rows(&sched.flows);
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+    protocol: ProtocolName,
+    has_heading: bool,
+}
+
+macro_rules! say {
+    ($page:expr, $($arg:tt)*) => {
+        // Writing to a String cannot fail.
+        _ = write!($page.text, $($arg)*)
+    };
+}
+
+impl Page {
+    const fn new(protocol: ProtocolName) -> Self {
+        Self { text: String::new(), protocol, has_heading: false }
+    }
+
+    fn link(&mut self, link: &LinkView) {
+        let rate = number::rate(link.bits_per_sec);
+        let delay = number::milliseconds(link.delay_ns);
+        let burst = number::humanized(link.burst_bytes);
+        say!(self, "{:05}: {rate} {delay:>4} ms burst {burst}\n", link.number);
+        if let Some((name, first_lost, samples)) = &link.profile {
+            let loss = f64::from(*first_lost) / f64::from(*samples);
+            say!(self, "\t profile: name \"{name}\" loss {loss:.6} samples {samples}\n");
+        }
+    }
+
+    fn flowset(&mut self, flowset: &FlowsetView) {
+        say!(self, "q{:05} ", flowset.number);
+        match flowset.policy.limit {
+            Limit::Slots(slots) => say!(self, "{slots:3} sl."),
+            Limit::Bytes(bytes) if bytes >= 8192 => say!(self, "{} KB", bytes / 1024),
+            Limit::Bytes(bytes) => say!(self, "{bytes} B"),
+        }
+        self.loss(flowset.policy.loss);
+        let [weight, lmax, pri] = flowset.share;
+        let FlowsetView { flows, buckets, sched, .. } = flowset;
+        say!(self, " {flows} flows ({buckets} buckets) sched {sched} ");
+        say!(self, "weight {weight} lmax {lmax} pri {pri} ");
+        self.aqm(&flowset.policy.aqm);
+        say!(self, "\n");
+        self.mask(&flowset.mask);
+    }
+
+    fn loss(&mut self, loss: Loss) {
+        let p = |loss: u32| f64::from(loss) / f64::from(Loss::SCALE);
+        match loss {
+            Loss::None => {}
+            Loss::Uniform(loss) => say!(self, "plr {:.6}", p(loss)),
+            Loss::GilbertElliott { good, to_bad, bad, to_good } => {
+                let [good, to_bad, bad, to_good] = [good, to_bad, bad, to_good].map(p);
+                say!(self, "plr {good:.6},{to_bad:.6},{bad:.6},{to_good:.6}");
+            }
+        }
+    }
+
+    fn aqm(&mut self, aqm: &AqmSpec) {
+        match aqm {
+            AqmSpec::DropTail => say!(self, "droptail"),
+            AqmSpec::Red(red) => self.red(red),
+            AqmSpec::CoDel(codel) => say!(self, " AQM CoDel {}", aqm::codel(codel)),
+            AqmSpec::Pie(pie) => say!(self, " AQM type PIE {}", aqm::pie(pie, "")),
+        }
+    }
+
+    fn red(&mut self, red: &RedSpec) {
+        let p = |value: u32| f64::from(value) / f64::from(RedSpec::SCALE);
+        let kind = if red.gentle { 'G' } else { ' ' };
+        say!(self, "\n\t {kind}RED w_q {:.6} min_th {} ", p(red.weight), red.min);
+        say!(self, "max_th {} max_p {:.6}", red.max, p(red.max_p));
+        say!(self, "{}", if red.ecn { " (ecn)" } else { "" });
+    }
+
+    fn sched(&mut self, sched: &SchedView) {
+        let SchedView { number, kind, flags, buckets, active, .. } = sched;
+        say!(self, " sched {number} type {} flags {flags:#x} ", kind.name());
+        say!(self, "{buckets} buckets {active} active\n");
+        match kind {
+            SchedKind::FqCodel(fair, codel) => {
+                let codel_text = aqm::times(codel);
+                let ecn = aqm::ecn(codel.ecn);
+                say!(self, " FQ_CODEL {codel_text}{} {ecn}\n", aqm::fair(fair));
+            }
+            SchedKind::FqPie(fair, pie) => {
+                say!(self, "  FQ_PIE {}\n", aqm::pie(pie, &aqm::fair(fair)));
+            }
+            _ => {}
+        }
+        self.mask(&sched.mask);
+    }
+
+    fn children(&mut self, children: &[u32]) {
+        if children.is_empty() {
+            return;
+        }
+        say!(self, "   Children flowsets: ");
+        for child in children {
+            say!(self, "{child} ");
+        }
+        say!(self, "\n");
+    }
+
+    fn mask(&mut self, mask: &Mask) {
+        if mask.is_none() {
+            return;
+        }
+        let queue = if mask.queue { "queue," } else { "" };
+        let Mask { proto, src_port, dst_port, src4, dst4, flow_label, .. } = mask;
+        if mask.shown_as_v6 {
+            let (src, dst) = (Ipv6Addr::from(mask.src6), Ipv6Addr::from(mask.dst6));
+            say!(self, "\n        mask: {queue}proto: 0x{proto:02x}, ");
+            say!(self, "flow_id: 0x{flow_label:08x},  ");
+            say!(self, "{src}/0x{src_port:04x} -> {dst}/0x{dst_port:04x}\n");
+        } else {
+            say!(self, "    mask: {queue} 0x{proto:02x} ");
+            say!(self, "0x{src4:08x}/0x{src_port:04x} -> 0x{dst4:08x}/0x{dst_port:04x}\n");
+        }
+    }
+
+    fn rows(&mut self, rows: &[FlowRow]) {
+        for row in rows {
+            if !core::mem::replace(&mut self.has_heading, true) {
+                self.heading(row.id.key.is_v6);
+            }
+            self.row(row);
+        }
+    }
+
+    fn heading(&mut self, is_v6: bool) {
+        let columns = if is_v6 {
+            "BKT ___Prot___ _flow-id_ ______________Source IPv6/port_______________ \
+             _______________Dest. IPv6/port_______________ "
+        } else {
+            "BKT Prot ___Source IP/port____ ____Dest. IP/port____ "
+        };
+        say!(self, "{columns}Tot_pkt/bytes Pkt/Byte Drp\n");
+    }
+
+    fn row(&mut self, row: &FlowRow) {
+        let FlowKey { is_v6, proto, src_port, dst_port, flow_label, src, dst } = row.id.key;
+        say!(self, "{:3}{}", row.bucket, if row.id.queue == 0 { ' ' } else { '*' });
+        let name = (self.protocol)(proto);
+        if is_v6 {
+            let (src, dst) = (Ipv6Addr::from(src), Ipv6Addr::from(dst));
+            match name {
+                Some(name) => say!(self, "{name:>9} "),
+                None => say!(self, "{proto:9} "),
+            }
+            say!(self, "{flow_label:7}  {src:>39}/{src_port:<5}  {dst:>39}/{dst_port:<5} ");
+        } else {
+            let (src, dst) = (Ipv4Addr::from(src as u32), Ipv4Addr::from(dst as u32));
+            match name {
+                Some(name) => say!(self, "{name:<4} "),
+                None => say!(self, "{proto:4} "),
+            }
+            say!(self, "{src:>15}/{src_port:<5} {dst:>15}/{dst_port:<5} ");
+        }
+        let FlowRow { packets, bytes, waiting, waiting_bytes, drops, .. } = row;
+        say!(self, "{packets:4} {bytes:8} {waiting:2} {waiting_bytes:4} {drops:3}\n");
+    }
+}
+
+#[cfg(test)]
+mod tests;

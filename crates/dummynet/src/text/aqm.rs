@@ -1,0 +1,123 @@
+//! Parameters of CoDel, PIE and flow queueing. They come last: all words behind are theirs.
+
+use alloc::format;
+
+use slipring_model::aqm::{CoDelSpec, DelayFrom, FairSpec, PieSpec};
+
+use super::TextError;
+use super::cursor::{Cursor, Word};
+use super::number;
+
+/// Times up to here, and gains as PIE keeps them, in 13 bits behind the point.
+const MAX_TIME_NS: u64 = 10_000_000_000;
+const GAIN_SCALE: f64 = 8192.0;
+
+pub(super) fn codel(cursor: &mut Cursor<'_>) -> Result<CoDelSpec, TextError> {
+    codel_of(cursor, CoDelSpec::default(), None)
+}
+
+pub(super) fn codel_of(
+    cursor: &mut Cursor<'_>,
+    mut spec: CoDelSpec,
+    mut fair: Option<&mut FairSpec>,
+) -> Result<CoDelSpec, TextError> {
+    let mut target = None;
+    while let Some(word) = cursor.take() {
+        match word.text {
+            "target" => {
+                spec.target_ns = time(cursor)?;
+                target = Some(word);
+            }
+            "interval" => spec.interval_ns = time(cursor)?,
+            "ecn" => spec.ecn = true,
+            "noecn" => spec.ecn = false,
+            _ if of_fair(word, cursor, &mut fair)? => {}
+            _ => return Err(word.wrong(expected("target, interval, ecn, noecn", fair.is_some()))),
+        }
+    }
+    if spec.target_ns > spec.interval_ns || spec.target_ns == 0 {
+        let word = target.unwrap_or(Word { text: "interval", column: 1 });
+        return Err(word.error("the target is not within the interval", "0 < target <= interval"));
+    }
+    Ok(spec)
+}
+
+/// dummynet's defaults: timestamps, no marks.
+pub(super) fn default_pie() -> PieSpec {
+    let max_ecn_p = fixed(0.1);
+    PieSpec { delay_from: DelayFrom::Timestamps, max_ecn_p, ..PieSpec::default() }
+}
+
+pub(super) fn pie(cursor: &mut Cursor<'_>) -> Result<PieSpec, TextError> {
+    pie_of(cursor, default_pie(), None)
+}
+
+pub(super) fn pie_of(
+    cursor: &mut Cursor<'_>,
+    mut spec: PieSpec,
+    mut fair: Option<&mut FairSpec>,
+) -> Result<PieSpec, TextError> {
+    const WORDS: &str = "target, tupdate, alpha, beta, max_burst, max_ecnth, ecn, capdrop, drand, \
+                         onoff, dre, ts";
+    while let Some(word) = cursor.take() {
+        match word.text {
+            "target" => spec.target_ns = time(cursor)?,
+            "tupdate" => spec.update_ns = time(cursor)?,
+            "max_burst" => spec.max_burst_ns = number::time(cursor.next("a time")?, MAX_TIME_NS)?,
+            "alpha" => spec.alpha = gain(cursor, 7.0)?,
+            "beta" => spec.beta = gain(cursor, 7.0)?,
+            "max_ecnth" => spec.max_ecn_p = gain(cursor, 1.0)?,
+            "ecn" => spec.ecn = true,
+            "noecn" => spec.ecn = false,
+            "capdrop" => spec.cap = true,
+            "nocapdrop" => spec.cap = false,
+            "drand" => spec.derandomize = true,
+            "nodrand" => spec.derandomize = false,
+            "onoff" => spec.wake_bytes = 1,
+            "dre" => spec.delay_from = DelayFrom::DepartureRate,
+            "ts" => spec.delay_from = DelayFrom::Timestamps,
+            _ if of_fair(word, cursor, &mut fair)? => {}
+            _ => return Err(word.wrong(expected(WORDS, fair.is_some()))),
+        }
+    }
+    Ok(spec)
+}
+
+fn expected(words: &str, is_fair: bool) -> alloc::string::String {
+    let more = if is_fair { ", quantum, limit, flows" } else { "" };
+    format!("{words}{more} (these come last)")
+}
+
+/// A parameter of flow queueing.
+fn of_fair(
+    word: Word<'_>,
+    cursor: &mut Cursor<'_>,
+    fair: &mut Option<&mut FairSpec>,
+) -> Result<bool, TextError> {
+    let Some(fair) = fair else { return Ok(false) };
+    let (field, most) = match word.text {
+        "quantum" => (&mut fair.quantum, 9000),
+        "limit" => (&mut fair.limit_packets, 20_480),
+        "flows" => (&mut fair.flows, 65_536),
+        _ => return Ok(false),
+    };
+    *field = number::within(cursor.next("a number")?, 1..=most, word.text)? as u32;
+    Ok(true)
+}
+
+/// A time that is not zero.
+fn time(cursor: &mut Cursor<'_>) -> Result<u64, TextError> {
+    let word = cursor.next("a time")?;
+    let ns = number::time(word, MAX_TIME_NS)?;
+    if ns < 1000 { Err(word.wrong("a time of 1us or more")) } else { Ok(ns / 1000 * 1000) }
+}
+
+fn gain(cursor: &mut Cursor<'_>, most: f64) -> Result<f64, TextError> {
+    let word = cursor.next("a number")?;
+    let value = number::share(word.text, 0.0..=most);
+    value.map(fixed).ok_or_else(|| word.wrong(format!("a number from 0 to {most}")))
+}
+
+fn fixed(value: f64) -> f64 {
+    libm::floor(value * GAIN_SCALE) / GAIN_SCALE
+}

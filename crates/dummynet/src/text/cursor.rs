@@ -1,0 +1,68 @@
+//! Words of a command, one after the other.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::TextError;
+
+/// A word and where it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word<'t> {
+    pub(super) text: &'t str,
+    /// In characters, from 1.
+    pub(super) column: usize,
+}
+
+impl Word<'_> {
+    pub(super) fn wrong(&self, expected: impl Into<String>) -> TextError {
+        self.error(format!("unexpected `{}`", self.text), expected)
+    }
+
+    pub(super) fn error(&self, what: impl Into<String>, expected: impl Into<String>) -> TextError {
+        TextError { column: self.column, what: what.into(), expected: expected.into() }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Cursor<'t> {
+    rest: &'t str,
+    column: usize,
+}
+
+impl<'t> Cursor<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        // A comment ends the line.
+        let said = text.split_once('#').map_or(text, |(said, _)| said);
+        Self { rest: said, column: 1 }
+    }
+
+    /// The next word, if there is one.
+    pub(super) fn take(&mut self) -> Option<Word<'t>> {
+        let start = self.rest.find(|c: char| !c.is_whitespace())?;
+        let (blank, rest) = self.rest.split_at(start);
+        let column = self.column + blank.chars().count();
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (text, rest) = rest.split_at(end);
+        self.column = column + text.chars().count();
+        self.rest = rest;
+        Some(Word { text, column })
+    }
+
+    pub(super) fn peek(&self) -> Option<Word<'t>> {
+        self.clone().take()
+    }
+
+    /// The next word, which must be there.
+    pub(super) fn next(&mut self, expected: &str) -> Result<Word<'t>, TextError> {
+        let column = self.column + 1;
+        self.take().ok_or_else(|| TextError {
+            column,
+            what: "the command ends early".into(),
+            expected: expected.into(),
+        })
+    }
+
+    pub(super) fn end(&self) -> Result<(), TextError> {
+        self.peek().map_or(Ok(()), |word| Err(word.wrong("the end of the command")))
+    }
+}

@@ -1,0 +1,186 @@
+//! Configurations as the commands that make them.
+
+use core::fmt::{self, Display, Formatter};
+
+use slipring_model::aqm::{CoDelSpec, DelayFrom, FairSpec, PieSpec};
+
+use crate::Config;
+use crate::flow::Mask;
+use crate::spec::{
+    AqmSpec, Limit, LinkSpec, Loss, PipeSpec, PolicySpec, QueueSpec, RedSpec, SchedKind, SchedSpec,
+    ShareSpec,
+};
+
+/// The command, canonically. A profile is not in it: it has no file any more.
+impl Display for Config {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pipe(number, spec) => {
+                let PipeSpec { link, policy, mask: fields, buckets } = spec;
+                write!(f, "pipe {number} config")?;
+                link_of(f, link)?;
+                mask(f, fields, *buckets)?;
+                policy_of(f, policy)
+            }
+            Self::Queue(number, spec) => {
+                let QueueSpec { parent, share, policy, mask: fields, buckets } = spec;
+                write!(f, "queue {number} config")?;
+                if let Some(parent) = parent {
+                    write!(f, " sched {parent}")?;
+                }
+                share_of(f, share)?;
+                mask(f, fields, *buckets)?;
+                policy_of(f, policy)
+            }
+            Self::Sched(number, spec) => {
+                let SchedSpec { kind, mask: fields, buckets, policy } = spec;
+                write!(f, "sched {number} config")?;
+                mask(f, fields, *buckets)?;
+                policy_of(f, policy)?;
+                kind.as_ref().map_or(Ok(()), |kind| kind_of(f, kind))
+            }
+        }
+    }
+}
+
+fn link_of(f: &mut Formatter<'_>, link: &LinkSpec) -> fmt::Result {
+    if link.bits_per_sec > 0 {
+        write!(f, " bw {}bit/s", link.bits_per_sec)?;
+    }
+    if link.delay_ns > 0 {
+        write!(f, " delay {}ns", link.delay_ns)?;
+    }
+    if link.burst_bytes > 0 {
+        write!(f, " burst {}", link.burst_bytes)?;
+    }
+    Ok(())
+}
+
+fn share_of(f: &mut Formatter<'_>, share: &ShareSpec) -> fmt::Result {
+    let all = [("weight", share.weight), ("lmax", share.lmax), ("pri", share.priority)];
+    for (name, value) in all {
+        if let Some(value) = value {
+            write!(f, " {name} {value}")?;
+        }
+    }
+    Ok(())
+}
+
+fn mask(f: &mut Formatter<'_>, mask: &Mask, buckets: Option<u32>) -> fmt::Result {
+    if let Some(buckets) = buckets {
+        write!(f, " buckets {buckets}")?;
+    }
+    if mask.is_none() {
+        return Ok(());
+    }
+    f.write_str(" mask")?;
+    if (Mask { queue: false, ..*mask }) == Mask::ALL {
+        return f.write_str(" all");
+    }
+    let v6 = |bits: u128| u64::from(bits.leading_ones());
+    let fields = [
+        ("proto", u64::from(mask.proto), ""),
+        ("src-port", mask.src_port.into(), ""),
+        ("dst-port", mask.dst_port.into(), ""),
+    ];
+    let of_v4 = [("src-ip", u64::from(mask.src4), ""), ("dst-ip", mask.dst4.into(), "")];
+    let of_v6 = [
+        ("src-ip6", v6(mask.src6), "/"),
+        ("dst-ip6", v6(mask.dst6), "/"),
+        ("flow-id", mask.flow_label.into(), ""),
+    ];
+    // The family named last is the one that listings show.
+    let (first, last) = (&of_v4[..], &of_v6[..]);
+    let (first, last) = if mask.shown_as_v6 { (first, last) } else { (last, first) };
+    for (name, value, prefix) in fields.iter().chain(first).chain(last) {
+        match (value, *prefix) {
+            (0, _) => {}
+            (value, "/") => write!(f, " {name} /{value}")?,
+            (value, _) => write!(f, " {name} {value:#x}")?,
+        }
+    }
+    if mask.queue { f.write_str(" queue") } else { Ok(()) }
+}
+
+fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
+    match policy.limit {
+        Limit::Slots(50) => {}
+        Limit::Slots(slots) => write!(f, " queue {slots}")?,
+        Limit::Bytes(bytes) => write!(f, " queue {bytes}B")?,
+    }
+    let p = |loss: u32| Exact(loss, Loss::SCALE);
+    match policy.loss {
+        Loss::None => {}
+        Loss::Uniform(loss) => write!(f, " plr {}", p(loss))?,
+        Loss::GilbertElliott { good, to_bad, bad, to_good } => {
+            write!(f, " plr {},{},{},{}", p(good), p(to_bad), p(bad), p(to_good))?;
+        }
+    }
+    if policy.noerror {
+        f.write_str(" noerror")?;
+    }
+    match &policy.aqm {
+        AqmSpec::DropTail => Ok(()),
+        AqmSpec::Red(red) => {
+            let name = if red.gentle { "gred" } else { "red" };
+            let p = |value: u32| Exact(value, RedSpec::SCALE);
+            write!(f, " {name} {}/{}/{}/{}", p(red.weight), red.min, red.max, p(red.max_p))?;
+            if red.ecn { f.write_str(" ecn") } else { Ok(()) }
+        }
+        AqmSpec::CoDel(codel) => {
+            f.write_str(" codel")?;
+            codel_of(f, codel)
+        }
+        AqmSpec::Pie(pie) => {
+            f.write_str(" pie")?;
+            pie_of(f, pie)
+        }
+    }
+}
+
+/// A fraction that is read back as the same one: a little above it, as reading cuts off.
+struct Exact(u32, u32);
+
+impl Display for Exact {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self(value, of) = *self;
+        let above = if value == 0 || value == of { 0.0 } else { 0.25 };
+        write!(f, "{:.11}", (f64::from(value) + above) / f64::from(of))
+    }
+}
+
+fn kind_of(f: &mut Formatter<'_>, kind: &SchedKind) -> fmt::Result {
+    write!(f, " type {}", kind.name().to_ascii_lowercase())?;
+    match kind {
+        SchedKind::FqCodel(fair, codel) => {
+            fair_of(f, fair)?;
+            codel_of(f, codel)
+        }
+        SchedKind::FqPie(fair, pie) => {
+            fair_of(f, fair)?;
+            pie_of(f, pie)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn fair_of(f: &mut Formatter<'_>, fair: &FairSpec) -> fmt::Result {
+    let FairSpec { quantum, limit_packets, flows, .. } = fair;
+    write!(f, " quantum {quantum} limit {limit_packets} flows {flows}")
+}
+
+fn codel_of(f: &mut Formatter<'_>, codel: &CoDelSpec) -> fmt::Result {
+    write!(f, " target {}ns interval {}ns", codel.target_ns, codel.interval_ns)?;
+    f.write_str(if codel.ecn { " ecn" } else { " noecn" })
+}
+
+fn pie_of(f: &mut Formatter<'_>, pie: &PieSpec) -> fmt::Result {
+    write!(f, " target {}ns tupdate {}ns", pie.target_ns, pie.update_ns)?;
+    write!(f, " alpha {} beta {}", pie.alpha, pie.beta)?;
+    write!(f, " max_burst {}ns max_ecnth {}", pie.max_burst_ns, pie.max_ecn_p)?;
+    f.write_str(if pie.ecn { " ecn" } else { " noecn" })?;
+    f.write_str(if pie.cap { " capdrop" } else { " nocapdrop" })?;
+    f.write_str(if pie.derandomize { " drand" } else { " nodrand" })?;
+    f.write_str(if pie.wake_bytes > 0 { " onoff" } else { "" })?;
+    f.write_str(if pie.delay_from == DelayFrom::DepartureRate { " dre" } else { " ts" })
+}

@@ -1,0 +1,173 @@
+//! Commands read, refused and written.
+
+use std::string::{String, ToString};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::flow::Mask;
+use crate::spec::*;
+
+fn config(text: &str) -> Config {
+    match Command::parse(text) {
+        Ok(Command::Config(config)) => config,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+fn pipe(parameters: &str) -> PipeSpec {
+    match config(&std::format!("pipe 1 config {parameters}")) {
+        Config::Pipe(1, spec) => spec,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn error(text: &str) -> (usize, String) {
+    let error = Command::parse(text).unwrap_err();
+    (error.column, error.to_string())
+}
+
+#[test]
+fn rates_have_all_units() {
+    for (text, bits_per_sec) in [
+        ("0", 0),
+        ("9600", 9600),
+        ("10Mbit/s", 10_000_000),
+        ("10MBit/s", 10_000_000),
+        ("300Kbit/s", 300_000),
+        ("30Byte/s", 240),
+        ("100KByte/s", 800_000),
+        ("1Gbit/s", 1_000_000_000),
+        ("2.5G", 2_500_000_000),
+        ("5000Mbit/s", 5_000_000_000),
+        ("400Gbit/s", 400_000_000_000),
+    ] {
+        assert_eq!(pipe(&std::format!("bw {text}")).link.bits_per_sec, bits_per_sec, "{text}");
+    }
+}
+
+#[test]
+fn times_are_milliseconds_unless_they_say_otherwise() {
+    for (text, delay_ns) in
+        [("20", 20_000_000), ("250ms", 250_000_000), ("50us", 50_000), ("1s", 1_000_000_000)]
+    {
+        assert_eq!(pipe(&std::format!("delay {text}")).link.delay_ns, delay_ns);
+    }
+    assert!(Command::parse("pipe 1 config delay 10001").is_err());
+}
+
+#[test]
+fn bursts_and_queues_count_by_1024() {
+    assert_eq!(pipe("burst 10k").link.burst_bytes, 10_240);
+    assert_eq!(pipe("queue 50KBytes").policy.limit, Limit::Bytes(51_200));
+    assert_eq!(pipe("queue 1000KBytes").policy.limit, Limit::Bytes(1_024_000));
+    assert_eq!(pipe("queue 100").policy.limit, Limit::Slots(100));
+    assert_eq!(pipe("queue 10B").policy.limit, Limit::Bytes(1500));
+    assert!(Command::parse("pipe 1 config queue 101").is_err());
+    let caps = Caps { slots: 1000, ..Caps::default() };
+    assert!(Command::parse_within("pipe 1 config queue 1000", &caps).is_ok());
+}
+
+#[test]
+fn lengths_of_masks_are_low_bits_for_ipv4_and_prefixes_for_ipv6() {
+    assert_eq!(pipe("mask src-ip /8").mask, Mask { src4: 0xff, ..Mask::NONE });
+    assert_eq!(pipe("mask src-ip /32 dst-port 0xff").mask.src4, u32::MAX);
+    let mask = pipe("mask dst-ip6 /64").mask;
+    assert_eq!((mask.dst6, mask.shown_as_v6), (u128::MAX << 64, true));
+    assert_eq!(pipe("mask all").mask, Mask::ALL);
+    assert_eq!(pipe("mask all queue 20").policy.limit, Limit::Slots(20));
+    assert!(pipe("mask src-port 0xffff queue").mask.queue);
+}
+
+#[test]
+fn algorithms_take_all_words_that_follow() {
+    let AqmSpec::CoDel(codel) = pipe("codel target 7 interval 200ms ecn").policy.aqm else {
+        panic!()
+    };
+    assert_eq!((codel.target_ns, codel.interval_ns, codel.ecn), (7_000_000, 200_000_000, true));
+    let (column, text) = error("pipe 1 config codel target 7ms bw 1Mbit/s");
+    assert_eq!(column, 32);
+    assert!(text.contains("come last"), "{text}");
+    let AqmSpec::Pie(pie) = pipe("pie beta 0.5 nocapdrop dre onoff").policy.aqm else { panic!() };
+    assert!(!pie.cap && pie.wake_bytes > 0 && pie.beta == 0.5);
+}
+
+#[test]
+fn errors_say_where_and_what_would_be_right() {
+    for (text, column, what) in [
+        ("pip 1 config", 1, "unexpected `pip`"),
+        ("pipe 0 config", 6, "unexpected `0`"),
+        ("pipe 1 config bw", 18, "the command ends early"),
+        ("pipe 1 config bw 10Mbits/h", 18, "unexpected `10Mbits/h`"),
+        ("pipe 1 config bw tun0", 18, "no device sets the pace"),
+        ("pipe 1 config  delay x", 22, "unexpected `x`"),
+        ("pipe 1 config weight 3", 15, "`weight` is only for queues"),
+        ("sched 1 config bw 3", 16, "`bw` is only for pipes"),
+        ("pipe 1 config ecn", 15, "ecn without an algorithm"),
+        ("pipe 1 config red 0.002/80/30/0.1", 19, "min_th 80 is not below max_th 30"),
+        ("pipe 1 config red 0.002/80/30", 19, "unexpected"),
+        ("pipe 1 config plr 1.5", 19, "unexpected `1.5`"),
+        ("pipe 1 config mask foo", 20, "unexpected `foo`"),
+        ("queue 1 config pipe 70000", 21, "unexpected `70000`"),
+        ("sched 1 config type cbq", 21, "unexpected `cbq`"),
+        ("pipe delete", 13, "the command ends early"),
+        ("pipe show 3-1", 11, "unexpected `3-1`"),
+    ] {
+        let (at, said) = error(text);
+        assert_eq!(at, column, "{text}: {said}");
+        assert!(said.contains(what), "{text}: {said}");
+    }
+}
+
+#[test]
+fn number_and_verb_come_in_any_order() {
+    assert_eq!(Command::parse("pipe config 3"), Command::parse("pipe 3 config"));
+    assert_eq!(Command::parse("queue 3 delete"), Command::parse("queue delete 3"));
+    let Ok(Command::Show(ObjectKind::Sched, ranges)) = Command::parse("sched show 1,3-5 7") else {
+        panic!()
+    };
+    assert_eq!(ranges, [1..=1, 3..=5, 7..=7]);
+    assert_eq!(Command::parse("pipe flush"), Ok(Command::Flush));
+}
+
+#[test]
+fn profiles_are_named_for_the_caller_to_load() {
+    let command = Command::parse("pipe 1 config profile a.txt bw 1Mbit/s").unwrap();
+    assert!(
+        matches!(command, Command::ConfigWithProfile(Config::Pipe(1, _), file) if file == "a.txt")
+    );
+}
+
+#[test]
+fn configurations_print_as_commands_that_mean_the_same() {
+    for text in [
+        "pipe 7 config bw 10Mbit/s delay 50us burst 10k mask src-ip 0xff queue 20 plr 0.05",
+        "pipe 7 config red 0.002/30/80/0.1 ecn queue 50KBytes",
+        "pipe 7 config gred 0.5/3/8/1 buckets 100 noerror mask proto 0xff dst-ip 0xff src-ip6 /64",
+        "pipe 1 config mask all plr 0.1,0.02,0.9,0.25 codel ecn",
+        "queue 7 config sched 3 weight 5 lmax 900 pri 2 mask flow-id 0xfffff dst-port 80",
+        "queue 7 config pie target 3ms onoff dre nodrand ecn max_ecnth 0.3",
+        "sched 2 config type rr mask src-ip6 /56 queue",
+        "sched 2 config type fq_codel target 300us flows 100",
+        "sched 2 config mask src-port 1 type FQ_PIE limit 77 alpha 2",
+    ] {
+        let first = config(text);
+        assert_eq!(config(&first.to_string()), first, "{text}\n{first}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_fraction_survives_printing(loss in 1u32..=Loss::SCALE, weight in 1u32..=RedSpec::SCALE) {
+        let red = RedSpec { weight, min: 1, max: 2, max_p: weight, gentle: false, ecn: false };
+        let aqm = AqmSpec::Red(red);
+        let policy = PolicySpec { loss: Loss::Uniform(loss), aqm, ..PolicySpec::default() };
+        let first = Config::Pipe(1, PipeSpec { policy, ..PipeSpec::default() });
+        prop_assert_eq!(config(&first.to_string()), first);
+    }
+
+    #[test]
+    fn no_text_panics(text in "(pipe|queue|sched) [0-9]{1,3} config( (bw|delay|plr|mask|all|queue|red|pie|type|fq_pie|0?x?[0-9./,]{1,6}[KMGBbs/]{0,2}|[a-zé]{1,5})){0,6}") {
+        _ = Command::parse(&text);
+    }
+}
