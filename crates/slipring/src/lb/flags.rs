@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_abi::name::PortName;
 use slipring_cli::units::{Count, Span};
 use slipring_cli::{Failure, flags};
@@ -15,6 +15,7 @@ use slipring_program::opening::{self, Opening};
 
 const EXAMPLES: &str = "\
 Examples:
+  slipring lb -i kernel:eth0 -p 4
   slipring lb -i netmap:eth0 --outputs 'tap:a tap:b tap:c'
   slipring lb -i netmap:eth0 --outputs 'packet:eth1 packet:eth2' --outputs pcap:all.pcap -B 4096";
 
@@ -37,6 +38,12 @@ pub(super) fn command() -> Command {
                 .short('p')
                 .action(ArgAction::Append)
                 .value_parser(str::parse::<Pipes>),
+            value(
+                "device",
+                "PATH",
+                "The netmap device that has these pipes; by default the input's",
+            )
+            .value_hint(ValueHint::FilePath),
             value("outputs", "PORTS", "A group of these ports, separated by blanks")
                 .action(ArgAction::Append),
             value("extra-bufs", "N", "Frames that may wait for outputs which are full")
@@ -102,7 +109,7 @@ impl Plan {
             opening.patience = Patience::Spin;
         }
         Ok(Self {
-            groups: groups(&input, pipes, &listed)?,
+            groups: groups(&input, pipes, matches.get_one("device"), &listed)?,
             input,
             opening,
             settings: settings(matches),

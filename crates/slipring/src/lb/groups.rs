@@ -5,10 +5,13 @@
 //! | `-p 3` | pipes `INPUT{0` to `INPUT{2` |
 //! | `-p x:2` | pipes `x{0` and `x{1` |
 //! | `--outputs 'tap:a tap:b'` | these two |
+//!
+//! The other ends of pipes are other programs', so pipes are those of a netmap device: `-p x:2`
+//! is short for `--outputs 'kernel:x{0 kernel:x{1'`.
 
 use std::collections::HashMap;
 
-use slipring_abi::name::PortName;
+use slipring_abi::name::{Kind, PortName};
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::{OpenCause, OpenError};
 
@@ -51,41 +54,51 @@ impl std::str::FromStr for Pipes {
     }
 }
 
-/// The groups that were typed, `-p` before `--outputs`; one of two pipes where none was.
+/// The groups that were typed, `-p` before `--outputs`; one of two pipes where none was. Pipes are
+/// those of `device`, else of the device that has the input, else of the usual one.
 pub(super) fn groups(
     input: &PortName,
     pipes: Vec<Pipes>,
+    device: Option<&String>,
     listed: &[String],
 ) -> Result<Vec<Group>, Failure> {
     let pipes = match (pipes.is_empty(), listed.is_empty()) {
         (true, true) => vec![Pipes { prefix: None, count: PIPES }],
         _ => pipes,
     };
-    let mut groups = piped(input, &pipes)?;
+    let mut groups = piped(input, &pipes, device.or(input.device.as_ref()))?;
     for list in listed {
         let names = list.split_whitespace().map(PortName::parse_classic);
         groups.push(Group { ports: names.collect::<Result<_, _>>()? });
     }
-    check(&groups)?;
+    check(input, &groups)?;
     Ok(groups)
 }
 
 /// Pipes by their parent's name; groups of one name go on counting.
-fn piped(input: &PortName, pipes: &[Pipes]) -> Result<Vec<Group>, Failure> {
+fn piped(
+    input: &PortName,
+    pipes: &[Pipes],
+    device: Option<&String>,
+) -> Result<Vec<Group>, Failure> {
+    let pipe = |parent: &str, number| {
+        let mut name = PortName::parse(&format!("kernel:{parent}{{{number}"))?;
+        name.device = device.cloned();
+        Ok::<_, Failure>(name)
+    };
     let mut next = HashMap::<String, u32>::new();
     let mut groups = Vec::new();
     for Pipes { prefix, count } in pipes {
         let parent = prefix.clone().unwrap_or_else(|| input.name.clone());
         let first = next.entry(parent.clone()).or_default();
-        let names = (*first..*first + u32::from(*count))
-            .map(|number| PortName::parse_classic(&format!("{parent}{{{number}")));
+        let names = (*first..*first + u32::from(*count)).map(|number| pipe(&parent, number));
         groups.push(Group { ports: names.collect::<Result<_, _>>()? });
         *first += u32::from(*count);
     }
     Ok(groups)
 }
 
-fn check(groups: &[Group]) -> Result<(), Failure> {
+fn check(input: &PortName, groups: &[Group]) -> Result<(), Failure> {
     let count: usize = groups.iter().map(|group| group.ports.len()).sum();
     if count > MAX_OUTPUTS || groups.iter().any(|group| group.ports.is_empty()) {
         return Err(Diagnostic::new(codes::SR0004, format!("{count} outputs are given"))
@@ -93,23 +106,42 @@ fn check(groups: &[Group]) -> Result<(), Failure> {
             .with_help("list outputs: --outputs 'tap:a tap:b'")
             .into());
     }
-    let pipe = groups.iter().flat_map(|group| &group.ports).find(|name| !is_reachable(name));
-    pipe.map_or(Ok(()), |name| Err(unreachable(name).into()))
+    for name in groups.iter().flat_map(|group| &group.ports) {
+        if name.pipe.is_some() && name.kind != Kind::Kernel {
+            return Err(unreachable(name).into());
+        }
+        if is_same_pipe(name, input) {
+            return Err(loops(name, input).into());
+        }
+    }
+    Ok(())
 }
 
-/// Whether anybody can read what goes to an output. The far end of a pipe is another process's,
-/// and pipes of this one are seen by nobody else.
-fn is_reachable(name: &PortName) -> bool {
-    name.pipe.is_none()
-}
-
+/// Pipes of this process are seen by nobody else.
 fn unreachable(name: &PortName) -> Diagnostic {
-    let needs = "pipes between processes are not part of this version";
-    let cause = OpenCause::Unsupported { what: "a pipe to another program".to_owned(), needs };
+    let needs = "another program at its other end, which pipes of this process never have";
+    let cause = OpenCause::Unsupported { what: "a pipe of its own".to_owned(), needs };
     let error = OpenError::new(name, cause);
-    Diagnostic::of(&error).with_help(
-        "list ports that others can read: slipring lb -i netmap:eth0 --outputs 'tap:a tap:b'",
+    let shown = name.to_string();
+    let plain = shown.strip_prefix("netmap:").unwrap_or(&shown);
+    Diagnostic::of(&error).with_help(format!("name it on the netmap device: kernel:{plain}"))
+}
+
+/// Whether they are ends of one pipe.
+fn is_same_pipe(one: &PortName, other: &PortName) -> bool {
+    let (Some(end), Some(other_end)) = (&one.pipe, &other.pipe) else { return false };
+    let same_parent =
+        one.kind == other.kind && one.device == other.device && one.name == other.name;
+    same_parent && end.id == other_end.id
+}
+
+fn loops(name: &PortName, input: &PortName) -> Diagnostic {
+    Diagnostic::new(
+        codes::SR0002,
+        format!("{name} is an end of the pipe that the frames come from"),
     )
+    .with_cause(format!("the input is {input}, so what goes there would come back or be lost"))
+    .with_help("name the group's pipes after something else: -p out:2")
 }
 
 #[cfg(test)]
@@ -124,12 +156,21 @@ mod tests {
     fn pipes_are_named_and_counted_as_in_the_classic_program() {
         let input = PortName::parse_classic("eth0").unwrap();
         let pipes: Vec<Pipes> = ["2", "x:1", "1", "x:"].map(|text| text.parse().unwrap()).into();
-        let groups = piped(&input, &pipes).unwrap();
-        let wanted = [vec!["eth0{0", "eth0{1"], vec!["x{0"], vec!["eth0{2"], vec!["x{1", "x{2"]];
-        let names = names(&groups);
-        for (names, wanted) in names.iter().zip(wanted) {
-            assert!(names.iter().zip(wanted).all(|(name, end)| name.ends_with(end)), "{names:?}");
-        }
+        let wanted = [
+            vec!["kernel:eth0{0", "kernel:eth0{1"],
+            vec!["kernel:x{0"],
+            vec!["kernel:eth0{2"],
+            vec!["kernel:x{1", "kernel:x{2"],
+        ];
+        assert_eq!(names(&groups(&input, pipes, None, &[]).unwrap()), wanted);
+    }
+
+    #[test]
+    fn pipes_are_made_on_the_device_that_has_the_input_or_that_was_named() {
+        let input = PortName::parse("kernel:eth0@/run/a").unwrap();
+        let on = |device: Option<&String>| names(&groups(&input, Vec::new(), device, &[]).unwrap());
+        assert_eq!(on(None), [["kernel:eth0{0@/run/a", "kernel:eth0{1@/run/a"]]);
+        assert_eq!(on(Some(&"/b".to_owned())), [["kernel:eth0{0@/b", "kernel:eth0{1@/b"]]);
     }
 
     #[test]
@@ -141,14 +182,31 @@ mod tests {
         assert_eq!(refused(""), "expected [PREFIX:]NUMBER");
     }
 
+    /// What is said of groups that cannot be.
+    fn refused(input: &str, listed: &str) -> String {
+        let input = PortName::parse_classic(input).unwrap();
+        let listed: Vec<_> =
+            Some(listed.to_owned()).filter(|list| !list.is_empty()).into_iter().collect();
+        let Err(Failure::Error(error)) = groups(&input, Vec::new(), None, &listed) else {
+            panic!("{listed:?} is taken")
+        };
+        error.to_text(false)
+    }
+
     #[test]
-    fn pipes_that_nobody_could_read_are_refused_by_name() {
+    fn pipes_that_nobody_could_read_are_refused_with_those_that_can_be() {
+        let error = refused("eth0", "x{1");
+        assert!(error.contains("name it on the netmap device: kernel:x{1"), "{error}");
+        assert!(refused("eth0", " ").contains("0 outputs are given"));
         let input = PortName::parse_classic("eth0").unwrap();
-        let error = groups(&input, Vec::new(), &[]).unwrap_err();
-        let Failure::Error(error) = error else { panic!("{error:?}") };
-        assert!(error.to_text(false).contains("pipes between processes"), "{error:?}");
-        let listed = groups(&input, Vec::new(), &["null: null:".to_owned(), "tap:x".to_owned()]);
-        assert_eq!(names(&listed.unwrap()), [vec!["null:", "null:"], vec!["tap:x"]]);
-        assert!(groups(&input, Vec::new(), &[" ".to_owned()]).is_err());
+        let listed = ["null: null:".to_owned(), "tap:x kernel:y{1".to_owned()];
+        let listed = groups(&input, Vec::new(), None, &listed).unwrap();
+        assert_eq!(names(&listed), [vec!["null:", "null:"], vec!["tap:x", "kernel:y{1"]]);
+    }
+
+    #[test]
+    fn the_pipe_that_frames_come_from_is_no_output() {
+        assert!(refused("kernel:x}1", "").contains("is an end of the pipe"));
+        assert!(refused("kernel:x}1", "kernel:x}1").contains("is an end of the pipe"));
     }
 }

@@ -2,6 +2,7 @@
 //! tests' own: the machine's `/dev` and `/run` are never touched.
 #![allow(clippy::unwrap_used)]
 
+mod balance;
 mod ends;
 mod links;
 mod nics;

@@ -1,0 +1,34 @@
+//! `slipring lb` gives frames to programs written for netmap, through pipes of the device.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::site::{FEW, Site, said};
+use crate::support::program::{Program, SLIPRING};
+
+#[test]
+fn programs_at_pipes_of_the_device_get_what_a_port_of_it_receives() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let mut lb = Command::new(SLIPRING);
+    lb.args(["lb", "--json", "-p", "out:1", "-p", "copy:1", "-i"]);
+    lb.arg(format!("kernel:in}}1@{}", site.run_dir().join("netmap").display()));
+    let lb = Program::launch(&site.inside, lb);
+    let bound = |end: &str| {
+        let receiver = site.client(&format!("receive {end} {FEW}"));
+        receiver.wait_for_text("bound");
+        receiver
+    };
+    let receivers = ["out}0", "copy}0"].map(bound);
+    site.client(&format!("send in{{1 {FEW}")).finish().well();
+    for receiver in receivers {
+        assert_eq!(said(receiver.finish()), "bound\nreceived");
+    }
+    let report: Value = serde_json::from_str(&said(lb.stop(Signal::TERM))).unwrap();
+    assert_eq!(report["received"], FEW);
+    for output in report["outputs"].as_array().unwrap() {
+        assert_eq!((&output["forwarded"], &output["dropped"]), (&FEW.into(), &0.into()));
+    }
+}
