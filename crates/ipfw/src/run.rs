@@ -6,10 +6,13 @@
 //!                       +--> counters, log lines, frames to send ([`Outputs`])
 //! ```
 //!
-//! Not for: looking up rules faster than one by one. This is the plain interpreter that says what
-//! is right.
+//! The plain interpreter, one rule after the other, says what is right; a [`Program`] finds the
+//! rules that matter faster, and does the same.
+//!
+//! Not for: reading commands (see [`crate::text`]).
 
 mod changes;
+mod compiled;
 mod config;
 mod crossing;
 mod engine;
@@ -28,6 +31,7 @@ mod tables;
 mod tests;
 
 pub use changes::{BatchError, CommandError, Manner, Reply};
+pub use compiled::Program;
 pub use config::{Config, PortId};
 pub use crossing::{Crossing, Pass, Resume};
 pub use engine::{DropCounters, Firewall};

@@ -120,6 +120,7 @@ impl Firewall {
             }
         }
         self.settle_states();
+        self.compile();
         Ok(replies)
     }
 
@@ -135,6 +136,9 @@ impl Firewall {
     ) -> Result<Reply, CommandError> {
         let reply = self.apply(command, now_ns, manner);
         self.settle_states();
+        if changes_program(command) {
+            self.compile();
+        }
         reply
     }
 
@@ -343,6 +347,20 @@ impl Firewall {
             "net.inet.ip.fw.dyn_count" => self.states.len() as u32,
             _ => return self.config.settings.get(&self.states, name),
         })
+    }
+}
+
+/// Whether a command can change what a program is made of.
+const fn changes_program(command: &Command) -> bool {
+    match command {
+        Command::Add(_) | Command::Delete(_) | Command::Flush { .. } | Command::Set(_) => true,
+        Command::List { .. }
+        | Command::Zero { .. }
+        | Command::ResetLog { .. }
+        | Command::Table(_)
+        | Command::Shaper(_)
+        | Command::Switch { .. }
+        | Command::Sysctl { .. } => false,
     }
 }
 

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use slipring_model::Stream;
 
+use super::compiled::{Program, Scratch};
 use super::config::{Config, PortId};
 use super::crossing::Crossing;
 use super::interpret::{Denied, Run, Verdict};
@@ -41,6 +42,10 @@ pub struct Firewall {
     pub(super) epoch_ns: u64,
     /// Rules that went during commands whose states have not gone yet.
     pub(super) gone: Vec<u64>,
+    /// The list made ready; `None` while it changes, and for who wants the plain interpreter.
+    pub(super) program: Option<Program>,
+    plain: bool,
+    scratch: Scratch,
 }
 
 /// Packets that came, and what became of them. `checked` is the sum of all others.
@@ -73,7 +78,7 @@ impl Firewall {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut secret = Stream::new(seed, "ipfw/states");
-        Self {
+        let mut firewall = Self {
             config: Config {
                 list: List::new(Action::Deny),
                 tables: Tables::default(),
@@ -89,7 +94,12 @@ impl Firewall {
             reassembly: Reassembly::default(),
             epoch_ns: 0,
             gone: Vec::new(),
-        }
+            program: None,
+            plain: false,
+            scratch: Scratch::default(),
+        };
+        firewall.compile();
+        firewall
     }
 
     /// The same with a default rule that allows, as netmap-ipfw has it.
@@ -97,17 +107,37 @@ impl Firewall {
     pub fn open(seed: u64) -> Self {
         let mut firewall = Self::new(seed);
         firewall.config.list = List::new(Action::Allow);
+        firewall.compile();
         firewall
     }
 
     /// Names the ports; the index of a name is its [`PortId`].
     pub fn set_ports(&mut self, names: Vec<String>) {
         self.config.ports = names;
+        self.compile();
     }
 
     /// Tells which addresses `me` means, and which port has each.
     pub fn set_me(&mut self, addresses: Vec<(IpAddr, Option<PortId>)>) {
         self.config.me = addresses;
+        self.compile();
+    }
+
+    /// Rules are asked one by one from now on, or found by a [`Program`] again. Both do the same.
+    pub fn set_plain(&mut self, plain: bool) {
+        self.plain = plain;
+        self.compile();
+    }
+
+    /// The rules made ready, unless they are asked one by one.
+    #[must_use]
+    pub const fn program(&self) -> Option<&Program> {
+        self.program.as_ref()
+    }
+
+    /// Makes the rules ready, after any change of what a program is made of.
+    pub(super) fn compile(&mut self) {
+        self.program = (!self.plain).then(|| Program::compile(&self.config));
     }
 
     /// Tells what time the engine's clock began, in nanoseconds since 1970, for listings.
@@ -220,7 +250,7 @@ impl Firewall {
     ) -> Verdict {
         // Counters leave the list for the run, so that rules can be read while they change.
         let mut counters = core::mem::take(&mut self.config.list.counters);
-        let verdict = Run {
+        let run = Run {
             config: &self.config,
             counters: &mut counters,
             entries: &self.config.list.entries,
@@ -231,8 +261,11 @@ impl Firewall {
             crossing,
             now,
             out,
-        }
-        .verdict();
+        };
+        let verdict = match &self.program {
+            Some(program) => run.searched(program, &mut self.scratch),
+            None => run.verdict(),
+        };
         self.config.list.counters = counters;
         verdict
     }

@@ -15,7 +15,7 @@ use crate::state::{Link, NewState, Refusal, States, Update};
 use crate::table::{Value, ValueKind};
 
 /// Most rules that one packet is shown: far more than any list that does not go round by calls.
-const MAX_STEPS: u32 = 1 << 20;
+pub(super) const MAX_STEPS: u32 = 1 << 20;
 
 /// What is to be done with a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub enum Denied {
     NoNumber,
 }
 
-enum Step {
+pub(super) enum Step {
     Next,
     Jump(usize),
     Done(Verdict),
@@ -90,7 +90,7 @@ impl Run<'_> {
         Verdict::Deny(Denied::CallLoop)
     }
 
-    fn start(&mut self) -> usize {
+    pub(super) fn start(&mut self) -> usize {
         self.crossing.resume.take().map_or(0, |resume| self.behind(resume, ReturnTo::NextRule))
     }
 
@@ -103,7 +103,7 @@ impl Run<'_> {
         }
     }
 
-    fn step(&mut self, at: usize) -> Step {
+    pub(super) fn step(&mut self, at: usize) -> Step {
         let config = self.config;
         let entry = &self.entries[at];
         let rule = &*entry.rule;
@@ -121,15 +121,7 @@ impl Run<'_> {
         if matches!(rule.action, Action::CheckState(_)) {
             return Step::Next;
         }
-        let mut question = Question {
-            config,
-            packet: &self.packet,
-            frame: self.frame,
-            crossing: self.crossing,
-            number: entry.number,
-            set: rule.set,
-            tablearg: None,
-        };
+        let mut question = self.question(entry);
         if !question.matches(rule) {
             return Step::Next;
         }
@@ -144,6 +136,18 @@ impl Run<'_> {
             }
         }
         self.act(at, tablearg.as_ref())
+    }
+
+    pub(super) fn question(&self, entry: &Entry) -> Question<'_> {
+        Question {
+            config: self.config,
+            packet: &self.packet,
+            frame: self.frame,
+            crossing: self.crossing,
+            number: entry.number,
+            set: entry.rule.set,
+            tablearg: None,
+        }
     }
 
     /// The place of the rule that made the packet's state.
@@ -193,13 +197,19 @@ impl Run<'_> {
         self.states.make(new, &self.update(), self.now)
     }
 
+    #[inline]
+    pub(super) fn count(&mut self, at: usize) {
+        let counters = &mut self.counters[at];
+        counters.packets += 1;
+        counters.bytes += u64::from(self.packet.counted_len);
+        counters.last_match_ns = Some(self.now);
+    }
+
     /// Counts, logs, tags, and does what the rule at `at` says.
     fn act(&mut self, at: usize, tablearg: Option<&Value>) -> Step {
         let entry = &self.entries[at];
         let rule = &*entry.rule;
-        self.counters[at].packets += 1;
-        self.counters[at].bytes += u64::from(self.packet.counted_len);
-        self.counters[at].last_match_ns = Some(self.now);
+        self.count(at);
         if rule.log.is_some() {
             self.log(at);
         }

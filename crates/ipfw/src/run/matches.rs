@@ -31,7 +31,7 @@ impl<'a> Question<'a> {
         })
     }
 
-    fn holds(&mut self, condition: &Condition) -> bool {
+    pub(super) fn holds(&mut self, condition: &Condition) -> bool {
         use Condition as C;
         let packet = self.packet;
         let is_ip = packet.version != Version::None;

@@ -1,0 +1,106 @@
+//! Clauses that no row of bits holds, as a flat list of small questions.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::super::matches::Question;
+use crate::packet::Version;
+use crate::rule::{Addresses, Bits, Condition, HeaderField, Pattern, V4Mask};
+
+/// A question, and how its answer counts.
+#[derive(Clone, Debug)]
+pub(super) struct Check {
+    test: Test,
+    not: bool,
+    /// It is the last of its clause, of which one must hold.
+    ends_clause: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    Proto(u8),
+    Version(Version),
+    Src4(V4Mask),
+    Dst4(V4Mask),
+    SrcPort(u16, u16),
+    DstPort(u16, u16),
+    TcpFlags(Bits),
+    Established,
+    Always,
+    /// Whatever else: asked as the plain interpreter does.
+    Other(Box<Condition>),
+}
+
+impl Check {
+    /// Adds the questions of a clause.
+    pub(super) fn add(clause: &[Pattern], checks: &mut Vec<Self>) {
+        for (at, pattern) in clause.iter().enumerate() {
+            checks.push(Self {
+                test: Test::of(&pattern.condition),
+                not: pattern.not,
+                ends_clause: at + 1 == clause.len(),
+            });
+        }
+    }
+
+    /// Whether every clause has a question that holds.
+    #[inline]
+    pub(super) fn all_hold(checks: &[Self], question: &mut Question<'_>) -> bool {
+        let mut any = false;
+        for check in checks {
+            any = any || check.test.holds(question) != check.not;
+            if check.ends_clause {
+                if !any {
+                    return false;
+                }
+                any = false;
+            }
+        }
+        true
+    }
+}
+
+impl Test {
+    fn of(condition: &Condition) -> Self {
+        use Condition as C;
+        match condition {
+            C::Proto(proto) => Self::Proto(*proto),
+            C::Ip4 => Self::Version(Version::V4),
+            C::Ip6 => Self::Version(Version::V6),
+            C::Src(Addresses::Any) | C::Dst(Addresses::Any) | C::Layer2 => Self::Always,
+            C::Src(Addresses::V4(list)) if list.len() == 1 => Self::Src4(list[0]),
+            C::Dst(Addresses::V4(list)) if list.len() == 1 => Self::Dst4(list[0]),
+            C::Number(HeaderField::SrcPort, ranges) if ranges.0.len() == 1 => {
+                Self::SrcPort(ranges.0[0].0, ranges.0[0].1)
+            }
+            C::Number(HeaderField::DstPort, ranges) if ranges.0.len() == 1 => {
+                Self::DstPort(ranges.0[0].0, ranges.0[0].1)
+            }
+            C::TcpFlags(bits) => Self::TcpFlags(*bits),
+            C::Established => Self::Established,
+            other => Self::Other(Box::new(other.clone())),
+        }
+    }
+
+    #[inline(always)]
+    fn holds(&self, question: &mut Question<'_>) -> bool {
+        let packet = question.packet;
+        let is_v4 = packet.version == Version::V4;
+        match self {
+            Self::Proto(proto) => packet.version != Version::None && packet.proto == *proto,
+            Self::Version(version) => packet.version == *version,
+            Self::Src4(network) => is_v4 && network.contains(packet.src as u32),
+            Self::Dst4(network) => is_v4 && network.contains(packet.dst as u32),
+            Self::SrcPort(low, high) => {
+                packet.has_ports && (*low..=*high).contains(&packet.src_port)
+            }
+            Self::DstPort(low, high) => {
+                packet.has_ports && (*low..=*high).contains(&packet.dst_port)
+            }
+            Self::TcpFlags(bits) => packet.is_tcp() && bits.holds(packet.tcp_flags),
+            Self::Established => packet.is_tcp() && packet.tcp_flags & 0x16 != 0x02,
+            Self::Always => true,
+            Self::Other(condition) => question.holds(condition),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Header fields of which a rule can want a set of values.
+//!
+//! # Invariant
+//! No rule can change a field while a packet goes through the list.
+
+use core::net::IpAddr;
+
+use alloc::vec::Vec;
+
+use slipring_classify::direct::Direct;
+use slipring_classify::partition::Partition;
+use slipring_classify::ranges::{Point, RangeSet};
+use slipring_classify::trie::Trie;
+
+use super::super::config::{Config, PortId};
+use super::super::crossing::{Crossing, Pass};
+use super::super::matches::glob;
+use crate::packet::{Packet, Version};
+use crate::rule::{Addresses, Condition, HeaderField, HostSet, Interface, Pattern};
+
+/// Families of values: IPv4 addresses and all numbers, IPv6 addresses, and no value.
+const PLAIN: u8 = 0;
+const V6: u8 = 1;
+const NONE: u8 = 2;
+
+/// A field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Field {
+    Src,
+    Dst,
+    DstPort,
+    SrcPort,
+    Proto,
+    MacType,
+    Vlan,
+    InnerVlan,
+    IpLen,
+    IpId,
+    IpTtl,
+    Recv,
+    Xmit,
+    Via,
+    Pass,
+}
+
+impl Field {
+    pub(super) const ALL: [Self; 15] = [
+        Self::Src,
+        Self::Dst,
+        Self::DstPort,
+        Self::SrcPort,
+        Self::Proto,
+        Self::MacType,
+        Self::Vlan,
+        Self::InnerVlan,
+        Self::IpLen,
+        Self::IpId,
+        Self::IpTtl,
+        Self::Recv,
+        Self::Xmit,
+        Self::Via,
+        Self::Pass,
+    ];
+
+    /// Which field the patterns of a clause ask for, and which values of it they accept together;
+    /// `None` if that is not the whole of what they ask.
+    pub(super) fn wanted(clause: &[Pattern], config: &Config) -> Option<(Self, RangeSet)> {
+        let mut sets = clause.iter().map(|pattern| {
+            let (field, set) = Self::values(&pattern.condition, config)?;
+            Some((field, if pattern.not { set.complement() } else { set }))
+        });
+        let first = sets.next()??;
+        sets.try_fold(first, |(field, all), next| {
+            let (other, set) = next?;
+            (field == other).then(|| (field, all.union(&set)))
+        })
+    }
+
+    fn values(condition: &Condition, config: &Config) -> Option<(Self, RangeSet)> {
+        use Condition as C;
+        let number = |value: u8| RangeSet::of(PLAIN, value.into(), value.into());
+        Some(match condition {
+            C::Proto(proto) => (Self::Proto, number(*proto)),
+            C::Ip4 | C::IpVersion(4) => (Self::Src, RangeSet::family(PLAIN)),
+            C::Ip6 | C::IpVersion(6) => (Self::Src, RangeSet::family(V6)),
+            C::IpVersion(_) => (Self::Src, RangeSet::default()),
+            C::Src(addresses) => (Self::Src, address_set(addresses, config)?),
+            C::Dst(addresses) => (Self::Dst, address_set(addresses, config)?),
+            C::Number(field, ranges) => {
+                let range = |&(low, high): &(u16, u16)| {
+                    (Point::new(PLAIN, low.into()), Point::new(PLAIN, high.into()))
+                };
+                (Self::of_header(*field)?, ranges.0.iter().map(range).collect())
+            }
+            C::In => (Self::Pass, number(Pass::In as u8)),
+            C::Out => (Self::Pass, number(Pass::Out as u8)),
+            C::Layer2 => (Self::Pass, RangeSet::all()),
+            C::Recv(interface) => (Self::Recv, port_set(interface, config)?),
+            C::Xmit(interface) => (Self::Xmit, port_set(interface, config)?),
+            C::Via(interface) => (Self::Via, port_set(interface, config)?),
+            _ => return None,
+        })
+    }
+
+    const fn of_header(field: HeaderField) -> Option<Self> {
+        use HeaderField as F;
+        Some(match field {
+            F::SrcPort => Self::SrcPort,
+            F::DstPort => Self::DstPort,
+            F::MacType => Self::MacType,
+            F::Vlan => Self::Vlan,
+            F::InnerVlan => Self::InnerVlan,
+            F::IpLen => Self::IpLen,
+            F::IpId => Self::IpId,
+            F::IpTtl => Self::IpTtl,
+            // Behind options that rules can change, and seldom asked for.
+            F::TcpWin | F::TcpDataLen | F::TcpMss => return None,
+        })
+    }
+
+    /// The number that a packet has in this field, if it has one.
+    #[inline(always)]
+    fn number(self, packet: &Packet, crossing: &Crossing) -> Option<u16> {
+        let is_ip = packet.version != Version::None;
+        let tag = |index: usize| packet.tags[index].map(|tag| tag.vid());
+        match self {
+            Self::SrcPort => packet.has_ports.then_some(packet.src_port),
+            Self::DstPort => packet.has_ports.then_some(packet.dst_port),
+            Self::Proto => is_ip.then_some(packet.proto.into()),
+            Self::MacType => Some(packet.ethertype),
+            Self::Vlan => tag(0),
+            Self::InnerVlan => tag(1),
+            Self::IpLen if is_ip => packet.ip_len.try_into().ok(),
+            Self::IpId => (packet.version == Version::V4).then_some(packet.ip_id),
+            Self::IpTtl => is_ip.then_some(packet.ttl.into()),
+            Self::Recv => crossing.recv,
+            Self::Xmit => crossing.xmit,
+            Self::Via if crossing.pass == Pass::In => crossing.recv,
+            Self::Via => crossing.xmit,
+            Self::Pass => Some(crossing.pass as u16),
+            Self::IpLen | Self::Src | Self::Dst => None,
+        }
+    }
+}
+
+fn address_set(addresses: &Addresses, config: &Config) -> Option<RangeSet> {
+    let host = |address: &IpAddr| match address {
+        IpAddr::V4(address) => Point::new(PLAIN, address.to_bits().into()),
+        IpAddr::V6(address) => Point::new(V6, address.to_bits()),
+    };
+    let mine = || config.me.iter().map(|(address, _)| (host(address), host(address)));
+    Some(match addresses {
+        Addresses::Any => RangeSet::all(),
+        Addresses::Me => mine().collect(),
+        Addresses::Me6 => mine().filter(|range| range.0.family == V6).collect(),
+        Addresses::V4(list) => {
+            let ranges = list.iter().map(|network| {
+                network.prefix_len()?;
+                let last = network.address | !network.mask;
+                Some((Point::new(PLAIN, network.address.into()), Point::new(PLAIN, last.into())))
+            });
+            ranges.collect::<Option<Vec<_>>>()?.into_iter().collect()
+        }
+        Addresses::V6(list) => {
+            let ranges = list.iter().map(|network| {
+                network.prefix_len()?;
+                let last = network.address | !network.mask;
+                Some((Point::new(V6, network.address), Point::new(V6, last)))
+            });
+            ranges.collect::<Option<Vec<_>>>()?.into_iter().collect()
+        }
+        Addresses::Hosts(hosts) => host_set(hosts),
+        Addresses::Table(_) => return None,
+    })
+}
+
+fn host_set(hosts: &HostSet) -> RangeSet {
+    let all = (0..=255).map(|last| hosts.base & !0xff | last);
+    let members = all.filter(|&address| hosts.contains(address));
+    members.map(|address| Point::new(PLAIN, address.into())).map(|point| (point, point)).collect()
+}
+
+fn port_set(interface: &Interface, config: &Config) -> Option<RangeSet> {
+    let is_wanted: &dyn Fn(PortId) -> bool = match interface {
+        Interface::Any => return Some(RangeSet::family(PLAIN)),
+        Interface::Glob(pattern) => {
+            &|port| glob(pattern.as_bytes(), config.port_name(Some(port)).as_bytes())
+        }
+        Interface::Address(address) => {
+            &|port| config.me.contains(&(IpAddr::V4(*address), Some(port)))
+        }
+        Interface::Table(_) => return None,
+    };
+    // Of ports without a name, none or all are meant; but any may have an address.
+    let point = |port: PortId| Point::new(PLAIN, port.into());
+    let addressed = config.me.iter().filter_map(|(_, port)| *port);
+    let named = 0..config.ports.len().min(1 << 16) as u32;
+    let single = named.map(|port| port as PortId).chain(addressed);
+    let mut wanted: RangeSet =
+        single.filter(|&port| is_wanted(port)).map(|port| (point(port), point(port))).collect();
+    if let Ok(first) = PortId::try_from(config.ports.len())
+        && let Interface::Glob(pattern) = interface
+        && glob(pattern.as_bytes(), b"")
+    {
+        wanted = wanted.union(&[(point(first), point(PortId::MAX))].into_iter().collect());
+    }
+    Some(wanted)
+}
+
+/// The classes of a field's values.
+#[derive(Clone, Debug)]
+pub(super) struct Lookup {
+    field: Field,
+    classes: Classes,
+    none: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Classes {
+    Address(Trie<u32>, Trie<u128>),
+    Number(Direct),
+}
+
+impl Lookup {
+    pub(super) fn new(field: Field, partition: &Partition) -> Self {
+        let classes = match field {
+            Field::Src | Field::Dst => Classes::Address(partition.trie(PLAIN), partition.trie(V6)),
+            _ => Classes::Number(partition.direct(PLAIN)),
+        };
+        Self { field, classes, none: partition.class(Point::new(NONE, 0)) }
+    }
+
+    /// The class of what a packet has in the field.
+    #[inline]
+    pub(super) fn class(&self, packet: &Packet, crossing: &Crossing) -> u32 {
+        match &self.classes {
+            Classes::Address(v4, v6) => {
+                let bits = if self.field == Field::Src { packet.src } else { packet.dst };
+                match packet.version {
+                    Version::V4 => v4.get(bits as u32),
+                    Version::V6 => v6.get(bits),
+                    Version::None => self.none,
+                }
+            }
+            Classes::Number(table) => {
+                self.field.number(packet, crossing).map_or(self.none, |number| table.get(number))
+            }
+        }
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        match &self.classes {
+            Classes::Address(v4, v6) => v4.size_bytes() + v6.size_bytes(),
+            Classes::Number(_) => 4 << 16,
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What is left to ask of a candidate, and what it does.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use slipring_classify::ranges::RangeSet;
+
+use super::super::config::Config;
+use super::super::list::Entry;
+use super::check::Check;
+use super::field::Field;
+use crate::rule::{Action, Arg, Pattern, Rule};
+
+/// What a rule does, if all its checks hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Does {
+    /// Its set is disabled.
+    Nothing,
+    /// Counts, and the packet passes.
+    Accept,
+    /// Counts, and the packet is dropped.
+    Deny,
+    /// Counts.
+    Count,
+    /// Counts, and goes on at a place of the list.
+    Jump(u32),
+    /// What the plain interpreter says, which asks for everything.
+    Step,
+}
+
+/// A rule made ready.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) checks: Range<u32>,
+    pub(super) does: Does,
+}
+
+/// The wants of one rule: a set for each field that it restricts.
+pub(super) type Wants = [Option<RangeSet>; Field::ALL.len()];
+
+impl Plan {
+    /// Makes a rule ready. Clauses that are wants go there, if there is a place for them; all
+    /// others become checks.
+    pub(super) fn of(
+        entry: &Entry,
+        config: &Config,
+        checks: &mut Vec<Check>,
+        mut wants: Option<&mut Wants>,
+    ) -> Self {
+        let (rule, from) = (&*entry.rule, checks.len() as u32);
+        if !config.is_enabled(rule.set) {
+            if let Some(wants) = wants {
+                wants[Field::Proto as usize] = Some(RangeSet::default());
+            }
+            return Self { checks: from..from, does: Does::Nothing };
+        }
+        if acts_unmatched(rule) {
+            return Self { checks: from..from, does: Does::Step };
+        }
+        for clause in rule.body.clauses().filter(|clause| !is_always(clause)) {
+            if !wants.as_mut().is_some_and(|wants| want(clause, config, wants)) {
+                Check::add(clause, checks);
+            }
+        }
+        Self { checks: from..checks.len() as u32, does: does(entry, config) }
+    }
+}
+
+/// Whether a rule can do something to a packet that it does not match: draw lots, run another
+/// rule's action because of a state.
+const fn acts_unmatched(rule: &Rule) -> bool {
+    let probes = match &rule.keep {
+        Some(keep) => keep.probe,
+        None => false,
+    };
+    probes || rule.chance.is_some() || matches!(rule.action, Action::CheckState(_))
+}
+
+fn is_always(clause: &[Pattern]) -> bool {
+    clause.iter().any(|pattern| !pattern.not && pattern.condition.is_always())
+}
+
+/// Puts a clause into the wants, if it is one.
+fn want(clause: &[Pattern], config: &Config, wants: &mut Wants) -> bool {
+    let Some((field, set)) = Field::wanted(clause, config) else { return false };
+    let want = &mut wants[field as usize];
+    *want = Some(match want.take() {
+        Some(before) => before.intersection(&set),
+        None => set,
+    });
+    true
+}
+
+fn does(entry: &Entry, config: &Config) -> Does {
+    let rule = &*entry.rule;
+    if rule.log.is_some() || !rule.tags.is_empty() || rule.keep.is_some() {
+        return Does::Step;
+    }
+    match &rule.action {
+        Action::Allow => Does::Accept,
+        Action::Deny => Does::Deny,
+        Action::Count => Does::Count,
+        Action::SkipTo(Arg::Number(to)) => {
+            let to = (*to).min(65535) as u16;
+            Does::Jump(config.list.first_from(to.max(entry.number.saturating_add(1))) as u32)
+        }
+        _ => Does::Step,
+    }
+}

@@ -1,0 +1,97 @@
+use alloc::vec::Vec;
+
+use slipring_classify::matcher::{MAX_FIELDS, Matcher};
+
+use super::super::config::Config;
+use super::super::crossing::Crossing;
+use super::check::Check;
+use super::field::{Field, Lookup};
+use super::plan::{Plan, Wants};
+use crate::packet::Packet;
+
+/// Lists up to this long are walked rule by rule.
+const SHORT: usize = 16;
+
+/// A list made ready.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub(super) plans: Vec<Plan>,
+    pub(super) checks: Vec<Check>,
+    /// What is searched, in longer lists.
+    pub(super) index: Option<Index>,
+}
+
+/// Finds the rules of a list that a packet's fields leave.
+#[derive(Clone, Debug)]
+pub(super) struct Index {
+    lookups: Vec<Lookup>,
+    pub(super) matcher: Matcher,
+}
+
+/// The class of a packet in each field of an [`Index`].
+pub(super) type Classes = [u32; MAX_FIELDS];
+
+impl Program {
+    /// Makes the rules of a firewall ready.
+    #[must_use]
+    pub fn compile(config: &Config) -> Self {
+        Self::with_short(config, SHORT)
+    }
+
+    /// The same, with lists up to `short` walked rule by rule.
+    pub(super) fn with_short(config: &Config, short: usize) -> Self {
+        let (mut plans, mut checks) = (Vec::new(), Vec::new());
+        let entries = &config.list.entries;
+        if entries.len() <= short {
+            plans.extend(entries.iter().map(|entry| Plan::of(entry, config, &mut checks, None)));
+            return Self { plans, checks, index: None };
+        }
+        let mut wants: Vec<Wants> = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let mut mine = Wants::default();
+            plans.push(Plan::of(entry, config, &mut checks, Some(&mut mine)));
+            wants.push(mine);
+        }
+        Self { plans, checks, index: Some(Index::new(wants)) }
+    }
+
+    /// Bytes that searching takes, counters apart.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.plans.len() * size_of::<Plan>()
+            + self.checks.len() * size_of::<Check>()
+            + self.index.as_ref().map_or(0, Index::size_bytes)
+    }
+}
+
+impl Index {
+    fn new(mut wants: Vec<Wants>) -> Self {
+        let is_used = |&field: &Field| wants.iter().any(|rule| rule[field as usize].is_some());
+        let mut fields: Vec<_> = Field::ALL.into_iter().filter(is_used).collect();
+        if fields.is_empty() {
+            fields.push(Field::Pass);
+        }
+        let mut column = |&field: &Field| {
+            wants.iter_mut().map(|rule| rule[field as usize].take()).collect::<Vec<_>>()
+        };
+        let columns: Vec<_> = fields.iter().map(&mut column).collect();
+        let (matcher, partitions) = Matcher::build(&columns);
+        let lookups =
+            fields.iter().zip(&partitions).map(|(&field, part)| Lookup::new(field, part)).collect();
+        Self { lookups, matcher }
+    }
+
+    #[inline]
+    pub(super) fn classes(&self, packet: &Packet, crossing: &Crossing) -> Classes {
+        let mut classes = [0; MAX_FIELDS];
+        for (class, lookup) in classes.iter_mut().zip(&self.lookups) {
+            *class = lookup.class(packet, crossing);
+        }
+        classes
+    }
+
+    fn size_bytes(&self) -> usize {
+        let lookups: usize = self.lookups.iter().map(Lookup::size_bytes).sum();
+        lookups + self.matcher.size_bytes()
+    }
+}
