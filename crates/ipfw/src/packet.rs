@@ -85,6 +85,35 @@ pub struct Packet {
 }
 
 impl Packet {
+    /// No packet at all.
+    pub const EMPTY: Self = Self {
+        src_mac: MacAddr::ZERO,
+        dst_mac: MacAddr::ZERO,
+        ethertype: 0,
+        tags: [None; 2],
+        version: Version::None,
+        src: 0,
+        dst: 0,
+        proto: 0,
+        ttl: 0,
+        tos: 0,
+        ip_id: 0,
+        ip_len: 0,
+        ip_off: 0,
+        later_fragment: false,
+        extensions: 0,
+        flow_label: 0,
+        has_ports: false,
+        src_port: 0,
+        dst_port: 0,
+        tcp_flags: 0,
+        icmp: (0, 0),
+        l3: 0,
+        l4: 0,
+        end: 0,
+        counted_len: 0,
+    };
+
     /// The packet is TCP and has its header.
     #[inline]
     #[must_use]

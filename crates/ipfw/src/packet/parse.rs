@@ -14,24 +14,53 @@ impl Packet {
     /// [`Malformed`] if its headers cannot be believed.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Self, Malformed> {
-        let headers = Headers::parse(frame).map_err(|error| cause(&error))?;
-        let mut packet = link(frame, &headers);
-        if let Some(ip) = headers.ip {
-            packet.proto = ip.proto.0;
-            packet.l4 = usize::from(ip.l4);
-            packet.end = (ip.end as usize).min(frame.len());
-            packet.later_fragment = ip.fragment == Fragment::Later;
-            packet.ip_len = ip.end - u32::from(headers.l3);
-            packet.counted_len = packet.ip_len;
-            match ip.version {
-                IpVersion::V4 => packet.v4(frame).ok_or(Malformed::ShortIp)?,
-                IpVersion::V6 => packet.v6(frame, &ip).ok_or(Malformed::ShortIp)?,
-            }
-            packet.transport(frame)?;
-        }
+        let mut packet = Self::EMPTY;
+        packet.read(frame)?;
         Ok(packet)
     }
 
+    /// Reads `frame` into the place of what was there: a packet is much to copy, for a CPU that
+    /// has just written it piece by piece.
+    ///
+    /// # Errors
+    /// [`Malformed`] if its headers cannot be believed; what is there then is of no use.
+    #[inline]
+    pub fn read(&mut self, frame: &[u8]) -> Result<(), Malformed> {
+        let headers = Headers::parse(frame).map_err(|error| cause(&error))?;
+        self.link(frame, &headers);
+        let Some(ip) = headers.ip else { return Ok(()) };
+        self.proto = ip.proto.0;
+        self.l4 = usize::from(ip.l4);
+        self.end = (ip.end as usize).min(frame.len());
+        self.later_fragment = ip.fragment == Fragment::Later;
+        self.ip_len = ip.end - u32::from(headers.l3);
+        self.counted_len = self.ip_len;
+        match ip.version {
+            IpVersion::V4 => self.v4(frame).ok_or(Malformed::ShortIp)?,
+            IpVersion::V6 => self.v6(frame, &ip).ok_or(Malformed::ShortIp)?,
+        }
+        self.transport(frame)
+    }
+
+    /// Starts over with the Ethernet header.
+    #[inline(always)]
+    fn link(&mut self, frame: &[u8], headers: &Headers) {
+        *self = Self::EMPTY;
+        let mac = |at: usize| {
+            frame
+                .get(at..)
+                .and_then(|rest| rest.first_chunk::<6>())
+                .map_or(MacAddr::ZERO, |mac| MacAddr(*mac))
+        };
+        let found = headers.tags_found();
+        (self.src_mac, self.dst_mac) = (mac(6), mac(0));
+        self.ethertype = headers.ethertype.0;
+        self.tags = [found.first().copied(), found.get(1).copied()];
+        (self.l3, self.l4) = (usize::from(headers.l3), usize::from(headers.l3));
+        (self.end, self.counted_len) = (frame.len(), frame.len() as u32);
+    }
+
+    #[inline(always)]
     fn v4(&mut self, frame: &[u8]) -> Option<()> {
         let header = frame.get(self.l3..)?.first_chunk::<20>()?;
         let word = |at: usize| {
@@ -102,43 +131,6 @@ impl Packet {
 }
 
 const UDP_LITE: IpProto = IpProto(136);
-
-fn link(frame: &[u8], headers: &Headers) -> Packet {
-    let mac = |at: usize| {
-        frame
-            .get(at..)
-            .and_then(|rest| rest.first_chunk::<6>())
-            .map_or(MacAddr::ZERO, |mac| MacAddr(*mac))
-    };
-    let found = headers.tags_found();
-    Packet {
-        src_mac: mac(6),
-        dst_mac: mac(0),
-        ethertype: headers.ethertype.0,
-        tags: [found.first().copied(), found.get(1).copied()],
-        version: Version::None,
-        src: 0,
-        dst: 0,
-        proto: 0,
-        ttl: 0,
-        tos: 0,
-        ip_id: 0,
-        ip_len: 0,
-        ip_off: 0,
-        later_fragment: false,
-        extensions: 0,
-        flow_label: 0,
-        has_ports: false,
-        src_port: 0,
-        dst_port: 0,
-        tcp_flags: 0,
-        icmp: (0, 0),
-        l3: usize::from(headers.l3),
-        l4: usize::from(headers.l3),
-        end: frame.len(),
-        counted_len: frame.len() as u32,
-    }
-}
 
 /// The extension headers between `at` and `end`, which the link view found to lie in the frame.
 fn extensions(frame: &[u8], first: u8, at: usize, end: usize) -> u8 {

@@ -29,4 +29,4 @@ mod walk;
 mod tests;
 
 pub use program::Program;
-pub(super) use walk::Scratch;
+pub(super) use walk::Candidates;

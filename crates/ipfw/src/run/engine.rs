@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use slipring_model::Stream;
 
-use super::compiled::{Program, Scratch};
+use super::compiled::{Candidates, Program};
 use super::config::{Config, PortId};
 use super::crossing::Crossing;
-use super::interpret::{Denied, Run, Verdict};
+use super::interpret::{Denied, End, Run, Verdict};
 use super::list::List;
 use super::reassembly::{FragmentCounters, Reassembly};
 use super::reply::{Emission, Outputs, Toward};
@@ -45,6 +45,7 @@ pub struct Firewall {
     /// The list made ready; `None` while it changes, and for who wants the plain interpreter.
     pub(super) program: Option<Program>,
     plain: bool,
+    /// Room for each packet, used again and again.
     scratch: Scratch,
 }
 
@@ -73,6 +74,12 @@ pub struct DropCounters {
     pub no_number: u64,
 }
 
+#[derive(Debug)]
+struct Scratch {
+    packet: Packet,
+    candidates: Candidates,
+}
+
 impl Firewall {
     /// Only the default rule, which denies. All random decisions follow from `seed`.
     #[must_use]
@@ -96,7 +103,7 @@ impl Firewall {
             gone: Vec::new(),
             program: None,
             plain: false,
-            scratch: Scratch::default(),
+            scratch: Scratch { packet: Packet::EMPTY, candidates: Candidates::default() },
         };
         firewall.compile();
         firewall
@@ -190,30 +197,40 @@ impl Firewall {
         now_ns: u64,
         outputs: &mut Outputs,
     ) -> Verdict {
-        let verdict = if !self.config.settings.enable {
-            Verdict::Accept
-        } else {
-            match Packet::parse(frame) {
-                Ok(packet) => match self.run(frame, packet, crossing, now_ns, outputs) {
-                    Verdict::Held => self.fragment(frame, packet, crossing, now_ns, outputs),
-                    verdict => verdict,
-                },
-                Err(kind) => self.malformed_frame(kind),
-            }
-        };
+        let verdict = self.verdict(frame, crossing, now_ns, outputs);
         self.drops.count(&verdict);
         verdict
+    }
+
+    #[inline]
+    fn verdict(
+        &mut self,
+        frame: &mut [u8],
+        crossing: &mut Crossing,
+        now: u64,
+        out: &mut Outputs,
+    ) -> Verdict {
+        if !self.config.settings.enable {
+            return Verdict::Accept;
+        }
+        if let Err(kind) = self.scratch.packet.read(frame) {
+            return self.malformed_frame(kind);
+        }
+        match self.run(frame, crossing, now, out) {
+            Verdict::Held => self.fragment(frame, crossing, now, out),
+            verdict => verdict,
+        }
     }
 
     /// Keeps a fragment, or goes on with the packet that it completes.
     fn fragment(
         &mut self,
         frame: &mut [u8],
-        packet: Packet,
         crossing: &mut Crossing,
         now: u64,
         out: &mut Outputs,
     ) -> Verdict {
+        let packet = self.scratch.packet;
         // Rules before this one may have changed the frame: what waits is the frame as it is now.
         let Some(mut whole) = self.reassembly.offer(frame, &packet, now) else {
             return Verdict::Held;
@@ -224,10 +241,10 @@ impl Firewall {
             crossing.resume = None;
             return Verdict::Accept;
         }
-        let verdict = match Packet::parse(&whole.frame) {
-            Ok(packet) => self.run(&mut whole.frame, packet, crossing, now, out),
-            Err(kind) => return self.malformed_frame(kind),
-        };
+        if let Err(kind) = self.scratch.packet.read(&whole.frame) {
+            return self.malformed_frame(kind);
+        }
+        let verdict = self.run(&mut whole.frame, crossing, now, out);
         if let Ok(after) = Packet::parse(&whole.frame) {
             let parts = out.released[before..].iter_mut().map(Vec::as_mut_slice);
             parts.chain([frame]).for_each(|part| mark_part(part, after.dscp()));
@@ -240,31 +257,38 @@ impl Firewall {
         Verdict::Deny(Denied::Malformed(kind))
     }
 
+    /// The verdict on the packet in `scratch`.
+    #[inline]
     fn run(
         &mut self,
         frame: &mut [u8],
-        packet: Packet,
         crossing: &mut Crossing,
         now: u64,
         out: &mut Outputs,
     ) -> Verdict {
         // Counters leave the list for the run, so that rules can be read while they change.
         let mut counters = core::mem::take(&mut self.config.list.counters);
-        let run = Run {
+        let mut run = Run {
             config: &self.config,
             counters: &mut counters,
             entries: &self.config.list.entries,
             states: &mut self.states,
             draws: &mut self.draws,
             frame,
-            packet,
+            packet: &mut self.scratch.packet,
             crossing,
             now,
             out,
+            other: None,
         };
-        let verdict = match &self.program {
-            Some(program) => run.searched(program, &mut self.scratch),
-            None => run.verdict(),
+        let end = match &self.program {
+            Some(program) => run.searched(program, &mut self.scratch.candidates),
+            None => run.plain(),
+        };
+        let verdict = match end {
+            End::Accept => Verdict::Accept,
+            End::Deny => Verdict::Deny(Denied::Rule),
+            End::Other => run.other.take().expect("a run that ends otherwise says how"),
         };
         self.config.list.counters = counters;
         verdict

@@ -71,23 +71,40 @@ pub(super) struct Run<'a> {
     pub(super) states: &'a mut States,
     pub(super) draws: &'a mut Stream,
     pub(super) frame: &'a mut [u8],
-    pub(super) packet: Packet,
+    pub(super) packet: &'a mut Packet,
     pub(super) crossing: &'a mut Crossing,
     pub(super) now: u64,
     pub(super) out: &'a mut Outputs,
+    /// The verdict of a run that ends by [`End::Other`].
+    pub(super) other: Option<Verdict>,
+}
+
+/// How a run ends. The commonest verdicts are told by it alone: a [`Verdict`] handed from function
+/// to function costs more than they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Accept,
+    /// By a rule.
+    Deny,
+    Other,
 }
 
 impl Run<'_> {
-    pub(super) fn verdict(mut self) -> Verdict {
+    pub(super) fn plain(&mut self) -> End {
         let mut at = self.start();
         for _ in 0..MAX_STEPS {
             match self.step(at) {
                 Step::Next => at += 1,
                 Step::Jump(to) => at = to,
-                Step::Done(verdict) => return verdict,
+                Step::Done(verdict) => return self.end(verdict),
             }
         }
-        Verdict::Deny(Denied::CallLoop)
+        self.end(Verdict::Deny(Denied::CallLoop))
+    }
+
+    pub(super) fn end(&mut self, verdict: Verdict) -> End {
+        self.other = Some(verdict);
+        End::Other
     }
 
     pub(super) fn start(&mut self) -> usize {
@@ -141,7 +158,7 @@ impl Run<'_> {
     pub(super) fn question(&self, entry: &Entry) -> Question<'_> {
         Question {
             config: self.config,
-            packet: &self.packet,
+            packet: self.packet,
             frame: self.frame,
             crossing: self.crossing,
             number: entry.number,
@@ -163,7 +180,7 @@ impl Run<'_> {
         Update {
             tcp_flags: if self.packet.is_tcp() { self.packet.tcp_flags } else { 0 },
             tcp_ack: if self.packet.is_tcp() {
-                options::tcp_word(self.frame, &self.packet, 8)
+                options::tcp_word(self.frame, self.packet, 8)
             } else {
                 0
             },
@@ -191,7 +208,7 @@ impl Run<'_> {
             number: entry.number,
             set: entry.rule.set,
             limit,
-            link: Link::of(&self.packet),
+            link: Link::of(self.packet),
             port: self.crossing.recv,
         };
         self.states.make(new, &self.update(), self.now)
@@ -255,7 +272,7 @@ impl Run<'_> {
             Action::Forward(hop) => Step::Done(Verdict::Forward(self.hop(hop, tablearg))),
             Action::SetDscp(dscp) => {
                 let dscp = number(*dscp, ValueKind::Dscp, tablearg) as u8 & 63;
-                rewrite::set_dscp(self.frame, &mut self.packet, dscp);
+                rewrite::set_dscp(self.frame, self.packet, dscp);
                 Step::Next
             }
             Action::SetMark(mark) => {
@@ -263,7 +280,7 @@ impl Run<'_> {
                 Step::Next
             }
             Action::TcpSetMss(mss) => {
-                rewrite::set_mss(self.frame, &self.packet, *mss);
+                rewrite::set_mss(self.frame, self.packet, *mss);
                 Step::Next
             }
             Action::Reass => self.reassemble(here),
@@ -321,7 +338,7 @@ impl Run<'_> {
     }
 
     fn reject(&mut self, answer: Answer) -> Step {
-        if let Some(frame) = reply::answer(self.frame, &self.packet, answer) {
+        if let Some(frame) = reply::answer(self.frame, self.packet, answer) {
             let toward = match (self.crossing.pass, self.crossing.recv) {
                 (_, Some(port)) => Toward::Port(port),
                 (Pass::In | Pass::Out, None) => Toward::All,
@@ -346,7 +363,7 @@ impl Run<'_> {
             (to.syslog, to.ipfw0) = (self.config.settings.verbose, !self.config.settings.verbose);
         }
         let number = entry.number;
-        let line = log::line(self.config, number, &entry.rule.action, &self.packet, self.crossing);
+        let line = log::line(self.config, number, &entry.rule.action, self.packet, self.crossing);
         self.out.log.push(LogEvent { number, line, to });
         if is_last {
             let line = alloc::format!("ipfw: limit {limit} reached on entry {number}");

@@ -82,12 +82,10 @@ impl Index {
     }
 
     #[inline]
-    pub(super) fn classes(&self, packet: &Packet, crossing: &Crossing) -> Classes {
-        let mut classes = [0; MAX_FIELDS];
+    pub(super) fn classes(&self, packet: &Packet, crossing: &Crossing, classes: &mut Classes) {
         for (class, lookup) in classes.iter_mut().zip(&self.lookups) {
             *class = lookup.class(packet, crossing);
         }
-        classes
     }
 
     fn size_bytes(&self) -> usize {

@@ -4,38 +4,37 @@ use alloc::vec::Vec;
 
 use slipring_classify::rows::BAND;
 
-use super::super::interpret::{Denied, MAX_STEPS, Run, Step, Verdict};
+use super::super::interpret::{Denied, End, MAX_STEPS, Run, Step, Verdict};
 use super::check::Check;
 use super::plan::{Does, Plan};
 use super::program::{Classes, Index, Program};
 
-/// Room for candidates, used again for each packet.
+/// The candidates of a packet, band by band. Its room is used again for each packet.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Scratch {
-    found: Vec<u16>,
-}
-
-/// The candidates of a packet, band by band.
-struct Candidates<'p> {
-    index: Option<&'p Index>,
+pub(in super::super) struct Candidates {
     classes: Classes,
-    found: &'p mut Vec<u16>,
+    found: Vec<u16>,
     /// The band of `found`.
     band: usize,
     /// How many of `found` are behind.
     passed: usize,
 }
 
-impl Candidates<'_> {
+impl Candidates {
+    /// Forgets those of the packet before.
+    #[inline(always)]
+    fn start(&mut self) {
+        self.band = usize::MAX;
+    }
+
     /// The first candidate at `at` or behind it. There is always one: the default rule.
     #[inline(always)]
-    fn from(&mut self, at: usize) -> usize {
-        let Some(index) = self.index else { return at };
+    fn from(&mut self, index: &Index, at: usize) -> usize {
         let (mut band, mut place) = (at / BAND, (at % BAND) as u16);
         loop {
             if band != self.band {
                 self.found.clear();
-                index.matcher.candidates(&self.classes, band, self.found);
+                index.matcher.candidates(&self.classes, band, &mut self.found);
                 (self.band, self.passed) = (band, 0);
             } else if self.passed > 0 && self.found[self.passed - 1] >= place {
                 // A jump back.
@@ -52,54 +51,72 @@ impl Candidates<'_> {
     }
 }
 
+/// What a rule made of a packet; [`Step`] without a verdict in it.
+enum Went {
+    Next,
+    Jump(usize),
+    Ended(End),
+}
+
 impl Run<'_> {
-    /// The verdict of the list that `program` was made of.
+    /// How the list ends that `program` was made of.
     #[inline]
-    pub(in super::super) fn searched(mut self, program: &Program, room: &mut Scratch) -> Verdict {
-        let classes = match &program.index {
-            Some(index) => index.classes(&self.packet, self.crossing),
-            None => Classes::default(),
-        };
-        let (index, found) = (program.index.as_ref(), &mut room.found);
-        let mut candidates = Candidates { index, classes, found, band: usize::MAX, passed: 0 };
+    pub(in super::super) fn searched(&mut self, program: &Program, room: &mut Candidates) -> End {
+        let Some(index) = &program.index else { return self.walk(program, |at| at) };
+        index.classes(self.packet, self.crossing, &mut room.classes);
+        room.start();
+        self.walk(program, |at| room.from(index, at))
+    }
+
+    /// Goes from rule to rule; `next` leaves out those that would do nothing.
+    #[inline(always)]
+    fn walk(&mut self, program: &Program, mut next: impl FnMut(usize) -> usize) -> End {
         let (mut at, mut steps_left) = (self.start(), MAX_STEPS as usize);
         loop {
-            let next = candidates.from(at);
+            let here = next(at);
             // Rules that were left out count as shown, as the plain interpreter shows them.
-            let steps = next - at + 1;
+            let steps = here - at + 1;
             if steps > steps_left {
-                return Verdict::Deny(Denied::CallLoop);
+                return self.end(Verdict::Deny(Denied::CallLoop));
             }
             steps_left -= steps;
-            match self.do_plan(program, &program.plans[next], next) {
-                Step::Next => at = next + 1,
-                Step::Jump(to) => at = to,
-                Step::Done(verdict) => return verdict,
+            match self.follow(program, &program.plans[here], here) {
+                Went::Next => at = here + 1,
+                Went::Jump(to) => at = to,
+                Went::Ended(end) => return end,
             }
         }
     }
 
     #[inline(always)]
-    fn do_plan(&mut self, program: &Program, plan: &Plan, at: usize) -> Step {
+    fn follow(&mut self, program: &Program, plan: &Plan, at: usize) -> Went {
         let checks = &program.checks[plan.checks.start as usize..plan.checks.end as usize];
         if plan.does == Does::Nothing || !checks.is_empty() && !self.all_hold(checks, at) {
-            return Step::Next;
+            return Went::Next;
         }
         if plan.does == Does::Step {
-            return self.step(at);
+            return self.full_step(at);
         }
         self.count(at);
         match plan.does {
-            Does::Accept => Step::Done(Verdict::Accept),
-            Does::Deny => Step::Done(Verdict::Deny(Denied::Rule)),
-            Does::Jump(to) => Step::Jump(to as usize),
-            Does::Nothing | Does::Count | Does::Step => Step::Next,
+            Does::Accept => Went::Ended(End::Accept),
+            Does::Deny => Went::Ended(End::Deny),
+            Does::Jump(to) => Went::Jump(to as usize),
+            Does::Nothing | Does::Count | Does::Step => Went::Next,
+        }
+    }
+
+    #[inline(never)]
+    fn full_step(&mut self, at: usize) -> Went {
+        match self.step(at) {
+            Step::Next => Went::Next,
+            Step::Jump(to) => Went::Jump(to),
+            Step::Done(verdict) => Went::Ended(self.end(verdict)),
         }
     }
 
     #[inline]
     fn all_hold(&self, checks: &[Check], at: usize) -> bool {
-        let entry = &self.entries[at];
-        Check::all_hold(checks, &mut self.question(entry))
+        Check::all_hold(checks, &mut self.question(&self.entries[at]))
     }
 }

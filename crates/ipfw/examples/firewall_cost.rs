@@ -1,0 +1,150 @@
+//! Millions of packets in a CPU-second for lists of some lengths, beside what is asked for.
+//!
+//! `cargo run --release -p slipring-ipfw --example firewall_cost`
+
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+
+use rustix::time::{ClockId, clock_gettime};
+use slipring_ipfw::run::{Crossing, Firewall, Outputs};
+use slipring_wire::FrameSpec;
+use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
+
+const FRAMES: usize = 4096;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("million packets in a CPU-second, headers parsed");
+    for (count, floor) in [(0, 50.0), (9, 40.0), (99, 30.0), (999, 20.0), (9999, 5.0)] {
+        let mut draw = Draw(count as u64 + 1);
+        let rules: Vec<_> = (0..count).map(|_| Rule::draw(&mut draw)).collect();
+        let mut text = String::new();
+        for rule in &rules {
+            rule.write(&mut text)?;
+        }
+        let start = cpu_seconds();
+        let mut firewall = Firewall::open(1);
+        firewall.load(&text, 0)?;
+        let load = cpu_seconds() - start;
+        let mut frames: Vec<_> = (0..FRAMES).map(|_| frame(&mut draw, &rules)).collect();
+        let (mut crossing, mut outputs) = (Crossing::incoming(0), Outputs::default());
+        let mut now = 0;
+        let rate = rate(|| {
+            now += 1;
+            for frame in &mut frames {
+                firewall.check(frame, &mut crossing, now, &mut outputs);
+            }
+        });
+        let size = firewall.program().map_or(0, |program| program.size_bytes());
+        println!(
+            "{:5} rules {rate:8.1}   floor {floor:5.1}   x {:5.2}   loaded in {:.0} ms, {:.1} MiB",
+            count + 1,
+            rate / floor,
+            load * 1e3,
+            size as f64 / 1_048_576.0
+        );
+    }
+    Ok(())
+}
+
+/// Protocol, prefixes and ports; one in ten counts.
+struct Rule {
+    counts: bool,
+    tcp: bool,
+    src: Option<(u32, u32)>,
+    dst: Option<(u32, u32)>,
+    src_ports: Option<(u16, u16)>,
+    dst_ports: Option<(u16, u16)>,
+}
+
+impl Rule {
+    fn draw(draw: &mut Draw) -> Self {
+        let mut prefix = |open: u64| {
+            let len = [8, 16, 20, 24, 24, 28, 32, 32][draw.below(8) as usize];
+            let bits = draw.next() as u32 & u32::MAX << (32 - len);
+            (draw.below(100) >= open).then_some((bits, len))
+        };
+        let (src, dst) = (prefix(30), prefix(20));
+        let mut ports = |open: u64, width: u64| {
+            let first = draw.below(60_000) as u16;
+            let last = first + draw.below(width) as u16;
+            (draw.below(100) >= open).then_some((first, last))
+        };
+        let (src_ports, dst_ports) = (ports(90, 1000), ports(30, 3));
+        // A rule that asks for nothing would end the list.
+        let dst = dst.or((src.is_none() && dst_ports.is_none()).then_some((0x0102_0304, 32)));
+        Self { counts: draw.below(10) == 0, tcp: draw.below(2) == 0, src, dst, src_ports, dst_ports }
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let address = |prefix: Option<(u32, u32)>| {
+            prefix.map_or("any".into(), |(bits, len)| format!("{}/{len}", Ipv4Addr::from(bits)))
+        };
+        let ports = |ports: Option<(u16, u16)>| {
+            ports.map_or(String::new(), |(first, last)| format!(" {first}-{last}"))
+        };
+        writeln!(
+            text,
+            "add {} {} from {}{} to {}{}",
+            if self.counts { "count" } else { "allow" },
+            if self.tcp { "tcp" } else { "udp" },
+            address(self.src),
+            ports(self.src_ports),
+            address(self.dst),
+            ports(self.dst_ports)
+        )
+    }
+}
+
+/// A frame that some rule is about.
+fn frame(draw: &mut Draw, rules: &[Rule]) -> Vec<u8> {
+    let random = Rule::draw(draw);
+    let rule = rules.get(draw.below(rules.len().max(1) as u64) as usize).unwrap_or(&random);
+    let mut address = |prefix: Option<(u32, u32)>| {
+        let (bits, len) = prefix.unwrap_or((0, 0));
+        let host = (draw.next() as u32).checked_shr(len).unwrap_or(0);
+        Ipv4Addr::from(bits | host)
+    };
+    let ip = Ipv4Spec { src: address(rule.src), dst: address(rule.dst), ..Default::default() };
+    let mut port = |ports: Option<(u16, u16)>| ports.map_or(draw.next() as u16, |ports| ports.0);
+    let ports = Ports { src: port(rule.src_ports), dst: port(rule.dst_ports) };
+    let l4 = if rule.tcp {
+        L4Spec::Tcp(slipring_wire::frame::TcpSpec { ports, ..Default::default() })
+    } else {
+        L4Spec::Udp(ports)
+    };
+    let spec = FrameSpec { ip: IpSpec::V4(ip), l4, ..Default::default() };
+    spec.build(64).expect("64 bytes hold these headers").bytes.to_vec()
+}
+
+/// The best of some goes, in millions of packets.
+fn rate(mut all: impl FnMut()) -> f64 {
+    let go = |_| {
+        let start = cpu_seconds();
+        for _ in 0..200 {
+            all();
+        }
+        200.0 * FRAMES as f64 / (cpu_seconds() - start) / 1e6
+    };
+    (0..5).map(go).fold(0.0, f64::max)
+}
+
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Marsaglia's xorshift: the same numbers every time.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 33) % end
+    }
+}
