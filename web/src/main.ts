@@ -228,12 +228,14 @@ async function refresh(of: Run): Promise<void> {
 }
 
 function undo(of: Run): void {
-  const taken = of.versions.at(-1);
+  const versions = of.versions;
   perform(of, async () => {
-    await api.ask(of.pid, "undo");
-    if (!taken) return;
+    // Changes that were handed in together are taken back together.
+    const { taken_back } = await api.ask<{ taken_back: number[] }>(of.pid, "undo");
+    const taken = versions.filter((version) => taken_back.includes(version.version));
     const config = await api.ask<api.Config>(of.pid, "config");
-    scripting.changed(settings.undone(config, taken.changes));
+    const changes: settings.Changes = Object.assign({}, ...taken.map((version) => version.changes));
+    scripting.changed(settings.undone(config, changes));
   });
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //!   ctl.rs ──lines──> slipring-control ──> service.rs ──> versions.rs ──> realtime::Board
 //!   flags, words        socket, names       requests       all or nothing    the engine
+//!                                                           timeline.rs, handing.rs
 //! ```
 //!
 //! # Invariants
@@ -12,7 +13,10 @@
 //!
 //! Not for: virtual time, where changes stand in the file.
 
+pub(super) mod command;
 pub(super) mod ctl;
+mod handing;
+mod moment;
 mod service;
 mod timeline;
 mod versions;

@@ -9,7 +9,7 @@ use slipring_abi::name::PortName;
 use slipring_cli::flags;
 use slipring_cli::units::{Count, Span, UnitError};
 
-use super::control::ctl;
+use super::control;
 use super::presets;
 use slipring_program::opening;
 
@@ -110,7 +110,7 @@ pub(super) fn command() -> Command {
     let command = links(command).args(places()).args(routing()).args(old());
     let command = flags::configuration(flags::reporting(opening::flags(command)));
     command
-        .subcommand(ctl::command())
+        .subcommand(control::command::command())
         .args_conflicts_with_subcommands(true)
         .disable_help_subcommand(true)
         .after_help(EXAMPLES)
@@ -182,10 +182,12 @@ fn run() -> [Arg; 3] {
             .conflicts_with("interface"),
         own("duration", "TIME", "Stop after this long [default unit: s]")
             .short('t')
+            .allow_hyphen_values(true)
             .value_parser(seconds),
         own("period", "TIME", "Report this often; 0 for the summary only [default unit: ms]")
             .short('T')
             .default_value("1000")
+            .allow_hyphen_values(true)
             .value_parser(millis),
     ]
 }
@@ -193,6 +195,7 @@ fn run() -> [Arg; 3] {
 fn limits() -> [Arg; 3] {
     [
         own("seed", "N", "Seed of every random stream [default: chosen and told]")
+            .allow_hyphen_values(true)
             .value_parser(str::parse::<Count>),
         own("late-drop", "TIME", "Drop frames that are later than this; else they are counted")
             .short('d')
@@ -219,6 +222,7 @@ fn places() -> [Arg; 4] {
             .value_parser(value_parser!(u32).range(..=8192)),
         own("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
             .short('w')
+            .allow_hyphen_values(true)
             .value_parser(seconds),
     ]
 }

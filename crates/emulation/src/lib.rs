@@ -74,7 +74,7 @@ pub const VERB: Verb = Verb { name: "emulate", classic: &[CLASSIC], command: fla
 const CLASSIC: Classic = Classic { name: "tlem", status: |exit| u8::from(exit != Exit::Done) };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    if let Some((control::ctl::NAME, asked)) = matches.subcommand() {
+    if let Some((control::command::NAME, asked)) = matches.subcommand() {
         return control::ctl::plan(asked);
     }
     let plan = Plan::of(matches)?;

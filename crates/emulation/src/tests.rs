@@ -7,6 +7,7 @@ mod defects;
 mod files;
 mod live;
 mod refused;
+mod told;
 
 use slipring_cli::{Diagnostic, Failure};
 use slipring_link::{LinkSpec, NetworkSpec};

@@ -32,7 +32,7 @@ pub(super) fn read(config: &Config) -> Result<Vec<Change>, ConfigError> {
     let mut changes = Vec::new();
     let mut config = Config { root: config.root.clone(), ..config.clone() };
     config.root.remove("at");
-    for Step { at_ns, set } in steps(node)? {
+    for Step { at_ns, set } in steps(node)?.into_iter().filter(|step| !step.set.is_empty()) {
         config = config.with(&set)?;
         // Refused now rather than in the middle of the run.
         config.network()?;

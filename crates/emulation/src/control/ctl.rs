@@ -3,79 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 use slipring_cli::codes::{SR0002, SR0009, SR0201};
-use slipring_cli::units::{Span, UnitError};
+use slipring_cli::units::Span;
 use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, flags};
 use slipring_control::{Client, ControlError};
 
+use super::moment::Moment;
 use super::versions::flattened;
 use super::words::diagnostic;
-
-/// What it is called behind `slipring emulate`.
-pub(crate) const NAME: &str = "ctl";
-
-const EXAMPLES: &str = "\
-Examples:
-  slipring emulate ctl set up.delay=40ms down.rate=20Mbit
-  slipring emulate ctl set --at +10s up.loss=1%
-  slipring emulate ctl script --name lab handover.toml
-  slipring emulate ctl stats --json";
-
-/// The one flag table.
-pub(crate) fn command() -> Command {
-    let name = Arg::new("name")
-        .long("name")
-        .value_name("NAME")
-        .help("Name or process number of the run [default: the only one]");
-    let command = Command::new(NAME).about("Ask and change a running emulator").arg(name);
-    let command = command.after_help(EXAMPLES);
-    let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
-    let plain = |name: &'static str, about: &'static str| Command::new(name).about(about);
-    command.subcommand_required(true).subcommands([
-        plain("set", "Change settings, all at one time or none").args([
-            Arg::new("change")
-                .value_name("PATH=VALUE")
-                .num_args(1..)
-                .required(true)
-                .help("A setting and its value: link.up.rate.bps=20Mbit down.delay=40ms"),
-            Arg::new("at")
-                .long("at")
-                .value_name("TIME")
-                .help("+2s: so long from now; 10s: so long from the start [default: now]"),
-        ]),
-        plain("get", "Show the settings that hold")
-            .arg(Arg::new("path").value_name("PATH").help("Only this one and those below it")),
-        plain("stats", "Show what was asked and what was measured"),
-        plain("explain", "Show the effective figures, after all rounding"),
-        plain("script", "Hand in changes at times from now: [[at]] with t and set").arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .required(true)
-                .value_parser(value_parser!(PathBuf))
-                .value_hint(ValueHint::FilePath)
-                .help("TOML file of [[at]] blocks"),
-        ),
-        plain("stop-script", "Take back every change that is still to come"),
-        plain("undo", "Go back to the settings before the last change"),
-        plain("history", "Show every change, its time and what it changed"),
-        plain("hello", "Show which run answers"),
-        plain("watch", "Show the figures again and again, as JSON lines").arg(
-            Arg::new("period")
-                .long("period")
-                .value_name("TIME")
-                .default_value("1s")
-                .value_parser(seconds)
-                .help("Time between two [default unit: s]"),
-        ),
-        plain("quit", "End the run with its summary"),
-    ])
-}
-
-fn seconds(text: &str) -> Result<Span, UnitError> {
-    Span::parse(text, Duration::from_secs(1))
-}
+use crate::config::tree::{Node, Place};
 
 /// What is to be asked.
 enum Ask {
@@ -136,7 +74,9 @@ fn set(args: &ArgMatches) -> Result<Value, Failure> {
             return Err(error.with_help("give each setting one value").into());
         }
     }
-    Ok(json!({ "changes": changes, "at": args.get_one::<String>("at") }))
+    let at = args.get_one::<String>("at");
+    let at = at.map(|at| Moment::read("--at", &Node::text(at, Place::flag("--at")))).transpose()?;
+    Ok(json!({ "changes": changes, "at": at.map(Moment::message) }))
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -198,7 +138,8 @@ fn text(what: &str, answer: &Value, path: Option<&str>) -> String {
         "stats" | "explain" => {
             format!("{}\n", answer["text"].as_str().unwrap_or_default().trim_end())
         }
-        "set" | "undo" => accepted(answer),
+        "set" => accepted(answer),
+        "undo" => undone(answer),
         "script" => list(accepted),
         "history" => list(version),
         "stop-script" => format!("changes taken back: {}\n", answer["taken_back"]),
@@ -235,11 +176,20 @@ fn toml_of(value: &Value) -> String {
 }
 
 fn accepted(answer: &Value) -> String {
-    format!(
-        "version {} holds from {} on\n",
-        answer["version"],
-        seconds_of(&answer["applies_at_ns"])
-    )
+    let (version, time) = (&answer["version"], seconds_of(&answer["applies_at_ns"]));
+    match answer["changed"] == false {
+        true => format!("nothing changed: version {version} holds at {time} as it is\n"),
+        false => format!("version {version} holds from {time} on\n"),
+    }
+}
+
+/// What was handed in together went together.
+fn undone(answer: &Value) -> String {
+    let gone: Vec<_> = answer["taken_back"].as_array().into_iter().flatten().collect();
+    let gone: Vec<_> = gone.iter().map(ToString::to_string).collect();
+    let versions = if gone.len() == 1 { "version" } else { "versions" };
+    let (version, time) = (&answer["version"], seconds_of(&answer["applies_at_ns"]));
+    format!("{versions} {} taken back: version {version} holds at {time}\n", gone.join(", "))
 }
 
 fn version(version: &Value) -> String {

@@ -5,15 +5,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
-use slipring_cli::SCHEMA;
+use slipring_cli::codes::SR0007;
+use slipring_cli::units::human;
+use slipring_cli::{Diagnostic, SCHEMA};
 use slipring_control::{Refusal, Reply, Request, Service};
 use slipring_port::{Nanos, now};
 
+use super::moment::Moment;
 use super::versions::{Accepted, Versions};
 use super::words::refusal;
+use crate::config;
 use crate::config::quantity::time_ns;
 use crate::config::tree::{Node, Place, Source};
-use crate::config::{self, ConfigError};
 use crate::realtime::job;
 use slipring_program::meter::Meter;
 
@@ -78,27 +81,28 @@ impl Controlled {
 
     /// `+2s` from now, `10s` or a number of ns from the start of the run; nothing is now.
     fn time(&self, at: Option<&Value>) -> Result<Nanos, Refusal> {
-        let start_ns = self.versions.start_ns();
-        let at_ns = match at {
-            None | Some(Value::Null) => return Ok(now()),
-            Some(Value::String(text)) => match text.strip_prefix('+') {
-                Some(text) => return Ok(now().saturating_add(span_ns("at", text)?)),
-                None => start_ns.saturating_add(span_ns("at", text)?),
-            },
+        let (time, start_ns) = (now(), self.versions.start_ns());
+        let moment = match at {
+            None | Some(Value::Null) => return Ok(time),
+            Some(Value::String(text)) => Moment::read("at", &message(text)),
             Some(value) => match value.as_u64() {
-                Some(ns) => start_ns.saturating_add(ns),
+                Some(ns) => Ok(Moment::FromStart(ns)),
                 None => return Err(Refusal::malformed("`at` is no time")),
             },
         };
-        if at_ns >= now() {
+        let from_start_ns = match moment.map_err(|error| refusal(&error))? {
+            Moment::FromNow(ns) => return Ok(time.saturating_add(ns)),
+            Moment::FromStart(ns) => ns,
+        };
+        let at_ns = start_ns.saturating_add(from_start_ns);
+        if at_ns >= time {
             return Ok(at_ns);
         }
-        let error = ConfigError::value(
-            "at",
-            &at.map(Value::to_string).unwrap_or_default(),
-            "it has passed",
-        );
-        Err(refusal(&error.help("times count from the start of the run; +2s counts from now")))
+        let span = |ns| human::span(Duration::from_nanos(ns));
+        let summary = format!("{} from the start has passed", span(from_start_ns));
+        let cause = format!("the run is {} old", span(time.saturating_sub(start_ns)));
+        let help = "times count from the start of the run; +2s counts from now";
+        Err(refusal(&Diagnostic::new(SR0007, summary).with_cause(cause).with_help(help)))
     }
 
     fn script(&self, request: &Request) -> Result<Value, Refusal> {
@@ -146,7 +150,10 @@ impl Controlled {
     }
 
     fn undo(&self) -> Result<Value, Refusal> {
-        self.versions.undo().map(|back| told(&back)).map_err(|error| refusal(&*error))
+        let (back, gone) = self.versions.undo().map_err(|error| refusal(&*error))?;
+        let mut answer = told(&back);
+        answer["taken_back"] = json!(gone);
+        Ok(answer)
     }
 
     fn stop_script(&self) -> Result<Value, Refusal> {
@@ -201,7 +208,8 @@ fn check(request: &Request) -> Result<(), Refusal> {
 }
 
 fn told(accepted: &Accepted) -> Value {
-    json!({ "applies_at_ns": accepted.applies_at_ns, "version": accepted.version })
+    let Accepted { applies_at_ns, version, changed } = accepted;
+    json!({ "applies_at_ns": applies_at_ns, "version": version, "changed": changed })
 }
 
 fn period(request: &Request) -> Result<Duration, Refusal> {
@@ -217,8 +225,11 @@ fn period(request: &Request) -> Result<Duration, Refusal> {
 }
 
 fn span_ns(setting: &str, text: &str) -> Result<Nanos, Refusal> {
-    let node = Node::text(text, Place { source: Source::Message, column: 1 });
-    time_ns(setting, &node).map_err(|error| refusal(&error))
+    time_ns(setting, &message(text)).map_err(|error| refusal(&error))
+}
+
+fn message(text: &str) -> Node {
+    Node::text(text, Place { source: Source::Message, column: 1 })
 }
 
 /// Ends the run as TERM does: with its summary.

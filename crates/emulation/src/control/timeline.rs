@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! 1. Versions are in the order of their times; the first one has begun.
-//! 2. A version holds all that was set by then, whenever that was handed in: one that comes in
+//! 2. A version is more than the one before it, or will be: what changes nothing makes none.
+//! 3. A version holds all that was set by then, whenever that was handed in: one that comes in
 //!    before others is met by what they set, and when one is taken back, so are its settings.
 //!
 //! Not for: whether the running links can take them.
@@ -31,6 +32,8 @@ pub(super) enum Edit {
 #[derive(Debug, Clone)]
 pub(super) struct Version {
     pub(super) number: u64,
+    /// Versions that were handed in together have the same, and are taken back together.
+    hand_in: u64,
     pub(super) at_ns: Nanos,
     edit: Arc<Edit>,
     pub(super) config: Arc<Config>,
@@ -42,11 +45,32 @@ pub(super) struct Version {
 pub(super) struct Timeline {
     versions: Vec<Version>,
     next: u64,
+    hand_ins: u64,
+}
+
+/// What came of an edit that was handed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is the version of that number.
+    Made(u64),
+    /// It changed nothing: the version of that number holds then.
+    Nothing(u64),
+}
+
+/// What was taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// From this place on, versions are others.
+    pub(super) first: usize,
+    /// Numbers of those that are gone, and when they began or would have.
+    pub(super) gone: Vec<(u64, Nanos)>,
 }
 
 /// Settings that make no links.
 #[derive(Debug)]
 pub(super) struct Unfit {
+    /// Whether they are those that were handed in, and not others that would go on from them.
+    pub(super) asked: bool,
     /// Of the version that makes none.
     pub(super) number: u64,
     /// When it was to begin.
@@ -59,7 +83,8 @@ impl Timeline {
     pub(super) fn new(at_ns: Nanos, config: Config, network: NetworkSpec) -> Self {
         let edit = Arc::new(Edit::Whole(config.clone()));
         let (config, network) = (Arc::new(config), Arc::new(network));
-        Self { versions: vec![Version { number: 1, at_ns, edit, config, network }], next: 2 }
+        let start = Version { number: 1, hand_in: 0, at_ns, edit, config, network };
+        Self { versions: vec![start], next: 2, hand_ins: 0 }
     }
 
     /// All versions.
@@ -79,41 +104,61 @@ impl Timeline {
         &self.versions[begun..]
     }
 
-    /// The number of the next one that is added.
-    pub(super) fn next_number(&self) -> u64 {
-        self.next
-    }
-
-    /// The one that was handed in last; none where there is only the start.
-    pub(super) fn newest(&self) -> Option<&Version> {
-        self.versions[1..].iter().max_by_key(|version| version.number)
-    }
-
-    /// Adds a version, behind those of the same time; its place and number.
+    /// Adds versions together, each behind those of the same time; the place of the first one that
+    /// is another now, if any is, and what came of each. Of edits for `time`, which is now, and
+    /// before, only those count that change something. One to come may be the same as what holds
+    /// today and another than what will hold.
     ///
     /// # Errors
-    /// [`Unfit`], where it or a later one makes no links any more; then this timeline is spoilt.
-    pub(super) fn add(&mut self, at_ns: Nanos, edit: Edit) -> Result<(usize, u64), Unfit> {
-        let index = self.versions.partition_point(|version| version.at_ns <= at_ns).max(1);
-        let before = &self.versions[index - 1];
-        let (config, network) = (before.config.clone(), before.network.clone());
-        let (number, edit) = (self.next, Arc::new(edit));
-        self.next += 1;
-        self.versions.insert(index, Version { number, at_ns, edit, config, network });
-        self.rebuild(index)?;
-        Ok((index, number))
+    /// [`Unfit`], where one of them, or a later one, makes no links; then this timeline is spoilt.
+    pub(super) fn hand_in(
+        &mut self,
+        time: Nanos,
+        edits: Vec<(Nanos, Edit)>,
+    ) -> Result<(Option<usize>, Vec<Outcome>), Unfit> {
+        self.hand_ins += 1;
+        let (mut first, mut outcomes) = (None, Vec::new());
+        for (at_ns, edit) in edits {
+            let index = self.versions.partition_point(|version| version.at_ns <= at_ns).max(1);
+            let version = self.made(index, at_ns, edit)?;
+            let before = &self.versions[index - 1];
+            if version.edit.is_empty() || (at_ns <= time && version.network == before.network) {
+                outcomes.push(Outcome::Nothing(before.number));
+                continue;
+            }
+            outcomes.push(Outcome::Made(version.number));
+            self.next += 1;
+            self.versions.insert(index, version);
+            self.rebuild(index + 1)?;
+            first = Some(first.map_or(index, |first: usize| first.min(index)));
+        }
+        Ok((first, outcomes))
     }
 
-    /// Takes the version of that number out, which is not the first; its place and time.
+    /// A version to be put at `index`.
+    fn made(&self, index: usize, at_ns: Nanos, edit: Edit) -> Result<Version, Unfit> {
+        let number = self.next;
+        let made = edit.made(&self.versions[index - 1]);
+        let (config, network) =
+            made.map_err(|error| Unfit { asked: true, number, at_ns, error: Box::new(error) })?;
+        let (config, network) = (Arc::new(config), Arc::new(network));
+        let edit = Arc::new(edit);
+        Ok(Version { number, hand_in: self.hand_ins, at_ns, edit, config, network })
+    }
+
+    /// Takes back what was handed in last, all of it; none where there is only the start.
     ///
     /// # Errors
-    /// As of [`Self::add`].
-    pub(super) fn take_back(&mut self, number: u64) -> Result<(usize, Nanos), Unfit> {
-        let index = self.versions.iter().position(|version| version.number == number);
-        let index = index.expect("it is the number of a version");
-        let at_ns = self.versions.remove(index).at_ns;
-        self.rebuild(index)?;
-        Ok((index, at_ns))
+    /// As of [`Self::hand_in`].
+    pub(super) fn take_back_newest(&mut self) -> Result<Option<Taken>, Unfit> {
+        let newest = self.versions[1..].iter().map(|version| version.hand_in).max();
+        let Some(newest) = newest else { return Ok(None) };
+        let is_taken = |version: &Version| version.hand_in == newest;
+        let first = 1 + self.versions[1..].iter().position(is_taken).expect("it is one of them");
+        let gone = self.versions.extract_if(first.., |version| version.hand_in == newest);
+        let gone = gone.map(|version| (version.number, version.at_ns)).collect();
+        self.rebuild(first)?;
+        Ok(Some(Taken { first, gone }))
     }
 
     /// Takes all out that have not begun; how many there were.
@@ -123,11 +168,12 @@ impl Timeline {
         count
     }
 
-    /// Forgets the oldest ones that were gone by at that time.
-    pub(super) fn forget(&mut self, time: Nanos) {
+    /// Forgets the oldest ones that were gone by at that time; how many.
+    pub(super) fn forget(&mut self, time: Nanos) -> usize {
         let begun = self.versions.len() - self.to_come(time).len();
-        let surplus = self.versions.len().saturating_sub(KEPT);
-        self.versions.drain(..surplus.min(begun.saturating_sub(1)));
+        let surplus = self.versions.len().saturating_sub(KEPT).min(begun.saturating_sub(1));
+        self.versions.drain(..surplus);
+        surplus
     }
 
     fn rebuild(&mut self, from: usize) -> Result<(), Unfit> {
@@ -136,7 +182,7 @@ impl Timeline {
             let before = before.last().expect("the first version stays");
             let version = &mut after[0];
             let (number, at_ns) = (version.number, version.at_ns);
-            let unfit = |error| Unfit { number, at_ns, error: Box::new(error) };
+            let unfit = |error| Unfit { asked: false, number, at_ns, error: Box::new(error) };
             let (config, network) = version.edit.made(before).map_err(unfit)?;
             (version.config, version.network) = (Arc::new(config), Arc::new(network));
         }
@@ -145,6 +191,10 @@ impl Timeline {
 }
 
 impl Edit {
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Set(entries) if entries.is_empty())
+    }
+
     fn made(&self, before: &Version) -> Result<(Config, NetworkSpec), ConfigError> {
         let config = match self {
             Self::Whole(config) => config.clone(),
@@ -189,49 +239,94 @@ mod tests {
         timeline.versions().iter().map(shown).collect()
     }
 
+    /// Hands in one edit; its number.
+    fn add(timeline: &mut Timeline, at_ns: Nanos, edit: Edit) -> Result<u64, Unfit> {
+        match timeline.hand_in(0, vec![(at_ns, edit)])?.1[..] {
+            [Outcome::Made(number)] => Ok(number),
+            ref other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_change_before_one_to_come_is_met_by_what_that_sets() {
         let mut timeline = timeline();
         let start = shown(&timeline.versions()[0]);
-        timeline.add(1_000, set("up.delay", "50ms")).unwrap();
-        timeline.add(500, set("up.rate", "20Mbit")).unwrap();
+        add(&mut timeline, 1_000, set("up.delay", "50ms")).unwrap();
+        add(&mut timeline, 500, set("up.rate", "20Mbit")).unwrap();
         let [first, rate, both] = &all(&timeline)[..] else { panic!("three versions") };
         assert_eq!(*first, start);
         assert!(rate.starts_with("3 \"20Mbit\"") && rate.contains("20ms"), "{rate}");
         assert!(both.starts_with("2 \"20Mbit\"") && both.contains("50ms"), "{both}");
-        timeline.take_back(3).unwrap();
+        let taken = timeline.take_back_newest().unwrap();
+        assert_eq!(taken, Some(Taken { first: 1, gone: vec![(3, 500)] }));
         let [_, delay] = &all(&timeline)[..] else { panic!("two versions") };
         assert!(delay.starts_with("2 \"10Mbit\"") && delay.contains("50ms"), "{delay}");
     }
 
     #[test]
-    fn the_newest_is_the_one_that_was_handed_in_last() {
+    fn what_was_handed_in_last_is_taken_back_first_and_then_nothing() {
         let mut timeline = timeline();
-        assert!(timeline.newest().is_none());
-        timeline.add(1_000, set("up.delay", "50ms")).unwrap();
-        timeline.add(500, set("up.rate", "20Mbit")).unwrap();
-        assert_eq!(timeline.newest().map(|version| version.number), Some(3));
+        assert_eq!(timeline.take_back_newest().unwrap(), None);
+        add(&mut timeline, 1_000, set("up.delay", "50ms")).unwrap();
+        add(&mut timeline, 500, set("up.rate", "20Mbit")).unwrap();
         assert_eq!(timeline.to_come(500).len(), 1);
-        assert_eq!(timeline.take_back_all(499), 2);
+        assert_eq!(timeline.clone().take_back_all(499), 2);
+        for number in [3, 2] {
+            let taken = timeline.take_back_newest().unwrap().unwrap();
+            assert_eq!(taken.gone[0].0, number);
+        }
+        assert_eq!(timeline.take_back_newest().unwrap(), None);
         assert_eq!(timeline.in_force(10_000).number, 1);
+    }
+
+    #[test]
+    fn several_blocks_that_were_handed_in_together_are_taken_back_together() {
+        let mut timeline = timeline();
+        add(&mut timeline, 600, set("up.rate", "20Mbit")).unwrap();
+        let script = [(500, "30ms"), (700, "40ms"), (900, "50ms")];
+        let edits = script.map(|(at_ns, delay)| (at_ns, set("up.delay", delay))).to_vec();
+        let (first, made) = timeline.hand_in(0, edits).unwrap();
+        assert_eq!((first, made.len(), timeline.versions().len()), (Some(1), 3, 5));
+        let taken = timeline.take_back_newest().unwrap().unwrap();
+        assert_eq!(taken.gone, [(3, 500), (4, 700), (5, 900)]);
+        let [_, rate] = &all(&timeline)[..] else { panic!("two versions") };
+        assert!(rate.starts_with("2 \"20Mbit\"") && rate.contains("20ms"), "{rate}");
+    }
+
+    #[test]
+    fn what_changes_nothing_makes_no_version() {
+        let mut timeline = timeline();
+        let same = || set("up.delay", "20ms");
+        let handed = timeline.hand_in(100, vec![(100, Edit::Set(Vec::new())), (100, same())]);
+        assert_eq!(handed.unwrap(), (None, vec![Outcome::Nothing(1); 2]));
+        let whole = Edit::Whole(Config::clone(&timeline.versions()[0].config));
+        let handed = timeline.hand_in(100, vec![(100, whole), (900, Edit::Set(Vec::new()))]);
+        assert_eq!(handed.unwrap().0, None);
+        assert_eq!((timeline.versions().len(), timeline.take_back_newest().unwrap()), (1, None));
+        // By then it may be another.
+        add(&mut timeline, 900, same()).unwrap();
+        add(&mut timeline, 500, set("up.delay", "50ms")).unwrap();
+        assert!(shown(timeline.in_force(900)).contains("20ms"));
     }
 
     #[test]
     fn what_a_later_one_needs_cannot_be_taken_from_it() {
         let mut timeline = timeline();
-        timeline.add(500, set("up.delay", "normal(20ms, 3ms)")).unwrap();
-        timeline.add(1_000, set("up.delay.sd", "5ms")).unwrap();
-        let unfit = timeline.add(700, set("up.delay", "uniform(1ms, 2ms)")).unwrap_err();
-        assert_eq!((unfit.number, unfit.at_ns), (3, 1_000));
+        add(&mut timeline, 500, set("up.delay", "normal(20ms, 3ms)")).unwrap();
+        add(&mut timeline, 1_000, set("up.delay.sd", "5ms")).unwrap();
+        let unfit = add(&mut timeline, 700, set("up.delay", "uniform(1ms, 2ms)")).unwrap_err();
+        assert_eq!((unfit.asked, unfit.number, unfit.at_ns), (false, 3, 1_000));
+        let unfit = add(&mut timeline, 100, set("up.delay.sd", "5ms")).unwrap_err();
+        assert!(unfit.asked);
     }
 
     #[test]
     fn what_has_begun_is_forgotten_first_and_what_holds_never() {
         let mut timeline = timeline();
         (0..KEPT as u64).for_each(|at| {
-            timeline.add(at, set("up.delay", "5ms")).unwrap();
+            add(&mut timeline, at, set("up.delay", &format!("{at}ns"))).unwrap();
         });
-        timeline.forget(0);
+        assert_eq!(timeline.forget(0), 1);
         assert_eq!(timeline.in_force(0).at_ns, 0);
         assert_eq!(timeline.versions().len(), KEPT);
     }

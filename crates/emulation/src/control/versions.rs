@@ -1,29 +1,27 @@
 //! The settings that hold, those that held, and those that will.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use slipring_cli::codes::{SR0015, SR0405};
+use slipring_cli::codes::SR0015;
 use slipring_cli::units::human;
 use slipring_cli::{Diagnose, Diagnostic, Failure};
-use slipring_link::{ChangeError, NetworkSpec};
+use slipring_link::NetworkSpec;
 use slipring_port::{Nanos, now};
 
-use super::timeline::{Edit, Timeline, Unfit, Version};
+use super::handing::Handing;
+use super::timeline::{Edit, Outcome, Timeline, Unfit, Version};
 use crate::bounds::Bounds;
 use crate::config::tree::Entry;
 use crate::config::{self, Config, ConfigError, Step, likely_bytes};
 use crate::plan::Plan;
-use crate::realtime::{Board, Change, Start};
+use crate::realtime::{Board, Start};
 use crate::report::Changes;
-
-/// How long the thread that moves frames may take to look at a change.
-const ANSWER: Duration = Duration::from_secs(2);
 
 /// See the module.
 pub(crate) struct Versions {
-    board: Arc<Board>,
+    handing: Handing,
     bounds: Bounds,
     storage_bytes: u64,
     start_ns: Nanos,
@@ -32,8 +30,11 @@ pub(crate) struct Versions {
 
 struct Held {
     timeline: Timeline,
-    /// When settings changed without a version that tells of it: by going back, and before.
-    undone: Vec<Nanos>,
+    /// How often settings changed without a version that tells of it: by going back, by what was
+    /// gone back from, and so long ago that it is forgotten.
+    untold: u64,
+    /// When they were gone back from last, or 0.
+    back_ns: Nanos,
 }
 
 /// A change that was accepted.
@@ -41,7 +42,10 @@ struct Held {
 pub(super) struct Accepted {
     /// From the start of the run.
     pub(super) applies_at_ns: Nanos,
+    /// The version that holds from then on.
     pub(super) version: u64,
+    /// Whether it is another than before.
+    pub(super) changed: bool,
 }
 
 /// Why a change was refused.
@@ -53,31 +57,30 @@ impl Versions {
     /// # Errors
     /// If one of those cannot be.
     pub(crate) fn start(plan: &Plan, start: Start, board: Arc<Board>) -> Result<Self, Failure> {
-        let (answer, _) = mpsc::channel();
         let Start { at_ns: start_ns, storage_bytes } = start;
         refuse_beyond(storage_bytes, &plan.network).map_err(Failure::Error)?;
         let mut config = plan.config.clone();
         config.root.remove("at");
         config.files.discreet = true;
         let mut timeline = Timeline::new(start_ns, config, plan.network.clone());
-        for change in &plan.schedule {
+        let edits = plan.schedule.iter().map(|change| {
             let at_ns = start_ns.saturating_add(change.at_ns);
-            let added = timeline.add(at_ns, Edit::Set(change.set.clone()));
-            added.map_err(|unfit| Failure::from(*unfit.error))?;
-        }
+            (at_ns, Edit::Set(change.set.clone()))
+        });
+        let handed = timeline.hand_in(start_ns, edits.collect());
+        handed.map_err(|unfit| Failure::from(*unfit.error))?;
         for version in &timeline.versions()[1..] {
             refuse_beyond(storage_bytes, &version.network).map_err(Failure::Error)?;
-            let plan = Box::new(NetworkSpec::clone(&version.network));
-            let answer = answer.clone();
-            board.change(Change { at_ns: version.at_ns, replaces: false, plan, answer });
         }
-        let held = Mutex::new(Held { timeline, undone: Vec::new() });
-        Ok(Self { board, bounds: plan.bounds, storage_bytes, start_ns, held })
+        let handing = Handing::new(board);
+        handing.begin(&timeline);
+        let held = Mutex::new(Held { timeline, untold: 0, back_ns: 0 });
+        Ok(Self { handing, bounds: plan.bounds, storage_bytes, start_ns, held })
     }
 
     /// Where states come from.
     pub(super) fn board(&self) -> &Board {
-        &self.board
+        self.handing.board()
     }
 
     /// When the run started, on the clock of [`now`].
@@ -95,9 +98,8 @@ impl Versions {
         let (held, time) = (self.held(), now());
         let timeline = &held.timeline;
         let begun = (timeline.versions().len() - timeline.to_come(time).len()) as u64;
-        let last = held.undone.last().copied().unwrap_or(0);
-        let since = timeline.in_force(time).at_ns.max(last);
-        let times = begun.saturating_sub(1) + held.undone.len() as u64;
+        let since = timeline.in_force(time).at_ns.max(held.back_ns);
+        let times = begun.saturating_sub(1) + held.untold;
         Changes { times, since_ns: since.saturating_sub(self.start_ns) }
     }
 
@@ -109,14 +111,14 @@ impl Versions {
     /// Sets values at `at_ns`; earlier than now means now. What is to come after that goes on from
     /// there.
     pub(super) fn set(&self, at_ns: Nanos, entries: Vec<Entry>) -> Result<Accepted, Refused> {
-        self.change(vec![(at_ns.max(self.board.soonest()), Edit::Set(entries))])
+        self.change(vec![(at_ns.max(self.board().soonest()), Edit::Set(entries))])
             .map(|accepted| accepted[0])
     }
 
     /// Makes versions of the `[[at]]` of a script that starts now; `name` is that of its file.
     pub(super) fn script(&self, name: &str, text: &str) -> Result<Vec<Accepted>, Refused> {
         let steps = config::script(name, text).map_err(|error| worded(&error))?;
-        let start_ns = self.board.soonest();
+        let start_ns = self.board().soonest();
         let steps = steps.into_iter().map(|step| {
             let Step { at_ns, set } = step;
             (start_ns.saturating_add(at_ns), Edit::Set(set))
@@ -130,24 +132,27 @@ impl Versions {
         config.network().map_err(|error| worded(&error))?;
         config.root.remove("at");
         config.files.discreet = true;
-        self.change(vec![(self.board.soonest(), Edit::Whole(config))]).map(|_| ())
+        self.change(vec![(self.board().soonest(), Edit::Whole(config))]).map(|_| ())
     }
 
     /// Makes versions, all or none.
     fn change(&self, edits: Vec<(Nanos, Edit)>) -> Result<Vec<Accepted>, Refused> {
-        let (mut held, time) = (self.held(), self.board.soonest());
+        let (mut held, time) = (self.held(), self.board().soonest());
         let mut timeline = held.timeline.clone();
-        let (mut accepted, mut first) = (Vec::new(), timeline.versions().len());
-        for (at_ns, edit) in edits {
-            let asked = timeline.next_number();
-            let added = timeline.add(at_ns, edit);
-            let (index, version) = added.map_err(|unfit| unfitting(&unfit, asked, time))?;
-            first = first.min(index);
-            let applies_at_ns = at_ns.saturating_sub(self.start_ns);
-            accepted.push(Accepted { applies_at_ns, version });
+        let times: Vec<_> = edits.iter().map(|(at_ns, _)| *at_ns).collect();
+        let handed = timeline.hand_in(time, edits);
+        let (first, outcomes) = handed.map_err(|unfit| unfitting(&unfit, time))?;
+        if let Some(first) = first {
+            self.adopt(&mut held, timeline, first, time)?;
         }
-        self.adopt(&mut held, timeline, first, time)?;
-        Ok(accepted)
+        let accepted = times.into_iter().zip(outcomes).map(|(at_ns, outcome)| {
+            let applies_at_ns = at_ns.saturating_sub(self.start_ns);
+            match outcome {
+                Outcome::Made(version) => Accepted { applies_at_ns, version, changed: true },
+                Outcome::Nothing(version) => Accepted { applies_at_ns, version, changed: false },
+            }
+        });
+        Ok(accepted.collect())
     }
 
     /// Takes a timeline for the one that holds; from `first` on, its versions are others.
@@ -161,47 +166,40 @@ impl Versions {
         let versions = timeline.versions();
         let mut pairs = versions.iter().zip(&versions[1..]).skip(first - 1);
         pairs.try_for_each(|(before, after)| self.check(before, &after.network))?;
-        let was_to_come = !held.timeline.to_come(time).is_empty();
-        // A version is handed in alone at first: what is said of it holds for all of them, whose
-        // ports and links are the same.
-        if let Some(version) = versions.get(first) {
-            self.submit(version.at_ns, false, &version.network)?;
-        }
-        if was_to_come || first + 1 < versions.len() || first == versions.len() {
-            self.submit(time, true, &timeline.in_force(time).network)?;
-            for version in timeline.to_come(time) {
-                self.submit(version.at_ns, false, &version.network)?;
-            }
-        }
-        timeline.forget(time);
+        self.handing.pass(&held.timeline, &timeline, first, time)?;
+        held.untold += timeline.forget(time) as u64;
         held.timeline = timeline;
         Ok(())
     }
 
-    /// Takes back the change that was handed in last, whether it has begun or not.
-    pub(super) fn undo(&self) -> Result<Accepted, Refused> {
-        let (mut held, time) = (self.held(), self.board.soonest());
-        let Some(number) = held.timeline.newest().map(|newest| newest.number) else {
+    /// Takes back all that was handed in last, whether it has begun or not; the numbers of what is
+    /// gone.
+    pub(super) fn undo(&self) -> Result<(Accepted, Vec<u64>), Refused> {
+        let (mut held, time) = (self.held(), self.board().soonest());
+        let mut timeline = held.timeline.clone();
+        let taken = timeline.take_back_newest().map_err(|unfit| unfitting(&unfit, time))?;
+        let Some(taken) = taken else {
             let error = Diagnostic::new(SR0015, "there is nothing to undo");
             let error =
                 error.with_cause("the settings are those of the start, or 1000 changes old");
             return Err(Box::new(error.with_help("see: slipring emulate ctl history")));
         };
-        let mut timeline = held.timeline.clone();
-        let taken = timeline.take_back(number);
-        let (first, at_ns) = taken.map_err(|unfit| unfitting(&unfit, number, time))?;
-        self.adopt(&mut held, timeline, first, time)?;
-        if at_ns <= time {
-            held.undone.extend([at_ns, time]);
+        self.adopt(&mut held, timeline, taken.first, time)?;
+        let begun = taken.gone.iter().filter(|(_, at_ns)| *at_ns <= time).count() as u64;
+        if begun > 0 {
+            held.untold += begun + 1;
+            held.back_ns = time;
         }
         let applies_at_ns = time.saturating_sub(self.start_ns);
-        Ok(Accepted { applies_at_ns, version: held.timeline.in_force(time).number })
+        let version = held.timeline.in_force(time).number;
+        let gone = taken.gone.into_iter().map(|(number, _)| number).collect();
+        Ok((Accepted { applies_at_ns, version, changed: begun > 0 }, gone))
     }
 
     /// Takes back every version that is still to come; how many there were.
     pub(super) fn stop_script(&self) -> Result<usize, Refused> {
-        let (mut held, time) = (self.held(), self.board.soonest());
-        self.submit(time, true, &held.timeline.in_force(time).network)?;
+        let (mut held, time) = (self.held(), self.board().soonest());
+        self.handing.stop(&held.timeline, time)?;
         Ok(held.timeline.take_back_all(time))
     }
 
@@ -236,28 +234,6 @@ impl Versions {
         refuse_beyond(self.storage_bytes, network)
     }
 
-    /// Hands a plan to the thread that moves frames, and waits for its answer.
-    fn submit(&self, at_ns: Nanos, replaces: bool, network: &NetworkSpec) -> Result<(), Refused> {
-        let (answer, answered) = mpsc::channel();
-        let plan = Box::new(network.clone());
-        self.board.change(Change { at_ns, replaces, plan, answer });
-        match answered.recv_timeout(ANSWER) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => {
-                let refused = Diagnostic::new(SR0015, "the running links cannot take the change");
-                let help = match error {
-                    ChangeError::Shape { .. } => config::ANEW,
-                    ChangeError::Spec(_) => "see what holds: slipring emulate ctl get",
-                };
-                Err(Box::new(refused.with_cause(error.to_string()).with_help(help)))
-            }
-            Err(_) => {
-                let gone = Diagnostic::new(SR0405, "the emulation does not answer");
-                Err(Box::new(gone.with_cause("it is ending").with_help("start it again")))
-            }
-        }
-    }
-
     /// What is behind the lock is whole at any time, also when a thread that held it panicked.
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
@@ -287,8 +263,8 @@ fn worded(error: &ConfigError) -> Refused {
 }
 
 /// Why settings cannot be: those that were asked for, or those to come that build on them.
-fn unfitting(unfit: &Unfit, asked: u64, time: Nanos) -> Refused {
-    if unfit.number == asked {
+fn unfitting(unfit: &Unfit, time: Nanos) -> Refused {
+    if unfit.asked {
         return worded(&unfit.error);
     }
     let wait = Duration::from_nanos(unfit.at_ns.saturating_sub(time));
@@ -343,6 +319,9 @@ fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<St
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -362,6 +341,90 @@ mod tests {
             let error = refuse_fixed(&before, &after).unwrap_err().to_string();
             assert!(error.contains(&format!("{path} cannot change in a run")), "{error}");
         }
+    }
+
+    /// Versions of a run whose frames nobody moves; changes are accepted by a thread of the test.
+    fn versions() -> (Versions, impl Drop) {
+        struct Taker(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
+        impl Drop for Taker {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+                self.1.take().unwrap().join().unwrap();
+            }
+        }
+        let board = Arc::new(Board::new().unwrap());
+        let (taker, over) = (board.clone(), Arc::new(AtomicBool::new(false)));
+        let stop = over.clone();
+        let thread = thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                // Whoever handed it in may be gone.
+                taker.take_changes().iter().for_each(|change| drop(change.answer.send(Ok(()))));
+                thread::yield_now();
+            }
+        });
+        let text = "[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\ndelay = \"20ms\"\n";
+        let config = Config::parse("link.toml", text).unwrap();
+        let network = config.network().unwrap();
+        let timeline = Timeline::new(0, config, network);
+        let held = Mutex::new(Held { timeline, untold: 0, back_ns: 0 });
+        let (handing, bounds) = (Handing::new(board), Bounds::default());
+        (
+            Versions { handing, bounds, storage_bytes: 1 << 30, start_ns: 0, held },
+            Taker(over, Some(thread)),
+        )
+    }
+
+    fn delay(delay: &str) -> Vec<Entry> {
+        config::entries([("up.delay", &json!(delay))]).unwrap()
+    }
+
+    #[test]
+    fn a_script_of_several_blocks_is_undone_at_once() {
+        let (versions, _taker) = versions();
+        versions.set(0, delay("25ms")).unwrap();
+        let text = "[[at]]\nt = \"0s\"\nset = { \"up.delay\" = \"30ms\" }\n\
+            [[at]]\nt = \"1h\"\nset = { \"up.delay\" = \"40ms\" }\n\
+            [[at]]\nt = \"2h\"\nset = {}\n";
+        let made = versions.script("steps.toml", text).unwrap();
+        let made: Vec<_> = made.iter().map(|made| (made.version, made.changed)).collect();
+        assert_eq!(made, [(3, true), (4, true), (4, false)]);
+        let (back, gone) = versions.undo().unwrap();
+        assert_eq!((back.version, gone), (2, vec![3, 4]));
+        assert_eq!(versions.history().as_array().unwrap().len(), 2);
+        // Set, handed in, gone back from: three times settings changed.
+        assert_eq!(versions.changes().times, 3);
+    }
+
+    #[test]
+    fn what_changes_nothing_is_told_and_makes_no_version() {
+        let (versions, _taker) = versions();
+        for entries in [Vec::new(), delay("20ms"), delay("20000us")] {
+            let accepted = versions.set(0, entries).unwrap();
+            assert_eq!((accepted.version, accepted.changed), (1, false));
+        }
+        let config = versions.held().timeline.in_force(0).config.as_ref().clone();
+        versions.replace(config).unwrap();
+        assert_eq!(versions.history().as_array().unwrap().len(), 1);
+        assert_eq!(versions.changes().times, 0);
+        assert_eq!(versions.undo().unwrap_err().summary(), "there is nothing to undo");
+    }
+
+    #[test]
+    fn changes_are_counted_however_often_settings_go_back_and_however_long_ago() {
+        let (versions, _taker) = versions();
+        for time in 0..1200_u64 {
+            versions.set(0, delay(&format!("{}us", time + 1))).unwrap();
+            if time % 4 == 3 {
+                versions.undo().unwrap();
+            }
+        }
+        // 900 that stayed, and 300 that did not, which count twice.
+        assert_eq!(versions.changes().times, 900 + 2 * 300);
+        for time in 0..300 {
+            versions.set(0, delay(&format!("{time}ms"))).unwrap();
+        }
+        assert_eq!(versions.changes().times, 900 + 2 * 300 + 300);
+        assert_eq!(versions.history().as_array().unwrap().len(), 1000);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use slipring_cli::report::{PortReport, Sample};
 use slipring_cli::units::human;
 use slipring_cli::{Exit, Failure, Session, Signals};
 use slipring_link::{Cause, Drops, NetworkSpec, Source, Tally};
-use slipring_port::{Nanos, now};
+use slipring_port::{Nanos, Port, now};
 
 use super::{Desk, Manner, State};
 use crate::plan::{Plan, RealTime};
@@ -31,6 +31,11 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     let mut ports = how.opening.open(&how.ports)?;
     if let Some(route) = &how.route {
         route.between(&mut ports, &how.ports, session)?;
+    }
+    for port in ends(&ports) {
+        session.reporter.warn(format_args!(
+            "{port} only gives frames: those that come there by a link are lost (tx_full)"
+        ))?;
     }
     let mut meter = Meter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
@@ -63,6 +68,16 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     watched?;
     ended?;
     Ok(Exit::Done)
+}
+
+/// The ports that cannot send what others receive, such as captures that are read.
+fn ends(ports: &[Port]) -> Vec<&str> {
+    let from_others = |at: usize| {
+        let mut others = ports.iter().enumerate().filter(|(other, _)| *other != at);
+        others.any(|(_, port)| port.info.caps.rx)
+    };
+    let mute = ports.iter().enumerate().filter(|(at, port)| !port.info.caps.tx && from_others(*at));
+    mute.map(|(_, port)| port.info.name.as_str()).collect()
 }
 
 fn manner(plan: &Plan, how: &RealTime) -> Manner {

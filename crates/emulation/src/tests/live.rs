@@ -161,12 +161,13 @@ fn a_file_that_is_not_there_is_refused_as_one_that_does_not_fit_is() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     std::fs::write(path("text"), "hunter2\n").unwrap();
     std::fs::write(path("bytes"), [0xff, 0xfe, 0]).unwrap();
-    let told = |part: &str, value: fn(&str) -> Value, name: &str| {
+    type Naming = fn(&str) -> Value;
+    let told = |part: &str, value: Naming, name: &str| {
         let mut config = config();
         config.files.discreet = true;
         set(&mut config, part, value(&path(name))).unwrap_err().replace(&path(name), "FILE")
     };
-    let parts: [(&str, fn(&str) -> Value); 5] = [
+    let parts: [(&str, Naming); 5] = [
         ("up.rate", |file| json!({ "trace": file })),
         ("up.rate", |file| json!({ "trace": file, "format": "theaterq" })),
         ("up.delay", |file| json!({ "dist": "table", "file": file, "mean": "1ms", "sd": "1ms" })),

@@ -81,7 +81,10 @@ fn a_change_is_met_by_the_next_frames_and_undo_takes_it_back() {
     assert!(site.ping_ms() >= 150.0, "both directions changed");
     let get = site.ctl("get up.delay --name lab").well();
     assert!(get.stdout.contains("link.up.delay.mean = \"100ms\""), "{get:?}");
-    site.ctl("undo").well();
+    let same = site.ctl("set up.delay=100ms").well();
+    assert!(same.stdout.starts_with("nothing changed: version 2 holds"), "{same:?}");
+    let undo = site.ctl("undo").well();
+    assert!(undo.stdout.starts_with("version 2 taken back: version 1 holds at "), "{undo:?}");
     assert!((10.0..150.0).contains(&site.ping_ms()));
     assert_eq!(site.json("history").as_array().unwrap().len(), 1);
     let asked = emulator.stop(Signal::INT).well();
@@ -104,8 +107,9 @@ fn a_change_that_is_refused_changes_nothing() {
         ("set third.rate=1Mbit", "links are neither added nor removed while they run"),
         ("set up=none", "link.up cannot be set as a whole"),
         ("set up.from=right", "start anew: slipring emulate --config link.toml"),
-        ("set up.delay=20ms --at tomorrow", "`tomorrow` does not fit at"),
-        ("set up.delay=20ms --at 1ns", "it has passed"),
+        ("set up.delay=20ms --at tomorrow", "`tomorrow` does not fit --at"),
+        ("set up.delay=20ms --at -5s", "it is negative at column 1 of --at"),
+        ("set up.delay=20ms --at 1ns", "1 ns from the start has passed"),
         ("set up.delay", "`up.delay` is no PATH=VALUE"),
         ("undo", "there is nothing to undo"),
     ] {

@@ -1,0 +1,150 @@
+//! The flags of `slipring emulate ctl`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, Command, ValueHint, value_parser};
+use slipring_cli::flags;
+use slipring_cli::units::{Span, UnitError};
+
+/// What it is called behind `slipring emulate`.
+pub(crate) const NAME: &str = "ctl";
+
+const EXAMPLES: &str = "\
+Examples:
+  slipring emulate ctl set up.delay=40ms down.rate=20Mbit
+  slipring emulate ctl set --at +10s up.loss=1%
+  slipring emulate ctl script --name lab handover.toml
+  slipring emulate ctl stats --json";
+
+/// A request, what it is for, and how it is typed.
+type Word = (&'static str, &'static str, &'static str);
+
+const SET: Word = (
+    "set",
+    "Change settings, all at one time or none",
+    "\
+Examples:
+  slipring emulate ctl set up.delay=40ms down.rate.bps=20Mbit
+  slipring emulate ctl set 'up.delay=normal(20ms, 3ms)' up.loss=none
+  slipring emulate ctl set --at +10s up.loss=1%",
+);
+const GET: Word = (
+    "get",
+    "Show the settings that hold",
+    "\
+Examples:
+  slipring emulate ctl get > link.toml
+  slipring emulate ctl get up.delay --name lab",
+);
+const SCRIPT: Word = (
+    "script",
+    "Hand in changes at times from now: [[at]] with t and set",
+    "\
+Examples:
+  slipring emulate ctl script handover.toml
+
+  where handover.toml has, for each change:
+    [[at]]
+    t = \"10s\"
+    set = { \"up.delay\" = \"60ms\", \"up.loss\" = \"1%\" }",
+);
+const WATCH: Word = (
+    "watch",
+    "Show the figures again and again, as JSON lines",
+    "\
+Examples:
+  slipring emulate ctl watch
+  slipring emulate ctl watch --period 100ms --name lab | jq .in_flight",
+);
+
+/// Those that have nothing to say but themselves.
+const PLAIN: [Word; 7] = [
+    (
+        "stats",
+        "Show what was asked and what was measured",
+        "Examples:\n  slipring emulate ctl stats\n  slipring emulate ctl stats --json --name lab",
+    ),
+    (
+        "explain",
+        "Show the effective figures, after all rounding",
+        "Examples:\n  slipring emulate ctl explain\n  slipring emulate ctl explain --json",
+    ),
+    (
+        "stop-script",
+        "Take back every change that is still to come",
+        "Examples:\n  slipring emulate ctl stop-script",
+    ),
+    (
+        "undo",
+        "Go back to the settings before the last change, or the last script",
+        "Examples:\n  slipring emulate ctl undo\n  slipring emulate ctl undo --name lab",
+    ),
+    (
+        "history",
+        "Show every change, its time and what it changed",
+        "Examples:\n  slipring emulate ctl history\n  slipring emulate ctl history --json",
+    ),
+    ("hello", "Show which run answers", "Examples:\n  slipring emulate ctl hello --name lab"),
+    ("quit", "End the run with its summary", "Examples:\n  slipring emulate ctl quit --name lab"),
+];
+
+/// The one flag table.
+pub(crate) fn command() -> Command {
+    let name = Arg::new("name")
+        .long("name")
+        .value_name("NAME")
+        .help("Name or process number of the run [default: the only one]");
+    let command = Command::new(NAME).about("Ask and change a running emulator").arg(name);
+    let command = command.after_help(EXAMPLES);
+    let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
+    let words = [
+        word(SET).args(changes()),
+        word(GET).arg(Arg::new("path").value_name("PATH").help("Only this one and those below it")),
+        word(SCRIPT).arg(file()),
+        word(WATCH).arg(period()),
+    ];
+    command.subcommand_required(true).subcommands(words).subcommands(PLAIN.map(word))
+}
+
+fn word((name, about, examples): Word) -> Command {
+    Command::new(name).about(about).after_help(examples)
+}
+
+fn changes() -> [Arg; 2] {
+    [
+        Arg::new("change")
+            .value_name("PATH=VALUE")
+            .num_args(1..)
+            .required(true)
+            .help("A setting and its value: link.up.rate.bps=20Mbit down.delay=40ms"),
+        Arg::new("at")
+            .long("at")
+            .value_name("TIME")
+            .allow_hyphen_values(true)
+            .help("+2s: so long from now; 10s: so long from the start [default: now]"),
+    ]
+}
+
+fn file() -> Arg {
+    Arg::new("file")
+        .value_name("FILE")
+        .required(true)
+        .value_parser(value_parser!(PathBuf))
+        .value_hint(ValueHint::FilePath)
+        .help("TOML file of [[at]] blocks")
+}
+
+fn period() -> Arg {
+    Arg::new("period")
+        .long("period")
+        .value_name("TIME")
+        .default_value("1s")
+        .allow_hyphen_values(true)
+        .value_parser(seconds)
+        .help("Time between two [default unit: s]")
+}
+
+fn seconds(text: &str) -> Result<Span, UnitError> {
+    Span::parse(text, Duration::from_secs(1))
+}

@@ -1,0 +1,217 @@
+//! Hands what a timeline says to the thread that moves frames, whole or not at all.
+//!
+//! # Invariants
+//! 1. Where it fails, that thread has what it had before, or will once it looks: whoever does not
+//!    answer in time finds the old plans behind the new ones.
+//!
+//! Not for: whether the settings make links.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use slipring_cli::Diagnostic;
+use slipring_cli::codes::{SR0015, SR0405};
+use slipring_link::{ChangeError, NetworkSpec};
+use slipring_port::Nanos;
+
+use super::timeline::Timeline;
+use super::versions::Refused;
+use crate::config;
+use crate::realtime::{Board, Change};
+
+/// How long the thread that moves frames may take to look at a change.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub(super) struct Handing {
+    board: Arc<Board>,
+}
+
+impl Handing {
+    pub(super) const fn new(board: Arc<Board>) -> Self {
+        Self { board }
+    }
+
+    pub(super) const fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// Hands over versions to come of a timeline that nobody has seen yet, and waits for nobody.
+    pub(super) fn begin(&self, timeline: &Timeline) {
+        let (answer, _) = mpsc::channel();
+        for version in &timeline.versions()[1..] {
+            self.post(version.at_ns, false, &version.network, answer.clone());
+        }
+    }
+
+    /// Goes over from one timeline to another, whose versions are others from `first` on.
+    ///
+    /// # Errors
+    /// If the running links cannot take it, or nobody answers.
+    pub(super) fn pass(
+        &self,
+        old: &Timeline,
+        new: &Timeline,
+        first: usize,
+        time: Nanos,
+    ) -> Result<(), Refused> {
+        let versions = new.versions();
+        let passed = (|| {
+            // A version is handed in alone at first: what is said of it holds for all of them,
+            // whose ports and links are the same.
+            if let Some(version) = versions.get(first) {
+                self.submit(version.at_ns, false, &version.network)?;
+            }
+            let was_to_come = !old.to_come(time).is_empty();
+            if !was_to_come && first + 1 == versions.len() {
+                return Ok(());
+            }
+            self.submit(time, true, &new.in_force(time).network)?;
+            let mut to_come = new.to_come(time).iter();
+            to_come.try_for_each(|version| self.submit(version.at_ns, false, &version.network))
+        })();
+        passed.inspect_err(|_| self.restore(old, time))
+    }
+
+    /// Lets what holds go on and nothing come.
+    ///
+    /// # Errors
+    /// If nobody answers.
+    pub(super) fn stop(&self, timeline: &Timeline, time: Nanos) -> Result<(), Refused> {
+        let stopped = self.submit(time, true, &timeline.in_force(time).network);
+        stopped.inspect_err(|_| self.restore(timeline, time))
+    }
+
+    /// Puts a timeline behind whatever was handed over meanwhile.
+    fn restore(&self, timeline: &Timeline, time: Nanos) {
+        let (answer, _) = mpsc::channel();
+        self.post(time, true, &timeline.in_force(time).network, answer.clone());
+        for version in timeline.to_come(time) {
+            self.post(version.at_ns, false, &version.network, answer.clone());
+        }
+    }
+
+    /// Hands a plan over, and waits for the answer.
+    fn submit(&self, at_ns: Nanos, replaces: bool, network: &NetworkSpec) -> Result<(), Refused> {
+        let (answer, answered) = mpsc::channel();
+        self.post(at_ns, replaces, network, answer);
+        match answered.recv_timeout(ANSWER) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                let refused = Diagnostic::new(SR0015, "the running links cannot take the change");
+                let help = match error {
+                    ChangeError::Shape { .. } => config::ANEW,
+                    ChangeError::Spec(_) => "see what holds: slipring emulate ctl get",
+                };
+                Err(Box::new(refused.with_cause(error.to_string()).with_help(help)))
+            }
+            Err(_) => {
+                let gone = Diagnostic::new(SR0405, "the emulation does not answer");
+                let cause = "it is ending, or was kept from running; nothing has changed";
+                let help = "see whether it runs: slipring emulate ctl stats";
+                Err(Box::new(gone.with_cause(cause).with_help(help)))
+            }
+        }
+    }
+
+    fn post(
+        &self,
+        at_ns: Nanos,
+        replaces: bool,
+        network: &NetworkSpec,
+        answer: mpsc::Sender<Result<(), ChangeError>>,
+    ) {
+        let plan = Box::new(network.clone());
+        self.board.change(Change { at_ns, replaces, plan, answer });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use serde_json::json;
+    use slipring_cli::Diagnose;
+
+    use super::super::timeline::Edit;
+    use super::*;
+    use crate::config::Config;
+
+    fn timeline() -> Timeline {
+        let text = "[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\ndelay = \"20ms\"\n";
+        let config = Config::parse("link.toml", text).unwrap();
+        let network = config.network().unwrap();
+        Timeline::new(0, config, network)
+    }
+
+    fn with(timeline: &Timeline, delays: &[(Nanos, &str)]) -> Timeline {
+        let edit = |&(at_ns, delay): &(Nanos, &str)| {
+            (at_ns, Edit::Set(config::entries([("up.delay", &json!(delay))]).unwrap()))
+        };
+        let mut timeline = timeline.clone();
+        timeline.hand_in(0, delays.iter().map(edit).collect()).unwrap();
+        timeline
+    }
+
+    /// Takes changes in the stead of the thread that moves frames, and accepts so many of them.
+    fn accept(board: &Board, count: usize) -> Vec<Change> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            for change in board.take_changes() {
+                change.answer.send(Ok(())).unwrap();
+                taken.push(change);
+            }
+            thread::yield_now();
+        }
+        taken
+    }
+
+    #[test]
+    fn who_leaves_in_the_midst_of_a_change_finds_the_old_settings_behind_it() {
+        let board = Arc::new(Board::new().unwrap());
+        let handing = Handing::new(board.clone());
+        let old = with(&timeline(), &[(900, "70ms")]);
+        let new = with(&old, &[(500, "30ms"), (600, "40ms")]);
+        for accepted in 0..4 {
+            let taker = board.clone();
+            let taker = thread::spawn(move || {
+                accept(&taker, accepted);
+                // The next one gets no answer.
+                while taker.take_changes().is_empty() {
+                    thread::yield_now();
+                }
+            });
+            let error = handing.pass(&old, &new, 1, 100).unwrap_err();
+            assert_eq!(error.summary(), "the emulation does not answer", "{accepted}");
+            taker.join().unwrap();
+            let left: Vec<_> = board.take_changes();
+            let [holds, comes] = &left[..] else { panic!("{accepted}: {left:?}") };
+            assert!(holds.replaces, "{accepted}: what came before is taken back");
+            assert_eq!(*holds.plan, *old.versions()[0].network);
+            assert_eq!((comes.at_ns, &*comes.plan), (900, &*old.versions()[1].network));
+        }
+    }
+
+    #[test]
+    fn one_change_is_handed_over_once_and_several_as_a_whole() {
+        let board = Arc::new(Board::new().unwrap());
+        let handing = Handing::new(board.clone());
+        let old = timeline();
+        for (delays, times) in [
+            (&[(500, "30ms")][..], &[(500, false)][..]),
+            (
+                &[(500, "30ms"), (600, "40ms")],
+                &[(500, false), (100, true), (500, false), (600, false)],
+            ),
+        ] {
+            let taker = board.clone();
+            let count = times.len();
+            let taker = thread::spawn(move || accept(&taker, count));
+            handing.pass(&old, &with(&old, delays), 1, 100).unwrap();
+            let taken = taker.join().unwrap();
+            let taken: Vec<_> =
+                taken.iter().map(|change| (change.at_ns, change.replaces)).collect();
+            assert_eq!(taken, times);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What is told beside refusals: warnings, and help.
+
+#[test]
+fn captures_that_are_read_at_both_ends_are_said_to_take_no_frames() {
+    let dir = tempfile::tempdir().unwrap();
+    // Headers of a file and of one frame of 60 bytes, as of 1999.
+    let file = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1, 1, 0, 60, 60];
+    let file: Vec<u8> = file.iter().flat_map(|word| word.to_le_bytes()).chain([0; 60]).collect();
+    for name in ["a.pcap", "c.pcap"] {
+        std::fs::write(dir.path().join(name), &file).unwrap();
+    }
+    let said = |ports: &str| {
+        let args = format!("{ports} -T 0 -t 10s --seed 1 --run-dir @run");
+        slipring_program::said::said(&[crate::VERB], "emulate", &args, dir.path())
+    };
+    let both = said("-i pcap:@a.pcap -i pcap:@c.pcap");
+    assert_eq!(both.status, 0, "{}", both.talk);
+    for name in ["a.pcap", "c.pcap"] {
+        let warning = format!("{name} only gives frames: those that come there by a link are lost");
+        assert!(both.talk.contains(&warning), "{}", both.talk);
+    }
+    let through = said("-i pcap:@a.pcap -i pcap:@b.pcap");
+    assert_eq!(through.status, 0, "{}", through.talk);
+    assert!(!through.talk.contains("only gives frames"), "{}", through.talk);
+}
+
+#[test]
+fn every_request_to_a_running_emulation_shows_examples() {
+    let command = super::flags::command();
+    let ctl = command.get_subcommands().find(|command| command.get_name() == "ctl").unwrap();
+    assert_eq!(ctl.get_subcommands().count(), 11);
+    for word in ctl.get_subcommands() {
+        let name = word.get_name();
+        let examples = word.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let line = format!("\n  slipring emulate ctl {name}");
+        assert!(
+            examples.starts_with("Examples:\n") && examples.contains(&line),
+            "{name}: {examples}"
+        );
+    }
+}
+
+#[test]
+fn examples_of_requests_are_ones_that_can_be_typed() {
+    let mut command = super::flags::command();
+    let ctl = command.find_subcommand_mut("ctl").unwrap().clone();
+    let examples = ctl.get_subcommands().filter_map(|word| word.get_after_help());
+    let lines: Vec<String> = examples
+        .flat_map(|text| {
+            let text = text.to_string();
+            text.lines()
+                .filter_map(|line| line.trim().strip_prefix("slipring "))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(lines.len() >= 11, "{lines:?}");
+    for line in lines {
+        let typed = line.split(['>', '|']).next().unwrap().replace(", ", ",").replace('\'', "");
+        let matched = super::flags::command().try_get_matches_from(typed.split_ascii_whitespace());
+        assert!(matched.is_ok(), "{line}: {}", matched.unwrap_err());
+    }
+}
