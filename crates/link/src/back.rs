@@ -7,7 +7,7 @@ use slipring_model::{DelayLine, Stream};
 use crate::carrier::{Arrival, Carrier, Cause};
 use crate::corrupt::Corruptor;
 use crate::front::survives;
-use crate::loss::LossStage;
+use crate::loss::{LossStage, Losses};
 use crate::output::Departed;
 use crate::sink::Sink;
 use crate::spec::{DuplicateSpec, LinkSpec, Place};
@@ -80,6 +80,19 @@ impl Back {
             sink.counters.corrupted.count(frame.len);
         }
         true
+    }
+
+    /// Whether all it does is to lose frames without a look at their bytes.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.corrupt.is_none()
+            && self.duplicate.is_none()
+            && self.losses.iter().all(LossStage::is_blind)
+    }
+
+    /// Which of some frames it loses at the end of the line, if it is [blind](Self::is_blind).
+    #[inline]
+    pub(crate) fn judge(&mut self, frames: &[Arrival], end_ns: &[u64], among: u64) -> Losses {
+        Losses::of(&mut self.losses, frames, |number| end_ns[number], among)
     }
 
     /// How many copies of a frame are to be made.

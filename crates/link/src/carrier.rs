@@ -179,6 +179,17 @@ pub trait Carrier {
 
     /// Learns that a frame left a queue, for histograms.
     fn queued(&mut self, _queued: Queued) {}
+
+    /// Learns that frames found the line free one after another, each of which takes so many bytes
+    /// there: the same as [`Self::joined`] and [`Self::queued`] for each of them.
+    #[inline]
+    fn passed(&mut self, link: LinkId, frames: &[Arrival], wire_bytes: &[u64]) {
+        for (&Arrival { arrival_ns: at_ns, len, .. }, &wire_bytes) in frames.iter().zip(wire_bytes)
+        {
+            self.joined(Joined { link, at_ns, bytes: len.into(), packets: 1 });
+            self.queued(Queued { link, at_ns, delay_ns: 0, len, wire_bytes });
+        }
+    }
 }
 
 /// Why a frame was lost.

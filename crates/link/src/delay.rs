@@ -104,6 +104,36 @@ impl Delayer {
         })
     }
 
+    /// Whether a delay depends on nothing but when it begins and which number it is.
+    pub(crate) fn is_blind(&self) -> bool {
+        !matches!(self.model, Model::InterPacket { .. } | Model::User { .. })
+    }
+
+    /// The delays of frames whose delays count from `base_ns`, if it is [blind](Self::is_blind):
+    /// those that [`Self::delay`] gives, one after another.
+    #[inline]
+    pub(crate) fn delay_all(&mut self, base_ns: &[u64], delays_ns: &mut [u64]) {
+        match &mut self.model {
+            Model::Constant(delay_ns) => delays_ns.fill(*delay_ns),
+            Model::Random(dist) => {
+                delays_ns.iter_mut().for_each(|draw| *draw = self.stream.next_u64());
+                dist.all_at(delays_ns);
+            }
+            Model::Correlated(dist, process) => {
+                process.draws_at(base_ns, delays_ns);
+                dist.all_at(delays_ns);
+            }
+            Model::InTurn(playback) => {
+                delays_ns.iter_mut().for_each(|delay_ns| *delay_ns = playback.next_ns());
+            }
+            Model::Trace(trace) => {
+                let times = base_ns.iter().zip(delays_ns);
+                times.for_each(|(&at_ns, delay_ns)| *delay_ns = trace.at(at_ns).delay_ns);
+            }
+            Model::InterPacket { .. } | Model::User { .. } => {}
+        }
+    }
+
     /// Learns when the frame leaves that was asked about last.
     #[inline]
     pub(crate) fn released(&mut self, release_ns: u64) {

@@ -8,7 +8,7 @@ use slipring_model::bucket::{
 use slipring_model::{DelayLine, Stream};
 
 use crate::carrier::{Arrival, Carrier, Cause};
-use crate::loss::LossStage;
+use crate::loss::{LossStage, Losses};
 use crate::sink::Sink;
 use crate::spec::{Action, HoldSpec, LinkSpec, Meter, Place, PoliceSpec};
 use crate::streams::Streams;
@@ -84,6 +84,17 @@ impl Front {
         self.held.push(until_ns, Arrival { arrival_ns: until_ns, ..frame });
         self.next_ns = self.next_ns.min(until_ns);
         None
+    }
+
+    /// Whether all it does is to lose frames without a look at their bytes.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.police.is_none() && self.hold.is_none() && self.losses.iter().all(LossStage::is_blind)
+    }
+
+    /// Which of some frames it loses, if it is [blind](Self::is_blind).
+    #[inline]
+    pub(crate) fn judge(&mut self, frames: &[Arrival], among: u64) -> Losses {
+        Losses::of(&mut self.losses, frames, |number| frames[number].arrival_ns, among)
     }
 
     /// When the next held frame goes on.

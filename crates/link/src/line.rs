@@ -80,6 +80,15 @@ impl Line {
         matches!(self, Self::Instant { .. } | Self::Constant(_)) && self.free_ns() <= now_ns
     }
 
+    /// The rate, if that is always the same.
+    #[inline]
+    pub(crate) fn rate(&self) -> Option<BitRate> {
+        match self {
+            Self::Constant(clock) => Some(clock.rate()),
+            _ => None,
+        }
+    }
+
     /// From when the line can take a frame that is ready at `ready_ns`, rounded up; `u64::MAX`
     /// when it never will.
     #[inline]

@@ -20,6 +20,9 @@ use crate::train::Train;
 
 use alloc::boxed::Box;
 
+mod blind;
+pub(crate) use blind::Room;
+
 /// The release of a frame that a line never lets through.
 const NEVER: u64 = u64::MAX;
 
@@ -34,6 +37,8 @@ pub(crate) struct Link {
     plain_delay_ns: u64,
     /// Deliveries are made as soon as they are decided.
     early: bool,
+    /// Every stage is blind: see [`blind`].
+    blind: bool,
     /// When the next frame moves inside the link; [`NEVER`] when none will.
     inside_ns: u64,
     front: Option<Box<Front>>,
@@ -56,6 +61,7 @@ impl Link {
             counters: Box::default(),
             plain_delay_ns: NEVER,
             early: false,
+            blind: false,
             inside_ns: NEVER,
             front: front::is_needed(spec).then(make_front),
             server: spec.has_line().then(make_server),
@@ -116,6 +122,7 @@ impl Link {
         let stages = self.front.is_some() || self.server.is_some() || self.back.is_some();
         let delay_ns = self.far_end.plain_delay_ns().filter(|_| !stages);
         self.plain_delay_ns = delay_ns.unwrap_or(NEVER);
+        self.blind = self.is_blind();
     }
 
     /// Whether frames need nothing of this link but to be passed to [`Self::arrive_all`].

@@ -71,6 +71,95 @@ impl LossStage {
         };
         if lost { Verdict::Drop(Cause::Loss) } else { Verdict::Keep }
     }
+
+    /// Whether it looks at no frame's bytes, and loses or keeps without another answer.
+    pub(crate) fn is_blind(&self) -> bool {
+        !matches!(self.model, Model::User { .. })
+    }
+
+    /// Which of the frames `among` these are lost, as [`Self::judge`] would say of each, one after
+    /// another; none if it is not [blind](Self::is_blind).
+    #[inline]
+    fn judge_all(&mut self, frames: &[Arrival], at_ns: impl Fn(usize) -> u64, among: u64) -> u64 {
+        let stream = &mut self.stream;
+        match &mut self.model {
+            Model::Bernoulli(chance) => filter(among, |_| stream.chance(*chance)),
+            Model::GilbertElliott(chain) => filter(among, |_| chain.lost(stream)),
+            Model::Timed(chain) => filter(among, |index| chain.lost_at(at_ns(index), stream)),
+            Model::FourState(chain) => filter(among, |_| chain.lost(stream)),
+            Model::Ber(gaps) => filter(among, |index| {
+                gaps.next_within(u64::from(frames[index].len) * 8, stream).is_some()
+            }),
+            Model::ByTime { windows, schedule } => {
+                filter(among, |index| stream.chance(chance_at(windows, schedule, at_ns(index))))
+            }
+            Model::User { .. } => 0,
+            listed => filter(among, |_| listed.lists_next()),
+        }
+    }
+}
+
+/// Frames that losses take, a bit each.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Losses {
+    lost: u64,
+    ber: u64,
+}
+
+impl Losses {
+    /// Judges those of at most 64 frames that are `among` them by stages that look at no bytes;
+    /// `at_ns` tells when which one is there.
+    #[inline]
+    pub(crate) fn of(
+        stages: &mut [LossStage],
+        frames: &[Arrival],
+        at_ns: impl Fn(usize) -> u64 + Copy,
+        among: u64,
+    ) -> Self {
+        let mut losses = Self::default();
+        for stage in stages {
+            let hit = stage.judge_all(frames, at_ns, among & !losses.all());
+            match stage.model {
+                Model::Ber(_) => losses.ber |= hit,
+                _ => losses.lost |= hit,
+            }
+        }
+        losses
+    }
+
+    pub(crate) const fn all(self) -> u64 {
+        self.lost | self.ber
+    }
+
+    /// Whether the frame of that number is lost.
+    pub(crate) fn has(self, number: usize) -> bool {
+        number < 64 && self.all() >> number & 1 == 1
+    }
+
+    /// Why it is.
+    pub(crate) const fn cause(self, number: usize) -> Cause {
+        if self.ber >> number & 1 == 1 { Cause::Ber } else { Cause::Loss }
+    }
+}
+
+/// Asks for each of the bits that are set; those of which the answer was yes.
+#[inline(always)]
+fn filter(mut bits: u64, mut yes: impl FnMut(usize) -> bool) -> u64 {
+    let mut filtered = 0;
+    if bits & bits.wrapping_add(1) == 0 {
+        // All from the first one on, as usual: nothing is to be searched for.
+        let count = bits.trailing_ones();
+        for index in 0..count {
+            filtered = filtered >> 1 | u64::from(yes(index as usize)) << 63;
+        }
+        return filtered.checked_shr(64 - count).unwrap_or(0);
+    }
+    while bits != 0 {
+        let index = bits.trailing_zeros();
+        filtered |= u64::from(yes(index as usize)) << index;
+        bits &= bits - 1;
+    }
+    filtered
 }
 
 impl Model {

@@ -11,12 +11,13 @@ mod changes;
 mod island;
 mod route;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::agenda::Agenda;
 use crate::carrier::{Arrival, Carrier, EntryId, LinkId};
 use crate::counters::Counters;
-use crate::link::Link;
+use crate::link::{Link, Room};
 use crate::spec::{NetworkSpec, SpecError};
 use crate::train::Train;
 pub use changes::ChangeError;
@@ -68,6 +69,7 @@ pub struct Network {
     pending: Pending,
     /// Room for the frames of a train.
     uncoupled: Vec<Arrival>,
+    room: Box<Room>,
 }
 
 impl Network {
@@ -98,6 +100,7 @@ impl Network {
             links,
             pending: Pending::new(),
             uncoupled: Vec::new(),
+            room: Box::new(Room::new()),
             plan: plan.clone(),
         })
     }
@@ -221,10 +224,7 @@ impl Network {
             if link.is_plain() {
                 link.arrive_all(arrivals, carrier);
             } else {
-                for arrival in arrivals {
-                    link.settle(arrival.arrival_ns, carrier);
-                    link.arrive(*arrival, carrier);
-                }
+                link.arrive_each(arrivals, &mut self.room, carrier);
             }
         } else {
             for arrival in arrivals {

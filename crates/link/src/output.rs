@@ -18,7 +18,8 @@ use alloc::collections::BTreeMap;
 
 use slipring_model::{BitRate, NANOS_PER_SEC, Wheel};
 
-use crate::carrier::{Carrier, Flight, Handle};
+use crate::carrier::{Arrival, Carrier, Flight, Handle};
+use crate::counters::Tally;
 use crate::delay::{Delayed, Delayer};
 use crate::fifo::Fifo;
 use crate::spec::{LinkSpec, OrderPolicy};
@@ -111,7 +112,7 @@ impl Output {
         let rules = &mut *self.rules;
         let Some(delayed) = rules.delayer.delay(&frame, carrier) else { return Sent::Unanswered };
         let Delayed { delay_ns, route, not_before_ns } = delayed;
-        let own_ns = rules.own_serialisation_ns(frame.len).saturating_add(rules.offset_ns);
+        let own_ns = rules.own_ns(frame.len);
         let due_ns = frame.base_ns.saturating_add(delay_ns).saturating_sub(own_ns);
         // Whatever is taken off, nothing leaves before it began to.
         let due_ns = due_ns.max(frame.start_ns).max(not_before_ns);
@@ -129,6 +130,65 @@ impl Output {
         self.last_release_ns = self.last_release_ns.max(release_ns);
         let flight = Flight { release_ns, handle: frame.handle, len: frame.len };
         Sent::Released { flight, clamped: release_ns > due_ns }
+    }
+
+    /// Whether when a frame arrives depends on no look at its bytes, and it is certain to arrive.
+    pub(crate) fn is_blind(&self) -> bool {
+        use OrderPolicy::{Correlated, Free, Strict};
+        let rules = &*self.rules;
+        rules.delayer.is_blind() && matches!(rules.order, Strict | Correlated | Free)
+    }
+
+    /// Puts frames on their way, if it is [blind](Self::is_blind), whose delays count from
+    /// `base_ns` and that began to leave when they arrived; gives back those of them that leave
+    /// later than their delay says. `times_ns` is room for as many.
+    #[inline(never)]
+    pub(crate) fn send_blindly(
+        &mut self,
+        frames: &[Arrival],
+        base_ns: &[u64],
+        times_ns: &mut [u64],
+    ) -> Tally {
+        self.rules.delayer.delay_all(base_ns, times_ns);
+        self.rules.make_due(frames, base_ns, times_ns);
+        let mut clamped = Tally::default();
+        if self.rules.order.keeps_order() {
+            clamped = self.keep_order(frames, times_ns);
+            self.fifo.extend(flights(frames, times_ns));
+        } else {
+            flights(frames, times_ns).for_each(|flight| self.send(flight));
+            let last_ns = times_ns.iter().copied().max().unwrap_or(0);
+            self.last_release_ns = self.last_release_ns.max(last_ns);
+        }
+        clamped
+    }
+
+    /// Puts off what would overtake; gives back what that was.
+    #[inline]
+    fn keep_order(&mut self, frames: &[Arrival], due_ns: &mut [u64]) -> Tally {
+        let (mut last_ns, mut late) = (self.last_release_ns, false);
+        let in_order = |&due_ns: &u64| {
+            late |= due_ns < last_ns;
+            last_ns = last_ns.max(due_ns);
+        };
+        due_ns.iter().for_each(in_order);
+        // Hardly ever, or else it is no matter what it costs.
+        let clamped = if late { self.put_off(frames, due_ns) } else { Tally::default() };
+        self.last_release_ns = last_ns;
+        clamped
+    }
+
+    #[cold]
+    fn put_off(&self, frames: &[Arrival], due_ns: &mut [u64]) -> Tally {
+        let (mut last_ns, mut clamped) = (self.last_release_ns, Tally::default());
+        for (frame, due_ns) in frames.iter().zip(due_ns) {
+            if *due_ns < last_ns {
+                clamped.count(frame.len);
+                *due_ns = last_ns;
+            }
+            last_ns = *due_ns;
+        }
+        clamped
     }
 
     /// Puts a frame on its way.
@@ -271,16 +331,42 @@ impl Output {
     }
 }
 
+/// Frames with the times of their releases.
+#[inline]
+fn flights(frames: &[Arrival], releases_ns: &[u64]) -> impl ExactSizeIterator<Item = Flight> {
+    frames.iter().zip(releases_ns).map(|(frame, &release_ns)| Flight {
+        release_ns,
+        handle: frame.handle,
+        len: frame.len,
+    })
+}
+
 impl Rules {
+    /// Turns the delays of frames, which count from `base_ns`, into the times when they are due.
     #[inline]
-    fn own_serialisation_ns(&self, len: u32) -> u64 {
-        self.port.map_or(0, |port| {
-            // Lengths below 2^32 bytes keep the product within 2^65: divide the wide way.
-            let work = u128::from(len) * 8 * u128::from(NANOS_PER_SEC);
-            // Rounded down: never early.
-            u64::try_from(work)
-                .map_or_else(|_| port.divide_wide(work).0, |work| port.divide(work).0)
-        })
+    fn make_due(&self, frames: &[Arrival], base_ns: &[u64], times_ns: &mut [u64]) {
+        let times = base_ns.iter().zip(times_ns);
+        if self.port.is_none() && self.offset_ns == 0 {
+            return times.for_each(|(base_ns, time)| *time = base_ns.saturating_add(*time));
+        }
+        for ((base_ns, time), frame) in times.zip(frames) {
+            let due_ns = base_ns.saturating_add(*time).saturating_sub(self.own_ns(frame.len));
+            *time = due_ns.max(frame.arrival_ns);
+        }
+    }
+
+    /// What is taken off the delay of a frame.
+    #[inline]
+    fn own_ns(&self, len: u32) -> u64 {
+        self.port.map_or(0, |port| Self::serialisation_ns(port, len)).saturating_add(self.offset_ns)
+    }
+
+    #[inline]
+    fn serialisation_ns(port: BitRate, len: u32) -> u64 {
+        // Lengths below 2^32 bytes keep the product within 2^65: divide the wide way.
+        let work = u128::from(len) * 8 * u128::from(NANOS_PER_SEC);
+        // Rounded down: never early.
+        u64::try_from(work).map_or_else(|_| port.divide_wide(work).0, |work| port.divide(work).0)
     }
 }
 

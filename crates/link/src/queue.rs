@@ -179,6 +179,36 @@ impl Queue {
         true
     }
 
+    /// Whether frames that find it empty and the line free are passed on by their length alone.
+    pub(crate) fn is_blind(&self) -> bool {
+        let by_length = |fifo: &Fifo| matches!(fifo.aqm, FifoAqm::None | FifoAqm::CoDel(_));
+        self.spec.mark_above_ns != Some(0)
+            && matches!(&self.kind, Kind::Fifo(fifo) if by_length(fifo))
+    }
+
+    /// The longest frame that it passes on if it is [blind](Self::is_blind).
+    #[inline]
+    pub(crate) fn longest(&self) -> u64 {
+        match self.spec.admit {
+            Admit::Strict => self.spec.bytes.unwrap_or(u64::MAX),
+            Admit::Tlem => u64::MAX,
+        }
+    }
+
+    /// Learns that frames were passed on blindly, the last one at `at_ns`.
+    #[inline]
+    pub(crate) fn passed(&mut self, at_ns: u64, len: u32) {
+        if let Kind::Fifo(fifo) = &mut self.kind
+            && !matches!(fifo.aqm, FifoAqm::None)
+        {
+            // None of them waited, and that is all that CoDel learns of each.
+            let queue = QueueView::default();
+            let leaving = Leaving { now_ns: at_ns, len, sojourn_ns: 0, queue };
+            let verdict = fifo.aqm.dequeue(&leaving, || false);
+            debug_assert_eq!(verdict, Verdict::Keep, "nothing waited");
+        }
+    }
+
     /// Takes out the frame that goes on the line at `now_ns`.
     #[inline]
     pub(crate) fn dequeue<C: Carrier>(

@@ -116,6 +116,55 @@ impl Server {
         passed.then(|| self.occupy(frame, frame.arrival_ns, sink)).flatten()
     }
 
+    /// Whether frames that find nothing before them are passed on without a look at their bytes, at
+    /// a constant rate.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.profile.is_none() && self.queue.is_blind() && self.line.rate().is_some()
+    }
+
+    /// How many frames, from the first one, would find nothing before them even if all others were
+    /// there. Of those it tells when they are through and how many bytes they take on the line.
+    /// It must be [blind](Self::is_blind).
+    #[inline(never)]
+    pub(crate) fn survey(
+        &self,
+        frames: &[Arrival],
+        end_ns: &mut [u64],
+        wire_bytes: &mut [u64],
+    ) -> usize {
+        let idle = frames.first().is_some_and(|first| self.is_idle(first.arrival_ns));
+        let Some(rate) = self.line.rate().filter(|_| idle) else { return 0 };
+        let (longest, mut free_ns, mut count) = (self.queue.longest(), 0, 0);
+        for ((frame, end_ns), wire) in frames.iter().zip(end_ns).zip(wire_bytes) {
+            if frame.arrival_ns < free_ns || u64::from(frame.len) > longest {
+                break;
+            }
+            *wire = self.framing.wire_bytes(frame.len);
+            let Some(took_ns) = rate.time_of(*wire * 8) else { break };
+            if took_ns >= u64::MAX - frame.arrival_ns {
+                break;
+            }
+            free_ns = frame.arrival_ns + took_ns;
+            *end_ns = free_ns;
+            count += 1;
+        }
+        count
+    }
+
+    /// Learns that frames that it [surveyed](Self::survey) went on the line: the last one of them.
+    #[inline]
+    pub(crate) fn passed(&mut self, last: Arrival, wire_bytes: u64) {
+        self.queue.passed(last.arrival_ns, last.len);
+        self.busy_until_ns = self.line.serve(last.arrival_ns, wire_bytes, 0);
+        self.busy_len = last.len;
+    }
+
+    /// From when a frame's delay counts that begins and ends then.
+    #[inline]
+    pub(crate) fn counts_from_end(&self) -> bool {
+        self.serialise == Serialise::End
+    }
+
     /// When the next frame goes on the line; `u64::MAX` when none will.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {

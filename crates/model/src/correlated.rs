@@ -44,12 +44,21 @@ pub struct Correlated {
     /// The filters' rate, per nanosecond.
     rate: f64,
     step_ns: u64,
+    step: Transition,
+    /// The current one.
+    cell: Cell,
+    /// The state at its end.
+    end: State,
+}
+
+/// The time between two points of the grid.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    start_ns: u64,
+    /// A step; 0 before the first draw.
+    len_ns: u64,
     /// Steps in a nanosecond.
     per_ns: f64,
-    step: Transition,
-    /// The start of the cell that `path` covers; none before the first draw.
-    cell_ns: Option<u64>,
-    end: State,
     path: Cubic,
 }
 
@@ -70,11 +79,9 @@ impl Correlated {
             stream,
             rate,
             step_ns,
-            per_ns: 1.0 / step_ns as f64,
             step: Transition::over(rate * step_ns as f64),
-            cell_ns: None,
+            cell: Cell::default(),
             end: State::default(),
-            path: Cubic::default(),
         })
     }
 
@@ -85,36 +92,44 @@ impl Correlated {
     /// point's.
     #[inline]
     pub fn draw_at(&mut self, t_ns: u64) -> u64 {
-        let cell_ns = match self.cell_ns {
-            Some(cell_ns) if t_ns.saturating_sub(cell_ns) < self.step_ns => cell_ns,
-            _ => self.advance(t_ns),
-        };
-        // Less than a step, so it fits a signed number, which is converted faster.
-        let inside = t_ns.saturating_sub(cell_ns) as i64 as f64 * self.per_ns;
-        // Signed from the median, and then moved to count from the bottom. The
-        // cast saturates where the cubic overshoots the last draws.
-        (self.path.at(inside) as i64 as u64) ^ (1 << 63)
+        if !self.cell.has(t_ns) {
+            self.advance(t_ns);
+        }
+        self.cell.draw_at(t_ns)
     }
 
-    /// Makes the cell around `t_ns` the current one and returns its start.
+    /// The values at some times, one after another: the same as [`Self::draw_at`] for each.
+    #[inline]
+    pub fn draws_at(&mut self, times_ns: &[u64], draws: &mut [u64]) {
+        // At hand, and not where the process keeps it.
+        let mut cell = self.cell;
+        for (draw, &t_ns) in draws.iter_mut().zip(times_ns) {
+            if !cell.has(t_ns) {
+                cell = self.advance(t_ns);
+            }
+            *draw = cell.draw_at(t_ns);
+        }
+    }
+
+    /// Makes the cell around `t_ns` the current one and returns it.
     #[cold]
-    fn advance(&mut self, t_ns: u64) -> u64 {
-        let (cell_ns, start) = match self.cell_ns {
-            None => (t_ns, self.stationary()),
-            Some(cell_ns) => {
-                let steps = (t_ns - cell_ns) / self.step_ns;
+    fn advance(&mut self, t_ns: u64) -> Cell {
+        let (start_ns, start) = match self.cell.len_ns {
+            0 => (t_ns, self.stationary()),
+            _ => {
+                let steps = (t_ns - self.cell.start_ns) / self.step_ns;
                 let start = match (steps - 1) * self.step_ns {
                     0 => self.end,
                     gap_ns => self.moved(self.end, Transition::over(self.rate * gap_ns as f64)),
                 };
-                (cell_ns + steps * self.step_ns, start)
+                (self.cell.start_ns + steps * self.step_ns, start)
             }
         };
         self.end = self.moved(start, self.step);
-        let slope_scale = self.rate * self.step_ns as f64;
-        self.path = Cubic::between(start.uniform(slope_scale), self.end.uniform(slope_scale));
-        self.cell_ns = Some(cell_ns);
-        cell_ns
+        let (per_ns, slope_scale) = (1.0 / self.step_ns as f64, self.rate * self.step_ns as f64);
+        let path = Cubic::between(start.uniform(slope_scale), self.end.uniform(slope_scale));
+        self.cell = Cell { start_ns, len_ns: self.step_ns, per_ns, path };
+        self.cell
     }
 
     /// A state from the process's distribution at any one time.
@@ -134,6 +149,23 @@ impl Correlated {
     fn normal(&mut self) -> f64 {
         let draw = self.stream.next_u64() >> 11;
         normal::quantile(Tail::Low((draw as f64 + 0.5) / (1u64 << 53) as f64))
+    }
+}
+
+impl Cell {
+    /// Whether it tells the value at `t_ns`; what lies before it counts as its start.
+    #[inline(always)]
+    const fn has(&self, t_ns: u64) -> bool {
+        t_ns.saturating_sub(self.start_ns) < self.len_ns
+    }
+
+    #[inline(always)]
+    fn draw_at(&self, t_ns: u64) -> u64 {
+        // Less than a step, so it fits a signed number, which is converted faster.
+        let inside = t_ns.saturating_sub(self.start_ns) as i64 as f64 * self.per_ns;
+        // Signed from the median, and then moved to count from the bottom. The
+        // cast saturates where the cubic overshoots the last draws.
+        (self.path.at(inside) as i64 as u64) ^ (1 << 63)
     }
 }
 

@@ -52,6 +52,18 @@ impl BitRate {
         (quotient, rem)
     }
 
+    /// How long so many bits take, in ns, rounded up; `None` where 64 bits do not hold the work.
+    #[inline]
+    #[must_use]
+    pub const fn time_of(self, bits: u64) -> Option<u64> {
+        if bits > u64::MAX / NANOS_PER_SEC {
+            return None;
+        }
+        let (ns, rem) = self.divide(bits * NANOS_PER_SEC);
+        // Of at least one bit per second there is never a rest at the end of time.
+        Some(ns + (rem > 0) as u64)
+    }
+
     /// As [`Self::divide`] for any amount of work; the quotient saturates.
     #[must_use]
     pub fn divide_wide(self, work: u128) -> (u64, u64) {

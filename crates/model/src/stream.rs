@@ -66,7 +66,7 @@ impl Stream {
     /// shift later decisions of the same stream.
     #[inline]
     pub fn chance(&mut self, chance: Chance) -> bool {
-        self.next_u64() >> 1 < chance.threshold
+        chance.covers(self.next_u64())
     }
 
     /// Tells which of two events that exclude each other happens this time, if
@@ -161,6 +161,12 @@ impl Chance {
     #[must_use]
     pub fn to_f64(self) -> f64 {
         self.threshold as f64 / Self::DRAWS as f64
+    }
+
+    /// Whether the event happens on this draw of [`Stream::next_u64`].
+    #[inline(always)]
+    pub(crate) const fn covers(self, draw: u64) -> bool {
+        draw >> 1 < self.threshold
     }
 
     /// The probability that one of two events happens that exclude each other;

@@ -342,6 +342,18 @@ impl<T: Tap> Carrier for Cargo<T> {
         self.measured[queued.link.0 as usize].queued(&queued);
         self.tap.queued(&queued);
     }
+
+    #[inline]
+    fn passed(&mut self, link: LinkId, frames: &[Arrival], wire_bytes: &[u64]) {
+        self.measured[link.0 as usize].passed_line(frames, wire_bytes);
+        if T::ON {
+            for (&Arrival { arrival_ns: at_ns, len, .. }, &wire_bytes) in
+                frames.iter().zip(wire_bytes)
+            {
+                self.tap.queued(&Queued { link, at_ns, delay_ns: 0, len, wire_bytes });
+            }
+        }
+    }
 }
 
 /// Waits for frames, and where some are due at a full port, for room there.

@@ -59,6 +59,19 @@ impl Histogram {
         self.squares += deviation * deviation;
     }
 
+    /// Counts one value so many times.
+    #[inline]
+    pub fn record_equal(&mut self, value: u64, count: u64) {
+        let Some(more) = count.checked_sub(1) else { return };
+        self.record(value);
+        // Where it is now there is a bucket for it.
+        self.counts[bucket(value) - self.base] += more;
+        self.count += more;
+        let deviation = value.wrapping_sub(self.origin) as i64 as f64;
+        self.sum += deviation * more as f64;
+        self.squares += deviation * deviation * more as f64;
+    }
+
     /// Counts values that lie close together, at a fraction of what each of them costs alone.
     /// `batch` has them all.
     #[inline]

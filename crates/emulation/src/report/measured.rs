@@ -1,6 +1,6 @@
 //! What was measured of one link: the achieved half of asked versus achieved.
 
-use slipring_link::{Joined, Queued};
+use slipring_link::{Arrival, Joined, Queued};
 
 use super::flow::{Reordering, Windows};
 use super::histogram::{Batch, Falls, Histogram};
@@ -223,6 +223,21 @@ impl Measured {
         self.queue_packets.record(joined.packets);
     }
 
+    /// Counts frames that found the line free, each of which takes so many bytes there: as
+    /// [`Self::joined`] and [`Self::queued`] do.
+    #[inline]
+    pub fn passed_line(&mut self, frames: &[Arrival], wire_bytes: &[u64]) {
+        let count = frames.len() as u64;
+        self.queue_packets.record_equal(1, count);
+        self.queue_delay.record_equal(0, count);
+        for run in frames.chunk_by(|frame, next| frame.len == next.len) {
+            let (len, count) = (u64::from(run[0].len), run.len() as u64);
+            self.queue_bytes.record_equal(len, count);
+            self.line.0 += len * count;
+        }
+        self.line.1 += wire_bytes.iter().sum::<u64>();
+    }
+
     /// The rates at which frames left.
     pub fn rates(&self) -> Rates {
         let Some(span) = self.span else { return Rates::default() };
@@ -245,6 +260,8 @@ impl Measured {
 
 #[cfg(test)]
 mod tests {
+    use slipring_link::{Handle, LinkId};
+
     use super::*;
 
     fn seen(arrival_ns: u64, release_ns: u64, sent_ns: u64) -> Seen {
@@ -307,6 +324,27 @@ mod tests {
         assert_eq!(of(&train), of(&alone));
         assert_eq!((train.order.reordered(), train.late), (199, 500));
         assert!((train.error.sd() - alone.error.sd()).abs() < 1e-6);
+    }
+
+    #[test]
+    fn frames_that_find_the_line_free_count_together_as_each_would() {
+        let (mut together, mut alone) = (Measured::new(0), Measured::new(0));
+        let lengths = [1250, 1250, 60, 60, 60, 1250];
+        let frame = |len| Arrival { arrival_ns: 5, handle: Handle(0), len };
+        let frames = lengths.map(frame);
+        together.passed_line(&frames, &lengths.map(|len| u64::from(len) + 24));
+        together.passed_line(&[], &[]);
+        for Arrival { len, .. } in frames {
+            let (link, at_ns, bytes) = (LinkId(0), 5, u64::from(len));
+            alone.joined(&Joined { link, at_ns, bytes, packets: 1 });
+            alone.queued(&Queued { link, at_ns, delay_ns: 0, len, wire_bytes: bytes + 24 });
+        }
+        let of = |measured: &Measured| {
+            let Measured { queue_delay, queue_bytes, queue_packets, line, .. } = measured;
+            let all = [queue_delay, queue_bytes, queue_packets];
+            (all.map(|h| (h.count(), h.min(), h.max(), h.mean(), h.sd(), h.quantile(0.6))), *line)
+        };
+        assert_eq!(of(&together), of(&alone));
     }
 
     #[test]

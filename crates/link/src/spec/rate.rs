@@ -301,8 +301,8 @@ impl Framing {
     #[inline]
     #[must_use]
     pub fn wire_bytes(&self, len: u32) -> u64 {
-        let bytes = u64::from(len).saturating_add_signed(i64::from(self.overhead_bytes));
-        let bytes = bytes.max(u64::from(self.min_frame));
+        let bytes = i64::from(len) + i64::from(self.overhead_bytes);
+        let bytes = bytes.max(i64::from(self.min_frame)) as u64;
         match self.cells {
             Cells::None => bytes,
             Cells::Atm => bytes.div_ceil(48) * 53,

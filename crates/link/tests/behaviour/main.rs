@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod aqm;
+mod batch;
 mod change;
 mod defects;
 mod delay;

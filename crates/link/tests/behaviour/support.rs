@@ -22,8 +22,19 @@ pub(crate) struct Memory {
     pub(crate) lost: Vec<Lost>,
     pub(crate) queued: Vec<Queued>,
     pub(crate) joined: Vec<Joined>,
+    /// What the network told, in its order.
+    pub(crate) told: Vec<Told>,
     /// By which link which frame came to a node, and when.
     pub(crate) hops: Vec<(u32, u32, u64)>,
+}
+
+/// What a network tells its carrier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Delivered,
+    Lost,
+    Joined,
+    Queued,
 }
 
 impl Memory {
@@ -84,6 +95,7 @@ impl Carrier for Memory {
         let bytes = self.frames.remove(&delivery.handle).expect("delivered once");
         self.bytes.push(bytes);
         self.delivered.push(delivery);
+        self.told.push(Told::Delivered);
     }
 
     fn coupled(&mut self, handle: Handle) -> Option<Coupled> {
@@ -97,14 +109,17 @@ impl Carrier for Memory {
     fn lose(&mut self, lost: Lost) {
         self.frames.remove(&lost.handle).expect("lost once");
         self.lost.push(lost);
+        self.told.push(Told::Lost);
     }
 
     fn joined(&mut self, joined: Joined) {
         self.joined.push(joined);
+        self.told.push(Told::Joined);
     }
 
     fn queued(&mut self, queued: Queued) {
         self.queued.push(queued);
+        self.told.push(Told::Queued);
     }
 }
 

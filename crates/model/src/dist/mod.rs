@@ -83,6 +83,16 @@ impl Dist {
         self.at(stream.next_u64())
     }
 
+    /// Turns some draws into their times, each as [`Self::at`] does.
+    #[inline]
+    pub fn all_at(&self, draws: &mut [u64]) {
+        match &self.0 {
+            // What is usual, without asking for each draw what it is.
+            Shape::Smooth(smooth) => draws.iter_mut().for_each(|draw| *draw = smooth.at(*draw)),
+            _ => draws.iter_mut().for_each(|draw| *draw = self.at(*draw)),
+        }
+    }
+
     /// The time at number `draw` of 2⁶⁴ equally likely ones, least first: the
     /// quantile function in integers, rounded to the nearest nanosecond.
     #[inline]

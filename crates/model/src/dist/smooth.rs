@@ -64,7 +64,8 @@ impl Smooth {
         let side = draw >> 63;
         // Counts from the nearer end.
         let folded = draw ^ side.wrapping_neg();
-        let zeros = folded.leading_zeros();
+        // The lowest bit decides nothing, and a number that is never 0 has its zeros counted faster.
+        let zeros = (folded | 1).leading_zeros();
         if zeros > OCTAVES {
             return self.exact(draw);
         }

@@ -35,9 +35,12 @@ impl GilbertElliott {
     /// Whether the next packet is lost. Draws exactly twice.
     #[inline]
     pub fn lost(&mut self, stream: &mut Stream) -> bool {
-        let state = usize::from(self.bad);
-        let lost = stream.chance(self.lose[state]);
-        self.bad ^= stream.chance(self.leave[state]);
+        let (loss, change) = (stream.next_u64(), stream.next_u64());
+        // Both answers are worked out: which of them holds is then no reason to wait or to guess.
+        let [good, bad] = self.lose.map(|chance| chance.covers(loss));
+        let [leave, recover] = self.leave.map(|chance| chance.covers(change));
+        let lost = if self.bad { bad } else { good };
+        self.bad = if self.bad { !recover } else { leave };
         lost
     }
 

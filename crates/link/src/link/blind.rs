@@ -1,0 +1,175 @@
+//! Frames that nothing keeps, many at a time.
+//!
+//! Most links are not full: a frame finds the line free, is lost or not, and travels. Where no stage
+//! has to look at its bytes, a whole batch goes from stage to stage, so that each has its state at
+//! hand and a loop to itself. Every stream gives the same numbers to the same frames as when they
+//! come one by one, and the carrier is told the same in the same order.
+//!
+//! Not for: frames that wait, are held, copied or damaged; those go through [`Link::arrive`].
+
+use super::{Link, NEVER};
+use crate::carrier::{Arrival, Carrier};
+use crate::counters::Tally;
+use crate::loss::Losses;
+use crate::sink::Sink;
+
+/// Frames that go together at most: a bit each in a word.
+const MANY: usize = 64;
+
+/// Room for what the stages find out about frames of a batch; one for all links.
+pub(crate) struct Room {
+    /// When they are through the line.
+    end_ns: [u64; MANY],
+    /// From when their delays count, if that is not when they are through.
+    start_ns: [u64; MANY],
+    /// What they take there.
+    wire_bytes: [u64; MANY],
+    delays_ns: [u64; MANY],
+}
+
+/// Frames that are lost, before the line and after it.
+#[derive(Default)]
+struct Lost {
+    before: Losses,
+    after: Losses,
+}
+
+impl Room {
+    pub(crate) const fn new() -> Self {
+        let nothing = [0; MANY];
+        Self { end_ns: nothing, start_ns: nothing, wire_bytes: nothing, delays_ns: nothing }
+    }
+}
+
+impl Link {
+    /// Whether frames can go through all stages without a look at their bytes.
+    pub(super) fn is_blind(&self) -> bool {
+        self.front.as_ref().is_none_or(|front| front.is_blind())
+            && self.server.as_ref().is_none_or(|server| server.is_blind())
+            && self.back.as_ref().is_none_or(|back| back.is_blind())
+            && self.far_end.is_blind()
+    }
+
+    /// Takes frames in, with everything that happens before each of them.
+    #[inline]
+    pub(crate) fn arrive_each(
+        &mut self,
+        frames: &[Arrival],
+        room: &mut Room,
+        carrier: &mut impl Carrier,
+    ) {
+        let mut rest = frames;
+        while let Some((first, others)) = rest.split_first() {
+            self.settle(first.arrival_ns, carrier);
+            match self.arrive_blindly(rest, room, carrier) {
+                0 => {
+                    self.arrive(*first, carrier);
+                    rest = others;
+                }
+                count => rest = &rest[count..],
+            }
+        }
+    }
+
+    /// Takes frames in, from the first one on, that nothing keeps; how many.
+    #[inline]
+    fn arrive_blindly(
+        &mut self,
+        frames: &[Arrival],
+        room: &mut Room,
+        carrier: &mut impl Carrier,
+    ) -> usize {
+        if !self.blind || self.early || self.inside_ns != NEVER {
+            return 0;
+        }
+        let frames = &frames[..self.survey(frames, room)];
+        if frames.is_empty() {
+            return 0;
+        }
+        if self.far_end.has_trains() {
+            self.far_end.dissolve(self.plain_delay_ns, carrier);
+        }
+        let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
+        self.input += Tally { packets: frames.len() as u64, bytes };
+        let lost = self.judge(frames, room);
+        let mut from = 0;
+        while from < frames.len() {
+            from = self.pass(frames, from, &lost, room, carrier);
+        }
+        frames.len()
+    }
+
+    /// Finds out when frames are through the line, if they find it free; how many.
+    #[inline]
+    fn survey(&self, frames: &[Arrival], room: &mut Room) -> usize {
+        let frames = &frames[..frames.len().min(MANY)];
+        let copy = |times: &mut [u64]| {
+            times.iter_mut().zip(frames).for_each(|(time, frame)| *time = frame.arrival_ns);
+        };
+        let Some(server) = &self.server else {
+            copy(&mut room.end_ns);
+            return frames.len();
+        };
+        if !server.counts_from_end() {
+            copy(&mut room.start_ns);
+        }
+        server.survey(frames, &mut room.end_ns, &mut room.wire_bytes)
+    }
+
+    /// Has frames judged by the losses, and go over the line.
+    #[inline]
+    fn judge(&mut self, frames: &[Arrival], room: &Room) -> Lost {
+        let mut lost = Lost::default();
+        let all = u64::MAX >> (MANY - frames.len());
+        if let Some(front) = &mut self.front {
+            lost.before = front.judge(frames, all);
+        }
+        let on_line = all & !lost.before.all();
+        if let Some(server) = &mut self.server
+            && let Some(last) = on_line.checked_ilog2()
+        {
+            server.passed(frames[last as usize], room.wire_bytes[last as usize]);
+        }
+        if let Some(back) = &mut self.back {
+            lost.after = back.judge(frames, &room.end_ns, on_line);
+        }
+        lost
+    }
+
+    /// Passes frames on from number `from` to the next one that is lost, and gives that up; the
+    /// number of the one behind it.
+    #[inline]
+    fn pass(
+        &mut self,
+        frames: &[Arrival],
+        from: usize,
+        lost: &Lost,
+        room: &mut Room,
+        carrier: &mut impl Carrier,
+    ) -> usize {
+        let Lost { before, after } = *lost;
+        let gone = (before.all() | after.all()) >> from;
+        let to = (from + gone.trailing_zeros() as usize).min(frames.len());
+        let from_end = match &self.server {
+            Some(server) => {
+                let on_line = to + usize::from(after.has(to));
+                carrier.passed(self.id, &frames[from..on_line], &room.wire_bytes[from..on_line]);
+                server.counts_from_end()
+            }
+            None => true,
+        };
+        let base_ns = if from_end { &room.end_ns } else { &room.start_ns };
+        let delays_ns = &mut room.delays_ns[from..to];
+        self.counters.clamped +=
+            self.far_end.send_blindly(&frames[from..to], &base_ns[from..to], delays_ns);
+        if let Some(&frame) = frames.get(to) {
+            let (losses, at_ns) = match before.has(to) {
+                true => (before, frame.arrival_ns),
+                false => (after, room.end_ns[to]),
+            };
+            let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
+            sink.lose(frame, at_ns, losses.cause(to));
+        }
+        to + 1
+    }
+}
