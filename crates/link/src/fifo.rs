@@ -8,36 +8,45 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 
-/// Frames in a block: few, since thousands of links may each have some.
-const BLOCK: usize = 32;
+/// Frames in the first blocks: few, since thousands of links may each have some.
+const FEW: usize = 32;
+
+/// How many blocks have so few. Later ones have more, as whoever has many frames goes from block to
+/// block all the time, and what lies together is fetched before it is asked for.
+const FIRST: usize = 4;
+
+/// Bytes of a later block: as far as processors fetch by themselves.
+const LARGE_BYTES: usize = 4096;
 
 /// Empty blocks that are kept, beside as many as there are others.
 const SPARE: usize = 2;
-
-type Block<T> = Box<[T; BLOCK]>;
 
 /// The queue.
 ///
 /// # Invariants
 /// 1. The frames are those from `next` on in the first block, all in those between, and those
-///    before `end` in the last one. There is no block without a frame.
-/// 2. `next` and `end` are 0 and [`BLOCK`] when there is no block.
+///    before `end` in the last one, which has room for `size`. There is no block without a frame.
+/// 2. `next`, `end`, `size` and `room` are 0 when there is no block.
+/// 3. `room` is that of all blocks.
 pub(crate) struct Fifo<T> {
-    blocks: VecDeque<Block<T>>,
+    blocks: VecDeque<Box<[T]>>,
     next: usize,
     end: usize,
-    spare: Vec<Block<T>>,
+    size: usize,
+    room: usize,
+    spare: Vec<Box<[T]>>,
 }
 
 impl<T: Copy> Fifo<T> {
     pub(crate) const fn new() -> Self {
-        Self { blocks: VecDeque::new(), next: 0, end: BLOCK, spare: Vec::new() }
+        Self { blocks: VecDeque::new(), next: 0, end: 0, size: 0, room: 0, spare: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.blocks.len() * BLOCK - self.next - (BLOCK - self.end)
+        self.room - self.next - (self.size - self.end)
     }
 
     #[inline]
@@ -57,7 +66,7 @@ impl<T: Copy> Fifo<T> {
 
     #[inline]
     pub(crate) fn push(&mut self, frame: T) {
-        if self.end == BLOCK {
+        if self.end == self.size {
             self.add_block(frame);
         }
         if let Some(block) = self.blocks.back_mut() {
@@ -81,8 +90,9 @@ impl<T: Copy> Fifo<T> {
     /// The frames that come first: all that lie together.
     #[inline]
     pub(crate) fn run(&self) -> &[T] {
-        let end = if self.blocks.len() == 1 { self.end } else { BLOCK };
-        self.blocks.front().map_or(&[], |block| &block[self.next..end])
+        let Some(block) = self.blocks.front() else { return &[] };
+        let end = if self.blocks.len() == 1 { self.end } else { block.len() };
+        &block[self.next..end]
     }
 
     /// Forgets as many, at most a whole run.
@@ -90,14 +100,9 @@ impl<T: Copy> Fifo<T> {
     pub(crate) fn forget(&mut self, count: usize) {
         self.next += count;
         let last = self.blocks.len() == 1;
-        if self.next == if last { self.end } else { BLOCK } {
-            self.next = 0;
-            if last {
-                self.end = BLOCK;
-            }
-            let most = SPARE + self.blocks.len();
-            let emptied = self.blocks.pop_front().filter(|_| self.spare.len() < most);
-            self.spare.extend(emptied);
+        let end = if last { self.end } else { self.blocks.front().map_or(0, |block| block.len()) };
+        if self.next == end {
+            self.drop_block();
         }
     }
 
@@ -108,9 +113,66 @@ impl<T: Copy> Fifo<T> {
         Some(frame)
     }
 
+    fn drop_block(&mut self) {
+        let most = SPARE + self.blocks.len();
+        let Some(block) = self.blocks.pop_front() else { return };
+        self.next = 0;
+        self.room -= block.len();
+        if self.blocks.is_empty() {
+            (self.end, self.size) = (0, 0);
+        }
+        if self.spare.len() < most {
+            self.spare.push(block);
+        }
+    }
+
     fn add_block(&mut self, fill: T) {
-        let block = self.spare.pop().unwrap_or_else(|| Box::new([fill; BLOCK]));
+        let size = if self.blocks.len() < FIRST { FEW } else { LARGE_BYTES / size_of::<T>() };
+        let spare = self.spare.pop().filter(|block| block.len() >= size);
+        let block = spare.unwrap_or_else(|| vec![fill; size].into_boxed_slice());
+        (self.end, self.size) = (0, block.len());
+        self.room += block.len();
         self.blocks.push_back(block);
-        self.end = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use std::vec::Vec;
+
+    use super::Fifo;
+
+    proptest! {
+        #[test]
+        fn frames_come_out_as_they_went_in(
+            steps in prop::collection::vec((0u32..700, 0usize..700), 1..40),
+        ) {
+            let (mut fifo, mut list, mut next) = (Fifo::new(), VecDeque::new(), 0u64);
+            for (pushed, popped) in steps {
+                let frames: Vec<u64> = (next..next + u64::from(pushed)).collect();
+                next += u64::from(pushed);
+                list.extend(&frames);
+                let (alone, together) = frames.split_at(frames.len().min(3));
+                alone.iter().for_each(|&frame| fifo.push(frame));
+                fifo.extend(together.iter().copied());
+                prop_assert_eq!(fifo.back(), list.back());
+                let mut left = popped.min(list.len());
+                while left > 0 {
+                    let run = fifo.run();
+                    let run = &run[..run.len().min(left)];
+                    left -= run.len();
+                    prop_assert!(!run.is_empty());
+                    prop_assert!(run.iter().eq(list.drain(..run.len()).collect::<Vec<_>>().iter()));
+                    fifo.forget(run.len());
+                }
+                if popped % 2 == 0 {
+                    prop_assert_eq!(fifo.pop(), list.pop_front());
+                }
+                prop_assert_eq!(fifo.len(), list.len());
+                prop_assert_eq!(fifo.front(), list.front());
+            }
+        }
     }
 }
