@@ -15,6 +15,8 @@ case "${1:?}" in
     test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool nft:nftables"
            wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
            wanted="$wanted c++:g++ flex:flex bison:bison go:golang-go nsenter:util-linux sysctl:procps"
+           # The kernel that it boots is fetched by the test itself, not installed.
+           [ "$(uname -m)" != x86_64 ] || wanted="$wanted qemu-system-x86_64:qemu-system-x86"
            wanted="$wanted $LIBCLANG:libclang1-14 $CLANG_HEADERS:libclang-common-14-dev"
            wanted="$wanted npm:npm chromium:chromium chromedriver:chromium-driver unshare:util-linux" ;;
     bench) wanted="$BUILD ip:iproute2" ;;

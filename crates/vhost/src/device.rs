@@ -175,15 +175,11 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn reset_owner(&mut self) -> Result<()> {
-        self.reset_device()
+        (0..self.queues.len() as u32).try_for_each(|index| self.stop(index).map(|_| ()))
     }
 
     fn reset_device(&mut self) -> Result<()> {
-        for index in 0..self.queues.len() as u32 {
-            self.stop(index)?;
-            self.wish(index)?.enabled = false;
-        }
-        Ok(())
+        unsupported()
     }
 
     fn get_features(&mut self) -> Result<u64> {
@@ -199,9 +195,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
-        Ok(VhostUserProtocolFeatures::MQ
-            | VhostUserProtocolFeatures::REPLY_ACK
-            | VhostUserProtocolFeatures::RESET_DEVICE)
+        Ok(VhostUserProtocolFeatures::MQ | VhostUserProtocolFeatures::REPLY_ACK)
     }
 
     fn set_protocol_features(&mut self, _features: u64) -> Result<()> {

@@ -25,9 +25,9 @@
 //!
 //! Not for: migration of guests, packed virtqueues, devices other than virtio-net.
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod device;
+mod enable;
 mod link;
 mod memory;
 mod port;
@@ -35,8 +35,6 @@ mod queue;
 mod receive;
 mod send;
 mod server;
-#[cfg(test)]
-mod tests;
 mod vring;
 
 pub use port::{MAX_PAIRS, needs, open};

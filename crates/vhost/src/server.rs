@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use slipring_port::OpenCause;
 use vhost::vhost_user::BackendReqHandler;
 
 use crate::device::Device;
+use crate::enable;
 use crate::link::Link;
 
 /// How long the rest of a message may take, or the reading of an answer.
@@ -173,9 +174,16 @@ impl Host {
     fn attend(&self, monitor: UnixStream, meeting: &Meeting) {
         let Ok(socket) = prepare(&monitor) else { return };
         let device = Arc::new(Mutex::new(Device::new(&self.links)));
-        let mut handler = BackendReqHandler::from_stream(monitor, device);
+        let mut handler = BackendReqHandler::from_stream(monitor, device.clone());
         while self.await_message(&socket, meeting) {
             use vhost::vhost_user::Error::{Disconnected, SocketBroken};
+            let taken = {
+                let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
+                enable::take(&socket, &mut device)
+            };
+            if taken.is_ok_and(|taken| taken) {
+                continue;
+            }
             match handler.handle_request() {
                 Ok(()) => {}
                 Err(Disconnected | SocketBroken(_)) => return,

@@ -5,6 +5,7 @@
 mod crowds;
 #[path = "../../../slipring/tests/daemon/ends.rs"]
 mod ends;
+mod guests;
 mod kernel;
 #[path = "../../../slipring/tests/daemon/links.rs"]
 mod links;

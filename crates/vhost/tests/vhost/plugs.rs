@@ -1,5 +1,6 @@
 //! Plugging in and out.
 
+use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::os::unix::net::UnixStream;
 
@@ -9,7 +10,7 @@ use vhost::vhost_user::VhostUserFrontend;
 
 use super::guest::{Guest, Setup};
 use super::{Rig, frame, open};
-use crate::Role;
+use slipring_vhost::Role;
 
 #[test]
 fn without_a_guest_frames_are_dropped_and_counted() {
@@ -82,6 +83,23 @@ fn a_queue_without_leave_to_run_stands_still() {
     guest.send(&frame(1, 60));
     assert!(rig.receive().is_empty());
     guest.monitor.set_vring_enable(1, true).unwrap();
+    assert_eq!(rig.receive(), [frame(1, 60)]);
+}
+
+#[test]
+fn queues_may_be_given_leave_before_anything_is_agreed() {
+    let mut rig = Rig::new();
+    let mut monitor = UnixStream::connect(&rig.socket).unwrap();
+    for (index, refused) in [(0, 0), (1, 0), (2, 1)] {
+        // SET_VRING_ENABLE, with an answer wanted, as QEMU sends it.
+        let message = [18, 1 | 8, 8, index, 1_u32].map(u32::to_ne_bytes).concat();
+        monitor.write_all(&message).unwrap();
+        let mut answer = [0; 20];
+        monitor.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, *[18, 1 | 4, 8, refused, 0_u32].map(u32::to_ne_bytes).concat());
+    }
+    let mut guest = Guest::plug_stream(monitor, Setup::default()).unwrap();
+    guest.send(&frame(1, 60));
     assert_eq!(rig.receive(), [frame(1, 60)]);
 }
 

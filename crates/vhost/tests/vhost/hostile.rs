@@ -10,7 +10,7 @@ use slipring_port::DropCause;
 use vhost::VhostBackend;
 use vm_memory::GuestAddress;
 
-use super::guest::{BASE, Guest, MEMORY, NEXT, SIZE, Setup, WRITE};
+use super::guest::{BASE, FEATURES, Guest, MEMORY, NEXT, SIZE, Setup, WRITE};
 use super::{Rig, frame};
 
 /// A guest can plug in and frames pass.
@@ -38,7 +38,7 @@ fn memory_that_can_shrink_is_refused() {
 fn offloads_and_other_strange_features_are_refused() {
     let mut rig = Rig::new();
     for strange in [0, 7, 11, 34] {
-        let features = crate::device::FEATURES | 1 << strange;
+        let features = FEATURES | 1 << strange;
         let setup = Setup { features, ..Setup::default() };
         assert!(Guest::plug(&rig.socket, setup).is_err(), "feature {strange}");
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use slipring_port::{DropCause, Traffic, Woken};
 use vm_memory::GuestAddress;
 
-use super::guest::{Guest, INDIRECT, NEXT, Ring, SIZE, Setup, WRITE};
+use super::guest::{FEATURES, Guest, INDIRECT, NEXT, Ring, SIZE, Setup, WRITE};
 use super::{Rig, frame};
 
 #[test]
@@ -41,7 +41,7 @@ fn a_frame_of_many_slots_lies_in_merged_buffers() {
 #[test]
 fn a_frame_longer_than_a_buffer_is_dropped_where_buffers_are_not_merged() {
     let mut rig = Rig::new();
-    let features = crate::device::FEATURES & !(1 << 15);
+    let features = FEATURES & !(1 << 15);
     let setup = Setup { features, ..Setup::default() };
     let mut guest = Guest::plug(&rig.socket, setup).unwrap();
     guest.offer(0, 16, 1526);

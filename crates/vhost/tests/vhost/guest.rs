@@ -14,31 +14,33 @@ use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
+/// What a port offers: VERSION_1, MRG_RXBUF, EVENT_IDX, INDIRECT_DESC, and vhost-user's own.
+pub(crate) const FEATURES: u64 = 1 << 32 | 1 << 15 | 1 << 29 | 1 << 28 | 1 << 30;
 /// Bytes of its memory.
-pub(super) const MEMORY: u64 = 8 << 20;
+pub(crate) const MEMORY: u64 = 8 << 20;
 /// Where that begins for the guest.
-pub(super) const BASE: u64 = 0x4000_0000;
+pub(crate) const BASE: u64 = 0x4000_0000;
 /// Where it begins for its monitor.
 const MONITOR: u64 = 0x7f00_0000_0000;
 /// Where buffers begin in it.
 const BUFFERS: u64 = 1 << 20;
 /// Bytes from one buffer to the next.
-pub(super) const BUFFER: u64 = 4096;
+pub(crate) const BUFFER: u64 = 4096;
 /// Descriptors of each queue.
-pub(super) const SIZE: u16 = 256;
+pub(crate) const SIZE: u16 = 256;
 
-pub(super) const WRITE: u16 = 2;
-pub(super) const NEXT: u16 = 1;
-pub(super) const INDIRECT: u16 = 4;
+pub(crate) const WRITE: u16 = 2;
+pub(crate) const NEXT: u16 = 1;
+pub(crate) const INDIRECT: u16 = 4;
 
 /// The driver's side of one virtqueue.
-pub(super) struct Ring {
+pub(crate) struct Ring {
     memory: Arc<GuestMemoryMmap>,
     index: usize,
-    pub(super) offered: u16,
-    pub(super) taken: u16,
-    pub(super) kick: EventFd,
-    pub(super) call: EventFd,
+    pub(crate) offered: u16,
+    pub(crate) taken: u16,
+    pub(crate) kick: EventFd,
+    pub(crate) call: EventFd,
 }
 
 impl Ring {
@@ -61,16 +63,16 @@ impl Ring {
     }
 
     /// The buffer of a descriptor.
-    pub(super) fn buffer(&self, i: u16) -> GuestAddress {
+    pub(crate) fn buffer(&self, i: u16) -> GuestAddress {
         GuestAddress(BASE + BUFFERS + BUFFER * (u64::from(i) + u64::from(SIZE) * self.index as u64))
     }
 
-    pub(super) fn describe(&self, i: u16, at: GuestAddress, len: u32, flags: u16, next: u16) {
+    pub(crate) fn describe(&self, i: u16, at: GuestAddress, len: u32, flags: u16, next: u16) {
         self.describe_at(GuestAddress(self.place()), i, at, len, flags, next);
     }
 
     /// Writes a descriptor of any table.
-    pub(super) fn describe_at(
+    pub(crate) fn describe_at(
         &self,
         table: GuestAddress,
         i: u16,
@@ -85,20 +87,20 @@ impl Ring {
     }
 
     /// Offers the chain that begins with a descriptor.
-    pub(super) fn offer(&mut self, head: u16) {
+    pub(crate) fn offer(&mut self, head: u16) {
         let at = self.avail().0 + 4 + 2 * u64::from(self.offered % SIZE);
         self.memory.write_obj(head, GuestAddress(at)).unwrap();
         self.offered = self.offered.wrapping_add(1);
         self.set_offered(self.offered);
     }
 
-    pub(super) fn set_offered(&self, index: u16) {
+    pub(crate) fn set_offered(&self, index: u16) {
         let at = GuestAddress(self.avail().0 + 2);
         self.memory.store(index, at, Ordering::Release).unwrap();
     }
 
     /// Whether the port wants to be told of the last chain; then it is.
-    pub(super) fn tell(&self) -> bool {
+    pub(crate) fn tell(&self) -> bool {
         fence(Ordering::SeqCst);
         let at = GuestAddress(self.used().0 + 4 + 8 * u64::from(SIZE));
         let event: u16 = self.memory.load(at, Ordering::Relaxed).unwrap();
@@ -110,7 +112,7 @@ impl Ring {
     }
 
     /// A chain that came back: its head and the bytes written to it.
-    pub(super) fn take(&mut self) -> Option<(u16, u32)> {
+    pub(crate) fn take(&mut self) -> Option<(u16, u32)> {
         let at = GuestAddress(self.used().0 + 2);
         let index: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
         if index == self.taken {
@@ -125,49 +127,49 @@ impl Ring {
         Some((head as u16, len))
     }
 
-    pub(super) fn bytes(&self, at: GuestAddress, len: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&self, at: GuestAddress, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.memory.read_slice(&mut bytes, at).unwrap();
         bytes
     }
 
-    pub(super) fn write(&self, at: GuestAddress, bytes: &[u8]) {
+    pub(crate) fn write(&self, at: GuestAddress, bytes: &[u8]) {
         self.memory.write_slice(bytes, at).unwrap();
     }
 }
 
 /// How a guest is to be.
 #[derive(Clone, Copy)]
-pub(super) struct Setup {
-    pub(super) features: u64,
-    pub(super) pairs: usize,
-    pub(super) sealed: bool,
+pub(crate) struct Setup {
+    pub(crate) features: u64,
+    pub(crate) pairs: usize,
+    pub(crate) sealed: bool,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { features: crate::device::FEATURES, pairs: 1, sealed: true }
+        Self { features: FEATURES, pairs: 1, sealed: true }
     }
 }
 
 /// The guest and its monitor.
-pub(super) struct Guest {
-    pub(super) monitor: Frontend,
+pub(crate) struct Guest {
+    pub(crate) monitor: Frontend,
     /// For each pair its receive queue and its transmit queue.
-    pub(super) rings: Vec<Ring>,
+    pub(crate) rings: Vec<Ring>,
     file: File,
     header: usize,
     /// The next descriptor of the first transmit queue.
-    pub(super) next: u16,
+    pub(crate) next: u16,
 }
 
 impl Guest {
     /// Plugs in.
-    pub(super) fn plug(socket: &Path, setup: Setup) -> Result<Self, vhost::Error> {
+    pub(crate) fn plug(socket: &Path, setup: Setup) -> Result<Self, vhost::Error> {
         Self::plug_stream(UnixStream::connect(socket).unwrap(), setup)
     }
 
-    pub(super) fn plug_stream(socket: UnixStream, setup: Setup) -> Result<Self, vhost::Error> {
+    pub(crate) fn plug_stream(socket: UnixStream, setup: Setup) -> Result<Self, vhost::Error> {
         let monitor = Frontend::from_stream(socket, 2 * setup.pairs as u64);
         let file = memory(setup.sealed);
         let offset = FileOffset::new(file.try_clone().unwrap(), 0);
@@ -193,7 +195,7 @@ impl Guest {
         (0..self.rings.len()).try_for_each(|i| self.start(i, 0))
     }
 
-    pub(super) fn show_memory(&mut self) -> Result<(), vhost::Error> {
+    pub(crate) fn show_memory(&mut self) -> Result<(), vhost::Error> {
         use std::os::fd::AsRawFd;
         let region = VhostUserMemoryRegionInfo {
             guest_phys_addr: BASE,
@@ -206,7 +208,7 @@ impl Guest {
     }
 
     /// Starts a virtqueue where it stopped.
-    pub(super) fn start(&mut self, i: usize, base: u16) -> Result<(), vhost::Error> {
+    pub(crate) fn start(&mut self, i: usize, base: u16) -> Result<(), vhost::Error> {
         let (monitor, ring) = (&mut self.monitor, &self.rings[i]);
         let monitors = |at: u64| MONITOR + (at - BASE);
         monitor.set_vring_num(i, SIZE)?;
@@ -228,16 +230,16 @@ impl Guest {
         monitor.set_vring_enable(i, true)
     }
 
-    pub(super) fn rx(&mut self) -> &mut Ring {
+    pub(crate) fn rx(&mut self) -> &mut Ring {
         &mut self.rings[0]
     }
 
-    pub(super) fn tx(&mut self) -> &mut Ring {
+    pub(crate) fn tx(&mut self) -> &mut Ring {
         &mut self.rings[1]
     }
 
     /// Offers `count` receive buffers of `len` bytes, from descriptor `first` on.
-    pub(super) fn offer(&mut self, first: u16, count: u16, len: u32) {
+    pub(crate) fn offer(&mut self, first: u16, count: u16, len: u32) {
         let ring = self.rx();
         for i in first..first + count {
             ring.describe(i % SIZE, ring.buffer(i % SIZE), len, WRITE, 0);
@@ -247,12 +249,12 @@ impl Guest {
     }
 
     /// Sends a frame in one part; whether the port was told of it.
-    pub(super) fn send(&mut self, frame: &[u8]) -> bool {
+    pub(crate) fn send(&mut self, frame: &[u8]) -> bool {
         self.send_with(0, frame)
     }
 
     /// Sends a frame whose header has these flags.
-    pub(super) fn send_with(&mut self, flags: u8, frame: &[u8]) -> bool {
+    pub(crate) fn send_with(&mut self, flags: u8, frame: &[u8]) -> bool {
         let mut bytes = vec![0; self.header];
         bytes[0] = flags;
         bytes.extend_from_slice(frame);
@@ -266,7 +268,7 @@ impl Guest {
     }
 
     /// The frames that came, each with the number of buffers that it says it lies in.
-    pub(super) fn received(&mut self) -> Vec<(Vec<u8>, u16)> {
+    pub(crate) fn received(&mut self) -> Vec<(Vec<u8>, u16)> {
         let (header, mut frames) = (self.header, Vec::new());
         let ring = self.rx();
         while let Some((head, len)) = ring.take() {

@@ -1,3 +1,6 @@
+//! Ports and guests without machines.
+#![allow(clippy::unwrap_used)]
+
 mod frames;
 mod guest;
 mod hostile;
@@ -11,8 +14,8 @@ use slipring_port::{DropCause, Interest, OpenOptions, Patience, Port, Snapshot, 
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
 use tempfile::TempDir;
 
-use crate::Role;
 use guest::{Guest, Setup};
+use slipring_vhost::Role;
 
 const SLOTS: u32 = 64;
 
@@ -25,11 +28,11 @@ struct Rig {
 
 fn open(socket: &Path, role: Role, pairs: u32) -> Result<Port, slipring_port::OpenError> {
     let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
-    let needs = crate::needs(pairs, &options);
+    let needs = slipring_vhost::needs(pairs, &options);
     let geometry =
         Geometry { ring_bytes: needs.ring_bytes + 4096, bufs: needs.bufs + 2, buf_size: 2048 };
     let region = Region::create(geometry, HugePages::Never).unwrap();
-    crate::open("vhost:test", socket, role, pairs, &Arc::clone(&region), &options)
+    slipring_vhost::open("vhost:test", socket, role, pairs, &Arc::clone(&region), &options)
 }
 
 impl Rig {

@@ -1,0 +1,119 @@
+//! Virtual machines in switches: QEMU, with a kernel of Debian's that knows nothing of us.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+use slipring_cli::Verb;
+use slipring_program::said::said;
+
+use crate::site::Site;
+use crate::support::eventually;
+use crate::support::namespace::Namespace;
+use crate::support::program::Program;
+
+static VERBS: [Verb; 1] = [slipring_vale::VERB];
+
+/// `slipring vale` with these words: its report.
+fn vale(site: &Site, words: &str) -> serde_json::Value {
+    let (device, run_dir) = (site.run_dir().join("netmap"), site.run_dir());
+    let (device, run_dir) = (device.display(), run_dir.display());
+    let args = format!("{words} --device {device} --run-dir {run_dir} --json");
+    let told = site.inside.run(move || {
+        let told = said(&VERBS, "vale", &args, Path::new(""));
+        (told.status, told.data, told.talk)
+    });
+    assert_eq!(told.0, 0, "{}", told.2);
+    serde_json::from_str(&told.1).expect(&told.2)
+}
+
+/// Where kernel and initrd are, or why there are none.
+fn kit() -> Result<PathBuf, String> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/kit.sh");
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
+    let done = Command::new("sh").arg(script).arg(&dir).output().unwrap();
+    let why = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).trim().to_owned();
+    match done.status.code() {
+        Some(0) if !is_there("qemu-system-x86_64") => Err("no qemu-system-x86_64".into()),
+        Some(0) => Ok(dir),
+        Some(77) => Err(why),
+        code => panic!("kit.sh: {code:?}: {why}"),
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).exists()))
+}
+
+/// Boots a machine that pings its peers, plugged in at a socket.
+fn boot(site: &Site, kit: &Path, socket: &Path, host: u8, peers: &str) -> Program {
+    let mut qemu = Command::new("qemu-system-x86_64");
+    qemu.args(
+        "-accel tcg -cpu max -nodefaults -no-user-config -display none -no-reboot".split(' '),
+    );
+    qemu.args(["-serial", "stdio", "-m", "128M", "-M", "pc,memory-backend=memory"]);
+    qemu.args(["-object", "memory-backend-memfd,id=memory,size=128M,share=on"]);
+    qemu.arg("-chardev").arg(format!("socket,id=port,path={},reconnect=1", socket.display()));
+    qemu.args(["-netdev", "vhost-user,id=net,chardev=port"]);
+    let mac = format!("52:54:00:00:00:{host:02x}");
+    qemu.arg("-device").arg(format!("virtio-net-pci,netdev=net,mac={mac},romfile="));
+    qemu.arg("-kernel").arg(kit.join("kernel")).arg("-initrd").arg(kit.join("initrd"));
+    let words = format!("console=ttyS0 quiet panic=-1 address=10.9.8.{host} peers={peers}");
+    qemu.arg("-append").arg(words);
+    Program::launch(&site.inside, qemu)
+}
+
+/// Whether a machine answers.
+fn answers(from: &Namespace, host: u8) -> bool {
+    from.attempt("ping", &format!("-q -c 1 -W 1 10.9.8.{host}")).0
+}
+
+#[test]
+fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
+    let kit = match kit() {
+        Ok(kit) => kit,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let (Some(site), Some(outside)) = (Site::new(), Namespace::new()) else { return };
+    site.inside.veth("e0", &outside, "e1", 1500);
+    outside.silence("e1");
+    outside.ip("addr add 10.9.8.9/24 dev e1");
+    outside.ip("link set e1 up");
+    let daemon = site.daemon("");
+    let sockets = [site.path("g1"), site.path("g2")];
+    vale(&site, "-a vale0:e0");
+    for socket in &sockets {
+        vale(&site, &format!("-a vale0:vhost:{}", socket.display()));
+    }
+    let first = boot(&site, &kit, &sockets[0], 1, "10.9.8.2,10.9.8.9");
+    let second = boot(&site, &kit, &sockets[1], 2, "10.9.8.1,10.9.8.9");
+    for guest in [&first, &second] {
+        guest.wait_for_text("guest: up");
+        guest.wait_for_text("guest: has pinged");
+        guest.wait_for_text("guest: done");
+        let said = guest.so_far().stdout;
+        let whole = said.matches("3 packets transmitted, 3").count();
+        assert_eq!(whole, 6, "nothing is lost, whatever its length: {said}");
+    }
+    let pinged = outside.command("ping", "-q -c 20 -i 0.01 -s 1472 10.9.8.2");
+    assert!(pinged.contains("20 received"), "{pinged}");
+
+    // A machine that dies takes nothing with it, and makes way for the next.
+    drop(second);
+    eventually("its silence", || (!answers(&outside, 2)).then_some(()));
+    assert!(answers(&outside, 1));
+    let third = boot(&site, &kit, &sockets[1], 3, "10.9.8.1,10.9.8.9");
+    third.wait_for_text("guest: up");
+    third.wait_for_text("guest: done");
+    assert!(answers(&outside, 3));
+
+    let shown = vale(&site, "--show vale0");
+    let ports = shown["switches"][0]["ports"].as_array().unwrap_or_else(|| panic!("{shown}"));
+    assert_eq!(ports.len(), 3, "{shown}");
+    vale(&site, &format!("-d vale0:vhost:{}", sockets[0].display()));
+    assert!(!sockets[0].exists(), "the socket goes with the port");
+    assert!(answers(&outside, 3));
+    daemon.stop(Signal::TERM).well();
+    assert!(!sockets[1].exists());
+}
