@@ -56,10 +56,12 @@ fn boot(site: &Site, kit: &Path, socket: &Path, host: u8, peers: &str) -> Progra
     qemu.args(["-object", "memory-backend-memfd,id=memory,size=128M,share=on"]);
     qemu.arg("-chardev").arg(format!("socket,id=port,path={},reconnect=1", socket.display()));
     qemu.args(["-netdev", "vhost-user,id=net,chardev=port"]);
-    let mac = format!("52:54:00:00:00:{host:02x}");
-    qemu.arg("-device").arg(format!("virtio-net-pci,netdev=net,mac={mac},romfile="));
+    // Without vectors: QEMU 7.2 crashes where there are some, and neither KVM nor its own queues.
+    let device = format!("virtio-net-pci,netdev=net,mac=52:54:00:00:00:{host:02x}");
+    qemu.arg("-device").arg(format!("{device},romfile=,vectors=0"));
     qemu.arg("-kernel").arg(kit.join("kernel")).arg("-initrd").arg(kit.join("initrd"));
-    let words = format!("console=ttyS0 quiet panic=-1 address=10.9.8.{host} peers={peers}");
+    let words =
+        format!("console=ttyS0 quiet no_timer_check panic=-1 address=10.9.8.{host} peers={peers}");
     qemu.arg("-append").arg(words);
     Program::launch(&site.inside, qemu)
 }
@@ -108,9 +110,8 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     third.wait_for_text("guest: done");
     assert!(answers(&outside, 3));
 
-    let shown = vale(&site, "--show vale0");
-    let ports = shown["switches"][0]["ports"].as_array().unwrap_or_else(|| panic!("{shown}"));
-    assert_eq!(ports.len(), 3, "{shown}");
+    let listed = vale(&site, "");
+    assert_eq!(listed["ports"].as_array().map(Vec::len), Some(3), "{listed}");
     vale(&site, &format!("-d vale0:vhost:{}", sockets[0].display()));
     assert!(!sockets[0].exists(), "the socket goes with the port");
     assert!(answers(&outside, 3));
