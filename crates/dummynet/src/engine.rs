@@ -11,8 +11,10 @@
 
 mod configure;
 mod counters;
+mod delays;
 mod flows;
 mod gate;
+mod idle;
 mod instance;
 mod link;
 mod objects;
@@ -31,6 +33,7 @@ use alloc::vec::Vec;
 use slipring_model::aqm::Ecn;
 use slipring_model::{Stream, Wheel};
 
+use delays::Delays;
 use instance::{Instance, NEVER};
 use objects::Objects;
 use pool::Pool;
@@ -171,7 +174,7 @@ pub struct Dummynet<H> {
     pool: Pool<H>,
     /// When instances are to be served.
     events: Wheel<u32>,
-    delayed: Wheel<Outgoing<H>>,
+    delayed: Delays<Outgoing<H>>,
     counters: Counters,
 }
 
@@ -191,7 +194,7 @@ impl<H: Copy> Dummynet<H> {
             made: 0,
             pool: Pool::new(),
             events: Wheel::new(),
-            delayed: Wheel::new(),
+            delayed: Delays::new(),
             counters: Counters::default(),
         }
     }
@@ -211,7 +214,7 @@ impl<H: Copy> Dummynet<H> {
     #[inline]
     #[must_use]
     pub fn next_release(&self) -> Option<u64> {
-        match (self.delayed.next_release_ns(), self.events.next_release_ns()) {
+        match (self.delayed.next_ns(), self.events.next_release_ns()) {
             (Some(delayed), Some(event)) => Some(delayed.min(event)),
             (delayed, event) => delayed.or(event),
         }
@@ -222,10 +225,7 @@ impl<H: Copy> Dummynet<H> {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
         let one_pass = self.settings.one_pass;
-        while let Some(at_ns) = self.delayed.next_release_ns().filter(|&at_ns| at_ns <= now_ns) {
-            let Some(Outgoing { handle, rule, lost }) = self.delayed.pop_due(now_ns) else {
-                return;
-            };
+        while let Some((at_ns, Outgoing { handle, rule, lost })) = self.delayed.pop(now_ns) {
             if lost {
                 let mut sink = Sink::new(&mut self.counters, tell);
                 sink.lose(handle, at_ns, DropCause::Profile);
@@ -258,10 +258,12 @@ impl<H: Copy> Dummynet<H> {
         if instance.due_ns > now_ns {
             return;
         }
-        let link = &self.objects.sched(instance.sched).link;
+        let place = instance.sched;
+        let sched = self.objects.sched(place);
+        let (link, overtakes) = (&sched.link, !sched.mask.is_none());
         let delayed = &mut self.delayed;
         let mut sink = Sink::new(&mut self.counters, tell);
-        let mut out = |at_ns, outgoing| delayed.push(at_ns, outgoing);
+        let mut out = |at_ns, outgoing| delayed.push(place, at_ns, outgoing, overtakes);
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }
 

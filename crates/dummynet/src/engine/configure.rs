@@ -401,7 +401,7 @@ impl<H: Copy> Dummynet<H> {
             if let Queues::Flows(flows) = &mut instance.queues {
                 let mut sink = Sink::new(&mut self.counters, tell);
                 flows.remove(place, &mut self.pool, &mut |held| {
-                    sink.lose_queued(&held, now_ns, DropCause::Deleted);
+                    sink.lose_queued(held.handle, now_ns, DropCause::Deleted);
                 });
             }
         }
@@ -414,7 +414,7 @@ impl<H: Copy> Dummynet<H> {
             let instance = &mut self.instances[at as usize];
             let mut sink = Sink::new(&mut self.counters, tell);
             for held in instance.drain(self.now_ns, &mut self.pool, &mut sink) {
-                sink.lose_queued(&held, self.now_ns, DropCause::Deleted);
+                sink.lose_queued(held.handle, self.now_ns, DropCause::Deleted);
             }
             self.unlist(at);
             self.free_instance(at);
@@ -422,83 +422,11 @@ impl<H: Copy> Dummynet<H> {
         self.objects.remove_sched(number);
     }
 
-    /// Every instance of a scheduler, also those that only drain.
-    fn instances_of(&self, sched: u32) -> Vec<u32> {
-        let numbered = (0u32..).zip(&self.instances);
-        numbered.filter(|(_, one)| one.sched == sched).map(|(at, _)| at).collect()
-    }
-
     fn each_flows(&mut self, sched: u32, mut change: impl FnMut(&mut super::flows::Flows)) {
         for instance in self.instances.iter_mut().filter(|instance| instance.sched == sched) {
             if let Queues::Flows(flows) = &mut instance.queues {
                 change(flows);
             }
-        }
-    }
-
-    /// Lets new packets make new instances; the old ones drain.
-    fn unlist_all(&mut self, sched: u32) {
-        for at in self.instances_of(sched) {
-            self.unlist(at);
-        }
-    }
-
-    fn unlist(&mut self, at: u32) {
-        let instance = &mut self.instances[at as usize];
-        instance.is_listed = false;
-        let hash = instance.hash;
-        let sched = self.objects.sched_mut(instance.sched);
-        if sched.single == Some(at) {
-            sched.single = None;
-        } else if let Ok(entry) = sched.index.find_entry(hash, |&other| other == at) {
-            entry.remove();
-        }
-    }
-
-    /// Gives the place of an empty instance back.
-    fn free_instance(&mut self, at: u32) {
-        let instance = &mut self.instances[at as usize];
-        instance.due_ns = NEVER;
-        instance.sched = NEVER as u32;
-        instance.queues = Queues::Fifo(super::flows::Flow::default());
-        self.free.push(at);
-    }
-
-    /// Looks at two instances of a scheduler and forgets those that are idle; called whenever one
-    /// is made, so their number stays within twice those in use.
-    pub(super) fn expire_some_instances(&mut self, sched: u32) {
-        let number = self.instances.len() as u32;
-        for _ in 0..2.min(number) {
-            let sched = self.objects.sched_mut(sched);
-            sched.hand = (sched.hand + 1) % number;
-            let at = sched.hand;
-            self.expire_instance(at);
-        }
-    }
-
-    /// Forgets all queues and instances that are idle.
-    pub(super) fn expire_all(&mut self) {
-        for at in 0..self.instances.len() as u32 {
-            self.expire_instance(at);
-            if let Queues::Flows(flows) = &mut self.instances[at as usize].queues {
-                flows.expire_all(self.now_ns, self.settings.expire_ns);
-            }
-        }
-    }
-
-    fn expire_instance(&mut self, at: u32) {
-        let (now_ns, expire_ns) = (self.now_ns, self.settings.expire_ns);
-        let instance = &self.instances[at as usize];
-        if instance.sched == NEVER as u32 || instance.due_ns != NEVER {
-            return;
-        }
-        let sched = self.objects.sched(instance.sched);
-        let is_dynamic = !sched.mask.is_none() && sched.single != Some(at);
-        let is_idle = now_ns.saturating_sub(instance.last_ns) >= expire_ns;
-        let as_new = is_idle && sched.link.is_as_new(&instance.line, now_ns);
-        if !instance.is_listed || is_dynamic && as_new {
-            self.unlist(at);
-            self.free_instance(at);
         }
     }
 }

@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use slipring_model::aqm::{Entry, MultiQueue};
+use slipring_model::aqm::{Departure, Entry, MultiQueue};
 
 use super::counters::{DropCause, Totals};
 use super::flows::{Flow, Flows};
@@ -53,7 +53,8 @@ pub(crate) enum Queues<H> {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fair<H> {
-    pub(crate) multi: MultiQueue<Held<H>>,
+    /// Of handles and rules.
+    pub(crate) multi: MultiQueue<(H, u32)>,
     /// For the losses of the flowset.
     pub(crate) gate: Option<Box<super::gate::Gate>>,
 }
@@ -151,10 +152,7 @@ impl<H: Copy> Instance<H> {
             }
             Queues::Fair(fair) => {
                 for departure in fair.multi.drain() {
-                    if departure.mark {
-                        sink.mark(departure.entry.handle.handle);
-                    }
-                    all.push(departure.entry.handle);
+                    all.push(held(&departure, sink));
                 }
             }
         }
@@ -168,13 +166,23 @@ impl<H: Copy> Fair<H> {
         now_ns: u64,
         sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
     ) -> Option<Held<H>> {
-        let lost = &mut |entry: Entry<Held<H>>, _| {
-            sink.lose_queued(&entry.handle, now_ns, DropCause::Aqm);
+        let lost = &mut |entry: Entry<(H, u32)>, _| {
+            sink.lose_queued(entry.handle.0, now_ns, DropCause::Aqm);
         };
         let departure = self.multi.dequeue(now_ns, lost)?;
-        if departure.mark {
-            sink.mark(departure.entry.handle.handle);
-        }
-        Some(departure.entry.handle)
+        Some(held(&departure, sink))
     }
+}
+
+/// The packet of a departure, marked if it is to be.
+#[inline]
+fn held<H: Copy>(
+    departure: &Departure<(H, u32)>,
+    sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
+) -> Held<H> {
+    let Entry { handle: (handle, rule), len, arrival_ns, ecn, .. } = departure.entry;
+    if departure.mark {
+        sink.mark(handle);
+    }
+    Held { handle, rule, len, ecn, arrival_ns }
 }

@@ -2,7 +2,6 @@
 
 use super::Event;
 use super::counters::{Counters, DropCause};
-use super::pool::Held;
 
 pub(crate) struct Sink<'s, H, F: FnMut(Event<H>)> {
     pub(crate) counters: &'s mut Counters,
@@ -34,8 +33,8 @@ impl<'s, H: Copy, F: FnMut(Event<H>)> Sink<'s, H, F> {
     }
 
     /// A packet is lost that waited.
-    pub(crate) fn lose_queued(&mut self, held: &Held<H>, at_ns: u64, cause: DropCause) {
+    pub(crate) fn lose_queued(&mut self, handle: H, at_ns: u64, cause: DropCause) {
         self.counters.queued -= 1;
-        self.lose(held.handle, at_ns, cause);
+        self.lose(handle, at_ns, cause);
     }
 }

@@ -135,7 +135,7 @@ impl<H: Copy> Dummynet<H> {
         held: &Held<H>,
         tell: &mut impl FnMut(Event<H>),
     ) -> Report {
-        let Some((flowset, sched, _)) = self.objects.pair_mut(place) else {
+        let Some((flowset, sched, sched_place)) = self.objects.pair_mut(place) else {
             return Report::Refused;
         };
         let instance = &mut self.instances[at as usize];
@@ -150,7 +150,9 @@ impl<H: Copy> Dummynet<H> {
                 let admission = policy.admit(flow.gate.as_deref_mut(), flow.chain.view(), held);
                 if is_free && flow.gate.is_none() && matches!(admission, Admission::In) {
                     let delayed = &mut self.delayed;
-                    let mut out = |at_ns, outgoing| delayed.push(at_ns, outgoing);
+                    let overtakes = !sched.mask.is_none();
+                    let mut out =
+                        |at_ns, outgoing| delayed.push(sched_place, at_ns, outgoing, overtakes);
                     instance.send(held.arrival_ns, held, &sched.link, &mut out);
                     return Report::Accepted;
                 }
@@ -266,15 +268,15 @@ impl<H: Copy> Fair<H> {
         totals: &mut Totals,
         sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
     ) {
-        let Held { len, arrival_ns, ecn, .. } = *held;
-        let entry = Entry { handle: *held, len, arrival_ns, flow, ecn };
+        let Held { handle, rule, len, arrival_ns, ecn } = *held;
+        let entry = Entry { handle: (handle, rule), len, arrival_ns, flow, ecn };
         self.multi.enqueue(arrival_ns, entry, policy.hits(), &mut |entry, cause| {
             totals.drops += 1;
             let cause = match cause {
                 FairCause::Limit => DropCause::Full,
                 FairCause::Aqm => DropCause::Aqm,
             };
-            sink.lose_queued(&entry.handle, arrival_ns, cause);
+            sink.lose_queued(entry.handle.0, arrival_ns, cause);
         });
     }
 }

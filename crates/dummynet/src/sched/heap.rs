@@ -59,9 +59,9 @@ impl Heap {
         }
     }
 
-    /// Subtracts from all keys, which are no less.
+    /// Subtracts from all keys; those that are less become 0.
     pub(super) fn rebase(&mut self, base: u64) {
-        self.0.iter_mut().for_each(|item| item.key -= base);
+        self.0.iter_mut().for_each(|item| item.key = item.key.saturating_sub(base));
     }
 
     pub(super) fn remove(&mut self, index: u32) {

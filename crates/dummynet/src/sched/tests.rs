@@ -1,1 +1,280 @@
+//! Schedulers against fluid shares, in bytes instead of time.
 
+use std::collections::VecDeque;
+use std::vec;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+use slipring_model::Stream;
+
+use super::*;
+
+const WEIGHTED: [SchedKind; 3] = [SchedKind::Wf2q, SchedKind::Rr, SchedKind::Qfq];
+
+/// A scheduler and the queues that it serves.
+struct Bench {
+    turns: Turns,
+    queues: Vec<VecDeque<u32>>,
+}
+
+impl Bench {
+    fn new(kind: &SchedKind, shares: &[ShareSpec]) -> Self {
+        let mut turns = Turns::new(kind).unwrap();
+        for (index, share) in (0..).zip(shares) {
+            turns.set(index, Share::new(kind, share));
+        }
+        Self { turns, queues: vec![VecDeque::new(); shares.len()] }
+    }
+
+    fn push(&mut self, index: u32, len: u32) {
+        let queue = &mut self.queues[index as usize];
+        queue.push_back(len);
+        if queue.len() == 1 {
+            self.turns.arrive(index, len);
+        }
+    }
+
+    /// Who sends, and how much.
+    fn pop(&mut self) -> Option<(u32, u32)> {
+        let index = self.turns.next()?;
+        assert_eq!(self.turns.next(), Some(index), "asking changes nothing");
+        let queue = &mut self.queues[index as usize];
+        let len = queue.pop_front().expect("who is named has a packet");
+        self.turns.sent(index, len, queue.front().copied());
+        Some((index, len))
+    }
+
+    fn backlog(&mut self, packets: usize, len: impl Fn(u32) -> u32) {
+        for index in 0..self.queues.len() as u32 {
+            (0..packets).for_each(|_| self.push(index, len(index)));
+        }
+    }
+}
+
+fn weight(weight: u32) -> ShareSpec {
+    ShareSpec { weight: Some(weight), ..ShareSpec::default() }
+}
+
+fn weights(all: &[u32]) -> Vec<ShareSpec> {
+    all.iter().copied().map(weight).collect()
+}
+
+#[test]
+fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
+    for kind in WEIGHTED {
+        let all = [1, 2, 7, 30, 60];
+        let mut bench = Bench::new(&kind, &weights(&all));
+        // Short packets for the heavy ones: shares are of bytes.
+        let len = |index| [1500, 1000, 700, 300, 64][index as usize];
+        bench.backlog(60_000, len);
+        let mut sent = [0u64; 5];
+        let mut total = 0;
+        while total < 4_000_000 {
+            let (index, len) = bench.pop().unwrap();
+            sent[index as usize] += u64::from(len);
+            total += u64::from(len);
+        }
+        for (sent, weight) in sent.iter().zip(all) {
+            let share = *sent as f64 / total as f64 * 100.0 / f64::from(weight);
+            // A turn of RR here is 1500 * 100 bytes: 4 million are 27 of them.
+            let bound = if kind == SchedKind::Rr { 0.05 } else { 0.02 };
+            assert!((share - 1.0).abs() < bound, "{}: {weight} got {share}", kind.name());
+        }
+    }
+}
+
+#[test]
+fn wf2q_interleaves_as_its_authors_show() {
+    // One queue of weight 50 and fifty of weight 1, equal packets: the first sends every other
+    // packet, where plain WFQ sends all of its first fifty at once.
+    let mut all = vec![50];
+    all.extend([1; 50]);
+    let mut bench = Bench::new(&SchedKind::Wf2q, &weights(&all));
+    bench.backlog(60, |_| 1000);
+    let order: Vec<u32> = (0..100).map(|_| bench.pop().unwrap().0).collect();
+    let turns: Vec<usize> = (0..100).filter(|&at| order[at] == 0).collect();
+    assert!((49..=51).contains(&turns.len()), "{turns:?}");
+    assert!(turns.windows(2).all(|pair| pair[1] - pair[0] <= 3), "{turns:?}");
+}
+
+#[test]
+fn rr_sends_a_quantum_a_turn_and_keeps_what_is_left() {
+    let share = |weight, lmax| ShareSpec { weight: Some(weight), lmax: Some(lmax), priority: None };
+    let mut bench = Bench::new(&SchedKind::Rr, &[share(1, 1000), share(2, 1000)]);
+    bench.backlog(20, |_| 600);
+    let order: Vec<u32> = (0..15).map(|_| bench.pop().unwrap().0).collect();
+    // 1000 bytes: one packet, 400 left; then two, 200 left. 2000 bytes: three, 200 left; then three,
+    // 400 left; then four.
+    assert_eq!(order, [0, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1]);
+}
+
+#[test]
+fn rr_serves_packets_longer_than_a_quantum() {
+    let share = ShareSpec { weight: Some(1), lmax: Some(64), priority: None };
+    let mut bench = Bench::new(&SchedKind::Rr, &[share, share]);
+    bench.backlog(2, |_| 9000);
+    let order: Vec<u32> = core::iter::from_fn(|| bench.pop()).map(|(index, _)| index).collect();
+    assert_eq!(order, [0, 1, 0, 1]);
+}
+
+#[test]
+fn prio_sends_nothing_of_a_later_priority_while_an_earlier_one_waits() {
+    let pri = |pri| ShareSpec { priority: Some(pri), weight: Some(9), lmax: None };
+    let mut bench = Bench::new(&SchedKind::Prio, &[pri(5), pri(0), pri(63), weight(5)]);
+    bench.backlog(3, |_| 100);
+    let mut order: Vec<u32> = (0..5).map(|_| bench.pop().unwrap().0).collect();
+    bench.push(1, 100);
+    order.extend(core::iter::from_fn(|| bench.pop()).map(|(index, _)| index));
+    // Queues of one priority take turns; without `pri` the weight is the priority.
+    assert_eq!(order, [1, 1, 1, 0, 3, 1, 0, 3, 0, 3, 2, 2, 2]);
+}
+
+#[test]
+fn weights_out_of_range_are_clamped_as_dummynet_does() {
+    let share = |kind, weight| {
+        let spec = ShareSpec { weight: Some(weight), lmax: Some(5000), priority: Some(99) };
+        Share::new(&kind, &spec)
+    };
+    assert_eq!(share(SchedKind::Wf2q, 500).weight, 100);
+    assert_eq!(share(SchedKind::Wf2q, 0).weight, 1);
+    assert_eq!(share(SchedKind::Qfq, 1 << 20).weight, 65536);
+    assert_eq!(share(SchedKind::Rr, 1).lmax, 2048);
+    assert_eq!(share(SchedKind::Prio, 1).priority, 63);
+}
+
+/// What a queue with packets all along got, at least and at most, against its fluid share.
+fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)> {
+    let mut stream = Stream::new(seed, "test/lag");
+    let mut bench = Bench::new(kind, &weights(all));
+    let total_weight: f64 = all.iter().map(|&weight| f64::from(weight)).sum();
+    let draw =
+        |stream: &mut Stream, index: u32| 1 + stream.below(lens[index as usize].into()) as u32;
+    for index in 0..all.len() as u32 {
+        (0..3).for_each(|_| bench.push(index, draw(&mut stream, index)));
+    }
+    let mut sent = vec![0.0; all.len()];
+    let mut worst = vec![(0.0f64, 0.0f64); all.len()];
+    let mut total = 0.0;
+    for _ in 0..2000 {
+        let (index, len) = bench.pop().unwrap();
+        bench.push(index, draw(&mut stream, index));
+        sent[index as usize] += f64::from(len);
+        total += f64::from(len);
+        for ((sent, worst), &weight) in sent.iter().zip(&mut worst).zip(all) {
+            let ahead = sent - total * f64::from(weight) / total_weight;
+            *worst = (worst.0.min(ahead), worst.1.max(ahead));
+        }
+    }
+    worst
+}
+
+proptest! {
+    /// Bennett and Zhang, theorem 4: no queue is behind its fluid share by more than its own
+    /// longest packet and the longest of all; worst-case fair: nor ahead by more than its own.
+    #[test]
+    fn wf2q_is_within_a_packet_of_the_fluid_share(
+        queues in prop::collection::vec((1u32..=100, 64u32..=1500), 2..12), seed: u64,
+    ) {
+        let (all, lens): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
+        let longest = f64::from(*lens.iter().max().unwrap());
+        for ((behind, ahead), &len) in lag(&SchedKind::Wf2q, &all, &lens, seed).iter().zip(&lens) {
+            prop_assert!(-behind <= f64::from(len) + longest + 1.0, "{behind} behind");
+            prop_assert!(*ahead <= f64::from(len) + longest + 1.0, "{ahead} ahead");
+        }
+    }
+
+    /// Checconi, Rizzo and Valente, section IV: B-WFI = 3 slots of virtual time at the queue's
+    /// share, and a packet; the slot is less than twice lmax / weight.
+    #[test]
+    fn qfq_is_within_its_bounds(
+        queues in prop::collection::vec((1u32..=1000, 64u32..=1500), 2..12), seed: u64,
+    ) {
+        let (all, lens): (Vec<_>, Vec<_>) = queues.into_iter().unzip();
+        let total: f64 = all.iter().map(|&weight| f64::from(weight)).sum();
+        // Queues are grouped by lmax, which is 1500 here.
+        for ((behind, ahead), &weight) in lag(&SchedKind::Qfq, &all, &lens, seed).iter().zip(&all) {
+            let slot = 2.0 * 1500.0;
+            let share = f64::from(weight) / total;
+            let bound = 3.0 * slot + 2.0 * (1.0 - share) * 1500.0;
+            prop_assert!(-behind <= bound, "{behind} behind, bound {bound}");
+            prop_assert!(*ahead <= bound, "{ahead} ahead, bound {bound}");
+        }
+    }
+
+    /// Shreedhar and Varghese, theorem 4.2: between two backlogged queues of equal weight the
+    /// difference is at most a quantum and two packets.
+    #[test]
+    fn rr_is_within_a_quantum_of_the_fluid_share(
+        lens in prop::collection::vec(64u32..=1500, 2..12), seed: u64,
+    ) {
+        let all = vec![1; lens.len()];
+        let worst = lag(&SchedKind::Rr, &all, &lens, seed);
+        let bound = 1500.0 + 2.0 * 1500.0;
+        prop_assert!(worst.iter().all(|(behind, ahead)| -behind <= bound && *ahead <= bound));
+    }
+
+    /// Whatever comes, goes, changes or is dropped, every packet is sent once and the scheduler
+    /// never idles while one waits.
+    #[test]
+    fn schedulers_neither_lose_nor_invent_packets(
+        steps in prop::collection::vec((0u8..10, 0u32..6, 1u32..3000), 1..400), kind in 0usize..4,
+    ) {
+        let kind = [SchedKind::Wf2q, SchedKind::Rr, SchedKind::Qfq, SchedKind::Prio][kind];
+        let mut bench = Bench::new(&kind, &weights(&[1, 1, 5, 20, 60, 100]));
+        for (step, index, len) in steps {
+            match step {
+                0..=3 => bench.push(index, len),
+                4 => bench.turns.set(index, Share::new(&kind, &weight(1 + len % 100))),
+                5 => {
+                    bench.turns.remove(index);
+                    bench.queues[index as usize].clear();
+                    bench.turns.set(index, Share::new(&kind, &weight(1 + len % 100)));
+                }
+                6 => if let Some(index) = bench.turns.next() {
+                    // All that waits is dropped, as an algorithm may.
+                    bench.queues[index as usize].clear();
+                    bench.turns.sent(index, 0, None);
+                }
+                _ => {
+                    let waits = bench.queues.iter().any(|queue| !queue.is_empty());
+                    prop_assert_eq!(bench.pop().is_some(), waits);
+                }
+            }
+        }
+        let waiting: usize = bench.queues.iter().map(VecDeque::len).sum();
+        prop_assert_eq!(core::iter::from_fn(|| bench.pop()).count(), waiting);
+    }
+}
+
+#[test]
+fn a_queue_that_slept_is_owed_nothing_and_owes_nothing() {
+    for kind in WEIGHTED {
+        let mut bench = Bench::new(&kind, &weights(&[1, 1]));
+        (0..1000).for_each(|_| bench.push(0, 1000));
+        (0..500).for_each(|_| _ = bench.pop());
+        // The other comes late: from now on they alternate.
+        (0..200).for_each(|_| bench.push(1, 1000));
+        let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();
+        assert!((48..=52).contains(&first), "{}: {first}", kind.name());
+        // After a pause of everything, likewise.
+        while bench.pop().is_some() {}
+        bench.backlog(100, |_| 1000);
+        let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();
+        assert!((48..=52).contains(&first), "{}: {first}", kind.name());
+    }
+}
+
+#[test]
+fn virtual_time_never_overflows() {
+    for kind in WEIGHTED {
+        let mut bench = Bench::new(&kind, &weights(&[1, 1]));
+        bench.backlog(3, |_| 1_000_000);
+        let mut sent = [0u64; 2];
+        for _ in 0..60_000_000u64 / 1000 {
+            let (index, len) = bench.pop().unwrap();
+            bench.push(index, len);
+            sent[index as usize] += 1;
+        }
+        assert!(sent[0].abs_diff(sent[1]) <= 3, "{}: {sent:?}", kind.name());
+    }
+}

@@ -1,0 +1,179 @@
+//! What is on its way through the delays: a line for each scheduler, given out in order of time.
+//!
+//! All instances of a scheduler have one delay, so without a mask its packets never overtake, and
+//! a line is a plain queue. With one, links of different load end out of order: a wheel.
+//!
+//! # Invariants
+//! 1. `heads` has an entry at the `head_ns` of each line that has packets, which is when the first
+//!    of them is due. Other entries are left over, and are passed over.
+
+use alloc::boxed::Box;
+use alloc::collections::BinaryHeap;
+use alloc::collections::binary_heap::PeekMut;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use slipring_model::{DelayLine, Wheel};
+
+use super::instance::NEVER;
+
+/// The lines, by the place of their scheduler.
+#[derive(Clone, Debug)]
+pub(crate) struct Delays<T> {
+    lines: Vec<Line<T>>,
+    /// When to look at which line.
+    heads: BinaryHeap<Reverse<(u64, u32)>>,
+    len: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Line<T> {
+    packets: Packets<T>,
+    /// When the first packet is due, or [`NEVER`].
+    head_ns: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Packets<T> {
+    InOrder(DelayLine<T>),
+    Any(Box<Wheel<T>>),
+}
+
+impl<T: Copy> Packets<T> {
+    fn new(overtakes: bool) -> Self {
+        if overtakes { Self::Any(Box::default()) } else { Self::InOrder(DelayLine::new()) }
+    }
+
+    #[inline]
+    fn push(&mut self, out_ns: u64, packet: T) {
+        match self {
+            Self::InOrder(line) => line.push(out_ns, packet),
+            Self::Any(wheel) => wheel.push(out_ns, packet),
+        }
+    }
+
+    #[inline]
+    fn pop_due(&mut self, now_ns: u64) -> Option<T> {
+        match self {
+            Self::InOrder(line) => line.pop_due(now_ns),
+            Self::Any(wheel) => wheel.pop_due(now_ns),
+        }
+    }
+
+    #[inline]
+    fn first_ns(&self) -> Option<u64> {
+        match self {
+            Self::InOrder(line) => line.next_release_ns(),
+            Self::Any(wheel) => wheel.next_release_ns(),
+        }
+    }
+}
+
+impl<T: Copy> Delays<T> {
+    pub(crate) const fn new() -> Self {
+        Self { lines: Vec::new(), heads: BinaryHeap::new(), len: 0 }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// When something may come out next.
+    #[inline]
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.heads.peek().map(|Reverse((at_ns, _))| *at_ns)
+    }
+
+    /// Puts a packet in that comes out at `out_ns`. `overtakes`: that may be before others of this
+    /// scheduler.
+    #[inline]
+    pub(crate) fn push(&mut self, sched: u32, out_ns: u64, packet: T, overtakes: bool) {
+        if self.lines.len() <= sched as usize {
+            self.grow(sched);
+        }
+        self.len += 1;
+        let line = &mut self.lines[sched as usize];
+        if out_ns < line.head_ns {
+            if line.head_ns == NEVER && overtakes != matches!(line.packets, Packets::Any(_)) {
+                line.packets = Packets::new(overtakes);
+            }
+            line.head_ns = out_ns;
+            self.heads.push(Reverse((out_ns, sched)));
+        }
+        line.packets.push(out_ns, packet);
+    }
+
+    /// Takes out the first packet that is due by `now_ns`, and when it was.
+    #[inline]
+    pub(crate) fn pop(&mut self, now_ns: u64) -> Option<(u64, T)> {
+        loop {
+            let mut head = self.heads.peek_mut()?;
+            let Reverse((at_ns, sched)) = *head;
+            if at_ns > now_ns {
+                return None;
+            }
+            let line = &mut self.lines[sched as usize];
+            if line.head_ns != at_ns {
+                PeekMut::pop(head);
+                continue;
+            }
+            let packet = line.packets.pop_due(at_ns);
+            line.head_ns = line.packets.first_ns().unwrap_or(NEVER);
+            if line.head_ns == NEVER {
+                PeekMut::pop(head);
+            } else if line.head_ns != at_ns {
+                *head = Reverse((line.head_ns, sched));
+            }
+            if let Some(packet) = packet {
+                self.len -= 1;
+                return Some((at_ns, packet));
+            }
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self, sched: u32) {
+        let empty = || Line { packets: Packets::new(false), head_ns: NEVER };
+        self.lines.resize_with(sched as usize + 1, empty);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lines_behave_as_one_sorted_list(
+            steps in prop::collection::vec((0u8..3, 0u32..4, 0u64..60), 0..300)
+        ) {
+            let mut delays = Delays::new();
+            let mut list: Vec<(u64, u32, usize)> = Vec::new();
+            let mut now_ns = 0;
+            for (number, (step, sched, ns)) in steps.into_iter().enumerate() {
+                if step > 0 {
+                    // Lines 0 and 1 may overtake; all times are from now on.
+                    delays.push(sched, now_ns + ns, (sched, number), sched < 2);
+                    list.push((now_ns + ns, sched, number));
+                } else {
+                    now_ns += ns / 4;
+                    while let Some((at_ns, (sched, number))) = delays.pop(now_ns) {
+                        prop_assert_eq!(Some(at_ns), list.iter().map(|one| one.0).min());
+                        // Of equal times, each line keeps its order.
+                        let first = list.iter().filter(|one| (one.0, one.1) == (at_ns, sched));
+                        prop_assert_eq!(first.map(|one| one.2).min(), Some(number));
+                        list.retain(|one| one.2 != number);
+                    }
+                    prop_assert!(list.iter().all(|one| one.0 > now_ns));
+                }
+                prop_assert_eq!(delays.len(), list.len());
+                let first_ns = list.iter().map(|one| one.0).min();
+                prop_assert!(first_ns.is_none() || delays.next_ns() <= first_ns);
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Instances come and go: lists of those that new packets find, and what is idle.
+
+use alloc::vec::Vec;
+
+use super::Dummynet;
+use super::flows::Flow;
+use super::instance::{NEVER, Queues};
+
+/// The scheduler of a place that has no instance.
+const NO_SCHED: u32 = u32::MAX;
+
+impl<H: Copy> Dummynet<H> {
+    /// Every instance of a scheduler, also those that only drain.
+    pub(super) fn instances_of(&self, sched: u32) -> Vec<u32> {
+        let numbered = (0u32..).zip(&self.instances);
+        numbered.filter(|(_, one)| one.sched == sched).map(|(at, _)| at).collect()
+    }
+
+    /// Lets new packets make new instances; the old ones drain.
+    pub(super) fn unlist_all(&mut self, sched: u32) {
+        for at in self.instances_of(sched) {
+            self.unlist(at);
+        }
+    }
+
+    pub(super) fn unlist(&mut self, at: u32) {
+        let instance = &mut self.instances[at as usize];
+        instance.is_listed = false;
+        let hash = instance.hash;
+        let sched = self.objects.sched_mut(instance.sched);
+        if sched.single == Some(at) {
+            sched.single = None;
+        } else if let Ok(entry) = sched.index.find_entry(hash, |&other| other == at) {
+            entry.remove();
+        }
+    }
+
+    /// Gives the place of an empty instance back.
+    pub(super) fn free_instance(&mut self, at: u32) {
+        let instance = &mut self.instances[at as usize];
+        instance.due_ns = NEVER;
+        instance.sched = NO_SCHED;
+        instance.queues = Queues::Fifo(Flow::default());
+        self.free.push(at);
+    }
+
+    /// Looks at two instances of a scheduler and forgets those that are idle; called whenever one
+    /// is made, so their number stays within twice those in use.
+    pub(super) fn expire_some_instances(&mut self, sched: u32) {
+        let number = self.instances.len() as u32;
+        for _ in 0..2.min(number) {
+            let sched = self.objects.sched_mut(sched);
+            sched.hand = (sched.hand + 1) % number;
+            let at = sched.hand;
+            self.expire_instance(at);
+        }
+    }
+
+    /// Forgets all queues and instances that are idle.
+    pub(super) fn expire_all(&mut self) {
+        for at in 0..self.instances.len() as u32 {
+            self.expire_instance(at);
+            if let Queues::Flows(flows) = &mut self.instances[at as usize].queues {
+                flows.expire_all(self.now_ns, self.settings.expire_ns);
+            }
+        }
+    }
+
+    fn expire_instance(&mut self, at: u32) {
+        let (now_ns, expire_ns) = (self.now_ns, self.settings.expire_ns);
+        let instance = &self.instances[at as usize];
+        if instance.sched == NO_SCHED || instance.due_ns != NEVER {
+            return;
+        }
+        let sched = self.objects.sched(instance.sched);
+        let is_dynamic = !sched.mask.is_none() && sched.single != Some(at);
+        let is_idle = now_ns.saturating_sub(instance.last_ns) >= expire_ns;
+        let as_new = is_idle && sched.link.is_as_new(&instance.line, now_ns);
+        if !instance.is_listed || is_dynamic && as_new {
+            self.unlist(at);
+            self.free_instance(at);
+        }
+    }
+}
