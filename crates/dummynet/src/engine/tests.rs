@@ -1,6 +1,10 @@
 //! The engine in virtual time.
 
+mod changes;
+mod conservation;
+mod losses;
 mod pipes;
+mod queues;
 
 use std::vec::Vec;
 
