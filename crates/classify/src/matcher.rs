@@ -5,7 +5,6 @@
 //! together in the rows, sorted by what they want, so that few words are left; what is found is
 //! put back into the order of the rules.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::partition::Partition;
@@ -15,12 +14,25 @@ use crate::rows::{BAND, Rows};
 /// Most fields of a matcher.
 pub const MAX_FIELDS: usize = 16;
 
+/// Most rules with plain rows.
+pub const DENSE: usize = 1024;
+/// Words of plain rows that are intersected together.
+const CHUNK: usize = 4;
+
 /// The rows of all fields.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     rows: Vec<Rows>,
     /// The place in its band of the rule behind each bit.
     places: Vec<u16>,
+    dense: Option<Dense>,
+}
+
+/// Plain rows, class after class, for each field.
+#[derive(Clone, Debug)]
+struct Dense {
+    width: usize,
+    rows: Vec<Vec<u64>>,
 }
 
 impl Matcher {
@@ -31,10 +43,15 @@ impl Matcher {
     /// If there are more than [`MAX_FIELDS`] fields, or fields differ in their number of rules.
     #[must_use]
     pub fn build(wants: &[Vec<Option<RangeSet>>]) -> (Self, Vec<Partition>) {
+        Self::with_plain(wants, DENSE)
+    }
+
+    /// The same, with plain rows for up to `most` rules.
+    fn with_plain(wants: &[Vec<Option<RangeSet>>], most: usize) -> (Self, Vec<Partition>) {
         assert!(wants.len() <= MAX_FIELDS, "more fields than a matcher has");
         let rules = wants.first().map_or(0, Vec::len);
         assert!(wants.iter().all(|field| field.len() == rules), "fields differ in their rules");
-        let order = order(wants, rules);
+        let order = if rules <= most { (0..rules).collect() } else { order(wants, rules) };
         let partitions: Vec<_> = wants
             .iter()
             .map(|field| {
@@ -42,15 +59,23 @@ impl Matcher {
                 Partition::of(&sets)
             })
             .collect();
-        let rows = partitions.iter().map(|partition| partition.clone().into_rows()).collect();
+        let rows: Vec<_> = partitions.iter().map(|part| part.clone().into_rows()).collect();
         let places = order.iter().map(|rule| (rule % BAND) as u16).collect();
-        (Self { rows, places }, partitions)
+        if rules > most || rows.is_empty() {
+            return (Self { rows, places, dense: None }, partitions);
+        }
+        let dense = Some(Dense::new(&rows, rules));
+        (Self { rows: Vec::new(), places, dense }, partitions)
     }
 
     /// Adds the rules of a band that accept a class of each field to `found`: their places within
     /// the band, ascending. `classes` has one for each field.
     #[inline]
     pub fn candidates(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
+        if let Some(dense) = &self.dense {
+            dense.candidates(classes, found);
+            return;
+        }
         let Some((first, others)) = self.rows.split_first() else {
             let rules = self.places.len().saturating_sub(band * BAND).min(BAND);
             found.extend(0..rules as u16);
@@ -67,7 +92,13 @@ impl Matcher {
         while live != 0 {
             let index = live.trailing_zeros();
             live &= live - 1;
-            let mut word = rows.iter().fold(u64::MAX, |word, row| word & row.word(index));
+            let mut word = rows[0].word(index);
+            for row in &rows[1..] {
+                word &= row.word(index);
+                if word == 0 {
+                    break;
+                }
+            }
             while word != 0 {
                 found.push(places[(index * 64 + word.trailing_zeros()) as usize]);
                 word &= word - 1;
@@ -87,7 +118,38 @@ impl Matcher {
     /// Bytes that it takes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        self.places.len() * 2 + self.rows.iter().map(Rows::size_bytes).sum::<usize>()
+        let dense = self.dense.iter().flat_map(|dense| &dense.rows).map(|row| row.len() * 8);
+        let rows = self.rows.iter().map(Rows::size_bytes);
+        self.places.len() * 2 + dense.chain(rows).sum::<usize>()
+    }
+}
+
+impl Dense {
+    fn new(rows: &[Rows], rules: usize) -> Self {
+        let width = rules.div_ceil(64).next_multiple_of(CHUNK);
+        let plain = |field: &Rows| {
+            let classes = 0..field.classes() as u32;
+            let words = |class| (0..width as u32).map(move |word| field.row(class, 0).word(word));
+            classes.flat_map(words).collect()
+        };
+        Self { width, rows: rows.iter().map(plain).collect() }
+    }
+
+    #[inline]
+    fn candidates(&self, classes: &[u32], found: &mut Vec<u16>) {
+        for chunk in (0..self.width).step_by(CHUNK) {
+            let mut words = [u64::MAX; CHUNK];
+            for (row, &class) in self.rows.iter().zip(classes) {
+                let part = &row[class as usize * self.width + chunk..][..CHUNK];
+                words.iter_mut().zip(part).for_each(|(word, part)| *word &= part);
+            }
+            for (at, mut word) in (chunk..).zip(words) {
+                while word != 0 {
+                    found.push((at * 64) as u16 + word.trailing_zeros() as u16);
+                    word &= word - 1;
+                }
+            }
+        }
     }
 }
 
@@ -113,7 +175,7 @@ fn first(set: &RangeSet) -> &[crate::ranges::Range] {
 /// A matcher of nothing.
 impl Default for Matcher {
     fn default() -> Self {
-        Self { rows: Vec::new(), places: vec![] }
+        Self { rows: Vec::new(), places: Vec::new(), dense: None }
     }
 }
 
@@ -135,7 +197,16 @@ mod tests {
     }
 
     fn check(wants: &[Vec<Option<RangeSet>>], values: &[u128]) {
-        let (matcher, partitions) = Matcher::build(wants);
+        for most in [0, DENSE] {
+            check_with(wants, values, Matcher::with_plain(wants, most));
+        }
+    }
+
+    fn check_with(
+        wants: &[Vec<Option<RangeSet>>],
+        values: &[u128],
+        (matcher, partitions): (Matcher, Vec<Partition>),
+    ) {
         let points: Vec<_> = values.iter().map(|&value| Point::new(0, value)).collect();
         let classes: Vec<_> = partitions.iter().zip(&points).map(|(p, &at)| p.class(at)).collect();
         for (class, (partition, at)) in classes.iter().zip(partitions.iter().zip(&points)) {

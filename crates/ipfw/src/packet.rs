@@ -84,6 +84,12 @@ pub struct Packet {
     pub counted_len: u32,
 }
 
+impl Default for Packet {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
 impl Packet {
     /// No packet at all.
     pub const EMPTY: Self = Self {

@@ -12,6 +12,7 @@
 //! Not for: reading commands (see [`crate::text`]).
 
 mod changes;
+mod checking;
 mod compiled;
 mod config;
 mod crossing;
@@ -31,6 +32,7 @@ mod tables;
 mod tests;
 
 pub use changes::{BatchError, CommandError, Manner, Reply};
+pub use checking::Checked;
 pub use compiled::Program;
 pub use config::{Config, PortId};
 pub use crossing::{Crossing, Pass, Resume};

@@ -28,5 +28,6 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub(super) use program::Classes;
 pub use program::Program;
 pub(super) use walk::Candidates;

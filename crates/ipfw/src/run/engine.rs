@@ -5,16 +5,15 @@ use alloc::vec::Vec;
 
 use slipring_model::Stream;
 
-use super::compiled::{Candidates, Program};
+use super::checking::Room;
+use super::compiled::Program;
 use super::config::{Config, PortId};
-use super::crossing::Crossing;
-use super::interpret::{Denied, End, Run, Verdict};
+use super::interpret::{Denied, Verdict};
 use super::list::List;
 use super::reassembly::{FragmentCounters, Reassembly};
 use super::reply::{Emission, Outputs, Toward};
-use super::rewrite;
 use super::settings::Settings;
-use crate::packet::{Malformed, MalformedCounters, Packet};
+use crate::packet::MalformedCounters;
 use crate::rule::Action;
 use crate::state::States;
 use crate::table::Tables;
@@ -35,18 +34,17 @@ use crate::table::Tables;
 pub struct Firewall {
     pub(super) config: Config,
     pub(super) states: States,
-    draws: Stream,
-    malformed: MalformedCounters,
-    drops: DropCounters,
-    reassembly: Reassembly,
+    pub(super) draws: Stream,
+    pub(super) malformed: MalformedCounters,
+    pub(super) drops: DropCounters,
+    pub(super) reassembly: Reassembly,
     pub(super) epoch_ns: u64,
     /// Rules that went during commands whose states have not gone yet.
     pub(super) gone: Vec<u64>,
     /// The list made ready; `None` while it changes, and for who wants the plain interpreter.
     pub(super) program: Option<Program>,
     plain: bool,
-    /// Room for each packet, used again and again.
-    scratch: Scratch,
+    pub(super) room: Room,
 }
 
 /// Packets that came, and what became of them. `checked` is the sum of all others.
@@ -74,12 +72,6 @@ pub struct DropCounters {
     pub no_number: u64,
 }
 
-#[derive(Debug)]
-struct Scratch {
-    packet: Packet,
-    candidates: Candidates,
-}
-
 impl Firewall {
     /// Only the default rule, which denies. All random decisions follow from `seed`.
     #[must_use]
@@ -103,7 +95,7 @@ impl Firewall {
             gone: Vec::new(),
             program: None,
             plain: false,
-            scratch: Scratch { packet: Packet::EMPTY, candidates: Candidates::default() },
+            room: Room::default(),
         };
         firewall.compile();
         firewall
@@ -188,112 +180,6 @@ impl Firewall {
         &self.drops
     }
 
-    /// Says what to do with `frame`, and changes its headers where rules say so. What is to be
-    /// sent and logged besides is added to `outputs`.
-    pub fn check(
-        &mut self,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now_ns: u64,
-        outputs: &mut Outputs,
-    ) -> Verdict {
-        let verdict = self.verdict(frame, crossing, now_ns, outputs);
-        self.drops.count(&verdict);
-        verdict
-    }
-
-    #[inline]
-    fn verdict(
-        &mut self,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now: u64,
-        out: &mut Outputs,
-    ) -> Verdict {
-        if !self.config.settings.enable {
-            return Verdict::Accept;
-        }
-        if let Err(kind) = self.scratch.packet.read(frame) {
-            return self.malformed_frame(kind);
-        }
-        match self.run(frame, crossing, now, out) {
-            Verdict::Held => self.fragment(frame, crossing, now, out),
-            verdict => verdict,
-        }
-    }
-
-    /// Keeps a fragment, or goes on with the packet that it completes.
-    fn fragment(
-        &mut self,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now: u64,
-        out: &mut Outputs,
-    ) -> Verdict {
-        let packet = self.scratch.packet;
-        // Rules before this one may have changed the frame: what waits is the frame as it is now.
-        let Some(mut whole) = self.reassembly.offer(frame, &packet, now) else {
-            return Verdict::Held;
-        };
-        let before = out.released.len();
-        out.released.append(&mut whole.earlier);
-        if self.config.settings.one_pass {
-            crossing.resume = None;
-            return Verdict::Accept;
-        }
-        if let Err(kind) = self.scratch.packet.read(&whole.frame) {
-            return self.malformed_frame(kind);
-        }
-        let verdict = self.run(&mut whole.frame, crossing, now, out);
-        if let Ok(after) = Packet::parse(&whole.frame) {
-            let parts = out.released[before..].iter_mut().map(Vec::as_mut_slice);
-            parts.chain([frame]).for_each(|part| mark_part(part, after.dscp()));
-        }
-        verdict
-    }
-
-    fn malformed_frame(&mut self, kind: Malformed) -> Verdict {
-        self.malformed.count(kind);
-        Verdict::Deny(Denied::Malformed(kind))
-    }
-
-    /// The verdict on the packet in `scratch`.
-    #[inline]
-    fn run(
-        &mut self,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now: u64,
-        out: &mut Outputs,
-    ) -> Verdict {
-        // Counters leave the list for the run, so that rules can be read while they change.
-        let mut counters = core::mem::take(&mut self.config.list.counters);
-        let mut run = Run {
-            config: &self.config,
-            counters: &mut counters,
-            entries: &self.config.list.entries,
-            states: &mut self.states,
-            draws: &mut self.draws,
-            frame,
-            packet: &mut self.scratch.packet,
-            crossing,
-            now,
-            out,
-            other: None,
-        };
-        let end = match &self.program {
-            Some(program) => run.searched(program, &mut self.scratch.candidates),
-            None => run.plain(),
-        };
-        let verdict = match end {
-            End::Accept => Verdict::Accept,
-            End::Deny => Verdict::Deny(Denied::Rule),
-            End::Other => run.other.take().expect("a run that ends otherwise says how"),
-        };
-        self.config.list.counters = counters;
-        verdict
-    }
-
     /// Whether a packet that left a pipe or queue is to be checked again, with the crossing that
     /// it went in with: it goes on behind the rule that sent it there.
     #[must_use]
@@ -322,15 +208,8 @@ impl Firewall {
     }
 }
 
-/// Gives a fragment the DSCP that rules gave the whole packet.
-fn mark_part(frame: &mut [u8], dscp: u8) {
-    if let Ok(mut packet) = Packet::parse(frame) {
-        rewrite::set_dscp(frame, &mut packet, dscp);
-    }
-}
-
 impl DropCounters {
-    fn count(&mut self, verdict: &Verdict) {
+    pub(super) fn count(&mut self, verdict: &Verdict) {
         self.checked += 1;
         let counter = match verdict {
             Verdict::Accept => &mut self.accepted,

@@ -76,7 +76,7 @@ pub(super) struct Run<'a> {
     pub(super) now: u64,
     pub(super) out: &'a mut Outputs,
     /// The verdict of a run that ends by [`End::Other`].
-    pub(super) other: Option<Verdict>,
+    pub(super) other: &'a mut Option<Verdict>,
 }
 
 /// How a run ends. The commonest verdicts are told by it alone: a [`Verdict`] handed from function
@@ -103,7 +103,7 @@ impl Run<'_> {
     }
 
     pub(super) fn end(&mut self, verdict: Verdict) -> End {
-        self.other = Some(verdict);
+        *self.other = Some(verdict);
         End::Other
     }
 

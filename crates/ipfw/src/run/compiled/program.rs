@@ -29,7 +29,7 @@ pub(super) struct Index {
 }
 
 /// The class of a packet in each field of an [`Index`].
-pub(super) type Classes = [u32; MAX_FIELDS];
+pub(in super::super) type Classes = [u32; MAX_FIELDS];
 
 impl Program {
     /// Makes the rules of a firewall ready.
@@ -53,6 +53,38 @@ impl Program {
             wants.push(mine);
         }
         Self { plans, checks, index: Some(Index::new(wants)) }
+    }
+
+    /// How many fields are to be looked up.
+    #[inline]
+    pub(in super::super) fn fields(&self) -> usize {
+        self.index.as_ref().map_or(0, |index| index.lookups.len())
+    }
+
+    /// The class of a packet in one of the fields.
+    #[inline]
+    pub(in super::super) fn class(
+        &self,
+        field: usize,
+        packet: &Packet,
+        crossing: &Crossing,
+    ) -> u32 {
+        let lookup = self.index.as_ref().and_then(|index| index.lookups.get(field));
+        lookup.map_or(0, |lookup| lookup.class(packet, crossing))
+    }
+
+    /// The classes of a packet in all fields.
+    #[inline]
+    pub(in super::super) fn classes(
+        &self,
+        packet: &Packet,
+        crossing: &Crossing,
+        classes: &mut Classes,
+    ) {
+        let lookups = self.index.as_ref().map_or(&[][..], |index| &index.lookups);
+        for (class, lookup) in classes.iter_mut().zip(lookups) {
+            *class = lookup.class(packet, crossing);
+        }
     }
 
     /// Bytes that searching takes, counters apart.
@@ -79,13 +111,6 @@ impl Index {
         let lookups =
             fields.iter().zip(&partitions).map(|(&field, part)| Lookup::new(field, part)).collect();
         Self { lookups, matcher }
-    }
-
-    #[inline]
-    pub(super) fn classes(&self, packet: &Packet, crossing: &Crossing, classes: &mut Classes) {
-        for (class, lookup) in classes.iter_mut().zip(&self.lookups) {
-            *class = lookup.class(packet, crossing);
-        }
     }
 
     fn size_bytes(&self) -> usize {

@@ -12,7 +12,6 @@ use super::program::{Classes, Index, Program};
 /// The candidates of a packet, band by band. Its room is used again for each packet.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Candidates {
-    classes: Classes,
     found: Vec<u16>,
     /// The band of `found`.
     band: usize,
@@ -29,12 +28,12 @@ impl Candidates {
 
     /// The first candidate at `at` or behind it. There is always one: the default rule.
     #[inline(always)]
-    fn from(&mut self, index: &Index, at: usize) -> usize {
+    fn from(&mut self, index: &Index, classes: &Classes, at: usize) -> usize {
         let (mut band, mut place) = (at / BAND, (at % BAND) as u16);
         loop {
             if band != self.band {
                 self.found.clear();
-                index.matcher.candidates(&self.classes, band, &mut self.found);
+                index.matcher.candidates(classes, band, &mut self.found);
                 (self.band, self.passed) = (band, 0);
             } else if self.passed > 0 && self.found[self.passed - 1] >= place {
                 // A jump back.
@@ -61,11 +60,15 @@ enum Went {
 impl Run<'_> {
     /// How the list ends that `program` was made of.
     #[inline]
-    pub(in super::super) fn searched(&mut self, program: &Program, room: &mut Candidates) -> End {
+    pub(in super::super) fn searched(
+        &mut self,
+        program: &Program,
+        classes: &Classes,
+        candidates: &mut Candidates,
+    ) -> End {
         let Some(index) = &program.index else { return self.walk(program, |at| at) };
-        index.classes(self.packet, self.crossing, &mut room.classes);
-        room.start();
-        self.walk(program, |at| room.from(index, at))
+        candidates.start();
+        self.walk(program, |at| candidates.from(index, classes, at))
     }
 
     /// Goes from rule to rule; `next` leaves out those that would do nothing.
