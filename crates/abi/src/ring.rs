@@ -119,8 +119,13 @@ abi_structs! {
         56: offset_mask: u64,
         /// Alignment that the offset must leave the payload with, in bytes.
         64: buf_align: u64,
+        /// Padding.
+        72: pad2: [u64; 6],
+        /// Not netmap's, which leaves it 0: frames for which the rx ring of a monitor had no room,
+        /// modulo 2^32.
+        120: lost: u32,
         /// Padding up to the next cache line pair.
-        72: pad2: [u64; 7],
+        124: pad3: u32,
         /// Space that the other side uses as it likes.
         128: sem: [u8; 128],
     }

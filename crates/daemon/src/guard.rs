@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
-use slipring_netmap::{Adapter, Errno, PortKind, Provider, Wanted};
+use slipring_netmap::{Adapter, Errno, News, PortKind, Provider, Wanted};
 use slipring_nics::{Access, Nics};
 
+use crate::journal::Journal;
 use crate::rules::{Port, Rules, Who};
 
 /// The machine's interfaces behind the rules.
 #[derive(Debug)]
 pub(crate) struct Guard {
     rules: Arc<Rules>,
+    journal: Arc<Journal>,
     nics: Nics,
 }
 
 impl Guard {
-    pub(crate) fn new(rules: Arc<Rules>) -> Self {
-        Self { rules, nics: Nics::new(Access::default()) }
+    pub(crate) fn new(rules: Arc<Rules>, journal: Arc<Journal>) -> Self {
+        Self { rules, journal, nics: Nics::new(Access::default()) }
     }
 }
 
@@ -40,5 +42,8 @@ impl Provider for Guard {
             },
             answer => answer,
         }
+    }
+    fn tell(&self, news: &News) {
+        self.journal.note(news);
     }
 }

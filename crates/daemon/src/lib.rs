@@ -20,6 +20,7 @@ mod config;
 mod ctl;
 mod flags;
 mod guard;
+mod journal;
 mod manager;
 mod rules;
 mod run;

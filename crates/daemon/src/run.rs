@@ -15,10 +15,11 @@ use slipring_cli::codes::SR0303;
 use slipring_cli::{Diagnostic, Exit, Failure, Format, Session, Signals};
 use slipring_control::Server;
 use slipring_door::{Config, DeviceLink, Door, DoorError, Permissions};
-use slipring_netmap::{Netmap, Parameters, Params};
+use slipring_netmap::{Netmap, News, Parameters, Params};
 use slipring_vale::Switches;
 
 use crate::guard::Guard;
+use crate::journal::Journal;
 use crate::manager::{self, Manager};
 use crate::rules::Rules;
 use crate::service::{self, Answers, Reload};
@@ -47,7 +48,8 @@ pub(crate) fn run(
     let reload = Arc::new(Reload { sources, rules, parameters, permissions });
     reload.obey(&settings);
     let config = config(&run_dir, &settings, &reload);
-    let netmap = Netmap::new(Box::new(Guard::new(reload.rules.clone())));
+    let journal = Arc::new(Journal::new()?);
+    let netmap = Netmap::new(Box::new(Guard::new(reload.rules.clone(), journal.clone())));
     let door = Door::open(&config, netmap).map_err(|error| refused(&error))?;
     let links = links(&settings, &run_dir, door.path(), session)?;
     let switches = Box::new(Switches::new(door.overview()));
@@ -56,7 +58,7 @@ pub(crate) fn run(
     let line = mode_line(&config, &door, &settings, session.reporter.format());
     session.reporter.raw(line.as_bytes())?;
     manager.tell("READY=1\nSTATUS=serves the device");
-    serve(&signals, &manager, &door, &reload, session)?;
+    serve(&signals, &journal, &manager, &door, &reload, session)?;
     manager.tell("STOPPING=1");
     drop((links, control));
     if door.close() {
@@ -81,9 +83,10 @@ fn config(run_dir: &Path, settings: &Settings, reload: &Reload) -> Config {
     }
 }
 
-/// Waits for signals; tells the manager that the workers work.
+/// Waits for signals and news; tells the manager that the workers work.
 fn serve(
     signals: &Signals,
+    journal: &Journal,
     manager: &Manager,
     door: &Door,
     reload: &Reload,
@@ -91,12 +94,12 @@ fn serve(
 ) -> Result<(), Failure> {
     while !signals.stopping() {
         let timeout = manager.watchdog().map(timespec);
+        let fds = [signals.wake_fd(), journal.bell()];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // Interrupted or not: what was asked is looked at.
-        let _ = poll(
-            &mut [PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN)],
-            timeout.as_ref(),
-        );
+        let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
+        journal.take().iter().try_for_each(|news| say(news, session))?;
         if signals.take_reload() {
             manager.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_usec()));
             if let Err(error) = reload.again() {
@@ -109,6 +112,17 @@ fn serve(
         }
     }
     Ok(())
+}
+
+/// Tells of what happened by itself, in the log and, where that is asked for, as an event.
+fn say(news: &News, session: &mut Session<'_>) -> Result<(), Failure> {
+    let News::InterfaceGone { uid, port } = news else { return Ok(()) };
+    if session.reporter.format() != Format::Text {
+        let cause = "interface-gone";
+        let event = json!({ "event": "detach", "port": port, "uid": uid, "cause": cause });
+        session.reporter.raw(format!("{event}\n").as_bytes())?;
+    }
+    session.reporter.warn(format_args!("{port} has left its switch: the interface is no more"))
 }
 
 fn timespec(duration: Duration) -> Timespec {

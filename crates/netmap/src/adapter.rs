@@ -154,6 +154,11 @@ pub trait Adapter: Send + Sync + Debug {
     /// Whom to wake when ring `i` becomes ready; `None` beyond the last.
     fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners>;
 
+    /// Whether what it stands for is no more, for good.
+    fn has_vanished(&self) -> bool {
+        false
+    }
+
     /// Its monitors; `None` where it cannot have any.
     fn taps(&self) -> Option<&Arc<Taps>> {
         None

@@ -36,6 +36,22 @@ pub trait Provider: Send + Sync + Debug {
     fn admit(&self, _wanted: &Wanted<'_>, _kind: PortKind) -> Result<(), Errno> {
         Ok(())
     }
+
+    /// Hears of what happened without anybody having asked for it.
+    fn tell(&self, _news: &News) {}
+}
+
+/// What happened by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum News {
+    /// An interface in a switch is no more, and so has left the switch.
+    InterfaceGone {
+        /// Whose switch.
+        uid: u32,
+        /// The name that the interface had there: `vale0:eth1`.
+        port: String,
+    },
 }
 
 /// A kind of port, as rules about them know it.

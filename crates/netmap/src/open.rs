@@ -19,7 +19,7 @@ use crate::waker::{Notify, Ticker, Waker};
 /// What all clients share.
 #[derive(Debug)]
 pub struct Netmap {
-    pub(crate) provider: Box<dyn Provider>,
+    pub(crate) provider: Arc<dyn Provider>,
     pub(crate) ticker: Arc<Ticker>,
 }
 
@@ -50,7 +50,7 @@ impl Netmap {
     /// A netmap whose NICs and switches come from `provider`.
     #[must_use]
     pub fn new(provider: Box<dyn Provider>) -> Self {
-        Self { provider, ticker: Arc::default() }
+        Self { provider: provider.into(), ticker: Arc::default() }
     }
 
     /// A new open file in `domain`; wake-ups go to `notify`.

@@ -1,8 +1,13 @@
 //! Who listens to a port: monitors, and what they are shown.
 //!
 //! A port shows the slots of frames that it is about to send, and of those that it is about to
-//! hand to its program, before anybody can change them. So a monitor has exactly the frames that
-//! the port carried, in their order, up to those for which its own ring had no room.
+//! hand to its program. They are read once for all monitors, and by a switch's port for the switch
+//! as well: which frames there are, and how long, all agree on. A monitor has these frames in their
+//! order, except for those for which its own ring had no room, which are counted.
+//!
+//! The bytes in a frame's buffers are copied by each who wants them. They are the same for all
+//! unless somebody who shares that memory writes to a frame that is not his at that moment, which
+//! nobody but he himself has to suffer from.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,15 +39,30 @@ impl Taps {
     #[inline(always)]
     pub fn see(&self, dir: Dir, i: usize, ring: &RingView, from: SlotIdx, to: SlotIdx) {
         if from != to && self.is_any() {
-            self.show(dir, i, ring, from, to);
+            self.show(dir, i, ring, &read(ring, from, to));
+        }
+    }
+
+    /// As [`Self::see`], where the slots were read already.
+    #[inline(always)]
+    pub(crate) fn see_slots(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Slot]) {
+        if self.is_any() {
+            self.show(dir, i, ring, slots);
         }
     }
 
     #[cold]
-    fn show(&self, dir: Dir, i: usize, ring: &RingView, from: SlotIdx, to: SlotIdx) {
+    fn show(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Slot]) {
         for tap in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            tap.see(dir, i, ring, from, to);
+            tap.see(dir, i, ring, slots);
         }
+    }
+
+    /// How the monitors that there are fare.
+    #[must_use]
+    pub fn fates(&self) -> Vec<TapInfo> {
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        list.iter().map(|tap| tap.fate()).collect()
     }
 
     pub(crate) fn add(&self, tap: Arc<Tap>) {
@@ -65,6 +85,17 @@ impl Taps {
     }
 }
 
+/// What a monitor got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TapInfo {
+    /// Whether it listens to what the port sends, and to what it receives, by [`Dir`].
+    pub wants: [bool; 2],
+    /// Frames that it was given.
+    pub frames: u64,
+    /// Frames for which its rings had no room.
+    pub lost: u64,
+}
+
 /// One monitor.
 #[derive(Debug)]
 pub(crate) struct Tap {
@@ -76,8 +107,6 @@ pub(crate) struct Tap {
     bound: Range<usize>,
     pub(crate) rings: Vec<TapRing>,
     ended: AtomicBool,
-    /// Frames for which there was no room.
-    lost: AtomicU64,
 }
 
 /// One of its rings.
@@ -86,6 +115,10 @@ pub(crate) struct TapRing {
     pub(crate) view: RingView,
     pub(crate) kern: Mutex<KernRing>,
     pub(crate) listeners: Listeners,
+    /// Frames that went in; both are written by who has `kern`.
+    frames: AtomicU64,
+    /// Frames for which there was no room.
+    lost: AtomicU64,
 }
 
 impl Tap {
@@ -99,14 +132,26 @@ impl Tap {
             view: kern.view(),
             kern: Mutex::new(kern),
             listeners: Listeners::default(),
+            frames: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
         };
         let rings = rings.into_iter().map(ring).collect();
-        let (ended, lost) = (AtomicBool::new(false), AtomicU64::new(0));
-        Arc::new(Self { wants, port, bound, rings, ended, lost })
+        Arc::new(Self { wants, port, bound, rings, ended: AtomicBool::new(false) })
     }
 
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    fn fate(&self) -> TapInfo {
+        let sum = |of: fn(&TapRing) -> &AtomicU64| {
+            self.rings.iter().map(|ring| of(ring).load(Ordering::Relaxed)).sum()
+        };
+        TapInfo {
+            wants: self.wants,
+            frames: sum(|ring| &ring.frames),
+            lost: sum(|ring| &ring.lost),
+        }
     }
 
     /// Rings that monitors of such a port have, those of the NIC side.
@@ -120,66 +165,61 @@ impl Tap {
         if i < nic { i } else { i - nic + usize::from(Self::rings_for(&self.port)) }
     }
 
-    fn see(&self, dir: Dir, i: usize, ring: &RingView, from: SlotIdx, to: SlotIdx) {
+    fn see(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Slot]) {
         let i = self.ring_of(dir, i);
         if !self.wants[dir as usize] || !self.bound.contains(&i) {
             return;
         }
         let Some(own) = self.rings.get(i) else { return };
-        let lost = own.copy(dir, ring, from, to);
-        self.lost.fetch_add(lost, Ordering::Relaxed);
+        own.copy(dir, ring, slots);
         own.listeners.wake();
     }
 }
 
 impl TapRing {
-    /// Copies frames, as far as there is room; how many there was none for.
-    fn copy(&self, dir: Dir, ring: &RingView, from: SlotIdx, to: SlotIdx) -> u64 {
+    /// Copies frames, as far as there is room, and counts them.
+    fn copy(&self, dir: Dir, ring: &RingView, slots: &[Slot]) {
         // Waited for: whoever has it copies a batch, and is no program.
         let mut kern = lock(&self.kern);
         if let Ok(head) = kern.released() {
             kern.done_to(head);
         }
-        let (mut at, mut first, mut lost) = (from, from, 0);
-        while at != to {
-            let more = ring.slot(at).flags.has(SlotFlags::MOREFRAG);
-            at = next(at, ring);
-            if !more {
-                lost += u64::from(!self.copy_frame(&mut kern, dir, ring, first, at));
-                first = at;
+        let (mut frames, mut lost) = (0, 0);
+        for frame in slots.split_inclusive(|slot| !slot.flags.has(SlotFlags::MOREFRAG)) {
+            let fits = frame.len() <= kern.room() as usize;
+            *if fits { &mut frames } else { &mut lost } += 1;
+            if fits {
+                self.copy_frame(&mut kern, dir, ring, frame);
             }
         }
-        lost
+        self.frames.fetch_add(frames, Ordering::Relaxed);
+        let before = self.lost.fetch_add(lost, Ordering::Relaxed);
+        if lost > 0 {
+            self.view.set_lost((before + lost) as u32);
+        }
     }
 
-    fn copy_frame(
-        &self,
-        kern: &mut KernRing,
-        dir: Dir,
-        ring: &RingView,
-        from: SlotIdx,
-        to: SlotIdx,
-    ) -> bool {
-        let n = ring.num_slots();
-        let count = if to >= from { to - from } else { to + n - from };
-        if count > kern.room() {
-            return false;
-        }
+    fn copy_frame(&self, kern: &mut KernRing, dir: Dir, ring: &RingView, frame: &[Slot]) {
         let mark = if dir == Dir::Tx { NS_TXMON } else { 0 };
-        let (mut at, mut tail) = (from, kern.hwtail());
-        while at != to {
-            let slot = ring.slot(at);
+        let mut tail = kern.hwtail();
+        for slot in frame {
             let buf = self.view.slot(tail).buf;
             let len = self.view.copy((buf, 0), ring, (slot.buf, 0), slot.len.into());
             let flags = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0 | mark);
             self.view.set_slot(tail, Slot { buf, len: len as u16, flags });
-            (at, tail) = (next(at, ring), kern.next(tail));
+            tail = kern.next(tail);
         }
         kern.set_tail(tail);
-        true
     }
 }
 
-fn next(i: SlotIdx, ring: &RingView) -> SlotIdx {
-    if i + 1 == ring.num_slots() { 0 } else { i + 1 }
+/// The slots `from..to`.
+#[cold]
+fn read(ring: &RingView, from: SlotIdx, to: SlotIdx) -> Vec<Slot> {
+    let (mut at, mut slots) = (from, Vec::new());
+    while at != to {
+        slots.push(ring.slot(at));
+        at = if at + 1 == ring.num_slots() { 0 } else { at + 1 };
+    }
+    slots
 }

@@ -322,6 +322,12 @@ impl Adapter for Nic {
         self.queue(i).map_or(Synced::Gone, |queue| queue.sync(dir))
     }
 
+    fn has_vanished(&self) -> bool {
+        let sides = [&self.nic, &self.host].into_iter().filter_map(OnceLock::get);
+        let mut queues = sides.flat_map(|side| side.queues.iter());
+        queues.any(|queue| queue.vanished.load(Ordering::Relaxed))
+    }
+
     fn taps(&self) -> Option<&Arc<Taps>> {
         Some(&self.taps)
     }

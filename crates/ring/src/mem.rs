@@ -383,6 +383,11 @@ impl RingMem {
         self.word(offset_of!(NetmapRing, flags)).load(Ordering::Relaxed)
     }
 
+    /// Frames that a monitor's ring had no room for, modulo 2^32.
+    pub(crate) fn lost(&self) -> &AtomicU32 {
+        self.word(offset_of!(NetmapRing, lost))
+    }
+
     /// The buffers that the slots name, unchecked.
     pub(crate) fn bufs(&self) -> impl Iterator<Item = BufIdx> {
         cells(self.slots, self.num_slots).iter().map(|cell| cell.get().buf)

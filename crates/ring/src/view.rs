@@ -76,6 +76,17 @@ impl RingView {
         self.0.set_timestamp(seconds, microseconds);
     }
 
+    /// Frames that the ring, a monitor's, had no room for, modulo 2^32; 0 on all others.
+    #[must_use]
+    pub fn lost(&self) -> u32 {
+        self.0.lost().load(Ordering::Relaxed)
+    }
+
+    /// Says so: for the host of a monitor.
+    pub fn set_lost(&self, frames: u32) {
+        self.0.lost().store(frames, Ordering::Relaxed);
+    }
+
     /// The region that the ring lies in.
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {

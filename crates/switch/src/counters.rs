@@ -30,11 +30,13 @@ pub enum DropReason {
     Lookup,
     /// The destination had no room; counted there.
     DestinationFull,
+    /// Longer than frames can be, so the switch never saw it ([`crate::Switch::refuse`]).
+    TooLong,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Runt,
         Self::SamePort,
         Self::UnknownUnicast,
@@ -48,6 +50,7 @@ impl DropReason {
         Self::StormUnknown,
         Self::Lookup,
         Self::DestinationFull,
+        Self::TooLong,
     ];
 
     /// The name in reports; part of their contract.
@@ -67,6 +70,7 @@ impl DropReason {
             Self::StormUnknown => "storm_unknown",
             Self::Lookup => "lookup",
             Self::DestinationFull => "destination_full",
+            Self::TooLong => "too_long",
         }
     }
 }

@@ -247,6 +247,15 @@ impl Switch {
         batch.begin(self.queues as usize);
     }
 
+    /// Counts frames of `source` that were lost before the switch could be asked; without their
+    /// bytes. Nothing if the port is not there.
+    pub fn refuse(&mut self, source: PortId, reason: DropReason, packets: u64) {
+        if let Some(port) = self.port_mut(source) {
+            port.counters.rx.packets += packets;
+            port.counters.drop(reason, packets);
+        }
+    }
+
     fn port_mut(&mut self, id: PortId) -> Option<&mut Port> {
         self.ports.get_mut(id.0 as usize)?.as_mut()
     }

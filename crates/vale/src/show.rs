@@ -112,6 +112,12 @@ fn port_line(text: &mut String, port: &Value) {
     for (reason, count) in port["drops"].as_object().into_iter().flatten() {
         let _ = write!(text, ", lost {count} {reason}");
     }
+    for monitor in port["monitors"].as_array().into_iter().flatten() {
+        let _ = write!(text, ", monitor saw {}", monitor["frames"]);
+        if monitor["lost"] != 0 {
+            let _ = write!(text, " and lost {}", monitor["lost"]);
+        }
+    }
     text.push('\n');
 }
 

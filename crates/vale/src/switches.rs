@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipring_control::{Refusal, Reply, Request, Service};
 use slipring_netmap::switch::{MacEntry, PortId, Switch};
-use slipring_netmap::{Domain, SwitchInfo, SwitchPort};
+use slipring_netmap::{Domain, SwitchInfo, SwitchPort, TapInfo};
 
 use crate::settings::{self, Change};
 
@@ -149,7 +149,15 @@ fn port_json(port: &SwitchPort) -> Value {
         "drops": drops,
         "learned": counters.learned,
         "moved": counters.moved,
+        "monitors": port.monitors.iter().map(monitor_json).collect::<Vec<_>>(),
         "settings": settings::port_json(&port.config),
+    })
+}
+
+fn monitor_json(monitor: &TapInfo) -> Value {
+    let [sent, received] = monitor.wants;
+    json!({
+        "of_sent": sent, "of_received": received, "frames": monitor.frames, "lost": monitor.lost,
     })
 }
 

@@ -153,6 +153,19 @@ fn a_monitor_sees_what_its_port_sends() {
     }
 }
 
+#[test]
+fn what_a_monitor_had_no_room_for_is_counted_where_it_is_read() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "vale0:a"), open(&site, "vale0:b"));
+    let mut monitor = open(&site, "vale0:a/t@conf:rx-slots=64");
+    pass(&mut a, &mut b, 100);
+    monitor.rx_sync().unwrap();
+    assert_eq!(monitor.stats().rx.packets, 63);
+    assert_eq!(monitor.stats().dropped(DropCause::RxRingFull), 37);
+    assert_eq!(b.stats().dropped(DropCause::RxRingFull), 0);
+}
+
 static VERBS: [Verb; 1] =
     [Verb { name: "dump", classic: &[], command: slipring_dump::command, plan: planned }];
 

@@ -165,3 +165,20 @@ fn parameters_are_listed_and_set_by_the_control_socket() {
     assert!(refused.code() != 0 && refused.stderr.contains("allowed: 2048 or 4096"), "{refused:?}");
     assert!(ctl(&site, "params bufnum").stderr.contains("no parameter `bufnum`"));
 }
+
+#[test]
+fn an_interface_that_is_deleted_leaves_its_switch_which_is_logged() {
+    let Some(site) = Site::with_cable() else { return };
+    let daemon = site.launch("--json");
+    daemon.wait_for_text("\"event\":\"start\"");
+    assert_eq!(vale(&site, "-a vale0:e0"), "");
+    site.inside.ip("link del e0");
+    daemon.wait_for_text("vale0:e0 has left its switch: the interface is no more");
+    daemon.wait_for_text("\"event\":\"detach\"");
+    let said = vale(&site, "-d vale0:e0");
+    assert!(said.contains("No such device or address"), "{said}");
+    site.inside.ip("link add e0 type veth peer name e1");
+    site.inside.ip("link set e0 up");
+    site.inside.ip("link set e1 up");
+    assert_eq!(vale(&site, "-a vale0:e0"), "", "the name is free for the next one");
+}

@@ -1,6 +1,8 @@
 //! Interfaces in switches. A "NIC" here is two pipes: what it sends comes out at `wire`, and its
 //! host stack is `stack`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::*;
 use crate::domain::Room;
 use crate::pipe::{Pipe, Plan};
@@ -9,11 +11,15 @@ use slipring_ring::RingView;
 
 /// One machine's only NIC.
 #[derive(Debug, Default)]
-struct Machine(Mutex<Vec<Arc<Pipe>>>);
+struct Machine {
+    pipes: Mutex<Vec<Arc<Pipe>>>,
+    nic_is_gone: Arc<AtomicBool>,
+    told: Mutex<Vec<News>>,
+}
 
 impl Provider for Arc<Machine> {
     fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
-        let mut pipes = lock(&self.0);
+        let mut pipes = lock(&self.pipes);
         if pipes.is_empty() {
             let register = all();
             let memory = wanted.domain.private_memory(Room::rings(8, 1024, true))?;
@@ -27,11 +33,18 @@ impl Provider for Arc<Machine> {
         }
         let [wire, stack] = [0, 1].map(|i| pipes[i].end(Role::Slave));
         Ok(match wanted.name {
-            "nic0" => Arc::new(Nic::new([0, 1].map(|i| pipes[i].end(Role::Master)))),
+            "nic0" => {
+                let ends = [0, 1].map(|i| pipes[i].end(Role::Master));
+                Arc::new(Nic::new(ends, self.nic_is_gone.clone()))
+            }
             "wire" => wire,
             "stack" => stack,
             _ => return Err(Errno::NXIO),
         })
+    }
+
+    fn tell(&self, news: &News) {
+        lock(&self.told).push(news.clone());
     }
 }
 
@@ -40,12 +53,13 @@ impl Provider for Arc<Machine> {
 struct Nic {
     ends: [Arc<dyn Adapter>; 2],
     claims: Arc<Claims>,
+    gone: Arc<AtomicBool>,
 }
 
 impl Nic {
-    fn new(ends: [Arc<dyn Adapter>; 2]) -> Self {
+    fn new(ends: [Arc<dyn Adapter>; 2], gone: Arc<AtomicBool>) -> Self {
         let claims = Claims::new(&Shape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] });
-        Self { ends, claims }
+        Self { ends, claims, gone }
     }
 }
 
@@ -71,7 +85,11 @@ impl Adapter for Nic {
     }
 
     fn sync(&self, dir: Dir, i: usize) -> Synced {
-        self.ends[i].sync(dir, 0)
+        if self.has_vanished() { Synced::Gone } else { self.ends[i].sync(dir, 0) }
+    }
+
+    fn has_vanished(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
     }
 
     fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
@@ -80,7 +98,11 @@ impl Adapter for Nic {
 }
 
 fn machine() -> World {
-    let netmap = Netmap::new(Box::new(Arc::<Machine>::default()));
+    with(&Arc::default())
+}
+
+fn with(machine: &Arc<Machine>) -> World {
+    let netmap = Netmap::new(Box::new(machine.clone()));
     World { netmap, ..World::new() }
 }
 
@@ -225,4 +247,46 @@ fn an_interface_is_polled_on_request_and_not_detached_meanwhile() {
     wire.send(8);
     assert_eq!(a.receive(), 8);
     assert_eq!(detach(&world), Ok(1));
+}
+
+/// Takes the interface away and wakes whoever listens to it.
+fn unplug(machine: &Machine) {
+    machine.nic_is_gone.store(true, Ordering::SeqCst);
+    for pipe in lock(&machine.pipes).iter() {
+        pipe.end(Role::Master).listeners(Dir::Rx, 0).unwrap().wake();
+    }
+}
+
+fn eventually(so: impl Fn() -> bool) {
+    let start = std::time::Instant::now();
+    while !so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it never was so");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn an_interface_that_is_no_more_leaves_its_switch_which_is_told() {
+    let single = NmreqValePolling {
+        nr_mode: NETMAP_POLLING_MODE_SINGLE_CPU,
+        nr_num_polling_cpus: 1,
+        ..NmreqValePolling::default()
+    };
+    for polls in [false, true] {
+        let machine = Arc::<Machine>::default();
+        let world = with(&machine);
+        let _a = Station::new(&world, "vale0:a");
+        assert_eq!(attach(&world, NR_REG_NIC_SW), Ok(1));
+        if polls {
+            assert_eq!(polling(&world, NETMAP_REQ_VALE_POLLING_ENABLE, &single), Ok(()));
+        }
+        unplug(&machine);
+        eventually(|| !world.domain.is_lasting());
+        eventually(|| world.domain.switches()[0].ports.len() == 1);
+        assert_eq!(detach(&world), Err(Errno::NXIO));
+        let gone = News::InterfaceGone { uid: 0, port: "vale0:nic0".to_owned() };
+        eventually(|| *lock(&machine.told) == [gone.clone()]);
+        machine.nic_is_gone.store(false, Ordering::SeqCst);
+        eventually(|| attach(&world, NR_REG_ALL_NIC).is_ok());
+    }
 }

@@ -131,6 +131,40 @@ fn a_monitor_that_is_full_loses_whole_frames_and_harms_nobody() {
 }
 
 #[test]
+fn what_a_monitor_loses_is_counted_in_its_ring_and_at_the_port() {
+    let world = World::new();
+    let mut a = Station::new(&world, "vale0:a", &all());
+    let small = NmreqRegister { nr_rx_slots: 64, ..monitor(NR_MONITOR_TX) };
+    let mut full = Station::new(&world, "vale0:a", &small);
+    let wide = Station::new(&world, "vale0:a", &monitor(NR_MONITOR_TX | NR_MONITOR_RX));
+    a.send(0..100);
+    let lost = |one: &Station<'_>| one.client.ring(one.rx).lost;
+    assert_eq!((lost(&full), lost(&wide)), (37, 0));
+    full.marks();
+    a.send(0..70);
+    assert_eq!(lost(&full), 44);
+    let fates = world.domain.switches()[0].ports[0].monitors.clone();
+    let [tx, both] = [[true, false], [true, true]];
+    let expected = [
+        TapInfo { wants: tx, frames: 126, lost: 44 },
+        TapInfo { wants: both, frames: 170, lost: 0 },
+    ];
+    assert_eq!(fates, expected);
+}
+
+#[test]
+fn a_monitor_sees_of_an_overlong_frame_as_little_as_the_switch_does() {
+    let world = World::new();
+    let mut a = Station::new(&world, "vale0:a", &all());
+    let mut seen = Station::new(&world, "vale0:a", &monitor(NR_MONITOR_TX));
+    for mark in 0..100 {
+        a.queue(mark, NS_MOREFRAG);
+    }
+    a.send([100, 101]);
+    assert_eq!(seen.take(), [(101, NS_TXMON)]);
+}
+
+#[test]
 fn fragments_of_a_frame_stay_together() {
     let world = World::new();
     let mut a = Station::new(&world, "x{1", &all());

@@ -204,15 +204,53 @@ fn a_frame_without_its_end_waits_for_it() {
 }
 
 #[test]
-fn a_frame_of_too_many_slots_is_dropped_and_the_ring_goes_on() {
+fn a_frame_of_too_many_slots_is_lost_whole_and_counted_once_however_it_comes() {
+    // How many of its slots come with each sync.
+    for syncs in [&[100][..], &[64, 36], &[65, 35], &[70, 29, 1], &[1; 100], &[30, 60, 10]] {
+        let world = World::new();
+        let [mut a, mut b] = ["vale0:a", "vale0:b"].map(|n| Station::new(&world, n));
+        a.send(&frame(255, 1, 6));
+        let mut left = 100;
+        for &count in syncs {
+            for _ in 0..count {
+                left -= 1;
+                let part = frame(255, 1, 66);
+                a.queue_parts(&[&part], if left > 0 { NS_MOREFRAG } else { 0 });
+            }
+            a.client.ioctl(NIOCTXSYNC).unwrap();
+        }
+        a.send(&frame(255, 1, 7));
+        assert_eq!(b.frames(), [frame(255, 1, 6), frame(255, 1, 7)], "{syncs:?}");
+        let sent = counters(&world, "vale0:a");
+        let lost: Vec<_> = sent.drops().collect();
+        assert_eq!((sent.rx.packets, lost), (3, vec![(DropReason::TooLong, 1)]), "{syncs:?}");
+    }
+}
+
+#[test]
+fn a_frame_of_64_slots_is_none_too_many() {
     let world = World::new();
     let [mut a, mut b] = ["vale0:a", "vale0:b"].map(|n| Station::new(&world, n));
-    for i in 0..100 {
-        a.client.queue(a.tx, i, 60, NS_MOREFRAG);
+    let part = frame(255, 1, 7);
+    a.queue_parts(&[&part[..]; 64], 0);
+    a.client.ioctl(NIOCTXSYNC).unwrap();
+    assert_eq!(b.slots().len(), 64);
+}
+
+#[test]
+fn a_frame_that_fills_its_ring_without_an_end_does_not_block_it() {
+    let world = World::new();
+    let small = NmreqRegister { nr_tx_slots: 16, ..all() };
+    let mut a = Station::with(&world, "vale0:a", &small);
+    let mut b = Station::new(&world, "vale0:b");
+    for _ in 0..15 {
+        a.queue_parts(&[&frame(255, 1, 66)], NS_MOREFRAG);
     }
     a.client.ioctl(NIOCTXSYNC).unwrap();
+    a.send(&frame(255, 1, 66));
     a.send(&frame(255, 1, 7));
     assert_eq!(b.frames(), [frame(255, 1, 7)]);
+    assert_eq!(counters(&world, "vale0:a").dropped(DropReason::TooLong), 1);
 }
 
 #[test]

@@ -2,11 +2,12 @@
 //!
 //! It is bound as a program would bind it, exclusively, and a worker does what a program would:
 //! sleeps until frames are there, hands them to the switch, gives the slots back. What the switch
-//! has for the interface its senders put into the tx rings themselves.
+//! has for the interface its senders put into the tx rings themselves. An interface that is no more
+//! is plugged out by the worker that meets its end.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 
 use rustix::io::Errno;
@@ -17,7 +18,8 @@ use slipring_switch::{Batch, PortId};
 
 use crate::adapter::{Adapter, Dir, Synced};
 use crate::binding::Binding;
-use crate::domain::lock;
+use crate::domain::{Domain, lock};
+use crate::names::{Key, News, Provider};
 use crate::vale::frames::Frames;
 use crate::vale::hub::{Hub, Member, Seat};
 use crate::vale::outlet::Outlet;
@@ -49,6 +51,15 @@ struct Plugged {
     binding: Binding,
     /// How many of the rx rings are the NIC's.
     nic_rings: usize,
+    place: Place,
+}
+
+/// Where an attachment is kept, and who is told of its end.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) domain: Weak<Domain>,
+    pub(crate) key: Key,
+    pub(crate) provider: Arc<dyn Provider>,
 }
 
 /// Which rings are polled, and on which processors.
@@ -59,11 +70,11 @@ pub(crate) struct Polling {
 }
 
 impl Attachment {
-    /// Binds the interface as `register` says and plugs it in as `name`; with its host stack, that
-    /// becomes `name^`.
+    /// Binds the interface as `register` says and plugs it in under the name of its place; with its
+    /// host stack, that becomes `NAME^`.
     pub(crate) fn new(
         hub: &Arc<Hub>,
-        name: &str,
+        place: Place,
         nic: Arc<dyn Adapter>,
         register: &NmreqRegister,
         ticker: &Arc<Ticker>,
@@ -79,18 +90,19 @@ impl Attachment {
             if outlets.is_empty() {
                 return Err(Errno::INVAL);
             }
-            hub.join(name, Member::new(outlets, 0))
+            hub.join(name, Member::new(outlets, 0, nic.taps().cloned()))
         };
-        let nic_tx = count(Dir::Tx);
+        let (nic_tx, name) = (count(Dir::Tx), place.key.1.clone());
         let host = rings[Dir::Rx as usize].end > count(Dir::Rx);
         let plugged = Plugged {
-            nic: plug(name, tx(0..nic_tx))?,
+            nic: plug(&name, tx(0..nic_tx))?,
             host: match host {
                 true => Some(plug(&format!("{name}^"), tx(nic_tx..rings[Dir::Tx as usize].end))?),
                 false => None,
             },
             binding,
             nic_rings: count(Dir::Rx),
+            place,
         };
         let plugged = Arc::new(plugged);
         let attachment = Self { workers: Mutex::new(Workers::None), plugged };
@@ -211,7 +223,9 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.bell.stopped.store(true, Ordering::Release);
         self.bell.notify(0);
-        if let Some(thread) = self.thread.take() {
+        let itself = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
+        // The one that met the interface's end drops itself, and returns next.
+        if let Some(thread) = self.thread.take().filter(|thread| !itself(thread)) {
             // One that panicked has said so already.
             let _ = thread.join();
         }
@@ -227,16 +241,19 @@ impl Drop for Worker {
 struct Work {
     plugged: Arc<Plugged>,
     rings: Range<usize>,
-    frames: Frames,
+    /// By ring, as a frame may come in parts.
+    frames: Vec<Frames>,
     batch: Batch,
 }
 
 impl Work {
     fn new(plugged: Arc<Plugged>, rings: Range<usize>) -> Self {
-        Self { plugged, rings, frames: Frames::default(), batch: Batch::new() }
+        let frames = rings.clone().map(|_| Frames::default()).collect();
+        Self { plugged, rings, frames, batch: Batch::new() }
     }
 
-    /// Works until the bell is stopped; sleeps while there is nothing to do.
+    /// Works until the bell is stopped or the interface is no more; sleeps while there is nothing
+    /// to do.
     fn serve(&mut self, bell: &Bell, waker: &Waker) {
         while !bell.stopped.load(Ordering::Acquire) {
             if self.round() {
@@ -244,33 +261,52 @@ impl Work {
             }
             waker.arm(0, false, true, false);
             // What came before it was armed would be slept through.
-            if !self.round() && !bell.stopped.load(Ordering::Acquire) {
+            if self.round() {
+                continue;
+            }
+            if self.has_ended() {
+                return self.plugged.leave();
+            }
+            if !bell.stopped.load(Ordering::Acquire) {
                 bell.wait();
             }
         }
     }
 
-    /// Works until the bell is stopped, on one processor and without sleeping.
+    /// Works until the bell is stopped or the interface is no more, on one processor and without
+    /// sleeping.
     fn poll(&mut self, cpu: usize, bell: &Bell) {
         let mut here = CpuSet::new();
         here.set(cpu);
         // Where that is not allowed, it polls wherever it may.
         let _ = rustix::thread::sched_setaffinity(None, &here);
         while !bell.stopped.load(Ordering::Acquire) {
-            if !self.round() {
-                thread::yield_now();
+            if self.round() {
+                continue;
             }
+            if self.has_ended() {
+                return self.plugged.leave();
+            }
+            thread::yield_now();
         }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.plugged.binding.port.has_vanished()
     }
 
     /// Switches what has arrived on all rings; whether there was anything.
     fn round(&mut self) -> bool {
-        self.rings.clone().filter(|&i| self.ring(i)).count() > 0
+        let Self { plugged, rings, frames, batch } = self;
+        let numbered = rings.clone().zip(frames);
+        numbered.filter_map(|(i, frames)| plugged.ring(i, frames, batch).then_some(())).count() > 0
     }
+}
 
-    fn ring(&mut self, i: usize) -> bool {
-        let plugged = &*self.plugged;
-        let port = &plugged.binding.port;
+impl Plugged {
+    /// Switches what has arrived on ring `i`; whether there was anything.
+    fn ring(&self, i: usize, frames: &mut Frames, batch: &mut Batch) -> bool {
+        let port = &self.binding.port;
         if matches!(port.sync(Dir::Rx, i), Synced::Gone) {
             return false;
         }
@@ -279,14 +315,30 @@ impl Work {
         if from == to {
             return false;
         }
-        let end = self.frames.read(view, from, to, 0);
-        let (seat, ring) = match &plugged.host {
-            Some(host) if i >= plugged.nic_rings => (host, i - plugged.nic_rings),
-            _ => (&plugged.nic, i),
+        let end = frames.read(view, from, to, 0);
+        let (seat, ring) = match &self.host {
+            Some(host) if i >= self.nic_rings => (host, i - self.nic_rings),
+            _ => (&self.nic, i),
         };
-        seat.hub.transmit(seat.id, ring as u32, view, &self.frames, &mut self.batch);
+        seat.hub.transmit(seat.id, ring as u32, view, frames, batch);
         view.advance_to(end);
         end != from
+    }
+
+    /// Takes the attachment out of its switch, if it is there still: its interface is no more.
+    fn leave(self: &Arc<Self>) {
+        let Place { domain, key, provider } = &self.place;
+        let Some(domain) = domain.upgrade() else { return };
+        let mut names = lock(&domain.names);
+        let attached = &mut names.switches.attached;
+        let ours = attached.get(key).is_some_and(|one| Arc::ptr_eq(&one.plugged, self));
+        let gone = if ours { attached.remove(key) } else { None };
+        drop(names);
+        if gone.is_some() {
+            provider.tell(&News::InterfaceGone { uid: domain.uid(), port: key.1.clone() });
+        }
+        // Its other workers end first, which may take a moment.
+        drop(gone);
     }
 }
 

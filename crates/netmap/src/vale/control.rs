@@ -4,6 +4,7 @@ use rustix::io::Errno;
 use slipring_switch::{Config, MacEntry, PortConfig, PortCounters, PortId, Switch};
 
 use crate::domain::{Domain, lock};
+use crate::taps::TapInfo;
 
 /// A switch as it is now.
 #[derive(Debug, Clone)]
@@ -33,6 +34,8 @@ pub struct SwitchPort {
     pub counters: PortCounters,
     /// Its settings.
     pub config: PortConfig,
+    /// Those who watch it.
+    pub monitors: Vec<TapInfo>,
 }
 
 impl Domain {
@@ -46,6 +49,8 @@ impl Domain {
         };
         let infos = hubs.into_iter().map(|(netns, hub)| {
             let (now_ns, named) = (hub.now_ns(), hub.ports());
+            let watched = |(id, name)| (id, name, hub.monitors(id));
+            let named: Vec<_> = named.into_iter().map(watched).collect();
             hub.engine(|engine| SwitchInfo {
                 netns,
                 name: hub.name().to_owned(),
@@ -82,7 +87,10 @@ impl Domain {
     }
 }
 
-fn info(engine: &Switch, (id, name): (PortId, String)) -> Option<SwitchPort> {
+fn info(
+    engine: &Switch,
+    (id, name, monitors): (PortId, String, Vec<TapInfo>),
+) -> Option<SwitchPort> {
     let (counters, config) = (*engine.counters(id)?, engine.port(id)?.clone());
-    Some(SwitchPort { id, name, counters, config })
+    Some(SwitchPort { id, name, counters, config, monitors })
 }

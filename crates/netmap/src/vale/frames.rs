@@ -10,20 +10,25 @@ use slipring_switch::{Marks, Packet, PortId, SlotRange};
 const HEAD: usize = 64;
 /// Bytes that the switch is shown.
 const SHOWN: usize = 24;
-/// Slots that a frame may take; longer ones are dropped as none.
-pub(crate) const MAX_FRAGMENTS: usize = 64;
+/// Slots that a frame may take; longer ones are lost.
+const MAX_FRAGMENTS: usize = 64;
 /// The longest virtio-net header.
 pub(crate) const MAX_VNET: usize = 12;
 
 /// The frames of one sync. Made once per ring and used again and again.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
+    /// Those of `frames`, in order.
     slots: Vec<Slot>,
     frames: Vec<Frame>,
     /// The first bytes of each.
     lines: Vec<Line>,
     /// Whether any frame takes more than one slot.
     fragmented: bool,
+    /// Frames of this sync that took more slots than any may.
+    too_long: u32,
+    /// The slots up to the next end of a frame belong to one that was counted as too long.
+    in_lost: bool,
 }
 
 /// A cache line.
@@ -52,11 +57,11 @@ impl Frames {
         self.slots.clear();
         self.frames.clear();
         self.lines.clear();
-        self.fragmented = false;
+        (self.fragmented, self.too_long) = (false, 0);
         let (mut at, mut end, mut first) = (from, from, 0);
         while at != to {
             let slot = checked(ring, ring.slot(at));
-            if slot.flags.0 & NS_INDIRECT != 0 {
+            if slot.flags.0 & NS_INDIRECT != 0 && !self.in_lost {
                 break;
             }
             self.slots.push(slot);
@@ -64,14 +69,29 @@ impl Frames {
             if slot.flags.has(SlotFlags::MOREFRAG) {
                 continue;
             }
-            self.add(ring, first, vnet);
+            if self.in_lost || self.slots.len() - first > MAX_FRAGMENTS {
+                self.lose(first);
+                self.in_lost = false;
+            } else {
+                self.add(ring, first, vnet);
+            }
             (first, end) = (self.slots.len(), at);
         }
-        if self.slots.len() - first > MAX_FRAGMENTS {
-            self.add(ring, first, vnet);
-            end = at;
+        // Longer than a frame may be, or than the ring can ever hold: its end will not help it.
+        let (begun, room) = (self.slots.len() - first, ring.num_slots() as usize - 1);
+        if begun > 0 && (self.in_lost || begun > MAX_FRAGMENTS || begun == room) {
+            self.lose(first);
+            (self.in_lost, end) = (true, at);
         }
+        self.slots.truncate(first);
         end
+    }
+
+    /// Drops the slots from `first` on: those of a frame that is too long, which is counted once.
+    #[cold]
+    fn lose(&mut self, first: usize) {
+        self.slots.truncate(first);
+        self.too_long += u32::from(!self.in_lost);
     }
 
     /// Adds the frame in the slots from `first` to the last one read.
@@ -89,7 +109,7 @@ impl Frames {
         {
             frame.len = slot.len.into();
             ring.region().copy_out(slot.buf, &mut line.0);
-        } else if slots.len() <= MAX_FRAGMENTS {
+        } else {
             let len: u32 = slots.iter().map(|slot| u32::from(slot.len)).sum();
             frame.len = len.saturating_sub(vnet as u32);
             line.0[..SHOWN].copy_from_slice(&gathered(ring, slots, vnet));
@@ -99,8 +119,19 @@ impl Frames {
         self.lines.push(line);
     }
 
+    /// Whether there is nothing to be sent or counted.
     pub(crate) fn is_empty(&self) -> bool {
-        self.frames.is_empty()
+        self.frames.is_empty() && self.too_long == 0
+    }
+
+    /// Frames that took too many slots, each counted when that was seen.
+    pub(crate) fn too_long(&self) -> u32 {
+        self.too_long
+    }
+
+    /// The slots of all frames, in order.
+    pub(crate) fn all_slots(&self) -> &[Slot] {
+        &self.slots
     }
 
     /// Whether any frame takes more than one slot.

@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 use slipring_ring::RingView;
-use slipring_switch::{Batch, Config, PortConfig, PortId, Switch};
+use slipring_switch::{Batch, Config, DropReason, PortConfig, PortId, Switch};
 
 use crate::domain::lock;
+use crate::taps::{TapInfo, Taps};
 use crate::vale::frames::Frames;
 use crate::vale::outlet::{Outlet, Source};
 
@@ -44,11 +45,13 @@ pub(crate) struct Member {
     pub(crate) outlets: Vec<Outlet>,
     /// Bytes of the virtio-net header before each frame.
     pub(crate) vnet: AtomicU32,
+    /// Who else sees its frames.
+    taps: Option<Arc<Taps>>,
 }
 
 impl Member {
-    pub(crate) fn new(outlets: Vec<Outlet>, vnet: u32) -> Arc<Self> {
-        Arc::new(Self { outlets, vnet: AtomicU32::new(vnet) })
+    pub(crate) fn new(outlets: Vec<Outlet>, vnet: u32, taps: Option<Arc<Taps>>) -> Arc<Self> {
+        Arc::new(Self { outlets, vnet: AtomicU32::new(vnet), taps })
     }
 
     pub(crate) fn vnet(&self) -> usize {
@@ -129,6 +132,13 @@ impl Hub {
         numbered.filter_map(|(id, port)| Some((id, port.as_ref()?.name.clone()))).collect()
     }
 
+    /// How a port's monitors fare.
+    pub(crate) fn monitors(&self, id: PortId) -> Vec<TapInfo> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let port = members.get(id.0 as usize).and_then(Option::as_ref);
+        port.and_then(|port| port.member.taps.as_ref()).map(|taps| taps.fates()).unwrap_or_default()
+    }
+
     /// The number of a port.
     pub(crate) fn number_of(&self, name: &str) -> Option<PortId> {
         self.ports().into_iter().find(|(_, port)| port == name).map(|(id, _)| id)
@@ -152,7 +162,12 @@ impl Hub {
         let member_of = |id: PortId| Some(&*members.get(id.0 as usize)?.as_ref()?.member);
         let Some(from) = member_of(source) else { return };
         let now_ns = self.now_ns();
-        lock(&self.engine).forward(now_ns, source, ring, frames.packets(), batch);
+        let mut engine = lock(&self.engine);
+        if frames.too_long() > 0 {
+            engine.refuse(source, DropReason::TooLong, frames.too_long().into());
+        }
+        engine.forward(now_ns, source, ring, frames.packets(), batch);
+        drop(engine);
         let source = Source { ring: view, frames, vnet: from.vnet() };
         for i in 0..batch.len() {
             let dest = batch.destination(i);

@@ -130,7 +130,7 @@ impl ValePort {
         let tx = inlets.collect::<Result<_, Errno>>()?;
         let outlets = outlets.collect::<Result<_, Errno>>()?;
         let vnet = self.vnet.load(Ordering::Relaxed);
-        Ok(Rings { tx, member: Member::new(outlets, vnet) })
+        Ok(Rings { tx, member: Member::new(outlets, vnet, Some(self.taps.clone())) })
     }
 
     /// Sends what the program has queued on ring `i`.
@@ -144,7 +144,7 @@ impl ValePort {
         if head != kern.hwcur() {
             let vnet = self.vnet_header() as usize;
             let end = frames.read(&inlet.view, kern.hwcur(), head, vnet);
-            self.taps.see(Dir::Tx, i, &inlet.view, kern.hwcur(), end);
+            self.taps.see_slots(Dir::Tx, i, &inlet.view, frames.all_slots());
             let seat = self.seat.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(seat) = seat.as_ref().filter(|_| !frames.is_empty()) {
                 seat.hub.transmit(seat.id, i as u32, &inlet.view, frames, batch);

@@ -9,7 +9,7 @@ use crate::domain::lock;
 use crate::names::{PortKind, Wanted};
 use crate::open::{Netmap, Open};
 use crate::request::Request;
-use crate::vale::attach::{Attachment, Polling};
+use crate::vale::attach::{Attachment, Place, Polling};
 use crate::vale::{MAX_NAME, Switches, is_vale, memory_of, split};
 
 /// Persistent ports of one user: as many as a switch has room for.
@@ -49,8 +49,12 @@ impl Netmap {
                 let nic =
                     nic.map_err(|error| if error == Errno::NXIO { Errno::INVAL } else { error })?;
                 let hub = names.switches.hub(netns, switch);
-                let attachment =
-                    Attachment::new(&hub, &request.name, nic, &register, &self.ticker)?;
+                let place = Place {
+                    domain: Arc::downgrade(&open.domain),
+                    key: key.clone(),
+                    provider: self.provider.clone(),
+                };
+                let attachment = Attachment::new(&hub, place, nic, &register, &self.ticker)?;
                 let id = attachment.id();
                 names.switches.attached.insert(key, Arc::new(attachment));
                 id

@@ -6,14 +6,14 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use slipring_ring::{
-    Pair, Region, RegionError, Rx, RxRing, SlotFlags, SlotIdx, SyncFault, Tx, TxRing,
+    Pair, Region, RegionError, RingView, Rx, RxRing, SlotFlags, SlotIdx, SyncFault, Tx, TxRing,
 };
 
 use super::bind::{BoundRings, Ring};
 use super::sys;
 use crate::error::{RunCause, RunError};
 use crate::queue::{Queue, Rings, TxWait, WaitFds};
-use crate::stats::{Counters, Traffic};
+use crate::stats::{Counters, DropCause, Traffic};
 
 pub(super) struct KernelQueue {
     name: String,
@@ -23,6 +23,10 @@ pub(super) struct KernelQueue {
     ledger: Ledger,
     /// The slot behind the last frame that was counted.
     rx_seen: SlotIdx,
+    /// The rx ring from outside, where a monitor's losses are told.
+    rx_view: RingView,
+    /// Those that were counted.
+    lost_seen: u32,
     /// Whether it is a monitor's, and whether the port that it watches is gone.
     watches: bool,
     ended: bool,
@@ -64,7 +68,7 @@ impl KernelQueue {
             Some(ring) => RxRing::attach(region, ring.offset, ring.num_slots)?,
             None => Pair::<Rx>::absent(none, 0)?.app,
         };
-        let (ledger, rx_seen) = (Ledger::over(&tx), rx.head());
+        let (ledger, rx_seen, rx_view) = (Ledger::over(&tx), rx.head(), rx.view());
         Ok(Self {
             name: name.to_owned(),
             file,
@@ -72,6 +76,8 @@ impl KernelQueue {
             rx,
             ledger,
             rx_seen,
+            lost_seen: rx_view.lost(),
+            rx_view,
             watches: false,
             ended: false,
             counters: Arc::default(),
@@ -200,6 +206,9 @@ impl Queue for KernelQueue {
         });
         self.rx_seen = to;
         self.counters.received(sum);
+        let lost = self.rx_view.lost();
+        self.counters.dropped(DropCause::RxRingFull, lost.wrapping_sub(self.lost_seen).into());
+        self.lost_seen = lost;
         Ok(())
     }
 
