@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use crate::partition::Partition;
 use crate::ranges::RangeSet;
-use crate::rows::{BAND, Rows};
+use crate::rows::{BAND, Row, Rows};
 
 /// Most fields of a matcher.
 pub const MAX_FIELDS: usize = 16;
@@ -76,24 +76,32 @@ impl Matcher {
             dense.candidates(classes, found);
             return;
         }
-        let Some((first, others)) = self.rows.split_first() else {
-            let rules = self.places.len().saturating_sub(band * BAND).min(BAND);
-            found.extend(0..rules as u16);
-            return;
-        };
-        let first = first.row(classes[0], band);
-        let mut rows = [first; MAX_FIELDS];
-        let mut live = first.live;
-        for ((row, field), &class) in rows[1..].iter_mut().zip(others).zip(&classes[1..]) {
-            *row = field.row(class, band);
-            live &= row.live;
+        match self.rows.len() {
+            0 => {
+                let rules = self.places.len().saturating_sub(band * BAND).min(BAND);
+                found.extend(0..rules as u16);
+            }
+            1..=4 => self.search::<4>(classes, band, found),
+            5..=8 => self.search::<8>(classes, band, found),
+            _ => self.search::<MAX_FIELDS>(classes, band, found),
         }
-        let (rows, places) = (&rows[..self.rows.len()], &self.places[band * BAND..]);
+    }
+
+    /// Searches a band of up to `N` fields.
+    fn search<const N: usize>(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
+        let last = self.rows.len() - 1;
+        // What is more than there are fields is the last one again, which changes nothing.
+        let rows: [Row<'_>; N] = core::array::from_fn(|field| {
+            let field = field.min(last);
+            self.rows[field].row(classes[field], band)
+        });
+        let places = &self.places[band * BAND..];
+        let mut live = rows.iter().fold(u64::MAX, |live, row| live & row.live);
         while live != 0 {
             let index = live.trailing_zeros();
             live &= live - 1;
             let mut word = rows[0].word(index);
-            for row in &rows[1..] {
+            for row in &rows[1..=last] {
                 word &= row.word(index);
                 if word == 0 {
                     break;

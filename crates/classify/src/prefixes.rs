@@ -90,6 +90,12 @@ impl<K: Key> PrefixMap<K> {
         }
     }
 
+    /// Whether lookups are fast: nothing has changed since [`Self::settle`].
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        self.trie.is_some()
+    }
+
     /// Makes lookups fast again after changes.
     pub fn settle(&mut self) {
         if self.trie.is_none() {

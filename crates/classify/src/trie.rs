@@ -114,6 +114,7 @@ macro_rules! key {
 }
 
 key!(u32);
+key!(u64);
 key!(u128);
 
 /// A number below 2³¹ for every value of `K`.

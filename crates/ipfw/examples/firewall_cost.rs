@@ -1,6 +1,6 @@
 //! Millions of packets in a CPU-second for lists of some lengths, beside what is asked for.
 //!
-//! `cargo run --release -p slipring-ipfw --example firewall_cost`
+//! `cargo run --release -p slipring-ipfw --example firewall_cost [RULES]`
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -13,8 +13,12 @@ use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
 const FRAMES: usize = 4096;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let only = std::env::args().nth(1).and_then(|count| count.parse().ok());
     println!("million packets in a CPU-second, headers parsed");
     for (count, floor) in [(0, 50.0), (9, 40.0), (99, 30.0), (999, 20.0), (9999, 5.0)] {
+        if only.is_some_and(|only: usize| only != count + 1) {
+            continue;
+        }
         let mut draw = Draw(count as u64 + 1);
         let rules: Vec<_> = (0..count).map(|_| Rule::draw(&mut draw)).collect();
         let mut text = String::new();

@@ -7,13 +7,11 @@
 
 mod entry;
 mod flow;
-mod prefixes;
 mod registry;
 mod value;
 
 pub use entry::{Key, KeyError, Table, TableError};
 pub use flow::{FlowFields, FlowKey};
-pub use prefixes::Prefixes;
 pub use registry::{Change, ChangeResult, Tables};
 pub use value::{Value, ValueError, ValueKind, ValueKinds};
 

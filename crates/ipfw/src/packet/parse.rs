@@ -41,7 +41,16 @@ impl Packet {
         if head[12..15] != [0x08, 0x00, 0x45] || total_len < 20 {
             return false;
         }
-        let mac = |at: usize| MacAddr([0, 1, 2, 3, 4, 5].map(|byte| head[at + byte]));
+        let mac = |at: usize| {
+            MacAddr([
+                head[at],
+                head[at + 1],
+                head[at + 2],
+                head[at + 3],
+                head[at + 4],
+                head[at + 5],
+            ])
+        };
         *self = Self {
             src_mac: mac(6),
             dst_mac: mac(0),

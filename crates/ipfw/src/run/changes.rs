@@ -119,7 +119,9 @@ impl Firewall {
                 }
             }
         }
+        drop(saved);
         self.settle_states();
+        self.config.tables.settle();
         self.compile();
         Ok(replies)
     }
@@ -136,8 +138,14 @@ impl Firewall {
     ) -> Result<Reply, CommandError> {
         let reply = self.apply(command, now_ns, manner);
         self.settle_states();
-        if changes_program(command) {
-            self.compile();
+        match what_changes(command) {
+            Changes::Rules => {
+                // Rules make tables that are not there.
+                self.config.tables.settle();
+                self.compile();
+            }
+            Changes::Tables => self.config.tables.settle(),
+            Changes::Else => {}
         }
         reply
     }
@@ -350,17 +358,25 @@ impl Firewall {
     }
 }
 
-/// Whether a command can change what a program is made of.
-const fn changes_program(command: &Command) -> bool {
+/// What has to be made ready again after a command.
+enum Changes {
+    Rules,
+    Tables,
+    Else,
+}
+
+const fn what_changes(command: &Command) -> Changes {
     match command {
-        Command::Add(_) | Command::Delete(_) | Command::Flush { .. } | Command::Set(_) => true,
+        Command::Add(_) | Command::Delete(_) | Command::Flush { .. } | Command::Set(_) => {
+            Changes::Rules
+        }
+        Command::Table(_) => Changes::Tables,
         Command::List { .. }
         | Command::Zero { .. }
         | Command::ResetLog { .. }
-        | Command::Table(_)
         | Command::Shaper(_)
         | Command::Switch { .. }
-        | Command::Sysctl { .. } => false,
+        | Command::Sysctl { .. } => Changes::Else,
     }
 }
 

@@ -7,7 +7,7 @@ use super::crossing::{Crossing, Pass};
 use crate::packet::{Packet, Version, options};
 use crate::rule::{
     Addresses, Condition, HeaderField, Interface, LookupKey, LookupMask, Ranges, Rule, RuleNumber,
-    TableTest,
+    TableTest, ValueTest,
 };
 use crate::table::{Table, Value, ValueKind, ValueKinds};
 
@@ -112,9 +112,9 @@ impl<'a> Question<'a> {
                 (is_v4 || is_v6) && self.tabled(test, |table| table.find_flow(flow))
             }
             C::Lookup { key, mask, table } => {
-                let test = TableTest { table: table.clone(), value: None };
                 let question = (packet, self.crossing.mark, self.number);
-                self.tabled(&test, |table| lookup(table, *key, mask.as_ref(), question))
+                let find = |table| lookup(table, *key, mask.as_ref(), question);
+                self.found(table.as_str(), None, find)
             }
             _ => false,
         }
@@ -200,9 +200,18 @@ impl<'a> Question<'a> {
         test: &TableTest,
         find: impl FnOnce(&'a Table) -> Option<&'a Value>,
     ) -> bool {
-        let Some(table) = self.config.table(self.set, test.table.as_str()) else { return false };
+        self.found(test.table.as_str(), test.value, find)
+    }
+
+    fn found(
+        &mut self,
+        table: &str,
+        wanted: Option<ValueTest>,
+        find: impl FnOnce(&'a Table) -> Option<&'a Value>,
+    ) -> bool {
+        let Some(table) = self.config.table(self.set, table) else { return false };
         let Some(value) = find(table) else { return false };
-        if let Some(wanted) = test.value {
+        if let Some(wanted) = wanted {
             let kind = wanted.kind.unwrap_or_else(|| first_kind(table.options.values));
             if value.number(kind) != wanted.value {
                 return false;

@@ -6,11 +6,11 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
+use slipring_classify::prefixes::PrefixMap;
 use slipring_wire::MacAddr;
 
 use super::TableKind;
 use super::flow::FlowKey;
-use super::prefixes::Prefixes;
 use super::value::{Value, ValueError};
 use crate::text::{TableOptions, number_value};
 
@@ -119,10 +119,11 @@ fn mac(text: &str) -> Option<Key> {
 
 #[derive(Clone, Debug)]
 enum Entries {
-    Addr { v4: Prefixes, v6: Prefixes },
+    Addr { v4: PrefixMap<u32>, v6: PrefixMap<u128> },
     Iface(Map<String>),
     Number(Map<u32>),
-    Mac(Prefixes),
+    /// The bits of an address first, then 16 that are 0.
+    Mac(PrefixMap<u64>),
     Flow(Map<FlowKey>),
 }
 
@@ -239,7 +240,7 @@ impl Table {
 
     fn exact(&self, key: &Key) -> Option<u32> {
         match (&self.entries, key) {
-            (Entries::Addr { v4, .. }, Key::V4(bits, len)) => v4.exact(left_v4(*bits), *len),
+            (Entries::Addr { v4, .. }, Key::V4(bits, len)) => v4.exact(*bits, *len),
             (Entries::Addr { v6, .. }, Key::V6(bits, len)) => v6.exact(*bits, *len),
             (Entries::Iface(map), Key::Iface(name)) => map.get(name).copied(),
             (Entries::Number(map), Key::Number(number)) => map.get(number).copied(),
@@ -278,18 +279,40 @@ impl Table {
         &self.values[index as usize].0
     }
 
+    /// Whether lookups are as fast as they can be.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        match &self.entries {
+            Entries::Addr { v4, v6 } => v4.is_settled() && v6.is_settled(),
+            Entries::Mac(map) => map.is_settled(),
+            Entries::Iface(_) | Entries::Number(_) | Entries::Flow(_) => true,
+        }
+    }
+
+    /// Makes lookups fast again after changes.
+    pub fn settle(&mut self) {
+        match &mut self.entries {
+            Entries::Addr { v4, v6 } => {
+                v4.settle();
+                v6.settle();
+            }
+            Entries::Mac(map) => map.settle(),
+            Entries::Iface(_) | Entries::Number(_) | Entries::Flow(_) => {}
+        }
+    }
+
     /// The value for an IPv4 address.
     #[must_use]
     pub fn find_v4(&self, address: u32) -> Option<&Value> {
         let Entries::Addr { v4, .. } = &self.entries else { return None };
-        v4.longest(left_v4(address)).map(|(_, index)| self.value(index))
+        v4.get(address).map(|index| self.value(index))
     }
 
     /// The value for an IPv6 address.
     #[must_use]
     pub fn find_v6(&self, address: u128) -> Option<&Value> {
         let Entries::Addr { v6, .. } = &self.entries else { return None };
-        v6.longest(address).map(|(_, index)| self.value(index))
+        v6.get(address).map(|index| self.value(index))
     }
 
     /// The value for a port name.
@@ -310,7 +333,7 @@ impl Table {
     #[must_use]
     pub fn find_mac(&self, mac: MacAddr) -> Option<&Value> {
         let Entries::Mac(map) = &self.entries else { return None };
-        map.longest(left_mac(mac.to_u64())).map(|(_, index)| self.value(index))
+        map.get(left_mac(mac.to_u64())).map(|index| self.value(index))
     }
 
     /// The value for a flow, of which only the fields of the table count.
@@ -328,7 +351,7 @@ impl Table {
     pub fn lookup(&self, key: &Key) -> Option<(Key, &Value)> {
         let (found, index) = match (&self.entries, key) {
             (Entries::Addr { v4, .. }, Key::V4(bits, _)) => {
-                let (len, index) = v4.longest(left_v4(*bits))?;
+                let (len, index) = v4.longest(*bits)?;
                 (
                     Key::V4(bits & (u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)), len),
                     index,
@@ -359,28 +382,24 @@ impl Table {
     }
 }
 
-fn left_v4(bits: u32) -> u128 {
-    u128::from(bits) << 96
-}
-
-fn left_mac(bits: u64) -> u128 {
-    u128::from(bits) << 80
+const fn left_mac(bits: u64) -> u64 {
+    bits << 16
 }
 
 impl Entries {
     fn new(kind: TableKind) -> Self {
         match kind {
-            TableKind::Addr => Self::Addr { v4: Prefixes::default(), v6: Prefixes::default() },
+            TableKind::Addr => Self::Addr { v4: PrefixMap::default(), v6: PrefixMap::default() },
             TableKind::Iface => Self::Iface(Map::default()),
             TableKind::Number => Self::Number(Map::default()),
-            TableKind::Mac => Self::Mac(Prefixes::default()),
+            TableKind::Mac => Self::Mac(PrefixMap::default()),
             TableKind::Flow(_) => Self::Flow(Map::default()),
         }
     }
 
     fn insert(&mut self, key: &Key, value: u32) {
         match (self, key) {
-            (Self::Addr { v4, .. }, Key::V4(bits, len)) => v4.insert(left_v4(*bits), *len, value),
+            (Self::Addr { v4, .. }, Key::V4(bits, len)) => v4.insert(*bits, *len, value),
             (Self::Addr { v6, .. }, Key::V6(bits, len)) => v6.insert(*bits, *len, value),
             (Self::Iface(map), Key::Iface(name)) => map.insert(name.clone(), value),
             (Self::Number(map), Key::Number(number)) => map.insert(*number, value),
@@ -392,7 +411,7 @@ impl Entries {
 
     fn remove(&mut self, key: &Key) -> Option<u32> {
         match (self, key) {
-            (Self::Addr { v4, .. }, Key::V4(bits, len)) => v4.remove(left_v4(*bits), *len),
+            (Self::Addr { v4, .. }, Key::V4(bits, len)) => v4.remove(*bits, *len),
             (Self::Addr { v6, .. }, Key::V6(bits, len)) => v6.remove(*bits, *len),
             (Self::Iface(map), Key::Iface(name)) => map.remove(name),
             (Self::Number(map), Key::Number(number)) => map.remove(number),
@@ -405,7 +424,7 @@ impl Entries {
     fn keys(&self) -> Vec<(Key, u32)> {
         match self {
             Self::Addr { v4, v6 } => {
-                let v4 = v4.iter().map(|(bits, len, at)| (Key::V4((bits >> 96) as u32, len), at));
+                let v4 = v4.iter().map(|(bits, len, at)| (Key::V4(bits, len), at));
                 v4.chain(v6.iter().map(|(bits, len, at)| (Key::V6(bits, len), at))).collect()
             }
             Self::Iface(map) => {
@@ -413,7 +432,7 @@ impl Entries {
             }
             Self::Number(map) => map.iter().map(|(&key, &at)| (Key::Number(key), at)).collect(),
             Self::Mac(map) => {
-                map.iter().map(|(bits, len, at)| (Key::Mac((bits >> 80) as u64, len), at)).collect()
+                map.iter().map(|(bits, len, at)| (Key::Mac(bits >> 16, len), at)).collect()
             }
             Self::Flow(map) => map.iter().map(|(&key, &at)| (Key::Flow(key), at)).collect(),
         }

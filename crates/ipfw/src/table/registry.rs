@@ -12,7 +12,7 @@ use crate::text::TableOptions;
 /// All tables of a firewall, by set and name. A copy shares every table that neither changes.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    tables: BTreeMap<(u8, Name), Arc<Table>>,
+    sets: BTreeMap<u8, BTreeMap<Name, Arc<Table>>>,
     last_index: u32,
 }
 
@@ -78,65 +78,77 @@ impl Tables {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.tables.len()
+        self.sets.values().map(BTreeMap::len).sum()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.tables.is_empty()
+        self.len() == 0
     }
 
     /// The table of a name.
     #[must_use]
     pub fn get(&self, set: u8, name: &str) -> Option<&Table> {
-        // The map is keyed by owned names; few tables make a search by order cheap.
-        let key = (set, name.parse().ok()?);
-        self.tables.get(&key).map(|table| &**table)
+        self.sets.get(&set)?.get(name).map(|table| &**table)
     }
 
     /// The table of a name, to be changed.
     pub fn get_mut(&mut self, set: u8, name: &Name) -> Option<&mut Table> {
-        self.tables.get_mut(&(set, name.clone())).map(Arc::make_mut)
+        self.shared_mut(set, name).map(Arc::make_mut)
+    }
+
+    fn shared_mut(&mut self, set: u8, name: &Name) -> Option<&mut Arc<Table>> {
+        self.sets.get_mut(&set)?.get_mut(name)
     }
 
     /// The table of a name, shared.
     #[must_use]
     pub fn shared(&self, set: u8, name: &Name) -> Option<&Arc<Table>> {
-        self.tables.get(&(set, name.clone()))
+        self.sets.get(&set)?.get(name)
+    }
+
+    /// Makes lookups fast again after changes.
+    pub fn settle(&mut self) {
+        for table in self.sets.values_mut().flat_map(BTreeMap::values_mut) {
+            if !table.is_settled() {
+                Arc::make_mut(table).settle();
+            }
+        }
     }
 
     /// Makes a table; `false` if there is one of that name.
     pub fn create(&mut self, set: u8, name: &Name, options: TableOptions) -> bool {
-        let key = (set, name.clone());
-        if self.tables.contains_key(&key) {
+        let tables = self.sets.entry(set).or_default();
+        if tables.contains_key(name) {
             return false;
         }
         self.last_index += 1;
-        self.tables.insert(key, Arc::new(Table::new(options, self.last_index)));
+        tables.insert(name.clone(), Arc::new(Table::new(options, self.last_index)));
         true
     }
 
     /// Removes a table; `false` if there is none.
     pub fn destroy(&mut self, set: u8, name: &Name) -> bool {
-        self.tables.remove(&(set, name.clone())).is_some()
+        self.sets.get_mut(&set).is_some_and(|tables| tables.remove(name).is_some())
     }
 
     /// Two tables change places.
     pub fn swap(&mut self, set: u8, one: &Name, other: &Name) {
-        let keys = ((set, one.clone()), (set, other.clone()));
-        let (a, b) = (self.tables.remove(&keys.0), self.tables.remove(&keys.1));
-        if let (Some(a), Some(b)) = (a, b) {
-            self.tables.insert(keys.0, b);
-            self.tables.insert(keys.1, a);
+        let Some(tables) = self.sets.get_mut(&set) else { return };
+        if let (Some(a), Some(b)) = (tables.get(one).cloned(), tables.get(other).cloned()) {
+            tables.insert(one.clone(), b);
+            tables.insert(other.clone(), a);
         }
     }
 
     /// All tables, sorted by name; numbers sort as numbers.
     #[must_use]
     pub fn sorted(&self) -> Vec<(u8, &Name, &Table)> {
-        let mut all: Vec<_> =
-            self.tables.iter().map(|((set, name), table)| (*set, name, &**table)).collect();
+        let sets = self.sets.iter();
+        let mut all: Vec<_> = sets
+            .flat_map(|(set, tables)| tables.iter().map(|(name, table)| (*set, name, &**table)))
+            .collect();
         all.sort_by_key(|(set, name, _)| {
             let number = name.as_str().parse::<u64>().ok();
             (number.is_none(), number, name.as_str(), *set)
@@ -198,7 +210,7 @@ impl Tables {
         label: &dyn Fn(usize) -> String,
         mut one: impl FnMut(&mut Table, usize) -> Result<(ChangeResult, String), (String, TableError)>,
     ) -> (Vec<Change>, Option<TableError>) {
-        let Some(shared) = self.tables.get_mut(&(set, name.clone())) else {
+        let Some(shared) = self.shared_mut(set, name) else {
             return (Vec::new(), Some(TableError::NotFound));
         };
         if shared.options.locked {
