@@ -215,7 +215,7 @@ impl<T: Tap> Emulator<T> {
             frames |= waits;
         }
         let is_empty = self.network.next_ns().is_none() && !self.is_blocked();
-        match self.far() {
+        match self.sides.first_mut().and_then(|side| side.far.as_deref_mut()) {
             None => ended && is_empty,
             Some(far) => far.is_done(ended, frames, is_empty),
         }

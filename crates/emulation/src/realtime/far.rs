@@ -8,17 +8,23 @@
 //! ```
 //!
 //! Frames travel in the chunks that they were stored in. A chunk goes over when it is full, and
-//! before that when the other thread has taken all earlier ones: so they are few where that is
-//! busy, and none waits where it is not.
+//! before that when the other thread has taken all earlier ones and no more frames wait at the port: so they
+//! are few where that is busy, none waits where it is not, and under full load all are full, which
+//! the other thread need not copy.
 //!
 //! # Invariants
 //! 1. A chunk is away from its store or not; the rings have a place for each, so none is ever full.
 //! 2. What cannot be stored stays in the port's rings: a thread without chunks takes nothing.
-//! 3. Who sleeps has said so, and looked once more after that.
+
+mod alarm;
+mod end;
+mod flag;
+#[cfg(test)]
+mod models;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use slipring_link::{EntryId, Tally, Train};
@@ -28,6 +34,8 @@ use slipring_ring::Doorbell;
 use super::inlet::{self, Hands, Inlet};
 use super::tap::Tap;
 use crate::store::{CHUNK, Lane, MAX_FRAME, Parcel, Store, together};
+use alarm::{Alarm, News};
+use end::End;
 
 /// Frames that come over at a time, or one train: what is due is looked at in between.
 const AT_ONCE: u64 = 256;
@@ -40,24 +48,24 @@ pub(super) struct Far {
     pub(super) entry: EntryId,
     sending: Sending,
     receiving: Receiving,
+    /// Which of the two threads this is.
+    me: usize,
     /// Wakes this thread.
-    own: Arc<Alarm>,
+    own: Arc<Bed>,
     /// Wakes the other one.
-    other: Arc<Alarm>,
-    end: End,
+    other: Arc<Bed>,
+    end: Arc<End>,
+    /// It is all over, and this thread knows.
+    is_over: bool,
+    /// Nothing but what the other thread has not taken keeps this one from being calm.
+    lingers: bool,
 }
 
-/// When both threads are done, which neither can tell alone.
+/// Where a thread sleeps.
 #[derive(Debug)]
-struct End {
-    /// A port of either has brought its last frame.
-    ended: Arc<AtomicBool>,
-    /// This thread has nothing to do, nor anything under way to the other.
-    own_calm: Arc<AtomicBool>,
-    /// The same of the other one.
-    other_calm: Arc<AtomicBool>,
-    /// Both had nothing to do after a port had ended: each goes once it is empty.
-    over: Arc<AtomicBool>,
+struct Bed {
+    alarm: Alarm,
+    bell: Doorbell,
 }
 
 /// The way there.
@@ -72,6 +80,8 @@ struct Sending {
     there: Producer<Parcel>,
     back: Consumer<Parcel>,
     given: Tally,
+    /// The other thread has nothing more to take.
+    hungry: Arc<Hint>,
 }
 
 /// The way from there.
@@ -85,17 +95,14 @@ struct Receiving {
     trains: Vec<Train>,
     next: usize,
     taken: Tally,
+    /// This thread has nothing more to take.
+    hungry: Arc<Hint>,
 }
 
-/// Wakes a thread, if it sleeps.
+/// What one thread would like the other to know. Nothing rests on it: it is in no order with
+/// anything else, and who misses it sends what it has once its port brings nothing more.
 #[derive(Debug)]
-struct Alarm {
-    bell: Doorbell,
-    /// It sleeps, and frames wake it.
-    asleep: AtomicBool,
-    /// It sleeps for want of chunks.
-    starved: AtomicBool,
-}
+struct Hint(AtomicBool);
 
 impl Far {
     /// Each of two threads, as the other sees it; what the largest batch of their ports takes, in
@@ -104,25 +111,22 @@ impl Far {
     /// # Errors
     /// If the process is out of descriptors.
     pub(super) fn pair(batch_bytes: [usize; 2]) -> std::io::Result<[Self; 2]> {
-        let alarms = [Arc::new(Alarm::new()?), Arc::new(Alarm::new()?)];
-        let flag = || Arc::new(AtomicBool::new(false));
-        let (ended, calm, over) = (flag(), [flag(), flag()], flag());
+        let beds = [Arc::new(Bed::new()?), Arc::new(Bed::new()?)];
+        let end = Arc::new(End::default());
         let [(up, from_left), (down, from_right)] = [0, 1].map(|i| way(batch_bytes[i], i));
         let mut ends = [(up, from_right), (down, from_left)].into_iter();
-        Ok([0, 1].map(|i: usize| {
+        Ok([0, 1].map(|me: usize| {
             let (sending, receiving) = ends.next().expect("there are two");
             Self {
-                entry: EntryId(1 - i as u16),
+                entry: EntryId(1 - me as u16),
                 sending,
                 receiving,
-                own: alarms[i].clone(),
-                other: alarms[1 - i].clone(),
-                end: End {
-                    ended: ended.clone(),
-                    own_calm: calm[i].clone(),
-                    other_calm: calm[1 - i].clone(),
-                    over: over.clone(),
-                },
+                me,
+                own: beds[me].clone(),
+                other: beds[1 - me].clone(),
+                end: end.clone(),
+                is_over: false,
+                lingers: false,
             }
         }))
     }
@@ -142,8 +146,9 @@ impl Far {
             true => &[],
             false => inlet.take(queues, hands, (&mut sending.store, &mut ()), now),
         };
-        if sending.pack(batch) {
-            self.other.wake_for_frames();
+        let more = queues.iter_mut().any(|queue| queue.rings().rx.avail() > 0);
+        if sending.pack(batch, more) {
+            self.other.wake(News::Frames);
         }
         batch.iter().map(|train| train.packets as usize).sum()
     }
@@ -153,7 +158,7 @@ impl Far {
     pub(super) fn receive<T: Tap>(&mut self, (store, tap): (&mut Store, &mut T)) -> &[Train] {
         let receiving = &mut self.receiving;
         if receiving.next == receiving.trains.len() && receiving.unpack(store) {
-            self.other.wake_for_chunks();
+            self.other.wake(News::Chunks);
         }
         let batch = receiving.some();
         if T::ON {
@@ -179,49 +184,42 @@ impl Far {
 
     /// Whether this thread is to go. It tells of its port whether that has `ended` and has
     /// `frames` that were not taken, and of its network whether it `is_empty`.
-    pub(super) fn is_done(&self, ended: bool, frames: bool, is_empty: bool) -> bool {
-        let end = &self.end;
+    pub(super) fn is_done(&mut self, ended: bool, frames: bool, is_empty: bool) -> bool {
         let is_empty = is_empty && self.receiving.is_empty();
-        if end.over.load(Ordering::Relaxed) {
-            return is_empty;
+        self.is_over |= self.end.is_over();
+        if !self.is_over {
+            let (idle, sent) = (is_empty && !frames, self.sending.is_empty());
+            self.lingers = idle && !sent;
+            let settled = self.end.settle(self.me, ended, idle && sent);
+            self.is_over = settled.is_over;
+            if settled.wakes {
+                self.other.wake(News::Frames);
+            }
         }
-        if ended {
-            end.ended.store(true, Ordering::SeqCst);
-        }
-        end.own_calm.store(is_empty && !frames && self.sending.is_empty(), Ordering::SeqCst);
-        // SeqCst, as each stores its own and loads the other's: the last one sees both.
-        let over = [&end.ended, &end.own_calm, &end.other_calm];
-        let over = over.iter().all(|flag| flag.load(Ordering::SeqCst));
-        if over {
-            end.over.store(true, Ordering::Relaxed);
-            self.other.wake_for_frames();
-        }
-        over
+        self.is_over && is_empty
     }
 
     /// This thread had something to do; whether it was to go, and has only to become empty.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
-        if self.end.own_calm.load(Ordering::Relaxed) {
-            self.end.own_calm.store(false, Ordering::SeqCst);
-        }
-        self.end.over.load(Ordering::Relaxed)
+        self.end.stir(self.me);
+        self.end.is_over()
     }
 
     /// Announces that this thread is about to sleep; not if there is something to do.
     pub(super) fn may_sleep(&self) -> bool {
         let starved = self.sending.is_starved();
-        self.own.announce(starved);
-        let news = self.receiving.has_news() || (starved && !self.sending.back.is_empty());
-        if news {
-            self.own.revoke();
-        }
-        !news
+        self.own.alarm.may_sleep(starved, || {
+            self.receiving.has_news()
+                || (starved && !self.sending.back.is_empty())
+                || (self.lingers && self.sending.is_empty())
+                || (!self.is_over && self.end.is_over())
+        })
     }
 
     /// The sleep is over; the bell may have been rung.
     pub(super) fn woke(&self, rung: bool) {
-        self.own.revoke();
+        self.own.alarm.revoke();
         if rung {
             self.own.bell.silence();
         }
@@ -242,6 +240,7 @@ fn way(batch_bytes: usize, index: usize) -> (Sending, Receiving) {
     let chunks = 2 * batch_chunks + AHEAD;
     let (there, from) = RingBuffer::new(chunks);
     let (home, back) = RingBuffer::new(chunks);
+    let hungry = Arc::new(Hint(AtomicBool::new(true)));
     let sending = Sending {
         store: Store::new((chunks * CHUNK) as u64),
         batch_chunks,
@@ -250,6 +249,7 @@ fn way(batch_bytes: usize, index: usize) -> (Sending, Receiving) {
         there,
         back,
         given: Tally::default(),
+        hungry: hungry.clone(),
     };
     let receiving = Receiving {
         from,
@@ -259,6 +259,7 @@ fn way(batch_bytes: usize, index: usize) -> (Sending, Receiving) {
         trains: Vec::new(),
         next: 0,
         taken: Tally::default(),
+        hungry,
     };
     (sending, receiving)
 }
@@ -271,13 +272,7 @@ impl Sending {
 
     /// Whether the other thread has taken everything.
     fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.is_taken()
-    }
-
-    /// Whether the other thread has taken all that was sent.
-    #[inline]
-    fn is_taken(&self) -> bool {
-        self.there.slots() == self.there.buffer().capacity()
+        self.open.is_empty() && self.there.slots() == self.there.buffer().capacity()
     }
 
     fn get_back(&mut self) {
@@ -289,7 +284,7 @@ impl Sending {
     /// Files frames by the chunks that they are in, and sends those that are to go; whether there
     /// were any.
     #[inline]
-    fn pack(&mut self, batch: &[Train]) -> bool {
+    fn pack(&mut self, batch: &[Train], more: bool) -> bool {
         let mut sent = false;
         for &train in batch {
             self.given += train.tally();
@@ -298,7 +293,8 @@ impl Sending {
             }
             self.open.push(train);
         }
-        sent | ((self.is_taken() || batch.is_empty()) && self.send())
+        let now = batch.is_empty() || (!more && self.hungry.is_set());
+        sent | (now && self.send())
     }
 
     /// Sends the chunk that is being filled, unless nothing is in it.
@@ -308,6 +304,8 @@ impl Sending {
         }
         let trains = std::mem::replace(&mut self.open, self.lists.pop().unwrap_or_default());
         let parcel = self.store.give(trains);
+        // Before it is there: who takes it will say again that there is nothing more.
+        self.hungry.set(false);
         self.there.push(parcel).expect("the ring has a place for every chunk");
         true
     }
@@ -341,6 +339,7 @@ impl Receiving {
             }
         }
         self.taken += tally;
+        self.hungry.set(self.is_empty());
         &self.trains[from..self.next]
     }
 
@@ -353,37 +352,29 @@ impl Receiving {
     }
 }
 
-impl Alarm {
+impl Hint {
+    #[inline]
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Written only where that changes it: the cache line of a word that is written goes to and fro.
+    #[inline]
+    fn set(&self, value: bool) {
+        if self.is_set() != value {
+            self.0.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Bed {
     fn new() -> std::io::Result<Self> {
-        let (asleep, starved) = (AtomicBool::new(false), AtomicBool::new(false));
-        Ok(Self { bell: Doorbell::new()?, asleep, starved })
-    }
-
-    fn announce(&self, starved: bool) {
-        self.asleep.store(true, Ordering::Relaxed);
-        self.starved.store(starved, Ordering::Relaxed);
-        // Pairs with the one in `wake`: either the waker sees the announcement, or the sleeper
-        // sees what was pushed before.
-        fence(Ordering::SeqCst);
-    }
-
-    fn revoke(&self) {
-        self.asleep.store(false, Ordering::Relaxed);
-        self.starved.store(false, Ordering::Relaxed);
-    }
-
-    fn wake_for_frames(&self) {
-        self.wake(&self.asleep);
-    }
-
-    fn wake_for_chunks(&self) {
-        self.wake(&self.starved);
+        Ok(Self { alarm: Alarm::default(), bell: Doorbell::new()? })
     }
 
     #[inline]
-    fn wake(&self, sleeping: &AtomicBool) {
-        fence(Ordering::SeqCst);
-        if sleeping.load(Ordering::Relaxed) && sleeping.swap(false, Ordering::Relaxed) {
+    fn wake(&self, news: News) {
+        if self.alarm.must_ring(news) {
             self.bell.ring();
         }
     }
