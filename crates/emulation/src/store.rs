@@ -44,8 +44,12 @@ const UNIT: usize = 8;
 const PLACE_BITS: u32 = (CHUNK / UNIT).trailing_zeros();
 /// Chunks at most: 32 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - PLACE_BITS);
-/// Chunks that are kept though nothing is in them; the memory of further ones is given back.
+/// Chunks that are kept though nothing has been in them for a while; the memory of further ones is
+/// given back.
 const MAX_SPARE: usize = 128;
+/// How long that is: traffic comes and goes with the delay of a link, and memory that comes and goes
+/// with it costs more than the frames.
+const A_WHILE: u64 = 500_000_000;
 /// No chunk.
 const NONE: u32 = u32::MAX;
 
@@ -76,6 +80,10 @@ pub struct Store {
     open: [u32; Lane::COUNT],
     /// Empty chunks with memory, last freed last.
     spare: Vec<u32>,
+    /// How many of these, from the first on, were not needed since memory was given back last.
+    unused: usize,
+    /// When to give memory back.
+    trim_ns: u64,
     /// Chunks without memory.
     vacant: Vec<u32>,
     /// Chunks with memory at most.
@@ -84,6 +92,8 @@ pub struct Store {
     latest_ns: u64,
     /// Copies are made through here.
     scratch: Vec<u8>,
+    /// From where on frames were fetched last.
+    fetched: Handle,
 }
 
 /// A stretch of memory and the frames in it.
@@ -133,10 +143,13 @@ impl Store {
             chunks: Vec::new(),
             open: [NONE; Lane::COUNT],
             spare: Vec::new(),
+            unused: 0,
+            trim_ns: 0,
             vacant: Vec::new(),
             limit: limit.clamp(1, MAX_CHUNKS),
             latest_ns: 0,
             scratch: Vec::new(),
+            fetched: Handle(u32::MAX),
         }
     }
 
@@ -156,6 +169,27 @@ impl Store {
     #[inline]
     pub fn tick(&mut self, now_ns: u64) {
         self.latest_ns = self.latest_ns.max(now_ns);
+        if now_ns >= self.trim_ns {
+            self.trim(now_ns);
+        }
+    }
+
+    /// Gives memory back that has not been needed for a while.
+    #[cold]
+    fn trim(&mut self, now_ns: u64) {
+        for number in self.spare.drain(..self.unused.saturating_sub(MAX_SPARE)) {
+            self.chunks[number as usize] = Chunk::default();
+            self.vacant.push(number);
+        }
+        (self.unused, self.trim_ns) = (self.spare.len(), now_ns + A_WHILE);
+    }
+
+    /// The empty chunk that was freed last.
+    #[inline]
+    fn pop_spare(&mut self) -> Option<u32> {
+        let number = self.spare.pop()?;
+        self.unused = self.unused.min(self.spare.len());
+        Some(number)
     }
 
     /// A stored frame.
@@ -244,7 +278,7 @@ impl Store {
     /// Closes the lane's chunk and opens another.
     #[cold]
     fn turn_over(&mut self, lane: Lane) -> Option<u32> {
-        let next = self.spare.pop().or_else(|| self.new_chunk())?;
+        let next = self.pop_spare().or_else(|| self.new_chunk())?;
         let last = std::mem::replace(&mut self.open[lane.index()], next);
         if let Some(chunk) = self.chunks.get_mut(last as usize) {
             chunk.open = false;
@@ -285,11 +319,6 @@ impl Store {
             return;
         }
         self.spare.push(number as u32);
-        if self.spare.len() > MAX_SPARE {
-            let coldest = self.spare.remove(0);
-            self.chunks[coldest as usize] = Chunk::default();
-            self.vacant.push(coldest);
-        }
     }
 }
 

@@ -50,6 +50,7 @@ mod mem;
 #[cfg(test)]
 mod models;
 mod pipe;
+mod prefetch;
 mod protocol;
 #[doc(hidden)]
 pub mod raw;
@@ -65,6 +66,7 @@ pub use interface::Interface;
 pub use kern::{KernRing, KernSlots, Pair, Reinit};
 pub use mem::{Slot, SlotFlags, ring_bytes};
 pub use pipe::{PipeEnd, PipePair, SyncFault};
+pub use prefetch::prefetch;
 pub use protocol::{Peer, PeerFault, Receiver, Sender, Word};
 pub use region::{Geometry, HugePages, Mapping, Region, RegionError};
 pub use view::RingView;

@@ -33,7 +33,7 @@ const PREPARED: u64 = 8 << 20;
 /// Frames that a turn may always send.
 const FEW: usize = 512;
 /// How much of the time that was missed the network makes up for in one go.
-const STEP: Nanos = 4_000;
+const STEP: Nanos = 16_000;
 
 /// One port: its queues, and what they mean to the network.
 pub(super) struct Side {
@@ -135,6 +135,7 @@ impl<T: Tap> Emulator<T> {
         }
         // What the syncs found had arrived by now, and what is due by now may leave.
         let at_ns = clock();
+        self.cargo.store.tick(at_ns);
         let taken = self.take(at_ns);
         self.release(at_ns, FEW.max(2 * taken));
         let sent = self.send(at_ns, clock)?;
@@ -302,6 +303,7 @@ impl<T: Tap> Carrier for Cargo<T> {
 
     #[inline]
     fn coupled(&mut self, handle: Handle) -> Option<Coupled> {
+        self.store.fetch_ahead(handle);
         Some(self.store.coupled(handle))
     }
 

@@ -2,10 +2,15 @@
 
 use slipring_link::{Arrival, Coupled, Handle, Train};
 
+use slipring_ring::prefetch;
+
 use super::{Head, Store, UNIT, after, number, place, place_after};
 
-/// Bytes fetched ahead of being copied at most: less than the nearest cache holds.
+/// Bytes fetched together at most: less than the nearest cache holds.
 const FETCHED: usize = 16 << 10;
+/// How far ahead of what is read the processor fetches, in bytes: what is read while memory
+/// answers, and a little more.
+const AHEAD: usize = 2 << 10;
 /// Bytes that are fetched together.
 const LINE: usize = 64;
 
@@ -25,7 +30,11 @@ impl<'s> Iterator for Frames<'s> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let head = Head(u64::from_ne_bytes(*self.rest.first_chunk()?));
-        let (frame, rest) = self.rest.split_at_checked(place_after(head.len()))?;
+        let span = place_after(head.len());
+        if let Some(ahead) = self.rest.get(AHEAD..AHEAD + span) {
+            fetch_lines(ahead);
+        }
+        let (frame, rest) = self.rest.split_at_checked(span)?;
         self.rest = rest;
         Some((head, frame.get(UNIT..UNIT + head.len())?))
     }
@@ -45,30 +54,39 @@ impl Store {
         Frames { rest, left: train.packets }
     }
 
-    /// Has the processor fetch the frames of the first of these trains, all their cache lines at
-    /// once: while it copies one short frame after another it looks only a few of them ahead, and
-    /// waits for each. Long ones it finds by itself. Returns how many trains need no more thought.
+    /// Has the processor fetch what the first of these trains begin with: going from frame to frame
+    /// fetches what follows. Returns how many trains need no more thought.
     #[inline]
     pub(crate) fn fetch<'t>(&self, trains: impl Iterator<Item = &'t Train>) -> usize {
-        let (mut count, mut sum, mut all) = (0, 0, 0);
+        let (mut count, mut sum) = (0, 0);
         for train in trains {
             let span = train.bytes as usize + train.packets as usize * 2 * UNIT;
             sum += span;
-            if sum > FETCHED && count > 0 {
+            if count > 0 && (span > AHEAD || sum > FETCHED) {
                 break;
             }
             count += 1;
-            if span <= FETCHED {
-                let chunk = &self.chunks[number(train.handle)].bytes;
-                let (mut place, end) = (place(train.handle), place(train.handle) + span);
-                while place < end.min(chunk.len()) {
-                    all ^= chunk[place];
-                    place += LINE;
-                }
+            self.fetch_at(train.handle, span.min(AHEAD));
+            if span > AHEAD {
+                break;
             }
         }
-        std::hint::black_box(all);
         count
+    }
+
+    /// The same for who goes from frame to frame by [`Self::coupled`].
+    #[inline]
+    pub(crate) fn fetch_ahead(&mut self, handle: Handle) {
+        if handle.0.wrapping_sub(self.fetched.0) >= (AHEAD / 2 / UNIT) as u32 {
+            self.fetched = handle;
+            self.fetch_at(handle, AHEAD);
+        }
+    }
+
+    #[inline]
+    fn fetch_at(&self, handle: Handle, span: usize) {
+        let (chunk, place) = (&self.chunks[number(handle)].bytes, place(handle));
+        fetch_lines(&chunk[place..(place + span).min(chunk.len())]);
     }
 
     /// A stored frame, and where the one behind it is if both were loaded together.
@@ -107,4 +125,9 @@ impl Store {
         train.first_ns = self.coupled(train.handle).frame.arrival_ns;
         front
     }
+}
+
+#[inline(always)]
+fn fetch_lines(bytes: &[u8]) {
+    bytes.iter().step_by(LINE).for_each(prefetch);
 }

@@ -109,7 +109,7 @@ impl Store {
 
     /// The chunk becomes one of ours, and the memory of an empty one, if there is any, goes back.
     fn keep(&mut self, lane: Lane, parcel: &mut Parcel) {
-        let number = self.spare.pop().unwrap_or_else(|| self.new_number());
+        let number = self.pop_spare().unwrap_or_else(|| self.new_number());
         let place = &mut self.chunks[number as usize];
         let empty = Chunk { bytes: std::mem::take(&mut place.bytes), ..Chunk::default() };
         *place = std::mem::replace(&mut parcel.chunk, empty);

@@ -151,15 +151,33 @@ fn an_empty_store_begins_again_where_it_is_warm() {
     assert_eq!(store.put_bytes(LANE, 5, &[1; 64]), Some(first));
 }
 
-#[test]
-fn memory_of_a_burst_is_given_back() {
-    let mut store = Store::new(1 << 40);
+/// Fills so many chunks, and empties them.
+fn fill(store: &mut Store, chunks: usize, at_ns: u64) {
     let frame = [0; MAX_FRAME];
     let handles: Vec<_> =
-        (0..64 * PER_CHUNK).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect();
-    assert_eq!(store.held_bytes(), 64 * CHUNK as u64);
+        (0..chunks * PER_CHUNK).map(|_| store.put_bytes(LANE, at_ns, &frame).unwrap()).collect();
     handles.into_iter().for_each(|handle| store.free(handle));
-    assert!(store.held_bytes() <= (MAX_SPARE as u64 + 1) * CHUNK as u64);
+}
+
+#[test]
+fn memory_of_a_burst_is_given_back_after_a_while() {
+    let mut store = Store::new(1 << 40);
+    fill(&mut store, 3 * MAX_SPARE, 0);
+    assert_eq!(store.held_bytes(), (3 * MAX_SPARE * CHUNK) as u64);
+    store.tick(A_WHILE);
+    store.tick(2 * A_WHILE);
+    assert_eq!(store.held_bytes(), ((MAX_SPARE + 1) * CHUNK) as u64);
+    fill(&mut store, 3 * MAX_SPARE, 2 * A_WHILE);
+}
+
+#[test]
+fn memory_that_is_needed_again_and_again_is_kept() {
+    let mut store = Store::new(1 << 40);
+    for round in 0..10 {
+        fill(&mut store, 2 * MAX_SPARE, round * A_WHILE);
+        assert_eq!(store.held_bytes(), (2 * MAX_SPARE * CHUNK) as u64, "round {round}");
+        store.tick(round * A_WHILE + A_WHILE / 2);
+    }
 }
 
 #[test]
