@@ -101,14 +101,19 @@ fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<Bout, Why> {
 }
 
 /// Full load for that long, once as much is in flight as ever will be; also how many frames that
-/// are.
+/// are on average, as it swings with the delay.
 fn steady(plan: &NetworkSpec, len: u16, time: Duration) -> Result<(Tally, u64), Why> {
     let mut emulator = emulator(plan, ports::pair(len)?)?;
     let tally = on_cpu(PROGRAM_CPU, || -> Result<Tally, Why> {
         run(&mut emulator, Duration::from_nanos(3 * DELAY_NS))?;
         run(&mut emulator, time)
     })?;
-    Ok((tally, emulator.account(now()).in_flight().packets))
+    Ok((tally, in_flight(&tally)))
+}
+
+/// Frames that are in flight on average.
+fn in_flight(tally: &Tally) -> u64 {
+    tally.packets * DELAY_NS / tally.wall.max(1)
 }
 
 fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, Why> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use slipring_cli::Failure;
 use slipring_port::{Port, RunError, now};
 
-use super::{DELAY_NS, USUAL_LAG, floor, plan, ports, run, wire};
+use super::{DELAY_NS, USUAL_LAG, floor, in_flight, plan, ports, run, wire};
 use crate::bench::measure::{FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin};
 use crate::bench::row::{Bout, Of, Role, Row, Unit};
 use slipring_emulation::{Emulator, Manner};
@@ -52,7 +52,7 @@ fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<Bout, Why> {
             feeding.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             tally
         })?;
-        lag.set(output.account(now()).in_flight().packets as usize);
+        lag.set(in_flight(&tally) as usize);
         Ok(tally.into())
     }))
 }
