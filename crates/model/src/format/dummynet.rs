@@ -115,14 +115,14 @@ impl Reading {
                 self.once("bw", first)
             }
             ("loss-level", _) => {
-                self.profile.loss_level = second.probability()?;
+                self.profile.loss_level = plain(second)?.probability()?;
                 self.once("loss-level", first)
             }
             ("samples", _) => {
                 let samples = second.text.parse().ok();
                 self.samples =
-                    samples.filter(|n| (2..=MAX_SAMPLES).contains(n)).ok_or_else(|| {
-                        second.error(format!("`{}` does not fit", second.text), "2 to 1024")
+                    samples.filter(|n| (1..=MAX_SAMPLES).contains(n)).ok_or_else(|| {
+                        second.error(format!("`{}` does not fit", second.text), "1 to 1024")
                     })?;
                 self.once("samples", first)
             }
@@ -153,6 +153,8 @@ impl Reading {
             }
         };
         let bad = || delay.error(format!("`{}` is no delay", delay.text), PAIR);
+        plain(probability)?;
+        plain(delay)?;
         let (_, rest) = Decimal::split(delay.text).ok_or_else(bad)?;
         let delay_ms = delay.text.parse::<f64>().ok();
         let delay_ms = delay_ms.filter(|ms| rest.is_empty() && *ms <= f64::from(u32::MAX));
@@ -177,6 +179,14 @@ impl Reading {
         }
         Ok(self.profile)
     }
+}
+
+/// Refuses exponents, which dummynet does not read.
+fn plain(word: Word<'_>) -> Result<Word<'_>, FormatError> {
+    if word.text.starts_with(|c: char| c.is_ascii_digit()) && word.text.contains(['e', 'E']) {
+        return Err(word.error(format!("`{}` has an exponent", word.text), PAIR));
+    }
+    Ok(word)
 }
 
 /// Fills the entries between two points: on the line through them, cut to whole ms.

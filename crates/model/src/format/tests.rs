@@ -204,13 +204,15 @@ fn a_profile_with_an_unknown_word_or_too_few_points_is_refused() {
         ("burst 12\nprob delay", "unknown keyword `burst` at line 1, column 1"),
         ("name", "a word without its value at line 1, column 1"),
         ("name a b", "one word too many at line 1, column 8"),
-        ("samples 1", "`1` does not fit at line 1, column 9"),
+        ("samples 0", "`0` does not fit at line 1, column 9"),
         ("samples 1025", "`1025` does not fit at line 1, column 9"),
         ("name a\nname b", "a second `name` at line 2, column 1"),
         ("loss-level 1.1", "`1.1` is no probability at line 1, column 12"),
         ("bw 10Mbat", "`10Mbat` is no bandwidth at line 1, column 4"),
         ("prob delay\n0 1\n2 3", "`2` is no probability at line 3, column 1"),
         ("prob delay\n0 nan\n1 3", "`nan` is no delay at line 2, column 3"),
+        ("prob delay\n0 1\n1 3e2", "`3e2` has an exponent at line 3, column 3"),
+        ("loss-level 1e-1", "`1e-1` has an exponent at line 1, column 12"),
         ("prob delay\n0 1\n1 -3", "`-3` is no delay at line 3, column 3"),
     ] {
         assert_eq!(refusal(DummynetProfile::parse(text)), why, "{text:?}");
