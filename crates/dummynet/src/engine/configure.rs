@@ -121,8 +121,6 @@ impl<H: Copy> Dummynet<H> {
         self.put_sched(number, None, link, spec.mask, spec.buckets, tell);
         let fifo = number + FIFO_SCHED;
         self.put_sched(fifo, Some(SchedKind::Fifo), link, spec.mask, spec.buckets, tell);
-        let sched = self.objects.sched_places[&number];
-        self.objects.sched_mut(sched).is_pipe = true;
         let share = ShareSpec::default();
         self.put_flowset(number + FIFO_FLOWSET, fifo, share, &spec.policy, Mask::NONE, None);
         Ok(())
@@ -197,7 +195,6 @@ impl<H: Copy> Dummynet<H> {
                 single: None,
                 index: HashTable::new(),
                 hand: 0,
-                is_pipe: false,
             });
         };
         let sched = self.objects.sched_mut(place);

@@ -50,8 +50,6 @@ pub(crate) struct Sched {
     pub(crate) index: HashTable<u32>,
     /// Where the search for idle instances goes on.
     pub(crate) hand: u32,
-    /// `pipe N config` has been said.
-    pub(crate) is_pipe: bool,
 }
 
 /// All objects. Places are used again.

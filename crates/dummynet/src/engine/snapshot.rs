@@ -4,12 +4,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Dummynet;
+use super::configure::Config;
 use super::flows::Flows;
 use super::instance::{Instance, Queues};
 use super::objects::{FIFO_FLOWSET, FIFO_SCHED, Flowset, Sched};
 use crate::sched::Share;
 use crate::show::{FlowRow, FlowsetView, LinkView, PipeView, QueueView, SchedShow, SchedView};
-use crate::spec::{SchedKind, ShareSpec};
+use crate::spec::{PipeSpec, QueueSpec, SchedKind, SchedSpec, ShareSpec};
 
 /// The masks' flag in a scheduler's `flags`.
 const HAVE_MASK: u32 = 1;
@@ -49,6 +50,36 @@ impl<H: Copy> Dummynet<H> {
             }
         };
         places.map(view).collect()
+    }
+
+    /// The commands that would make all objects as they are, in an order that works.
+    #[must_use]
+    pub fn configuration(&self) -> Vec<Config> {
+        let scheds = self.objects.sched_places.range(..FIFO_SCHED);
+        let all: Vec<_> = scheds.map(|(_, &place)| self.objects.sched(place)).collect();
+        let pipes = all.iter().filter_map(|sched| self.pipe_config(sched));
+        let scheds = all.iter().filter_map(|sched| self.sched_config(sched));
+        let queues = self.objects.flowset_places.range(..FIFO_FLOWSET);
+        let queues = queues.map(|(_, &place)| queue_config(self.objects.flowset(place)));
+        pipes.chain(scheds).chain(queues).collect()
+    }
+
+    fn pipe_config(&self, sched: &Sched) -> Option<Config> {
+        let place = self.objects.flowset_places.get(&(sched.number + FIFO_FLOWSET))?;
+        let flowset = self.objects.flowset(*place);
+        let fifo = self.objects.sched(flowset.sched?);
+        let Sched { link, mask, buckets, .. } = fifo;
+        let (link, policy) = (link.spec.clone(), flowset.policy.spec);
+        let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets };
+        Some(Config::Pipe(sched.number as u16, spec))
+    }
+
+    /// What `pipe N config` alone would not have made.
+    fn sched_config(&self, sched: &Sched) -> Option<Config> {
+        let Sched { kind, mask, buckets, policy, .. } = sched;
+        let policy = policy.as_ref()?.spec;
+        let spec = SchedSpec { kind: Some(*kind), mask: *mask, buckets: *buckets, policy };
+        Some(Config::Sched(sched.number as u16, spec))
     }
 
     /// Brings everything to `now_ns` that may happen without a word to the caller.
@@ -127,6 +158,14 @@ impl<H: Copy> Dummynet<H> {
         });
         tables.flat_map(|flows| rows(flows, place)).collect()
     }
+}
+
+fn queue_config(flowset: &Flowset) -> Config {
+    let Flowset { number, parent, policy, share, mask, buckets, .. } = flowset;
+    let parent = Some(*parent as u16);
+    let (share, policy) = (*share, policy.spec);
+    let spec = QueueSpec { parent, share, policy, mask: *mask, buckets: *buckets };
+    Config::Queue(*number as u16, spec)
 }
 
 fn pair((&number, _): (&u32, &u32)) -> u32 {

@@ -185,3 +185,26 @@ fn a_scheduler_is_kept_when_its_pipe_is_configured_again() {
     let shown = &bench.dummynet.show_scheds(0)[0];
     assert_eq!((shown.sched.kind.name(), shown.link.bits_per_sec), ("PRIO", 16_000_000));
 }
+
+#[test]
+fn a_configuration_told_is_the_one_that_was_made() {
+    let mut bench = engine(
+        "pipe 3 config bw 8Mbit/s delay 5ms burst 9k mask src-ip 0xff queue 20 plr 0.1
+         pipe 1 config red 0.5/3/9/0.3 ecn
+         sched 1 config type fq_codel quantum 300
+         sched 7 config type rr mask dst-ip 0xff buckets 100
+         queue 2 config pipe 3 weight 7 mask all
+         queue 9 config sched 7 codel target 3ms
+         queue 10 config sched 700",
+    );
+    let told: Vec<_> = bench.dummynet.configuration();
+    let mut again = engine("");
+    for config in &told {
+        let text = std::string::ToString::to_string(config);
+        again.command(0, &text);
+    }
+    assert_eq!(again.dummynet.configuration(), told);
+    assert_eq!(again.dummynet.show_pipes(0), bench.dummynet.show_pipes(0));
+    assert_eq!(again.dummynet.show_scheds(0), bench.dummynet.show_scheds(0));
+    assert_eq!(again.dummynet.show_queues(0), bench.dummynet.show_queues(0));
+}
