@@ -70,6 +70,12 @@ impl<H: Copy> Instance<H> {
         (packets + u64::from(self.leftover.packets()), bytes + self.leftover.bytes())
     }
 
+    /// Whether nothing waits and the link is free.
+    #[inline]
+    pub(crate) fn is_free(&self, now_ns: u64) -> bool {
+        self.due_ns == NEVER && self.line.free_ns() <= now_ns
+    }
+
     /// Whether no packet waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

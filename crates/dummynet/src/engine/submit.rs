@@ -3,7 +3,9 @@
 use alloc::boxed::Box;
 
 use slipring_model::Stream;
-use slipring_model::aqm::{DropCause as FairCause, Entry, FairQueue, FqCoDel, FqPie, MultiQueue};
+use slipring_model::aqm::{
+    CoDel, DropCause as FairCause, Entry, FairQueue, FqCoDel, FqPie, MultiQueue, Pie,
+};
 
 use super::counters::{DropCause, Totals};
 use super::flows::{Flow, Flows};
@@ -12,8 +14,8 @@ use super::instance::{Fair, Instance, NEVER, Queues};
 use super::objects::{Flowset, Sched};
 use super::pool::{Chain, Held, Pool};
 use super::sink::Sink;
-use super::{Dummynet, Event, Object, Packet, Report};
-use crate::flow::{FlowId, FlowKey};
+use super::{Dummynet, Event, Object, Packet, Report, Settings};
+use crate::flow::{FlowId, FlowKey, Mask};
 use crate::sched::Turns;
 use crate::spec::SchedKind;
 
@@ -143,17 +145,20 @@ impl<H: Copy> Dummynet<H> {
         let noerror = flowset.policy.spec.noerror;
         instance.totals.arrived(held.len);
         instance.last_ns = held.arrival_ns;
-        let is_free = instance.due_ns == NEVER && instance.line.free_ns() <= held.arrival_ns;
+        let is_free = instance.is_free(held.arrival_ns);
+        // It counts as waiting until it is lost or on the link.
+        sink.counters.queued += 1;
         let admission = match &mut instance.queues {
             Queues::Fifo(flow) => {
                 let policy = sched.policy.as_mut().unwrap_or(&mut flowset.policy);
                 let admission = policy.admit(flow.gate.as_deref_mut(), flow.chain.view(), held);
-                if is_free && flow.gate.is_none() && matches!(admission, Admission::In) {
-                    let delayed = &mut self.delayed;
-                    let overtakes = !sched.mask.is_none();
-                    let mut out =
-                        |at_ns, outgoing| delayed.push(sched_place, at_ns, outgoing, overtakes);
-                    instance.send(held.arrival_ns, held, &sched.link, &mut out);
+                let is_plain = flow.gate.is_none() && matches!(admission, Admission::In);
+                if is_plain && is_free {
+                    sink.counters.queued -= 1;
+                    let (delayed, overtakes) = (&mut self.delayed, !sched.mask.is_none());
+                    instance.send(held.arrival_ns, held, &sched.link, &mut |out_ns, outgoing| {
+                        delayed.push(sched_place, out_ns, outgoing, overtakes);
+                    });
                     return Report::Accepted;
                 }
                 if !matches!(admission, Admission::Lost(_)) {
@@ -162,47 +167,23 @@ impl<H: Copy> Dummynet<H> {
                 admission
             }
             Queues::Flows(flows) => {
-                let id = flowset.mask.apply(key, flowset.number);
-                let hash = id.hash(self.keys) ^ u64::from(place) << 40;
-                let found = flows.find(place, &id, hash);
-                let room = Room {
-                    flowset,
-                    sched,
-                    place,
-                    most: self.settings.max_dynamic,
-                    expire_ns: self.settings.expire_ns,
-                };
-                let found = found.or_else(|| room.make(flows, id, hash, held.arrival_ns));
-                match found {
-                    Some(index) => {
-                        into_flow(flows, index, &mut flowset.policy, held, &mut self.pool)
-                    }
-                    None => Admission::Lost(DropCause::NoRoom),
-                }
+                let door = Door { flowset, sched, place, keys: self.keys };
+                door.admit(flows, key, held, &self.settings, &mut self.pool)
             }
             Queues::Fair(fair) => {
-                let gate = fair.gate.as_deref_mut();
-                if flowset.policy.loses(gate) {
-                    Admission::Lost(DropCause::Loss)
-                } else {
-                    sink.counters.queued += 1;
-                    let hash = crate::flow::Mask::ALL.apply(key, 0).hash(self.keys) as u32;
-                    fair.push(hash, held, &mut flowset.policy, &mut instance.totals, &mut sink);
-                    sink.counters.queued -= 1;
-                    Admission::In
-                }
+                let hash = Mask::ALL.apply(key, 0).hash(self.keys) as u32;
+                fair.admit(hash, held, &mut flowset.policy, &mut instance.totals, &mut sink)
             }
         };
         match admission {
             Admission::Lost(cause) => {
                 instance.totals.drops += 1;
-                sink.lose(held.handle, held.arrival_ns, cause);
+                sink.lose_queued(held.handle, held.arrival_ns, cause);
                 return report(noerror);
             }
             Admission::InMarked => sink.mark(held.handle),
             Admission::In => {}
         }
-        sink.counters.queued += 1;
         if instance.due_ns == NEVER {
             instance.due_ns = instance.line.free_ns().max(held.arrival_ns);
         }
@@ -214,20 +195,57 @@ const fn report(noerror: bool) -> Report {
     if noerror { Report::Accepted } else { Report::Refused }
 }
 
-/// What it takes to make another queue.
-struct Room<'o> {
-    flowset: &'o Flowset,
+/// The way of a flowset's packets to queues by flow.
+struct Door<'o> {
+    flowset: &'o mut Flowset,
     sched: &'o Sched,
     place: u32,
-    most: usize,
-    expire_ns: u64,
+    keys: [u64; 2],
 }
 
-impl Room<'_> {
+impl Door<'_> {
+    /// Judges a packet at its queue, and queues it.
+    #[inline]
+    fn admit<H: Copy>(
+        self,
+        flows: &mut Flows,
+        key: &FlowKey,
+        held: &Held<H>,
+        settings: &Settings,
+        pool: &mut Pool<H>,
+    ) -> Admission {
+        let id = self.flowset.mask.apply(key, self.flowset.number);
+        let hash = id.hash(self.keys) ^ u64::from(self.place) << 40;
+        let found = flows.find(self.place, &id, hash);
+        let Some(index) = found.or_else(|| self.make(flows, id, hash, held.arrival_ns, settings))
+        else {
+            return Admission::Lost(DropCause::NoRoom);
+        };
+        let flow = flows.flow(index);
+        flow.totals.arrived(held.len);
+        flow.last_ns = held.arrival_ns;
+        let view = flow.chain.view();
+        let admission = self.flowset.policy.admit(flow.gate.as_deref_mut(), view, held);
+        if let Admission::Lost(_) = admission {
+            flow.totals.drops += 1;
+        } else {
+            flows.push(index, *held, pool);
+        }
+        admission
+    }
+
+    /// Makes a queue, if there is room.
     #[cold]
-    fn make(&self, flows: &mut Flows, id: FlowId, hash: u64, now_ns: u64) -> Option<u32> {
-        flows.expire_some(now_ns, self.expire_ns);
-        if flows.len() >= self.most {
+    fn make(
+        &self,
+        flows: &mut Flows,
+        id: FlowId,
+        hash: u64,
+        now_ns: u64,
+        settings: &Settings,
+    ) -> Option<u32> {
+        flows.expire_some(now_ns, settings.expire_ns);
+        if flows.len() >= settings.max_dynamic {
             return None;
         }
         let gate = self.flowset.policy.gate(self.sched.link.spec.bits_per_sec);
@@ -237,37 +255,19 @@ impl Room<'_> {
     }
 }
 
-/// Judges a packet at its queue, and queues it.
-#[inline]
-fn into_flow<H: Copy>(
-    flows: &mut Flows,
-    index: u32,
-    policy: &mut Policy,
-    held: &Held<H>,
-    pool: &mut Pool<H>,
-) -> Admission {
-    let flow = flows.flow(index);
-    flow.totals.arrived(held.len);
-    flow.last_ns = held.arrival_ns;
-    let view = flow.chain.view();
-    let admission = policy.admit(flow.gate.as_deref_mut(), view, held);
-    if let Admission::Lost(_) = admission {
-        flow.totals.drops += 1;
-    } else {
-        flows.push(index, *held, pool);
-    }
-    admission
-}
-
 impl<H: Copy> Fair<H> {
-    fn push(
+    /// Judges a packet and queues it; it or others may be lost on the way.
+    fn admit(
         &mut self,
         flow: u32,
         held: &Held<H>,
         policy: &mut Policy,
         totals: &mut Totals,
         sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
-    ) {
+    ) -> Admission {
+        if policy.loses(self.gate.as_deref_mut()) {
+            return Admission::Lost(DropCause::Loss);
+        }
         let Held { handle, rule, len, arrival_ns, ecn } = *held;
         let entry = Entry { handle: (handle, rule), len, arrival_ns, flow, ecn };
         self.multi.enqueue(arrival_ns, entry, policy.hits(), &mut |entry, cause| {
@@ -278,6 +278,7 @@ impl<H: Copy> Fair<H> {
             };
             sink.lose_queued(entry.handle.0, arrival_ns, cause);
         });
+        Admission::In
     }
 }
 
@@ -296,13 +297,11 @@ pub(crate) fn queues<H>(sched: &Sched, flowset: &Flowset) -> Queues<H> {
             Queues::Fifo(Flow { gate, ..Flow::default() })
         }
         SchedKind::FqCodel(spec, codel) => {
-            let queue: FqCoDel<_> =
-                FairQueue::<_, slipring_model::aqm::CoDel>::new(spec, codel).expect(JUDGED);
+            let queue: FqCoDel<_> = FairQueue::<_, CoDel>::new(spec, codel).expect(JUDGED);
             fair(MultiQueue::FqCoDel(queue))
         }
         SchedKind::FqPie(spec, pie) => {
-            let queue: FqPie<_> =
-                FairQueue::<_, slipring_model::aqm::Pie>::new(spec, pie).expect(JUDGED);
+            let queue: FqPie<_> = FairQueue::<_, Pie>::new(spec, pie).expect(JUDGED);
             fair(MultiQueue::FqPie(queue))
         }
         kind => {

@@ -54,7 +54,7 @@ impl<'t> Cursor<'t> {
 
     /// The next word, which must be there.
     pub(super) fn next(&mut self, expected: &str) -> Result<Word<'t>, TextError> {
-        let column = self.column + 1;
+        let column = self.column;
         self.take().ok_or_else(|| TextError {
             column,
             what: "the command ends early".into(),

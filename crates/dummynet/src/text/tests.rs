@@ -97,7 +97,7 @@ fn errors_say_where_and_what_would_be_right() {
     for (text, column, what) in [
         ("pip 1 config", 1, "unexpected `pip`"),
         ("pipe 0 config", 6, "unexpected `0`"),
-        ("pipe 1 config bw", 18, "the command ends early"),
+        ("pipe 1 config bw", 17, "the command ends early"),
         ("pipe 1 config bw 10Mbits/h", 18, "unexpected `10Mbits/h`"),
         ("pipe 1 config bw tun0", 18, "no device sets the pace"),
         ("pipe 1 config  delay x", 22, "unexpected `x`"),
@@ -110,7 +110,7 @@ fn errors_say_where_and_what_would_be_right() {
         ("pipe 1 config mask foo", 20, "unexpected `foo`"),
         ("queue 1 config pipe 70000", 21, "unexpected `70000`"),
         ("sched 1 config type cbq", 21, "unexpected `cbq`"),
-        ("pipe delete", 13, "the command ends early"),
+        ("pipe delete", 12, "the command ends early"),
         ("pipe show 3-1", 11, "unexpected `3-1`"),
     ] {
         let (at, said) = error(text);
