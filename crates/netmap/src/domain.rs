@@ -24,6 +24,9 @@ use crate::params::Params;
 /// `nr_mem_id` of the global memory.
 pub(crate) const GLOBAL: u16 = 1;
 
+/// One memory's part of what is left, as a divisor.
+const SPARE_SHARE: u64 = 16;
+
 /// One user's memory and the names of his ports.
 #[derive(Debug)]
 pub struct Domain {
@@ -226,6 +229,17 @@ impl Domain {
             return Ok(global);
         }
         self.private_memory(room)
+    }
+
+    /// Buffers that a memory may have beyond those that it needs at once, each with `overhead`
+    /// bytes. They cost nothing until they are used, but the addresses: so it is a part of what is
+    /// left of half of those that old requests can name (32 bits), and soon 0.
+    pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
+        let (_, _, buf_size) = self.parameters.private();
+        let space = lock(&self.space);
+        let ours = space.end.min(1 << 32) / 2;
+        let left = ours.saturating_sub(space.taken.values().sum());
+        (left / SPARE_SHARE / (u64::from(buf_size) + overhead)) as u32
     }
 
     fn make(

@@ -15,6 +15,9 @@ use crate::domain::{Domain, Memory, Room, lock};
 use crate::taps::{Tap, Taps};
 use crate::waker::Listeners;
 
+/// Slots of the ring on which nothing is sent: the fewest that make one.
+const SILENT_SLOTS: u32 = 2;
+
 /// The port.
 #[derive(Debug)]
 pub(crate) struct Monitor {
@@ -43,7 +46,7 @@ impl Monitor {
         let shape = Shape {
             rings: [1, Tap::rings_for(&parent)],
             host_rings: [0, parent.host_rings[0].max(parent.host_rings[1])],
-            slots: [params.slots(register.nr_tx_slots), params.slots(register.nr_rx_slots)],
+            slots: [SILENT_SLOTS, params.slots(register.nr_rx_slots)],
         };
         let flags = register.nr_flags;
         let [_, bound] = shape.bound(register.nr_mode, register.nr_ringid, flags)?;

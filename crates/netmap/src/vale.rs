@@ -12,6 +12,7 @@
 mod attach;
 mod control;
 mod edit;
+mod fill;
 mod finish;
 mod frames;
 mod hub;
@@ -24,7 +25,7 @@ use std::sync::{Arc, Weak};
 use rustix::io::Errno;
 
 use crate::adapter::{Adapter, Shape};
-use crate::domain::{Memory, Room};
+use crate::domain::{Domain, Memory, Room};
 use crate::names::{Key, Names, Wanted};
 use attach::Attachment;
 use hub::Hub;
@@ -34,12 +35,15 @@ pub use control::{SwitchInfo, SwitchPort};
 
 /// Most rings each way of a port.
 const MAX_RINGS: u16 = 16;
-/// Buffers of a port's memory that are nobody's at first: for pipes and extra buffers.
+/// Buffers of a port's memory that are nobody's at first: for pipes and monitors that come later,
+/// as many of them as there is room. These at least, whatever else the user has.
 const SPARE_BUFS: u32 = 2048;
 /// Most extra buffers of a port; a request may be granted fewer than it asks for.
 const MAX_EXTRA: u32 = 500_000;
-/// Bytes for pipes' rings and interfaces' records.
+/// Bytes for interfaces' records, and for rings without buffers of their own.
 const SPARE_RING_BYTES: u64 = 256 << 10;
+/// Bytes of rings for each spare buffer: a pipe's slot has one at either end.
+const RING_BYTES_PER_BUF: u64 = 40;
 /// The longest name of a port within its switch.
 const MAX_NAME: usize = 15;
 
@@ -141,22 +145,23 @@ impl Wanted<'_> {
         };
         let memory = match self.memory {
             Some(memory) => memory.clone(),
-            None => self.domain.private_memory(room(&shape, wish.nr_extra_bufs))?,
+            None => self.domain.private_memory(room(&shape, self.domain, wish.nr_extra_bufs))?,
         };
         Ok(ValePort::new(name.to_owned(), shape, memory, home))
     }
 }
 
 /// What the memory of one port holds.
-fn room(shape: &Shape, extra: u32) -> Room {
-    let bufs = SPARE_BUFS + extra.min(MAX_EXTRA);
-    let spare = Room { ring_bytes: SPARE_RING_BYTES, bufs };
+fn room(shape: &Shape, domain: &Domain, extra: u32) -> Room {
+    let spare = domain.spare_bufs(RING_BYTES_PER_BUF).max(SPARE_BUFS);
+    let ring_bytes = SPARE_RING_BYTES + u64::from(spare) * RING_BYTES_PER_BUF;
+    let spare = Room { ring_bytes, bufs: spare + extra.min(MAX_EXTRA) };
     (0..2).fold(spare, |room, dir| {
         room + Room::rings(shape.rings[dir].into(), shape.slots[dir], true)
     })
 }
 
 /// A memory that a request names by number.
-fn memory_of(domain: &Arc<crate::domain::Domain>, id: u16) -> Result<Option<Arc<Memory>>, Errno> {
+fn memory_of(domain: &Arc<Domain>, id: u16) -> Result<Option<Arc<Memory>>, Errno> {
     if id == 0 { Ok(None) } else { domain.memory(id).map(Some) }
 }

@@ -33,6 +33,7 @@ use crate::queue::Queue;
 
 use bind::{Bound, BoundRings};
 use queue::KernelQueue;
+pub use sys::control;
 
 /// Where netmap's device is.
 pub const DEVICE: &str = "/dev/netmap";

@@ -8,8 +8,7 @@ use rustix::io::Errno;
 use slipring_abi::*;
 use slipring_cli::codes::SR0199;
 use slipring_cli::{Diagnostic, Failure};
-
-use crate::sys;
+use slipring_port::kernel::control;
 
 /// `/dev/netmap`, open.
 #[derive(Debug)]
@@ -42,7 +41,8 @@ impl Device {
             NmreqHeader { nr_version: NETMAP_API, nr_reqtype: kind, nr_name, ..Default::default() };
         let mut bytes = [0; NETMAP_REQ_MAXSIZE];
         body.write_to(&mut bytes[..T::SIZE]);
-        let header = sys::control(self.0.as_fd(), &header, &mut bytes, T::SIZE > 0)?;
+        let answered = control(self.0.as_fd(), &header, &mut bytes, T::SIZE > 0);
+        let header = answered.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         let end = header.nr_name.iter().position(|&byte| byte == 0);
         let name = &header.nr_name[..end.unwrap_or(header.nr_name.len())];
         let name = String::from_utf8_lossy(name).into_owned();

@@ -10,7 +10,7 @@
 //!
 //! # Not for
 //! Sending or receiving.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod action;
@@ -19,8 +19,6 @@ mod flags;
 mod settings;
 mod show;
 mod switches;
-#[allow(unsafe_code)]
-mod sys;
 #[cfg(test)]
 mod tests;
 

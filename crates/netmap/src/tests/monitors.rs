@@ -208,6 +208,28 @@ fn a_monitor_has_memory_of_its_own_or_the_ports() {
 }
 
 #[test]
+fn a_port_of_a_switch_has_room_for_many_pipes_and_monitors_and_pays_for_none() {
+    let world = World::new();
+    let a = Station::new(&world, "vale0:a", &all());
+    let used = || rustix::fs::fstat(world.domain.file()).unwrap().st_blocks * 512;
+    assert!(used() < 256 << 10, "{}", used());
+    let pipes: Vec<_> =
+        (0..20).map(|i| Station::new(&world, &format!("vale0:a{{{i}"), &all())).collect();
+    let wish = monitor(NR_MONITOR_TX | NR_ZCOPY_MON);
+    let monitors: Vec<_> = (0..20).map(|_| Station::new(&world, "vale0:a", &wish)).collect();
+    assert!(pipes.iter().chain(&monitors).all(|one| one.mem_id == a.mem_id));
+}
+
+#[test]
+fn ports_of_switches_leave_room_for_each_other_where_old_programs_can_map_it() {
+    let world = World::new();
+    let ports: Vec<_> = (0..254).map(|i| world.bound(&format!("vale0:p{i}"))).collect();
+    let end = |client: &Client<'_>| client.open.bound.get().unwrap().port.memory().map_len();
+    assert!(ports.iter().map(end).max().unwrap() < 1 << 32);
+    let _last = world.bound("vale0:p253{1");
+}
+
+#[test]
 fn only_ports_in_use_are_monitored() {
     let world = World::new();
     let refused = |name: &str| world.open().register(name, &monitor(NR_MONITOR_RX)).err();

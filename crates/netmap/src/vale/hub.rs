@@ -13,8 +13,9 @@ use slipring_switch::{Batch, Config, DropReason, PortConfig, PortId, Switch};
 
 use crate::domain::lock;
 use crate::taps::{TapInfo, Taps};
+use crate::vale::fill::Source;
 use crate::vale::frames::Frames;
-use crate::vale::outlet::{Outlet, Source};
+use crate::vale::outlet::Outlet;
 
 /// Ports of one switch: as many as slot flags and lists can name, four times over.
 const MAX_PORTS: usize = 1024;

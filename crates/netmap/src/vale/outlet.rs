@@ -12,15 +12,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use slipring_ring::{KernRing, RingView, Slot, SlotFlags, SlotIdx};
-use slipring_switch::{Delivered, Destination, FrameCopy, Tag};
+use slipring_ring::{KernRing, RingView, SlotIdx};
+use slipring_switch::{Delivered, Destination, Tag};
 
 use crate::adapter::{Adapter, Dir, Synced};
 use crate::domain::lock;
 use crate::taps::Taps;
-use crate::vale::edit::Edit;
-use crate::vale::finish::finished;
-use crate::vale::frames::Frames;
+use crate::vale::fill::{Plan, Source};
 use crate::waker::Listeners;
 
 /// The ring.
@@ -56,19 +54,10 @@ struct Lease {
 }
 
 /// A run of slots to be filled.
-struct Run {
-    start: SlotIdx,
+pub(super) struct Run {
+    pub(super) start: SlotIdx,
     number: u64,
-    count: u32,
-}
-
-/// Where frames come from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Source<'s> {
-    pub(crate) ring: &'s RingView,
-    pub(crate) frames: &'s Frames,
-    /// Bytes of the virtio-net header before each.
-    pub(crate) vnet: usize,
+    pub(super) count: u32,
 }
 
 impl Outlet {
@@ -119,7 +108,8 @@ impl Outlet {
     ) -> Delivered {
         let whole = !source.frames.is_fragmented() && source.vnet == vnet;
         let simple = whole && (dest.is_as_is() || dest.copies().all(|one| one.tag == Tag::Keep));
-        let plan = Plan { outlet: self, source, vnet };
+        let tells_count = self.nic.is_none();
+        let plan = Plan { view: &self.view, tells_count, source, vnet };
         if source.vnet > 0 && source.vnet != vnet && dest.copies().any(|one| plan.asks(one)) {
             return self.deliver_finished(plan, dest);
         }
@@ -149,15 +139,7 @@ impl Outlet {
             fits.sum()
         };
         let Some(run) = self.lease(fitting) else { return Delivered::default() };
-        let (mut at, mut left, mut delivered) = (run.start, run.count, Delivered::default());
-        for (len, parts) in &frames {
-            let Some(rest) = left.checked_sub(plan.slots_of(parts)) else { break };
-            at = parts.iter().fold(at, |at, part| plan.write(at, part));
-            left = rest;
-            // What could not be finished is lost.
-            delivered.packets += u32::from(!parts.is_empty());
-            delivered.bytes += if parts.is_empty() { 0 } else { u64::from(*len) };
-        }
+        let delivered = plan.write_all(&run, &frames);
         self.publish(&run);
         delivered
     }
@@ -239,136 +221,4 @@ impl Room {
 
 fn distance(from: SlotIdx, to: SlotIdx, n: u32) -> u32 {
     if to >= from { to - from } else { to + n - from }
-}
-
-/// How frames get from one ring to another.
-#[derive(Clone, Copy)]
-struct Plan<'p> {
-    outlet: &'p Outlet,
-    source: Source<'p>,
-    vnet: usize,
-}
-
-impl Plan<'_> {
-    fn buf_size(&self) -> usize {
-        self.outlet.view.region().buf_size() as usize
-    }
-
-    fn edit(&self, copy: FrameCopy) -> Edit {
-        let slots = self.source.frames.slots(copy.slots);
-        Edit::new(self.source.ring, slots, copy.tag, (self.source.vnet, self.vnet))
-    }
-
-    /// Slots of those frames that fit into `room`.
-    fn slots_within(&self, copies: impl Iterator<Item = FrameCopy>, room: u32) -> u32 {
-        let mut taken = 0;
-        for copy in copies {
-            let slots = self.source.frames.slots(copy.slots);
-            let count = self.edit(copy).slots(slots, self.buf_size());
-            if taken + count > room {
-                break;
-            }
-            taken += count;
-        }
-        taken
-    }
-
-    /// Frames of one slot each, as they are.
-    fn copy_simple(&self, run: &Run, copies: impl Iterator<Item = FrameCopy>) -> Delivered {
-        let (view, n) = (&self.outlet.view, self.outlet.view.num_slots());
-        let (mut at, mut delivered) = (run.start, Delivered::default());
-        for copy in copies.take(run.count as usize) {
-            let (from, line) = self.source.frames.single(copy.slots);
-            let (buf, len) = (view.slot(at).buf, usize::from(from.len));
-            // A whole line where there is one: cheaper than to look how much of it counts.
-            let short = len.min(line.len());
-            view.region().copy_in(buf, &line[..short.next_multiple_of(8)]);
-            let mut len = short;
-            if usize::from(from.len) > short {
-                let rest = usize::from(from.len) - short;
-                len += view.copy((buf, short), self.source.ring, (from.buf, short), rest);
-            }
-            view.set_slot(at, Slot { buf, len: len as u16, flags: SlotFlags::default() });
-            at = if at + 1 == n { 0 } else { at + 1 };
-            delivered.packets += 1;
-            delivered.bytes += len as u64;
-        }
-        delivered
-    }
-
-    /// Frames of any kind.
-    fn copy_all(&self, run: &Run, copies: impl Iterator<Item = FrameCopy>) -> Delivered {
-        let (mut at, mut left, mut delivered) = (run.start, run.count, Delivered::default());
-        for copy in copies {
-            let (edit, slots) = (self.edit(copy), self.source.frames.slots(copy.slots));
-            let count = edit.slots(slots, self.buf_size());
-            if count > left {
-                break;
-            }
-            at = self.copy_frame(at, count, &edit, slots);
-            left -= count;
-            delivered.packets += 1;
-            delivered.bytes += u64::from(copy.len);
-        }
-        delivered
-    }
-
-    /// One frame into `count` slots from `at` on; the slot behind them.
-    fn copy_frame(&self, at: SlotIdx, count: u32, edit: &Edit, slots: &[Slot]) -> SlotIdx {
-        let (view, n) = (&self.outlet.view, self.outlet.view.num_slots());
-        let place = |i: u32| if at + i >= n { at + i - n } else { at + i };
-        if let Some(head) = edit.head() {
-            view.region().copy_in(view.slot(at).buf, head);
-        }
-        edit.each_part(slots, self.buf_size(), |part| {
-            let to = (view.slot(place(part.slot)).buf, part.at);
-            view.copy(to, self.source.ring, (part.from.buf, part.from_at), part.len);
-        });
-        // A program is told how many fragments there are.
-        let shown = if self.outlet.nic.is_none() && count > 1 { count << 8 } else { 0 };
-        let more = |i: u32| if i + 1 < count { SlotFlags::MOREFRAG.0 } else { 0 };
-        edit.each_len(slots, self.buf_size(), |i, len| {
-            let buf = view.slot(place(i)).buf;
-            let flags = SlotFlags(shown as u16 | more(i));
-            view.set_slot(place(i), Slot { buf, len: len as u16, flags });
-        });
-        place(count)
-    }
-
-    /// Whether a frame's virtio-net header may ask for anything, or has to be kept.
-    fn asks(&self, copy: FrameCopy) -> bool {
-        let mut flags = [0; 2];
-        let first = self.source.frames.slots(copy.slots).first();
-        let whole = first.filter(|slot| usize::from(slot.len) >= flags.len());
-        let Some(slot) = whole else { return true };
-        self.source.ring.region().copy_out(slot.buf, &mut flags);
-        self.vnet > 0 || flags != [0; 2]
-    }
-
-    /// What the receiver gets of a frame; nothing if that cannot be made.
-    fn finished(&self, copy: FrameCopy) -> Vec<Vec<u8>> {
-        let slots = self.source.frames.slots(copy.slots);
-        let vnet = (self.source.vnet, self.vnet);
-        finished(self.source.ring, slots, copy.tag, vnet).unwrap_or_default()
-    }
-
-    fn slots_of(&self, frames: &[Vec<u8>]) -> u32 {
-        frames.iter().map(|frame| frame.len().div_ceil(self.buf_size()) as u32).sum()
-    }
-
-    /// Writes a frame into slots from `at` on; the slot behind them.
-    fn write(&self, mut at: SlotIdx, frame: &[u8]) -> SlotIdx {
-        let view = &self.outlet.view;
-        let count = frame.len().div_ceil(self.buf_size());
-        let shown = if self.outlet.nic.is_none() && count > 1 { (count as u16) << 8 } else { 0 };
-        for (i, part) in frame.chunks(self.buf_size()).enumerate() {
-            let buf = view.slot(at).buf;
-            view.region().copy_in(buf, part);
-            let more = if i + 1 < count { SlotFlags::MOREFRAG.0 } else { 0 };
-            let flags = SlotFlags(shown | more);
-            view.set_slot(at, Slot { buf, len: part.len() as u16, flags });
-            at = if at + 1 == view.num_slots() { 0 } else { at + 1 };
-        }
-        at
-    }
 }

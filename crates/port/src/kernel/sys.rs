@@ -4,7 +4,31 @@ use std::ffi::{c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use slipring_abi::{NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, Plain};
+use slipring_abi::{
+    NETMAP_REQ_MAXSIZE, NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, Plain,
+};
+
+/// Performs a request of a netmap device: `header`, without options, and, where the request has one,
+/// a body, which the answer replaces; what the header says afterwards.
+///
+/// # Errors
+/// The device's.
+pub fn control(
+    device: BorrowedFd<'_>,
+    header: &NmreqHeader,
+    body: &mut [u8; NETMAP_REQ_MAXSIZE],
+    with_body: bool,
+) -> io::Result<NmreqHeader> {
+    let nr_body = if with_body { body.as_mut_ptr().expose_provenance() as u64 } else { 0 };
+    let mut head = [0; NmreqHeader::SIZE];
+    NmreqHeader { nr_options: 0, nr_body, ..*header }.write_to(&mut head);
+    // SAFETY:
+    // - `head` has as many bytes as NIOCCTRL reads and writes; it leads to `body`, which is as long
+    //   as any request may be, has no options, and is ours meanwhile, as `head` is.
+    // - Any bytes are fine in both afterwards.
+    unsafe { ioctl(device, NIOCCTRL, head.as_mut_ptr().cast()) }?;
+    NmreqHeader::read_from(&head).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
 
 /// Binds the descriptor to what `header` names and `register` asks for; what was granted.
 pub(super) fn register(
@@ -12,28 +36,11 @@ pub(super) fn register(
     header: &NmreqHeader,
     register: &NmreqRegister,
 ) -> io::Result<NmreqRegister> {
-    let mut body = [0u64; NmreqRegister::SIZE.div_ceil(8)];
-    let mut bytes = [0; NmreqRegister::SIZE];
-    register.write_to(&mut bytes);
-    for (word, part) in body.iter_mut().zip(bytes.chunks_exact(8)) {
-        *word = part.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    }
-    let header = NmreqHeader {
-        nr_options: 0,
-        nr_body: (&raw mut body).expose_provenance() as u64,
-        ..*header
-    };
-    let mut head = [0; NmreqHeader::SIZE];
-    header.write_to(&mut head);
-    // SAFETY:
-    // - `head` has as many bytes as NIOCCTRL reads and writes; it leads to `body`, which is as
-    //   long as the request that it names and has no options. Both live and are ours meanwhile.
-    // - Any bytes are fine in both afterwards.
-    unsafe { ioctl(device, NIOCCTRL, head.as_mut_ptr().cast()) }?;
-    for (part, word) in bytes.chunks_exact_mut(8).zip(body) {
-        part.copy_from_slice(&word.to_le_bytes());
-    }
-    NmreqRegister::read_from(&bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let mut body = [0; NETMAP_REQ_MAXSIZE];
+    register.write_to(&mut body[..NmreqRegister::SIZE]);
+    control(device, header, &mut body, true)?;
+    let granted = NmreqRegister::read_from(&body[..NmreqRegister::SIZE]);
+    granted.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// Sends what was queued; takes back what was sent.
