@@ -26,6 +26,7 @@
 //! Not for: migration of guests, packed virtqueues, devices other than virtio-net.
 #![forbid(unsafe_code)]
 
+mod chain;
 mod device;
 mod enable;
 mod link;

@@ -3,10 +3,10 @@
 use slipring_port::{Counters, DropCause, Traffic};
 use slipring_ring::{KernRing, Slot, SlotFlags};
 use virtio_bindings::bindings::virtio_net::{VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_NONE};
-use virtio_queue::DescriptorChain;
-use vm_memory::{Address, Bytes, GuestMemoryMmap};
+use vm_memory::GuestMemoryMmap;
 
-use crate::vring::{Broken, Done, MAX_PARTS, Vring};
+use crate::chain::{Chain, read};
+use crate::vring::{Broken, Done, Vring};
 
 /// The shortest frame, in bytes: a bare Ethernet header.
 const MIN_FRAME: usize = 14;
@@ -24,9 +24,9 @@ pub(crate) fn receive(
     let mut chains = vring.chains()?;
     let header = chains.agreed.header;
     while room > 0
-        && let Some(chain) = chains.offered.next()
+        && let Some(chain) = chains.take()?
     {
-        chains.done.push(Done { head: chain.head_index(), len: 0 });
+        chains.done.push(Done { head: chain.head, len: 0 });
         match take_frame(chains.memory, chain, header, ring.buffer(at)) {
             Ok(len) => {
                 let slot = ring.slot(at);
@@ -45,34 +45,31 @@ pub(crate) fn receive(
 /// Copies the frame of one chain; its length.
 fn take_frame(
     memory: &GuestMemoryMmap,
-    mut chain: DescriptorChain<&GuestMemoryMmap>,
+    mut chain: Chain<'_>,
     header: usize,
     into: &mut [u8],
 ) -> Result<usize, DropCause> {
     let mut head = [0; HEADER];
-    let (mut headed, mut filled, mut goes_on) = (0, 0, true);
-    for part in chain.by_ref().take(MAX_PARTS) {
-        if part.is_write_only() {
+    let (mut headed, mut filled) = (0, 0);
+    for part in chain.by_ref() {
+        if part.is_writable {
             return Err(DropCause::RxMalformed);
         }
-        let len = part.len() as usize;
-        let of_head = len.min(header - headed);
+        let of_head = part.len.min(header - headed);
         if of_head > 0 {
             let wanted = &mut head[headed..headed + of_head];
-            memory.read_slice(wanted, part.addr()).map_err(|_| DropCause::RxMalformed)?;
+            read(memory, part.at, wanted).ok_or(DropCause::RxMalformed)?;
             headed += of_head;
         }
-        let of_frame = len - of_head;
+        let of_frame = part.len - of_head;
         if of_frame > 0 {
             let to = into.get_mut(filled..filled + of_frame).ok_or(DropCause::RxTooLong)?;
-            let from = part.addr().checked_add(of_head as u64).ok_or(DropCause::RxMalformed)?;
-            memory.read_slice(to, from).map_err(|_| DropCause::RxMalformed)?;
+            let from = part.at.checked_add(of_head as u64).ok_or(DropCause::RxMalformed)?;
+            read(memory, from, to).ok_or(DropCause::RxMalformed)?;
             filled += of_frame;
         }
-        goes_on = part.has_next();
     }
-    // A walk that ends before the chain does has met a bad part, or too many.
-    let whole = !goes_on && headed == header && filled >= MIN_FRAME;
+    let whole = chain.is_whole() && headed == header && filled >= MIN_FRAME;
     if whole && is_finished(head) { Ok(filled) } else { Err(DropCause::RxMalformed) }
 }
 

@@ -2,9 +2,9 @@
 
 use slipring_port::{Counters, DropCause, Traffic};
 use slipring_ring::{KernRing, SlotFlags, SlotIdx};
-use vm_memory::{Address, Bytes, GuestAddress};
 
-use crate::vring::{Broken, Chains, Done, MAX_PARTS, Vring};
+use crate::chain::{Part, write};
+use crate::vring::{Broken, Chains, Done, Vring};
 
 /// Most parts of the guest's memory that one frame is spread over.
 const MAX_SPREAD: usize = 256;
@@ -103,13 +103,6 @@ pub(crate) struct Scratch {
     taken: Vec<Taken>,
 }
 
-/// A stretch of the guest's memory.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    at: GuestAddress,
-    len: usize,
-}
-
 /// A chain of the guest.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
@@ -145,29 +138,25 @@ impl Filler<'_> {
 
     /// Takes one chain; its length.
     fn take(&mut self) -> Result<Option<usize>, Broken> {
-        let Some(mut chain) = self.chains.offered.next() else { return Ok(None) };
-        let (head, mut total) = (chain.head_index(), 0);
-        let mut goes_on = true;
-        for part in chain.by_ref().take(MAX_PARTS) {
-            if !part.is_write_only() {
-                return Err(Broken);
-            }
-            let len = part.len() as usize;
-            self.scratch.parts.push(Part { at: part.addr(), len });
-            (total, goes_on) = (total + len, part.has_next());
-        }
-        // One that cannot hold anything is no buffer; nor one whose end was not found.
-        if goes_on || total < self.chains.agreed.header {
+        let Some(mut chain) = self.chains.take()? else { return Ok(None) };
+        let before = self.scratch.parts.len();
+        self.scratch.parts.extend(chain.by_ref());
+        let parts = &self.scratch.parts[before..];
+        let len = parts.iter().map(|part| part.len).sum();
+        // One that we may not write to, or that cannot hold anything, is no buffer; nor one whose
+        // end was not found.
+        let writable = parts.iter().all(|part| part.is_writable);
+        if !(writable && chain.is_whole() && len >= self.chains.agreed.header) {
             return Err(Broken);
         }
-        self.scratch.taken.push(Taken { head, len: total });
-        Ok(Some(total))
+        self.scratch.taken.push(Taken { head: chain.head, len });
+        Ok(Some(len))
     }
 
     fn put_back(&mut self) {
-        for _ in self.scratch.taken.drain(..) {
-            self.chains.offered.go_to_previous_position();
-        }
+        // Fewer than the queue has descriptors.
+        self.chains.put_back(self.scratch.taken.len() as u16);
+        self.scratch.taken.clear();
     }
 
     /// Writes a frame into what was taken for it.
@@ -195,7 +184,7 @@ impl Filler<'_> {
             let len = bytes.len().min(part.len - cursor.offset);
             let (now, rest) = bytes.split_at(len);
             let at = part.at.checked_add(cursor.offset as u64);
-            if at.is_none_or(|at| self.chains.memory.write_slice(now, at).is_err()) {
+            if at.and_then(|at| write(self.chains.memory, at, now)).is_none() {
                 return false;
             }
             cursor.offset += len;

@@ -1,8 +1,11 @@
-//! One running virtqueue: chains that the guest offers, and those that it gets back.
+//! One running virtqueue (split, virtio 1.2 section 2.7): chains that the guest offers, and those
+//! that it gets back.
 //!
-//! The walk over chains is virtio-queue's. What is given back is published here, once for a batch:
-//! a frame over several chains must not be seen half, and a store per frame would cost the guest's
+//! Chains are walked in [`crate::chain`]. What is given back is published once for a batch: a frame
+//! over several chains must not be seen half, and a store per frame would cost the guest's
 //! processor a cache line each.
+//!
+//! Where the queue lies is looked up once for a batch, not for each access.
 
 use std::num::Wrapping;
 use std::os::fd::OwnedFd;
@@ -10,20 +13,22 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use virtio_bindings::bindings::virtio_ring::{VRING_AVAIL_F_NO_INTERRUPT, VRING_USED_F_NO_NOTIFY};
-use virtio_queue::{AvailIter, Queue, QueueOwnedT, QueueT};
-use vm_memory::{Address, Bytes, GuestAddress, GuestMemoryMmap};
+use vm_memory::{
+    Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, VolatileMemory, VolatileSlice,
+};
 
+use crate::chain::Chain;
 use crate::memory::Mapped;
 
-/// Most parts of one chain that are looked at: a Linux guest's have 19 at most.
-pub(crate) const MAX_PARTS: usize = 64;
+/// Most descriptors of a queue: its indices have 16 bits.
+const MAX_SIZE: u16 = 32_768;
 
 /// The guest broke the rules of its queue, which is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-impl From<virtio_queue::Error> for Broken {
-    fn from(_: virtio_queue::Error) -> Self {
+impl From<vm_memory::VolatileMemoryError> for Broken {
+    fn from(_: vm_memory::VolatileMemoryError) -> Self {
         Self
     }
 }
@@ -37,11 +42,41 @@ impl From<vm_memory::GuestMemoryError> for Broken {
 /// Where a queue lies, in the guest's addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
-    /// Descriptors that it has room for.
+    /// Descriptors that it has room for; a power of two.
     pub(crate) size: u16,
     pub(crate) descriptors: GuestAddress,
     pub(crate) avail: GuestAddress,
     pub(crate) used: GuestAddress,
+}
+
+impl Place {
+    fn is_aligned(&self) -> bool {
+        let Self { size, descriptors, avail, used } = *self;
+        let aligned = descriptors.0 % 16 == 0 && avail.0 % 2 == 0 && used.0 % 4 == 0;
+        size.is_power_of_two() && size <= MAX_SIZE && aligned
+    }
+
+    /// Byte in the avail ring where the guest says which chain it wants to be told of.
+    fn used_event(&self) -> usize {
+        4 + 2 * usize::from(self.size)
+    }
+
+    /// Byte in the used ring where it is told which chain we want to be told of.
+    fn avail_event(&self) -> usize {
+        4 + 8 * usize::from(self.size)
+    }
+
+    fn table<'m>(&self, memory: &'m GuestMemoryMmap) -> Result<VolatileSlice<'m>, Broken> {
+        Ok(memory.get_slice(self.descriptors, 16 * usize::from(self.size))?)
+    }
+
+    fn avail<'m>(&self, memory: &'m GuestMemoryMmap) -> Result<VolatileSlice<'m>, Broken> {
+        Ok(memory.get_slice(self.avail, self.used_event() + 2)?)
+    }
+
+    fn used<'m>(&self, memory: &'m GuestMemoryMmap) -> Result<VolatileSlice<'m>, Broken> {
+        Ok(memory.get_slice(self.used, self.avail_event() + 2)?)
+    }
 }
 
 /// What was agreed with the guest.
@@ -67,24 +102,47 @@ pub(crate) struct Done {
 /// The queue.
 #[derive(Debug)]
 pub(crate) struct Vring {
-    queue: Queue,
     place: Place,
     memory: Mapped,
     call: Option<Arc<OwnedFd>>,
     agreed: Agreed,
+    next_avail: Wrapping<u16>,
     next_used: Wrapping<u16>,
-    seen: u16,
+    seen: Wrapping<u16>,
     done: Vec<Done>,
 }
 
 /// What a batch of chains is worked on with.
 pub(crate) struct Chains<'v> {
-    /// Those on offer, as of the start of the batch: no more than the queue has descriptors.
-    pub(crate) offered: AvailIter<'v, &'v GuestMemoryMmap>,
     pub(crate) memory: &'v GuestMemoryMmap,
     pub(crate) agreed: Agreed,
     /// Those to be given back.
     pub(crate) done: &'v mut Vec<Done>,
+    table: VolatileSlice<'v>,
+    avail: VolatileSlice<'v>,
+    size: u16,
+    next: &'v mut Wrapping<u16>,
+    /// Behind the last on offer, as of the start of the batch.
+    end: Wrapping<u16>,
+}
+
+impl<'v> Chains<'v> {
+    /// Takes the next chain.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Result<Option<Chain<'v>>, Broken> {
+        if *self.next == self.end {
+            return Ok(None);
+        }
+        let at = 4 + 2 * usize::from(self.next.0 % self.size);
+        let head = u16::from_le(self.avail.get_ref::<u16>(at)?.load());
+        *self.next += 1;
+        Ok(Some(Chain::new(self.memory, self.table, head)))
+    }
+
+    /// Leaves the last `count` chains for another time.
+    pub(crate) fn put_back(&mut self, count: u16) {
+        *self.next -= count;
+    }
 }
 
 impl Vring {
@@ -96,39 +154,52 @@ impl Vring {
         agreed: Agreed,
         call: Option<Arc<OwnedFd>>,
     ) -> Result<Self, Broken> {
-        let mut queue = Queue::new(32768)?;
-        queue.try_set_size(place.size)?;
-        queue.try_set_desc_table_address(place.descriptors)?;
-        queue.try_set_avail_ring_address(place.avail)?;
-        queue.try_set_used_ring_address(place.used)?;
-        queue.set_next_avail(base);
-        queue.set_ready(true);
-        if !queue.is_valid(&*memory) {
+        if !place.is_aligned() {
             return Err(Broken);
         }
-        let next_used = queue.used_idx(&*memory, Ordering::Acquire)?;
+        place.table(&memory)?;
+        place.avail(&memory)?;
+        let next_used = place.used(&memory)?.load::<u16>(2, Ordering::Acquire)?;
+        let (next_avail, next_used) = (Wrapping(base), Wrapping(u16::from_le(next_used)));
         let done = Vec::with_capacity(place.size.into());
-        let mut vring = Self { queue, place, memory, call, agreed, next_used, seen: base, done };
+        let seen = next_avail;
+        let mut vring = Self { place, memory, call, agreed, next_avail, next_used, seen, done };
         vring.be_silent()?;
         Ok(vring)
     }
 
     /// The first chain that was not taken.
     pub(crate) fn base(&self) -> u16 {
-        self.queue.next_avail()
+        self.next_avail.0
     }
 
     /// How many chains the guest had offered in all when the last batch began.
     pub(crate) fn seen(&self) -> u16 {
-        self.seen
+        self.seen.0
+    }
+
+    fn offered(&self) -> Result<Wrapping<u16>, Broken> {
+        let offered = self.place.avail(&self.memory)?.load::<u16>(2, Ordering::Acquire)?;
+        let offered = Wrapping(u16::from_le(offered));
+        // No more than the queue has descriptors, or a chain would be offered twice.
+        let right = (offered - self.next_avail).0 <= self.place.size;
+        if right { Ok(offered) } else { Err(Broken) }
     }
 
     /// Begins a batch, which [`Self::settle`] ends.
     pub(crate) fn chains(&mut self) -> Result<Chains<'_>, Broken> {
-        let Self { queue, memory, agreed, done, .. } = self;
-        self.seen = queue.avail_idx(&**memory, Ordering::Acquire)?.0;
-        let offered = queue.iter(&**memory)?;
-        Ok(Chains { offered, memory, agreed: *agreed, done })
+        self.seen = self.offered()?;
+        let (memory, place) = (&*self.memory, self.place);
+        Ok(Chains {
+            memory,
+            agreed: self.agreed,
+            done: &mut self.done,
+            table: place.table(memory)?,
+            avail: place.avail(memory)?,
+            size: place.size,
+            next: &mut self.next_avail,
+            end: self.seen,
+        })
     }
 
     /// Gives back what the batch is done with, and tells the guest if it wants to be told.
@@ -136,16 +207,16 @@ impl Vring {
         if self.done.is_empty() {
             return Ok(());
         }
-        let (used, size, old) = (self.place.used, self.place.size, self.next_used);
+        let (old, size) = (self.next_used, self.place.size);
+        let used = self.place.used(&self.memory)?;
         for Done { head, len } in self.done.drain(..) {
             let element = u64::from(head) | u64::from(len) << 32;
-            // Within the ring that `is_valid` looked at; there are 4 bytes before it.
-            let at = used.unchecked_add(4 + 8 * u64::from(self.next_used.0 % size));
-            self.memory.write_obj(element.to_le(), at)?;
+            let at = 4 + 8 * usize::from(self.next_used.0 % size);
+            used.get_ref::<u64>(at)?.store(element.to_le());
             self.next_used += 1;
         }
-        let index = self.next_used.0.to_le();
-        self.memory.store(index, used.unchecked_add(2), Ordering::Release)?;
+        // Release: the guest sees what was written before it sees that it is done.
+        used.store(self.next_used.0.to_le(), 2, Ordering::Release)?;
         if self.wants_call(old)? {
             self.call();
         }
@@ -156,13 +227,13 @@ impl Vring {
     fn wants_call(&self, old: Wrapping<u16>) -> Result<bool, Broken> {
         // The guest first asks and then looks; we first give back and then look.
         fence(Ordering::SeqCst);
-        let Place { avail, size, .. } = self.place;
+        let avail = self.place.avail(&self.memory)?;
         if !self.agreed.event_idx {
-            let flags = u16::from_le(self.memory.load(avail, Ordering::Relaxed)?);
+            let flags = u16::from_le(avail.load(0, Ordering::Relaxed)?);
             return Ok(u32::from(flags) & VRING_AVAIL_F_NO_INTERRUPT == 0);
         }
-        let wish = avail.unchecked_add(4 + 2 * u64::from(size));
-        let event = Wrapping(u16::from_le(self.memory.load(wish, Ordering::Relaxed)?));
+        let event = avail.load(self.place.used_event(), Ordering::Relaxed)?;
+        let event = Wrapping(u16::from_le(event));
         Ok(self.next_used - event - Wrapping(1) < self.next_used - old)
     }
 
@@ -177,12 +248,12 @@ impl Vring {
     /// offered in all, looked at after that.
     pub(crate) fn be_told(&mut self) -> Result<u16, Broken> {
         match self.agreed.event_idx {
-            true => self.set_event(self.queue.avail_idx(&*self.memory, Ordering::Acquire)?.0)?,
-            false => self.memory.store(0u16, self.place.used, Ordering::Relaxed)?,
+            true => self.set_event(self.offered()?.0)?,
+            false => self.set_flags(0)?,
         }
         // We first ask and then look; the guest first offers and then looks.
         fence(Ordering::SeqCst);
-        Ok(self.queue.avail_idx(&*self.memory, Ordering::Acquire)?.0)
+        Ok(self.offered()?.0)
     }
 
     /// Asks for no more notifications.
@@ -190,16 +261,16 @@ impl Vring {
         match self.agreed.event_idx {
             // Behind us, where the guest does not come by before it has offered 65536 more.
             true => self.set_event(self.base().wrapping_sub(1)),
-            false => {
-                let flags = (VRING_USED_F_NO_NOTIFY as u16).to_le();
-                Ok(self.memory.store(flags, self.place.used, Ordering::Relaxed)?)
-            }
+            false => self.set_flags(VRING_USED_F_NO_NOTIFY as u16),
         }
     }
 
+    fn set_flags(&mut self, flags: u16) -> Result<(), Broken> {
+        Ok(self.place.used(&self.memory)?.store(flags.to_le(), 0, Ordering::Relaxed)?)
+    }
+
     fn set_event(&mut self, index: u16) -> Result<(), Broken> {
-        let Place { used, size, .. } = self.place;
-        let wish = used.unchecked_add(4 + 8 * u64::from(size));
-        Ok(self.memory.store(index.to_le(), wish, Ordering::Relaxed)?)
+        let used = self.place.used(&self.memory)?;
+        Ok(used.store(index.to_le(), self.place.avail_event(), Ordering::Relaxed)?)
     }
 }

@@ -1,0 +1,109 @@
+//! One chain of descriptors (virtio 1.2, 2.7.5), and the memory that its parts name.
+//!
+//! Descriptors are read once. A walk ends at the end of the chain, or at what cannot be right; then
+//! the chain is not [whole](Chain::is_whole).
+
+use virtio_bindings::bindings::virtio_ring::{
+    VRING_DESC_F_INDIRECT, VRING_DESC_F_NEXT, VRING_DESC_F_WRITE,
+};
+use vm_memory::{
+    Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, VolatileMemory, VolatileSlice,
+};
+
+/// Most parts of one chain that are looked at: a Linux guest's have 19 at most.
+const MAX_PARTS: u32 = 64;
+/// Bytes of a descriptor.
+const DESCRIPTOR: usize = 16;
+
+/// A stretch of the guest's memory; whether it is there shows when it is used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) at: u64,
+    pub(crate) len: usize,
+    /// For us to write to, and not to read.
+    pub(crate) is_writable: bool,
+}
+
+/// The chain; an iterator over its parts.
+pub(crate) struct Chain<'v> {
+    /// Its first descriptor, as the guest offered it.
+    pub(crate) head: u16,
+    memory: &'v GuestMemoryMmap,
+    table: VolatileSlice<'v>,
+    is_indirect: bool,
+    next: Option<u16>,
+    left: u32,
+    is_whole: bool,
+}
+
+impl<'v> Chain<'v> {
+    #[inline]
+    pub(crate) fn new(memory: &'v GuestMemoryMmap, table: VolatileSlice<'v>, head: u16) -> Self {
+        let (next, left) = (Some(head), MAX_PARTS);
+        Self { head, memory, table, is_indirect: false, next, left, is_whole: false }
+    }
+
+    /// Whether the end of the chain was reached.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Goes on in a table of the guest's own, of which there is one at most.
+    fn enter(&mut self, at: u64, len: usize) -> Option<()> {
+        if self.is_indirect || len == 0 || !len.is_multiple_of(DESCRIPTOR) {
+            return None;
+        }
+        self.table = self.memory.get_slice(GuestAddress(at), len).ok()?;
+        (self.is_indirect, self.next) = (true, Some(0));
+        Some(())
+    }
+}
+
+impl Iterator for Chain<'_> {
+    type Item = Part;
+
+    #[inline]
+    fn next(&mut self) -> Option<Part> {
+        loop {
+            let at = DESCRIPTOR * usize::from(self.next.take()?);
+            self.left = self.left.checked_sub(1)?;
+            // Beyond the table: an error.
+            let word = |at| Some(u64::from_le(self.table.get_ref::<u64>(at).ok()?.load()));
+            let (address, rest) = (word(at)?, word(at + 8)?);
+            let (len, flags, next) =
+                (rest as u32 as usize, (rest >> 32) as u16, (rest >> 48) as u16);
+            let has = |flag| u32::from(flags) & flag != 0;
+            if has(VRING_DESC_F_INDIRECT) {
+                self.enter(address, len)?;
+                continue;
+            }
+            match has(VRING_DESC_F_NEXT) {
+                true => self.next = Some(next),
+                false => self.is_whole = true,
+            }
+            return Some(Part { at: address, len, is_writable: has(VRING_DESC_F_WRITE) });
+        }
+    }
+}
+
+/// Copies from the guest's memory; `None` where it has none.
+#[inline]
+pub(crate) fn read(memory: &GuestMemoryMmap, at: u64, into: &mut [u8]) -> Option<()> {
+    let at = GuestAddress(at);
+    match memory.get_slice(at, into.len()) {
+        Ok(bytes) => bytes.read_slice(into, 0).ok(),
+        // It may go on in the next region.
+        Err(_) => memory.read_slice(into, at).ok(),
+    }
+}
+
+/// Copies to the guest's memory; `None` where it has none.
+#[inline]
+pub(crate) fn write(memory: &GuestMemoryMmap, at: u64, from: &[u8]) -> Option<()> {
+    let at = GuestAddress(at);
+    match memory.get_slice(at, from.len()) {
+        Ok(bytes) => bytes.write_slice(from, 0).ok(),
+        // As above.
+        Err(_) => memory.write_slice(from, at).ok(),
+    }
+}
