@@ -16,6 +16,7 @@
 
 pub(crate) mod call;
 mod canonical;
+mod class;
 mod delay;
 pub(crate) mod error;
 mod explain;

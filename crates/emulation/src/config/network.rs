@@ -1,13 +1,13 @@
 //! Links joined to a network: the settings `ports`, `nodes`, `link` and `class`.
 
-use slipring_link::{ClassSpec, NetworkLink, NetworkSpec, Source, SpecError, Target};
+use slipring_link::{NetworkLink, NetworkSpec, Source, SpecError, Target};
 
 use super::error::ConfigError;
 use super::files::Files;
 use super::quantity::wrong_kind;
 use super::section::{self, Section, unknown_word};
 use super::tree::{Entry, Node, Place, Table, Value};
-use super::{Config, link};
+use super::{Config, class, link};
 
 /// A place where frames enter and leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub(super) fn read(config: &Config) -> Result<NetworkSpec, ConfigError> {
         let error = ConfigError::key("there is no link", "nothing would pass");
         return Err(error.help("write [link.up] with from = \"left\" and to = \"right\""));
     }
-    network.classes = classes(root, &network)?;
+    network.classes = class::read(root, &network)?;
     network.check().map_err(|error| placed(error, root))?;
     Ok(network)
 }
@@ -148,7 +148,7 @@ fn join(
     Ok(NetworkLink { spec, from, to })
 }
 
-fn place(path: &str, node: &Node, names: &[String]) -> Result<usize, ConfigError> {
+pub(super) fn place(path: &str, node: &Node, names: &[String]) -> Result<usize, ConfigError> {
     let said = section::text(path, node)?;
     names.iter().position(|name| *name == said).ok_or_else(|| {
         if names.is_empty() {
@@ -189,35 +189,4 @@ fn resolved(root: &Table, name: &str, node: &Node) -> Result<Node, ConfigError> 
         }
     }
     Ok(Node::table(whole, node.place.clone()))
-}
-
-fn classes(root: &Table, network: &NetworkSpec) -> Result<Vec<ClassSpec>, ConfigError> {
-    let Some(node) = root.get("class") else { return Ok(Vec::new()) };
-    let Value::List(list) = &node.value else {
-        let error = wrong_kind("class", &node.value, &node.place);
-        return Err(error.help("write [[class]] above match and use"));
-    };
-    list.iter().map(|node| class(node, network)).collect()
-}
-
-fn class(node: &Node, network: &NetworkSpec) -> Result<ClassSpec, ConfigError> {
-    let mut section = Section::new("class", node)?;
-    let names: Vec<String> =
-        network.links.iter().map(|link| format!("link.{}", link.spec.name)).collect();
-    let link = section.need("use", |path, node| match place(path, node, &names) {
-        Ok(link) => Ok(link),
-        Err(error) => {
-            let bare = names.iter().position(|name| name[5..] == node.shown());
-            bare.ok_or(error)
-        }
-    })?;
-    let class = section.need("match", |path, node| {
-        let filter = section::text(path, node)?;
-        ClassSpec::new(&filter, link).map_err(|error| {
-            let error_in = ConfigError::value(path, &filter, error.allowed);
-            error_in.at(&node.place).help("write it as for tcpdump: udp dst port 5004")
-        })
-    })?;
-    section.finish()?;
-    Ok(class)
 }
