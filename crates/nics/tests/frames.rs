@@ -366,3 +366,23 @@ fn monitors_see_what_passes_an_interface_while_others_use_it() {
         assert_eq!(got.receive(&world), frame(i));
     }
 }
+
+#[test]
+fn a_virtual_machine_is_bound_by_root_alone_and_has_no_host_side() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let name = format!("vhost:{}", socket.display());
+    let world = World::new(0, Access::default());
+    let wish =
+        NmreqRegister { nr_mode: NR_REG_ALL_NIC, nr_tx_rings: 2, ..NmreqRegister::default() };
+    let client = world.open_as(&name, &wish).unwrap();
+    assert_eq!((client.register.nr_tx_rings, client.register.nr_rx_rings), (2, 2));
+    assert!(socket.exists());
+    assert_eq!(world.open_rings(&name, NR_REG_NIC_SW).err(), Some(Errno::INVAL));
+    drop(client);
+    assert!(!socket.exists(), "it goes with the last close");
+    let _other = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert_eq!(world.open(&name).err(), Some(Errno::ADDRINUSE));
+    let everybody = Access { everybody: true, take_over: true };
+    assert_eq!(World::new(65_534, everybody).open(&name).err(), Some(Errno::PERM));
+}

@@ -20,7 +20,7 @@
 //!    read once and checked; the work of a sync is bounded, whatever the guest wrote.
 //! 2. The guest's memory cannot shrink while it is mapped: it is a memfd sealed against that, and
 //!    one that is not is refused. A guest, or its monitor, can so lose its own port and no more.
-//! 3. A virtqueue is touched by a sync or by the thread of the port, never both: its [`link`] is
+//! 3. A virtqueue is touched by a sync or by the thread of the port, never both: its link is
 //!    locked. So a stopped queue is not used any more once the monitor is told so.
 //!
 //! Not for: migration of guests, packed virtqueues, devices other than virtio-net.
