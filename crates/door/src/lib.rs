@@ -5,6 +5,7 @@
 //!   open, close  --->  FUSE: LOOKUP, OPEN, RELEASE ---> server, files  --->  Open (made, dropped)
 //!   ioctl, poll  --->  FUSE: IOCTL, POLL      ------->  server         --->  Open::sync, poll
 //!     (NIOCCTRL  --->        "      )         ------->  desk           --->  Netmap::ioctl
+//!     (close     --->        "      )         ------->  closing        --->  what it gives back
 //!   mmap         --->  passthrough: the domain's memfd itself
 //!   asleep in poll <-  FUSE_NOTIFY_POLL       <-------  server         <---  Notify
 //! ```
@@ -21,6 +22,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod caller;
+mod closing;
 mod desk;
 mod files;
 mod link;
@@ -143,6 +145,7 @@ impl Door {
                 // One that panicked has said so already.
                 let _ = thread.join();
             }
+            self.server.finish_closing();
         }
         busy
     }

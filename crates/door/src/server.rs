@@ -2,12 +2,13 @@
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use slipring_netmap::{Errno, Events, Netmap, Notify, Open};
 
 use crate::caller::{Caller, NoMemory, opener};
+use crate::closing::Closing;
 use crate::desk::Desk;
 use crate::files::{Files, Nodes};
 use crate::mount::FILE;
@@ -31,6 +32,8 @@ pub(crate) struct Server {
     files: Arc<Files>,
     desk: Arc<Desk>,
     namespaces: Namespaces,
+    /// For closes.
+    closers: Arc<Desk>,
     closing: Arc<Closing>,
     permissions: Arc<Permissions>,
     vitals: Vitals,
@@ -95,6 +98,7 @@ impl Server {
             files: Arc::default(),
             desk: Arc::default(),
             namespaces: Namespaces::default(),
+            closers: Arc::default(),
             closing: Arc::default(),
             permissions: config.permissions.clone(),
             vitals: Vitals::new(config.workers.max(2)),
@@ -109,6 +113,11 @@ impl Server {
 
     pub(crate) fn domains(&self) -> Vec<Arc<slipring_netmap::Domain>> {
         self.nodes.domains()
+    }
+
+    /// Waits until all that was closed is closed.
+    pub(crate) fn finish_closing(&self) {
+        self.closing.wait_for_all();
     }
 
     pub(crate) fn is_well(&self) -> bool {
@@ -220,10 +229,16 @@ impl Server {
         if parameters::has(message.node()) {
             return self.connection.answer(message.unique(), None, [&[], &[]]);
         }
-        let closing = self.closing.begin();
-        drop(self.files.remove(message.body().u64(0)));
-        drop(closing);
-        self.connection.answer(message.unique(), None, [&[], &[]]);
+        let open = self.files.remove(message.body().u64(0));
+        let (connection, unique) = (self.connection.clone(), message.unique());
+        let Some(open) = open else { return connection.answer(unique, None, [&[], &[]]) };
+        let uid = open.uid();
+        let close = self.closing.begin(uid);
+        self.closers.submit(uid, move || {
+            drop(open);
+            drop(close);
+            connection.answer(unique, None, [&[], &[]]);
+        });
     }
 
     fn forget(&self, node: u64, lookups: u64) {
@@ -273,54 +288,14 @@ impl Server {
             return call.perform(Ok(NoMemory));
         }
         let (tid, uid) = (message.tid(), message.uid());
-        let closing = self.closing.clone();
+        let (closing, owner) = (self.closing.clone(), call.open.uid());
         self.desk.submit(uid, move || {
-            closing.wait();
+            closing.wait(owner);
             match reaches {
                 true => call.perform(Caller::of(tid, uid)),
                 false => call.perform(Ok(NoMemory)),
             }
         });
-    }
-}
-
-/// Files that are being closed. A program's `close` returns before we are told of it, so what it
-/// binds next would meet what it has just given up.
-#[derive(Debug, Default)]
-struct Closing {
-    count: Mutex<u32>,
-    none: Condvar,
-}
-
-/// More than any close takes; a bind that waits longer takes things as they are.
-const LONGEST_CLOSE: Duration = Duration::from_millis(100);
-
-impl Closing {
-    fn begin(self: &Arc<Self>) -> impl Drop + use<> {
-        *self.lock() += 1;
-        Closed(self.clone())
-    }
-
-    /// Waits for closes that have begun.
-    fn wait(&self) {
-        let none = self.none.wait_timeout_while(self.lock(), LONGEST_CLOSE, |count| *count > 0);
-        drop(none.unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, u32> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-struct Closed(Arc<Closing>);
-
-impl Drop for Closed {
-    fn drop(&mut self) {
-        let mut count = self.0.lock();
-        *count -= 1;
-        if *count == 0 {
-            self.0.none.notify_all();
-        }
     }
 }
 

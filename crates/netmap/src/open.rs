@@ -117,6 +117,12 @@ impl Netmap {
 }
 
 impl Open {
+    /// The user whose memory and names it has.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.domain.uid()
+    }
+
     /// Whether a tx sync or poll of the file first has to fetch frames from the program's memory
     /// ([`Self::fetch_indirect`]), which nobody should do who must not wait for a program.
     #[must_use]

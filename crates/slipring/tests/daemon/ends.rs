@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -62,6 +63,23 @@ fn the_next_one_clears_away_what_a_killed_one_left() {
     daemon.stop(Signal::TERM).well();
     site.is_clean();
     assert!(fs::symlink_metadata(link).is_err());
+}
+
+#[test]
+fn programs_of_a_killed_daemon_are_told_within_a_second() {
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("");
+    let names = ["x{1", "x}1", "vale0:a", "vale0:b"];
+    let clients = names.map(|name| site.client(&format!("hold {name}")));
+    clients.iter().for_each(|client| client.wait_for_text("bound"));
+    let killed = Instant::now();
+    daemon.stop(Signal::KILL);
+    // Each sleeps in a poll, sees POLLERR, and then ENOTCONN or EIO from either sync.
+    for client in clients {
+        client.wait_for_text("told");
+        assert!(killed.elapsed() < Duration::from_secs(1), "{:?}", killed.elapsed());
+        client.finish().well();
+    }
 }
 
 #[test]
