@@ -18,8 +18,8 @@
 //! # Invariants
 //! 1. Everything in the guest's memory may change at any time. Indices, addresses and lengths are
 //!    read once and checked; the work of a sync is bounded, whatever the guest wrote.
-//! 2. The guest's memory cannot shrink while it is mapped: it is a memfd sealed against that, and
-//!    one that is not is refused. A guest, or its monitor, can so lose its own port and no more.
+//! 2. The guest's memory is there when it is touched: a memfd sealed against shrinking, of ordinary
+//!    pages; other memory is refused. A guest, or its monitor, can so lose its own port and no more.
 //! 3. A virtqueue is touched by a sync or by the thread of the port, never both: its link is
 //!    locked. So a stopped queue is not used any more once the monitor is told so.
 //!

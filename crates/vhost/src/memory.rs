@@ -4,9 +4,12 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use rustix::fs::{SealFlags, fcntl_get_seals};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstatfs};
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
+
+/// The file system of huge pages, as linux/magic.h has it.
+const HUGETLBFS_MAGIC: u32 = 0x9584_58f6;
 
 /// What virtqueues are read and written through.
 pub(crate) type Mapped = Arc<GuestMemoryMmap>;
@@ -53,7 +56,7 @@ impl Memory {
 }
 
 fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<GuestRegionMmap> {
-    refuse_what_may_shrink(&file)?;
+    refuse_what_may_vanish(&file)?;
     let end = region.mmap_offset.checked_add(region.memory_size);
     if end.is_none_or(|end| end > file.metadata().map_or(0, |facts| facts.len())) {
         return Err(refused("the guest's memory is shorter than said"));
@@ -65,8 +68,12 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<GuestRegionMmap
         .ok_or_else(|| refused("the guest's memory ends beyond the last address"))
 }
 
-/// Bytes that vanish from under a mapping kill who reads them.
-fn refuse_what_may_shrink(file: &File) -> io::Result<()> {
+/// Bytes that are not there when they are touched kill who touches them: those of a file that was
+/// cut, and those of a huge page where no more are free.
+fn refuse_what_may_vanish(file: &File) -> io::Result<()> {
+    if fstatfs(file)?.f_type as u32 == HUGETLBFS_MAGIC {
+        return Err(refused("the guest's memory is of huge pages: leave hugetlb out"));
+    }
     match fcntl_get_seals(file) {
         Ok(seals) if seals.contains(SealFlags::SHRINK) => Ok(()),
         _ => Err(refused("the guest's memory is not sealed: take memory-backend-memfd,share=on")),

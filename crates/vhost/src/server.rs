@@ -140,39 +140,51 @@ struct Host {
 
 impl Host {
     fn serve(&self, meeting: &Meeting) {
+        let mut told = String::new();
         while !self.is_stopped() {
-            if let Some(monitor) = self.meet(meeting) {
-                self.attend(monitor, meeting);
+            let Some(monitor) = self.meet(meeting) else {
+                self.rest();
+                continue;
+            };
+            let why = self.attend(monitor, meeting);
+            // One that tries again and again is told of once.
+            if let Some(why) = why.filter(|why| *why != told) {
+                eprintln!("{}: the guest's monitor is disconnected: {why}", self.name);
+                told = why;
+            }
+            if matches!(meeting, Meeting::Connect(_)) {
+                self.rest();
             }
         }
+    }
+
+    /// Until it is time to try again.
+    fn rest(&self) {
+        // Whatever it says: all is looked at anew.
+        let _ = poll(&mut [PollFd::new(&self.stop.bell, PollFlags::IN)], Some(&RETRY));
     }
 
     fn is_stopped(&self) -> bool {
         self.stop.asked.load(Ordering::Acquire)
     }
 
-    /// The next monitor, if one comes before it is time to look again.
+    /// The next monitor, if there is one. Waits for it where monitors come here.
     fn meet(&self, meeting: &Meeting) -> Option<UnixStream> {
-        let bell = PollFd::new(&self.stop.bell, PollFlags::IN);
         match meeting {
             Meeting::Listen(listener) => {
+                let flags = PollFlags::IN;
+                let mut fds = [PollFd::new(&self.stop.bell, flags), PollFd::new(listener, flags)];
                 // What goes wrong here is seen by the accept.
-                let _ = poll(&mut [bell, PollFd::new(listener, PollFlags::IN)], None);
+                let _ = poll(&mut fds, None);
                 listener.accept().ok().map(|(monitor, _)| monitor)
             }
-            Meeting::Connect(path) => {
-                if let Ok(monitor) = UnixStream::connect(path) {
-                    return Some(monitor);
-                }
-                let _ = poll(&mut [bell], Some(&RETRY));
-                None
-            }
+            Meeting::Connect(path) => UnixStream::connect(path).ok(),
         }
     }
 
-    /// Does what a monitor says until it goes.
-    fn attend(&self, monitor: UnixStream, meeting: &Meeting) {
-        let Ok(socket) = prepare(&monitor) else { return };
+    /// Does what a monitor says until it goes, or until it must; why it must.
+    fn attend(&self, monitor: UnixStream, meeting: &Meeting) -> Option<String> {
+        let socket = prepare(&monitor).ok()?;
         let device = Arc::new(Mutex::new(Device::new(&self.links)));
         let mut handler = BackendReqHandler::from_stream(monitor, device.clone());
         while self.await_message(&socket, meeting) {
@@ -186,13 +198,11 @@ impl Host {
             }
             match handler.handle_request() {
                 Ok(()) => {}
-                Err(Disconnected | SocketBroken(_)) => return,
-                Err(error) => {
-                    eprintln!("{}: the guest's monitor is disconnected: {error}", self.name);
-                    return;
-                }
+                Err(Disconnected | SocketBroken(_)) => return None,
+                Err(error) => return Some(error.to_string()),
             }
         }
+        None
     }
 
     /// Waits for a message; `false` at the end.
@@ -212,8 +222,11 @@ impl Host {
                 return true;
             }
             if let (Some(_), Meeting::Listen(listener)) = (fds.get(2).filter(has_come), meeting) {
-                // A second monitor would wait for answers in vain.
-                drop(listener.accept());
+                // A second monitor would wait for answers in vain. Where it cannot even be turned
+                // away, for want of descriptors, nobody is looked after until the next message.
+                if listener.accept().is_err() {
+                    fds.truncate(2);
+                }
             }
         }
     }

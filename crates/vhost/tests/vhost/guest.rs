@@ -143,12 +143,12 @@ impl Ring {
 pub(crate) struct Setup {
     pub(crate) features: u64,
     pub(crate) pairs: usize,
-    pub(crate) sealed: bool,
+    pub(crate) memory: Memory,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { features: FEATURES, pairs: 1, sealed: true }
+        Self { features: FEATURES, pairs: 1, memory: Memory::Sealed }
     }
 }
 
@@ -171,7 +171,7 @@ impl Guest {
 
     pub(crate) fn plug_stream(socket: UnixStream, setup: Setup) -> Result<Self, vhost::Error> {
         let monitor = Frontend::from_stream(socket, 2 * setup.pairs as u64);
-        let file = memory(setup.sealed);
+        let file = setup.memory.file();
         let offset = FileOffset::new(file.try_clone().unwrap(), 0);
         let range = (GuestAddress(BASE), MEMORY as usize, Some(offset));
         let memory = Arc::new(GuestMemoryMmap::from_ranges_with_files([range]).unwrap());
@@ -285,12 +285,24 @@ impl Guest {
     }
 }
 
-fn memory(sealed: bool) -> File {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let file = memfd_create("guest", flags).unwrap();
-    ftruncate(&file, MEMORY).unwrap();
-    if sealed {
-        fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+/// What kind of file the memory is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    Sealed,
+    Unsealed,
+    /// Sealed, of huge pages.
+    Huge,
+}
+
+impl Memory {
+    fn file(self) -> File {
+        let huge = if self == Self::Huge { MemfdFlags::HUGETLB } else { MemfdFlags::empty() };
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | huge;
+        let file = memfd_create("guest", flags).unwrap();
+        ftruncate(&file, MEMORY).unwrap();
+        if self != Self::Unsealed {
+            fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+        }
+        file.into()
     }
-    file.into()
 }

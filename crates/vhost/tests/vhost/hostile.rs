@@ -10,7 +10,7 @@ use slipring_port::DropCause;
 use vhost::VhostBackend;
 use vm_memory::GuestAddress;
 
-use super::guest::{BASE, FEATURES, Guest, MEMORY, NEXT, SIZE, Setup, WRITE};
+use super::guest::{BASE, FEATURES, Guest, MEMORY, Memory, NEXT, SIZE, Setup, WRITE};
 use super::{Rig, frame};
 
 /// A guest can plug in and frames pass.
@@ -27,10 +27,12 @@ fn works(rig: &mut Rig) {
 }
 
 #[test]
-fn memory_that_can_shrink_is_refused() {
+fn memory_that_may_vanish_is_refused() {
     let mut rig = Rig::new();
-    let setup = Setup { sealed: false, ..Setup::default() };
-    assert!(Guest::plug(&rig.socket, setup).is_err());
+    for memory in [Memory::Unsealed, Memory::Huge] {
+        let setup = Setup { memory, ..Setup::default() };
+        assert!(Guest::plug(&rig.socket, setup).is_err());
+    }
     works(&mut rig);
 }
 
