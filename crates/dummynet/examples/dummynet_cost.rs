@@ -1,7 +1,7 @@
 //! What a packet costs through pipes and schedulers: millions a CPU-second, and how many times the
 //! floor, a bare queue of the same packets, in the same run.
 //!
-//! `cargo run --release -p slipring-dummynet --example dummynet_cost`
+//! `cargo run --release -p slipring-dummynet --example dummynet_cost [PART OF A NAME]`
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -16,6 +16,7 @@ const RUNS: usize = 15;
 const FLOWS: u32 = 10_000;
 
 fn main() {
+    let only = std::env::args().nth(1).unwrap_or_default();
     let floor = best(&mut bare_queue());
     println!("{:<44} {:>8} {:>8} {:>9}", "", "M/s", "ns", "x floor");
     line("bare queue of packets (floor)", floor, floor);
@@ -25,7 +26,9 @@ fn main() {
         ("pipe bw 1Gbit/s delay 10ms, full", "pipe 1 config bw 1Gbit/s delay 10ms", 1),
         ("pipe mask all, 10,000 links", "pipe 1 config bw 1Gbit/s mask all", FLOWS),
     ] {
-        line(name, best(&mut through(config, Object::Pipe(1), flows)), floor);
+        if name.contains(&only) {
+            line(name, best(&mut through(config, Object::Pipe(1), flows)), floor);
+        }
     }
     for kind in ["wf2q+", "rr", "qfq", "prio", "fq_codel flows 65536 limit 20480", "fq_pie"] {
         let config = format!(
@@ -33,7 +36,9 @@ fn main() {
              queue 1 config sched 1 weight 10 mask all"
         );
         let name = format!("{FLOWS} flows, {kind}");
-        line(&name, best(&mut through(&config, Object::Queue(1), FLOWS)), floor);
+        if name.contains(&only) {
+            line(&name, best(&mut through(&config, Object::Queue(1), FLOWS)), floor);
+        }
     }
     println!("largest burst at one instant, 1 Gbit/s of 64 B: {}", largest_burst());
 }

@@ -200,7 +200,7 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// The settings; changes hold from the next call on.
-    pub const fn settings(&mut self) -> &mut Settings {
+    pub const fn settings_mut(&mut self) -> &mut Settings {
         &mut self.settings
     }
 

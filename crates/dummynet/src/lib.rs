@@ -30,7 +30,12 @@
 //! - **burst**: an idle link sends min(`burst`, bandwidth × idle time) at once (the manual says
 //!   max). Idle means that all bits given to the link so far would have left at its bandwidth.
 //! - **`red … ecn`** marks every packet above `min`, and drops those that cannot be marked.
+//! - **One queue for all**: under `type fifo` the limits are those of `sched N config`, not of the
+//!   queues; flow queueing has its own and asks queues only for `plr`. (So on FreeBSD.)
 //! - **`pri`** is the priority for PRIO; where it is not given, `weight` is.
+//! - **`expire`**: dynamic queues and pipes are forgotten when idle for [`Settings::expire_ns`], not
+//!   at the next tick; their number is bounded ([`Settings::max_dynamic`]). Hash tables grow by
+//!   themselves; `buckets` is only shown.
 //! - **Deleting** a pipe or queue drops what waits; what has left for the delay still arrives.
 //! - **Changes while running** keep flows: see [`Dummynet::configure`].
 //!

@@ -4,8 +4,9 @@
 //! a line is a plain queue. With one, links of different load end out of order: a wheel.
 //!
 //! # Invariants
-//! 1. `heads` has an entry at the `head_ns` of each line that has packets, which is when the first
-//!    of them is due. Other entries are left over, and are passed over.
+//! 1. Each line that has packets has an entry at its `head_ns`, which is when the first of them is
+//!    due. Other entries are left over, and are passed over.
+//! 2. The earliest entry is `first`, all others are in `heads`: a single pipe needs no heap.
 
 use alloc::boxed::Box;
 use alloc::collections::BinaryHeap;
@@ -17,12 +18,16 @@ use slipring_model::{DelayLine, Wheel};
 
 use super::instance::NEVER;
 
+/// When to look at which line.
+type Entry = (u64, u32);
+
 /// The lines, by the place of their scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct Delays<T> {
     lines: Vec<Line<T>>,
-    /// When to look at which line.
-    heads: BinaryHeap<Reverse<(u64, u32)>>,
+    /// When to look at which line first; at [`NEVER`] there is none.
+    first: Entry,
+    heads: BinaryHeap<Reverse<Entry>>,
     len: usize,
 }
 
@@ -71,7 +76,7 @@ impl<T: Copy> Packets<T> {
 
 impl<T: Copy> Delays<T> {
     pub(crate) const fn new() -> Self {
-        Self { lines: Vec::new(), heads: BinaryHeap::new(), len: 0 }
+        Self { lines: Vec::new(), first: (NEVER, 0), heads: BinaryHeap::new(), len: 0 }
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -81,7 +86,7 @@ impl<T: Copy> Delays<T> {
     /// When something may come out next.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
-        self.heads.peek().map(|Reverse((at_ns, _))| *at_ns)
+        (self.first.0 != NEVER).then_some(self.first.0)
     }
 
     /// Puts a packet in that comes out at `out_ns`. `overtakes`: that may be before others of this
@@ -98,37 +103,61 @@ impl<T: Copy> Delays<T> {
                 line.packets = Packets::new(overtakes);
             }
             line.head_ns = out_ns;
-            self.heads.push(Reverse((out_ns, sched)));
+            line.packets.push(out_ns, packet);
+            self.enter((out_ns, sched));
+        } else {
+            line.packets.push(out_ns, packet);
         }
-        line.packets.push(out_ns, packet);
+    }
+
+    #[inline]
+    fn enter(&mut self, entry: Entry) {
+        if entry.0 >= self.first.0 {
+            self.heads.push(Reverse(entry));
+            return;
+        }
+        let first = core::mem::replace(&mut self.first, entry);
+        // An entry of the same line is left over by now.
+        if first.0 != NEVER && first.1 != entry.1 {
+            self.heads.push(Reverse(first));
+        }
     }
 
     /// Takes out the first packet that is due by `now_ns`, and when it was.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<(u64, T)> {
         loop {
-            let mut head = self.heads.peek_mut()?;
-            let Reverse((at_ns, sched)) = *head;
-            if at_ns > now_ns {
+            let (at_ns, sched) = self.first;
+            if at_ns > now_ns || at_ns == NEVER {
                 return None;
             }
             let line = &mut self.lines[sched as usize];
-            if line.head_ns != at_ns {
-                PeekMut::pop(head);
-                continue;
+            let packet = if line.head_ns == at_ns { line.packets.pop_due(at_ns) } else { None };
+            if packet.is_some() {
+                line.head_ns = line.packets.first_ns().unwrap_or(NEVER);
             }
-            let packet = line.packets.pop_due(at_ns);
-            line.head_ns = line.packets.first_ns().unwrap_or(NEVER);
-            if line.head_ns == NEVER {
-                PeekMut::pop(head);
-            } else if line.head_ns != at_ns {
-                *head = Reverse((line.head_ns, sched));
+            // A line with an entry left over has another one, where it belongs.
+            let next_ns = if packet.is_some() { line.head_ns } else { NEVER };
+            if next_ns != at_ns {
+                self.reenter((next_ns, sched));
             }
             if let Some(packet) = packet {
                 self.len -= 1;
                 return Some((at_ns, packet));
             }
         }
+    }
+
+    /// Puts `entry` in the place of the first, which is not later.
+    #[inline]
+    fn reenter(&mut self, entry: Entry) {
+        self.first = match self.heads.peek_mut() {
+            Some(mut head) if head.0.0 < entry.0 && entry.0 != NEVER => {
+                core::mem::replace(&mut *head, Reverse(entry)).0
+            }
+            Some(head) if head.0.0 < entry.0 => PeekMut::pop(head).0,
+            _ => entry,
+        };
     }
 
     #[cold]

@@ -117,7 +117,7 @@ impl Objects {
     /// Puts a scheduler in and attaches the flowsets that name it; its place.
     pub(crate) fn add_sched(&mut self, sched: Sched) -> u32 {
         let number = sched.number;
-        let place = put(&mut self.scheds, sched);
+        let place = put(&mut self.scheds, self.sched_places.len(), sched);
         self.sched_places.insert(number, place);
         for flowset in self.flowsets.iter_mut().flatten() {
             if flowset.parent == number {
@@ -139,7 +139,7 @@ impl Objects {
 
     pub(crate) fn add_flowset(&mut self, flowset: Flowset) -> u32 {
         let number = flowset.number;
-        let place = put(&mut self.flowsets, flowset);
+        let place = put(&mut self.flowsets, self.flowset_places.len(), flowset);
         self.flowset_places.insert(number, place);
         self.point(number, place);
         place
@@ -168,11 +168,14 @@ impl Objects {
     }
 }
 
-fn put<T>(all: &mut Vec<Option<T>>, item: T) -> u32 {
-    if let Some(at) = all.iter().position(Option::is_none) {
-        all[at] = Some(item);
-        return at as u32;
+/// Puts an item into a place of `all`, of which `used` are in use.
+fn put<T>(all: &mut Vec<Option<T>>, used: usize, item: T) -> u32 {
+    // Holes are rare, so a long list is not searched for nothing.
+    let hole = if used < all.len() { all.iter().position(Option::is_none) } else { None };
+    let at = hole.unwrap_or(all.len());
+    if at == all.len() {
+        all.push(None);
     }
-    all.push(Some(item));
-    all.len() as u32 - 1
+    all[at] = Some(item);
+    at as u32
 }

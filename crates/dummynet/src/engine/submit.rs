@@ -21,7 +21,7 @@ use crate::spec::SchedKind;
 
 impl<H: Copy> Dummynet<H> {
     /// Takes a packet that a rule sends to `object`. It, or others in its place, may be lost:
-    /// `tell` hears of it, and of marks.
+    /// `tell` hears of it, and of marks. A time before the latest one counts as that.
     ///
     /// With flow queueing the report is [`Report::Accepted`] even if the packet is lost.
     pub fn submit(

@@ -152,7 +152,7 @@ fn one_pass_decides_whether_packets_go_on_behind_their_rule() {
     let mut bench = engine("pipe 1 config delay 1ms");
     bench.send(0, PIPE, 0, 64);
     bench.dummynet.release(MS, &mut |event| bench.events.push(event));
-    bench.dummynet.settings().one_pass = false;
+    bench.dummynet.settings_mut().one_pass = false;
     bench.send(MS, PIPE, 1, 64);
     bench.dummynet.release(2 * MS, &mut |event| bench.events.push(event));
     let nexts: Vec<Next> = bench

@@ -187,7 +187,7 @@ fn a_flood_of_new_flows_ends_at_the_cap_and_is_counted() {
          queue 1 config pipe 1 mask src-ip 0xffffffff
          pipe 2 config bw 1Gbit/s mask src-ip 0xffffffff",
     );
-    bench.dummynet.settings().max_dynamic = 100;
+    bench.dummynet.settings_mut().max_dynamic = 100;
     for object in [Object::Queue(1), Object::Pipe(2)] {
         let before = bench.drops(DropCause::NoRoom);
         (0..300).for_each(|one| _ = bench.send_as(0, object, &host(one), one, 64));
