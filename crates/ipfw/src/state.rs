@@ -16,10 +16,12 @@
 //!
 //! Not for: what a rule does with a hit (see [`crate::run`]).
 
+mod hash;
 mod keepalive;
 mod lifetime;
 mod table;
 
+pub use hash::FlowHash;
 pub use keepalive::{Keepalive, Link, ip_frame, pseudo, reversed, tcp_frame};
 pub use lifetime::Lifetimes;
 pub use table::{

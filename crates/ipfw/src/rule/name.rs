@@ -1,11 +1,28 @@
-use alloc::string::String;
+use alloc::sync::Arc;
 use core::borrow::Borrow;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use core::str::FromStr;
 
 /// Name of a table, a kind of state or another object: 1 to 63 letters, digits, `_`, `-`, `.`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Name(String);
+///
+/// A copy shares the text: every state has one.
+#[derive(Clone, Debug, Eq, PartialOrd, Ord)]
+pub struct Name(Arc<str>);
+
+impl PartialEq for Name {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        // Names of states are mostly copies of their rule's, whose text need not be looked at.
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
 
 /// A text that is no [`Name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

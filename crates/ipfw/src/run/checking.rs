@@ -8,7 +8,8 @@ use super::engine::Firewall;
 use super::interpret::{Denied, End, Run, Verdict};
 use super::reply::Outputs;
 use super::rewrite;
-use crate::packet::{Malformed, Packet};
+use crate::packet::{Malformed, Packet, Version};
+use crate::state::FlowHash;
 
 /// Packets of which one field is looked up after the other: so many that none waits for memory
 /// that another one needs, so few that they stay in the nearest cache.
@@ -39,6 +40,7 @@ pub(super) struct Room {
     packet: Packet,
     classes: Classes,
     candidates: Candidates,
+    hash: Option<FlowHash>,
     /// The verdict of a run that ended by [`End::Other`].
     other: Option<Verdict>,
     group: Vec<Parsed>,
@@ -48,6 +50,7 @@ pub(super) struct Room {
 struct Parsed {
     packet: Packet,
     classes: Classes,
+    hash: Option<FlowHash>,
     fault: Option<Malformed>,
 }
 
@@ -66,6 +69,7 @@ impl Firewall {
         }
         match self.room.packet.read(frame) {
             Ok(()) => {
+                self.room.hash = None;
                 if let Some(program) = &self.program {
                     program.classes(&self.room.packet, crossing, &mut self.room.classes);
                 }
@@ -86,6 +90,7 @@ impl Firewall {
                     Some(kind) => self.drop_malformed(kind),
                     None => {
                         (self.room.packet, self.room.classes) = (parsed.packet, parsed.classes);
+                        self.room.hash = parsed.hash;
                         self.decide(checked.frame, &mut checked.crossing, now_ns, outputs)
                     }
                 };
@@ -100,8 +105,19 @@ impl Firewall {
         parsed.resize(GROUP, Parsed::default());
         for (checked, parsed) in group.iter().zip(&mut *parsed) {
             parsed.fault = parsed.packet.read(checked.frame).err();
+            parsed.hash = None;
         }
         let Some(program) = &self.program else { return };
+        if program.asks_states() {
+            let flows = parsed.iter_mut().filter(|parsed| parsed.fault.is_none());
+            for parsed in flows.filter(|parsed| parsed.packet.version != Version::None) {
+                let flow = parsed.packet.flow();
+                let hash = self.states.hash(&flow);
+                // Only to have it near: a packet of the group may make the state.
+                core::hint::black_box(self.states.knows(&flow, hash));
+                parsed.hash = Some(hash);
+            }
+        }
         for field in 0..program.fields() {
             for (checked, parsed) in group.iter().zip(&mut *parsed) {
                 let class = program.class(field, &parsed.packet, &checked.crossing);
@@ -178,6 +194,7 @@ impl Firewall {
         let Some(mut whole) = self.reassembly.offer(frame, &packet, now) else {
             return Verdict::Held;
         };
+        self.room.hash = None;
         let before = out.released.len();
         out.released.append(&mut whole.earlier);
         if self.config.settings.one_pass {
@@ -230,6 +247,7 @@ impl Firewall {
             now,
             out,
             other: &mut self.room.other,
+            hash: self.room.hash,
         };
         let end = match &self.program {
             Some(program) => run.searched(program, &self.room.classes, &mut self.room.candidates),

@@ -11,7 +11,7 @@ use super::reply::{self, Answer, Emission, Outputs, Toward};
 use super::rewrite;
 use crate::packet::{Packet, Version, options};
 use crate::rule::{Action, Arg, Fix, Hop, Keep, Limit, Name, NatRef, ReturnTo, Rule};
-use crate::state::{Link, NewState, Refusal, States, Update};
+use crate::state::{FlowHash, Link, NewState, Refusal, States, Update};
 use crate::table::{Value, ValueKind};
 
 /// Most rules that one packet is shown: far more than any list that does not go round by calls.
@@ -77,6 +77,8 @@ pub(super) struct Run<'a> {
     pub(super) out: &'a mut Outputs,
     /// The verdict of a run that ends by [`End::Other`].
     pub(super) other: &'a mut Option<Verdict>,
+    /// That of the packet's flow, once a rule has asked for states.
+    pub(super) hash: Option<FlowHash>,
 }
 
 /// How a run ends. The commonest verdicts are told by it alone: a [`Verdict`] handed from function
@@ -172,7 +174,9 @@ impl Run<'_> {
         if self.packet.version == Version::None {
             return None;
         }
-        let hit = self.states.hit(self.packet.flow(), name, &self.update(), self.now)?;
+        let flow = self.packet.flow();
+        let hash = *self.hash.get_or_insert_with(|| self.states.hash(&flow));
+        let hit = self.states.hit((flow, hash), name, &self.update(), self.now)?;
         self.config.list.place(hit.rule)
     }
 
@@ -373,7 +377,7 @@ impl Run<'_> {
 }
 
 /// The name of the states that a rule looks for first; of any, inside, if it does not say.
-fn probes(rule: &Rule) -> Option<Option<&Name>> {
+pub(super) fn probes(rule: &Rule) -> Option<Option<&Name>> {
     match (&rule.action, &rule.keep) {
         (Action::CheckState(name), _) => Some(name.as_ref()),
         (_, Some(keep)) if keep.probe => Some(Some(&keep.name)),

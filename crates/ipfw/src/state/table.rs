@@ -1,11 +1,12 @@
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use core::hash::BuildHasher;
+use core::hash::{BuildHasher, BuildHasherDefault};
 
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
 
+use super::hash::{FlowHash, Hashed};
 use super::keepalive::{Keepalive, Link, reversed, tcp_frame};
 use super::lifetime::Lifetimes;
 use super::masked;
@@ -149,8 +150,10 @@ impl BuildHasher for Keyed {
 /// All states.
 #[derive(Debug)]
 pub struct States {
-    /// First state of each pair of ends.
-    heads: HashMap<FlowKey, u32, Keyed>,
+    secret: [u64; 2],
+    /// First of the states whose pair of ends has a hash. It is small, and keyed by a secret; that
+    /// the ends are the same is seen at the state.
+    heads: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
     slots: Vec<Option<State>>,
     free: Vec<u32>,
     parents: HashMap<(u64, FlowKey), u32, Keyed>,
@@ -165,17 +168,13 @@ pub struct States {
     pub keepalive: bool,
 }
 
-/// The same for both directions of a flow.
-fn undirected(flow: FlowKey) -> FlowKey {
-    flow.min(reversed(flow))
-}
-
 impl States {
     /// None yet. `secret` keys the hash, so nobody can prepare flows that collide.
     #[must_use]
     pub fn new(secret: [u64; 2]) -> Self {
         Self {
-            heads: HashMap::with_hasher(Keyed(secret)),
+            secret,
+            heads: HashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
             parents: HashMap::with_hasher(Keyed(secret)),
@@ -219,21 +218,37 @@ impl States {
         self.parents.iter().map(|(&(rule, flow), &count)| (rule, flow, count))
     }
 
+    /// What the states of a flow are found by.
+    #[must_use]
+    pub fn hash(&self, flow: &FlowKey) -> FlowHash {
+        FlowHash::of(flow, self.secret)
+    }
+
+    /// Whether the flow with a hash has a state, if no other has the same hash. Asked for many
+    /// flows before their packets are checked, it brings near what the checks need.
+    #[must_use]
+    pub fn knows(&self, flow: &FlowKey, hash: FlowHash) -> bool {
+        let head = self.heads.get(&hash.0).and_then(|&index| self.slots[index as usize].as_ref());
+        head.is_some_and(|state| {
+            (state.flow == *flow || state.flow == reversed(*flow)) && state.expires_ns != 0
+        })
+    }
+
     /// Finds the state of a packet, of any name if `name` is `None`, and takes the packet into
-    /// account.
+    /// account. `hash` is that of `flow`.
     pub fn hit(
         &mut self,
-        flow: FlowKey,
+        (flow, hash): (FlowKey, FlowHash),
         name: Option<&Name>,
         update: &Update,
         now: u64,
     ) -> Option<Hit> {
-        let mut at = self.heads.get(&undirected(flow)).copied();
+        let mut at = self.heads.get(&hash.0).copied();
         while let Some(index) = at {
             let state = self.slots[index as usize].as_mut()?;
             let named = name.is_none_or(|name| *name == state.name);
-            if named && state.expires_ns > now {
-                let same = state.flow == flow;
+            let same = state.flow == flow;
+            if (same || state.flow == reversed(flow)) && named && state.expires_ns > now {
                 let direction = if same { Direction::Forward } else { Direction::Reverse };
                 state.packets += 1;
                 state.bytes += u64::from(update.bytes);
@@ -254,7 +269,8 @@ impl States {
     /// # Errors
     /// [`Refusal`]; nothing changes but its counter.
     pub fn make(&mut self, new: NewState, update: &Update, now: u64) -> Result<(), Refusal> {
-        if self.has(new.flow, &new.name, now) {
+        let hash = self.hash(&new.flow);
+        if self.has(&new, hash, now) {
             return Ok(());
         }
         if self.len() >= self.max as usize {
@@ -276,21 +292,25 @@ impl States {
             *self.parents.entry(parent).or_insert(0) += 1;
         }
         self.counters.made += 1;
-        self.insert(new, update, now);
+        self.insert(new, hash, update, now);
         Ok(())
     }
 
-    fn has(&self, flow: FlowKey, name: &Name, now: u64) -> bool {
-        let head = self.heads.get(&undirected(flow)).copied();
+    fn has(&self, new: &NewState, hash: FlowHash, now: u64) -> bool {
+        let head = self.heads.get(&hash.0).copied();
         let state = |index: u32| self.slots[index as usize].as_ref();
         let mut chain =
             core::iter::successors(head.and_then(state), |state_here| state(state_here.next?));
-        chain.any(|state| state.name == *name && state.expires_ns > now)
+        let other_way = reversed(new.flow);
+        chain.any(|state| {
+            let same = state.flow == new.flow || state.flow == other_way;
+            same && state.name == new.name && state.expires_ns > now
+        })
     }
 
-    fn insert(&mut self, new: NewState, update: &Update, now: u64) {
+    fn insert(&mut self, new: NewState, hash: FlowHash, update: &Update, now: u64) {
         self.generation = self.generation.wrapping_add(1);
-        let head = self.heads.get(&undirected(new.flow)).copied();
+        let head = self.heads.get(&hash.0).copied();
         let mut state = State {
             flow: new.flow,
             name: new.name,
@@ -313,7 +333,7 @@ impl States {
             next: head,
         };
         state.update(update, Direction::Forward, now, &self.lifetimes);
-        let (key, wake) = (undirected(state.flow), state.expires_ns);
+        let wake = state.expires_ns;
         state.wakes_ns = wake;
         let index = match self.free.pop() {
             Some(index) => {
@@ -325,7 +345,7 @@ impl States {
                 self.slots.len() as u32 - 1
             }
         };
-        self.heads.insert(key, index);
+        self.heads.insert(hash.0, index);
         self.wakes.push(Reverse((wake, index, self.generation)));
     }
 
@@ -346,7 +366,7 @@ impl States {
     }
 
     fn unlink(&mut self, index: u32, state: &State) {
-        let key = undirected(state.flow);
+        let key = self.hash(&state.flow).0;
         let Some(head) = self.heads.get_mut(&key) else { return };
         if *head == index {
             match state.next {

@@ -6,6 +6,7 @@ use core::ops::Range;
 use slipring_classify::ranges::RangeSet;
 
 use super::super::config::Config;
+use super::super::interpret::probes;
 use super::super::list::Entry;
 use super::check::Check;
 use super::field::Field;
@@ -68,12 +69,8 @@ impl Plan {
 
 /// Whether a rule can do something to a packet that it does not match: draw lots, run another
 /// rule's action because of a state.
-const fn acts_unmatched(rule: &Rule) -> bool {
-    let probes = match &rule.keep {
-        Some(keep) => keep.probe,
-        None => false,
-    };
-    probes || rule.chance.is_some() || matches!(rule.action, Action::CheckState(_))
+fn acts_unmatched(rule: &Rule) -> bool {
+    rule.chance.is_some() || probes(rule).is_some()
 }
 
 fn is_always(clause: &[Pattern]) -> bool {

@@ -4,6 +4,7 @@ use slipring_classify::matcher::{MAX_FIELDS, Matcher};
 
 use super::super::config::Config;
 use super::super::crossing::Crossing;
+use super::super::interpret::probes;
 use super::check::Check;
 use super::field::{Field, Lookup};
 use super::plan::{Plan, Wants};
@@ -19,6 +20,7 @@ pub struct Program {
     pub(super) checks: Vec<Check>,
     /// What is searched, in longer lists.
     pub(super) index: Option<Index>,
+    asks_states: bool,
 }
 
 /// Finds the rules of a list that a packet's fields leave.
@@ -42,9 +44,10 @@ impl Program {
     pub(super) fn with_short(config: &Config, short: usize) -> Self {
         let (mut plans, mut checks) = (Vec::new(), Vec::new());
         let entries = &config.list.entries;
+        let asks_states = entries.iter().any(|entry| probes(&entry.rule).is_some());
         if entries.len() <= short {
             plans.extend(entries.iter().map(|entry| Plan::of(entry, config, &mut checks, None)));
-            return Self { plans, checks, index: None };
+            return Self { plans, checks, index: None, asks_states };
         }
         let mut wants: Vec<Wants> = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -52,7 +55,12 @@ impl Program {
             plans.push(Plan::of(entry, config, &mut checks, Some(&mut mine)));
             wants.push(mine);
         }
-        Self { plans, checks, index: Some(Index::new(wants)) }
+        Self { plans, checks, index: Some(Index::new(wants)), asks_states }
+    }
+
+    /// Whether some rule looks for states.
+    pub(in super::super) const fn asks_states(&self) -> bool {
+        self.asks_states
     }
 
     /// How many fields are to be looked up.

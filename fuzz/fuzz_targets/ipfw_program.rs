@@ -1,0 +1,142 @@
+//! A list made ready does what the plain interpreter does: the same verdicts, frames, log lines,
+//! states and counters, whatever the rules and the frames.
+//!
+//! The first byte says how many of the next ones pick rules from a list of parts, two for each
+//! part; the rest are frames, each behind a byte with its length: as they are, or what they change
+//! in a frame that is well formed.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use slipring_ipfw::run::{Crossing, Firewall, Outputs};
+use slipring_ipfw::text::parse_command;
+
+const ACTIONS: &[&str] = &[
+    "allow",
+    "deny",
+    "count",
+    "skipto 300",
+    "call 300",
+    "return",
+    "prob 0.5 count",
+    "reject",
+    "setdscp 9",
+    "setmark 7",
+    "reass",
+    "pipe 3",
+    "count tag 5",
+    "set 4 deny",
+    "count log",
+    "skipto tablearg",
+    "tcp-setmss 500",
+    "set 3 allow",
+];
+const SOURCES: &[&str] = &[
+    "any",
+    "10.0.0.0/8",
+    "not 10.0.0.0/9",
+    "me",
+    "table(1)",
+    "10.0.0.0:255.0.0.1",
+    "2001:db8::/32",
+    "{ 10.0.0.1 or table(1) }",
+    "10.0.0.0/24{1-5,9}",
+    "any 0-1023",
+    "any 53,80",
+];
+const TARGETS: &[&str] =
+    &["any", "10.0.0.0/30", "192.0.2.0/24", "any 53", "not me", "any 1000-60000", "table(1)"];
+const PROTOCOLS: &[&str] = &["ip", "tcp", "udp", "icmp", "ip6", "not tcp", "{ udp or icmp }"];
+const OPTIONS: &[&str] = &[
+    "",
+    "in",
+    "recv em0",
+    "not recv em*",
+    "iplen 0-60",
+    "established",
+    "setup",
+    "frag mf",
+    "keep-state",
+    "limit src-addr 2",
+    "tagged 5",
+    "mark 7",
+    "dscp 9",
+    "mac-type ipv4",
+    "ipttl 1-9",
+    "icmptypes 8,0",
+    "not ipversion 4",
+    "{ proto udp or dst-port 80 }",
+    "ext6hdr frag",
+    "ipid 7",
+];
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&split, data)) = data.split_first() else { return };
+    let (picks, frames) = data.split_at(usize::from(split).min(data.len()));
+    let rules: Vec<String> = picks.chunks_exact(6).map(rule).collect();
+    let (mut plain, mut ready) = (firewall(&rules, true), firewall(&rules, false));
+    let (mut rest, mut now_ns) = (frames, 0);
+    while let Some((&len, after)) = rest.split_first() {
+        let (frame, after) = after.split_at(usize::from(len).min(after.len()));
+        rest = after;
+        now_ns += 300_000_000;
+        let frame = &changed(frame, len);
+        assert_eq!(
+            check(&mut plain, frame, now_ns),
+            check(&mut ready, frame, now_ns),
+            "{rules:#?}"
+        );
+    }
+    let counters = |firewall: &Firewall| -> Vec<_> {
+        firewall.config().list.iter().map(|(entry, counted)| (entry.number, *counted)).collect()
+    };
+    assert_eq!(counters(&plain), counters(&ready), "{rules:#?}");
+    assert_eq!((plain.drops(), plain.malformed()), (ready.drops(), ready.malformed()));
+});
+
+/// Ethernet and IPv4 from 10.0.0.0 to 10.0.0.0, and room for TCP.
+const WELL_FORMED: [u8; 60] = {
+    let mut frame = [0; 60];
+    (frame[12], frame[14], frame[17], frame[22], frame[23]) = (8, 0x45, 46, 64, 17);
+    (frame[26], frame[30], frame[46]) = (10, 10, 0x50);
+    frame
+};
+
+fn changed(bytes: &[u8], how: u8) -> Vec<u8> {
+    if how % 4 == 0 {
+        return bytes.to_vec();
+    }
+    let mut frame = WELL_FORMED.to_vec();
+    frame[12..].iter_mut().zip(bytes).for_each(|(byte, change)| *byte ^= change);
+    frame
+}
+
+fn rule(picks: &[u8]) -> String {
+    let pick = |from: &[&'static str], at: usize| from[usize::from(picks[at]) % from.len()];
+    let number = 100 + u16::from(picks[0] >> 4) * 20;
+    let action = pick(ACTIONS, 1);
+    let (proto, src, dst) = (pick(PROTOCOLS, 0), pick(SOURCES, 2), pick(TARGETS, 3));
+    let (one, other) = (pick(OPTIONS, 4), pick(OPTIONS, 5));
+    format!("add {number} {action} {proto} from {src} to {dst} {one} {other}")
+}
+
+fn firewall(rules: &[String], plain: bool) -> Firewall {
+    let mut firewall = Firewall::open(1);
+    firewall.set_plain(plain);
+    firewall.set_ports(vec!["em0".into(), "em1".into()]);
+    firewall.set_me(vec![([10, 0, 0, 2].into(), Some(0))]);
+    let table = "table 1 create\ntable 1 add 10.0.0.0/30 300 192.0.2.0/25 400";
+    firewall.load(table, 0).expect("a table of its own");
+    let taken: Vec<_> = rules.iter().filter(|rule| parse_command(rule).is_ok()).cloned().collect();
+    firewall.load(&taken.join("\n"), 0).expect("each of the rules was taken");
+    firewall.load("set disable 4", 0).expect("a set");
+    firewall
+}
+
+/// Everything that a check says and does.
+fn check(firewall: &mut Firewall, frame: &[u8], now_ns: u64) -> String {
+    let (mut frame, mut outputs) = (frame.to_vec(), Outputs::default());
+    let mut crossing = Crossing::incoming(0);
+    let verdict = firewall.check(&mut frame, &mut crossing, now_ns, &mut outputs);
+    firewall.tick(now_ns, &mut outputs);
+    format!("{verdict:?} {frame:?} {crossing:?} {outputs:?}")
+}
