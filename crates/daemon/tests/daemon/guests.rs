@@ -117,4 +117,10 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     assert!(answers(&outside, 3));
     daemon.stop(Signal::TERM).well();
     assert!(!sockets[1].exists());
+
+    // The machine plugs in again as soon as there is something to plug into.
+    let _next = site.daemon("");
+    vale(&site, "-a vale0:e0");
+    vale(&site, &format!("-a vale0:vhost:{}", sockets[1].display()));
+    eventually("its return", || answers(&outside, 3).then_some(()));
 }
