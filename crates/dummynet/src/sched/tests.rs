@@ -83,18 +83,31 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
     }
 }
 
-#[test]
-fn wf2q_interleaves_as_its_authors_show() {
-    // One queue of weight 50 and fifty of weight 1, equal packets: the first sends every other
-    // packet, where plain WFQ sends all of its first fifty at once.
+/// One queue of weight 50 and fifty of weight 1, equal packets: where the first one's turns are.
+fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
     let mut all = vec![50];
     all.extend([1; 50]);
-    let mut bench = Bench::new(&SchedKind::Wf2q, &weights(&all));
+    let mut bench = Bench::new(&kind, &weights(&all));
     bench.backlog(60, |_| 1000);
     let order: Vec<u32> = (0..100).map(|_| bench.pop().unwrap().0).collect();
-    let turns: Vec<usize> = (0..100).filter(|&at| order[at] == 0).collect();
-    assert!((49..=51).contains(&turns.len()), "{turns:?}");
-    assert!(turns.windows(2).all(|pair| pair[1] - pair[0] <= 3), "{turns:?}");
+    (0..100).filter(|&at| order[at] == 0).collect()
+}
+
+#[test]
+fn wf2q_interleaves_as_its_authors_show() {
+    // Every other packet, where plain WFQ sends all of the heavy one's first fifty at once.
+    let turns = turns_of_the_heavy(SchedKind::Wf2q);
+    let exact: Vec<usize> = (0..50).map(|n| 2 * n).collect();
+    assert_eq!(turns, exact);
+}
+
+#[test]
+fn qfq_interleaves_within_a_slot() {
+    // A slot of the heavy one is up to two of its longest packets, here three of those sent.
+    let turns = turns_of_the_heavy(SchedKind::Qfq);
+    assert!((45..=55).contains(&turns.len()), "{turns:?}");
+    let runs = turns.chunk_by(|a, b| a + 1 == *b).map(<[_]>::len);
+    assert!(runs.max() <= Some(3), "{turns:?}");
 }
 
 #[test]

@@ -111,7 +111,8 @@ impl Wf2q {
 
     #[inline]
     pub(super) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
-        self.now += span(len, self.per_byte);
+        // Rounded up: the last bit keeps no queue out whose start it has just reached.
+        self.now += span(len, self.per_byte) + 1;
         let now = self.now;
         let queue = &mut self.queues[index as usize];
         // By what was sent, which is not the head if that was dropped.
