@@ -35,7 +35,7 @@ use slipring_model::{Stream, Wheel};
 
 use delays::Delays;
 use instance::{Instance, NEVER};
-use objects::Objects;
+use objects::{Objects, Sched};
 use pool::Pool;
 use sink::Sink;
 
@@ -206,8 +206,21 @@ impl<H: Copy> Dummynet<H> {
 
     /// What happened so far, and what is inside.
     #[must_use]
-    pub fn counters(&self) -> Counters {
-        Counters { delayed: self.delayed.len() as u64, ..self.counters }
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// What happened to the packets of rules that say `pipe N`, or to those of the queues of
+    /// scheduler N, since it was made.
+    #[must_use]
+    pub fn counters_of(&self, kind: ObjectKind, number: Number) -> Option<Counters> {
+        let number = match kind {
+            ObjectKind::Pipe => u32::from(number) + objects::FIFO_SCHED,
+            ObjectKind::Sched => number.into(),
+            ObjectKind::Queue => return None,
+        };
+        let &place = self.objects.sched_places.get(&number)?;
+        Some(self.objects.sched(place).counters)
     }
 
     /// When to call [`Self::release`] next: no packet is due before, though none may be then.
@@ -225,15 +238,19 @@ impl<H: Copy> Dummynet<H> {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
         let one_pass = self.settings.one_pass;
-        while let Some((at_ns, Outgoing { handle, rule, lost })) = self.delayed.pop(now_ns) {
+        let mut none = Counters::default();
+        while let Some((at_ns, place, outgoing)) = self.delayed.pop(now_ns) {
+            let Outgoing { handle, rule, lost } = outgoing;
+            // What is in the delay outlives its scheduler.
+            none.delayed = 1;
+            let own = self.objects.counters(place, &mut none);
+            let mut sink = Sink::new(&mut self.counters, own, tell);
             if lost {
-                let mut sink = Sink::new(&mut self.counters, tell);
-                sink.lose(handle, at_ns, DropCause::Profile);
+                sink.lose_delayed(handle, at_ns, DropCause::Profile);
                 continue;
             }
-            self.counters.released += 1;
             let next = if one_pass { Next::Accept } else { Next::After(rule) };
-            tell(Event::Released { handle, at_ns, next });
+            sink.released(Event::Released { handle, at_ns, next });
         }
     }
 
@@ -259,10 +276,10 @@ impl<H: Copy> Dummynet<H> {
             return;
         }
         let place = instance.sched;
-        let sched = self.objects.sched(place);
-        let (link, overtakes) = (&sched.link, !sched.mask.is_none());
+        let Sched { link, mask, counters, .. } = self.objects.sched_mut(place);
+        let overtakes = !mask.is_none();
         let delayed = &mut self.delayed;
-        let mut sink = Sink::new(&mut self.counters, tell);
+        let mut sink = Sink::new(&mut self.counters, counters, tell);
         let mut out = |at_ns, outgoing| delayed.push(place, at_ns, outgoing, overtakes);
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }

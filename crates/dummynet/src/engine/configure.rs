@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use slipring_model::aqm::{CoDel, FairQueue, MultiQueue, Pie};
 use slipring_model::{ParameterError, Stream};
 
-use super::counters::DropCause;
+use super::counters::{Counters, DropCause};
 use super::gate::{self, Policy};
 use super::instance::{NEVER, Queues};
 use super::link::Link;
@@ -185,7 +185,7 @@ impl<H: Copy> Dummynet<H> {
     ) -> u32 {
         let Some(&place) = self.objects.sched_places.get(&number) else {
             let link = Link::new(link.unwrap_or(&LinkSpec::default()));
-            return self.objects.add_sched(Sched {
+            let sched = Sched {
                 number,
                 kind: kind.unwrap_or_default(),
                 link,
@@ -195,7 +195,11 @@ impl<H: Copy> Dummynet<H> {
                 single: None,
                 index: HashTable::new(),
                 hand: 0,
-            });
+                counters: Counters::default(),
+            };
+            // Packets in the delay are counted by the place of their scheduler.
+            let delayed = &self.delayed;
+            return self.objects.add_sched(sched, |place| delayed.is_clear(place));
         };
         let sched = self.objects.sched_mut(place);
         sched.buckets = buckets;
@@ -323,7 +327,8 @@ impl<H: Copy> Dummynet<H> {
     /// Gives an instance the queues of its scheduler as it is now; what waits goes first.
     fn replace_queues(&mut self, at: u32, tell: &mut impl FnMut(Event<H>)) {
         let instance = &mut self.instances[at as usize];
-        let mut sink = Sink::new(&mut self.counters, tell);
+        let own = &mut self.objects.sched_mut(instance.sched).counters;
+        let mut sink = Sink::new(&mut self.counters, own, tell);
         let waiting = instance.drain(self.now_ns, &mut self.pool, &mut sink);
         for held in waiting {
             self.pool.push(&mut instance.leftover, held);
@@ -396,9 +401,10 @@ impl<H: Copy> Dummynet<H> {
         let now_ns = self.now_ns;
         for instance in &mut self.instances {
             if let Queues::Flows(flows) = &mut instance.queues {
-                let mut sink = Sink::new(&mut self.counters, tell);
+                let own = &mut self.objects.sched_mut(instance.sched).counters;
+                let mut sink = Sink::new(&mut self.counters, own, tell);
                 flows.remove(place, &mut self.pool, &mut |held| {
-                    sink.lose_queued(held.handle, now_ns, DropCause::Deleted);
+                    sink.lose(held.handle, now_ns, DropCause::Deleted);
                 });
             }
         }
@@ -409,9 +415,10 @@ impl<H: Copy> Dummynet<H> {
         let Some(&place) = self.objects.sched_places.get(&number) else { return };
         for at in self.instances_of(place) {
             let instance = &mut self.instances[at as usize];
-            let mut sink = Sink::new(&mut self.counters, tell);
+            let own = &mut self.objects.sched_mut(place).counters;
+            let mut sink = Sink::new(&mut self.counters, own, tell);
             for held in instance.drain(self.now_ns, &mut self.pool, &mut sink) {
-                sink.lose_queued(held.handle, self.now_ns, DropCause::Deleted);
+                sink.lose(held.handle, self.now_ns, DropCause::Deleted);
             }
             self.unlist(at);
             self.free_instance(at);

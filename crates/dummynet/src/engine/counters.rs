@@ -70,7 +70,8 @@ impl Drops {
     }
 }
 
-/// Counters of the whole engine: `received = released + drops.total() + queued + delayed`.
+/// Counters of the engine or of a scheduler: `received = released + drops.total() + queued +
+/// delayed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets handed in.

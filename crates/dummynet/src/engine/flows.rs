@@ -72,7 +72,7 @@ impl Flow {
                 }
                 Verdict::Drop => {
                     self.totals.drops += 1;
-                    sink.lose_queued(held.handle, now_ns, DropCause::Aqm);
+                    sink.lose(held.handle, now_ns, DropCause::Aqm);
                 }
             }
         }

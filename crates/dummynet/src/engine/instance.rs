@@ -102,7 +102,7 @@ impl<H: Copy> Instance<H> {
                 self.due_ns = NEVER;
                 return;
             };
-            sink.counters.queued -= 1;
+            sink.sent();
             self.send(at_ns, &held, link, out);
             self.due_ns = if self.is_empty() { NEVER } else { self.line.free_ns().max(at_ns) };
         }
@@ -131,13 +131,13 @@ impl<H: Copy> Instance<H> {
         if !self.leftover.is_empty() {
             return pool.pop(&mut self.leftover);
         }
-        let drops = sink.counters.drops.of(DropCause::Aqm);
+        let hits = sink.hits();
         let held = match &mut self.queues {
             Queues::Fifo(flow) => flow.pop(now_ns, pool, sink),
             Queues::Flows(flows) => flows.pop(now_ns, pool, sink),
             Queues::Fair(fair) => fair.pop(now_ns, sink),
         };
-        self.totals.drops += sink.counters.drops.of(DropCause::Aqm) - drops;
+        self.totals.drops += sink.hits() - hits;
         held
     }
 
@@ -173,7 +173,7 @@ impl<H: Copy> Fair<H> {
         sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
     ) -> Option<Held<H>> {
         let lost = &mut |entry: Entry<(H, u32)>, _| {
-            sink.lose_queued(entry.handle.0, now_ns, DropCause::Aqm);
+            sink.lose(entry.handle.0, now_ns, DropCause::Aqm);
         };
         let departure = self.multi.dequeue(now_ns, lost)?;
         Some(held(&departure, sink))

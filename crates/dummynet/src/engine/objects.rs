@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use hashbrown::HashTable;
 
 use super::Object;
+use super::counters::Counters;
 use super::gate::Policy;
 use super::link::Link;
 use crate::flow::Mask;
@@ -50,6 +51,8 @@ pub(crate) struct Sched {
     pub(crate) index: HashTable<u32>,
     /// Where the search for idle instances goes on.
     pub(crate) hand: u32,
+    /// What happened to its packets.
+    pub(crate) counters: Counters,
 }
 
 /// All objects. Places are used again.
@@ -94,6 +97,19 @@ impl Objects {
         sched.as_mut().expect("instances and flowsets name schedulers that exist")
     }
 
+    /// The counters of a scheduler; nobody's, if it is gone.
+    #[inline]
+    pub(crate) fn counters<'c>(
+        &'c mut self,
+        place: u32,
+        none: &'c mut Counters,
+    ) -> &'c mut Counters {
+        match self.scheds.get_mut(place as usize) {
+            Some(Some(sched)) => &mut sched.counters,
+            _ => none,
+        }
+    }
+
     #[inline]
     pub(crate) fn flowset(&self, place: u32) -> &Flowset {
         let flowset = &self.flowsets[place as usize];
@@ -115,9 +131,11 @@ impl Objects {
     }
 
     /// Puts a scheduler in and attaches the flowsets that name it; its place.
-    pub(crate) fn add_sched(&mut self, sched: Sched) -> u32 {
+    ///
+    /// `is_clear` tells whether a place may be used again.
+    pub(crate) fn add_sched(&mut self, sched: Sched, is_clear: impl Fn(u32) -> bool) -> u32 {
         let number = sched.number;
-        let place = put(&mut self.scheds, self.sched_places.len(), sched);
+        let place = put(&mut self.scheds, self.sched_places.len(), sched, is_clear);
         self.sched_places.insert(number, place);
         for flowset in self.flowsets.iter_mut().flatten() {
             if flowset.parent == number {
@@ -139,7 +157,7 @@ impl Objects {
 
     pub(crate) fn add_flowset(&mut self, flowset: Flowset) -> u32 {
         let number = flowset.number;
-        let place = put(&mut self.flowsets, self.flowset_places.len(), flowset);
+        let place = put(&mut self.flowsets, self.flowset_places.len(), flowset, |_| true);
         self.flowset_places.insert(number, place);
         self.point(number, place);
         place
@@ -169,10 +187,10 @@ impl Objects {
 }
 
 /// Puts an item into a place of `all`, of which `used` are in use.
-fn put<T>(all: &mut Vec<Option<T>>, used: usize, item: T) -> u32 {
+fn put<T>(all: &mut Vec<Option<T>>, used: usize, item: T, is_clear: impl Fn(u32) -> bool) -> u32 {
     // Holes are rare, so a long list is not searched for nothing.
-    let hole = if used < all.len() { all.iter().position(Option::is_none) } else { None };
-    let at = hole.unwrap_or(all.len());
+    let mut holes = (0..all.len()).filter(|&at| all[at].is_none() && is_clear(at as u32));
+    let at = if used < all.len() { holes.next() } else { None }.unwrap_or(all.len());
     if at == all.len() {
         all.push(None);
     }

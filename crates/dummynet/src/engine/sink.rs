@@ -1,40 +1,81 @@
-//! Where what happens to packets is told and counted.
+//! Where what happens to packets is told and counted: for the engine, and for the scheduler.
 
 use super::Event;
 use super::counters::{Counters, DropCause};
 
 pub(crate) struct Sink<'s, H, F: FnMut(Event<H>)> {
-    pub(crate) counters: &'s mut Counters,
+    total: &'s mut Counters,
+    own: &'s mut Counters,
     tell: &'s mut F,
     handles: core::marker::PhantomData<H>,
 }
 
 impl<'s, H: Copy, F: FnMut(Event<H>)> Sink<'s, H, F> {
     #[inline]
-    pub(crate) fn new(counters: &'s mut Counters, tell: &'s mut F) -> Self {
-        Self { counters, tell, handles: core::marker::PhantomData }
+    pub(crate) fn new(total: &'s mut Counters, own: &'s mut Counters, tell: &'s mut F) -> Self {
+        Self { total, own, tell, handles: core::marker::PhantomData }
     }
 
+    /// A packet has come, and waits until it is lost or sent.
     #[inline]
-    pub(crate) fn tell(&mut self, event: Event<H>) {
+    pub(crate) fn arrived(&mut self) {
+        self.each(|counters| {
+            counters.received += 1;
+            counters.queued += 1;
+        });
+    }
+
+    /// A packet that waited is on the link.
+    #[inline]
+    pub(crate) fn sent(&mut self) {
+        self.each(|counters| {
+            counters.queued -= 1;
+            counters.delayed += 1;
+        });
+    }
+
+    /// A packet is through.
+    #[inline]
+    pub(crate) fn released(&mut self, event: Event<H>) {
+        self.each(|counters| {
+            counters.delayed -= 1;
+            counters.released += 1;
+        });
         (self.tell)(event);
     }
 
     #[inline]
     pub(crate) fn mark(&mut self, handle: H) {
-        self.counters.marked += 1;
-        self.tell(Event::Marked { handle });
-    }
-
-    /// A packet is lost that was in no queue yet, or no more.
-    pub(crate) fn lose(&mut self, handle: H, at_ns: u64, cause: DropCause) {
-        self.counters.drops.add(cause);
-        self.tell(Event::Dropped { handle, at_ns, cause });
+        self.each(|counters| counters.marked += 1);
+        (self.tell)(Event::Marked { handle });
     }
 
     /// A packet is lost that waited.
-    pub(crate) fn lose_queued(&mut self, handle: H, at_ns: u64, cause: DropCause) {
-        self.counters.queued -= 1;
-        self.lose(handle, at_ns, cause);
+    pub(crate) fn lose(&mut self, handle: H, at_ns: u64, cause: DropCause) {
+        self.each(|counters| {
+            counters.queued -= 1;
+            counters.drops.add(cause);
+        });
+        (self.tell)(Event::Dropped { handle, at_ns, cause });
+    }
+
+    /// A packet is lost that came out of the delay.
+    pub(crate) fn lose_delayed(&mut self, handle: H, at_ns: u64, cause: DropCause) {
+        self.each(|counters| {
+            counters.delayed -= 1;
+            counters.drops.add(cause);
+        });
+        (self.tell)(Event::Dropped { handle, at_ns, cause });
+    }
+
+    /// Packets that algorithms chose so far.
+    pub(crate) const fn hits(&self) -> u64 {
+        self.total.drops.of(DropCause::Aqm)
+    }
+
+    #[inline]
+    fn each(&mut self, count: impl Fn(&mut Counters)) {
+        count(self.total);
+        count(self.own);
     }
 }

@@ -7,10 +7,11 @@ use slipring_model::aqm::{
     CoDel, DropCause as FairCause, Entry, FairQueue, FqCoDel, FqPie, MultiQueue, Pie,
 };
 
-use super::counters::{DropCause, Totals};
+use super::counters::{Counters, DropCause, Totals};
 use super::flows::{Flow, Flows};
 use super::gate::{Admission, Policy};
 use super::instance::{Fair, Instance, NEVER, Queues};
+use super::link::Link;
 use super::objects::{Flowset, Sched};
 use super::pool::{Chain, Held, Pool};
 use super::sink::Sink;
@@ -33,7 +34,6 @@ impl<H: Copy> Dummynet<H> {
         tell: &mut impl FnMut(Event<H>),
     ) -> Report {
         let now_ns = self.tick(now_ns);
-        self.counters.received += 1;
         let Packet { handle, rule, len, ecn } = packet;
         let held = Held { handle, rule, len, ecn, arrival_ns: now_ns };
         let found = self.objects.find(object);
@@ -60,7 +60,14 @@ impl<H: Copy> Dummynet<H> {
         let noerror = flowset.is_some_and(|flowset| flowset.policy.spec.noerror);
         let is_there = flowset.is_some_and(|flowset| flowset.sched.is_some());
         let cause = if is_there { DropCause::NoRoom } else { DropCause::NoObject };
-        Sink::new(&mut self.counters, tell).lose(held.handle, held.arrival_ns, cause);
+        let mut none = Counters::default();
+        let own = match flowset.and_then(|flowset| flowset.sched) {
+            Some(place) => &mut self.objects.sched_mut(place).counters,
+            None => &mut none,
+        };
+        let mut sink = Sink::new(&mut self.counters, own, tell);
+        sink.arrived();
+        sink.lose(held.handle, held.arrival_ns, cause);
         report(noerror)
     }
 
@@ -141,22 +148,22 @@ impl<H: Copy> Dummynet<H> {
             return Report::Refused;
         };
         let instance = &mut self.instances[at as usize];
-        let mut sink = Sink::new(&mut self.counters, tell);
+        let Sched { kind, link, policy, mask, counters, .. } = sched;
+        let mut sink = Sink::new(&mut self.counters, counters, tell);
         let noerror = flowset.policy.spec.noerror;
         instance.totals.arrived(held.len);
         instance.last_ns = held.arrival_ns;
         let is_free = instance.is_free(held.arrival_ns);
-        // It counts as waiting until it is lost or on the link.
-        sink.counters.queued += 1;
+        sink.arrived();
         let admission = match &mut instance.queues {
             Queues::Fifo(flow) => {
-                let policy = sched.policy.as_mut().unwrap_or(&mut flowset.policy);
+                let policy = policy.as_mut().unwrap_or(&mut flowset.policy);
                 let admission = policy.admit(flow.gate.as_deref_mut(), flow.chain.view(), held);
                 let is_plain = flow.gate.is_none() && matches!(admission, Admission::In);
                 if is_plain && is_free {
-                    sink.counters.queued -= 1;
-                    let (delayed, overtakes) = (&mut self.delayed, !sched.mask.is_none());
-                    instance.send(held.arrival_ns, held, &sched.link, &mut |out_ns, outgoing| {
+                    sink.sent();
+                    let (delayed, overtakes) = (&mut self.delayed, !mask.is_none());
+                    instance.send(held.arrival_ns, held, link, &mut |out_ns, outgoing| {
                         delayed.push(sched_place, out_ns, outgoing, overtakes);
                     });
                     return Report::Accepted;
@@ -167,7 +174,7 @@ impl<H: Copy> Dummynet<H> {
                 admission
             }
             Queues::Flows(flows) => {
-                let door = Door { flowset, sched, place, keys: self.keys };
+                let door = Door { flowset, kind, link, place, keys: self.keys };
                 door.admit(flows, key, held, &self.settings, &mut self.pool)
             }
             Queues::Fair(fair) => {
@@ -178,7 +185,7 @@ impl<H: Copy> Dummynet<H> {
         match admission {
             Admission::Lost(cause) => {
                 instance.totals.drops += 1;
-                sink.lose_queued(held.handle, held.arrival_ns, cause);
+                sink.lose(held.handle, held.arrival_ns, cause);
                 return report(noerror);
             }
             Admission::InMarked => sink.mark(held.handle),
@@ -198,7 +205,8 @@ const fn report(noerror: bool) -> Report {
 /// The way of a flowset's packets to queues by flow.
 struct Door<'o> {
     flowset: &'o mut Flowset,
-    sched: &'o Sched,
+    kind: &'o SchedKind,
+    link: &'o Link,
     place: u32,
     keys: [u64; 2],
 }
@@ -248,10 +256,10 @@ impl Door<'_> {
         if flows.len() >= settings.max_dynamic {
             return None;
         }
-        let gate = self.flowset.policy.gate(self.sched.link.spec.bits_per_sec);
+        let gate = self.flowset.policy.gate(self.link.spec.bits_per_sec);
         let gate = gate.expect("policies are judged when configured");
         let flow = Flow { gate, flowset: self.place, last_ns: now_ns, ..Flow::default() };
-        Some(flows.make(flow, id, hash, self.flowset.share_in(&self.sched.kind)))
+        Some(flows.make(flow, id, hash, self.flowset.share_in(self.kind)))
     }
 }
 
@@ -276,7 +284,7 @@ impl<H: Copy> Fair<H> {
                 FairCause::Limit => DropCause::Full,
                 FairCause::Aqm => DropCause::Aqm,
             };
-            sink.lose_queued(entry.handle.0, arrival_ns, cause);
+            sink.lose(entry.handle.0, arrival_ns, cause);
         });
         Admission::In
     }

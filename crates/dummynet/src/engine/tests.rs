@@ -79,10 +79,16 @@ impl Bench {
         released(&core::mem::take(&mut self.events))
     }
 
-    /// That nothing is lost uncounted.
+    /// That nothing is lost uncounted, by the engine and by each scheduler.
     pub(super) fn check(&self) {
-        let Counters { received, released, drops, queued, delayed, .. } = self.dummynet.counters();
-        assert_eq!(received, released + drops.total() + queued + delayed);
+        let balances = |counters: Counters| {
+            let Counters { received, released, drops, queued, delayed, .. } = counters;
+            assert_eq!(received, released + drops.total() + queued + delayed);
+        };
+        balances(self.dummynet.counters());
+        for kind in [ObjectKind::Pipe, ObjectKind::Sched] {
+            (1..3).filter_map(|n| self.dummynet.counters_of(kind, n)).for_each(balances);
+        }
     }
 
     pub(super) fn drops(&self, cause: DropCause) -> u64 {

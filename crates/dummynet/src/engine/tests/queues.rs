@@ -215,3 +215,28 @@ fn rows_of_several_queues_are_each_their_own() {
         assert_eq!(text.matches(&format!(" 0.0.0.{one}/0 ")).count(), 1, "{text}");
     }
 }
+
+#[test]
+fn each_scheduler_counts_its_own() {
+    let mut bench = engine(
+        "pipe 1 config bw 8Mbit/s delay 10ms queue 3
+         queue 1 config pipe 1 queue 5",
+    );
+    (0..10).for_each(|n| _ = bench.send(0, Object::Pipe(1), n, 1000));
+    (0..10).for_each(|n| _ = bench.send(0, Object::Queue(1), n, 1000));
+    bench.dummynet.release(2 * MS, &mut |_| {});
+    let of = |kind| {
+        let Counters { received, released, drops, queued, delayed, .. } =
+            bench.dummynet.counters_of(kind, 1).unwrap();
+        [received, released, drops.of(DropCause::Full), queued, delayed]
+    };
+    assert_eq!(of(ObjectKind::Pipe), [10, 0, 6, 1, 3]);
+    assert_eq!(of(ObjectKind::Sched), [10, 0, 4, 3, 3]);
+    bench.run(SECOND);
+    assert_eq!(bench.dummynet.counters_of(ObjectKind::Pipe, 1).unwrap().released, 4);
+    // What is in the delay of a pipe that is gone is nobody's, and comes all the same.
+    bench.send(SECOND, Object::Pipe(1), 0, 1000);
+    bench.command(SECOND, "pipe 1 delete\npipe 1 config bw 8Mbit/s");
+    assert_eq!(bench.run(2 * SECOND).len(), 1);
+    assert_eq!(bench.dummynet.counters_of(ObjectKind::Pipe, 1), Some(Counters::default()));
+}
