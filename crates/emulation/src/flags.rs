@@ -237,7 +237,7 @@ fn outputs() -> [Arg; 5] {
         own("log", "FILE", "Write every frame with its fate to a pcapng file")
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath),
-        own("mahimahi-log", "PREFIX", "Write PREFIX.LINK for each link in mahimahi's format")
+        own("mahimahi-log", "PREFIX", "Write PREFIX.LINK for each direction in mahimahi's format")
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath),
         own("metrics", "ADDR", "Serve counters as OpenMetrics: 127.0.0.1:9100, or a socket's path"),

@@ -113,13 +113,19 @@ impl Plan {
             bounds.allow_change(&network, &changed.config.network()?)?;
         }
         bounds.allow(&network)?;
+        let outputs = config.outputs()?;
         let plan = Self {
             clock: clock(&config)?,
             seed: config.seed()?.unwrap_or_else(chosen_seed),
             schedule,
-            outputs: config.outputs()?,
             bounds,
-            warnings: [warnings(&network, &unasked), restless(&network)].concat(),
+            warnings: [
+                warnings(&network, &unasked),
+                restless(&network),
+                whole_ways(&network, &outputs),
+            ]
+            .concat(),
+            outputs,
             stats: matches.get_flag("stats"),
             typed: matches.clone(),
             instead: instead(matches),
@@ -418,6 +424,18 @@ fn restless(network: &NetworkSpec) -> Vec<String> {
         })
     };
     network.links.iter().filter_map(warning).collect()
+}
+
+/// mahimahi knows one link in each direction: where there are more, a log in its form is that of a
+/// whole way, under the name of the link where it begins.
+fn whole_ways(network: &NetworkSpec, outputs: &Outputs) -> Vec<String> {
+    let alone = network.classes.is_empty() && network.nodes.is_empty();
+    let Some(prefix) = outputs.mahimahi.as_ref().filter(|_| !alone) else { return Vec::new() };
+    vec![format!(
+        "logs {}.LINK tell of the whole way from a port to another, by whichever links: in \
+         mahimahi's form there is one link in each direction; --log names the link of each loss",
+        prefix.display()
+    )]
 }
 
 /// Queues that were not asked for and are shorter than a TCP needs on this path.

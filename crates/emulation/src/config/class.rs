@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use slipring_link::{ClassSpec, NetworkSpec};
 use slipring_wire::MacAddr;
 
-use super::error::ConfigError;
+use super::error::{ConfigError, listed};
 use super::network::place;
 use super::quantity;
 use super::section::{self, Section, unknown_word};
@@ -64,7 +64,11 @@ fn class(node: &Node, network: &NetworkSpec) -> Result<ClassSpec, ConfigError> {
     section.finish()?;
     match (parts.is_empty(), said) {
         (true, Some(class)) => Ok(class),
-        (true, None) => Err(section.missing("match")),
+        (true, None) => {
+            let error = ConfigError::key("a class says nothing of its frames", "");
+            let names: Vec<_> = WORDS.iter().map(|(key, _)| *key).collect();
+            Err(error.at(section.place).help(format!("add one of: {}, match", listed(&names))))
+        }
         (false, said) => {
             parts.extend(said.map(|class| format!("({})", class.filter)));
             let filter = parts.join(" and ");
@@ -315,7 +319,7 @@ mod tests {
             ("dst_port = 65536", "`65536` does not fit class.dst_port"),
             ("dst_port = \"9-3\"", "`9-3` does not fit class.dst_port"),
             ("mac = \"02:00\"", "`02:00` does not fit class.mac"),
-            ("", "class.match is missing"),
+            ("", "a class says nothing of its frames"),
             ("dcsp = 5", "class has no `dcsp`"),
         ] {
             let error = classes(settings).unwrap_err();

@@ -10,7 +10,7 @@ use slipring_cli::codes::{SR0009, SR0205};
 use slipring_model::format::FormatError;
 
 use super::error::ConfigError;
-use super::tree::Node;
+use super::tree::{Node, Source};
 
 /// Finds files beside the configuration that names them.
 #[derive(Debug, Clone, Default)]
@@ -92,7 +92,14 @@ impl Files {
                 return self.unfit(name, node);
             }
             let error = ConfigError::unreadable(&path.display().to_string(), cause);
-            error.at(&node.place).help("files that a file names are looked for beside it")
+            error.at(&node.place).help(match node.place.source {
+                Source::File { .. } => {
+                    "files that a file names are looked for beside it".to_owned()
+                }
+                Source::Flag(_) | Source::Message => {
+                    format!("check the path: ls -l {}", path.display())
+                }
+            })
         };
         let read = regular(&path).and_then(|file| read(file, MOST_BYTES));
         let bytes = read.map_err(|error| unreadable(error.to_string()))?;

@@ -12,7 +12,7 @@ use crate::report::serve::Place;
 pub struct Outputs {
     /// Every frame with its fate: pcapng.
     pub log: Option<PathBuf>,
-    /// For each link a log in mahimahi's format: this, a dot and the link's name.
+    /// For each direction a log in mahimahi's format: this, a dot and the name of its first link.
     pub mahimahi: Option<PathBuf>,
     /// Where counters are served as OpenMetrics: an address and port, or the path of a socket.
     pub metrics: Option<String>,

@@ -177,7 +177,8 @@ pub(crate) fn truth(path: &str, node: &Node) -> Result<bool, ConfigError> {
         }
         other => {
             let error = ConfigError::value(path, &node.shown(), format!("it is {}", other.kind()));
-            Err(error.at(&node.place).help("write true or false, without quotes"))
+            let quotes = if node.place.is_classic() { "" } else { ", without quotes" };
+            Err(error.at(&node.place).help(format!("write true or false{quotes}")))
         }
     }
 }

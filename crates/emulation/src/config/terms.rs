@@ -14,7 +14,7 @@ use super::tree::{Node, Table, Value};
 
 /// Settings that are called otherwise than by the engine, by part. A table that has no setting of
 /// the third name says it by that of the fourth.
-const NAMES: [(&str, &str, &str, &str); 22] = [
+const NAMES: [(&str, &str, &str, &str); 23] = [
     ("police", "committed_bps", "cir", ""),
     ("police", "committed_burst", "cbs", ""),
     ("police", "peak_bps", "pir", ""),
@@ -24,6 +24,8 @@ const NAMES: [(&str, &str, &str, &str); 22] = [
     ("loss", "good_ns", "good_time", ""),
     ("loss", "bad_ns", "bad_time", ""),
     ("loss", "pattern", "bits", "file"),
+    // Unsaid, it is the last one of each row.
+    ("loss", "nth", "nth", "every"),
     ("loss", "p13 + p14", "p14", "p13"),
     ("loss", "p31 + p32", "p32", "p31"),
     ("loss", "windows.from_ns", "windows", "from"),

@@ -8,7 +8,8 @@
 //!   16 d 1 1504        1 packet of 1504 bytes was dropped
 //! ```
 //!
-//! One file for each link. Times are whole milliseconds, rounded down, from the first frame.
+//! One file for each port where frames come in, under the name of the link where their way begins.
+//! Where that is one link of several it tells of the whole way. Times are whole milliseconds, rounded down, from the first frame.
 //! Opportunities are told of links whose rate can be known beforehand: constant ones, by the
 //! millisecond, and traces of opportunities.
 

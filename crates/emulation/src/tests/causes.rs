@@ -135,6 +135,15 @@ fn a_pattern_with_other_digits_is_no_name_of_a_file() {
     );
     let error = refusal("-L pattern,nosuchfile");
     assert!(error.starts_with("cannot open nosuchfile"), "{error}");
+    assert!(error.ends_with("check the path: ls -l nosuchfile"), "{error}");
+}
+
+#[test]
+fn a_row_of_no_frames_is_named_as_it_was_written() {
+    let error = refusal("-L nth,0");
+    assert!(error.starts_with("`0` does not fit link.up.loss.every"), "{error}");
+    let error = refusal("-L nth,3,4");
+    assert!(error.starts_with("`3` does not fit link.up.loss.every"), "{error}");
 }
 
 #[test]

@@ -61,3 +61,19 @@ fn examples_of_requests_are_ones_that_can_be_typed() {
         assert!(matched.is_ok(), "{line}: {}", matched.unwrap_err());
     }
 }
+
+#[test]
+fn a_log_for_mahimahi_is_said_to_tell_of_whole_ways_where_links_are_chained() {
+    let warnings = |text: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("link.toml");
+        std::fs::write(&path, text).unwrap();
+        let args = format!("--virtual a b --config {} --mahimahi-log mm", path.display());
+        super::plan(&args).unwrap().warnings
+    };
+    assert!(warnings(&super::file("")).is_empty());
+    let chained = "nodes = [\"x\"]\n[ports.a]\n[ports.b]\n\
+        [link.in]\nfrom = \"a\"\nto = \"x\"\n[link.on]\nfrom = \"x\"\nto = \"b\"\n";
+    let [warning] = &warnings(chained)[..] else { panic!("one warning") };
+    assert!(warning.starts_with("logs mm.LINK tell of the whole way"), "{warning}");
+}
