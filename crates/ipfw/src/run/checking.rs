@@ -83,6 +83,7 @@ impl Firewall {
     pub fn check_all(&mut self, batch: &mut [Checked<'_>], now_ns: u64, outputs: &mut Outputs) {
         for group in batch.chunks_mut(GROUP) {
             self.look_up(group);
+            self.bring_near(group.len());
             for (at, checked) in group.iter_mut().enumerate() {
                 let parsed = &self.room.group[at];
                 checked.verdict = match parsed.fault {
@@ -108,21 +109,39 @@ impl Firewall {
             parsed.hash = None;
         }
         let Some(program) = &self.program else { return };
-        if program.asks_states() {
-            let flows = parsed.iter_mut().filter(|parsed| parsed.fault.is_none());
-            for parsed in flows.filter(|parsed| parsed.packet.version != Version::None) {
-                let flow = parsed.packet.flow();
-                let hash = self.states.hash(&flow);
-                // Only to have it near: a packet of the group may make the state.
-                core::hint::black_box(self.states.knows(&flow, hash));
-                parsed.hash = Some(hash);
-            }
-        }
         for field in 0..program.fields() {
             for (checked, parsed) in group.iter().zip(&mut *parsed) {
                 let class = program.class(field, &parsed.packet, &checked.crossing);
                 parsed.classes[field] = class;
             }
+        }
+    }
+
+    /// Brings near what rules will ask of tables and states for the packets of a group. Packets
+    /// before them may change states, so the answers are forgotten.
+    fn bring_near(&mut self, packets: usize) {
+        let Some(program) = &self.program else { return };
+        let parsed = &mut self.room.group[..packets];
+        for near in program.near_tables() {
+            let address = |parsed: &Parsed| match parsed.packet.version {
+                Version::V4 if near.of_dst => parsed.packet.dst as u32,
+                _ => parsed.packet.src as u32,
+            };
+            let mut addresses = [0; GROUP];
+            addresses.iter_mut().zip(&*parsed).for_each(|(to, parsed)| *to = address(parsed));
+            if let Some(table) = self.config.table(near.set, near.name.as_str()) {
+                table.bring_near(&addresses[..packets]);
+            }
+        }
+        if program.asks_states() {
+            // In three goes, so that memory is waited for together.
+            for parsed in &mut *parsed {
+                parsed.hash = Some(self.states.hash(&parsed.packet.flow()));
+            }
+            let heads = parsed.iter().filter_map(|parsed| self.states.head(parsed.hash?));
+            let mut found = [0; GROUP];
+            let known = found.iter_mut().zip(heads).map(|(to, head)| *to = head).count();
+            self.states.bring_near(&found[..known]);
         }
     }
 

@@ -224,14 +224,19 @@ impl States {
         FlowHash::of(flow, self.secret)
     }
 
-    /// Whether the flow with a hash has a state, if no other has the same hash. Asked for many
-    /// flows before their packets are checked, it brings near what the checks need.
+    /// Where the first state with a hash is.
+    #[inline]
     #[must_use]
-    pub fn knows(&self, flow: &FlowKey, hash: FlowHash) -> bool {
-        let head = self.heads.get(&hash.0).and_then(|&index| self.slots[index as usize].as_ref());
-        head.is_some_and(|state| {
-            (state.flow == *flow || state.flow == reversed(*flow)) && state.expires_ns != 0
-        })
+    pub(crate) fn head(&self, hash: FlowHash) -> Option<u32> {
+        self.heads.get(&hash.0).copied()
+    }
+
+    /// Brings near what hits of states will need; does nothing else.
+    pub(crate) fn bring_near(&self, heads: &[u32]) {
+        for state in heads.iter().filter_map(|&at| self.slots[at as usize].as_ref()) {
+            let ends = state.flow.dst as u64 ^ u64::from(state.flow.dst_port);
+            core::hint::black_box(ends ^ state.expires_ns ^ u64::from(state.generation));
+        }
     }
 
     /// Finds the state of a packet, of any name if `name` is `None`, and takes the packet into
