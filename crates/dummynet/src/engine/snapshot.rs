@@ -2,20 +2,55 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 use super::Dummynet;
-use super::configure::Config;
+use super::configure::{Config, ObjectKind};
 use super::flows::Flows;
 use super::instance::{Instance, Queues};
 use super::objects::{FIFO_FLOWSET, FIFO_SCHED, Flowset, Sched};
 use crate::sched::Share;
-use crate::show::{FlowRow, FlowsetView, LinkView, PipeView, QueueView, SchedShow, SchedView};
-use crate::spec::{PipeSpec, QueueSpec, SchedKind, SchedSpec, ShareSpec};
+use crate::show::{
+    self, FlowRow, FlowsetView, LinkView, PipeView, ProtocolName, QueueView, SchedShow, SchedView,
+};
+use crate::spec::{Number, PipeSpec, QueueSpec, SchedKind, SchedSpec, ShareSpec};
 
 /// The masks' flag in a scheduler's `flags`.
 const HAVE_MASK: u32 = 1;
 
 impl<H: Copy> Dummynet<H> {
+    /// What `pipe show`, `queue show` or `sched show` prints for objects in `ranges`; without
+    /// ranges, for all. Queues are as the last [`Self::release`] or [`Self::submit`] left them.
+    pub fn show(
+        &mut self,
+        now_ns: u64,
+        kind: ObjectKind,
+        ranges: &[RangeInclusive<Number>],
+        protocol: ProtocolName,
+    ) -> String {
+        let is_in = |number: u32| {
+            let number = (number % FIFO_SCHED) as Number;
+            ranges.is_empty() || ranges.iter().any(|range| range.contains(&number))
+        };
+        match kind {
+            ObjectKind::Pipe => {
+                let mut all = self.show_pipes(now_ns);
+                all.retain(|pipe| is_in(pipe.link.number));
+                show::pipes(&all, protocol)
+            }
+            ObjectKind::Queue => {
+                let mut all = self.show_queues(now_ns);
+                all.retain(|queue| is_in(queue.flowset.number));
+                show::queues(&all, protocol)
+            }
+            ObjectKind::Sched => {
+                let mut all = self.show_scheds(now_ns);
+                all.retain(|sched| is_in(sched.sched.number));
+                show::scheds(&all, protocol)
+            }
+        }
+    }
+
     /// What `pipe show` tells, in the order of numbers.
     pub fn show_pipes(&mut self, now_ns: u64) -> Vec<PipeView> {
         self.refresh(now_ns);

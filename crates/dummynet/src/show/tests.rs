@@ -5,7 +5,7 @@ use std::string::String;
 use super::*;
 use crate::flow::FlowKey;
 use crate::text::Command;
-use crate::{Dummynet, Object, Packet};
+use crate::{Dummynet, Object, ObjectKind, Packet};
 
 fn protocol(number: u8) -> Option<&'static str> {
     match number {
@@ -185,4 +185,23 @@ fn ipv6_masks_and_rows_have_their_own_form() {
         1,
     );
     assert!(text.contains(&mask), "{text}");
+}
+
+#[test]
+fn ranges_choose_what_is_shown() {
+    let mut dummynet = engine(
+        "pipe 1 config bw 1Mbit/s
+         pipe 2 config bw 2Mbit/s
+         pipe 30 config bw 3Mbit/s
+         queue 30 config pipe 2",
+    );
+    let mut shown = |kind, ranges: &[core::ops::RangeInclusive<u16>]| {
+        let text = dummynet.show(0, kind, ranges, protocol);
+        let heads = text.lines().filter(|line| !line.starts_with([' ', '\t']));
+        heads.map(|line| String::from(&line[..6])).collect::<std::vec::Vec<_>>()
+    };
+    assert_eq!(shown(ObjectKind::Pipe, &[2..=29]), ["00002:", "q13107"]);
+    assert_eq!(shown(ObjectKind::Sched, &[1..=1, 30..=30]), ["00001:", "00030:"]);
+    assert_eq!(shown(ObjectKind::Queue, &[]), ["q00030"]);
+    assert!(shown(ObjectKind::Queue, &[1..=2]).is_empty());
 }

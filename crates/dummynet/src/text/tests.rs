@@ -120,6 +120,32 @@ fn errors_say_where_and_what_would_be_right() {
 }
 
 #[test]
+fn parameters_stay_within_dummynets_ranges() {
+    for text in [
+        "pipe 1 config burst 256T",
+        "pipe 1 config queue 2048KBytes",
+        "pipe 1 config red 0/1/2/0.1",
+        "pipe 1 config red 1.1/1/2/0.1",
+        "pipe 1 config mask src-port 0x10000",
+        "pipe 1 config mask proto 256",
+        "pipe 1 config mask flow-id 0x100000",
+        "pipe 1 config mask src-ip6 /129",
+        "pipe 1 config mask src-ip /33",
+        "queue 1 config pipe 1 weight 65537",
+        "queue 1 config pipe 1 pri 64",
+        "sched 1 config type fq_codel quantum 9001",
+        "sched 1 config type fq_codel limit 20481",
+        "sched 1 config type fq_pie flows 65537",
+        "sched 1 config type fq_codel target 200ms",
+        "pipe 1 config pie alpha 8",
+    ] {
+        assert!(Command::parse(text).is_err(), "{text}");
+    }
+    assert_eq!(pipe("mask all buckets 3").buckets, Some(16));
+    assert_eq!(pipe("mask all buckets 100000").buckets, Some(65536));
+}
+
+#[test]
 fn number_and_verb_come_in_any_order() {
     assert_eq!(Command::parse("pipe config 3"), Command::parse("pipe 3 config"));
     assert_eq!(Command::parse("queue 3 delete"), Command::parse("queue delete 3"));
