@@ -33,6 +33,10 @@ use crate::spec::{SchedKind, ShareSpec};
 /// Virtual time per byte at weight 1, as a power of two: sums of rounding stay below 1e-4.
 const FRACTION_BITS: u32 = 20;
 
+/// Longer packets than any link has count as this long, in bytes: virtual times cannot overflow,
+/// and turns come round.
+const LONGEST: u32 = 1 << 20;
+
 /// The share of a queue, within the scheduler's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {

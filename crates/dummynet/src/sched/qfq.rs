@@ -20,7 +20,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Share, grown};
+use super::{LONGEST, Share, grown};
 
 /// Virtual time per byte at weight 1, as a power of two: a byte is a whole number at any weight.
 const FRACTION_BITS: u32 = 28;
@@ -86,7 +86,7 @@ impl Default for Qfq {
 
 impl Queue {
     fn span(&self, len: u32) -> u64 {
-        (u64::from(len) << FRACTION_BITS) / u64::from(self.weight)
+        (u64::from(len.min(LONGEST)) << FRACTION_BITS) / u64::from(self.weight)
     }
 
     /// The group of packets up to `lmax`.
@@ -143,7 +143,7 @@ impl Qfq {
     pub(super) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
         let number = self.sets[READY].trailing_zeros();
         let before = self.now;
-        self.now += (u64::from(len) << FRACTION_BITS) / self.weights.max(1);
+        self.now += (u64::from(len.min(LONGEST)) << FRACTION_BITS) / self.weights.max(1);
         let queue = &mut self.queues[index as usize];
         queue.finish = queue.start + queue.span(len);
         if self.moves(index, number, next) {

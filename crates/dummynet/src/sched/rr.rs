@@ -7,7 +7,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Share, grown};
+use super::{LONGEST, Share, grown};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rr {
@@ -35,7 +35,7 @@ impl Rr {
 
     pub(super) fn arrive(&mut self, index: u32, len: u32) {
         let queue = &mut self.queues[index as usize];
-        *queue = Queue { head_len: len, deficit: 0, in_turn: false, ..*queue };
+        *queue = Queue { head_len: len.min(LONGEST), deficit: 0, in_turn: false, ..*queue };
         self.ring.push_back(index);
     }
 
@@ -61,7 +61,7 @@ impl Rr {
         let queue = &mut self.queues[index as usize];
         queue.deficit = queue.deficit.saturating_sub(u64::from(len));
         match next {
-            Some(next) => queue.head_len = next,
+            Some(next) => queue.head_len = next.min(LONGEST),
             None => _ = self.ring.pop_front(),
         }
     }

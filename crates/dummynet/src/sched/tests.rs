@@ -291,3 +291,12 @@ fn virtual_time_never_overflows() {
         assert!(sent[0].abs_diff(sent[1]) <= 3, "{}: {sent:?}", kind.name());
     }
 }
+
+#[test]
+fn lengths_beyond_all_links_do_no_harm() {
+    for kind in WEIGHTED {
+        let mut bench = Bench::new(&kind, &weights(&[1, 100]));
+        bench.backlog(50, |_| u32::MAX);
+        assert_eq!(core::iter::from_fn(|| bench.pop()).count(), 100, "{}", kind.name());
+    }
+}

@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 
 use super::heap::Heap;
-use super::{FRACTION_BITS, Share, grown};
+use super::{FRACTION_BITS, LONGEST, Share, grown};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wf2q {
@@ -53,8 +53,7 @@ const REBASE: u64 = if cfg!(test) { 1 << 52 } else { 1 << 62 };
 /// Virtual time of `len` bytes; `per_byte` is 2^40 / weight.
 #[inline]
 fn span(len: u32, per_byte: u64) -> u64 {
-    // 2^16 bytes at weight 1 are 2^56; longer ones cannot be on a link.
-    (u64::from(len.min(1 << 20)) * per_byte) >> (SCALE_BITS - FRACTION_BITS)
+    (u64::from(len.min(LONGEST)) * per_byte) >> (SCALE_BITS - FRACTION_BITS)
 }
 
 impl Wf2q {
