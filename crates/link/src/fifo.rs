@@ -26,13 +26,18 @@ const SPARE: usize = 2;
 
 /// The queue.
 ///
+/// The first block is apart, so that who has few frames goes to them straight: where links are
+/// thousands, each step on the way there is one that no cache remembers.
+///
 /// # Invariants
-/// 1. The frames are those from `next` on in the first block, all in those between, and those
-///    before `end` in the last one, which has room for `size`. There is no block without a frame.
-/// 2. `next`, `end`, `size` and `room` are 0 when there is no block.
+/// 1. The frames are those from `next` on in the first block, all of those between, and those before
+///    `end` in the last one, which has room for `size`.
+/// 2. Only the first block may be without a frame, when there are no `more`; `next` and `end` are 0
+///    then.
 /// 3. `room` is that of all blocks.
 pub(crate) struct Fifo<T> {
-    blocks: VecDeque<Box<[T]>>,
+    first: Box<[T]>,
+    more: VecDeque<Box<[T]>>,
     next: usize,
     end: usize,
     size: usize,
@@ -41,8 +46,9 @@ pub(crate) struct Fifo<T> {
 }
 
 impl<T: Copy> Fifo<T> {
-    pub(crate) const fn new() -> Self {
-        Self { blocks: VecDeque::new(), next: 0, end: 0, size: 0, room: 0, spare: Vec::new() }
+    pub(crate) fn new() -> Self {
+        let (first, more, spare) = (Box::default(), VecDeque::new(), Vec::new());
+        Self { first, more, next: 0, end: 0, size: 0, room: 0, spare }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -50,18 +56,24 @@ impl<T: Copy> Fifo<T> {
     }
 
     #[inline]
+    fn is_empty(&self) -> bool {
+        self.next == self.end && self.more.is_empty()
+    }
+
+    #[inline]
     pub(crate) fn front_mut(&mut self) -> Option<&mut T> {
-        self.blocks.front_mut().map(|block| &mut block[self.next])
+        if self.is_empty() { None } else { self.first.get_mut(self.next) }
     }
 
     #[inline]
     pub(crate) fn front(&self) -> Option<&T> {
-        self.blocks.front().map(|block| &block[self.next])
+        if self.is_empty() { None } else { self.first.get(self.next) }
     }
 
     #[inline]
     pub(crate) fn back(&self) -> Option<&T> {
-        self.blocks.back().map(|block| &block[self.end - 1])
+        let last = self.more.back().unwrap_or(&self.first);
+        if self.is_empty() { None } else { last.get(self.end - 1) }
     }
 
     #[inline]
@@ -69,10 +81,9 @@ impl<T: Copy> Fifo<T> {
         if self.end == self.size {
             self.add_block(frame);
         }
-        if let Some(block) = self.blocks.back_mut() {
-            block[self.end] = frame;
-            self.end += 1;
-        }
+        let last = self.more.back_mut().unwrap_or(&mut self.first);
+        last[self.end] = frame;
+        self.end += 1;
     }
 
     #[inline]
@@ -80,8 +91,8 @@ impl<T: Copy> Fifo<T> {
         let mut frames = frames;
         while let Some(frame) = frames.next() {
             self.push(frame);
-            let Some(block) = self.blocks.back_mut() else { return };
-            let room = &mut block[self.end..];
+            let last = self.more.back_mut().unwrap_or(&mut self.first);
+            let room = &mut last[self.end..];
             self.end += room.len().min(frames.len());
             room.iter_mut().zip(&mut frames).for_each(|(place, frame)| *place = frame);
         }
@@ -90,18 +101,19 @@ impl<T: Copy> Fifo<T> {
     /// The frames that come first: all that lie together.
     #[inline]
     pub(crate) fn run(&self) -> &[T] {
-        let Some(block) = self.blocks.front() else { return &[] };
-        let end = if self.blocks.len() == 1 { self.end } else { block.len() };
-        &block[self.next..end]
+        let end = if self.more.is_empty() { self.end } else { self.first.len() };
+        &self.first[self.next..end]
     }
 
     /// Forgets as many, at most a whole run.
     #[inline]
     pub(crate) fn forget(&mut self, count: usize) {
         self.next += count;
-        let last = self.blocks.len() == 1;
-        let end = if last { self.end } else { self.blocks.front().map_or(0, |block| block.len()) };
-        if self.next == end {
+        if self.more.is_empty() {
+            if self.next == self.end {
+                (self.next, self.end) = (0, 0);
+            }
+        } else if self.next == self.first.len() {
             self.drop_block();
         }
     }
@@ -113,26 +125,29 @@ impl<T: Copy> Fifo<T> {
         Some(frame)
     }
 
+    /// Goes on to the second block.
     fn drop_block(&mut self) {
-        let most = SPARE + self.blocks.len();
-        let Some(block) = self.blocks.pop_front() else { return };
+        let most = SPARE + self.more.len();
+        let Some(next) = self.more.pop_front() else { return };
+        let emptied = core::mem::replace(&mut self.first, next);
         self.next = 0;
-        self.room -= block.len();
-        if self.blocks.is_empty() {
-            (self.end, self.size) = (0, 0);
-        }
+        self.room -= emptied.len();
         if self.spare.len() < most {
-            self.spare.push(block);
+            self.spare.push(emptied);
         }
     }
 
     fn add_block(&mut self, fill: T) {
-        let size = if self.blocks.len() < FIRST { FEW } else { LARGE_BYTES / size_of::<T>() };
+        let size = if self.more.len() < FIRST - 1 { FEW } else { LARGE_BYTES / size_of::<T>() };
         let spare = self.spare.pop().filter(|block| block.len() >= size);
         let block = spare.unwrap_or_else(|| vec![fill; size].into_boxed_slice());
         (self.end, self.size) = (0, block.len());
         self.room += block.len();
-        self.blocks.push_back(block);
+        if self.first.is_empty() {
+            self.first = block;
+        } else {
+            self.more.push_back(block);
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) use blind::Room;
 /// The release of a frame that a line never lets through.
 const NEVER: u64 = u64::MAX;
 
+// Whole cache lines: links are many, and each is looked at when it has been forgotten.
+#[repr(align(64))]
 pub(crate) struct Link {
     id: LinkId,
     pub(crate) to: Target,

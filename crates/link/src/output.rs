@@ -25,6 +25,9 @@ use crate::fifo::Fifo;
 use crate::spec::{LinkSpec, OrderPolicy};
 use crate::train::{Train, Trains};
 
+/// No delay at all is as long.
+const NEVER: u64 = u64::MAX;
+
 /// A frame that left the line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Departed {
@@ -53,6 +56,8 @@ pub(crate) struct Output {
     last_release_ns: u64,
     /// How many are overtaking: asked far more often than it changes.
     overtakers: u64,
+    /// The delay, where that is all that the rules say; [`NEVER`] otherwise.
+    steady_ns: u64,
     /// What frames with a constant delay do not touch; links are many, caches small.
     rules: Box<Rules>,
     overtaking: Box<Wheel<Flight>>,
@@ -83,6 +88,7 @@ impl Output {
             trains: None,
             last_release_ns: 0,
             overtakers: 0,
+            steady_ns: rules.steady_ns(),
             rules: Box::new(rules),
             overtaking: Box::new(Wheel::new()),
         }
@@ -97,13 +103,12 @@ impl Output {
         rules.order = new.order;
         rules.port = port_of(new);
         rules.offset_ns = new.offset_ns;
+        self.steady_ns = rules.steady_ns();
     }
 
     /// The delay, when it is all there is to do here.
     pub(crate) fn plain_delay_ns(&self) -> Option<u64> {
-        let rules = &self.rules;
-        let plain = rules.port.is_none() && rules.offset_ns == 0 && rules.order.keeps_order();
-        plain.then(|| rules.delayer.constant_ns()).flatten()
+        (self.steady_ns != NEVER).then_some(self.steady_ns)
     }
 
     /// Decides when a frame arrives. It is not on its way yet: see [`Self::send`].
@@ -149,10 +154,16 @@ impl Output {
         base_ns: &[u64],
         times_ns: &mut [u64],
     ) -> Tally {
-        self.rules.delayer.delay_all(base_ns, times_ns);
-        self.rules.make_due(frames, base_ns, times_ns);
+        let steady_ns = self.steady_ns;
+        if steady_ns != NEVER {
+            let times = base_ns.iter().zip(&mut *times_ns);
+            times.for_each(|(base_ns, time)| *time = base_ns.saturating_add(steady_ns));
+        } else {
+            self.rules.delayer.delay_all(base_ns, times_ns);
+            self.rules.make_due(frames, base_ns, times_ns);
+        }
         let mut clamped = Tally::default();
-        if self.rules.order.keeps_order() {
+        if steady_ns != NEVER || self.rules.order.keeps_order() {
             clamped = self.keep_order(frames, times_ns);
             self.fifo.extend(flights(frames, times_ns));
         } else {
@@ -342,6 +353,13 @@ fn flights(frames: &[Arrival], releases_ns: &[u64]) -> impl ExactSizeIterator<It
 }
 
 impl Rules {
+    /// The delay, if it is all that there is to a release; [`NEVER`] otherwise.
+    fn steady_ns(&self) -> u64 {
+        let steady = self.port.is_none() && self.offset_ns == 0 && self.order.keeps_order();
+        let constant_ns = self.delayer.constant_ns().filter(|_| steady);
+        constant_ns.unwrap_or(NEVER)
+    }
+
     /// Turns the delays of frames, which count from `base_ns`, into the times when they are due.
     #[inline]
     fn make_due(&self, frames: &[Arrival], base_ns: &[u64], times_ns: &mut [u64]) {

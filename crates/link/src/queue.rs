@@ -187,7 +187,6 @@ impl Queue {
     }
 
     /// The longest frame that it passes on if it is [blind](Self::is_blind).
-    #[inline]
     pub(crate) fn longest(&self) -> u64 {
         match self.spec.admit {
             Admit::Strict => self.spec.bytes.unwrap_or(u64::MAX),
@@ -195,12 +194,15 @@ impl Queue {
         }
     }
 
+    /// Whether there is an algorithm that [learns](Self::passed) of frames.
+    pub(crate) fn is_watched(&self) -> bool {
+        !matches!(&self.kind, Kind::Fifo(Fifo { aqm: FifoAqm::None, .. }))
+    }
+
     /// Learns that frames were passed on blindly, the last one at `at_ns`.
     #[inline]
     pub(crate) fn passed(&mut self, at_ns: u64, len: u32) {
-        if let Kind::Fifo(fifo) = &mut self.kind
-            && !matches!(fifo.aqm, FifoAqm::None)
-        {
+        if let Kind::Fifo(fifo) = &mut self.kind {
             // None of them waited, and that is all that CoDel learns of each.
             let queue = QueueView::default();
             let leaving = Leaving { now_ns: at_ns, len, sojourn_ns: 0, queue };

@@ -15,16 +15,22 @@ use crate::sink::Sink;
 use crate::spec::{Framing, LinkSpec, Profile, Serialise};
 use crate::streams::Streams;
 
+// In this order: what frames touch that need not wait comes first, within two cache lines.
+#[repr(C, align(64))]
 pub(crate) struct Server {
-    queue: Queue,
     line: Line,
-    framing: Framing,
-    serialise: Serialise,
-    profile: Option<Profile>,
-    profile_stream: Stream,
     begin_ns: u64,
     busy_until_ns: u64,
     busy_len: u32,
+    serialise: Serialise,
+    /// The queue learns of frames that pass it by.
+    watched: bool,
+    framing: Framing,
+    /// The longest frame that may pass it by.
+    longest: u64,
+    queue: Queue,
+    profile: Option<Profile>,
+    profile_stream: Stream,
     /// A frame that the line cannot finish, as its trace has ended: it waits for another line.
     stuck: Option<Arrival>,
 }
@@ -40,8 +46,11 @@ pub(crate) struct Served {
 
 impl Server {
     pub(crate) fn new(spec: &LinkSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
+        let queue = Queue::new(&spec.queue, streams.stage("queue"));
         Self {
-            queue: Queue::new(&spec.queue, streams.stage("queue")),
+            watched: queue.is_watched(),
+            longest: queue.longest(),
+            queue,
             line: Line::new(&spec.rate, streams.stage("rate"), start_ns),
             framing: spec.framing,
             serialise: spec.serialise,
@@ -71,6 +80,7 @@ impl Server {
         self.framing = new.framing;
         self.serialise = new.serialise;
         self.profile.clone_from(&new.profile);
+        (self.watched, self.longest) = (self.queue.is_watched(), self.queue.longest());
         let waits = self.stuck.is_some() || !self.queue.is_empty();
         self.begin_ns = if waits { self.line.begin_ns(at_ns) } else { u64::MAX };
     }
@@ -132,9 +142,13 @@ impl Server {
         end_ns: &mut [u64],
         wire_bytes: &mut [u64],
     ) -> usize {
-        let idle = frames.first().is_some_and(|first| self.is_idle(first.arrival_ns));
+        // With a constant rate nothing waits, in the queue or stuck, while this is so.
+        let idle = |now_ns| {
+            self.begin_ns == u64::MAX && self.busy_until_ns <= now_ns && self.line.is_free(now_ns)
+        };
+        let idle = frames.first().is_some_and(|first| idle(first.arrival_ns));
         let Some(rate) = self.line.rate().filter(|_| idle) else { return 0 };
-        let (longest, mut free_ns, mut count) = (self.queue.longest(), 0, 0);
+        let (longest, mut free_ns, mut count) = (self.longest, 0, 0);
         for ((frame, end_ns), wire) in frames.iter().zip(end_ns).zip(wire_bytes) {
             if frame.arrival_ns < free_ns || u64::from(frame.len) > longest {
                 break;
@@ -154,7 +168,9 @@ impl Server {
     /// Learns that frames that it [surveyed](Self::survey) went on the line: the last one of them.
     #[inline]
     pub(crate) fn passed(&mut self, last: Arrival, wire_bytes: u64) {
-        self.queue.passed(last.arrival_ns, last.len);
+        if self.watched {
+            self.queue.passed(last.arrival_ns, last.len);
+        }
         self.busy_until_ns = self.line.serve(last.arrival_ns, wire_bytes, 0);
         self.busy_len = last.len;
     }

@@ -89,7 +89,7 @@ pub(crate) struct Trains {
 }
 
 impl Trains {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { fifo: Fifo::new(), packets: 0 }
     }
 

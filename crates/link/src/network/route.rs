@@ -16,11 +16,16 @@ pub(super) struct Routes {
     nodes: Vec<Route>,
 }
 
-/// One such place. It is small where there is no choice, since there may be thousands.
+/// No link, or no island.
+const NONE: u32 = u32::MAX;
+
+/// One such place. It takes a cache line where there is no choice, since there may be thousands.
+#[repr(align(64))]
 pub(super) struct Route {
-    /// Where frames go that no class wants.
-    default: Option<u32>,
-    island: Option<u32>,
+    /// Where frames go that no class wants; [`NONE`]: nowhere.
+    default: u32,
+    /// [`NONE`] where no link begins.
+    island: u32,
     classes: Vec<(Program, u32)>,
     passed: Tally,
     refused: Tally,
@@ -34,7 +39,7 @@ impl Routes {
         };
         for (number, island) in islands.iter().enumerate() {
             for &link in island.links() {
-                routes.at(plan.links[link as usize].from).island = Some(number as u32);
+                routes.at(plan.links[link as usize].from).island = number as u32;
             }
         }
         routes.choose(plan);
@@ -45,7 +50,7 @@ impl Routes {
     pub(super) fn choose(&mut self, plan: &NetworkSpec) {
         self.entries.iter_mut().chain(&mut self.nodes).for_each(|route| {
             route.classes.clear();
-            route.default = None;
+            route.default = NONE;
         });
         let mut classless = alloc::vec![true; plan.links.len()];
         for class in &plan.classes {
@@ -54,7 +59,7 @@ impl Routes {
             route.classes.push((class.program.clone(), class.link as u32));
         }
         for (index, link) in plan.links.iter().enumerate().filter(|(index, _)| classless[*index]) {
-            self.at(link.from).default = Some(index as u32);
+            self.at(link.from).default = index as u32;
         }
     }
 
@@ -84,21 +89,26 @@ impl Routes {
     }
 }
 
+#[inline]
+fn some(number: u32) -> Option<u32> {
+    (number != NONE).then_some(number)
+}
+
 impl Route {
     fn empty() -> Self {
         let (passed, refused) = (Tally::default(), Tally::default());
-        Self { default: None, island: None, classes: Vec::new(), passed, refused }
+        Self { default: NONE, island: NONE, classes: Vec::new(), passed, refused }
     }
 
     #[inline]
     pub(super) fn island(&self) -> Option<u32> {
-        self.island
+        some(self.island)
     }
 
     /// The link that all frames take, if they have no choice.
     #[inline]
     pub(super) fn only_link(&self) -> Option<usize> {
-        self.default.filter(|_| self.classes.is_empty()).map(|link| link as usize)
+        some(self.default).filter(|_| self.classes.is_empty()).map(|link| link as usize)
     }
 
     /// What became of the frames: an output is that of all links together.
@@ -115,8 +125,11 @@ impl Route {
     /// Chooses a link for a frame; without one it is lost.
     #[inline]
     pub(super) fn choose(&mut self, frame: Arrival, carrier: &mut impl Carrier) -> Option<usize> {
-        let chosen =
-            if self.classes.is_empty() { self.default } else { self.classify(frame, carrier) };
+        let chosen = if self.classes.is_empty() {
+            some(self.default)
+        } else {
+            self.classify(frame, carrier)
+        };
         if chosen.is_none() {
             self.refuse(frame, carrier);
         } else {
@@ -128,7 +141,7 @@ impl Route {
     fn classify(&self, frame: Arrival, carrier: &mut impl Carrier) -> Option<u32> {
         let bytes = carrier.frame(frame.handle);
         let wanted = self.classes.iter().find(|(program, _)| program.run(bytes, frame.len) != 0);
-        wanted.map(|(_, link)| *link).or(self.default)
+        wanted.map(|(_, link)| *link).or(some(self.default))
     }
 
     /// Counts frames that all take the only link.
