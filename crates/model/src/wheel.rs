@@ -200,19 +200,37 @@ impl<H: Copy> Default for Wheel<H> {
 
 /// Sorts the entries of one slot by time, the first last, so that it can be
 /// popped. Entries of equal times keep their order.
+#[inline]
 fn sort<H: Copy>(entries: &mut Vec<Entry<H>>, spare: &mut Vec<Entry<H>>) {
-    if entries.len() >= MANY {
-        distribute(entries, spare, 0);
-        distribute(entries, spare, SLOT_BITS / 2);
-        entries.reverse();
-    } else if entries.len() > 1 {
-        entries.sort_by_key(|entry| entry.release_ns);
-        entries.reverse();
+    match entries.len() {
+        ..2 => {}
+        2..=8 => rank::<H, 8>(entries, spare),
+        9..=16 => rank::<H, 16>(entries, spare),
+        17..=32 => rank::<H, 32>(entries, spare),
+        _ => {
+            distribute(entries, spare, 0);
+            distribute(entries, spare, SLOT_BITS / 2);
+            entries.reverse();
+        }
     }
 }
 
-/// From how many entries on counting is faster than comparing.
-const MANY: usize = 48;
+/// Compares each of at most `N` entries with all others: as no comparison
+/// decides what is done next, none is guessed wrongly.
+fn rank<H: Copy, const N: usize>(entries: &mut [Entry<H>], spare: &mut Vec<Entry<H>>) {
+    const LAST: u64 = (1 << SLOT_BITS) - 1;
+    // The later the less, and no two the same. Places without an entry come after all.
+    let mut keys = [i32::MAX; N];
+    for (index, (key, entry)) in keys.iter_mut().zip(&*entries).enumerate() {
+        *key = ((!entry.release_ns & LAST) as i32) << 8 | (N - index) as i32;
+    }
+    spare.clear();
+    spare.extend_from_slice(entries);
+    for (entry, key) in spare.iter().zip(keys) {
+        let place: i32 = keys.iter().map(|other| i32::from(*other < key)).sum();
+        entries[place as usize] = *entry;
+    }
+}
 
 /// Sorts by the half of the bits below a slot that begins at `shift`; entries
 /// in which they are equal keep their order.

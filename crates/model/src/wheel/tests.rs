@@ -58,11 +58,13 @@ fn equal_times_keep_the_order_of_pushing_over_all_levels() {
 
 #[test]
 fn a_crowd_in_one_slot_leaves_in_exact_order() {
-    for count in [2, 47, 48, 5_000] {
+    let counts = [2, 3, 8, 9, 16, 17, 32, 33, 47, 48, 5_000];
+    for (count, times) in counts.into_iter().flat_map(|count| [(count, 1 << SLOT_BITS), (count, 5)])
+    {
         let mut stream = Stream::new(count, "test/crowd");
         let (mut wheel, mut heap) = (Wheel::new(), Heap::default());
         for handle in 0..count as u32 {
-            let release_ns = (77 << SLOT_BITS) + stream.below(1 << SLOT_BITS);
+            let release_ns = (77 << SLOT_BITS) + stream.below(times);
             wheel.push(release_ns, handle);
             heap.push(release_ns, handle);
         }
