@@ -5,8 +5,9 @@
 //!             stamps    bytes  trains   decides   trains       copies
 //! ```
 //!
-//! One turn does all of that once, for a batch: one look at the clock, one sync per ring. A turn
-//! never waits; who calls it decides what happens between two ([`super::drive`]).
+//! One turn does all of that once, for a batch: one look at the clock, one sync per ring. Where there
+//! is little to do, what is due comes first, and the clock is looked at again. A turn never waits; who
+//! calls it decides what happens between two ([`super::drive`]).
 
 use slipring_link::{
     Arrival, Carrier, Coupled, Delivery, ExitId, Flight, Handle, Joined, LinkId, Lost, Network,
@@ -32,6 +33,8 @@ const PREPARED: u64 = 8 << 20;
 
 /// Frames that a turn may always send.
 const FEW: usize = 512;
+/// Frames in a turn that has little to do.
+const LITTLE: usize = 8;
 /// How much of the time that was missed the network makes up for in one go.
 const STEP: Nanos = 16_000;
 
@@ -64,6 +67,8 @@ pub struct Emulator<T> {
     pub(super) network: Network,
     pub(super) cargo: Cargo<T>,
     hands: Hands,
+    /// The last turn had little to do.
+    has_time: bool,
 }
 
 /// What a turn did.
@@ -114,6 +119,7 @@ impl<T: Tap> Emulator<T> {
         let measured = plan.links.iter().map(|_| Measured::new(manner.late_warn)).collect();
         Ok(Self {
             hands: Hands::default(),
+            has_time: false,
             network: Network::starting_at(plan, manner.seed, now)?,
             sides,
             cargo: Cargo {
@@ -136,14 +142,29 @@ impl<T: Tap> Emulator<T> {
         // What the syncs found had arrived by now, and what is due by now may leave.
         let at_ns = clock();
         self.cargo.store.tick(at_ns);
+        let first = if self.has_time { self.send_due(at_ns, &clock)? } else { 0 };
         let taken = self.take(at_ns);
-        self.release(at_ns, FEW.max(2 * taken));
-        let sent = self.send(at_ns, clock)?;
+        // What became due while one frame was taken in need not wait for the next turn.
+        let late_ns = if self.has_time && taken > 0 { clock() } else { at_ns };
+        self.release(late_ns, FEW.max(2 * taken));
+        let sent = first + self.send(late_ns, clock)?;
+        self.has_time = taken + sent <= LITTLE;
         Ok(Turn { taken, sent, at_ns })
     }
 
+    /// Sends what is due before anything else is done. Frames that have come by then enter a network
+    /// that has gone on to the same moment.
+    #[inline]
+    fn send_due(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
+        if self.network.next_ns().is_none_or(|due| due > now) {
+            return Ok(0);
+        }
+        self.release(now, FEW);
+        self.send(now, clock)
+    }
+
     fn take(&mut self, now: Nanos) -> usize {
-        let Self { sides, network, cargo, hands } = self;
+        let Self { sides, network, cargo, hands, .. } = self;
         let mut taken = 0;
         for side in sides {
             let Some(inlet) = &mut side.inlet else { continue };
