@@ -12,7 +12,9 @@ mod ports;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::thread::{JoinHandle, spawn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -36,9 +38,18 @@ const WATCHED: Nanos = 3_000_000_000;
 
 /// Figures that are published until this is dropped.
 pub struct Publishing {
-    stop: Doorbell,
+    stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
+
+/// Tells the thread to end.
+struct Stop {
+    told: AtomicBool,
+    bell: Doorbell,
+}
+
+/// Waits until something is to be read, or for some time: `poll`.
+type Wait = fn(&mut [PollFd<'_>], Option<&Timespec>) -> rustix::io::Result<usize>;
 
 /// What a command has to show beside its ports: its links.
 pub trait Watched: Send {
@@ -81,7 +92,9 @@ pub fn start(
 
 impl Drop for Publishing {
     fn drop(&mut self) {
-        self.stop.ring();
+        // Relaxed: it tells of nothing but itself, and the bell rings until it is seen.
+        self.stop.told.store(true, Ordering::Relaxed);
+        self.stop.bell.ring();
         if let Some(thread) = self.thread.take() {
             // A panic was told by its thread already.
             let _ = thread.join();
@@ -94,6 +107,7 @@ struct Source {
     meter: Meter,
     links: Option<Box<dyn Watched>>,
     names: Names,
+    wait: Wait,
 }
 
 impl Source {
@@ -120,18 +134,18 @@ impl Source {
             let (kind, name) = ("port".to_owned(), name.to_owned());
             names.add(Object { kind, name, ..Object::default() });
         }
-        Self { meter, links, names }
+        Self { meter, links, names, wait: poll }
     }
 
     fn publish(mut self, dir: &Path) -> io::Result<Publishing> {
         let mut publisher = Publisher::open(dir, &self.names.text(), self.names.words())?;
-        let stop = Doorbell::new()?;
-        let stopped = stop.try_clone()?;
+        let stop = Arc::new(Stop { told: AtomicBool::new(false), bell: Doorbell::new()? });
+        let stopped = stop.clone();
         let thread = spawn(move || self.run(&mut publisher, &stopped));
         Ok(Publishing { stop, thread: Some(thread) })
     }
 
-    fn run(&mut self, publisher: &mut Publisher, stopped: &Doorbell) {
+    fn run(&mut self, publisher: &mut Publisher, stop: &Stop) {
         let links = self.links.as_ref().map_or(0, |links| links.count());
         let period = PER_LINK.saturating_mul(links as u32).clamp(SOON, LATE);
         // Where nobody tells of readers, there may always be some.
@@ -142,11 +156,11 @@ impl Source {
             if readers.as_ref().is_some_and(Readers::take) {
                 watched_until = now() + WATCHED;
             }
-            let ended = match &readers {
-                Some(readers) if now() >= watched_until => rest(stopped, Some(readers), None),
-                _ => rest(stopped, None, Some(period)),
-            };
-            if ended {
+            match &readers {
+                Some(readers) if now() >= watched_until => self.rest(stop, Some(readers), None),
+                _ => self.rest(stop, None, Some(period)),
+            }
+            if stop.told.load(Ordering::Relaxed) {
                 return;
             }
         }
@@ -164,24 +178,23 @@ impl Source {
         }
         publisher.publish(if time > 0 { time } else { now() }, words.iter().copied());
     }
-}
 
-/// Waits for a reader, if that is asked for, or for some time; whether it is all over.
-fn rest(stopped: &Doorbell, readers: Option<&Readers>, time: Option<Duration>) -> bool {
-    let time = time.map(|time| Timespec::try_from(time).expect("it is a second at most"));
-    let mut fds = vec![PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN)];
-    fds.extend(readers.map(|readers| PollFd::from_borrowed_fd(readers.as_fd(), PollFlags::IN)));
-    match poll(&mut fds, time.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => !fds[0].revents().is_empty(),
-        // It cannot wait: better nothing is shown than that it spins.
-        Err(_) => true,
+    /// Waits for a reader, if that is asked for, or for some time, or until it is all over.
+    fn rest(&self, stop: &Stop, readers: Option<&Readers>, time: Option<Duration>) {
+        let limit = time.map(|time| Timespec::try_from(time).expect("it is a second at most"));
+        let mut fds = vec![PollFd::from_borrowed_fd(stop.bell.as_fd(), PollFlags::IN)];
+        fds.extend(readers.map(|readers| PollFd::from_borrowed_fd(readers.as_fd(), PollFlags::IN)));
+        match (self.wait)(&mut fds, limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // The kernel is short of memory, or so: figures still come, if more slowly.
+            Err(_) => sleep(time.unwrap_or(LATE)),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
 
     use slipring_core::counters::{Reader, running};
     use slipring_monitor::names::Counter;
@@ -229,12 +242,12 @@ mod tests {
             let until = now() + 10_000_000_000;
             while !what() {
                 assert!(now() < until, "waited in vain, {} looks", count());
-                std::thread::sleep(Duration::from_millis(1));
+                sleep(Duration::from_millis(1));
             }
         };
         eventually(&|| count() >= 1);
         // Many times as long as between two looks.
-        std::thread::sleep(10 * SOON);
+        sleep(10 * SOON);
         assert_eq!(count(), 1, "nobody looks, and nothing is done");
         let mut reader = Reader::open(&running(dir.path())[0].path).unwrap();
         reader.read().unwrap();
@@ -243,5 +256,21 @@ mod tests {
         assert!(reader.read().unwrap().words[0] >= 4);
         drop(publishing);
         assert!(!reader.is_alive());
+    }
+
+    #[test]
+    fn figures_are_published_though_waiting_fails_and_the_end_comes_soon() {
+        let dir = tempfile::tempdir().unwrap();
+        let looks = Arc::new(AtomicU64::new(0));
+        let links: Box<dyn Watched> = Box::new(Looks(looks.clone()));
+        let mut source = Source::new(Meter::new(&[]), Some(links));
+        source.wait = |_, _| Err(Errno::NOMEM);
+        let publishing = source.publish(dir.path()).unwrap();
+        let until = now() + 10_000_000_000;
+        while looks.load(Ordering::Relaxed) < 2 {
+            assert!(now() < until, "nothing is shown any more");
+            sleep(Duration::from_millis(1));
+        }
+        drop(publishing);
     }
 }
