@@ -46,7 +46,7 @@ impl Taps {
     /// As [`Self::see`], where the slots were read already.
     #[inline(always)]
     pub(crate) fn see_slots(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Slot]) {
-        if self.is_any() {
+        if !slots.is_empty() && self.is_any() {
             self.show(dir, i, ring, slots);
         }
     }

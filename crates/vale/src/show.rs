@@ -80,7 +80,7 @@ fn unheard(error: &ControlError) -> Failure {
 }
 
 /// Switches, ports and addresses, a line each.
-fn table(answer: &Value) -> String {
+pub(crate) fn table(answer: &Value) -> String {
     let (mut text, none) = (String::new(), Vec::new());
     let list = |value: &Value| value.as_array().unwrap_or(&none).clone();
     for switch in list(&answer["switches"]) {

@@ -128,6 +128,19 @@ fn a_name_that_no_request_can_carry_is_refused_as_the_device_would() {
     assert!(gone.contains("No such device or address"), "{gone}");
 }
 
+#[test]
+fn what_monitors_saw_and_lost_stands_behind_their_port() {
+    let monitors = serde_json::json!([{ "frames": 7, "lost": 0 }, { "frames": 3, "lost": 4 }]);
+    let port = serde_json::json!({
+        "port": "vale0:a", "port_index": 0, "tx": { "packets": 7 }, "rx": { "packets": 0 },
+        "drops": { "too_long": 1 }, "monitors": monitors,
+    });
+    let answer = serde_json::json!({ "switches": [{ "switch": "vale0", "ports": [port] }] });
+    let text = crate::show::table(&answer);
+    let end = "lost 1 too_long, monitor saw 7, monitor saw 3 and lost 4\n";
+    assert!(text.ends_with(end), "{text}");
+}
+
 /// Of a switch with ports a, b and c: what the daemon answers.
 mod service {
     use super::*;
