@@ -72,6 +72,8 @@ struct netmap_ring {
 	struct timeval ts;          /* of the last rx sync */
 	const uint64_t offset_mask; /* which bits of slot.ptr are an offset */
 	const uint64_t buf_align;   /* what offsets must be multiples of; 0: anything */
+	const uint32_t unused[12];
+	const uint32_t lost;        /* not netmap's: frames that a monitor had no room for, mod 2^32 */
 	uint8_t __attribute__((__aligned__(NM_CACHE_ALIGN))) sem[128]; /* the program's to use */
 	struct netmap_slot slot[0];
 };

@@ -188,7 +188,10 @@ header_of_another_port_is_einval_and_of_nothing_enxio(void)
 	struct nmreq_port_hdr h = { .nr_hdr_len = 12 };
 
 	CHECK(ask(device(), "left", NETMAP_REQ_PORT_HDR_SET, &h) == EINVAL);
+	CHECK(ask(device(), "x{1", NETMAP_REQ_PORT_HDR_SET, &h) == ENXIO);
+	bound("x{1");
 	CHECK(ask(device(), "x{1", NETMAP_REQ_PORT_HDR_SET, &h) == EINVAL);
+	CHECK(ask(device(), "vale0:nobody", NETMAP_REQ_PORT_HDR_SET, &h) == ENXIO);
 	CHECK(ask(device(), "nothing", NETMAP_REQ_PORT_HDR_GET, &h) == ENXIO);
 	CHECK(ask(device(), "left", NETMAP_REQ_PORT_HDR_GET, &h) == 0 && h.nr_hdr_len == 0);
 }
