@@ -1,5 +1,6 @@
 //! Packets through the rules, one by one or many at once.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::compiled::{Candidates, Classes};
@@ -37,19 +38,20 @@ impl<'f> Checked<'f> {
 /// Room for packets, used again and again.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    packet: Packet,
-    classes: Classes,
     candidates: Candidates,
-    hash: Option<FlowHash>,
     /// The verdict of a run that ended by [`End::Other`].
     other: Option<Verdict>,
+    /// `None` while a packet is checked.
+    one: Option<Box<Parsed>>,
     group: Vec<Parsed>,
 }
 
+/// A packet, and what was looked up for it. It stays where it was read: a copy costs more than
+/// some rules.
 #[derive(Clone, Debug, Default)]
-struct Parsed {
-    packet: Packet,
-    classes: Classes,
+pub(super) struct Parsed {
+    pub(super) packet: Packet,
+    pub(super) classes: Classes,
     hash: Option<FlowHash>,
     fault: Option<Malformed>,
 }
@@ -67,61 +69,69 @@ impl Firewall {
         if !self.config.settings.enable {
             return self.accept();
         }
-        match self.room.packet.read(frame) {
-            Ok(()) => {
-                self.room.hash = None;
-                if let Some(program) = &self.program {
-                    program.classes(&self.room.packet, crossing, &mut self.room.classes);
-                }
-                self.decide(frame, crossing, now_ns, outputs)
-            }
-            Err(kind) => self.drop_malformed(kind),
+        // Out of the way of the firewall, and put back: one pointer.
+        let mut parsed = self.room.one.take().unwrap_or_default();
+        if let Err(kind) = parsed.packet.read(frame) {
+            self.room.one = Some(parsed);
+            return self.drop_malformed(kind);
         }
+        parsed.hash = None;
+        if let Some(program) = &self.program {
+            program.classes(&parsed.packet, crossing, &mut parsed.classes);
+        }
+        let end = self.run(&mut parsed, frame, crossing, now_ns, outputs);
+        if end == End::Other {
+            let verdict = self.otherwise(&mut parsed, frame, crossing, now_ns, outputs);
+            self.room.one = Some(parsed);
+            return verdict;
+        }
+        // Before there is a verdict, which would have to be kept meanwhile.
+        self.room.one = Some(parsed);
+        self.usual(end)
     }
 
     /// Does the same with many frames, in their order, for less.
     pub fn check_all(&mut self, batch: &mut [Checked<'_>], now_ns: u64, outputs: &mut Outputs) {
+        let mut room = core::mem::take(&mut self.room.group);
+        room.resize(GROUP, Parsed::default());
         for group in batch.chunks_mut(GROUP) {
-            self.look_up(group);
-            self.bring_near(group.len());
-            for (at, checked) in group.iter_mut().enumerate() {
-                let parsed = &self.room.group[at];
+            let parsed = &mut room[..group.len()];
+            self.look_up(group, parsed);
+            self.bring_near(parsed);
+            for (checked, parsed) in group.iter_mut().zip(parsed) {
                 checked.verdict = match parsed.fault {
                     _ if !self.config.settings.enable => self.accept(),
                     Some(kind) => self.drop_malformed(kind),
                     None => {
-                        (self.room.packet, self.room.classes) = (parsed.packet, parsed.classes);
-                        self.room.hash = parsed.hash;
-                        self.decide(checked.frame, &mut checked.crossing, now_ns, outputs)
+                        let Checked { frame, crossing, .. } = checked;
+                        match self.run(parsed, frame, crossing, now_ns, outputs) {
+                            End::Other => self.otherwise(parsed, frame, crossing, now_ns, outputs),
+                            end => self.usual(end),
+                        }
                     }
                 };
             }
         }
+        self.room.group = room;
     }
 
     /// Reads the frames of a group, then looks up field after field. Neither depends on what the
     /// rules do to frames before.
-    fn look_up(&mut self, group: &[Checked<'_>]) {
-        let parsed = &mut self.room.group;
-        parsed.resize(GROUP, Parsed::default());
+    fn look_up(&self, group: &[Checked<'_>], parsed: &mut [Parsed]) {
         for (checked, parsed) in group.iter().zip(&mut *parsed) {
             parsed.fault = parsed.packet.read(checked.frame).err();
             parsed.hash = None;
         }
-        let Some(program) = &self.program else { return };
-        for field in 0..program.fields() {
-            for (checked, parsed) in group.iter().zip(&mut *parsed) {
-                let class = program.class(field, &parsed.packet, &checked.crossing);
-                parsed.classes[field] = class;
-            }
+        if let Some(program) = &self.program {
+            let crossings = || group.iter().map(|checked| &checked.crossing);
+            program.classes_of_all(parsed, crossings);
         }
     }
 
     /// Brings near what rules will ask of tables and states for the packets of a group. Packets
     /// before them may change states, so the answers are forgotten.
-    fn bring_near(&mut self, packets: usize) {
+    fn bring_near(&self, parsed: &mut [Parsed]) {
         let Some(program) = &self.program else { return };
-        let parsed = &mut self.room.group[..packets];
         for near in program.near_tables() {
             let address = |parsed: &Parsed| match parsed.packet.version {
                 Version::V4 if near.of_dst => parsed.packet.dst as u32,
@@ -130,7 +140,7 @@ impl Firewall {
             let mut addresses = [0; GROUP];
             addresses.iter_mut().zip(&*parsed).for_each(|(to, parsed)| *to = address(parsed));
             if let Some(table) = self.config.table(near.set, near.name.as_str()) {
-                table.bring_near(&addresses[..packets]);
+                table.bring_near(&addresses[..parsed.len()]);
             }
         }
         if program.asks_states() {
@@ -145,24 +155,15 @@ impl Firewall {
         }
     }
 
-    /// The verdict on the packet in `room`, counted.
+    /// The common verdicts, counted.
     #[inline]
-    fn decide(
-        &mut self,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now: u64,
-        out: &mut Outputs,
-    ) -> Verdict {
-        match self.run(frame, crossing, now, out) {
-            End::Accept => self.accept(),
-            End::Deny => {
-                self.drops.checked += 1;
-                self.drops.by_rule += 1;
-                Verdict::Deny(Denied::Rule)
-            }
-            End::Other => self.otherwise(frame, crossing, now, out),
+    fn usual(&mut self, end: End) -> Verdict {
+        if end == End::Accept {
+            return self.accept();
         }
+        self.drops.checked += 1;
+        self.drops.by_rule += 1;
+        Verdict::Deny(Denied::Rule)
     }
 
     #[inline]
@@ -183,6 +184,7 @@ impl Firewall {
     #[inline(never)]
     fn otherwise(
         &mut self,
+        parsed: &mut Parsed,
         frame: &mut [u8],
         crossing: &mut Crossing,
         now: u64,
@@ -190,7 +192,7 @@ impl Firewall {
     ) -> Verdict {
         let mut verdict = self.other();
         if verdict == Verdict::Held {
-            verdict = self.fragment(frame, crossing, now, out);
+            verdict = self.fragment(parsed, frame, crossing, now, out);
         }
         self.drops.count(&verdict);
         verdict
@@ -203,30 +205,30 @@ impl Firewall {
     /// Keeps a fragment, or goes on with the packet that it completes.
     fn fragment(
         &mut self,
+        parsed: &mut Parsed,
         frame: &mut [u8],
         crossing: &mut Crossing,
         now: u64,
         out: &mut Outputs,
     ) -> Verdict {
-        let packet = self.room.packet;
         // Rules before this one may have changed the frame: what waits is the frame as it is now.
-        let Some(mut whole) = self.reassembly.offer(frame, &packet, now) else {
+        let Some(mut whole) = self.reassembly.offer(frame, &parsed.packet, now) else {
             return Verdict::Held;
         };
-        self.room.hash = None;
         let before = out.released.len();
         out.released.append(&mut whole.earlier);
         if self.config.settings.one_pass {
             crossing.resume = None;
             return Verdict::Accept;
         }
-        if let Err(kind) = self.room.packet.read(&whole.frame) {
+        if let Err(kind) = parsed.packet.read(&whole.frame) {
             return self.malformed_frame(kind);
         }
+        parsed.hash = None;
         if let Some(program) = &self.program {
-            program.classes(&self.room.packet, crossing, &mut self.room.classes);
+            program.classes(&parsed.packet, crossing, &mut parsed.classes);
         }
-        let verdict = match self.run(&mut whole.frame, crossing, now, out) {
+        let verdict = match self.run(parsed, &mut whole.frame, crossing, now, out) {
             End::Accept => Verdict::Accept,
             End::Deny => Verdict::Deny(Denied::Rule),
             End::Other => self.other(),
@@ -243,10 +245,11 @@ impl Firewall {
         Verdict::Deny(Denied::Malformed(kind))
     }
 
-    /// The packet in `room` through the list.
+    /// A packet through the list.
     #[inline]
     fn run(
         &mut self,
+        parsed: &mut Parsed,
         frame: &mut [u8],
         crossing: &mut Crossing,
         now: u64,
@@ -261,15 +264,15 @@ impl Firewall {
             states: &mut self.states,
             draws: &mut self.draws,
             frame,
-            packet: &mut self.room.packet,
+            packet: &mut parsed.packet,
             crossing,
             now,
             out,
             other: &mut self.room.other,
-            hash: self.room.hash,
+            hash: &mut parsed.hash,
         };
         let end = match &self.program {
-            Some(program) => run.searched(program, &self.room.classes, &mut self.room.candidates),
+            Some(program) => run.searched(program, &parsed.classes, &mut self.room.candidates),
             None => run.plain(),
         };
         self.config.list.counters = counters;

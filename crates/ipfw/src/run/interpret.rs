@@ -78,7 +78,7 @@ pub(super) struct Run<'a> {
     /// The verdict of a run that ends by [`End::Other`].
     pub(super) other: &'a mut Option<Verdict>,
     /// That of the packet's flow, once a rule has asked for states.
-    pub(super) hash: Option<FlowHash>,
+    pub(super) hash: &'a mut Option<FlowHash>,
 }
 
 /// How a run ends. The commonest verdicts are told by it alone: a [`Verdict`] handed from function

@@ -248,6 +248,46 @@ impl Lookup {
         }
     }
 
+    /// The same for many packets: what is asked of each is found out once.
+    pub(super) fn classes<'p>(
+        &self,
+        packets: impl Iterator<Item = (&'p Packet, &'p Crossing, &'p mut u32)>,
+    ) {
+        match (&self.classes, self.field) {
+            (Classes::Number(table), Field::DstPort) => {
+                self.numbers(table, packets, |packet, _| {
+                    packet.has_ports.then_some(packet.dst_port)
+                })
+            }
+            (Classes::Number(table), Field::SrcPort) => {
+                self.numbers(table, packets, |packet, _| {
+                    packet.has_ports.then_some(packet.src_port)
+                })
+            }
+            (Classes::Number(table), Field::Proto) => self.numbers(table, packets, |packet, _| {
+                (packet.version != Version::None).then_some(packet.proto.into())
+            }),
+            (Classes::Number(table), field) => {
+                self.numbers(table, packets, |packet, crossing| field.number(packet, crossing));
+            }
+            (Classes::Address(..), _) => {
+                packets.for_each(|(packet, crossing, class)| *class = self.class(packet, crossing));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn numbers<'p>(
+        &self,
+        table: &Direct,
+        packets: impl Iterator<Item = (&'p Packet, &'p Crossing, &'p mut u32)>,
+        number: impl Fn(&Packet, &Crossing) -> Option<u16>,
+    ) {
+        for (packet, crossing, class) in packets {
+            *class = number(packet, crossing).map_or(self.none, |number| table.get(number));
+        }
+    }
+
     pub(super) fn size_bytes(&self) -> usize {
         match &self.classes {
             Classes::Address(v4, v6) => v4.size_bytes() + v6.size_bytes(),

@@ -2,6 +2,7 @@ use alloc::vec::Vec;
 
 use slipring_classify::matcher::{MAX_FIELDS, Matcher};
 
+use super::super::checking::Parsed;
 use super::super::config::Config;
 use super::super::crossing::Crossing;
 use super::super::interpret::probes;
@@ -84,22 +85,20 @@ impl Program {
         &self.near
     }
 
-    /// How many fields are to be looked up.
-    #[inline]
-    pub(in super::super) fn fields(&self) -> usize {
-        self.index.as_ref().map_or(0, |index| index.lookups.len())
-    }
-
-    /// The class of a packet in one of the fields.
-    #[inline]
-    pub(in super::super) fn class(
+    /// The classes of many packets, field after field.
+    pub(in super::super) fn classes_of_all<'c, C: Iterator<Item = &'c Crossing>>(
         &self,
-        field: usize,
-        packet: &Packet,
-        crossing: &Crossing,
-    ) -> u32 {
-        let lookup = self.index.as_ref().and_then(|index| index.lookups.get(field));
-        lookup.map_or(0, |lookup| lookup.class(packet, crossing))
+        parsed: &mut [Parsed],
+        crossings: impl Fn() -> C,
+    ) {
+        let lookups = self.index.as_ref().map_or(&[][..], |index| &index.lookups);
+        for (field, lookup) in lookups.iter().enumerate() {
+            let packets = parsed
+                .iter_mut()
+                .zip(crossings())
+                .map(|(parsed, crossing)| (&parsed.packet, crossing, &mut parsed.classes[field]));
+            lookup.classes(packets);
+        }
     }
 
     /// The classes of a packet in all fields.
