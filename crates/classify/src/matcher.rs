@@ -1,6 +1,7 @@
 //! Rules that accept every field of a packet, in their order.
 //!
-//! A band of 4096 rules is searched at a time: summaries of all fields are intersected first, then
+//! A band of rules is searched at a time, so that who stops at the first that holds searches no
+//! further. A band has 4096 rules: summaries of all fields are intersected first, then
 //! the words that are left. Within a band, rules that want something of the same fields stand
 //! together in the rows, sorted by what they want, so that few words are left; what is found is
 //! put back into the order of the rules.
@@ -14,8 +15,8 @@ use crate::rows::{BAND, Row, Rows};
 /// Most fields of a matcher.
 pub const MAX_FIELDS: usize = 16;
 
-/// Most rules with plain rows.
-pub const DENSE: usize = 1024;
+/// Most rules with plain rows: beyond, those of lists whose rules all differ take too much memory.
+pub const DENSE: usize = 16384;
 /// Words of plain rows that are intersected together.
 const CHUNK: usize = 4;
 
@@ -47,7 +48,11 @@ impl Matcher {
     }
 
     /// The same, with plain rows for up to `most` rules.
-    fn with_plain(wants: &[Vec<Option<RangeSet>>], most: usize) -> (Self, Vec<Partition>) {
+    ///
+    /// # Panics
+    /// As [`Self::build`].
+    #[must_use]
+    pub fn with_plain(wants: &[Vec<Option<RangeSet>>], most: usize) -> (Self, Vec<Partition>) {
         assert!(wants.len() <= MAX_FIELDS, "more fields than a matcher has");
         let rules = wants.first().map_or(0, Vec::len);
         assert!(wants.iter().all(|field| field.len() == rules), "fields differ in their rules");
@@ -73,7 +78,7 @@ impl Matcher {
     #[inline]
     pub fn candidates(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
         if let Some(dense) = &self.dense {
-            dense.candidates(classes, found);
+            dense.candidates(classes, band, found);
             return;
         }
         match self.rows.len() {
@@ -120,7 +125,14 @@ impl Matcher {
     /// How many bands there are.
     #[must_use]
     pub fn bands(&self) -> usize {
-        self.places.len().div_ceil(BAND)
+        self.places.len().div_ceil(1 << self.band_bits())
+    }
+
+    /// How many rules a band has, as a power of two.
+    #[inline]
+    #[must_use]
+    pub const fn band_bits(&self) -> u32 {
+        if self.dense.is_some() { (CHUNK * 64).ilog2() } else { BAND.ilog2() }
     }
 
     /// Bytes that it takes.
@@ -144,18 +156,16 @@ impl Dense {
     }
 
     #[inline]
-    fn candidates(&self, classes: &[u32], found: &mut Vec<u16>) {
-        for chunk in (0..self.width).step_by(CHUNK) {
-            let mut words = [u64::MAX; CHUNK];
-            for (row, &class) in self.rows.iter().zip(classes) {
-                let part = &row[class as usize * self.width + chunk..][..CHUNK];
-                words.iter_mut().zip(part).for_each(|(word, part)| *word &= part);
-            }
-            for (at, mut word) in (chunk..).zip(words) {
-                while word != 0 {
-                    found.push((at * 64) as u16 + word.trailing_zeros() as u16);
-                    word &= word - 1;
-                }
+    fn candidates(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
+        let mut words = [u64::MAX; CHUNK];
+        for (row, &class) in self.rows.iter().zip(classes) {
+            let part = &row[class as usize * self.width + band * CHUNK..][..CHUNK];
+            words.iter_mut().zip(part).for_each(|(word, part)| *word &= part);
+        }
+        for (at, mut word) in (0..).zip(words) {
+            while word != 0 {
+                found.push(at * 64 + word.trailing_zeros() as u16);
+                word &= word - 1;
             }
         }
     }
@@ -232,7 +242,8 @@ mod tests {
         for band in 0..matcher.bands() {
             let mut found = Vec::new();
             matcher.candidates(&classes, band, &mut found);
-            got.extend(found.iter().map(|&place| band * BAND + usize::from(place)));
+            let first = band << matcher.band_bits();
+            got.extend(found.iter().map(|&place| first + usize::from(place)));
         }
         assert_eq!(got, expected);
     }

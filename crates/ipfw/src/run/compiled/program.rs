@@ -1,6 +1,6 @@
 use alloc::vec::Vec;
 
-use slipring_classify::matcher::{MAX_FIELDS, Matcher};
+use slipring_classify::matcher::{DENSE, MAX_FIELDS, Matcher};
 
 use super::super::checking::Parsed;
 use super::super::config::Config;
@@ -53,11 +53,11 @@ impl Program {
     /// Makes the rules of a firewall ready.
     #[must_use]
     pub fn compile(config: &Config) -> Self {
-        Self::with_short(config, SHORT)
+        Self::with_limits(config, SHORT, DENSE)
     }
 
-    /// The same, with lists up to `short` walked rule by rule.
-    pub(super) fn with_short(config: &Config, short: usize) -> Self {
+    /// The same, with lists up to `short` walked rule by rule, and up to `plain` in plain rows.
+    pub(super) fn with_limits(config: &Config, short: usize, plain: usize) -> Self {
         let (mut plans, mut checks) = (Vec::new(), Vec::new());
         let entries = &config.list.entries;
         let near = near_tables(config);
@@ -72,7 +72,7 @@ impl Program {
             plans.push(Plan::of(entry, config, &mut checks, Some(&mut mine)));
             wants.push(mine);
         }
-        Self { plans, checks, index: Some(Index::new(wants)), asks_states, near }
+        Self { plans, checks, index: Some(Index::new(wants, plain)), asks_states, near }
     }
 
     /// Whether some rule looks for states.
@@ -143,7 +143,7 @@ fn near_tables(config: &Config) -> Vec<NearTable> {
 }
 
 impl Index {
-    fn new(mut wants: Vec<Wants>) -> Self {
+    fn new(mut wants: Vec<Wants>, plain: usize) -> Self {
         let is_used = |&field: &Field| wants.iter().any(|rule| rule[field as usize].is_some());
         let mut fields: Vec<_> = Field::ALL.into_iter().filter(is_used).collect();
         if fields.is_empty() {
@@ -153,7 +153,7 @@ impl Index {
             wants.iter_mut().map(|rule| rule[field as usize].take()).collect::<Vec<_>>()
         };
         let columns: Vec<_> = fields.iter().map(&mut column).collect();
-        let (matcher, partitions) = Matcher::build(&columns);
+        let (matcher, partitions) = Matcher::with_plain(&columns, plain);
         let lookups =
             fields.iter().zip(&partitions).map(|(&field, part)| Lookup::new(field, part)).collect();
         Self { lookups, matcher }

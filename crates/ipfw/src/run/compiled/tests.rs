@@ -271,12 +271,15 @@ fn trace(firewall: &mut Firewall, frames: &[(Vec<u8>, Pass)]) -> Vec<String> {
 
 fn agree(rules: &[String], frames: &[(Vec<u8>, Pass)]) {
     let expected = trace(&mut firewall(rules, true), frames);
-    for short in [0, 1000] {
+    for (short, plain) in [(0, 1 << 14), (1000, 0), (0, 0)] {
         let mut firewall = firewall(rules, false);
-        firewall.program = Some(Program::with_short(firewall.config(), short));
+        firewall.program = Some(Program::with_limits(firewall.config(), short, plain));
         let got = trace(&mut firewall, frames);
         for (step, (got, expected)) in got.iter().zip(&expected).enumerate() {
-            assert_eq!(got, expected, "step {step}, lists up to {short} walked, rules {rules:#?}");
+            assert_eq!(
+                got, expected,
+                "step {step}, lists up to {short} walked, {plain} plain, rules {rules:#?}"
+            );
         }
     }
 }

@@ -2,8 +2,6 @@
 
 use alloc::vec::Vec;
 
-use slipring_classify::rows::BAND;
-
 use super::super::interpret::{Denied, End, MAX_STEPS, Run, Step, Verdict};
 use super::check::Check;
 use super::plan::{Does, Plan};
@@ -29,7 +27,8 @@ impl Candidates {
     /// The first candidate at `at` or behind it. There is always one: the default rule.
     #[inline(always)]
     fn from(&mut self, index: &Index, classes: &Classes, at: usize) -> usize {
-        let (mut band, mut place) = (at / BAND, (at % BAND) as u16);
+        let bits = index.matcher.band_bits();
+        let (mut band, mut place) = (at >> bits, (at & ((1 << bits) - 1)) as u16);
         loop {
             if band != self.band {
                 self.found.clear();
@@ -41,7 +40,7 @@ impl Candidates {
             }
             while let Some(&found) = self.found.get(self.passed) {
                 if found >= place {
-                    return band * BAND + usize::from(found);
+                    return (band << bits) + usize::from(found);
                 }
                 self.passed += 1;
             }
