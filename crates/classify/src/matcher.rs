@@ -149,7 +149,12 @@ impl Dense {
         let width = rules.div_ceil(64).next_multiple_of(CHUNK);
         let plain = |field: &Rows| {
             let classes = 0..field.classes() as u32;
-            let words = |class| (0..width as u32).map(move |word| field.row(class, 0).word(word));
+            let word = |class, at: usize| match at / 64 {
+                band if band < field.bands() => field.row(class, band).word(at as u32 % 64),
+                // What is added to make a chunk full.
+                _ => 0,
+            };
+            let words = |class| (0..width).map(move |at| word(class, at));
             classes.flat_map(words).collect()
         };
         Self { width, rows: rows.iter().map(plain).collect() }

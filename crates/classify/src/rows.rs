@@ -74,6 +74,12 @@ impl Rows {
         self.blocks.len() / self.bands.max(1)
     }
 
+    /// How many bands a row has.
+    #[must_use]
+    pub const fn bands(&self) -> usize {
+        self.bands
+    }
+
     /// Adds a class with some bits of its own, in words, as many as `wild` had or fewer.
     pub fn push(&mut self, own: &[u64]) {
         for band in 0..self.bands {
