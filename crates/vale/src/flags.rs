@@ -10,7 +10,7 @@ use slipring_cli::codes::SR0003;
 use slipring_cli::{Diagnostic, Failure, flags};
 
 use crate::action::{Action, Memory};
-use crate::settings::Change;
+use crate::settings::{Change, KEYS};
 use crate::show::Wish;
 
 /// What was asked for.
@@ -63,7 +63,7 @@ pub(crate) fn command() -> Command {
         .value_name("SWITCH[:PORT]")
         .num_args(2..)
         .value_names(["SWITCH[:PORT]", "KEY=VALUE"])
-        .help("Change settings: ageing, vlans, unknown; of a port isolated, vlan, storm, learning");
+        .help(format!("Change settings {KEYS}"));
     let group = ArgGroup::new("action").args(ACTIONS.map(|(_, word, ..)| word));
     let group = group.args(["stop-polling", "show", "flush", "set"]);
     let command = Command::new("vale")
@@ -128,6 +128,13 @@ fn asked(matches: &ArgMatches) -> Result<Asked, Failure> {
     }
     let memory = matches.get_one::<Memory>("memory").cloned().unwrap_or_default();
     let conf = numbers(text("conf").as_deref()).map_err(|why| wrong("-C", &why))?;
+    let has = |word: &str| matches.contains_id(word);
+    if !conf.is_empty() && !has("new") && !has("poll") {
+        return Err(wrong("-C", "it goes with -n, a new port, or -p, polling; with nothing else"));
+    }
+    if has("memory") && !["new", "attach", "attach-host"].into_iter().any(has) {
+        return Err(wrong("-m", "it goes with -n, -a and -h; nothing else takes a memory"));
+    }
     let attach = |name, host| Action::Attach { name, host, memory: memory.clone() };
     let wishes = [
         text("attach").map(|name| attach(name, false)),

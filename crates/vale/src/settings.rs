@@ -15,7 +15,7 @@ pub(crate) struct Change {
 }
 
 /// Keys of a switch, then those of a port, with what they take.
-const KEYS: &str = "of a switch: ageing=TIME|off vlans=on|off unknown=flood|drop; \
+pub(crate) const KEYS: &str = "of a switch: ageing=TIME|off vlans=on|off unknown=flood|drop; \
                     of a port: isolated=on|off learning=on|off vlan=ID|trunk[:ID,..] storm=PPS|off";
 
 impl Change {

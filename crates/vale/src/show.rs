@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use slipring_cli::codes::SR0199;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_control::{Client, ControlError};
 
@@ -36,12 +37,25 @@ pub(crate) fn ask(run_dir: &Path, wish: &Wish) -> Result<Told, Failure> {
     };
     let mut client = Client::find(run_dir, Some(DAEMON)).map_err(|error| unheard(&error))?;
     let answer = client.ask(what, args).map_err(|error| unheard(&error))?;
+    if let Wish::Show(Some(name)) = wish {
+        is_there(name, &answer)?;
+    }
     let text = match wish {
         Wish::Show(_) => table(&answer),
         Wish::Flush(_) => format!("{} addresses forgotten\n", answer["flushed"]),
         Wish::Set(..) => String::new(),
     };
     Ok((answer, text))
+}
+
+/// A name that was asked for and stands for nothing is no empty answer.
+fn is_there(name: &str, answer: &Value) -> Result<(), Failure> {
+    if answer["switches"].as_array().is_some_and(|switches| !switches.is_empty()) {
+        return Ok(());
+    }
+    let said = Diagnostic::new(SR0199, format!("there is no switch {name}"));
+    let said = said.with_cause("a switch is there while a port is plugged into it");
+    Err(said.with_help("list them: slipring vale --show").into())
 }
 
 /// Switches of our own user in our own network namespace.

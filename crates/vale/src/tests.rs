@@ -251,3 +251,15 @@ fn a_change_is_a_key_and_a_value() {
     assert_eq!(Change::parse("vlan=5"), Ok(Change { key: name("vlan"), value: name("5") }));
     assert!(Change::parse("vlan").is_err());
 }
+
+#[test]
+fn what_would_be_left_out_is_refused() {
+    for (words, why) in [
+        ("-a vale0:eth0 -C 128", "it goes with -n"),
+        ("-C 128", "it goes with -n"),
+        ("-d vale0:eth0 -m 3", "it goes with -n, -a and -h"),
+    ] {
+        let Err(Failure::Error(error)) = plan(words) else { panic!("{words} is taken") };
+        assert!(error.to_text(false).contains(why), "{words}: {}", error.to_text(false));
+    }
+}

@@ -99,6 +99,9 @@ fn counters_and_addresses_are_shown_and_settings_changed() {
         (&ports[0]["tx"]["packets"], &ports[1]["rx"]["packets"]),
         (&FEW.into(), &FEW.into())
     );
+    let nothing = site.vale("--show vale7");
+    assert_eq!(nothing.code(), 3);
+    assert!(nothing.stderr.contains("there is no switch vale7"), "{nothing:?}");
     assert_eq!(said(site.vale("--flush vale0")), "1 addresses forgotten");
     assert_eq!(said(site.vale("--set vale0:a isolated=on")), "");
     assert_eq!(said(site.vale("--set vale0:b isolated=on")), "");
