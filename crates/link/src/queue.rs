@@ -103,15 +103,20 @@ impl Queue {
             || matches!(&self.spec.discipline, Discipline::Pie(pie) if asks(pie))
     }
 
-    /// Takes a frame in, or loses it or others in its place; whether it was taken in.
+    /// Takes a frame in, or loses it or others in its place; whether it was taken in. `wait_ns`
+    /// tells how long it would wait behind other frames than those that wait now.
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(
         &mut self,
         frame: Arrival,
         ahead: &Ahead,
+        wait_ns: impl FnMut(Tally) -> u64,
         sink: &mut Sink<'_, C>,
     ) -> bool {
-        if self.spec.delay_ns.is_some_and(|limit_ns| ahead.wait_ns > limit_ns) {
+        if matches!(self.spec.discipline, Discipline::DropHead) {
+            return self.replace(frame, ahead, wait_ns, sink);
+        }
+        if self.is_late(ahead.wait_ns) {
             sink.lose(frame, frame.arrival_ns, Cause::Queue);
             return false;
         }
@@ -127,15 +132,7 @@ impl Queue {
                 taken
             }
             Kind::Fifo(fifo) => {
-                let full = |fifo: &Fifo| is_full(&self.spec, fifo.view(ahead), frame.len);
-                if matches!(self.spec.discipline, Discipline::DropHead) {
-                    while full(fifo)
-                        && let Some(oldest) = fifo.pop()
-                    {
-                        sink.lose(oldest, frame.arrival_ns, Cause::Queue);
-                    }
-                }
-                if full(fifo) {
+                if is_full(&self.spec, fifo.view(ahead), frame.len) {
                     sink.lose(frame, frame.arrival_ns, Cause::Queue);
                     return false;
                 }
@@ -146,6 +143,42 @@ impl Queue {
                 admitted
             }
         }
+    }
+
+    /// Takes a frame in and loses the oldest ones until it fits; loses none but the frame itself if
+    /// that would not fit even alone.
+    fn replace<C: Carrier>(
+        &mut self,
+        frame: Arrival,
+        ahead: &Ahead,
+        mut wait_ns: impl FnMut(Tally) -> u64,
+        sink: &mut Sink<'_, C>,
+    ) -> bool {
+        let asks = self.asks_for_wait();
+        let mut fits = |queue: &Self, waiting: Tally| {
+            let Tally { packets, bytes } = waiting + ahead.busy;
+            let view = QueueView { bytes, packets, delay_ns: 0 };
+            !is_full(&queue.spec, view, frame.len) && !(asks && queue.is_late(wait_ns(waiting)))
+        };
+        if !fits(self, Tally::default()) {
+            sink.lose(frame, frame.arrival_ns, Cause::Queue);
+            return false;
+        }
+        while !fits(self, self.tally()) {
+            let Kind::Fifo(fifo) = &mut self.kind else { break };
+            let Some(oldest) = fifo.pop() else { break };
+            sink.lose(oldest, frame.arrival_ns, Cause::Queue);
+        }
+        if let Kind::Fifo(fifo) = &mut self.kind {
+            fifo.push(frame);
+        }
+        true
+    }
+
+    /// Whether a frame that waits so long waits longer than allowed.
+    #[inline]
+    fn is_late(&self, wait_ns: u64) -> bool {
+        self.spec.delay_ns.is_some_and(|limit_ns| wait_ns > limit_ns)
     }
 
     /// Whether it is empty, and one that a frame may [pass](Self::pass).

@@ -89,12 +89,15 @@ impl Server {
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(&mut self, frame: Arrival, sink: &mut Sink<'_, C>) {
         let busy = self.busy_until_ns > frame.arrival_ns;
-        let wait_ns = if self.queue.asks_for_wait() { self.wait_ns(frame.arrival_ns) } else { 0 };
+        let (line, framing) = (&mut self.line, self.framing);
+        let mut wait_ns = |waiting| wait_ns(line, framing, frame.arrival_ns, waiting);
+        let ahead_ns = if self.queue.asks_for_wait() { wait_ns(self.queue.tally()) } else { 0 };
         let busy = Tally {
             packets: u64::from(busy),
             bytes: if busy { u64::from(self.busy_len) } else { 0 },
         };
-        if self.queue.enqueue(frame, &Ahead { busy, wait_ns }, sink) {
+        let ahead = Ahead { busy, wait_ns: ahead_ns };
+        if self.queue.enqueue(frame, &ahead, wait_ns, sink) {
             let (link, at_ns) = (sink.link, frame.arrival_ns);
             let Tally { packets, bytes } = self.queue.tally() + busy;
             sink.carrier.joined(Joined { link, at_ns, bytes, packets });
@@ -236,16 +239,6 @@ impl Server {
         self.queue.tally().packets + u64::from(self.stuck.is_some())
     }
 
-    /// How long a frame that arrives at `now_ns` will wait: exact for a constant rate when all
-    /// waiting frames have one length.
-    fn wait_ns(&mut self, now_ns: u64) -> u64 {
-        let waiting = self.queue.tally();
-        let mean_len = waiting.bytes.checked_div(waiting.packets).unwrap_or(0);
-        let mean_len = u32::try_from(mean_len).unwrap_or(u32::MAX);
-        let bytes = self.framing.wire_bytes(mean_len).saturating_mul(waiting.packets);
-        self.line.estimate_ns(now_ns, bytes)
-    }
-
     /// Extra occupation of the line, and whether the frame is lost after it.
     #[inline(always)]
     fn extra(&mut self) -> (u64, bool) {
@@ -255,4 +248,13 @@ impl Server {
         let given_up = drawn as f64 >= profile.loss_level * count as f64;
         (profile.samples_ns[drawn as usize], given_up)
     }
+}
+
+/// How long a frame that arrives at `now_ns` will wait behind what is `waiting`: exact for a
+/// constant rate when all of that have one length.
+fn wait_ns(line: &mut Line, framing: Framing, now_ns: u64, waiting: Tally) -> u64 {
+    let mean_len = waiting.bytes.checked_div(waiting.packets).unwrap_or(0);
+    let mean_len = u32::try_from(mean_len).unwrap_or(u32::MAX);
+    let bytes = framing.wire_bytes(mean_len).saturating_mul(waiting.packets);
+    line.estimate_ns(now_ns, bytes)
 }

@@ -42,7 +42,8 @@ pub enum Discipline {
     /// First in, first out; a full queue refuses.
     #[default]
     DropTail,
-    /// First in, first out; a full queue drops its oldest frame that is not on the line yet.
+    /// First in, first out; a full queue drops its oldest frames that are not on the line yet until
+    /// the new one fits, whatever the limit. One that would not fit alone is dropped itself.
     DropHead,
     /// Random early detection.
     Red(aqm::RedSpec),

@@ -1,6 +1,6 @@
 //! What waits for the line.
 
-use slipring_link::{Admit, Cause, LinkSpec, QueueSpec};
+use slipring_link::{Admit, Cause, Discipline, LinkSpec, QueueSpec};
 
 use crate::rate::constant;
 use crate::support::Sim;
@@ -70,4 +70,43 @@ fn room_is_free_when_the_frame_on_the_line_is_through() {
     sim.finish();
     assert_eq!(sim.memory.releases(), [8_000_000, 16_000_000]);
     assert_eq!(sim.counters().drops[Cause::Queue].packets, 1);
+}
+
+fn drophead(queue: QueueSpec) -> Sim {
+    Sim::link(limited(QueueSpec { discipline: Discipline::DropHead, ..queue }))
+}
+
+#[test]
+fn drophead_keeps_the_newest_frames_whatever_the_limit() {
+    let limits = [
+        QueueSpec { packets: Some(4), ..QueueSpec::default() },
+        QueueSpec { bytes: Some(4000), ..QueueSpec::default() },
+        // Each frame takes 8 ms: beside the one on the line three wait at most.
+        QueueSpec { delay_ns: Some(30_000_000), ..QueueSpec::default() },
+    ];
+    for limit in limits {
+        let mut sim = drophead(limit);
+        (0..20).for_each(|_| _ = sim.push(0, 1000));
+        sim.finish();
+        assert_eq!(sim.memory.handles(), [0, 17, 18, 19]);
+        let lost: Vec<_> = sim.memory.lost.iter().map(|lost| lost.handle.0).collect();
+        assert_eq!(lost, (1..17).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn drophead_keeps_what_waits_from_a_frame_that_fits_in_no_case() {
+    let mut sim = drophead(QueueSpec { bytes: Some(3000), ..QueueSpec::default() });
+    for len in [1000, 1000, 2500] {
+        sim.push(0, len);
+    }
+    sim.finish();
+    assert_eq!(sim.memory.handles(), [0, 1]);
+    // The one on the line takes 40 ms, which no dropping makes shorter; later there is room.
+    let mut sim = drophead(QueueSpec { delay_ns: Some(30_000_000), ..QueueSpec::default() });
+    for (at_ns, len) in [(0, 5000), (9_999_999, 1000), (10_000_000, 1000), (18_000_000, 1000)] {
+        sim.push(at_ns, len);
+    }
+    sim.finish();
+    assert_eq!(sim.memory.handles(), [0, 2, 3]);
 }
