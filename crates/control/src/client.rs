@@ -13,7 +13,7 @@ use crate::{ControlError, directory};
 
 /// How long an answer may take. Requests are answered in microseconds, unless the program is
 /// stopped or its machine is.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of an answer at most: the figures of ten thousand links are some tens of MB.
 const LONGEST_ANSWER: usize = 1 << 28;
 

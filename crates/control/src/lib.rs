@@ -49,9 +49,10 @@ mod directory;
 mod error;
 mod lines;
 mod message;
+mod once;
 mod server;
 
-pub use client::Client;
+pub use client::{Client, PATIENCE};
 pub use directory::{Running, running};
 pub use error::ControlError;
 pub use message::{Refusal, Reply, Request};

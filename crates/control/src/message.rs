@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::once::Once;
+
 /// One line of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
@@ -65,8 +67,10 @@ impl Request {
     /// Reads a line; what is wrong comes with the id, where that could be read.
     pub(crate) fn read(line: &[u8]) -> Result<Self, Box<(Value, Refusal)>> {
         let malformed = |id: Value, cause: String| Box::new((id, Refusal::malformed(cause)));
-        let value: Value = serde_json::from_slice(line)
-            .map_err(|error| malformed(Value::Null, format!("it is not JSON: {error}")))?;
+        let Once(value) = serde_json::from_slice(line).map_err(|error| {
+            let kind = if error.is_data() { "" } else { "it is not JSON: " };
+            malformed(Value::Null, format!("{kind}{error}"))
+        })?;
         let Value::Object(mut args) = value else {
             return Err(malformed(Value::Null, "it is no object".to_owned()));
         };

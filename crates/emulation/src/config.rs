@@ -26,6 +26,7 @@ mod loss;
 mod mangle;
 mod network;
 mod output;
+mod path;
 pub(crate) mod quantity;
 mod queue;
 mod rate;
@@ -156,12 +157,11 @@ impl Config {
             let error = ConfigError::key(format!("{path} cannot change in a run"), OF_THE_RUN);
             return Err(error
                 .at(&node.place)
-                .help(format!("start anew with another {top}: {ANEW}")));
+                .help(format!("start anew with {top} as you want it: {ANEW}")));
         }
-        let long = format!("link.{path}");
-        let path = if path.starts_with("link.") { path } else { &long };
+        let path = &*path::full(path);
         let mut root = self.root.clone();
-        let (last, parents) = split_path(path)?;
+        let (last, parents) = path::split(path)?;
         let mut table = &mut root;
         for (depth, name) in parents.iter().enumerate() {
             let held = parents[..=depth].join(".");
@@ -176,10 +176,6 @@ impl Config {
         }
         if parents.len() < 2 {
             return Err(no_such(path, last, table, &node.place));
-        }
-        if node.place.source == Source::Message && parents.len() == 2 && is_end(last) {
-            let error = ConfigError::key(format!("{path} cannot be set"), FIXED).at(&node.place);
-            return Err(error.help(ANEW));
         }
         choose_model(table, parents.last().copied().unwrap_or_default(), last);
         table.put(last, node);
@@ -199,11 +195,30 @@ impl Config {
         TOP.into_iter().find(|top| *top == first && *top != "link" && !is_link)
     }
 
+    /// These settings with values in place of others, for links that run: they stay where they
+    /// lie.
+    ///
+    /// # Errors
+    /// As [`Self::with`], and if a path is that of an end of a link.
+    pub(crate) fn changed(&self, entries: &[Entry]) -> Result<Self, ConfigError> {
+        entries.iter().try_for_each(|entry| {
+            let path = path::full(&entry.key);
+            let (last, parents) = path::split(&path).map_err(|error| error.at(&entry.place))?;
+            if parents.len() != 2 || !is_end(last) {
+                return Ok(());
+            }
+            let error = ConfigError::key(format!("{path} cannot be set"), FIXED);
+            Err(error.at(&entry.place).help(ANEW))
+        })?;
+        self.with(entries)
+    }
+
     /// These settings with values in place of others.
     ///
     /// # Errors
-    /// If a path names nothing.
+    /// If a path names nothing, or two of them one setting.
     pub(crate) fn with(&self, entries: &[Entry]) -> Result<Self, ConfigError> {
+        path::refuse_twice(entries)?;
         let mut config = self.clone();
         for entry in entries {
             config.set(&entry.key, entry.node.clone()).map_err(|error| error.at(&entry.place))?;
@@ -276,20 +291,6 @@ fn message(path: &str, value: &serde_json::Value) -> Result<Node, ConfigError> {
         }
     };
     Ok(Node { place, value })
-}
-
-/// The last name of a path and those before it.
-fn split_path(path: &str) -> Result<(&str, Vec<&str>), ConfigError> {
-    let mut names: Vec<_> = path.split('.').collect();
-    match names.pop() {
-        Some(last) if !last.is_empty() && names.iter().all(|name| !name.is_empty()) => {
-            Ok((last, names))
-        }
-        _ => {
-            let error = ConfigError::key(format!("`{path}` is no path"), "a name is missing");
-            Err(error.help("write it as link.up.rate.bps"))
-        }
-    }
 }
 
 /// Why settings that are not a link's stay as they are.

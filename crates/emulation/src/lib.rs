@@ -180,14 +180,17 @@ fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure
         (Some(path), None) => (Config::open(path)?, Vec::new()),
         (None, _) => classic::settings(matches)?,
     };
+    let mut changes = Vec::new();
     for text in matches.get_many::<String>("set").into_iter().flatten() {
         let Some((path, value)) = text.split_once('=') else {
             let error = Diagnostic::new(SR0002, format!("`{text}` does not fit --set"));
             return Err(error.with_help("write --set link.up.rate.bps=20Mbit").into());
         };
         let place = tree::Place::flag("--set").right(path.chars().count() + 1);
-        config.set(path, tree::Node::word(value, place))?;
+        let node = tree::Node::word(value, place.clone());
+        changes.push(tree::Entry { key: path.to_owned(), place, node });
     }
+    config = config.with(&changes)?;
     name_ports(&mut config, matches)?;
     put_rest(&mut config, matches);
     Ok((config, unasked))

@@ -33,7 +33,7 @@ pub(super) fn read(config: &Config) -> Result<Vec<Change>, ConfigError> {
     let mut config = Config { root: config.root.clone(), ..config.clone() };
     config.root.remove("at");
     for Step { at_ns, set } in steps(node)?.into_iter().filter(|step| !step.set.is_empty()) {
-        config = config.with(&set)?;
+        config = config.changed(&set)?;
         // Refused now rather than in the middle of the run.
         config.network()?;
         changes.push(Change { at_ns, set, config: config.clone() });
@@ -71,9 +71,11 @@ pub(crate) fn script(name: &str, text: &str) -> Result<Vec<Step>, ConfigError> {
 
 fn step(node: &Node) -> Result<Step, ConfigError> {
     let mut section = Section::new("at", node)?;
-    let at_ns = section.need("t", quantity::time_ns)?;
-    let set = section.get("set").ok_or_else(|| section.missing("set"))?;
+    let (t, set) = (section.get("t"), section.get("set"));
+    // A name that is misspelt is told as such, not as one that is missing.
     section.finish()?;
+    let at_ns = quantity::time_ns("at.t", t.ok_or_else(|| section.missing("t"))?)?;
+    let set = set.ok_or_else(|| section.missing("set"))?;
     match &set.value {
         Value::Table(table) => Ok(Step { at_ns, set: table.entries.clone() }),
         other => {

@@ -7,10 +7,11 @@
 //! Not for: whether the settings make links.
 
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::{SR0015, SR0405};
+use slipring_control::PATIENCE;
 use slipring_link::{ChangeError, NetworkSpec};
 use slipring_port::Nanos;
 
@@ -19,17 +20,20 @@ use super::versions::Refused;
 use crate::config;
 use crate::realtime::{Board, Change};
 
-/// How long the thread that moves frames may take to look at a change.
-const ANSWER: Duration = Duration::from_secs(2);
+/// How long the thread that moves frames may take to look at what is handed over at once. It may
+/// not have begun: where it first touches its memory, that takes seconds on a busy machine. Who
+/// asked still waits then.
+const ANSWER: Duration = PATIENCE.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
 /// See the module.
 pub(super) struct Handing {
     board: Arc<Board>,
+    patience: Duration,
 }
 
 impl Handing {
     pub(super) const fn new(board: Arc<Board>) -> Self {
-        Self { board }
+        Self { board, patience: ANSWER }
     }
 
     pub(super) const fn board(&self) -> &Arc<Board> {
@@ -56,19 +60,21 @@ impl Handing {
         time: Nanos,
     ) -> Result<(), Refused> {
         let versions = new.versions();
+        let deadline = Instant::now() + self.patience;
+        let submit = |at_ns, replaces, network: &_| self.submit(deadline, at_ns, replaces, network);
         let passed = (|| {
             // A version is handed in alone at first: what is said of it holds for all of them,
             // whose ports and links are the same.
             if let Some(version) = versions.get(first) {
-                self.submit(version.at_ns, false, &version.network)?;
+                submit(version.at_ns, false, &version.network)?;
             }
             let was_to_come = !old.to_come(time).is_empty();
             if !was_to_come && first + 1 == versions.len() {
                 return Ok(());
             }
-            self.submit(time, true, &new.in_force(time).network)?;
+            submit(time, true, &new.in_force(time).network)?;
             let mut to_come = new.to_come(time).iter();
-            to_come.try_for_each(|version| self.submit(version.at_ns, false, &version.network))
+            to_come.try_for_each(|version| submit(version.at_ns, false, &version.network))
         })();
         passed.inspect_err(|_| self.restore(old, time))
     }
@@ -78,7 +84,8 @@ impl Handing {
     /// # Errors
     /// If nobody answers.
     pub(super) fn stop(&self, timeline: &Timeline, time: Nanos) -> Result<(), Refused> {
-        let stopped = self.submit(time, true, &timeline.in_force(time).network);
+        let deadline = Instant::now() + self.patience;
+        let stopped = self.submit(deadline, time, true, &timeline.in_force(time).network);
         stopped.inspect_err(|_| self.restore(timeline, time))
     }
 
@@ -92,10 +99,16 @@ impl Handing {
     }
 
     /// Hands a plan over, and waits for the answer.
-    fn submit(&self, at_ns: Nanos, replaces: bool, network: &NetworkSpec) -> Result<(), Refused> {
+    fn submit(
+        &self,
+        deadline: Instant,
+        at_ns: Nanos,
+        replaces: bool,
+        network: &NetworkSpec,
+    ) -> Result<(), Refused> {
         let (answer, answered) = mpsc::channel();
         self.post(at_ns, replaces, network, answer);
-        match answered.recv_timeout(ANSWER) {
+        match answered.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
                 let refused = Diagnostic::new(SR0015, "the running links cannot take the change");
@@ -169,7 +182,8 @@ mod tests {
     #[test]
     fn who_leaves_in_the_midst_of_a_change_finds_the_old_settings_behind_it() {
         let board = Arc::new(Board::new().unwrap());
-        let handing = Handing::new(board.clone());
+        let patience = Duration::from_secs(2);
+        let handing = Handing { board: board.clone(), patience };
         let old = with(&timeline(), &[(900, "70ms")]);
         let new = with(&old, &[(500, "30ms"), (600, "40ms")]);
         for accepted in 0..4 {
@@ -190,6 +204,20 @@ mod tests {
             assert_eq!(*holds.plan, *old.versions()[0].network);
             assert_eq!((comes.at_ns, &*comes.plan), (900, &*old.versions()[1].network));
         }
+    }
+
+    #[test]
+    fn a_thread_that_begins_late_is_waited_for_as_long_as_the_client_waits() {
+        let board = Arc::new(Board::new().unwrap());
+        let handing = Handing::new(board.clone());
+        let old = timeline();
+        let taker = thread::spawn(move || {
+            // As where its memory is made ready first, on a busy machine.
+            thread::sleep(Duration::from_millis(2500));
+            accept(&board, 1)
+        });
+        handing.pass(&old, &with(&old, &[(500, "30ms")]), 1, 100).unwrap();
+        assert_eq!(taker.join().unwrap().len(), 1);
     }
 
     #[test]

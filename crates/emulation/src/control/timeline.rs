@@ -198,7 +198,7 @@ impl Edit {
     fn made(&self, before: &Version) -> Result<(Config, NetworkSpec), ConfigError> {
         let config = match self {
             Self::Whole(config) => config.clone(),
-            Self::Set(entries) => before.config.with(entries)?,
+            Self::Set(entries) => before.config.changed(entries)?,
         };
         let mut network = config.network()?;
         // What fails in a model of the user's is told by what made it, which outlives the change.

@@ -19,7 +19,7 @@ fn set(config: &mut Config, path: &str, value: Value) -> Result<(), String> {
 
 /// As a live change does: all or nothing.
 fn apply(config: &mut Config, settings: &[(&str, &Value)]) -> Result<NetworkSpec, ConfigError> {
-    let changed = config.with(&config::entries(settings.iter().copied())?)?;
+    let changed = config.changed(&config::entries(settings.iter().copied())?)?;
     let network = changed.network()?;
     *config = changed;
     Ok(network)
@@ -201,4 +201,66 @@ fn explanations_tell_how_long_models_of_bursts_are_in_their_states() {
     assert!(near(&timed["bad_share"], 0.25), "{timed}");
     let (text, four) = loss("state4,0.01,0.25,0,1,0");
     assert!(near(&four["mean_loss"], 0.01 / 0.26) && text.contains("4.000 in a row"), "{text}");
+}
+
+#[test]
+fn one_setting_is_given_one_value_however_its_path_is_written() {
+    let why = |one: &str, other: &str| {
+        let (first, second) = (json!("5ms"), json!("6ms"));
+        let error = apply(&mut config(), &[(one, &first), (other, &second)]).unwrap_err();
+        told(&Diagnostic::of(&error))
+    };
+    for (one, other, wanted) in [
+        ("up.delay", "link.up.delay", "link.up.delay is given twice | `up.delay` and `link.up.de"),
+        ("link.up.delay", "up.delay", "link.up.delay is given twice | `link.up.delay` and `up.de"),
+        ("up.delay", "up.delay.mean", "link.up.delay.mean is given twice | `up.delay` sets it too"),
+        ("up.delay.mean", "up.delay", "link.up.delay.mean is given twice | `up.delay` sets it too"),
+    ] {
+        let error = why(one, other);
+        assert!(error.starts_with(wanted), "{one} {other}: {error}");
+    }
+    let (delay, loss) = (json!("5ms"), json!("1%"));
+    let others = [("up.delay.mean", &delay), ("up.delay.sd", &delay), ("down.delay", &delay)];
+    apply(&mut config(), &others).unwrap();
+    apply(&mut config(), &[("up.loss", &loss), ("up.delay", &delay)]).unwrap();
+}
+
+#[test]
+fn flags_blocks_and_scripts_give_a_setting_one_value_too() {
+    let twice = |words: &str| told(&plan(&format!("--virtual a b -D 1ms {words}")).unwrap_err());
+    for words in [
+        "--set up.delay=5ms --set up.delay=6ms",
+        "--set up.delay=5ms --set link.up.delay=6ms",
+        "--set up.delay=5ms --set up.delay.mean=6ms",
+    ] {
+        assert!(twice(words).contains("is given twice"), "{words}: {}", twice(words));
+    }
+    let block =
+        "[[at]]\nt = \"1s\"\nset = { \"up.delay\" = \"5ms\", \"link.up.delay\" = \"6ms\" }\n";
+    let config = Config::parse("link.toml", &(file("") + block)).unwrap();
+    let error = told(&Diagnostic::of(&config.schedule().unwrap_err()));
+    assert!(error.contains("are one setting at link.toml, line 12, column 29"), "{error}");
+    let [step] = &config::script("steps.toml", block).unwrap()[..] else { panic!("one block") };
+    assert!(Config::parse("link.toml", &file("")).unwrap().changed(&step.set).is_err());
+}
+
+#[test]
+fn an_end_of_a_link_is_told_with_its_place_in_a_script() {
+    let text = "[[at]]\nt = \"1s\"\nset = { \"up.from\" = \"right\", \"up.to\" = \"left\" }\n";
+    let [step] = &config::script("steps.toml", text).unwrap()[..] else { panic!("one block") };
+    let error = Config::parse("link.toml", &file("")).unwrap().changed(&step.set).unwrap_err();
+    let error = told(&Diagnostic::of(&error));
+    let wanted = "link.up.from cannot be set | links are neither added nor removed while they run \
+                  at steps.toml, line 3, column 9 | write the settings to a file";
+    assert!(error.starts_with(wanted), "{error}");
+}
+
+#[test]
+fn a_block_with_a_word_too_many_is_told_that_word() {
+    let error = config::script("x", "[[at]]\nt = \"1s\"\nsett = {}\n").unwrap_err();
+    let error = told(&Diagnostic::of(&error));
+    assert!(
+        error.starts_with("at has no `sett` | at x, line 3, column 1 | did you mean"),
+        "{error}"
+    );
 }

@@ -1,0 +1,56 @@
+//! Paths of settings: `link.up.rate.bps`, or `up.rate.bps` for short.
+//!
+//! # Invariants
+//! 1. Of values that are set together, each setting has one at most, however its path is written:
+//!    which of two would hold is said nowhere.
+//!
+//! Not for: what stands at a path.
+
+use std::borrow::Cow;
+
+use super::error::ConfigError;
+use super::tree::Entry;
+
+/// The whole path: a leading `link.` may be left out.
+pub(super) fn full(path: &str) -> Cow<'_, str> {
+    match path.starts_with("link.") {
+        true => path.into(),
+        false => format!("link.{path}").into(),
+    }
+}
+
+/// The last name of a path and those before it.
+pub(super) fn split(path: &str) -> Result<(&str, Vec<&str>), ConfigError> {
+    let mut names: Vec<_> = path.split('.').collect();
+    match names.pop() {
+        Some(last) if !last.is_empty() && names.iter().all(|name| !name.is_empty()) => {
+            Ok((last, names))
+        }
+        _ => {
+            let error = ConfigError::key(format!("`{path}` is no path"), "a name is missing");
+            Err(error.help("write it as link.up.rate.bps"))
+        }
+    }
+}
+
+/// Refuses two values for one setting, and one for a part beside one for something in it.
+pub(super) fn refuse_twice(entries: &[Entry]) -> Result<(), ConfigError> {
+    let names = |entry: &Entry| full(&entry.key).split('.').map(str::to_owned).collect::<Vec<_>>();
+    let mut named: Vec<_> = entries.iter().map(|entry| (names(entry), entry)).collect();
+    // So a part stands before what is in it, and nothing else between them.
+    named.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let twice = named.windows(2).find(|pair| pair[1].0.starts_with(&pair[0].0));
+    let Some([(whole, first), (inner, second)]) = twice else { return Ok(()) };
+    let summary = format!("{} is given twice", inner.join("."));
+    let (one, other) = (&first.key, &second.key);
+    let cause = match whole.len() == inner.len() {
+        true if one == other => String::new(),
+        true => format!("`{one}` and `{other}` are one setting"),
+        false => format!("`{one}` sets it too"),
+    };
+    let help = match whole.len() == inner.len() {
+        true => "give each setting one value",
+        false => "give the whole part: up.delay='normal(20ms, 3ms)'; or its values, one by one",
+    };
+    Err(ConfigError::key(summary, cause).at(&second.place).help(help))
+}
