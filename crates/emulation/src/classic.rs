@@ -14,7 +14,8 @@ const TLEM_QUEUE: &str = "50000";
 
 /// The two directions, by their names in a configuration.
 pub(super) const LINKS: [&str; 2] = ["up", "down"];
-const PORTS: [&str; 2] = ["left", "right"];
+/// The two ports, by their names in a configuration.
+pub(super) const PORTS: [&str; 2] = ["left", "right"];
 
 /// Whether the flags say anything of the links.
 pub(super) fn says_links(matches: &ArgMatches) -> Option<String> {

@@ -81,7 +81,10 @@ impl Config {
     /// # Errors
     /// As [`Self::open`].
     pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
-        let root = toml::read(name, text)?;
+        let mut root = toml::read(name, text)?;
+        if root.get("ports").is_none() {
+            network::put_usual_ports(&mut root, name);
+        }
         let mut config = Self { root, files: Files::default() };
         config.expand()?;
         Ok(config)

@@ -8,6 +8,7 @@ use super::quantity::wrong_kind;
 use super::section::{self, Section, unknown_word};
 use super::tree::{Entry, Node, Place, Table, Value};
 use super::{Config, class, link};
+use crate::classic::{LINKS, PORTS};
 
 /// A place where frames enter and leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,26 @@ pub(super) fn ports(root: &Table) -> Result<Vec<PortSetting>, ConfigError> {
         ports.push(PortSetting { name: entry.key.clone(), device });
     }
     Ok(ports)
+}
+
+/// Gives a file that names no ports those of flags, and the links of flags their ends there.
+pub(super) fn put_usual_ports(root: &mut Table, file: &str) {
+    let source = super::Source::File { name: file.into(), line: 1 };
+    let place = Place { source, column: 1 };
+    let mut ports = Table::default();
+    PORTS
+        .into_iter()
+        .for_each(|port| ports.put(port, Node::table(Table::default(), place.clone())));
+    root.put("ports", Node::table(ports, place.clone()));
+    let Some(Node { value: Value::Table(links), .. }) = root.get_mut("link") else { return };
+    for (from, name) in LINKS.into_iter().enumerate() {
+        let Some(Node { value: Value::Table(link), .. }) = links.get_mut(name) else { continue };
+        for (key, port) in [("from", PORTS[from]), ("to", PORTS[1 - from])] {
+            if link.get(key).is_none() {
+                link.put(key, Node::text(port, place.clone()));
+            }
+        }
+    }
 }
 
 /// The entries of a table of tables; none where it is absent.
@@ -70,26 +91,48 @@ pub(super) fn read(config: &Config) -> Result<NetworkSpec, ConfigError> {
     }
     network.classes = class::read(root, &network)?;
     network.check().map_err(|error| placed(error, root))?;
+    refuse_dead_ends(root, &network)?;
     Ok(network)
+}
+
+/// Refuses nodes where links end and none begins: all that comes there would be lost.
+fn refuse_dead_ends(root: &Table, network: &NetworkSpec) -> Result<(), ConfigError> {
+    let leads_on = |node: usize| network.links.iter().any(|link| link.from == Source::Node(node));
+    let dead_end = |link: &NetworkLink| match link.to {
+        Target::Node(node) if !leads_on(node) => Some((link.spec.name.clone(), node)),
+        Target::Node(_) | Target::Exit(_) => None,
+    };
+    let Some((name, node)) = network.links.iter().find_map(dead_end) else { return Ok(()) };
+    let node = &network.nodes[node];
+    let summary = format!("no link leads on from `{node}`");
+    let error = ConfigError::key(summary, "all that comes there would be lost");
+    let help = format!("add a link with from = \"{node}\", or let link.{name} end at a port");
+    let entry = entries(root, "link")?.iter().find(|entry| entry.key == name);
+    let place = entry.map(|entry| end(entry, "to").map_or(&entry.place, |to| &to.place));
+    Err(place.iter().fold(error.help(help), |error, place| error.at(place)))
+}
+
+/// Where a link begins or ends, as it is written.
+fn end<'n>(entry: &'n Entry, key: &str) -> Option<&'n Node> {
+    match &entry.node.value {
+        Value::Table(link) => link.get(key),
+        _ => None,
+    }
 }
 
 /// What the network cannot have, where it is written.
 fn placed(error: SpecError, root: &Table) -> ConfigError {
     let SpecError { field, value, .. } = &error;
     let links = || entries(root, "link").unwrap_or_default().iter();
-    let end = |entry: &Entry, key: &str| match &entry.node.value {
-        Value::Table(link) => link.get(key).cloned(),
-        _ => None,
-    };
     let place = match field.split('.').collect::<Vec<_>>()[..] {
         ["link", name, ..] => links().find(|entry| entry.key == name).map(|entry| {
             let from = end(entry, field.rsplit('.').next().unwrap_or_default());
-            from.map_or_else(|| entry.place.clone(), |node| node.place)
+            from.map_or_else(|| entry.place.clone(), |node| node.place.clone())
         }),
         // A circle: the last link that leads into it, since the first one may come from outside.
         ["node"] => links().rev().find_map(|entry| {
             let to = end(entry, "to")?;
-            (to.shown() == *value).then_some(to.place)
+            (to.shown() == *value).then(|| to.place.clone())
         }),
         [key] => root.get(key).map(|node| node.place.clone()),
         _ => None,

@@ -448,9 +448,22 @@ fn errors_of_the_graph_say_where_it_is_wrong() {
     let error = network(twice).unwrap_err();
     assert!(error.starts_with("a second link without a class begins at `a`"), "{error}");
     assert!(error.contains("at link.toml, line 7"), "{error}");
-    let error = network("[link.up]\nfrom = \"a\"\nto = \"b\"\n").unwrap_err();
-    assert!(error.contains("there are no ports at link.toml, line 2"), "{error}");
+    let error = network("[ports]\n[link.up]\nfrom = \"a\"\nto = \"b\"\n").unwrap_err();
+    assert!(error.contains("there are no ports at link.toml, line 3"), "{error}");
     assert!(error.ends_with("add [ports.a]"), "{error}");
+}
+
+#[test]
+fn a_file_without_ports_has_those_of_flags() {
+    let plain = network("[link.up]\ndelay = \"1ms\"\n[link.down]\nlike = \"up\"\n").unwrap();
+    let text = file("delay = \"1ms\"").replace("[link.down]", "[link.down]\nlike = \"up\"");
+    assert_eq!(plain, network(&text).unwrap());
+    let ends = network("[link.x]\nfrom = \"right\"\nto = \"left\"\n").unwrap();
+    assert_eq!(ends.links[0].from, Source::Entry(1));
+    let error = network("[link.x]\nfrom = \"lefft\"\nto = \"right\"\n").unwrap_err();
+    assert!(error.contains("did you mean `left`"), "{error}");
+    let error = network("[link.x]\nto = \"right\"\n").unwrap_err();
+    assert!(error.starts_with("link.x.from is missing"), "{error}");
 }
 
 #[test]
