@@ -97,6 +97,14 @@ pub(super) fn check(plan: &Plan, config: Option<&PathBuf>) -> Result<(), Failure
     apart(&files)
 }
 
+/// Whether what is written to a path goes to standard output, where reports are said.
+pub fn is_stdout(path: &Path) -> bool {
+    const NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    let stdout = || File::at(Path::new("/dev/stdout"));
+    NAMES.iter().any(|name| path == Path::new(name))
+        || File::at(path).is_some_and(|file| Some(file) == stdout())
+}
+
 fn apart(files: &[Named]) -> Result<(), Failure> {
     for (at, later) in files.iter().enumerate() {
         let same = |former: &&Named| {
@@ -151,6 +159,16 @@ mod tests {
             assert!(text.contains("would overwrite what is read"), "{other:?}: {text}");
         }
         assert_eq!(told(&[Named::read(&a), Named::read(&hard)]), "");
+    }
+
+    #[test]
+    fn standard_output_is_known_by_every_name_it_has() {
+        for name in ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+            assert!(is_stdout(Path::new(name)), "{name}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_stdout(&dir.path().join("new")));
+        assert!(!is_stdout(Path::new("/dev/full")));
     }
 
     #[test]

@@ -45,6 +45,7 @@ use bounds::Bounds;
 use config::{Config, ConfigError, Outputs, tree};
 use plan::Instead;
 
+pub use apart::is_stdout;
 pub use flags::links;
 pub use plan::{CapturePair, Captures, Clock, Plan, RealTime};
 pub use presets::json as presets;
@@ -85,7 +86,7 @@ impl Plan {
     /// What the flags, and the file that they name, ask for.
     pub fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         classic::refuse_foreign(matches)?;
-        let mut plan = Self::timed(matches, |config| clock(matches, config))?;
+        let mut plan = Self::read(matches, |config| clock(matches, config))?;
         if matches!(&plan.clock, Clock::RealTime(how) if how.pipeline) {
             realtime::check_pipeline(&plan.network)?;
         }
@@ -102,6 +103,18 @@ impl Plan {
     /// # Errors
     /// The first setting that cannot be, or what `clock` refuses.
     pub fn timed(
+        matches: &ArgMatches,
+        clock: impl FnOnce(&Config) -> Result<Clock, Failure>,
+    ) -> Result<Self, Failure> {
+        let plan = Self::read(matches, clock)?;
+        if plan.config.route()?.is_some() {
+            let error = Diagnostic::new(SR0003, "route is a setting of `slipring emulate` alone");
+            return Err(error.with_help("take the table [route] out of the file").into());
+        }
+        Ok(plan)
+    }
+
+    fn read(
         matches: &ArgMatches,
         clock: impl FnOnce(&Config) -> Result<Clock, Failure>,
     ) -> Result<Self, Failure> {
@@ -133,9 +146,8 @@ impl Plan {
             network,
             config,
         };
-        if matches!(plan.clock, Clock::Virtual(_)) && plan.config.route()?.is_some() {
-            let error = Diagnostic::new(SR0003, "route is a setting of `slipring emulate` alone");
-            return Err(error.with_help("take the table [route] out of the file").into());
+        if let Clock::Virtual(captures) = &plan.clock {
+            virtual_time::check_entries(&plan.network, captures.pairs.len())?;
         }
         apart::check(&plan, matches.get_one("config-file"))?;
         Ok(plan)
@@ -275,8 +287,13 @@ fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
     if let Some(files) = matches.get_many::<PathBuf>("virtual") {
         refuse_virtual_route(config)?;
         refuse_ports_flags(matches)?;
-        refuse_metrics(&config.outputs()?)?;
+        refuse_ports_outputs(&config.outputs()?)?;
         return captures(&files.collect::<Vec<_>>(), matches, config);
+    }
+    let unnamed = config.ports()?.iter().any(|port| port.device.is_none());
+    if unnamed && instead(matches).is_some() {
+        // What links are is told without ports too, and no port is opened for it.
+        return Ok(Clock::Virtual(Captures::default()));
     }
     let ports = devices(config)?;
     let route = Route::of(config, &ports)?;
@@ -334,11 +351,17 @@ pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help(format!("leave {flag} out; see --help for what links do")).into())
 }
 
-/// Refuses to serve metrics of a run that is over at once.
+/// Refuses what a file asks for that is done at ports, and metrics of a run that is over at once.
 ///
 /// # Errors
 /// If they are asked for, by a flag or in a file.
-pub fn refuse_metrics(outputs: &Outputs) -> Result<(), Failure> {
+pub fn refuse_ports_outputs(outputs: &Outputs) -> Result<(), Failure> {
+    if outputs.late_drop_ns.is_some() {
+        let summary = "output.late_drop does not go together with --virtual";
+        let error = Diagnostic::new(SR0003, summary);
+        let error = error.with_cause("it is done at ports, and --virtual opens none");
+        return Err(error.with_help("leave it out of the file: no frame is late here").into());
+    }
     if outputs.metrics.is_none() {
         return Ok(());
     }

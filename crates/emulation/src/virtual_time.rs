@@ -6,6 +6,8 @@
 //!                                                                -> logs   -> LOG
 //! ```
 //!
+//! OUT has what is left of IN, wherever it leaves: all of it in one file, in order of time.
+//!
 //! The engine's clock is the captures': it begins with the first frame of all of them. A frame
 //! arrives when it was captured, or with its predecessor where its stamp lies before that one's.
 //! Frames leave at their release times, whole nanoseconds, never early. The same input and the
@@ -74,8 +76,6 @@ pub struct Done {
     pub account: Account,
     /// What was seen, per link.
     pub measured: Vec<Measured>,
-    /// Frames stamped before their predecessors, per capture.
-    pub unordered: Vec<u64>,
     /// From the first arrival to the last departure.
     pub elapsed_ns: u64,
     /// Whether it was stopped before the end of the captures.
@@ -90,6 +90,12 @@ impl Done {
             let refused = entry.refused.iter().filter(|(_, tally)| tally.packets > 0);
             for (cause, Tally { packets, .. }) in refused {
                 text += &format!("\n{name}: {packets} frames were refused ({cause})");
+            }
+            if let Some(unordered) = entry.unordered.filter(|unordered| *unordered > 0) {
+                text += &format!(
+                    "\n{name}: {unordered} frames are stamped before their predecessors \
+                     and arrived together with them"
+                );
             }
         }
         if self.stopped {
@@ -110,10 +116,9 @@ impl Virtual<'_> {
         for (at_ns, changed) in &self.changes {
             network.change(*at_ns, changed).map_err(|error| unfit(&error))?;
         }
-        let exits = self.exits()?;
         // What cannot be read must not cost what was written before.
         self.lanes.iter_mut().try_for_each(|lane| lane.input.begin())?;
-        let hub = self.hub(&exits)?;
+        let hub = self.hub()?;
         let until_ns = self.duration_ns;
         let feeds =
             self.lanes.into_iter().enumerate().map(|(index, lane)| {
@@ -130,21 +135,15 @@ impl Virtual<'_> {
         Ok(run.done(self.network, stopped))
     }
 
-    /// The exit of each lane: where frames come to that no class leads elsewhere.
-    fn exits(&self) -> Result<Vec<usize>, Failure> {
-        (0..self.lanes.len()).map(|entry| exit_of(self.network, entry)).collect()
-    }
-
-    fn hub(&self, exits: &[usize]) -> Result<Hub, Failure> {
-        let mut outputs: Vec<_> = self.network.exits.iter().map(|_| None).collect();
-        for (lane, &exit) in self.lanes.iter().zip(exits) {
-            outputs[exit] = Some(Output::create(&lane.output, &self.network.exits[exit])?);
-        }
+    fn hub(&self) -> Result<Hub, Failure> {
+        let output = |(entry, lane): (usize, &Lane)| {
+            Output::create(&lane.output, &exits_of(self.network, entry))
+        };
         let links = self.network.links.iter();
         Ok(Hub {
             chunks: Chunks::within(storage_bytes()),
-            sent: vec![Tally::default(); outputs.len()],
-            outputs,
+            sent: vec![Tally::default(); self.network.exits.len()],
+            outputs: self.lanes.iter().enumerate().map(output).collect::<Result<_, _>>()?,
             unrouted: Default::default(),
             measured: links.map(|_| Measured::new(u64::MAX)).collect(),
             hops: Default::default(),
@@ -170,7 +169,8 @@ impl Virtual<'_> {
         let mut mahimahi = Vec::new();
         if let Some(path) = &self.mahimahi {
             for entry in 0..self.lanes.len() {
-                let link = first_link(self.network, Source::Entry(entry)).ok_or_else(nowhere)?;
+                let link = first_link(self.network, Source::Entry(entry));
+                let link = link.ok_or_else(|| nowhere(self.network, entry))?;
                 let path = format!("{path}.{}", link.spec.name);
                 mahimahi.push(MahimahiLog::create(&path, &link.spec, &self.command)?);
             }
@@ -285,7 +285,7 @@ impl Run {
     fn finish(&mut self) -> Result<(), Failure> {
         self.network.run(u64::MAX, &mut self.hub);
         self.settle()?;
-        for output in self.hub.outputs.drain(..).flatten() {
+        for output in self.hub.outputs.drain(..) {
             output.finish()?;
         }
         let totals = self.port_totals();
@@ -323,6 +323,7 @@ impl Run {
             let entry = &mut entries[usize::from(feed.entry.0)];
             entry.received = feed.received;
             entry.refused = feed.refused;
+            entry.unordered = Some(feed.input.unordered());
         }
         let exit = |&sent: &Tally| ExitAccount { sent, ..ExitAccount::default() };
         let account = Account {
@@ -336,7 +337,6 @@ impl Run {
         Done {
             account,
             measured: self.hub.measured,
-            unordered: self.feeds.iter().map(|feed| feed.input.unordered()).collect(),
             elapsed_ns: self.hub.end_ns,
             stopped,
         }
@@ -358,21 +358,41 @@ fn first_link(network: &NetworkSpec, source: Source) -> Option<&slipring_link::N
     classless.or_else(|| here().next()).map(|(_, link)| link)
 }
 
-fn exit_of(network: &NetworkSpec, entry: usize) -> Result<usize, Failure> {
-    let mut source = Source::Entry(entry);
-    loop {
-        match first_link(network, source).ok_or_else(nowhere)?.to {
-            Target::Exit(exit) => return Ok(exit),
-            // Links form no circle: the specification was checked.
-            Target::Node(node) => source = Source::Node(node),
+/// The exits that frames of an entry may come to, by whichever links.
+fn exits_of(network: &NetworkSpec, entry: usize) -> Vec<(usize, &str)> {
+    let (mut exits, mut sources) = (Vec::new(), vec![Source::Entry(entry)]);
+    let mut at = 0;
+    while let Some(&source) = sources.get(at) {
+        at += 1;
+        for link in network.links.iter().filter(|link| link.from == source) {
+            match link.to {
+                Target::Exit(exit) if exits.iter().all(|(other, _)| *other != exit) => {
+                    exits.push((exit, network.exits[exit].as_str()));
+                }
+                Target::Node(node) if !sources.contains(&Source::Node(node)) => {
+                    sources.push(Source::Node(node));
+                }
+                Target::Exit(_) | Target::Node(_) => {}
+            }
         }
     }
+    exits
 }
 
-fn nowhere() -> Failure {
-    let summary = "there are more captures than places where frames enter";
-    let help = "give a pair of captures for each end of the links: --virtual IN OUT IN2 OUT2";
-    Diagnostic::new(codes::SR0003, summary).with_help(help).into()
+/// Refuses captures for entries that no link leads on from.
+///
+/// # Errors
+/// The first of the first `captures` entries that is such.
+pub(crate) fn check_entries(network: &NetworkSpec, captures: usize) -> Result<(), Failure> {
+    let lost = |entry: &usize| first_link(network, Source::Entry(*entry)).is_none();
+    (0..captures).find(lost).map_or(Ok(()), |entry| Err(nowhere(network, entry)))
+}
+
+fn nowhere(network: &NetworkSpec, entry: usize) -> Failure {
+    let summary = format!("no link begins at `{}`", network.entries[entry]);
+    let error = Diagnostic::new(codes::SR0003, summary);
+    let error = error.with_cause("a capture is given for it: pairs stand in the order of ports");
+    error.with_help("leave the pair out, or add a link that begins there").into()
 }
 
 fn unfit(error: &impl std::fmt::Display) -> Failure {

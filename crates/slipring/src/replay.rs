@@ -19,7 +19,7 @@ mod port;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
@@ -31,8 +31,8 @@ use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Ve
 
 use pace::{Manner, Pace};
 use slipring_emulation::{
-    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, ports,
-    refuse_metrics, refuse_ports_flags,
+    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, is_stdout, ports,
+    refuse_ports_flags, refuse_ports_outputs,
 };
 use slipring_program::opening::Opening;
 
@@ -102,7 +102,7 @@ impl Replay {
         let links = Plan::timed(matches, |_| Ok(Clock::Virtual(captures)))?;
         match target {
             Target::Port(_) => refuse_late_drop(&links)?,
-            Target::Capture(_) => refuse_metrics(&links.outputs)?,
+            Target::Capture(_) => refuse_ports_outputs(&links.outputs)?,
         }
         Ok(Self {
             file: file.clone(),
@@ -173,7 +173,8 @@ impl Replay {
             mahimahi: self.links.outputs.mahimahi.as_ref().map(text),
             command: std::env::args().collect::<Vec<_>>().join(" "),
         };
-        let quiet = output == "-";
+        let log = self.links.outputs.log.as_deref();
+        let quiet = is_stdout(Path::new(output)) || log.is_some_and(is_stdout);
         if !quiet {
             let none = Default::default();
             let ports = ports(&self.links.network, &none);
@@ -181,10 +182,16 @@ impl Replay {
         }
         let done = links.run(|| signals.stopping())?;
         self.refuse_empty(done.account.received().packets, signals)?;
-        if quiet { Ok(Exit::Done) } else { self.report(&done, session) }
+        self.report(&done, quiet, session)
     }
 
-    fn report(&self, done: &Done, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    /// With `quiet`, standard output is a capture's: the report is said where errors are.
+    fn report(
+        &self,
+        done: &Done,
+        quiet: bool,
+        session: &mut Session<'_>,
+    ) -> Result<Exit, Failure> {
         let network = &self.links.network_at(done.elapsed_ns)?;
         let (links, unrouted) = (&done.account.links, done.account.unrouted);
         let report = Report::of(network, links, &done.measured, unrouted)
@@ -194,13 +201,16 @@ impl Replay {
             ports: ports(network, &done.account),
             in_flight: done.account.in_flight().packets,
             copies: done.account.copies().packets,
-            extra: report.document(),
+            extra: report.document().unordered(done.account.unordered()),
         };
         let mut text = report.summary() + &done.remarks(network);
         if self.links.stats {
             text += &format!("\n{}", report.openmetrics());
         }
-        session.reporter.end(&sample, text)?;
+        match quiet {
+            true => session.reporter.say(text)?,
+            false => session.reporter.end(&sample, text)?,
+        }
         Ok(Exit::Done)
     }
 

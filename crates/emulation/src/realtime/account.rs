@@ -36,6 +36,8 @@ pub struct EntryAccount {
     pub received: Tally,
     /// Frames that no link got to see: no storage, or no frames at all.
     pub refused: Drops,
+    /// Frames of a capture that were stamped before their predecessors; ports have no stamps.
+    pub unordered: Option<u64>,
 }
 
 /// What left at one place.
@@ -68,6 +70,11 @@ impl Account {
     /// Copies made by links.
     pub fn copies(&self) -> Tally {
         sum(self.links.iter().map(|link| link.copies))
+    }
+
+    /// Frames stamped before their predecessors, where captures were read.
+    pub fn unordered(&self) -> Option<u64> {
+        self.entries.iter().filter_map(|entry| entry.unordered).reduce(|sum, one| sum + one)
     }
 
     /// Frames sent.

@@ -58,7 +58,7 @@ impl Inlet {
 
     /// What came in so far.
     pub(super) fn account(&self) -> EntryAccount {
-        EntryAccount { received: self.received, refused: *self.refused }
+        EntryAccount { received: self.received, refused: *self.refused, unordered: None }
     }
 
     /// What the largest batch from `queues` takes, in bytes.

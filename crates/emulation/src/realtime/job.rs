@@ -113,7 +113,7 @@ pub fn sample(network: &NetworkSpec, meter: &Meter, state: &State) -> Sample<Doc
         ports: ports(network, meter, state),
         in_flight: state.account.in_flight().packets + meter.in_flight(),
         copies: state.account.copies().packets,
-        extra: report(network, state).document(),
+        extra: report(network, state).document().unordered(state.account.unordered()),
     }
 }
 

@@ -17,6 +17,9 @@ pub struct Document {
     links: Vec<LinkDocument>,
     /// Frames that no link wanted.
     unrouted: u64,
+    /// Frames stamped before their predecessors, where captures were read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unordered: Option<u64>,
     /// Changes of settings since the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<Changes>,
@@ -93,7 +96,12 @@ impl Document {
     /// Of these links.
     pub fn of(links: &[LinkReport<'_>], unrouted: Tally) -> Self {
         let links = links.iter().map(link).collect();
-        Self { links, unrouted: unrouted.packets, changes: None }
+        Self { links, unrouted: unrouted.packets, unordered: None, changes: None }
+    }
+
+    /// The same, where so many frames were stamped before their predecessors.
+    pub fn unordered(self, unordered: Option<u64>) -> Self {
+        Self { unordered, ..self }
     }
 
     /// The same, where settings changed.

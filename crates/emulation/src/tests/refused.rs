@@ -153,6 +153,17 @@ fn what_is_done_at_ports_is_refused_in_virtual_time() {
 }
 
 #[test]
+fn what_a_file_wants_done_at_ports_is_refused_in_virtual_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = super::file("") + "[output]\nlate_drop = \"1ms\"\n";
+    std::fs::write(dir.path().join("x.toml"), text).unwrap();
+    let args = "--virtual @in @out --config @x.toml --check";
+    let said = slipring_program::said::said(&[crate::VERB], "emulate", args, dir.path());
+    assert_eq!(said.status, 2, "{}", said.talk);
+    assert!(said.talk.contains("output.late_drop does not go together"), "{}", said.talk);
+}
+
+#[test]
 fn a_setting_that_tlem_did_not_have_needs_its_unit_in_flags_too() {
     let error = refusal("-B 10m -Q codel,mark_above=20000");
     assert!(error.contains("it has no unit"), "{error}");

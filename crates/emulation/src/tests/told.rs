@@ -77,3 +77,18 @@ fn a_log_for_mahimahi_is_said_to_tell_of_whole_ways_where_links_are_chained() {
     let [warning] = &warnings(chained)[..] else { panic!("one warning") };
     assert!(warning.starts_with("logs mm.LINK tell of the whole way"), "{warning}");
 }
+
+#[test]
+fn settings_and_figures_are_told_without_ports() {
+    let dir = tempfile::tempdir().unwrap();
+    let run =
+        |args: &str| slipring_program::said::said(&[crate::VERB], "emulate", args, dir.path());
+    let printed = run("--preset lte --print-config");
+    assert_eq!(printed.status, 0, "{}", printed.talk);
+    std::fs::write(dir.path().join("link.toml"), &printed.data).unwrap();
+    for args in ["--preset lte --explain", "--config @link.toml --explain", "-r --print-config"] {
+        let told = run(args);
+        assert_eq!(told.status, 0, "{args}: {}", told.talk);
+    }
+    assert_eq!(run("--preset lte").status, 2, "a run has ports");
+}

@@ -15,8 +15,8 @@ use crate::report::packets::{Logged, PacketLog};
 /// See the module. Errors are kept until the loop asks for them: the engine knows of none.
 pub(super) struct Hub {
     pub(super) chunks: Chunks,
-    /// A capture for each exit that has one.
-    pub(super) outputs: Vec<Option<Output>>,
+    /// A capture for each input, of what is left of it.
+    pub(super) outputs: Vec<Output>,
     /// What left, per exit.
     pub(super) sent: Vec<Tally>,
     /// What no link wanted.
@@ -168,11 +168,9 @@ impl Carrier for Hub {
         }
         self.sent[exit].count(delivery.len);
         self.end_ns = self.end_ns.max(delivery.release_ns);
-        let mut told = Ok(());
-        if let Some(output) = &mut self.outputs[exit] {
-            let ts_ns = self.base_ns.saturating_add(delivery.release_ns);
-            told = output.frame(ts_ns, delivery.len, stored.bytes);
-        }
+        let ts_ns = self.base_ns.saturating_add(delivery.release_ns);
+        let output = &mut self.outputs[stored.input];
+        let mut told = output.frame(exit, ts_ns, delivery.len, stored.bytes);
         if self.logs.any() {
             told = told.and_then(|()| self.logs.sent(&stored, &delivery, self.base_ns));
         }

@@ -9,6 +9,7 @@ use slipring_cli::{Exit, Failure, Session, Signals};
 use slipring_link::{Drops, NetworkSpec, Source, Tally};
 
 use super::{Done, Input, Lane, Virtual};
+use crate::apart::is_stdout;
 use crate::plan::{CapturePair, Captures, Plan};
 use crate::realtime::Account;
 use crate::report::Report;
@@ -22,10 +23,10 @@ pub(crate) fn run(
     captures: &Captures,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    let pairs = &captures.pairs[..];
     let signals = Signals::install()?;
     let links = prepare(plan, captures, &signals)?;
-    let to_stdout = pairs.iter().any(|pair| pair.output == Path::new("-"));
+    let mut files = captures.pairs.iter().map(|pair| &pair.output).chain(&plan.outputs.log);
+    let to_stdout = files.any(|path| is_stdout(path));
     if !to_stdout {
         let ports = ports(&plan.network, &Account::default());
         session.reporter.start(Some(plan.seed), "virtual", &ports)?;
@@ -34,12 +35,12 @@ pub(crate) fn run(
     let network = &plan.network_at(done.elapsed_ns)?;
     let report = Report::of(network, &done.account.links, &done.measured, done.account.unrouted)
         .changed(plan.changes(done.elapsed_ns));
-    let mut text = text(&report, network, &done, pairs);
+    let mut text = text(&report, network, &done);
     if plan.stats {
         text += &format!("\n{}", report.openmetrics());
     }
     if to_stdout {
-        // Standard output is the capture's.
+        // Standard output is a capture's.
         session.reporter.say(text)?;
     } else {
         let sample = Sample {
@@ -47,7 +48,7 @@ pub(crate) fn run(
             ports: ports(&plan.network, &done.account),
             in_flight: done.account.in_flight().packets,
             copies: done.account.copies().packets,
-            extra: report.document(),
+            extra: report.document().unordered(done.account.unordered()),
         };
         session.reporter.end(&sample, text)?;
     }
@@ -77,20 +78,10 @@ fn prepare<'p>(
     })
 }
 
-fn text(report: &Report<'_>, network: &NetworkSpec, done: &Done, pairs: &[CapturePair]) -> String {
+fn text(report: &Report<'_>, network: &NetworkSpec, done: &Done) -> String {
     let elapsed = human::span(Duration::from_nanos(done.elapsed_ns));
-    let mut text = format!("{}\n{elapsed} of virtual time", report.summary());
-    text += &done.remarks(network);
-    for (pair, &unordered) in pairs.iter().zip(&done.unordered) {
-        if unordered > 0 {
-            let name = pair.input.display();
-            text += &format!(
-                "\n{name}: {unordered} frames are stamped before their predecessors \
-                 and arrived together with them"
-            );
-        }
-    }
-    text
+    let remarks = done.remarks(network);
+    format!("{}\n{elapsed} of virtual time{remarks}", report.summary())
 }
 
 /// The places of the network as ports: what came in there, and what went out.

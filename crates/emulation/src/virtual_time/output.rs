@@ -12,7 +12,7 @@ use slipring_pcap::{
 /// Bytes written at a time.
 const PIECE: usize = 1 << 18;
 
-/// A capture of what leaves at one place.
+/// A capture of what leaves, at one place or several.
 #[derive(Debug)]
 pub(crate) struct Output {
     file: OutputFile,
@@ -22,36 +22,49 @@ pub(crate) struct Output {
 #[derive(Debug)]
 enum Format {
     Pcap(PcapWriter),
-    Pcapng(PcapngWriter, InterfaceId),
+    /// Behind each exit its interface.
+    Pcapng(PcapngWriter, Vec<(usize, InterfaceId)>),
 }
 
 impl Output {
-    /// Creates a capture, or empties the one there; `port` is the name of its one interface.
+    /// Creates a capture, or empties the one there. Frames leave at `exits`, each behind its
+    /// number; pcapng has an interface for each.
     ///
     /// # Errors
     /// If the file cannot be created.
-    pub(crate) fn create(path: &str, port: &str) -> Result<Self, Failure> {
+    pub(crate) fn create(path: &str, exits: &[(usize, &str)]) -> Result<Self, Failure> {
         let mut file = OutputFile::create(path)?;
         let format = if is_pcapng(path) {
-            let (writer, interface) =
-                begin(&mut file.buffer, port).map_err(|error| file.refused(&error))?;
-            Format::Pcapng(writer, interface)
+            let (writer, interfaces) =
+                begin(&mut file.buffer, exits).map_err(|error| file.refused(&error))?;
+            Format::Pcapng(writer, interfaces)
         } else {
             Format::Pcap(PcapWriter::begin(&mut file.buffer, LinkType::ETHERNET, 0))
         };
         Ok(Self { file, format })
     }
 
-    /// Appends a frame of `len` bytes, of which `bytes` are known.
+    /// Appends a frame of `len` bytes, of which `bytes` are known, that left at `exit`.
     ///
     /// # Errors
     /// If the disk is full, or the format cannot hold it.
+    ///
+    /// # Panics
+    /// If the capture was created for other exits.
     #[inline]
-    pub(crate) fn frame(&mut self, ts_ns: u64, len: u32, bytes: &[u8]) -> Result<(), Failure> {
+    pub(crate) fn frame(
+        &mut self,
+        exit: usize,
+        ts_ns: u64,
+        len: u32,
+        bytes: &[u8],
+    ) -> Result<(), Failure> {
         let buffer = &mut self.file.buffer;
         let written = match &self.format {
             Format::Pcap(writer) => writer.packet(buffer, ts_ns, len, bytes),
-            &Format::Pcapng(ref writer, interface) => {
+            Format::Pcapng(writer, interfaces) => {
+                let here = interfaces.iter().find(|(other, _)| *other == exit);
+                let interface = here.expect("frames leave where links lead").1;
                 let direction = Some(Direction::Outbound);
                 let record = PacketRecord {
                     interface,
@@ -79,14 +92,20 @@ impl Output {
     }
 }
 
-fn begin(buffer: &mut Vec<u8>, port: &str) -> Result<(PcapngWriter, InterfaceId), WriteError> {
+fn begin(
+    buffer: &mut Vec<u8>,
+    exits: &[(usize, &str)],
+) -> Result<(PcapngWriter, Vec<(usize, InterfaceId)>), WriteError> {
     let application = concat!("slipring ", env!("CARGO_PKG_VERSION"));
     let section = SectionInfo { application, ..SectionInfo::default() };
     let mut writer = PcapngWriter::begin(buffer, &section)?;
-    let info =
-        InterfaceInfo { name: port, link_type: LinkType::ETHERNET, ..InterfaceInfo::default() };
-    let interface = writer.interface(buffer, &info)?;
-    Ok((writer, interface))
+    let mut interfaces = Vec::new();
+    for &(exit, name) in exits {
+        let link_type = LinkType::ETHERNET;
+        let info = InterfaceInfo { name, link_type, ..InterfaceInfo::default() };
+        interfaces.push((exit, writer.interface(buffer, &info)?));
+    }
+    Ok((writer, interfaces))
 }
 
 /// Whether a file is to be pcapng.

@@ -5,6 +5,7 @@ mod behaviour;
 mod files;
 mod outputs;
 mod statistics;
+mod topology;
 
 use std::path::PathBuf;
 

@@ -176,7 +176,11 @@ impl Player {
         let account = Account {
             at_ns,
             links: links.map(|link| self.network.counters(LinkId(link as u32))).collect(),
-            entries: vec![EntryAccount { received: feed.received, refused: feed.refused }],
+            entries: vec![EntryAccount {
+                received: feed.received,
+                refused: feed.refused,
+                unordered: Some(self.unordered()),
+            }],
             exits: vec![ExitAccount { sent, waiting, ..ExitAccount::default() }],
             unrouted: self.cargo.unrouted,
             ..Account::default()

@@ -67,6 +67,20 @@ fn a_capture_is_sent_as_it_was_recorded() {
 }
 
 #[test]
+fn stamps_that_go_back_are_told_for_people_and_machines() {
+    let lab = Lab::new(&[(0, 60), (10 * MS, 60), (5 * MS, 60)]);
+    for target in ["--virtual @out.pcap", "-i null:"] {
+        let said = lab.run(&format!("-f @in.pcap {target}"));
+        let text = said.data + &said.talk;
+        assert!(text.contains("1 frames are stamped before"), "{target}: {text}");
+        let said = lab.run(&format!("-f @in.pcap {target} --json"));
+        let last = said.data.lines().last().unwrap();
+        let report: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert_eq!(report["unordered"], 1, "{target}: {last}");
+    }
+}
+
+#[test]
 fn twice_as_fast_three_times_ends() {
     let lab = Lab::new(&THREE);
     let sent = lab.sent("--speed 2 --loops 3");

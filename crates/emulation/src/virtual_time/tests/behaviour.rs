@@ -218,6 +218,7 @@ fn frames_stamped_before_their_predecessors_arrive_with_them() {
     let said = lab.run("--virtual @in.pcap @out.pcap -D 5ms");
     assert_eq!(times(&lab.frames("out.pcap")), [15, 35, 35, 45].map(|ms| ms * MS));
     assert!(said.data.contains("1 frames are stamped before"), "{}", said.data);
+    assert_eq!(lab.emulate("-D 5ms")["unordered"], 1);
 }
 
 #[test]
