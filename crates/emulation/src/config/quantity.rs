@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use slipring_cli::Diagnose;
 use slipring_cli::units::{Bytes, Rate, RateUnit, Reason, Span, UnitError};
+use slipring_model::Chance;
 
 use super::error::ConfigError;
 use super::tree::{Node, Place, Value};
@@ -226,7 +227,18 @@ pub(crate) fn probability(setting: &str, node: &Node) -> Result<f64, ConfigError
         let error = ConfigError::value(setting, &node.shown(), "more than 1");
         return Err(error.at(&node.place).help(PROBABILITY));
     }
+    // A number with a digit that counts and a value of 0 was too small to be read at all.
+    let is_some = || split(&node.shown()).is_some_and(|(number, _)| is_above_zero(number));
+    if Chance::from_f64(value) == Some(Chance::NEVER) && is_some() {
+        let error = ConfigError::value(setting, &node.shown(), "too small: it would never happen");
+        return Err(error.at(&node.place).help("write 0, or 1.1e-19 (2^-63) or more"));
+    }
     Ok(value)
+}
+
+fn is_above_zero(number: &str) -> bool {
+    let mantissa = number.split(['e', 'E']).next().unwrap_or(number);
+    mantissa.contains(|c: char| matches!(c, '1'..='9'))
 }
 
 const PROBABILITY: &str = "write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1";

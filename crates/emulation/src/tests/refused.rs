@@ -27,6 +27,28 @@ fn a_bad_value_is_named_with_its_column_in_the_flag() {
 }
 
 #[test]
+fn a_probability_that_rounds_to_nothing_is_refused_with_the_smallest_that_works() {
+    for (args, path, column) in [
+        ("-L 1e-30", "loss.p", 1),
+        ("-L 1e-400", "loss.p", 1),
+        ("-L 1e-18%", "loss.p", 1),
+        ("-L ber,1e-20", "loss.ber", 5),
+        ("--duplicate 1e-20", "duplicate.p", 1),
+    ] {
+        let (flag, value) = args.split_once(' ').unwrap();
+        let value = value.trim_start_matches("ber,");
+        let why = format!(
+            "`{value}` does not fit link.up.{path} | too small: it would never happen at column \
+             {column} of {flag} | write 0, or 1.1e-19 (2^-63) or more"
+        );
+        assert_eq!(refusal(args), why);
+    }
+    for args in ["-L 0", "-L 0e9", "-L 0%", "-L 1.1e-19", "-L 1.1e-17%"] {
+        super::up(args);
+    }
+}
+
+#[test]
 fn nan_negative_and_trailing_garbage_are_no_numbers_anywhere() {
     for flag in ["-B", "-D", "-Q", "-O", "-L", "-R", "--half-life", "--duplicate"] {
         for value in ["NaN", "nan", "-1", "inf", "", "1,2,3,4,5,6,7,8", "1x", "0x10", "1 2"] {

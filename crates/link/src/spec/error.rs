@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::Display;
 
-use slipring_model::ParameterError;
+use slipring_model::{Chance, ParameterError};
 
 /// A value that no link can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +46,19 @@ pub(super) fn within(field: &str, value: f64, low: f64, high: f64) -> Result<(),
         return Ok(());
     }
     Err(SpecError::new(field, value, &format!("a number from {low} to {high}")))
+}
+
+/// A probability that draws can tell from 0: [`Chance`] counts in steps of 2⁻⁶³.
+pub(super) fn probability(field: &str, value: f64) -> Result<(), SpecError> {
+    within(field, value, 0.0, 1.0)?;
+    if value > 0.0 && Chance::from_f64(value) == Some(Chance::NEVER) {
+        return Err(SpecError::new(
+            field,
+            format_args!("{value:e}"),
+            "0, or 1.1e-19 (2^-63) and more",
+        ));
+    }
+    Ok(())
 }
 
 /// A list that must not be empty.

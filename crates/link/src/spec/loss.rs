@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use slipring_model::Chance;
 
 use super::SpecError;
-use super::error::{at_least, filled, within};
+use super::error::{at_least, filled, probability};
 use crate::user::UserLoss;
 
 /// A loss model and where it acts.
@@ -128,7 +128,7 @@ impl LossModel {
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             Self::Bernoulli(_) | Self::User(_) => Ok(()),
-            Self::Ber(ber) => within("ber", *ber, 0.0, 1.0),
+            Self::Ber(ber) => probability("ber", *ber),
             Self::GilbertElliott { p, r, bad, good } => {
                 chances(&[("p", *p), ("r", *r), ("bad", *bad), ("good", *good)])
             }
@@ -154,7 +154,7 @@ impl LossModel {
 }
 
 fn chances(values: &[(&str, f64)]) -> Result<(), SpecError> {
-    values.iter().try_for_each(|&(field, value)| within(field, value, 0.0, 1.0))
+    values.iter().try_for_each(|&(field, value)| probability(field, value))
 }
 
 fn check_numbers(numbers: &[u64]) -> Result<(), SpecError> {

@@ -3,7 +3,7 @@
 use slipring_model::Chance;
 
 use super::SpecError;
-use super::error::{at_least, within};
+use super::error::{at_least, probability, within};
 
 /// Frames held back before the queue, so that later ones overtake them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl CorruptSpec {
     /// No chance, no bits or no bytes.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.errors {
-            BitErrors::Ber(ber) => within("ber", ber, 0.0, 1.0)?,
+            BitErrors::Ber(ber) => probability("ber", ber)?,
             BitErrors::Burst { bits, .. } => at_least("bits", u64::from(bits), 1, "bit")?,
         }
         let least = u64::from(self.from_byte) + 1;

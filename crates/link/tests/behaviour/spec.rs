@@ -101,6 +101,23 @@ fn every_refused_value_is_refused() {
 }
 
 #[test]
+fn a_probability_that_no_draw_can_tell_from_none_is_refused() {
+    let loss = |model| {
+        let loss = vec![LossSpec { model, place: Place::Pre }];
+        LinkSpec { loss, ..LinkSpec::wire("up") }
+    };
+    let chain = |p| LossModel::GilbertElliott { p, r: 0.5, bad: 1.0, good: 0.0 };
+    assert_eq!(
+        refusal(loss(LossModel::Ber(1e-30))),
+        "link.up.loss.ber: 1e-30 is not allowed, only 0, or 1.1e-19 (2^-63) and more"
+    );
+    assert!(refusal(loss(chain(1e-19))).contains("only 0, or 1.1e-19"));
+    for p in [0.0, 1.1e-19] {
+        assert!(NetworkSpec::single(loss(chain(p))).check().is_ok(), "{p}");
+    }
+}
+
+#[test]
 fn names_must_be_given_once() {
     let mut plan = NetworkSpec::single(LinkSpec::wire("up"));
     plan.links.push(plan.links[0].clone());
