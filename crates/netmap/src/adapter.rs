@@ -169,6 +169,17 @@ pub trait Adapter: Send + Sync + Debug {
         false
     }
 
+    /// Whether payloads may begin elsewhere than their buffers do
+    /// ([`slipring_ring::RingView::offsets`]).
+    fn has_offsets(&self) -> bool {
+        false
+    }
+
+    /// Whether what is in its rings waits for the next who binds it.
+    fn keeps_frames(&self) -> bool {
+        false
+    }
+
     /// Bytes of the virtio-net header before each frame.
     fn vnet_header(&self) -> u32 {
         0

@@ -9,6 +9,7 @@ use slipring_ring::{BufIdx, Interface, Region};
 
 use crate::adapter::{Adapter, Dir, Shape};
 use crate::claims::Claim;
+use crate::offsets::{self, Wish};
 use crate::waker::Waker;
 
 /// A bind; dropping it gives everything back.
@@ -29,6 +30,7 @@ impl Binding {
     pub(crate) fn new(
         port: Arc<dyn Adapter>,
         register: &NmreqRegister,
+        offsets: Option<&mut Wish>,
         waker: &Arc<Waker>,
     ) -> Result<Self, Errno> {
         let (mode, flags) = (register.nr_mode, register.nr_flags);
@@ -37,7 +39,10 @@ impl Binding {
         port.activate(mode)?;
         let shape = port.shape();
         let rings = shape.bound(mode, register.nr_ringid, flags)?;
+        let settling = port.claims().settling();
         let claim = port.claims().take(rings.clone(), flags & NR_EXCLUSIVE != 0)?;
+        offsets::settle(&*port, &claim, offsets)?;
+        drop(settling);
         let interface = interface(&*port, &shape, &rings)?;
         let (claim, waker) = (Some(claim), waker.clone());
         let binding = Self { interface, rings, flags, waker, claim, port };

@@ -1,7 +1,7 @@
 //! Who has bound which ring of a port: any number of sharers, or one alone.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
@@ -10,7 +10,7 @@ use crate::domain::lock;
 
 /// The account of one port. Rings that it does not know yet are nobody's.
 #[derive(Debug)]
-pub struct Claims([Mutex<Vec<Use>>; 2]);
+pub struct Claims([Mutex<Vec<Use>>; 2], Mutex<()>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
@@ -22,13 +22,19 @@ impl Claims {
     /// Nobody has bound anything.
     #[must_use]
     pub fn new(shape: &Shape) -> Arc<Self> {
-        Arc::new(Self(Dir::BOTH.map(|dir| Mutex::new(vec![Use::default(); shape.all(dir)]))))
+        let uses = Dir::BOTH.map(|dir| Mutex::new(vec![Use::default(); shape.all(dir)]));
+        Arc::new(Self(uses, Mutex::default()))
     }
 
     /// Whether anybody has bound anything.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.0.iter().all(|uses| lock(uses).iter().all(|one| one.users == 0))
+    }
+
+    /// Held from before a claim until what it means for the rings is settled.
+    pub(crate) fn settling(&self) -> MutexGuard<'_, ()> {
+        lock(&self.1)
     }
 
     /// Claims rings, indexed by [`Dir`]; all or none.
@@ -64,6 +70,19 @@ impl Claims {
 pub(crate) struct Claim {
     table: Arc<Claims>,
     rings: [Range<usize>; 2],
+}
+
+impl Claim {
+    /// Visits its rings; whether nobody else has them.
+    pub(crate) fn each<T>(&self, mut visit: impl FnMut(Dir, usize, bool) -> Option<T>) -> Vec<T> {
+        let mut visited = Vec::new();
+        for dir in Dir::BOTH {
+            let (uses, range) = (lock(&self.table.0[dir as usize]), &self.rings[dir as usize]);
+            let rings = range.clone().filter_map(|i| visit(dir, i, uses[i].users == 1));
+            visited.extend(rings);
+        }
+        visited
+    }
 }
 
 impl Drop for Claim {

@@ -107,6 +107,10 @@ impl Adapter for Detached {
         Synced::Done
     }
 
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
     fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
         self.listeners[dir as usize].get(i)
     }

@@ -30,6 +30,8 @@ pub(crate) struct Monitor {
     silent: KernRing,
     silent_view: RingView,
     no_listeners: Listeners,
+    /// Whether its buffers are its own.
+    copies: bool,
     /// Behind the rings, which go first.
     memory: Arc<Memory>,
 }
@@ -72,6 +74,7 @@ impl Monitor {
             silent_view: silent.view(),
             silent,
             no_listeners: Listeners::default(),
+            copies: flags & NR_ZCOPY_MON == 0,
             memory,
         });
         // After it was added: a port that is given up from now on ends it.
@@ -136,6 +139,10 @@ impl Adapter for Monitor {
             Dir::Tx => Some(&self.no_listeners),
             Dir::Rx => self.tap.rings.get(i).map(|ring| &ring.listeners),
         }
+    }
+
+    fn has_offsets(&self) -> bool {
+        self.copies
     }
 
     fn is_monitor(&self) -> bool {

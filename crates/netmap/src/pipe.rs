@@ -191,6 +191,14 @@ impl Adapter for PipeEnd {
         }
     }
 
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    fn keeps_frames(&self) -> bool {
+        true
+    }
+
     fn taps(&self) -> Option<&Arc<Taps>> {
         Some(&self.side().taps)
     }

@@ -18,6 +18,7 @@ use slipring_ring::{KernRing, RingView, Slot, SlotFlags, SlotIdx};
 
 use crate::adapter::{Dir, Shape};
 use crate::domain::lock;
+use crate::piece::Piece;
 use crate::waker::Listeners;
 
 /// The monitors of one port.
@@ -45,14 +46,14 @@ impl Taps {
 
     /// As [`Self::see`], where the slots were read already.
     #[inline(always)]
-    pub(crate) fn see_slots(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Slot]) {
+    pub(crate) fn see_slots(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Piece]) {
         if !slots.is_empty() && self.is_any() {
             self.show(dir, i, ring, slots);
         }
     }
 
     #[cold]
-    fn show(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Slot]) {
+    fn show(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Piece]) {
         for tap in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
             tap.see(dir, i, ring, slots);
         }
@@ -165,7 +166,7 @@ impl Tap {
         if i < nic { i } else { i - nic + usize::from(Self::rings_for(&self.port)) }
     }
 
-    fn see(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Slot]) {
+    fn see(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Piece]) {
         let i = self.ring_of(dir, i);
         if !self.wants[dir as usize] || !self.bound.contains(&i) {
             return;
@@ -178,7 +179,7 @@ impl Tap {
 
 impl TapRing {
     /// Copies frames, as far as there is room, and counts them.
-    fn copy(&self, dir: Dir, ring: &RingView, slots: &[Slot]) {
+    fn copy(&self, dir: Dir, ring: &RingView, slots: &[Piece]) {
         // Waited for: whoever has it copies a batch, and is no program.
         let mut kern = lock(&self.kern);
         if let Ok(head) = kern.released() {
@@ -199,12 +200,12 @@ impl TapRing {
         }
     }
 
-    fn copy_frame(&self, kern: &mut KernRing, dir: Dir, ring: &RingView, frame: &[Slot]) {
+    fn copy_frame(&self, kern: &mut KernRing, dir: Dir, ring: &RingView, frame: &[Piece]) {
         let mark = if dir == Dir::Tx { NS_TXMON } else { 0 };
         let mut tail = kern.hwtail();
         for slot in frame {
-            let buf = self.view.slot(tail).buf;
-            let len = self.view.copy((buf, 0), ring, (slot.buf, 0), slot.len.into());
+            let (buf, at) = (self.view.slot(tail).buf, self.view.payload_at(tail));
+            let len = self.view.copy((buf, at), ring, (slot.buf, slot.at.into()), slot.len.into());
             let flags = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0 | mark);
             self.view.set_slot(tail, Slot { buf, len: len as u16, flags });
             tail = kern.next(tail);
@@ -215,10 +216,10 @@ impl TapRing {
 
 /// The slots `from..to`.
 #[cold]
-fn read(ring: &RingView, from: SlotIdx, to: SlotIdx) -> Vec<Slot> {
+fn read(ring: &RingView, from: SlotIdx, to: SlotIdx) -> Vec<Piece> {
     let (mut at, mut slots) = (from, Vec::new());
     while at != to {
-        slots.push(ring.slot(at));
+        slots.push(Piece::read(ring, at));
         at = if at + 1 == ring.num_slots() { 0 } else { at + 1 };
     }
     slots

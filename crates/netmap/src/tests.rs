@@ -6,6 +6,7 @@ mod controls;
 mod hostile;
 mod legacies;
 mod monitors;
+mod offsets;
 mod polls;
 mod switches;
 mod vale_requests;

@@ -49,6 +49,7 @@ mod layout;
 mod mem;
 #[cfg(test)]
 mod models;
+mod offsets;
 mod pipe;
 mod prefetch;
 mod protocol;
@@ -65,6 +66,7 @@ pub use index::{BufIdx, SlotIdx};
 pub use interface::Interface;
 pub use kern::{KernRing, KernSlots, Pair, Reinit};
 pub use mem::{Slot, SlotFlags, ring_bytes};
+pub use offsets::Offsets;
 pub use pipe::{PipeEnd, PipePair, SyncFault};
 pub use prefetch::prefetch;
 pub use protocol::{Peer, PeerFault, Receiver, Sender, Word};

@@ -13,6 +13,7 @@ use slipring_abi::{NetmapRing, NetmapSlot};
 
 use crate::index::{BufIdx, SlotIdx};
 use crate::layout::HEADROOM;
+use crate::offsets::{Kept, Offsets};
 use crate::region::{Region, RegionError};
 
 /// Flags of a slot (`NS_*`).
@@ -93,6 +94,11 @@ impl SlotCell {
         self.0[1].load(Ordering::Relaxed)
     }
 
+    /// Writes it.
+    pub(crate) fn set_ptr(&self, ptr: u64) {
+        self.0[1].store(ptr, Ordering::Relaxed);
+    }
+
     /// Copies the whole slot, `ptr` included.
     #[inline(always)]
     pub(crate) fn copy_from(&self, from: &Self) {
@@ -109,6 +115,7 @@ struct Block {
     offset: u64,
     num_slots: u32,
     owned: Owned,
+    offsets: Kept,
 }
 
 /// What dropping a ring gives back to its region.
@@ -247,7 +254,14 @@ impl RingMem {
         // SAFETY: as above; slots follow the header.
         let slots: NonNull<SlotCell> = unsafe { header.add(size_of::<NetmapRing>()) }.cast();
         let bufs = region.data(BufIdx(0)).expect("every region has the reserved buffers");
-        let block = Block { region: region.clone(), slots, offset, num_slots, owned };
+        let block = Block {
+            region: region.clone(),
+            slots,
+            offset,
+            num_slots,
+            owned,
+            offsets: Kept::default(),
+        };
         Self {
             header,
             slots,
@@ -386,6 +400,28 @@ impl RingMem {
     /// Frames that a monitor's ring had no room for, modulo 2^32.
     pub(crate) fn lost(&self) -> &AtomicU32 {
         self.word(offset_of!(NetmapRing, lost))
+    }
+
+    /// What the host keeps of the ring's offsets.
+    #[inline(always)]
+    pub(crate) fn offsets(&self) -> Option<Offsets> {
+        self.block.offsets.get()
+    }
+
+    /// Sets that, and shows the program the mask and the alignment that payloads are to have.
+    pub(crate) fn set_offsets(&self, offsets: Option<Offsets>, align: u64) {
+        let mask = offsets.map_or(0, |offsets| offsets.mask);
+        self.long(offset_of!(NetmapRing, offset_mask)).store(mask, Ordering::Relaxed);
+        self.long(offset_of!(NetmapRing, buf_align)).store(align, Ordering::Relaxed);
+        self.block.offsets.set(offsets);
+    }
+
+    fn long(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY:
+        // - In bounds: callers pass offsets of 64-bit fields of `NetmapRing`.
+        let word = unsafe { self.header.add(offset) };
+        // SAFETY: aligned as the field is; atomic, so it may be shared with a peer.
+        unsafe { word.cast::<AtomicU64>().as_ref() }
     }
 
     /// The buffers that the slots name, unchecked.

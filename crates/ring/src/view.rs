@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use crate::index::{BufIdx, SlotIdx};
 use crate::mem::{RingMem, Slot};
+use crate::offsets::Offsets;
 use crate::region::Region;
 
 /// A ring that is only looked at; keeps it alive.
@@ -119,6 +120,37 @@ impl RingView {
     #[must_use]
     pub fn slot_ptr(&self, i: SlotIdx) -> u64 {
         self.0.slot(i).ptr()
+    }
+
+    /// Writes that.
+    ///
+    /// # Panics
+    /// If `i` is not a slot of this ring.
+    pub fn set_slot_ptr(&self, i: SlotIdx, ptr: u64) {
+        self.0.slot(i).set_ptr(ptr);
+    }
+
+    /// Where in their buffers its payloads may begin; `None` where they begin with the buffer.
+    #[must_use]
+    #[inline(always)]
+    pub fn offsets(&self) -> Option<Offsets> {
+        self.0.offsets()
+    }
+
+    /// Sets that for all who hold the ring in this process, and shows the program the mask, and
+    /// `align`, the alignment in bytes that payloads are to have: for the ring's host.
+    pub fn set_offsets(&self, offsets: Option<Offsets>, align: u64) {
+        self.0.set_offsets(offsets, align);
+    }
+
+    /// Where in its buffer the payload of slot `i` begins, in bytes.
+    ///
+    /// # Panics
+    /// If `i` is not a slot of this ring.
+    #[must_use]
+    #[inline(always)]
+    pub fn payload_at(&self, i: SlotIdx) -> usize {
+        self.offsets().map_or(0, |offsets| offsets.of(self.slot_ptr(i)) as usize)
     }
 
     /// Gives the slots before `to` to the driver: for who is the application of this ring.

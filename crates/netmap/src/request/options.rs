@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 use slipring_abi::*;
 
-use crate::caller::{CallerMemory, read_plain};
+use crate::caller::{CallerMemory, bytes_of, read_plain};
 
 /// A request's options, in the order of the list.
 #[derive(Debug, Default)]
@@ -83,6 +83,32 @@ impl Options {
         }
         unused.for_each(|one| one.head.nro_status = errno(Errno::OPNOTSUPP));
         Err(Errno::OPNOTSUPP)
+    }
+
+    /// The option of this type, which counts as used.
+    pub(crate) fn take<T: Plain>(&mut self, kind: u32) -> Option<T> {
+        let one = self.find(kind)?;
+        one.used = true;
+        T::read_from(&[&bytes_of(&one.head), one.body.as_slice()].concat())
+    }
+
+    /// What it says when the call has succeeded.
+    pub(crate) fn put<T: Plain>(&mut self, kind: u32, option: &T) {
+        if let Some(one) = self.find(kind) {
+            one.body.copy_from_slice(&bytes_of(option)[NmreqOption::SIZE..]);
+        }
+    }
+
+    /// Says why it was refused, if it was.
+    pub(crate) fn judge<T>(&mut self, kind: u32, result: Result<T, Errno>) -> Result<T, Errno> {
+        if let (Some(one), Err(why)) = (self.find(kind), &result) {
+            one.head.nro_status = errno(*why);
+        }
+        result
+    }
+
+    fn find(&mut self, kind: u32) -> Option<&mut Listed> {
+        self.0.iter_mut().find(|one| one.head.nro_reqtype == kind)
     }
 
     pub(crate) fn write_heads(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {

@@ -1,11 +1,14 @@
 //! REGISTER: binds an open file to rings of a port.
 
-use rustix::io::Errno;
-use slipring_abi::{NR_ACCEPT_VNET_HDR, NmreqRegister};
+use std::sync::Arc;
 
-use crate::adapter::{Dir, Shape};
+use rustix::io::Errno;
+use slipring_abi::{NETMAP_REQ_OPT_OFFSETS, NR_ACCEPT_VNET_HDR, NmreqOptOffsets, NmreqRegister};
+
+use crate::adapter::{Adapter, Dir, Shape};
 use crate::binding::Binding;
 use crate::domain::lock;
+use crate::offsets::Wish;
 use crate::open::{Netmap, Open};
 use crate::request::Request;
 
@@ -23,14 +26,35 @@ impl Netmap {
         if port.memory().map_len() > request.map_limit {
             return Err(Errno::NOMEM);
         }
-        request.options.all_used()?;
-        let binding = Binding::new(port, &wish, &open.waker)?;
+        let binding = bind(request, port, &wish, open)?;
         let answer = answer(&wish, &binding);
         request.reply(&answer);
         // The lock is held and it was empty: nobody else can have set it.
         let _ = open.bound.set(binding);
         Ok(())
     }
+}
+
+/// Binds with the options that the request has.
+fn bind(
+    request: &mut Request,
+    port: Arc<dyn Adapter>,
+    wish: &NmreqRegister,
+    open: &Open,
+) -> Result<Binding, Errno> {
+    let buf_size = port.memory().region().buf_size();
+    let asked = request.options.take::<NmreqOptOffsets>(NETMAP_REQ_OPT_OFFSETS);
+    request.options.all_used()?;
+    let Some(asked) = asked else { return Binding::new(port, wish, None, &open.waker) };
+    let can = if port.has_offsets() { Ok(()) } else { Err(Errno::OPNOTSUPP) };
+    let offsets = can.and_then(|()| Wish::of(&asked, buf_size));
+    let mut offsets = request.options.judge(NETMAP_REQ_OPT_OFFSETS, offsets)?;
+    let binding = Binding::new(port, wish, Some(&mut offsets), &open.waker);
+    // A bind can also fail for reasons of its own, which the option is not told.
+    let granted = request.options.judge(NETMAP_REQ_OPT_OFFSETS, offsets.granted(&asked))?;
+    let binding = binding?;
+    request.options.put(NETMAP_REQ_OPT_OFFSETS, &granted);
+    Ok(binding)
 }
 
 fn answer(wish: &NmreqRegister, binding: &Binding) -> NmreqRegister {

@@ -82,7 +82,7 @@ impl Attachment {
         let register = NmreqRegister { nr_flags: register.nr_flags | NR_EXCLUSIVE, ..*register };
         // Its wakers listen for themselves.
         let idle = Waker::new(Arc::new(Bell::default()), ticker.clone());
-        let binding = Binding::new(nic.clone(), &register, &idle)?;
+        let binding = Binding::new(nic.clone(), &register, None, &idle)?;
         let (shape, rings) = (nic.shape(), binding.rings.clone());
         let count = |dir: Dir| usize::from(shape.rings[dir as usize]);
         let tx = |range: Range<usize>| range.filter_map(|i| Outlet::of_nic(&nic, i)).collect();

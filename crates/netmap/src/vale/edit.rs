@@ -6,9 +6,10 @@
 //!   copy      |    head (ours)   | from `skip` on ...    a slot of the copy
 //! ```
 
-use slipring_ring::{RingView, Slot};
+use slipring_ring::RingView;
 use slipring_switch::Tag;
 
+use crate::piece::Piece;
 use crate::vale::frames::MAX_VNET;
 
 /// Bytes of both addresses.
@@ -30,7 +31,7 @@ pub(crate) struct Part {
     pub(crate) slot: u32,
     pub(crate) at: usize,
     /// From where.
-    pub(crate) from: Slot,
+    pub(crate) from: Piece,
     pub(crate) from_at: usize,
     pub(crate) len: usize,
 }
@@ -38,7 +39,7 @@ pub(crate) struct Part {
 impl Edit {
     /// Changes for a tag, and from a virtio-net header of `vnet.0` bytes, none or as many as
     /// there are to be, to one of `vnet.1`.
-    pub(crate) fn new(ring: &RingView, slots: &[Slot], tag: Tag, vnet: (usize, usize)) -> Self {
+    pub(crate) fn new(ring: &RingView, slots: &[Piece], tag: Tag, vnet: (usize, usize)) -> Self {
         let mut edit = Self { head: [0; MAX_HEAD], head_len: 0, skip: 0 };
         if tag == Tag::Keep && vnet.0 == vnet.1 {
             return edit;
@@ -83,14 +84,14 @@ impl Edit {
     }
 
     /// Slots that the copy takes, with buffers of `size` bytes.
-    pub(crate) fn slots(&self, slots: &[Slot], size: usize) -> u32 {
+    pub(crate) fn slots(&self, slots: &[Piece], size: usize) -> u32 {
         let mut last = 0;
         self.each_part(slots, size, |part| last = part.slot);
         last + 1
     }
 
     /// The length of each slot of the copy.
-    pub(crate) fn each_len(&self, slots: &[Slot], size: usize, mut see: impl FnMut(u32, usize)) {
+    pub(crate) fn each_len(&self, slots: &[Piece], size: usize, mut see: impl FnMut(u32, usize)) {
         let (mut slot, mut len) = (0, self.head_len);
         self.each_part(slots, size, |part| {
             if part.slot != slot {
@@ -103,7 +104,7 @@ impl Edit {
     }
 
     /// What to copy whereto, in order.
-    pub(crate) fn each_part(&self, slots: &[Slot], size: usize, mut see: impl FnMut(Part)) {
+    pub(crate) fn each_part(&self, slots: &[Piece], size: usize, mut see: impl FnMut(Part)) {
         let (mut slot, mut at, mut skip) = (0, self.head_len, self.skip);
         // The first bytes behind the head share its slot.
         let mut begins = false;
@@ -126,11 +127,11 @@ impl Edit {
 }
 
 /// The first bytes of a frame, wherever they lie; zeros behind its end.
-fn first_bytes(ring: &RingView, slots: &[Slot]) -> [u8; MAX_HEAD] {
+fn first_bytes(ring: &RingView, slots: &[Piece]) -> [u8; MAX_HEAD] {
     let (mut bytes, mut filled) = ([0; MAX_HEAD], 0);
     for slot in slots {
         let len = (MAX_HEAD - filled).min(slot.len.into());
-        ring.region().copy_out(slot.buf, &mut bytes[filled..filled + len]);
+        slot.copy_out(ring, &mut bytes[filled..filled + len]);
         filled += len;
     }
     bytes

@@ -4,6 +4,7 @@
 use slipring_ring::{RingView, Slot, SlotFlags, SlotIdx};
 use slipring_switch::{Delivered, FrameCopy};
 
+use crate::piece::Piece;
 use crate::vale::edit::Edit;
 use crate::vale::finish::finished;
 use crate::vale::frames::Frames;
@@ -30,8 +31,20 @@ pub(super) struct Plan<'p> {
 }
 
 impl Plan<'_> {
+    /// Bytes of a frame that any buffer has room for.
     fn buf_size(&self) -> usize {
-        self.view.region().buf_size() as usize
+        let before = self.view.offsets().map_or(0, |offsets| offsets.max);
+        // What asked for offsets left room for more than all that is ever put before a frame.
+        (self.view.region().buf_size() - before) as usize
+    }
+
+    /// Writes the first bytes of the frame in slot `i`.
+    fn write_in(&self, i: SlotIdx, bytes: &[u8]) {
+        let (buf, region) = (self.view.slot(i).buf, self.view.region());
+        match self.view.payload_at(i) {
+            0 => region.copy_in(buf, bytes),
+            at => region.copy_in_at(buf, at, bytes),
+        };
     }
 
     fn edit(&self, copy: FrameCopy) -> Edit {
@@ -98,15 +111,17 @@ impl Plan<'_> {
     }
 
     /// One frame into `count` slots from `at` on; the slot behind them.
-    fn copy_frame(&self, at: SlotIdx, count: u32, edit: &Edit, slots: &[Slot]) -> SlotIdx {
+    fn copy_frame(&self, at: SlotIdx, count: u32, edit: &Edit, slots: &[Piece]) -> SlotIdx {
         let (view, n) = (self.view, self.view.num_slots());
         let place = |i: u32| if at + i >= n { at + i - n } else { at + i };
         if let Some(head) = edit.head() {
-            view.region().copy_in(view.slot(at).buf, head);
+            self.write_in(at, head);
         }
         edit.each_part(slots, self.buf_size(), |part| {
-            let to = (view.slot(place(part.slot)).buf, part.at);
-            view.copy(to, self.source.ring, (part.from.buf, part.from_at), part.len);
+            let slot = place(part.slot);
+            let to = (view.slot(slot).buf, view.payload_at(slot) + part.at);
+            let from = (part.from.buf, usize::from(part.from.at) + part.from_at);
+            view.copy(to, self.source.ring, from, part.len);
         });
         // A program is told how many fragments there are.
         let shown = if self.tells_count && count > 1 { count << 8 } else { 0 };
@@ -125,7 +140,7 @@ impl Plan<'_> {
         let first = self.source.frames.slots(copy.slots).first();
         let whole = first.filter(|slot| usize::from(slot.len) >= flags.len());
         let Some(slot) = whole else { return true };
-        self.source.ring.region().copy_out(slot.buf, &mut flags);
+        slot.copy_out(self.source.ring, &mut flags);
         self.vnet > 0 || flags != [0; 2]
     }
 
@@ -161,7 +176,7 @@ impl Plan<'_> {
         let shown = if self.tells_count && count > 1 { (count as u16) << 8 } else { 0 };
         for (i, part) in frame.chunks(self.buf_size()).enumerate() {
             let buf = view.slot(at).buf;
-            view.region().copy_in(buf, part);
+            self.write_in(at, part);
             let more = if i + 1 < count { SlotFlags::MOREFRAG.0 } else { 0 };
             let flags = SlotFlags(shown | more);
             view.set_slot(at, Slot { buf, len: part.len() as u16, flags });

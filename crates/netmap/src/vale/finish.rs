@@ -3,9 +3,11 @@
 //! A sender with such a header may leave checksums unfinished and send 64 KiB as one frame. A
 //! receiver without one could not know.
 
-use slipring_ring::{RingView, Slot};
+use slipring_ring::RingView;
 use slipring_switch::Tag;
 use slipring_wire::offload::{Segmenter, VnetForm, VnetHeader, complete_at};
+
+use crate::piece::Piece;
 
 /// Most frames that one is cut into: twice what 64 KiB need at the least size that IPv4 knows.
 const MAX_SEGMENTS: usize = 256;
@@ -17,7 +19,7 @@ const TAG: usize = 4;
 /// if it cannot be done.
 pub(crate) fn finished(
     ring: &RingView,
-    slots: &[Slot],
+    slots: &[Piece],
     tag: Tag,
     (from, to): (usize, usize),
 ) -> Option<Vec<Vec<u8>>> {
@@ -50,12 +52,12 @@ pub(crate) fn finished(
     frames.into_iter().map(|frame| retagged(frame, 0, tag)).collect()
 }
 
-fn gathered(ring: &RingView, slots: &[Slot]) -> Vec<u8> {
+fn gathered(ring: &RingView, slots: &[Piece]) -> Vec<u8> {
     let mut bytes = vec![0; slots.iter().map(|slot| usize::from(slot.len)).sum()];
     let mut filled = 0;
     for slot in slots {
         let end = filled + usize::from(slot.len);
-        ring.region().copy_out(slot.buf, &mut bytes[filled..end]);
+        slot.copy_out(ring, &mut bytes[filled..end]);
         filled = end;
     }
     bytes

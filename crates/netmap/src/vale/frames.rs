@@ -2,8 +2,10 @@
 //! the program writes meanwhile.
 
 use slipring_abi::{NS_INDIRECT, NS_NO_LEARN, NS_PORT_MASK, NS_PORT_SHIFT};
-use slipring_ring::{BufIdx, RingView, Slot, SlotFlags, SlotIdx};
+use slipring_ring::{RingView, SlotFlags, SlotIdx};
 use slipring_switch::{Marks, Packet, PortId, SlotRange};
+
+use crate::piece::Piece;
 
 /// Bytes of a frame that are kept: a cache line, of which the switch looks at the first bytes.
 /// Short frames are copied on from here, so that a buffer of the source is touched once.
@@ -19,11 +21,11 @@ pub(crate) const MAX_VNET: usize = 12;
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     /// Those of `frames`, in order.
-    slots: Vec<Slot>,
+    slots: Vec<Piece>,
     frames: Vec<Frame>,
     /// The first bytes of each.
     lines: Vec<Line>,
-    /// Whether any frame takes more than one slot.
+    /// Whether any frame takes more than one slot, or does not begin with its buffer.
     fragmented: bool,
     /// Frames of this sync that took more slots than any may.
     too_long: u32,
@@ -60,7 +62,7 @@ impl Frames {
         (self.fragmented, self.too_long) = (false, 0);
         let (mut at, mut end, mut first) = (from, from, 0);
         while at != to {
-            let slot = checked(ring, ring.slot(at));
+            let slot = Piece::read(ring, at);
             if slot.flags.0 & NS_INDIRECT != 0 && !self.in_lost {
                 break;
             }
@@ -106,6 +108,7 @@ impl Frames {
         };
         if let [slot] = slots
             && vnet == 0
+            && slot.at == 0
         {
             frame.len = slot.len.into();
             ring.region().copy_out(slot.buf, &mut line.0);
@@ -130,11 +133,11 @@ impl Frames {
     }
 
     /// The slots of all frames, in order.
-    pub(crate) fn all_slots(&self) -> &[Slot] {
+    pub(crate) fn all_slots(&self) -> &[Piece] {
         &self.slots
     }
 
-    /// Whether any frame takes more than one slot.
+    /// Whether any frame takes more than one slot, or does not begin with its buffer.
     pub(crate) fn is_fragmented(&self) -> bool {
         self.fragmented
     }
@@ -152,33 +155,22 @@ impl Frames {
 
     /// Where no frame takes more than one slot: a frame's slot, and its first bytes.
     #[inline(always)]
-    pub(crate) fn single(&self, range: SlotRange) -> (Slot, &[u8; HEAD]) {
+    pub(crate) fn single(&self, range: SlotRange) -> (Piece, &[u8; HEAD]) {
         let at = range.first as usize;
         (self.slots[at], &self.lines[at].0)
     }
 
     /// The slots of a frame.
     #[inline(always)]
-    pub(crate) fn slots(&self, range: SlotRange) -> &[Slot] {
+    pub(crate) fn slots(&self, range: SlotRange) -> &[Piece] {
         &self.slots[range.first as usize..][..range.count.into()]
-    }
-}
-
-/// The slot, or one without bytes if it makes no sense.
-#[inline(always)]
-fn checked(ring: &RingView, slot: Slot) -> Slot {
-    let region = ring.region();
-    if region.is_usable(slot.buf) && u32::from(slot.len) <= region.buf_size() {
-        slot
-    } else {
-        Slot { buf: BufIdx(0), len: 0, ..slot }
     }
 }
 
 /// What the flags of a frame's first slot ask for. Those of a received frame, copied, never name
 /// a port: there the byte counts fragments, and is 0 for a frame of one slot.
 #[inline(always)]
-fn marks(slots: &[Slot]) -> Marks {
+fn marks(slots: &[Piece]) -> Marks {
     let flags = slots.first().map_or(0, |slot| slot.flags.0);
     let port = (flags & NS_PORT_MASK) >> NS_PORT_SHIFT;
     let named = port != 0 && slots.len() == 1;
@@ -187,13 +179,13 @@ fn marks(slots: &[Slot]) -> Marks {
 
 /// The first bytes behind a header of `vnet` bytes, wherever they lie.
 #[cold]
-fn gathered(ring: &RingView, slots: &[Slot], vnet: usize) -> [u8; SHOWN] {
+fn gathered(ring: &RingView, slots: &[Piece], vnet: usize) -> [u8; SHOWN] {
     let mut bytes = [0; MAX_VNET + SHOWN];
     let mut filled = 0;
     for slot in slots {
         let room = bytes.len() - filled;
         let len = room.min(slot.len.into());
-        ring.region().copy_out(slot.buf, &mut bytes[filled..filled + len]);
+        slot.copy_out(ring, &mut bytes[filled..filled + len]);
         filled += len;
     }
     let mut head = [0; SHOWN];

@@ -106,7 +106,8 @@ impl Outlet {
         dest: &Destination<'_>,
         vnet: usize,
     ) -> Delivered {
-        let whole = !source.frames.is_fragmented() && source.vnet == vnet;
+        let plain = !source.frames.is_fragmented() && self.view.offsets().is_none();
+        let whole = plain && source.vnet == vnet;
         let simple = whole && (dest.is_as_is() || dest.copies().all(|one| one.tag == Tag::Keep));
         let tells_count = self.nic.is_none();
         let plan = Plan { view: &self.view, tells_count, source, vnet };

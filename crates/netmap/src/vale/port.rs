@@ -263,6 +263,10 @@ impl Adapter for ValePort {
         Ok(())
     }
 
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
     fn has_indirect(&self, i: usize) -> bool {
         let inlet = self.rings.get().and_then(|rings| rings.tx.get(i));
         inlet.is_some_and(|inlet| inlet.indirect(|slots| slots.next().is_some()))
@@ -281,6 +285,10 @@ impl Adapter for ValePort {
             region.copy_in(buf, &bytes);
             // Now it is a frame as any other.
             let flags = SlotFlags(slot.flags.0 & !NS_INDIRECT);
+            if inlet.view.offsets().is_some() {
+                // Its `ptr` was an address, and would now be an offset.
+                inlet.view.set_slot_ptr(at, 0);
+            }
             inlet.view.set_slot(at, Slot { buf, len, flags });
         }
         Ok(())

@@ -40,6 +40,26 @@ impl Region {
         }
         Some(len)
     }
+
+    /// As [`Self::copy_out`], from byte `at` of the buffer on, as far as that reaches.
+    pub fn copy_out_at(&self, buf: BufIdx, at: usize, out: &mut [u8]) -> Option<usize> {
+        let data = self.data(buf)?;
+        let len = out.len().min((self.header.buf_size as usize).saturating_sub(at));
+        for (i, byte) in out[..len].iter_mut().enumerate() {
+            *byte = byte_at(data, at + i).load(Ordering::Relaxed);
+        }
+        Some(len)
+    }
+
+    /// As [`Self::copy_in`], from byte `at` of the buffer on, as far as that reaches.
+    pub fn copy_in_at(&self, buf: BufIdx, at: usize, bytes: &[u8]) -> Option<usize> {
+        let data = self.data(buf)?;
+        let len = bytes.len().min((self.header.buf_size as usize).saturating_sub(at));
+        for (i, &byte) in bytes[..len].iter().enumerate() {
+            byte_at(data, at + i).store(byte, Ordering::Relaxed);
+        }
+        Some(len)
+    }
 }
 
 /// The `i`-th 64-bit word of a buffer's data; below `buf_size / 8`. Atomic, since a plain copy

@@ -1,0 +1,62 @@
+//! Payloads that do not begin where their buffer does: netmap's offsets.
+//!
+//! A ring's `offset_mask` says which bits of a slot's `ptr` hold the offset. That word lies where
+//! the program can write to it, so the host keeps its own, by which it reads.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// What a ring's host knows of its offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offsets {
+    /// The bits of `ptr` that hold an offset; never 0.
+    pub mask: u64,
+    /// The largest offset, in bytes; what says more means this.
+    pub max: u32,
+}
+
+impl Offsets {
+    /// The offset that a slot's `ptr` says, in bytes; at most [`Self::max`].
+    #[must_use]
+    #[inline]
+    pub fn of(self, ptr: u64) -> u32 {
+        (ptr & self.mask).min(self.max.into()) as u32
+    }
+}
+
+/// The host's copy, beside the ring.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// 0: there are no offsets.
+    mask: AtomicU64,
+    max: AtomicU32,
+}
+
+impl Kept {
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<Offsets> {
+        // Acquire: pairs with the release in `set`.
+        let mask = self.mask.load(Ordering::Acquire);
+        (mask != 0).then(|| Offsets { mask, max: self.max.load(Ordering::Relaxed) })
+    }
+
+    pub(crate) fn set(&self, offsets: Option<Offsets>) {
+        if let Some(offsets) = offsets {
+            self.max.store(offsets.max, Ordering::Relaxed);
+        }
+        self.mask.store(offsets.map_or(0, |offsets| offsets.mask), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_is_read_under_its_mask_and_cropped() {
+        let offsets = Offsets { mask: 0xffff, max: 128 };
+        assert_eq!(
+            [0x7_0040, 0x80, 0x81, u64::MAX].map(|ptr| offsets.of(ptr)),
+            [64, 128, 128, 128]
+        );
+    }
+}
