@@ -167,3 +167,19 @@ scenarios! {
     all_rings_have_their_places_in_order
     host_ring_that_is_not_there_is_einval
 }
+
+scenarios! {
+    offsets after CABLE;
+    rings_show_the_mask_and_slots_the_offset
+    rings_without_the_option_have_no_mask
+    more_bits_than_a_pointer_has_are_einval
+    offset_beyond_the_buffer_is_einval
+    offset_that_the_bits_cannot_say_is_einval
+    first_offset_beyond_the_largest_is_einval
+    busy_port_does_not_grow_its_offsets
+    zero_copy_monitor_has_no_offsets
+    interface_has_no_offsets
+    pipe_carries_the_offset
+    switch_moves_frames_from_offset_to_offset
+    monitor_shows_a_frame_at_its_own_offset
+}
