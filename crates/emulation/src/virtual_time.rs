@@ -334,12 +334,7 @@ impl Run {
             unrouted: self.hub.unrouted.total(),
             ..Account::default()
         };
-        Done {
-            account,
-            measured: self.hub.measured,
-            elapsed_ns: self.hub.end_ns,
-            stopped,
-        }
+        Done { account, measured: self.hub.measured, elapsed_ns: self.hub.end_ns, stopped }
     }
 }
 
