@@ -175,7 +175,7 @@ fn whole_links() -> [Arg; 7] {
 
 fn run() -> [Arg; 3] {
     [
-        own("virtual", "CAPTURE", "In virtual time: pairs of captures, IN OUT [IN2 OUT2], not ports")
+        own("virtual", "CAPTURE", "In virtual time: captures IN OUT [IN2 OUT2...], not ports")
             .num_args(2..)
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath)
