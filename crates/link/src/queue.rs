@@ -158,7 +158,7 @@ impl Queue {
         let mut fits = |queue: &Self, waiting: Tally| {
             let Tally { packets, bytes } = waiting + ahead.busy;
             let view = QueueView { bytes, packets, delay_ns: 0 };
-            !is_full(&queue.spec, view, frame.len) && !(asks && queue.is_late(wait_ns(waiting)))
+            !(is_full(&queue.spec, view, frame.len) || asks && queue.is_late(wait_ns(waiting)))
         };
         if !fits(self, Tally::default()) {
             sink.lose(frame, frame.arrival_ns, Cause::Queue);

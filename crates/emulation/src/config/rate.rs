@@ -14,7 +14,7 @@ use super::wasm;
 /// Bytes that one opportunity of a mahimahi trace carries, in mahimahi's code.
 const MAHIMAHI_MTU: u32 = 1504;
 
-/// Time for which a model's rate stays the same, where none is given.
+/// Time for which a model's rate stays the same, where none is given and that is not too fine.
 const STEP_NS: u64 = 1_000_000;
 
 const ENDS: [(&str, TraceEnd); 3] =
@@ -215,34 +215,47 @@ fn slots(path: &str, node: &Node) -> Result<Vec<Slot>, ConfigError> {
 const SLOTS: &str = "write start and length of each slot: [[\"0ms\", \"2ms\"], [\"5ms\", \"1ms\"]]";
 
 fn ramp(section: &mut Section<'_>) -> Result<RateSpec, ConfigError> {
+    let (from_bps, to_bps) =
+        (section.need("from", quantity::rate_bps)?, section.need("to", quantity::rate_bps)?);
+    let duration_ns = section.need("duration", quantity::time_ns)?;
     Ok(RateSpec::Ramp {
-        from_bps: section.need("from", quantity::rate_bps)?,
-        to_bps: section.need("to", quantity::rate_bps)?,
-        duration_ns: section.need("duration", quantity::time_ns)?,
-        step_ns: section.time("step")?.unwrap_or(STEP_NS),
+        from_bps,
+        to_bps,
+        duration_ns,
+        step_ns: section.time("step")?.unwrap_or(usual_step_ns(duration_ns)),
         end: section.word("end", &ENDS)?.unwrap_or(TraceEnd::Hold),
     })
 }
 
 fn sine(section: &mut Section<'_>) -> Result<RateSpec, ConfigError> {
+    let mean_bps = section.need("mean", quantity::rate_bps)?;
+    let amplitude_bps = section.need("amplitude", quantity::rate_bps)?;
+    let period_ns = section.need("period", quantity::time_ns)?;
     Ok(RateSpec::Sine {
-        mean_bps: section.need("mean", quantity::rate_bps)?,
-        amplitude_bps: section.need("amplitude", quantity::rate_bps)?,
-        period_ns: section.need("period", quantity::time_ns)?,
-        step_ns: section.time("step")?.unwrap_or(STEP_NS),
+        mean_bps,
+        amplitude_bps,
+        period_ns,
+        step_ns: section.time("step")?.unwrap_or(usual_step_ns(period_ns)),
     })
 }
 
 fn wander(section: &mut Section<'_>) -> Result<RateSpec, ConfigError> {
     let mean_bps = section.need("mean", quantity::rate_bps)?;
+    let sd_bps = section.need("sd", quantity::rate_bps)?;
+    let half_life_ns = section.need("half_life", quantity::time_ns)?;
     Ok(RateSpec::Wander {
         mean_bps,
-        sd_bps: section.need("sd", quantity::rate_bps)?,
-        half_life_ns: section.need("half_life", quantity::time_ns)?,
+        sd_bps,
+        half_life_ns,
         min_bps: section.read("min", quantity::rate_bps)?.unwrap_or(0),
         max_bps: section.read("max", quantity::rate_bps)?.unwrap_or(mean_bps.saturating_mul(2)),
-        step_ns: section.time("step")?.unwrap_or(STEP_NS),
+        step_ns: section.time("step")?.unwrap_or(usual_step_ns(half_life_ns)),
     })
+}
+
+/// As fine as usual, or as a link allows during so long a time.
+fn usual_step_ns(whole_ns: u64) -> u64 {
+    STEP_NS.max(whole_ns.div_ceil(RateSpec::MOST_STEPS))
 }
 
 fn markov(section: &mut Section<'_>) -> Result<RateSpec, ConfigError> {

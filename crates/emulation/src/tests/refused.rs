@@ -49,6 +49,31 @@ fn a_probability_that_rounds_to_nothing_is_refused_with_the_smallest_that_works(
 }
 
 #[test]
+fn rates_that_change_more_often_than_bits_pass_are_refused_with_what_works() {
+    for (args, why) in [
+        (
+            "-B markov,1bit:1ns",
+            "`1ns` does not fit link.up.rate.states | the link cannot have it at column 8 of -B | allowed: 1s or more, the time of a bit at the mean rate",
+        ),
+        (
+            "-B sine,1k,500,1s,step=1us",
+            "`1us` does not fit link.up.rate.step | the link cannot have it at column 21 of -B | allowed: 1ms or more, the time of a bit at the mean rate",
+        ),
+        (
+            "-B ramp,1m,2m,5s,step=1ns",
+            "`1ns` does not fit link.up.rate.step | the link cannot have it at column 20 of -B | allowed: 5us or more, so that the duration has 1000000 steps at most",
+        ),
+    ] {
+        assert_eq!(refusal(args), why);
+    }
+    for args in
+        ["tdm,1,1ns,1ns", "markov,1bit:1s", "ramp,1m,2m,1h", "sine,2k,1k,24h", "ou,2m,1m,24h"]
+    {
+        super::up(&format!("-B {args}"));
+    }
+}
+
+#[test]
 fn nan_negative_and_trailing_garbage_are_no_numbers_anywhere() {
     for flag in ["-B", "-D", "-Q", "-O", "-L", "-R", "--half-life", "--duplicate"] {
         for value in ["NaN", "nan", "-1", "inf", "", "1,2,3,4,5,6,7,8", "1x", "0x10", "1 2"] {

@@ -9,6 +9,10 @@ use slipring_model::{LineClock, NANOS_PER_SEC};
 use super::bit_rate;
 use super::segments::{Segment, Segments};
 
+/// A frame that meets so many changes will not be through: the chain of rates went where nothing
+/// moves any more. Specifications see to it that others need far fewer.
+const MOST_CHANGES: u32 = 1 << 24;
+
 pub(crate) struct Fluid {
     segments: Segments,
     segment: Segment,
@@ -41,34 +45,38 @@ impl Fluid {
     /// Skips segments in which the line stands still.
     pub(super) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
         let mut from_ns = ready_ns;
-        loop {
+        for _ in 0..MOST_CHANGES {
             self.wait_for(from_ns);
             if self.segment.bps > 0 {
                 return self.free_ns();
             }
             if self.segment.is_last() {
-                return u64::MAX;
+                break;
             }
             from_ns = self.segment.end_ns;
         }
+        self.stand_still();
+        u64::MAX
     }
 
     pub(super) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64) {
         let mut work = u128::from(bytes) * 8 * u128::from(NANOS_PER_SEC);
         self.begin_ns(ready_ns);
         self.wait_for_whole(work);
-        loop {
+        for _ in 0..MOST_CHANGES {
             if self.segment.bps > 0 {
                 work = self.clock.work_until(self.segment.end_ns, work);
             }
             if work == 0 || self.segment.is_last() {
                 break;
             }
-            self.clock.wait_for(self.segment.end_ns);
+            let (ahead_ns, left) = self.segments.pass_rounds(work);
+            self.clock.wait_for(self.segment.end_ns.saturating_add(ahead_ns));
+            work = left;
             self.enter_next();
         }
         if work > 0 {
-            // The line stands still for good.
+            self.stand_still();
             self.clock.wait_for(u64::MAX);
         }
         self.clock.occupy_ns(extra_ns);
@@ -89,6 +97,11 @@ impl Fluid {
     /// The present rate, or the last one above 0.
     pub(super) fn usual_bps(&self) -> u64 {
         self.clock.rate().bps()
+    }
+
+    /// For good.
+    fn stand_still(&mut self) {
+        self.segment = Segment { end_ns: u64::MAX, bps: 0 };
     }
 
     fn enter_next(&mut self) {

@@ -1,5 +1,7 @@
 //! Rates over time as segments: constant in between, one after another.
 
+mod jump;
+
 use alloc::vec::Vec;
 
 use slipring_model::Stream;
@@ -27,6 +29,15 @@ pub(crate) struct Segments {
     kind: Kind,
     stream: Stream,
     now_ns: u64,
+    round: Option<Round>,
+}
+
+/// A round of a rate that repeats exactly.
+#[derive(Clone, Copy)]
+struct Round {
+    ns: u64,
+    /// What the line does in it: bits times 10⁹, as [`slipring_model::LineClock`] counts.
+    work: u128,
 }
 
 enum Kind {
@@ -49,7 +60,22 @@ struct Wander {
 
 impl Segments {
     pub(super) fn new(spec: &RateSpec, stream: Stream, start_ns: u64) -> Self {
-        Self { kind: Kind::new(spec, start_ns), stream, now_ns: start_ns }
+        let kind = Kind::new(spec, start_ns);
+        Self { round: kind.round(), kind, stream, now_ns: start_ns }
+    }
+
+    /// Leaves out whole rounds after the segment given last, as many as leave some of `work` to do:
+    /// how long they take, and what is left.
+    pub(super) fn pass_rounds(&mut self, work: u128) -> (u64, u128) {
+        let Some(round) = self.round else { return (0, work) };
+        let rounds = work.saturating_sub(1) / round.work;
+        let ahead_ns = rounds.saturating_mul(u128::from(round.ns));
+        let ahead_ns = u64::try_from(ahead_ns).unwrap_or(u64::MAX);
+        if let Kind::List { round_ns, .. } | Kind::Slots { round_ns, .. } = &mut self.kind {
+            *round_ns = round_ns.saturating_add(ahead_ns);
+        }
+        self.now_ns = self.now_ns.saturating_add(ahead_ns);
+        (ahead_ns, work - rounds * round.work)
     }
 
     /// Length of the longest segment, where frames must fit into one.
@@ -90,7 +116,14 @@ impl Segments {
                     self.now_ns += steps * wander.step_ns;
                 }
             }
-            Kind::List { .. } | Kind::Markov { .. } => {}
+            Kind::Markov { states, state } => {
+                if jump::is_far(states, ahead_ns) {
+                    *state = jump::after(states, *state, ahead_ns, &mut self.stream);
+                    // Exponential times have no memory: the rest of this one is as a whole one.
+                    self.now_ns = target_ns;
+                }
+            }
+            Kind::List { .. } => {}
         }
     }
 }
@@ -137,6 +170,27 @@ impl Kind {
     fn list(steps: Vec<RateStep>, period_ns: u64, end: TraceEnd, start_ns: u64) -> Self {
         let schedule = Schedule::new(start_ns, period_ns, end);
         Self::List { steps, schedule, index: 0, round_ns: start_ns }
+    }
+
+    fn round(&self) -> Option<Round> {
+        match self {
+            Self::List { steps, schedule, .. } if schedule.end() == TraceEnd::Loop => {
+                let ns = schedule.period_ns();
+                let starts = steps.iter().skip(1).map(|step| step.at_ns);
+                let ends = starts.clone().chain([ns]);
+                let spans = core::iter::once(0).chain(starts).zip(ends);
+                let work = |(step, (from_ns, until_ns)): (&RateStep, (u64, u64))| {
+                    u128::from(step.bps) * u128::from(until_ns - from_ns)
+                };
+                Some(Round { ns, work: steps.iter().zip(spans).map(work).sum() })
+            }
+            Self::Slots { bps, slots, period_ns, .. } => {
+                let open_ns: u128 = slots.iter().map(|slot| u128::from(slot.len_ns)).sum();
+                Some(Round { ns: *period_ns, work: u128::from(*bps) * open_ns })
+            }
+            _ => None,
+        }
+        .filter(|round| round.work > 0)
     }
 
     /// End and rate of the segment that begins now.

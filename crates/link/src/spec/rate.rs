@@ -3,6 +3,8 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use slipring_model::NANOS_PER_SEC;
+
 use super::SpecError;
 use super::error::{at_least, filled, within};
 use crate::user::UserRate;
@@ -140,6 +142,12 @@ pub struct MarkovState {
 }
 
 impl RateSpec {
+    /// Steps in a ramp, in the period of a sine, or in the half-life of a rate that wanders, at
+    /// most.
+    pub const MOST_STEPS: u64 = 1_000_000;
+    /// States of a chain at most.
+    pub const MOST_STATES: usize = 100;
+
     /// Judges the fields.
     ///
     /// # Errors
@@ -154,20 +162,24 @@ impl RateSpec {
             Self::Ramp { from_bps, to_bps, duration_ns, step_ns, .. } => {
                 at_least("from_bps", *from_bps, 1, "bit/s")?;
                 at_least("to_bps", *to_bps, 1, "bit/s")?;
-                check_grid("duration_ns", *duration_ns, *step_ns)
+                check_grid("duration_ns", *duration_ns, *step_ns)?;
+                check_step("duration", *duration_ns, *step_ns)
             }
             Self::Sine { mean_bps, amplitude_bps, period_ns, step_ns } => {
                 at_least("mean_bps", *mean_bps, 1, "bit/s")?;
                 if amplitude_bps > mean_bps {
                     return Err(SpecError::new("amplitude_bps", amplitude_bps, "at most the mean"));
                 }
-                check_grid("period_ns", *period_ns, *step_ns)
+                check_grid("period_ns", *period_ns, *step_ns)?;
+                check_step("period", *period_ns, *step_ns)?;
+                check_work("step_ns", *step_ns, *mean_bps)
             }
             Self::Markov { states } => check_states(states),
             Self::Wander { mean_bps, half_life_ns, min_bps, max_bps, step_ns, .. } => {
                 at_least("half_life_ns", *half_life_ns, 1, "ns")?;
                 at_least("step_ns", *step_ns, 1, "ns")?;
-                at_least("max_bps", *max_bps, 1, "bit/s")?;
+                check_step("half-life", *half_life_ns, *step_ns)?;
+                at_least("mean_bps", *mean_bps, 1, "bit/s")?;
                 if min_bps > mean_bps || mean_bps > max_bps {
                     return Err(SpecError::new(
                         "mean_bps",
@@ -175,7 +187,7 @@ impl RateSpec {
                         "between minimum and maximum",
                     ));
                 }
-                Ok(())
+                check_work("step_ns", *step_ns, *mean_bps)
             }
         }
     }
@@ -223,7 +235,38 @@ fn check_states(states: &[MarkovState]) -> Result<(), SpecError> {
         at_least("states.mean_ns", state.mean_ns, 1, "ns")?;
         check_weights(own, &state.next, states.len())?;
     }
-    Ok(())
+    let count = states.len() as u128;
+    if states.len() > RateSpec::MOST_STATES {
+        let allowed = format!("{} states at most", RateSpec::MOST_STATES);
+        return Err(SpecError::new("states", count, &allowed));
+    }
+    let times_ns = states.iter().map(|state| u128::from(state.mean_ns)).sum::<u128>();
+    let work = states.iter().map(|state| u128::from(state.bps) * u128::from(state.mean_ns));
+    let (mean_ns, bps) = (times_ns / count, work.sum::<u128>() / times_ns);
+    let clamp = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+    check_work("states.mean_ns", clamp(mean_ns), clamp(bps))
+}
+
+/// Bounds the work for a frame: a rate that holds for `time_ns` carries a bit in that, so that a
+/// frame of 64 KiB meets half a million changes.
+fn check_work(field: &str, time_ns: u64, bps: u64) -> Result<(), SpecError> {
+    let least_ns = NANOS_PER_SEC.div_ceil(bps.max(1));
+    if time_ns >= least_ns {
+        return Ok(());
+    }
+    let allowed = format!("{least_ns} ns or more, the time of a bit at the mean rate");
+    Err(SpecError::new(field, time_ns, &allowed))
+}
+
+/// Bounds the steps of `whole_ns`.
+fn check_step(what: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError> {
+    let least_ns = whole_ns.div_ceil(RateSpec::MOST_STEPS);
+    if step_ns >= least_ns {
+        return Ok(());
+    }
+    let most = RateSpec::MOST_STEPS;
+    let allowed = format!("{least_ns} ns or more, so that the {what} has {most} steps at most");
+    Err(SpecError::new("step_ns", step_ns, &allowed))
 }
 
 fn check_weights(own: usize, next: &[f64], states: usize) -> Result<(), SpecError> {

@@ -1,8 +1,8 @@
 //! What is refused, and how that is said.
 
 use slipring_link::{
-    ClassSpec, DelaySpec, LinkSpec, LossModel, LossSpec, Network, NetworkSpec, OrderPolicy, Place,
-    Profile, QueueSpec, RateSpec, RateStep, Slot, TraceEnd,
+    ClassSpec, DelaySpec, LinkSpec, LossModel, LossSpec, MarkovState, Network, NetworkSpec,
+    OrderPolicy, Place, Profile, QueueSpec, RateSpec, RateStep, Slot, TraceEnd,
 };
 
 fn refusal(spec: LinkSpec) -> String {
@@ -62,6 +62,44 @@ fn slots_must_not_overlap() {
     let slots = vec![slot(0, 10), slot(5, 10)];
     let spec = RateSpec::Slots { bps: 1, period_ns: 100, slots, whole_frames: false };
     assert!(refusal(rated(spec)).contains("slots.start_ns: 5"));
+}
+
+#[test]
+fn rates_that_change_more_often_than_bits_pass_are_refused() {
+    let markov = |bps, mean_ns| {
+        let state = |bps| MarkovState { bps, mean_ns, next: vec![] };
+        rated(RateSpec::Markov { states: vec![state(bps), state(0)] })
+    };
+    let sine = |mean_bps, step_ns| {
+        rated(RateSpec::Sine { mean_bps, amplitude_bps: 0, period_ns: 1_000_000, step_ns })
+    };
+    assert_eq!(
+        refusal(markov(2, 999_999_999)),
+        "link.up.rate.states.mean_ns: 999999999 is not allowed, only 1000000000 ns or more, the \
+         time of a bit at the mean rate"
+    );
+    assert_eq!(
+        refusal(sine(1_000_000, 999)),
+        "link.up.rate.step_ns: 999 is not allowed, only 1000 ns or more, the time of a bit at the \
+         mean rate"
+    );
+    for spec in [markov(2, 1_000_000_000), sine(1_000_000, 1000)] {
+        assert!(NetworkSpec::single(spec).check().is_ok());
+    }
+}
+
+#[test]
+fn steps_beyond_all_measure_are_refused() {
+    let (from_bps, to_bps, end) = (1_000_000, 2_000_000, TraceEnd::Hold);
+    let ramp = RateSpec::Ramp { from_bps, to_bps, duration_ns: 5_000_000_000, step_ns: 1, end };
+    assert_eq!(
+        refusal(rated(ramp)),
+        "link.up.rate.step_ns: 1 is not allowed, only 5000 ns or more, so that the duration has \
+         1000000 steps at most"
+    );
+    let state = MarkovState { bps: 1_000_000_000, mean_ns: 1000, next: vec![] };
+    let states = RateSpec::Markov { states: vec![state; 101] };
+    assert!(refusal(rated(states)).contains("states: 101 is not allowed, only 100 states at most"));
 }
 
 #[test]

@@ -208,6 +208,61 @@ fn a_chain_of_rates_spends_its_time_in_each() {
 }
 
 #[test]
+fn a_frame_on_a_slow_line_passes_whole_rounds_at_once() {
+    let slots = |period_ns, slots: &[(u64, u64)]| {
+        let slots = slots.iter().map(|&(start_ns, len_ns)| Slot { start_ns, len_ns }).collect();
+        rated(RateSpec::Slots { bps: 1, period_ns, slots, whole_frames: true })
+    };
+    // 8000 bits at 1 bit/s, open all the time, and then in two of five nanoseconds: the last two
+    // are those of the last round.
+    assert_eq!(releases(slots(1, &[(0, 1)]), 2, 1_000, 0), [8_000_000 * MS, 16_000_000 * MS]);
+    let half = slots(5, &[(1, 1), (3, 1)]);
+    assert_eq!(releases(half, 1, 1_000, 0), [20_000_000 * MS - 1]);
+    let step = |at_ns, bps| RateStep { at_ns, bps };
+    let steps = vec![step(0, 3), step(2, 0), step(4, 1)];
+    let steps = RateSpec::Steps { steps, period_ns: 6, end: TraceEnd::Loop };
+    assert_eq!(releases(rated(steps), 1, 1_000, 0), [6_000_000 * MS]);
+}
+
+#[test]
+fn a_chain_of_rates_forgets_a_long_pause_at_once() {
+    const DAY_NS: u64 = 86_400_000 * MS;
+    let state = |bps, mean_ns, next| MarkovState { bps, mean_ns, next };
+    // Of the time: a fifth, a fifth, three fifths.
+    let states = vec![
+        state(8_000_000_000, 10_000, vec![0.0, 1.0, 0.0]),
+        state(80_000_000_000, 5_000, vec![0.5, 0.0, 0.5]),
+        state(800_000_000_000, 30_000, vec![0.0, 1.0, 0.0]),
+    ];
+    let mut sim = Sim::link(rated(RateSpec::Markov { states }));
+    (1..=3_000).for_each(|day| _ = sim.push(day * DAY_NS, 100));
+    sim.finish();
+    let took = |from: u64, until: u64| {
+        let within = |at: &u64| (from..until).contains(&(at % DAY_NS));
+        sim.memory.releases().iter().filter(|at| within(at)).count()
+    };
+    // 100, 10 and 1 ns; few frames meet a change.
+    let shares = [took(90, 200), took(9, 20), took(0, 2)].map(|count| count as f64 / 3_000.0);
+    for (share, expected) in shares.into_iter().zip([0.2, 0.2, 0.6]) {
+        assert!((share - expected).abs() < 0.03, "{shares:?}");
+    }
+}
+
+#[test]
+fn a_chain_that_is_caught_where_nothing_moves_stands_still() {
+    let state = |bps, next| MarkovState { bps, mean_ns: 1, next };
+    let states = vec![
+        state(8_000_000_000, vec![0.0, 1.0, 0.0]),
+        state(0, vec![0.0, 0.0, 1.0]),
+        state(0, vec![0.0, 1.0, 0.0]),
+    ];
+    let mut sim = Sim::link(rated(RateSpec::Markov { states }));
+    (0..3).for_each(|_| _ = sim.push(0, 1_000_000));
+    sim.finish();
+    assert_eq!(sim.memory.delivered.len(), 0);
+}
+
+#[test]
 fn a_rate_that_wanders_keeps_its_mean() {
     let wander = RateSpec::Wander {
         mean_bps: 8_000_000,
