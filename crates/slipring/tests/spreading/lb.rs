@@ -129,11 +129,17 @@ fn the_classic_statistics_are_lines_of_json_and_the_last_words_are_the_classic_o
 }
 
 #[test]
+fn pipes_of_a_device_that_is_not_there_are_an_error_with_a_way_out() {
+    let Some(ended) = refused("lb|-i|null:|-p|x:2|--device|/nowhere/netmap") else { return };
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    assert!(ended.stderr.contains("start one: slipring daemon"), "{ended:?}");
+}
+
+#[test]
 fn what_cannot_work_is_refused_by_name() {
     for (words, code, said) in [
         ("lb", 2, "--interface"),
-        ("lb|-i|netmap:eth0|-p|2", 3, "pipes between processes are not part of this version"),
-        ("lb|-i|netmap:eth0", 3, "eth0{0"),
+        ("lb|-i|null:|--outputs|x{1", 3, "name it on the netmap device: kernel:x{1"),
         ("lb|-i|null:|-p|:2", 2, "there is no prefix before the `:`"),
         ("lb|-i|null:|-p|0", 2, "a group has at least one pipe"),
         ("lb|-i|null:|--outputs| ", 2, "outputs are given"),
