@@ -7,8 +7,9 @@ use rustix::io::Errno;
 use slipring_abi::{IFNAMSIZ, NETMAP_API, NI_PRIV_MEM, NR_EXCLUSIVE, NetmapIf, NmreqRegister};
 use slipring_ring::{BufIdx, Interface, Region};
 
-use crate::adapter::{Adapter, Dir, Shape};
+use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::claims::Claim;
+use crate::forward::Forward;
 use crate::offsets::{self, Wish};
 use crate::waker::Waker;
 
@@ -18,6 +19,8 @@ pub(crate) struct Binding {
     interface: Interface,
     pub(crate) rings: [Range<usize>; 2],
     pub(crate) flags: u64,
+    /// Where frames may pass between an interface and its host.
+    pub(crate) forward: Option<Forward>,
     waker: Arc<Waker>,
     /// Until the bind is being given up.
     claim: Option<Claim>,
@@ -45,7 +48,8 @@ impl Binding {
         drop(settling);
         let interface = interface(&*port, &shape, &rings)?;
         let (claim, waker) = (Some(claim), waker.clone());
-        let binding = Self { interface, rings, flags, waker, claim, port };
+        let forward = Forward::new(&*port, &shape, &rings);
+        let binding = Self { interface, rings, flags, forward, waker, claim, port };
         binding.listen();
         Ok(binding)
     }
@@ -53,6 +57,15 @@ impl Binding {
     /// `nr_offset`: where its record lies in the file.
     pub(crate) fn offset(&self) -> u64 {
         self.port.memory().region().at() + self.interface.offset()
+    }
+
+    /// Syncs ring `i`.
+    #[inline]
+    pub(crate) fn sync(&self, dir: Dir, i: usize) -> Synced {
+        if let (Dir::Rx, Some(forward)) = (dir, &self.forward) {
+            forward.before_sync(&*self.port, i);
+        }
+        self.port.sync(dir, i)
     }
 
     /// Takes as many extra buffers as there are, up to `wanted`, and lists them; how many.

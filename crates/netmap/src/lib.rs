@@ -30,6 +30,7 @@ mod caller;
 mod claims;
 mod detached;
 mod domain;
+mod forward;
 mod legacy;
 mod monitor;
 mod names;

@@ -151,7 +151,7 @@ impl Open {
         for i in binding.rings[dir as usize].clone() {
             // Wrong indices reinitialise the ring, which is no error here; a ring that somebody
             // else is syncing is skipped.
-            if binding.port.sync(dir, i) == Synced::Gone {
+            if binding.sync(dir, i) == Synced::Gone {
                 return Err(Errno::IO);
             }
         }

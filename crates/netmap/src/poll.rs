@@ -152,7 +152,7 @@ struct Seen {
 fn sync_all(binding: &Binding, dir: Dir) -> Seen {
     let mut seen = Seen { ready: false, error: Events::default() };
     for i in binding.rings[dir as usize].clone() {
-        if matches!(binding.port.sync(dir, i), Synced::Reinit | Synced::Gone) {
+        if matches!(binding.sync(dir, i), Synced::Reinit | Synced::Gone) {
             seen.error = Events::ERR;
         }
         seen.ready |= is_ready(&*binding.port, dir, i);

@@ -3,6 +3,7 @@
 mod attaches;
 mod binds;
 mod controls;
+mod forwards;
 mod hostile;
 mod legacies;
 mod monitors;

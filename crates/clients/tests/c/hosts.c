@@ -111,6 +111,57 @@ host_ring_that_is_not_there_is_einval(void)
 	CHECK(try_register("left", one) == EINVAL);
 }
 
+/* Marks all that is in the rx rings, those of the host included, and gives it back. */
+static void
+mark_all(struct port *p)
+{
+	uint32_t tx_rings = p->nif->ni_tx_rings + p->nif->ni_host_tx_rings, i;
+	uint32_t rx_rings = p->nif->ni_rx_rings + p->nif->ni_host_rx_rings;
+
+	for (i = 0; i < rx_rings; i++) {
+		struct netmap_ring *r = ring_at(p, tx_rings + i);
+
+		r->flags |= NR_FORWARD;
+		for (; space(r) > 0; r->head = r->cur = after(r, r->head))
+			r->slot[r->head].flags |= NS_FORWARD;
+	}
+}
+
+/* Whether the answer is among what has arrived. */
+static int
+has_answer(struct port *p)
+{
+	struct netmap_ring *r = rx(p);
+	int found = 0;
+
+	CHECK(call(p->fd, NIOCRXSYNC, NULL) == 0);
+	for (; space(r) > 0 && !found; r->head = r->cur = after(r, r->head)) {
+		const char *frame = buffer(r, r->head);
+
+		found = memcmp(frame + 12, "\x08\x06", 2) == 0 && frame[21] == 2;
+		if (found)
+			must_be_answer(frame);
+	}
+	return found;
+}
+
+static void
+marked_frames_pass_between_the_interface_and_its_host(void)
+{
+	struct port p = bind_as(NR_REG_NIC_SW), far = bound("right");
+	int tries = 100;
+
+	mark_all(&p);
+	put_question(tx(&far));
+	CHECK(call(far.fd, NIOCTXSYNC, NULL) == 0);
+	for (; !has_answer(&far); tries--) {
+		CHECK(tries > 0);
+		polled(p.fd, POLLIN, 100);
+		mark_all(&p);
+		CHECK(call(p.fd, NIOCRXSYNC, NULL) == 0);
+	}
+}
+
 #define SCENARIO(name) { #name, name }
 
 static const struct scenario scenarios[] = {
@@ -118,6 +169,7 @@ static const struct scenario scenarios[] = {
 	SCENARIO(host_rings_take_frames_to_the_host),
 	SCENARIO(all_rings_have_their_places_in_order),
 	SCENARIO(host_ring_that_is_not_there_is_einval),
+	SCENARIO(marked_frames_pass_between_the_interface_and_its_host),
 	{ NULL, NULL },
 };
 

@@ -166,6 +166,7 @@ scenarios! {
     host_rings_take_frames_to_the_host
     all_rings_have_their_places_in_order
     host_ring_that_is_not_there_is_einval
+    marked_frames_pass_between_the_interface_and_its_host
 }
 
 scenarios! {

@@ -97,7 +97,7 @@ impl Adapter for Nic {
     }
 }
 
-fn machine() -> World {
+pub(super) fn machine() -> World {
     with(&Arc::default())
 }
 

@@ -1,0 +1,146 @@
+//! `NS_FORWARD`: frames that a program passes on between an interface and its host.
+
+use super::attaches::machine;
+use super::*;
+
+/// A program with all rings of `nic0`: tx, host tx, rx, host rx.
+struct Bound<'w> {
+    client: Client<'w>,
+    rings: [u64; 4],
+}
+
+impl<'w> Bound<'w> {
+    fn new(world: &'w World, mode: u32) -> Self {
+        let mut client = world.open();
+        let wish = NmreqRegister { nr_mode: mode, ..NmreqRegister::default() };
+        let got = client.register("nic0", &wish).unwrap();
+        let rings = [0, 1, 2, 3].map(|i| client.ring_at(&got, i));
+        Self { client, rings }
+    }
+
+    fn allow(&self, ring: u64) {
+        let at = ring + std::mem::offset_of!(NetmapRing, flags) as u64;
+        self.client.poke(at, &NR_FORWARD);
+    }
+
+    /// Gives all that has arrived back, with these flags; how many slots.
+    fn give_back(&mut self, ring: u64, flags: u16) -> u32 {
+        self.client.ioctl(NIOCRXSYNC).unwrap();
+        let (NetmapRing { head, tail, .. }, mut count) = (self.client.ring(ring), 0);
+        for i in head..tail {
+            let slot = self.client.slot(ring, i);
+            self.client.poke(slot_at(ring, i), &NetmapSlot { flags, ..slot });
+            count += 1;
+        }
+        self.client.advance(ring, tail);
+        self.client.ioctl(NIOCRXSYNC).unwrap();
+        count
+    }
+}
+
+/// The other end of the NIC, or of its host.
+struct Far<'w> {
+    client: Client<'w>,
+    tx: u64,
+    rx: u64,
+}
+
+impl<'w> Far<'w> {
+    fn new(world: &'w World, name: &str) -> Self {
+        let mut client = world.open();
+        let got = client.register(name, &all()).unwrap();
+        Self { tx: client.ring_at(&got, 0), rx: client.ring_at(&got, 2), client }
+    }
+
+    fn send(&mut self, lens: &[u16]) {
+        for &len in lens {
+            let i = self.client.ring(self.tx).head;
+            self.client.queue(self.tx, i, len, 0);
+        }
+        self.client.ioctl(NIOCTXSYNC).unwrap();
+    }
+
+    /// Lengths of the frames that have arrived.
+    fn lens(&mut self) -> Vec<u16> {
+        self.client.ioctl(NIOCRXSYNC).unwrap();
+        let NetmapRing { head, tail, .. } = self.client.ring(self.rx);
+        (head..tail).map(|i| self.client.slot(self.rx, i).len).collect()
+    }
+}
+
+#[test]
+fn marked_frames_go_from_the_interface_to_the_host_and_back() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_NIC_SW);
+    let [_, _, rx, host_rx] = nic.rings;
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    nic.allow(rx);
+    nic.allow(host_rx);
+    wire.send(&[60, 61, 62]);
+    assert_eq!(nic.give_back(rx, NS_FORWARD), 3);
+    assert_eq!(stack.lens(), [60, 61, 62]);
+    stack.send(&[70, 71]);
+    assert_eq!(nic.give_back(host_rx, NS_FORWARD), 2);
+    assert_eq!(wire.lens(), [70, 71]);
+}
+
+#[test]
+fn a_mark_means_nothing_where_the_ring_does_not_allow_it_nor_the_other_way() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_NIC_SW);
+    let rx = nic.rings[2];
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    wire.send(&[60]);
+    assert_eq!(nic.give_back(rx, NS_FORWARD), 1);
+    nic.allow(rx);
+    wire.send(&[61]);
+    assert_eq!(nic.give_back(rx, 0), 1);
+    assert!(stack.lens().is_empty());
+}
+
+#[test]
+fn a_frame_that_is_not_given_back_stays() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_NIC_SW);
+    let rx = nic.rings[2];
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    nic.allow(rx);
+    wire.send(&[60, 61]);
+    nic.client.ioctl(NIOCRXSYNC).unwrap();
+    for i in 0..2 {
+        let slot = nic.client.slot(rx, i);
+        nic.client.poke(slot_at(rx, i), &NetmapSlot { flags: NS_FORWARD, ..slot });
+    }
+    nic.client.advance(rx, 1);
+    nic.client.ioctl(NIOCRXSYNC).unwrap();
+    assert_eq!(stack.lens(), [60]);
+}
+
+#[test]
+fn without_the_rings_of_the_other_side_a_marked_frame_is_let_go() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_ALL_NIC);
+    let rx = nic.rings[2];
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    nic.allow(rx);
+    wire.send(&[60]);
+    assert_eq!(nic.give_back(rx, NS_FORWARD), 1);
+    assert!(stack.lens().is_empty());
+}
+
+#[test]
+fn buffers_are_exchanged_and_none_is_lost_or_doubled() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_NIC_SW);
+    let rx = nic.rings[2];
+    let [mut wire, stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    nic.allow(rx);
+    wire.send(&[60; 200]);
+    assert_eq!(nic.give_back(rx, NS_FORWARD), 200);
+    let bufs = |ring| (0..1024).map(|i| nic.client.slot(ring, i).buf_idx).collect::<Vec<_>>();
+    let mut seen = [bufs(nic.rings[1]), bufs(wire.tx), bufs(stack.tx)].concat();
+    seen.sort_unstable();
+    let all = seen.len();
+    seen.dedup();
+    assert_eq!(seen.len(), all);
+}
