@@ -5,12 +5,9 @@ use slipring_cli::codes::{SR0003, SR0012};
 use slipring_cli::{Diagnostic, Failure};
 
 use super::config::tree::{Node, Place, Table, Value};
-use super::config::{Config, ConfigError, call};
+use super::config::{Config, ConfigError, USUAL_BYTES, call};
 use super::flags::{DIRECTED, Directed};
 use super::presets;
-
-/// The queue that TLEM gives a link with a constant rate.
-const TLEM_QUEUE: &str = "50000";
 
 /// The two directions, by their names in a configuration.
 pub(super) const LINKS: [&str; 2] = ["up", "down"];
@@ -42,7 +39,9 @@ pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str
         if !queue_asked && has_constant_rate(&parts) {
             unasked.push(name);
             let queue = parts.table_at("queue", &place);
-            queue.expect("it is a table").put("bytes", Node::text(TLEM_QUEUE, place.clone()));
+            queue
+                .expect("it is a table")
+                .put("bytes", Node::text(USUAL_BYTES.to_string(), place.clone()));
         }
         link.entries.extend(parts.entries);
         links.put(name, Node::table(link, place.clone()));

@@ -42,13 +42,14 @@ mod wasm;
 
 use std::path::Path;
 
-use slipring_link::NetworkSpec;
+use slipring_link::{NetworkLink, NetworkSpec};
 
 pub(crate) use error::ConfigError;
 pub(crate) use explain::{explain, greatest_delay_ns, likely_bytes, mean_delay_ns};
 use files::Files;
 pub(crate) use network::PortSetting;
 pub(crate) use output::Outputs;
+pub(crate) use queue::USUAL_BYTES;
 pub(crate) use route::{Gateway, RouteSetting};
 pub(crate) use schedule::{Change, Step, script};
 use section::Section;
@@ -227,6 +228,36 @@ impl Config {
             config.set(&entry.key, entry.node.clone()).map_err(|error| error.at(&entry.place))?;
         }
         Ok(config)
+    }
+
+    /// The same links, each with all of its settings: none is like another any more.
+    pub(crate) fn resolved(&self) -> Self {
+        let mut resolved = self.clone();
+        let Some(Node { value: Value::Table(links), .. }) = resolved.root.get_mut("link") else {
+            return resolved;
+        };
+        for entry in &mut links.entries {
+            if let Ok(whole) = network::resolved(&self.root, &entry.key, &entry.node) {
+                entry.node = whole;
+            }
+        }
+        resolved
+    }
+
+    /// The links of which nothing is said of what waits, and whose rate gives them a limit.
+    pub(crate) fn usual_queues(&self, network: &NetworkSpec) -> Vec<String> {
+        let resolved = self.resolved();
+        let Some(Value::Table(links)) = resolved.root.get("link").map(|node| &node.value) else {
+            return Vec::new();
+        };
+        let usual = |link: &&NetworkLink| match links.get(&link.spec.name).map(|node| &node.value) {
+            Some(Value::Table(table)) if table.get("rate").is_some() => {
+                queue::usual_bytes(table.get("queue"), &link.spec.rate).is_some()
+            }
+            _ => false,
+        };
+        let links = network.links.iter().filter(usual);
+        links.map(|link| link.spec.name.clone()).collect()
     }
 
     /// Writes every part of every link as a table.

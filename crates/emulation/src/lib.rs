@@ -127,6 +127,8 @@ impl Plan {
         }
         bounds.allow(&network)?;
         let outputs = config.outputs()?;
+        let usual = config.usual_queues(&network);
+        let unasked: Vec<_> = unasked.into_iter().chain(usual.iter().map(String::as_str)).collect();
         let plan = Self {
             clock: clock(&config)?,
             seed: config.seed()?.unwrap_or_else(chosen_seed),
@@ -204,6 +206,8 @@ fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure
     }
     config = config.with(&changes)?;
     name_ports(&mut config, matches)?;
+    // One that is wrong is told also where a flag takes its place.
+    config.seed()?;
     put_rest(&mut config, matches);
     Ok((config, unasked))
 }

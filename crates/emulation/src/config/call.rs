@@ -80,7 +80,7 @@ impl<'t> Piece<'t> {
     }
 }
 
-/// Reads a part of a link from one line; none for `none`.
+/// Reads a part of a link from one line; none for `none`, where it can be left out.
 pub(crate) fn part(
     part: &Part,
     path: &str,
@@ -88,13 +88,16 @@ pub(crate) fn part(
     place: &Place,
 ) -> Result<Option<Table>, ConfigError> {
     let whole = Piece::whole(text);
-    if whole.text == "none" {
+    // Where there is always something, none is one of its kinds.
+    if whole.text == "none" && part.model("none").is_none() {
         return Ok(None);
     }
     if whole.text.starts_with('{') {
         let error = ConfigError::value(path, text, "tables of TOML are for files");
         let error = error.at(&place.right(whole.at));
-        return Err(error.help("write it as bucket(1Mbit, 10kB) or model(name=value, …)"));
+        let model = part.models.get(1).unwrap_or(&part.models[0]);
+        let form = format!("{}({})", model.name, listed(model.arguments));
+        return Err(error.help(format!("write it as {form} or model(name=value, …)")));
     }
     let torn = |(what, at)| {
         let error = ConfigError::value(path, text, what).at(&place.right(at));

@@ -93,7 +93,9 @@ fn expression(path: &str, node: &Node, link: usize) -> Result<ClassSpec, ConfigE
     let filter = section::text(path, node)?;
     ClassSpec::new(&filter, link).map_err(|error| {
         let error_in = ConfigError::value(path, &filter, error.allowed);
-        error_in.at(&node.place).help("write it as for tcpdump: udp dst port 5004")
+        error_in.at(&node.place).help(
+            "write it as for tcpdump: udp dst port 5004; for DSCP and VLANs: dscp = 46, vlan = 5",
+        )
     })
 }
 

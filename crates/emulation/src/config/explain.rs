@@ -145,7 +145,10 @@ fn probability(chance: Chance) -> f64 {
 }
 
 fn chance_text(chance: Chance) -> String {
-    format!("probability {:e}", probability(chance))
+    match probability(chance) {
+        0.0 => "probability 0".to_owned(),
+        p => format!("probability {p:e}"),
+    }
 }
 
 fn rate(link: &LinkSpec) -> Figure {

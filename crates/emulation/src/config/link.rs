@@ -28,6 +28,7 @@ pub(super) fn read(
     {
         (link.rate, link.framing) = (rate, framing);
     }
+    let usual_bytes = queue::usual_bytes(section.table().get("queue"), &link.rate);
     if let Some(profile) =
         section.read("profile", |path, node| mangle::profile(path, node, files))?
     {
@@ -43,6 +44,7 @@ pub(super) fn read(
         section.read("loss", |path, node| loss::read(path, node, files))?.unwrap_or_default();
     link.queue =
         section.read("queue", |path, node| queue::read(path, node, files))?.unwrap_or_default();
+    link.queue.bytes = link.queue.bytes.or(usual_bytes);
     link.corrupt = section.read("corrupt", mangle::corrupt)?;
     link.duplicate =
         section.read("duplicate", |path, node| mangle::duplicate(path, node, files))?;

@@ -204,7 +204,7 @@ pub(super) fn place(path: &str, node: &Node, names: &[String]) -> Result<usize, 
 }
 
 /// A link with all that it takes over from others.
-fn resolved(root: &Table, name: &str, node: &Node) -> Result<Node, ConfigError> {
+pub(super) fn resolved(root: &Table, name: &str, node: &Node) -> Result<Node, ConfigError> {
     let mut chain = vec![(name.to_owned(), node)];
     loop {
         let (name, node) = &chain[chain.len() - 1];

@@ -1,6 +1,6 @@
 //! What waits for the line: the settings of `queue`.
 
-use slipring_link::{Admit, Discipline, QueueSpec};
+use slipring_link::{Admit, Discipline, QueueSpec, RateSpec};
 use slipring_model::aqm::{CoDelSpec, DualPi2Spec, FairSpec, PieSpec, RedSpec, RedUnit};
 
 use super::error::ConfigError;
@@ -8,7 +8,7 @@ use super::files::Files;
 use super::quantity;
 use super::section::Section;
 use super::theaterq::Trace;
-use super::tree::Node;
+use super::tree::{Node, Table, Value};
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -22,7 +22,7 @@ enum Kind {
     DualPi2,
 }
 
-const KINDS: [(&str, Kind); 9] = [
+const KINDS: [(&str, Kind); 10] = [
     ("droptail", Kind::DropTail),
     ("fifo", Kind::DropTail),
     ("drophead", Kind::DropHead),
@@ -32,9 +32,23 @@ const KINDS: [(&str, Kind); 9] = [
     ("fq_codel", Kind::FqCoDel),
     ("fq_pie", Kind::FqPie),
     ("dualpi2", Kind::DualPi2),
+    // Said, unlike nothing at all: as many as come.
+    ("none", Kind::DropTail),
 ];
 
 const ADMIT: [(&str, Admit); 2] = [("strict", Admit::Strict), ("tlem", Admit::Tlem)];
+
+/// Bytes that wait for a line of a constant rate at most, where nothing is said of them: TLEM's.
+pub(crate) const USUAL_BYTES: u64 = 50_000;
+
+/// That limit, if it is the one of a line: where neither a kind of queue nor a limit is given.
+pub(super) fn usual_bytes(queue: Option<&Node>, rate: &RateSpec) -> Option<u64> {
+    let says = |table: &Table| {
+        ["kind", "bytes", "packets", "time", "trace"].iter().any(|key| table.get(key).is_some())
+    };
+    let said = matches!(queue, Some(Node { value: Value::Table(table), .. }) if says(table));
+    (!said && matches!(rate, RateSpec::Constant { .. })).then_some(USUAL_BYTES)
+}
 
 /// Reads a queue.
 pub(super) fn read(path: &str, node: &Node, files: &Files) -> Result<QueueSpec, ConfigError> {

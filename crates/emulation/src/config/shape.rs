@@ -94,6 +94,7 @@ pub(crate) static PARTS: [Part; 8] = [
             model("fq_codel", &["target", "interval", "flows", "quantum"]),
             model("fq_pie", &["target", "update", "flows", "quantum"]),
             model("dualpi2", &["target", "update", "step", "coupling"]),
+            model("none", &[]),
         ],
     },
     Part {

@@ -81,7 +81,14 @@ impl<'n, 'f> Source<'n, 'f> {
                 return self.files.unfit(&self.name, self.node);
             }
             let summary = format!("{} cannot be used", self.files.path(&self.name).display());
-            let error_in = ConfigError::new(SR0205, summary, error.to_string());
+            // What an engine says of other bytes is a list of them, over many lines.
+            let cause = match error {
+                ModuleError::NotAModule(_) if !self.bytes.starts_with(b"\0asm") => {
+                    "it is no WebAssembly module: it does not begin as one".to_owned()
+                }
+                _ => error.to_string(),
+            };
+            let error_in = ConfigError::new(SR0205, summary, cause);
             error_in.at(&self.node.place).help(error.help())
         })
     }

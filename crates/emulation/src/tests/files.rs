@@ -267,7 +267,7 @@ fn a_network_that_cannot_be_is_refused() {
         network(&class).unwrap_err(),
         "`udp prt 5` does not fit class.match | column 5: expected `and`, `or` or the end of the \
          filter, found `prt` at link.toml, line 11, column 10 | write it as for tcpdump: udp dst \
-         port 5004"
+         port 5004; for DSCP and VLANs: dscp = 46, vlan = 5"
     );
 }
 
@@ -511,4 +511,87 @@ fn a_router_is_printed_and_read_back() {
     std::fs::write(&file, &text).unwrap();
     let refused = refusal(&format!("--config {}", file.display()));
     assert!(refused.starts_with("-r does not go together with --virtual"), "{refused}");
+}
+
+#[test]
+fn a_constant_rate_has_the_same_queue_in_a_file_as_in_flags() {
+    let flags = plan("--virtual a b -B 1m").unwrap().network.links[0].spec.queue.clone();
+    let queue = |up: &str| network(&file(up)).unwrap().links[0].spec.queue.clone();
+    let rate = "rate = \"1Mbit\"";
+    assert_eq!((queue(rate), flags.bytes), (flags, Some(50_000)));
+    for (settings, bytes) in [
+        ("queue = { admit = \"tlem\" }", Some(50_000)),
+        ("queue = { ecn = true }", Some(50_000)),
+        ("queue = \"none\"", None),
+        ("queue = \"droptail\"", None),
+        ("queue = { bytes = \"0B\" }", None),
+        ("queue = { packets = 10 }", None),
+        ("queue = \"codel(5ms, 100ms)\"", None),
+        ("queue = \"1kB\"", Some(1000)),
+    ] {
+        assert_eq!(queue(&format!("{rate}\n{settings}")).bytes, bytes, "{settings}");
+    }
+    assert_eq!(queue("").bytes, None, "without a rate nothing waits");
+    assert_eq!(queue("rate = \"sine(2Mbit, 1Mbit, 1s)\"").bytes, None);
+}
+
+#[test]
+fn a_rate_that_is_set_later_has_that_queue_and_one_that_goes_takes_it_along() {
+    let config = Config::parse("link.toml", &file("")).unwrap();
+    let set = |config: &Config, path: &str, value: &str| {
+        let value = serde_json::json!(value);
+        config.changed(&crate::config::entries([(path, &value)]).unwrap()).unwrap()
+    };
+    let bytes = |config: &Config| config.network().unwrap().links[0].spec.queue.bytes;
+    let rated = set(&config, "up.rate", "1Mbit");
+    assert_eq!(bytes(&rated), Some(50_000));
+    assert_eq!(bytes(&set(&rated, "up.rate", "none")), None);
+    let unbounded = set(&rated, "up.queue", "none");
+    assert_eq!(bytes(&unbounded), None);
+    let again = Config::parse("again.toml", &unbounded.to_toml()).unwrap();
+    assert_eq!(bytes(&again), None, "{}", unbounded.to_toml());
+}
+
+#[test]
+fn a_queue_that_a_file_says_nothing_of_is_told_where_it_is_too_short() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("link.toml");
+    let warnings = |up: &str| {
+        std::fs::write(&path, file(up)).unwrap();
+        plan(&format!("--virtual a b --config {}", path.display())).unwrap().warnings
+    };
+    let short = "rate = \"100Mbit\"\ndelay = \"100ms\"\n";
+    let [warning] = &warnings(short)[..] else { panic!("one warning") };
+    assert!(warning.starts_with("the queue of up holds 50000 bytes"), "{warning}");
+    assert!(warnings(&format!("{short}queue = \"50kB\"")).is_empty(), "it was asked for");
+}
+
+#[test]
+fn what_comes_behind_a_trace_is_told_in_words() {
+    let explained = |flags: &str| {
+        let plan = plan(&format!("--virtual a b {flags}")).unwrap();
+        crate::config::explain(&plan.network, 1).text()
+    };
+    let text = explained("-B ramp,1m,2m,1s -L 0");
+    assert!(text.contains("in 1 s, then as it is at its end"), "{text}");
+    assert!(text.contains("probability 0 ("), "{text}");
+}
+
+#[test]
+fn what_is_no_module_is_told_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("d.txt");
+    std::fs::write(&path, "20ms\n").unwrap();
+    let error = refusal(&format!("-L wasm,{}", path.display()));
+    let cause = "it is no WebAssembly module: it does not begin as one at column 6 of -L";
+    assert!(error.contains(cause) && !error.contains('\n'), "{error}");
+}
+
+#[test]
+fn a_seed_that_is_none_is_refused_though_a_flag_gives_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("link.toml");
+    std::fs::write(&path, "seed = \"x\"\n".to_owned() + &file("")).unwrap();
+    let error = refusal(&format!("--config {} --seed 3", path.display()));
+    assert!(error.starts_with("`x` does not fit seed | it is no whole number at "), "{error}");
 }

@@ -222,7 +222,7 @@ fn tables_of_toml_are_refused_in_flags_with_what_to_write() {
     let error = plan_of(&["--virtual", "a", "b", "--up", "police={bps=1m}"]).unwrap_err();
     let error = told(&error);
     assert!(error.contains("tables of TOML are for files"), "{error}");
-    assert!(error.contains("bucket(1Mbit, 10kB)"), "{error}");
+    assert!(error.contains("rfc2698(cir, cbs, pir, pbs)"), "{error}");
 }
 
 #[test]

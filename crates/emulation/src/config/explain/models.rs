@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use slipring_cli::units::human;
-use slipring_link::{Discipline, LossModel, MarkovState, Meter, RateSpec};
+use slipring_link::{Discipline, LossModel, MarkovState, Meter, RateSpec, TraceEnd};
 use slipring_model::{Chance, FourState, aqm};
 
 use super::{bps, chance_text, probability, span};
@@ -19,10 +19,11 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
             let period = at_ns.last().copied().unwrap_or(1).max(1);
             let mean = at_ns.len() as f64 * f64::from(*mtu) * 8e9 / period as f64;
             let text = format!(
-                "trace of {} opportunities of {mtu} bytes in {}, {}, then {end:?}",
+                "trace of {} opportunities of {mtu} bytes in {}, {}, then {}",
                 at_ns.len(),
                 span(period),
-                human::bits_per_sec(mean)
+                human::bits_per_sec(mean),
+                then(*end)
             );
             (text, json!({ "model": "trace", "mean_bits_per_sec": mean, "period_ns": period }))
         }
@@ -35,10 +36,11 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
                 .sum();
             let mean = bits / (*period_ns).max(1) as f64;
             let text = format!(
-                "{} steps in {}, mean {}, then {end:?}",
+                "{} steps in {}, mean {}, then {}",
                 steps.len(),
                 span(*period_ns),
-                human::bits_per_sec(mean)
+                human::bits_per_sec(mean),
+                then(*end)
             );
             (text, json!({ "model": "steps", "mean_bits_per_sec": mean, "period_ns": period_ns }))
         }
@@ -57,13 +59,22 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
     }
 }
 
+/// What comes behind the end of a trace.
+const fn then(end: TraceEnd) -> &'static str {
+    match end {
+        TraceEnd::Loop => "from the start again",
+        TraceEnd::Hold => "as it is at its end",
+        TraceEnd::Once => "nothing more",
+    }
+}
+
 /// Rates that follow a formula or a process.
 fn formula(rate: &RateSpec) -> (String, Value) {
     match rate {
         RateSpec::Ramp { from_bps, to_bps, duration_ns, end, .. } => {
             let (from, to, time) = (bps(*from_bps), bps(*to_bps), span(*duration_ns));
             let value = json!({ "model": "ramp", "from": from_bps, "to": to_bps });
-            (format!("from {from} to {to} in {time}, then {end:?}"), value)
+            (format!("from {from} to {to} in {time}, then {}", then(*end)), value)
         }
         RateSpec::Sine { mean_bps, amplitude_bps, period_ns, .. } => {
             let (mean, amplitude) = (bps(*mean_bps), bps(*amplitude_bps));
