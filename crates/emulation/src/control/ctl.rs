@@ -179,8 +179,15 @@ fn accepted(answer: &Value) -> String {
     let (version, time) = (&answer["version"], seconds_of(&answer["applies_at_ns"]));
     match answer["changed"] == false {
         true => format!("nothing changed: version {version} holds at {time} as it is\n"),
-        false => format!("version {version} holds from {time} on\n"),
+        false => format!("version {version} holds from {time} on{}\n", links(answer)),
     }
+}
+
+/// Which links are others: more than were named, where some are like those.
+fn links(answer: &Value) -> String {
+    let links: Vec<_> = answer["links"].as_array().into_iter().flatten().collect();
+    let links: Vec<_> = links.into_iter().filter_map(Value::as_str).collect();
+    if links.is_empty() { String::new() } else { format!(": {}", links.join(", ")) }
 }
 
 /// What was handed in together went together.

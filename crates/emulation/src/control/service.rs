@@ -208,8 +208,10 @@ fn check(request: &Request) -> Result<(), Refusal> {
 }
 
 fn told(accepted: &Accepted) -> Value {
-    let Accepted { applies_at_ns, version, changed } = accepted;
-    json!({ "applies_at_ns": applies_at_ns, "version": version, "changed": changed })
+    let Accepted { applies_at_ns, version, changed, links } = accepted;
+    json!({
+        "applies_at_ns": applies_at_ns, "version": version, "changed": changed, "links": links,
+    })
 }
 
 fn period(request: &Request) -> Result<Duration, Refusal> {

@@ -92,6 +92,13 @@ impl Timeline {
         &self.versions
     }
 
+    /// The names of the links that are others from the version of that number on.
+    pub(super) fn changed_by(&self, number: u64) -> Vec<String> {
+        let pairs = self.versions.iter().zip(&self.versions[1..]);
+        let mut pairs = pairs.filter(|(_, version)| version.number == number);
+        pairs.next().map_or(Vec::new(), |(before, after)| others(&before.network, &after.network))
+    }
+
     /// The last version that has begun.
     pub(super) fn in_force(&self, time: Nanos) -> &Version {
         let begun = self.versions.iter().rev().find(|version| version.at_ns <= time);
@@ -207,6 +214,13 @@ impl Edit {
         }
         Ok((config, network))
     }
+}
+
+/// The names of the links that differ.
+pub(super) fn others(before: &NetworkSpec, after: &NetworkSpec) -> Vec<String> {
+    let pairs = before.links.iter().zip(&after.links);
+    let others = pairs.filter(|(before, after)| before != after);
+    others.map(|(_, link)| link.spec.name.clone()).collect()
 }
 
 #[cfg(test)]

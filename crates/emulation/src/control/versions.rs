@@ -11,7 +11,7 @@ use slipring_link::NetworkSpec;
 use slipring_port::{Nanos, now};
 
 use super::handing::Handing;
-use super::timeline::{Edit, Outcome, Timeline, Unfit, Version};
+use super::timeline::{Edit, Outcome, Timeline, Unfit, Version, others};
 use crate::bounds::Bounds;
 use crate::config::tree::Entry;
 use crate::config::{self, Config, ConfigError, Step, likely_bytes};
@@ -38,7 +38,7 @@ struct Held {
 }
 
 /// A change that was accepted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Accepted {
     /// From the start of the run.
     pub(super) applies_at_ns: Nanos,
@@ -46,6 +46,8 @@ pub(super) struct Accepted {
     pub(super) version: u64,
     /// Whether it is another than before.
     pub(super) changed: bool,
+    /// The links that are others, also those that are like one that was named.
+    pub(super) links: Vec<String>,
 }
 
 /// Why a change was refused.
@@ -112,7 +114,7 @@ impl Versions {
     /// there.
     pub(super) fn set(&self, at_ns: Nanos, entries: Vec<Entry>) -> Result<Accepted, Refused> {
         self.change(vec![(at_ns.max(self.board().soonest()), Edit::Set(entries))])
-            .map(|accepted| accepted[0])
+            .map(|mut accepted| accepted.remove(0))
     }
 
     /// Makes versions of the `[[at]]` of a script that starts now; `name` is that of its file.
@@ -142,17 +144,23 @@ impl Versions {
         let times: Vec<_> = edits.iter().map(|(at_ns, _)| *at_ns).collect();
         let handed = timeline.hand_in(time, edits);
         let (first, outcomes) = handed.map_err(|unfit| unfitting(&unfit, time))?;
-        if let Some(first) = first {
-            self.adopt(&mut held, timeline, first, time)?;
-        }
         let accepted = times.into_iter().zip(outcomes).map(|(at_ns, outcome)| {
             let applies_at_ns = at_ns.saturating_sub(self.start_ns);
             match outcome {
-                Outcome::Made(version) => Accepted { applies_at_ns, version, changed: true },
-                Outcome::Nothing(version) => Accepted { applies_at_ns, version, changed: false },
+                Outcome::Made(version) => {
+                    let links = timeline.changed_by(version);
+                    Accepted { applies_at_ns, version, changed: true, links }
+                }
+                Outcome::Nothing(version) => {
+                    Accepted { applies_at_ns, version, changed: false, links: Vec::new() }
+                }
             }
         });
-        Ok(accepted.collect())
+        let accepted = accepted.collect();
+        if let Some(first) = first {
+            self.adopt(&mut held, timeline, first, time)?;
+        }
+        Ok(accepted)
     }
 
     /// Takes a timeline for the one that holds; from `first` on, its versions are others.
@@ -184,6 +192,7 @@ impl Versions {
                 error.with_cause("the settings are those of the start, or 1000 changes old");
             return Err(Box::new(error.with_help("see: slipring emulate ctl history")));
         };
+        let links = others(&held.timeline.in_force(time).network, &timeline.in_force(time).network);
         self.adopt(&mut held, timeline, taken.first, time)?;
         let begun = taken.gone.iter().filter(|(_, at_ns)| *at_ns <= time).count() as u64;
         if begun > 0 {
@@ -193,7 +202,7 @@ impl Versions {
         let applies_at_ns = time.saturating_sub(self.start_ns);
         let version = held.timeline.in_force(time).number;
         let gone = taken.gone.into_iter().map(|(number, _)| number).collect();
-        Ok((Accepted { applies_at_ns, version, changed: begun > 0 }, gone))
+        Ok((Accepted { applies_at_ns, version, changed: begun > 0, links }, gone))
     }
 
     /// Takes back every version that is still to come; how many there were.
@@ -204,12 +213,12 @@ impl Versions {
     }
 
     /// Every version: its number, its time from the start of the run, whether it has begun, and
-    /// what it changed.
+    /// what it changed, also in links that are like others.
     pub(super) fn history(&self) -> Value {
         let (held, time) = (self.held(), now());
         let mut before: Option<Map<String, Value>> = None;
         let versions = held.timeline.versions().iter().map(|version| {
-            let flat = flattened(&version.config.to_json());
+            let flat = flattened(&version.config.resolved().to_json());
             let changes = before.as_ref().map(|before| difference(before, &flat));
             before = Some(flat);
             json!({
@@ -362,7 +371,8 @@ mod tests {
                 thread::yield_now();
             }
         });
-        let text = "[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\ndelay = \"20ms\"\n";
+        let text = "[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\ndelay = \"20ms\"\n\
+                    [link.down]\nfrom = \"b\"\nto = \"a\"\nlike = \"up\"\n";
         let config = Config::parse("link.toml", text).unwrap();
         let network = config.network().unwrap();
         let timeline = Timeline::new(0, config, network);
@@ -393,6 +403,20 @@ mod tests {
         assert_eq!(versions.history().as_array().unwrap().len(), 2);
         // Set, handed in, gone back from: three times settings changed.
         assert_eq!(versions.changes().times, 3);
+    }
+
+    #[test]
+    fn a_change_tells_of_every_link_that_it_changes_also_of_those_that_are_like_it() {
+        let (versions, _taker) = versions();
+        let down = config::entries([("down.loss", &json!("1%"))]).unwrap();
+        assert_eq!(versions.set(0, down).unwrap().links, ["down"]);
+        assert_eq!(versions.set(0, delay("40ms")).unwrap().links, ["up", "down"]);
+        let history = versions.history();
+        let changes: Vec<_> = history[2]["changes"].as_object().unwrap().keys().collect();
+        assert_eq!(changes, ["link.down.delay.mean", "link.up.delay.mean"]);
+        let (back, _) = versions.undo().unwrap();
+        assert_eq!(back.links, ["up", "down"]);
+        assert!(versions.set(0, delay("20ms")).unwrap().links.is_empty());
     }
 
     #[test]
