@@ -43,11 +43,11 @@ impl Quantity {
 
     const fn smallest(self) -> &'static str {
         match self {
-            Self::Rate => "packet or bit per second",
-            Self::Time => "nanosecond",
-            Self::Size => "byte",
-            Self::Count => "unit",
-            Self::Share => "part in 10^9",
+            Self::Rate => "packets or bits per second",
+            Self::Time => "nanoseconds",
+            Self::Size => "bytes",
+            Self::Count => "units",
+            Self::Share => "parts in 10^9",
         }
     }
 }
@@ -81,17 +81,24 @@ pub struct UnitError {
 impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
+            Reason::NoNumber if is_negative(&self.text) => f.write_str("it is negative")?,
             Reason::NoNumber => f.write_str("expected a number")?,
             Reason::UnknownUnit(unit) => {
                 write!(f, "unknown unit `{unit}` for {}", self.quantity.noun())?;
             }
             Reason::NotWhole => {
-                write!(f, "not a whole number of {}s", self.quantity.smallest())?;
+                write!(f, "not a whole number of {}", self.quantity.smallest())?;
             }
             Reason::TooLarge => f.write_str("too large")?,
         }
         write!(f, " at column {}", self.column)
     }
+}
+
+/// Whether a text would be a number, if it had no sign before it.
+fn is_negative(text: &str) -> bool {
+    let behind = text.strip_prefix(['-', '−']);
+    behind.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
 }
 
 impl std::error::Error for UnitError {}

@@ -124,6 +124,16 @@ fn errors_name_the_column_and_the_accepted_forms() {
     for text in ["", "fast", "-1", "+1", ".", " 1"] {
         assert_eq!(refusal(packets(text)), (1, Reason::NoNumber), "{text}");
     }
+    for (text, why) in [
+        ("-1", "it is negative"),
+        ("-.5s", "it is negative"),
+        ("-", "expected a number"),
+        ("-soon", "expected a number"),
+    ] {
+        assert_eq!(seconds(text).unwrap_err().to_string(), format!("{why} at column 1"), "{text}");
+    }
+    let fine = packets("0.1bit").unwrap_err().to_string();
+    assert_eq!(fine, "not a whole number of packets or bits per second at column 1");
     let text = Diagnostic::of(&packets("10Gbot").unwrap_err()).to_string();
     assert_eq!(
         text,
