@@ -116,7 +116,7 @@ impl Queue {
         if matches!(self.spec.discipline, Discipline::DropHead) {
             return self.replace(frame, ahead, wait_ns, sink);
         }
-        if self.is_late(ahead.wait_ns) {
+        if self.spec.delay_ns.is_some_and(|limit_ns| ahead.wait_ns > limit_ns) {
             sink.lose(frame, frame.arrival_ns, Cause::Queue);
             return false;
         }
@@ -154,11 +154,11 @@ impl Queue {
         mut wait_ns: impl FnMut(Tally) -> u64,
         sink: &mut Sink<'_, C>,
     ) -> bool {
-        let asks = self.asks_for_wait();
         let mut fits = |queue: &Self, waiting: Tally| {
             let Tally { packets, bytes } = waiting + ahead.busy;
             let view = QueueView { bytes, packets, delay_ns: 0 };
-            !(is_full(&queue.spec, view, frame.len) || asks && queue.is_late(wait_ns(waiting)))
+            let late = queue.spec.delay_ns.is_some_and(|limit_ns| wait_ns(waiting) > limit_ns);
+            !late && !is_full(&queue.spec, view, frame.len)
         };
         if !fits(self, Tally::default()) {
             sink.lose(frame, frame.arrival_ns, Cause::Queue);
@@ -173,12 +173,6 @@ impl Queue {
             fifo.push(frame);
         }
         true
-    }
-
-    /// Whether a frame that waits so long waits longer than allowed.
-    #[inline]
-    fn is_late(&self, wait_ns: u64) -> bool {
-        self.spec.delay_ns.is_some_and(|limit_ns| wait_ns > limit_ns)
     }
 
     /// Whether it is empty, and one that a frame may [pass](Self::pass).
