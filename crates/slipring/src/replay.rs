@@ -31,8 +31,8 @@ use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Ve
 
 use pace::{Manner, Pace};
 use slipring_emulation::{
-    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, is_stdout, ports,
-    refuse_ports_flags, refuse_ports_outputs,
+    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, is_stdout,
+    ports, refuse_ports_flags, refuse_ports_outputs,
 };
 use slipring_program::opening::Opening;
 
@@ -186,12 +186,7 @@ impl Replay {
     }
 
     /// With `quiet`, standard output is a capture's: the report is said where errors are.
-    fn report(
-        &self,
-        done: &Done,
-        quiet: bool,
-        session: &mut Session<'_>,
-    ) -> Result<Exit, Failure> {
+    fn report(&self, done: &Done, quiet: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let network = &self.links.network_at(done.elapsed_ns)?;
         let (links, unrouted) = (&done.account.links, done.account.unrouted);
         let report = Report::of(network, links, &done.measured, unrouted)
