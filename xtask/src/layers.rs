@@ -34,6 +34,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-model", Layer::Part),
     ("slipring-classify", Layer::Part),
     ("slipring-filter", Layer::Part),
+    ("slipring-nat", Layer::Part),
     ("slipring-switch", Layer::Engine),
     ("slipring-link", Layer::Engine),
     ("slipring-gateway", Layer::Engine),

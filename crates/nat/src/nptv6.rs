@@ -1,0 +1,186 @@
+//! Prefixes of IPv6 exchanged one for one, without any state (RFC 6296): `nptv6`.
+//!
+//! The sum of all words of an address stays the same, for one word outside the prefix makes up for
+//! the change. So no checksum above is touched, and what the translator does it can undo.
+//!
+//! Not for: IPv4, ports, sharing one address.
+
+use core::net::Ipv6Addr;
+
+/// Two prefixes of one length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefixes {
+    internal: [u16; 8],
+    external: [u16; 8],
+    len: u8,
+}
+
+/// A length of prefixes that cannot be translated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a prefix of {0} bits: nptv6 translates prefixes of 8 to 64")]
+pub struct PrefixLengthError(pub u8);
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its source was internal and is external now.
+    Out,
+    /// Its destination was external and is internal now.
+    In,
+    /// Neither; or it stays inside.
+    Untouched,
+    /// Its address has no word that could make up for the change, or it is too short.
+    Dropped,
+}
+
+/// What an instance has done, in packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Translated on their way out.
+    pub out: u64,
+    /// Translated on their way in.
+    pub inwards: u64,
+    /// Dropped.
+    pub dropped: u64,
+}
+
+impl Counters {
+    /// Counts what became of a packet.
+    pub const fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Out => self.out += 1,
+            Outcome::In => self.inwards += 1,
+            Outcome::Dropped => self.dropped += 1,
+            Outcome::Untouched => {}
+        }
+    }
+}
+
+const SRC: usize = 8;
+const DST: usize = 24;
+const HEADER_LEN: usize = 40;
+/// The place of the subnet, the word that changes in short prefixes (RFC 6296, 3.4).
+const SUBNET: usize = 3;
+
+impl Prefixes {
+    /// Least and greatest length.
+    pub const LENGTHS: core::ops::RangeInclusive<u8> = 8..=64;
+
+    /// Pairs the first `len` bits of two addresses.
+    ///
+    /// # Errors
+    /// [`PrefixLengthError`] unless `len` is 8 to 64.
+    pub fn new(internal: Ipv6Addr, external: Ipv6Addr, len: u8) -> Result<Self, PrefixLengthError> {
+        if !Self::LENGTHS.contains(&len) {
+            return Err(PrefixLengthError(len));
+        }
+        let mask = u128::MAX << (128 - u32::from(len));
+        let cut = |address: Ipv6Addr| Ipv6Addr::from_bits(address.to_bits() & mask).segments();
+        Ok(Self { internal: cut(internal), external: cut(external), len })
+    }
+
+    /// The prefix inside.
+    #[must_use]
+    pub const fn internal(&self) -> Ipv6Addr {
+        address(self.internal)
+    }
+
+    /// The prefix outside.
+    #[must_use]
+    pub const fn external(&self) -> Ipv6Addr {
+        address(self.external)
+    }
+
+    /// Bits of both.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a length in bits, never 0")]
+    pub const fn len(&self) -> u8 {
+        self.len
+    }
+
+    /// Translates an IPv6 packet, from its header on. `icmp_at` is the offset of its ICMPv6
+    /// message, if it is one: errors quote a packet that is translated as well.
+    pub fn translate(&self, packet: &mut [u8], icmp_at: Option<usize>) -> Outcome {
+        let ends = words(packet, SRC).zip(words(packet, DST));
+        let Some((src, dst)) = ends.filter(|_| packet.len() >= HEADER_LEN) else {
+            return Outcome::Dropped;
+        };
+        let (from, to, side, quoted_side, outcome) = if self.matches(&self.internal, src) {
+            if self.matches(&self.internal, dst) {
+                return Outcome::Untouched;
+            }
+            (&self.internal, &self.external, SRC, DST, Outcome::Out)
+        } else if self.matches(&self.external, dst) {
+            (&self.external, &self.internal, DST, SRC, Outcome::In)
+        } else {
+            return Outcome::Untouched;
+        };
+        if self.change(packet, side, (from, to)).is_none() {
+            return Outcome::Dropped;
+        }
+        if let Some(at) = quoted(packet, icmp_at)
+            && words(packet, at + quoted_side).is_some_and(|it| self.matches(from, it))
+        {
+            self.change(packet, at + quoted_side, (from, to));
+        }
+        outcome
+    }
+
+    fn matches(&self, prefix: &[u16; 8], words: [u16; 8]) -> bool {
+        let both = address(*prefix).to_bits() ^ address(words).to_bits();
+        both.leading_zeros() >= u32::from(self.len)
+    }
+
+    /// Exchanges the prefix of the address at `at`; `None` where no word can make up for it.
+    fn change(
+        &self,
+        packet: &mut [u8],
+        at: usize,
+        (from, to): (&[u16; 8], &[u16; 8]),
+    ) -> Option<()> {
+        let old = words(packet, at)?;
+        let mask = u128::MAX >> self.len;
+        let host = address(old).to_bits() & mask;
+        let mut new = Ipv6Addr::from_bits(host | address(*to).to_bits()).segments();
+        let place = if self.len <= 48 {
+            Some(SUBNET).filter(|&place| old[place] != 0xffff)?
+        } else {
+            (4..8).find(|&place| old[place] != 0xffff)?
+        };
+        let sum = add(new[place], add(sum(from), !sum(to)));
+        new[place] = if sum == 0xffff { 0 } else { sum };
+        packet.get_mut(at..at + 16)?.copy_from_slice(&address(new).octets());
+        Some(())
+    }
+}
+
+/// Where an error of ICMPv6 quotes a packet with a whole header.
+fn quoted(packet: &[u8], icmp_at: Option<usize>) -> Option<usize> {
+    let at = icmp_at?;
+    let is_error = packet.get(at)? < &128;
+    let holds = packet.len() >= at + 8 + HEADER_LEN && packet[at + 8] >> 4 == 6;
+    (is_error && holds).then_some(at + 8)
+}
+
+fn words(packet: &[u8], at: usize) -> Option<[u16; 8]> {
+    let bytes = packet.get(at..)?.first_chunk::<16>()?;
+    Some(Ipv6Addr::from(*bytes).segments())
+}
+
+const fn address(words: [u16; 8]) -> Ipv6Addr {
+    let [a, b, c, d, e, f, g, h] = words;
+    Ipv6Addr::new(a, b, c, d, e, f, g, h)
+}
+
+/// The sum in one's complement.
+fn add(one: u16, other: u16) -> u16 {
+    let (sum, carry) = one.overflowing_add(other);
+    sum + u16::from(carry)
+}
+
+fn sum(words: &[u16; 8]) -> u16 {
+    words.iter().copied().fold(0, add)
+}
+
+#[cfg(test)]
+mod tests;

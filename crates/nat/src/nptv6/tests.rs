@@ -1,0 +1,144 @@
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+use slipring_wire::FrameSpec;
+use slipring_wire::assigned::IpProto;
+use slipring_wire::checksum::Sum;
+use slipring_wire::frame::{EchoKind, EchoSpec, IpSpec, Ipv6Spec, L4Spec, Ports};
+
+use super::*;
+
+fn prefixes(internal: &str, external: &str, len: u8) -> Prefixes {
+    Prefixes::new(internal.parse().unwrap(), external.parse().unwrap(), len).unwrap()
+}
+
+fn packet(src: Ipv6Addr, dst: Ipv6Addr, l4: L4Spec) -> Vec<u8> {
+    let ip = IpSpec::V6(Ipv6Spec { src, dst, ..Default::default() });
+    let spec = FrameSpec { ip, l4, ..Default::default() };
+    spec.build(spec.header_len() + 9).unwrap().bytes[14..].to_vec()
+}
+
+fn udp(src: &str, dst: &str) -> Vec<u8> {
+    let (src, dst) = (src.parse().unwrap(), dst.parse().unwrap());
+    packet(src, dst, L4Spec::Udp(Ports { src: 1, dst: 2 }))
+}
+
+fn ends(packet: &[u8]) -> [Ipv6Addr; 2] {
+    [SRC, DST].map(|at| address(words(packet, at).unwrap()))
+}
+
+/// The checksum of the transport header is right.
+fn is_valid(packet: &[u8]) -> bool {
+    let [src, dst] = ends(packet);
+    let proto = IpProto(packet[6]);
+    let l4 = &packet[HEADER_LEN..];
+    Sum::pseudo_v6(src, dst, proto, l4.len() as u32).bytes(l4).checksum() == 0
+}
+
+#[test]
+fn the_example_of_the_standard_comes_out_as_printed() {
+    // RFC 6296, appendix B.
+    let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
+    let mut packet = udp("fd01:203:405:1::1234", "2001:db8:ffff::1");
+    assert_eq!(prefixes.translate(&mut packet, None), Outcome::Out);
+    assert_eq!(ends(&packet)[0], "2001:db8:1:d550::1234".parse::<Ipv6Addr>().unwrap());
+    assert!(is_valid(&packet));
+}
+
+#[test]
+fn answers_come_back_to_the_host_that_asked() {
+    let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
+    let mut answer = udp("2001:db8:ffff::1", "2001:db8:1:d550::1234");
+    assert_eq!(prefixes.translate(&mut answer, None), Outcome::In);
+    assert_eq!(ends(&answer)[1], "fd01:203:405:1::1234".parse::<Ipv6Addr>().unwrap());
+}
+
+#[test]
+fn long_prefixes_change_the_interface_identifier() {
+    let prefixes = prefixes("fd01:203:405:7::", "2001:db8:1:2::", 64);
+    let mut packet = udp("fd01:203:405:7:ffff::1", "2001:db8:ffff::1");
+    assert_eq!(prefixes.translate(&mut packet, None), Outcome::Out);
+    let words = ends(&packet)[0].segments();
+    assert_eq!((words[3], words[4]), (2, 0xffff), "a word of ones is passed over");
+    assert_ne!(words[5], 0);
+    assert!(is_valid(&packet));
+}
+
+#[test]
+fn an_address_without_a_word_to_change_is_dropped() {
+    let short = prefixes("fd01:203:405::", "2001:db8:1::", 48);
+    let mut packet = udp("fd01:203:405:ffff::1", "2001:db8:ffff::1");
+    let before = packet.clone();
+    assert_eq!(short.translate(&mut packet, None), Outcome::Dropped);
+    let long = prefixes("fd01:203:405:7::", "2001:db8:1:2::", 64);
+    let mut all = udp("fd01:203:405:7:ffff:ffff:ffff:ffff", "2001:db8:ffff::1");
+    assert_eq!(long.translate(&mut all, None), Outcome::Dropped);
+    assert_eq!(packet, before);
+}
+
+#[test]
+fn others_and_neighbours_are_left_alone() {
+    let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
+    let foreign = [("fd02::1", "2001:db8:2::1"), ("fd01:203:405:1::1", "fd01:203:405:2::1")];
+    for (src, dst) in foreign {
+        let mut packet = udp(src, dst);
+        assert_eq!(prefixes.translate(&mut packet, None), Outcome::Untouched);
+        assert_eq!(packet, udp(src, dst));
+    }
+}
+
+#[test]
+fn the_packet_that_an_error_quotes_is_translated_too() {
+    let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
+    let asked = udp("fd01:203:405:1::1234", "2001:db8:ffff::1");
+    let mut seen = asked.clone();
+    prefixes.translate(&mut seen, None);
+    let mut error = packet(
+        "2001:db8:eeee::1".parse().unwrap(),
+        ends(&seen)[0],
+        L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 0, seq: 0 }),
+    )[..48]
+        .to_vec();
+    (error[40], error[41]) = (1, 4);
+    error.extend_from_slice(&seen);
+    assert_eq!(prefixes.translate(&mut error, Some(40)), Outcome::In);
+    assert_eq!(error[48..], asked[..]);
+}
+
+#[test]
+fn lengths_beyond_8_to_64_are_refused() {
+    let any = Ipv6Addr::UNSPECIFIED;
+    for len in [0, 7, 65, 128] {
+        assert_eq!(Prefixes::new(any, any, len), Err(PrefixLengthError(len)));
+    }
+    let written = "a prefix of 7 bits: nptv6 translates prefixes of 8 to 64";
+    assert_eq!(alloc::string::ToString::to_string(&PrefixLengthError(7)), written);
+}
+
+proptest! {
+    #[test]
+    fn there_and_back_gives_the_original_and_checksums_stay_valid(
+        internal in any::<u128>(),
+        external in any::<u128>(),
+        host in any::<u128>(),
+        len in 8..=64_u8,
+        far in any::<u128>(),
+    ) {
+        let made = Prefixes::new(internal.into(), external.into(), len).unwrap();
+        let mask = u128::MAX >> len;
+        let src = Ipv6Addr::from_bits(made.internal().to_bits() | host & mask);
+        prop_assume!(made.internal() != made.external());
+        let original = packet(src, far.into(), L4Spec::Udp(Ports { src: 1, dst: 2 }));
+        let mut there = original.clone();
+        if made.translate(&mut there, None) == Outcome::Out {
+            prop_assert!(is_valid(&there));
+            let [src, dst] = ends(&there);
+            let mut answer = packet(dst, src, L4Spec::Udp(Ports { src: 2, dst: 1 }));
+            prop_assume!(made.translate(&mut answer, None) == Outcome::In);
+            let back = ends(&answer)[1];
+            // Both zeros of one's complement are one: RFC 6296, 3.1.
+            let place = |address: Ipv6Addr| address.segments().map(|it| if it == 0xffff { 0 } else { it });
+            prop_assert_eq!(place(back), place(ends(&original)[0]));
+        }
+    }
+}

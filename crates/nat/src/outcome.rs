@@ -1,0 +1,94 @@
+//! What becomes of packets, and how many of each.
+
+use crate::translator::Way;
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It belongs to a flow and has been translated, though perhaps to what it was.
+    Translated,
+    /// It is none of the instance's business and goes on as it is.
+    Untouched,
+    /// It must not go on.
+    Dropped(Dropped),
+}
+
+/// Why a packet must not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dropped {
+    /// It is too short to be translated.
+    Malformed,
+    /// `deny_in`: nobody inside has asked for it.
+    Refused,
+    /// The instance has no address yet.
+    NoAddress,
+    /// All ports toward its remote end are taken.
+    Exhausted,
+    /// Its tuple is another flow's, and its protocol has no port to change.
+    Collision,
+    /// There are as many flows as there may be.
+    Full,
+    /// A later fragment that came in before its first.
+    UnknownFragment,
+}
+
+/// What an instance has done, in packets where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Translated on their way out.
+    pub out: u64,
+    /// Translated on their way in.
+    pub inwards: u64,
+    /// Left alone.
+    pub untouched: u64,
+    /// Flows made.
+    pub made: u64,
+    /// Flows that have ended.
+    pub ended: u64,
+    /// Flows that could not keep their port, which another one had.
+    pub port_taken: u64,
+    /// Dropped as [`Dropped::Malformed`].
+    pub malformed: u64,
+    /// Dropped as [`Dropped::Refused`].
+    pub refused: u64,
+    /// Dropped as [`Dropped::NoAddress`].
+    pub no_address: u64,
+    /// Dropped as [`Dropped::Exhausted`].
+    pub exhausted: u64,
+    /// Dropped as [`Dropped::Collision`].
+    pub collision: u64,
+    /// Dropped as [`Dropped::Full`].
+    pub full: u64,
+    /// Dropped as [`Dropped::UnknownFragment`].
+    pub unknown_fragment: u64,
+}
+
+impl Counters {
+    /// All packets dropped.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.malformed
+            + self.refused
+            + self.no_address
+            + self.exhausted
+            + self.collision
+            + self.full
+            + self.unknown_fragment
+    }
+
+    pub(crate) fn count(&mut self, way: Way, outcome: Outcome) {
+        let counter = match (outcome, way) {
+            (Outcome::Translated, Way::Out) => &mut self.out,
+            (Outcome::Translated, Way::In) => &mut self.inwards,
+            (Outcome::Untouched, _) => &mut self.untouched,
+            (Outcome::Dropped(Dropped::Malformed), _) => &mut self.malformed,
+            (Outcome::Dropped(Dropped::Refused), _) => &mut self.refused,
+            (Outcome::Dropped(Dropped::NoAddress), _) => &mut self.no_address,
+            (Outcome::Dropped(Dropped::Exhausted), _) => &mut self.exhausted,
+            (Outcome::Dropped(Dropped::Collision), _) => &mut self.collision,
+            (Outcome::Dropped(Dropped::Full), _) => &mut self.full,
+            (Outcome::Dropped(Dropped::UnknownFragment), _) => &mut self.unknown_fragment,
+        };
+        *counter += 1;
+    }
+}

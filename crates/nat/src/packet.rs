@@ -1,0 +1,132 @@
+//! Where the fields of an IPv4 packet are.
+
+use core::net::Ipv4Addr;
+
+use slipring_wire::assigned::IpProto;
+
+use crate::flow::End;
+
+const MORE_FRAGMENTS: u16 = 0x2000;
+const OFFSET: u16 = 0x1fff;
+
+/// Which part of a packet this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    First,
+    Later,
+}
+
+/// What is read of a header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) src: Ipv4Addr,
+    pub(crate) dst: Ipv4Addr,
+    pub(crate) proto: IpProto,
+    pub(crate) id: u16,
+    pub(crate) part: Part,
+    /// Offset of what is behind the header.
+    pub(crate) l4: usize,
+}
+
+/// What stands behind the header, as far as translation goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Source and destination port.
+    Ports(u16, u16),
+    /// A question or answer of ICMP, and its identifier.
+    Query(u16),
+    /// An error of ICMP about the packet at this offset.
+    Error(usize),
+    /// A message of ICMP that concerns nobody else.
+    Message,
+    /// A protocol without ports.
+    Bare,
+}
+
+/// Which side of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Src,
+    Dst,
+}
+
+impl View {
+    /// Reads the header at the start of `packet`, which may be cut behind it.
+    pub(crate) fn read(packet: &[u8]) -> Option<Self> {
+        let head = packet.first_chunk::<20>()?;
+        let l4 = usize::from(head[0] & 0xf) * 4;
+        if head[0] >> 4 != 4 || l4 < 20 || packet.len() < l4 {
+            return None;
+        }
+        let address = |at: usize| Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]);
+        let part = match u16::from_be_bytes([head[6], head[7]]) & (MORE_FRAGMENTS | OFFSET) {
+            0 => Part::Whole,
+            MORE_FRAGMENTS => Part::First,
+            _ => Part::Later,
+        };
+        let id = u16::from_be_bytes([head[4], head[5]]);
+        Some(Self { src: address(12), dst: address(16), proto: IpProto(head[9]), id, part, l4 })
+    }
+
+    /// Reads what is behind the header of the first or only part; `None` if that is too short.
+    pub(crate) fn load(&self, packet: &[u8]) -> Option<Load> {
+        if self.proto == IpProto::ICMP {
+            let head = packet.get(self.l4..)?.first_chunk::<8>()?;
+            let id = u16::from_be_bytes([head[4], head[5]]);
+            return Some(match head[0] {
+                0 | 8 | 13..=18 => Load::Query(id),
+                3 | 4 | 11 | 12 => Load::Error(self.l4 + 8),
+                _ => Load::Message,
+            });
+        }
+        if !has_ports(self.proto) {
+            return Some(Load::Bare);
+        }
+        let &[a, b, c, d] = packet.get(self.l4..)?.first_chunk::<4>()?;
+        Some(Load::Ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    }
+
+    /// Both ends, that of `side` first. The identifier of a question belongs to our end only.
+    pub(crate) fn ends(&self, load: Load, side: Side) -> [End; 2] {
+        let (src, dst) = match load {
+            Load::Ports(src, dst) => (src, dst),
+            Load::Query(id) if side == Side::Src => (id, 0),
+            Load::Query(id) => (0, id),
+            _ => (0, 0),
+        };
+        let (src, dst) = (End::new(self.src, src), End::new(self.dst, dst));
+        match side {
+            Side::Src => [src, dst],
+            Side::Dst => [dst, src],
+        }
+    }
+
+    /// The flags of TCP, where there are any.
+    pub(crate) fn tcp_flags(&self, packet: &[u8]) -> u8 {
+        let has = self.proto == IpProto::TCP && self.part != Part::Later;
+        packet.get(self.l4 + 13).copied().filter(|_| has).unwrap_or(0)
+    }
+}
+
+const UDP_LITE: IpProto = IpProto(136);
+const DCCP: IpProto = IpProto(33);
+
+const fn has_ports(proto: IpProto) -> bool {
+    matches!(proto, IpProto::TCP | IpProto::UDP | IpProto::SCTP | UDP_LITE | DCCP)
+}
+
+/// Whether the port or identifier of our end may be changed.
+pub(crate) const fn can_change_port(proto: IpProto) -> bool {
+    matches!(proto, IpProto::TCP | IpProto::UDP | IpProto::ICMP | UDP_LITE | DCCP)
+}
+
+/// Where the checksum of a protocol is, from its header on, and whether it covers addresses.
+pub(crate) const fn checksum_at(proto: IpProto) -> Option<(usize, bool)> {
+    match proto {
+        IpProto::TCP => Some((16, true)),
+        IpProto::UDP | UDP_LITE | DCCP => Some((6, true)),
+        IpProto::ICMP => Some((2, false)),
+        _ => None,
+    }
+}

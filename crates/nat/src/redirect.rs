@@ -1,0 +1,268 @@
+//! `redirect_port`, `redirect_addr`, `redirect_proto`, each to one target or, in turns, to several.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::Ipv4Addr;
+
+use slipring_wire::assigned::IpProto;
+
+use crate::flow::End;
+
+/// A redirection: what is for an address outside goes to a host inside.
+///
+/// Written as ipfw lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// What is redirected.
+    pub kind: RedirectKind,
+    /// Where to. Several share what comes in, one connection each, in turns (LSNAT, RFC 2391).
+    /// Ports are 0 but for [`RedirectKind::Ports`].
+    pub targets: Vec<End>,
+    /// The address outside; 0.0.0.0 is that of the instance.
+    pub alias: Ipv4Addr,
+    /// Whom it is for.
+    pub remote: Remote,
+}
+
+/// What a redirection is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedirectKind {
+    /// `redirect_addr`: everything.
+    Address,
+    /// `redirect_proto`: one protocol.
+    Protocol(IpProto),
+    /// `redirect_port`: ports of a protocol.
+    Ports {
+        /// TCP, UDP or SCTP.
+        proto: IpProto,
+        /// The first port outside.
+        first: u16,
+        /// How many; the target has as many, from its port on.
+        count: u16,
+    },
+}
+
+/// Who is redirected: everybody where address and port are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// The address outside that packets come from; 0.0.0.0 is any.
+    pub address: Ipv4Addr,
+    /// The port there; 0 is any.
+    pub port: u16,
+    /// 1, or as many as there are ports outside: the first is redirected for the first, and so on.
+    pub count: u16,
+}
+
+impl Remote {
+    /// Everybody.
+    pub const ANY: Self = Self { address: Ipv4Addr::UNSPECIFIED, port: 0, count: 1 };
+
+    /// Whether `far` is meant, for the port at `index`; the more exactly, the higher the rank.
+    fn rank(&self, far: End, index: u16) -> Option<u8> {
+        let port = if self.count > 1 { self.port.wrapping_add(index) } else { self.port };
+        let by_address = !self.address.is_unspecified();
+        let fits =
+            (!by_address || self.address == far.address) && (self.port == 0 || port == far.port);
+        fits.then_some(u8::from(by_address) * 2 + u8::from(self.port != 0))
+    }
+}
+
+/// A redirection that fits, and how it changes our end.
+pub(crate) struct Match {
+    /// Its place among the redirections.
+    pub(crate) place: usize,
+    /// The end on the other side.
+    pub(crate) end: End,
+}
+
+impl Redirect {
+    fn alias(&self, own: Option<Ipv4Addr>) -> Option<Ipv4Addr> {
+        if self.alias.is_unspecified() { own } else { Some(self.alias) }
+    }
+
+    /// How far `port` lies behind `first`, if it is redirected.
+    fn index(&self, proto: IpProto, port: u16, first: impl Fn(u16) -> u16) -> Option<u16> {
+        match self.kind {
+            RedirectKind::Address => Some(0),
+            RedirectKind::Protocol(ours) => (ours == proto).then_some(0),
+            RedirectKind::Ports { proto: ours, first: outside, count } => {
+                let index = port.wrapping_sub(first(outside));
+                (ours == proto && index < count).then_some(index)
+            }
+        }
+    }
+
+    /// Where what comes in for `near` goes, the `turn`th time.
+    fn inwards(
+        &self,
+        (proto, near, far): (IpProto, End, End),
+        own: Option<Ipv4Addr>,
+        turn: usize,
+    ) -> Option<(u8, End)> {
+        if self.alias(own)? != near.address {
+            return None;
+        }
+        let index = self.index(proto, near.port, |outside| outside)?;
+        let rank = self.remote.rank(far, index)?;
+        let target = *self.targets.get(turn % self.targets.len().max(1))?;
+        let port = match self.kind {
+            RedirectKind::Ports { .. } => target.port.wrapping_add(index),
+            _ => near.port,
+        };
+        Some((rank, End { port, ..target }))
+    }
+
+    /// What the lone target's `near` is outside.
+    fn outwards(
+        &self,
+        (proto, near, far): (IpProto, End, End),
+        own: Option<Ipv4Addr>,
+    ) -> Option<(u8, End)> {
+        let &[target] = self.targets.as_slice() else { return None };
+        if target.address != near.address {
+            return None;
+        }
+        let index = self.index(proto, near.port, |_| target.port)?;
+        let rank = self.remote.rank(far, index)?;
+        let port = match self.kind {
+            RedirectKind::Ports { first, .. } => first.wrapping_add(index),
+            _ => near.port,
+        };
+        Some((rank, End { address: self.alias(own)?, port }))
+    }
+
+    const fn is_address(&self) -> bool {
+        matches!(self.kind, RedirectKind::Address)
+    }
+}
+
+/// A packet as redirections see it: protocol, our end, the far end.
+pub(crate) type Seen = (IpProto, End, End);
+
+/// Finds the redirection for what comes in; `turns` counts what each has taken.
+pub(crate) fn inwards(
+    redirects: &[Redirect],
+    turns: &[usize],
+    seen: Seen,
+    own: Option<Ipv4Addr>,
+    addresses: bool,
+) -> Option<Match> {
+    let turn = |place: usize| turns.get(place).copied().unwrap_or(0);
+    best(redirects, addresses, |place, redirect| redirect.inwards(seen, own, turn(place)))
+}
+
+/// Finds the redirection whose target sends something out.
+pub(crate) fn outwards(
+    redirects: &[Redirect],
+    seen: Seen,
+    own: Option<Ipv4Addr>,
+    addresses: bool,
+) -> Option<Match> {
+    best(redirects, addresses, |_, redirect| redirect.outwards(seen, own))
+}
+
+/// Of redirections of addresses, or of all others, the one that fits best; of equals the last.
+fn best(
+    redirects: &[Redirect],
+    addresses: bool,
+    fit: impl Fn(usize, &Redirect) -> Option<(u8, End)>,
+) -> Option<Match> {
+    let order = |redirect: &Redirect| matches!(redirect.kind, RedirectKind::Ports { .. });
+    let all = redirects.iter().enumerate().filter(|(_, it)| it.is_address() == addresses);
+    let fitting = all.filter_map(|(place, it)| Some((order(it), fit(place, it)?, place)));
+    fitting
+        .max_by_key(|(by_port, (rank, _), place)| (*by_port, *rank, *place))
+        .map(|(_, (_, end), place)| Match { place, end })
+}
+
+impl fmt::Display for Redirect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            RedirectKind::Address => {
+                f.write_str("redirect_addr ")?;
+                self.addresses(f)?;
+                write!(f, " {}", self.alias)
+            }
+            RedirectKind::Protocol(proto) => {
+                write!(f, "redirect_proto {} ", keyword(proto))?;
+                self.addresses(f)?;
+                let has_remote = !self.remote.address.is_unspecified();
+                if has_remote || !self.alias.is_unspecified() {
+                    write!(f, " {}", self.alias)?;
+                }
+                if has_remote { write!(f, " {}", self.remote.address) } else { Ok(()) }
+            }
+            RedirectKind::Ports { proto, first, count } => {
+                write!(f, "redirect_port {} ", keyword(proto))?;
+                self.ends(f, count)?;
+                f.write_str(" ")?;
+                if !self.alias.is_unspecified() {
+                    write!(f, "{}:", self.alias)?;
+                }
+                ports(f, first, count)?;
+                self.remote(f)
+            }
+        }
+    }
+}
+
+impl Redirect {
+    fn addresses(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, target) in self.targets.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{}", target.address)?;
+        }
+        Ok(())
+    }
+
+    fn ends(&self, f: &mut fmt::Formatter<'_>, count: u16) -> fmt::Result {
+        for (index, target) in self.targets.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write!(f, "{comma}{}:", target.address)?;
+            ports(f, target.port, count)?;
+        }
+        Ok(())
+    }
+
+    fn remote(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.remote == Remote::ANY {
+            return Ok(());
+        }
+        write!(f, " {}", self.remote.address)?;
+        if self.remote.port == 0 {
+            return Ok(());
+        }
+        f.write_str(":")?;
+        ports(f, self.remote.port, self.remote.count)
+    }
+}
+
+fn ports(f: &mut fmt::Formatter<'_>, first: u16, count: u16) -> fmt::Result {
+    write!(f, "{first}")?;
+    if count > 1 { write!(f, "-{}", first.wrapping_add(count - 1)) } else { Ok(()) }
+}
+
+/// A protocol as protocols(5) names it.
+fn keyword(proto: IpProto) -> Keyword {
+    Keyword(proto)
+}
+
+struct Keyword(IpProto);
+
+impl fmt::Display for Keyword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.0.0 {
+            1 => "icmp",
+            2 => "igmp",
+            6 => "tcp",
+            17 => "udp",
+            41 => "ipv6",
+            47 => "gre",
+            50 => "esp",
+            51 => "ah",
+            132 => "sctp",
+            number => return write!(f, "{number}"),
+        };
+        f.write_str(name)
+    }
+}

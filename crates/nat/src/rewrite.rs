@@ -1,0 +1,70 @@
+//! Changes of one end of a packet, with the checksums that cover it.
+
+use slipring_wire::assigned::IpProto;
+use slipring_wire::checksum::{self, Delta};
+
+use crate::flow::End;
+use crate::packet::{self, Part, Side, View};
+
+pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
+    *bytes.get_mut(at..)?.first_chunk_mut()? = value.to_be_bytes();
+    Some(())
+}
+
+/// Gives `side` another address, and port where it has one. A packet quoted by an error may end
+/// before its checksum, which is then left out.
+pub(crate) fn set_end(packet: &mut [u8], view: &View, side: Side, end: End) {
+    let (at, old) = match side {
+        Side::Src => (12, view.src),
+        Side::Dst => (16, view.dst),
+    };
+    let addresses = Delta::new().u32(old.to_bits(), end.address.to_bits());
+    packet[at..at + 4].copy_from_slice(&end.address.octets());
+    if let Some(sum) = be16(packet, 10) {
+        put16(packet, 10, addresses.apply(sum));
+    }
+    if view.part == Part::Later {
+        return;
+    }
+    let (sum_at, covers_addresses) = match packet::checksum_at(view.proto) {
+        Some((at, covers)) => (Some(view.l4 + at), covers),
+        None => (None, false),
+    };
+    let delta = if covers_addresses { addresses } else { Delta::new() };
+    let delta = set_port(packet, view, side, end.port, delta);
+    if let Some(at) = sum_at {
+        update(packet, at, view.proto, delta);
+    }
+}
+
+/// Changes the port or identifier of `side`, if there is one to be changed.
+fn set_port(packet: &mut [u8], view: &View, side: Side, port: u16, delta: Delta) -> Delta {
+    let at = view.l4
+        + match (view.proto, side) {
+            (IpProto::ICMP, _) => 4,
+            (_, Side::Src) => 0,
+            (_, Side::Dst) => 2,
+        };
+    match be16(packet, at).filter(|_| packet::can_change_port(view.proto)) {
+        Some(old) if old != port => {
+            put16(packet, at, port);
+            delta.u16(old, port)
+        }
+        _ => delta,
+    }
+}
+
+fn update(packet: &mut [u8], at: usize, proto: IpProto, delta: Delta) -> Option<()> {
+    let sum = be16(packet, at)?;
+    let is_udp = proto == IpProto::UDP;
+    if is_udp && sum == 0 {
+        // The sender computed none.
+        return None;
+    }
+    let sum = delta.apply(sum);
+    put16(packet, at, if is_udp { checksum::nonzero(sum) } else { sum })
+}

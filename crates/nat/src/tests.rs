@@ -1,0 +1,266 @@
+//! What libalias documents, packet by packet; then what holds whatever comes.
+
+mod any_traffic;
+mod errors;
+mod fragments;
+mod lifetimes;
+mod modes;
+mod redirects;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use slipring_wire::FrameSpec;
+use slipring_wire::assigned::IpProto;
+use slipring_wire::checksum::{self, Sum};
+use slipring_wire::frame::{EchoKind, EchoSpec, IpSpec, Ipv4Spec, L4Spec, Ports, TcpSpec};
+
+use super::*;
+use crate::packet::{Load, Part, Side, View};
+
+const SECOND: u64 = 1_000_000_000;
+/// A client inside, another one, the instance, a server outside, another one.
+const CLIENT: [u8; 4] = [10, 0, 0, 5];
+const CLIENT_2: [u8; 4] = [10, 0, 0, 6];
+const OWN: [u8; 4] = [203, 0, 113, 9];
+const SERVER: [u8; 4] = [192, 0, 2, 1];
+const SERVER_2: [u8; 4] = [192, 0, 2, 2];
+
+/// An address and a port.
+type At = ([u8; 4], u16);
+
+const SYN: u8 = 0x02;
+const SYN_ACK: u8 = 0x12;
+const ACK: u8 = 0x10;
+const FIN_ACK: u8 = 0x11;
+const RST: u8 = 0x04;
+
+/// An instance and a clock.
+struct Bed {
+    nat: Translator,
+    now: u64,
+}
+
+impl Bed {
+    fn new(settings: Settings) -> Self {
+        let outside = match settings.outside {
+            Outside::None => Outside::Address(OWN.into()),
+            told => told,
+        };
+        Self { nat: Translator::new(Settings { outside, ..settings }, 7), now: 0 }
+    }
+
+    fn with(mode: Mode) -> Self {
+        Self::new(Settings { modes: Modes::default().with(mode), ..Settings::default() })
+    }
+
+    fn redirecting(redirect: Redirect) -> Self {
+        Self::new(Settings { redirects: vec![redirect], ..Settings::default() })
+    }
+
+    fn wait(&mut self, seconds: u64) {
+        self.now += seconds * SECOND;
+    }
+
+    fn pass(&mut self, packet: &mut [u8], way: Way) -> Outcome {
+        let outcome = self.nat.translate(packet, way, Scope::All, self.now);
+        check(packet);
+        outcome
+    }
+
+    /// Both ends of a packet after it has gone out.
+    fn out(&mut self, mut packet: Vec<u8>) -> Result<(At, At), Outcome> {
+        match self.pass(&mut packet, Way::Out) {
+            Outcome::Dropped(why) => Err(Outcome::Dropped(why)),
+            _ => Ok(ends(&packet)),
+        }
+    }
+
+    fn inwards(&mut self, mut packet: Vec<u8>) -> Result<(At, At), Outcome> {
+        match self.pass(&mut packet, Way::In) {
+            Outcome::Dropped(why) => Err(Outcome::Dropped(why)),
+            _ => Ok(ends(&packet)),
+        }
+    }
+
+    /// The end that a client has outside, by one more packet.
+    fn outside(&mut self, client: At, server: At) -> At {
+        self.out(udp(client, server)).unwrap().0
+    }
+}
+
+fn l4_packet(src: [u8; 4], dst: [u8; 4], l4: L4Spec) -> Vec<u8> {
+    let ip = Ipv4Spec { src: src.into(), dst: dst.into(), ..Default::default() };
+    let spec = FrameSpec { ip: IpSpec::V4(ip), l4, ..Default::default() };
+    spec.build(spec.header_len() + 9).unwrap().bytes[14..].to_vec()
+}
+
+fn udp(src: At, dst: At) -> Vec<u8> {
+    l4_packet(src.0, dst.0, L4Spec::Udp(Ports { src: src.1, dst: dst.1 }))
+}
+
+fn tcp(src: At, dst: At, flags: u8) -> Vec<u8> {
+    let ports = Ports { src: src.1, dst: dst.1 };
+    l4_packet(src.0, dst.0, L4Spec::Tcp(TcpSpec { ports, flags, ..Default::default() }))
+}
+
+fn echo(kind: EchoKind, src: [u8; 4], dst: [u8; 4], id: u16) -> Vec<u8> {
+    l4_packet(src, dst, L4Spec::Echo(EchoSpec { kind, id, seq: 1 }))
+}
+
+/// A packet of a protocol that nothing is known about.
+fn bare(proto: u8, src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
+    let mut packet = udp((src, 1), (dst, 2));
+    packet[9] = proto;
+    packet[26..28].fill(0);
+    settle_header(&mut packet);
+    packet
+}
+
+/// Makes the checksum of the header right.
+fn settle_header(packet: &mut [u8]) {
+    packet[10..12].fill(0);
+    let sum = checksum::of(&packet[..20]).to_be_bytes();
+    packet[10..12].copy_from_slice(&sum);
+}
+
+fn ends(packet: &[u8]) -> (At, At) {
+    let view = View::read(packet).unwrap();
+    let load = if view.part == Part::Later { Load::Bare } else { view.load(packet).unwrap() };
+    let [src, dst] = view.ends(load, Side::Src);
+    ((src.address.octets(), src.port), (dst.address.octets(), dst.port))
+}
+
+/// All checksums of a packet are those that a fresh computation gives.
+fn check(packet: &[u8]) {
+    let Some(view) = View::read(packet) else { return };
+    assert_eq!(checksum::of(&packet[..view.l4]), 0, "IP header");
+    let (l4, whole) = (&packet[view.l4..], view.part == Part::Whole);
+    let pseudo = Sum::pseudo_v4(view.src, view.dst, view.proto, l4.len() as u32).bytes(l4);
+    match view.proto {
+        IpProto::TCP if whole => assert_eq!(pseudo.checksum(), 0, "TCP"),
+        IpProto::UDP if whole && l4[6..8] != [0, 0] => assert_eq!(pseudo.checksum(), 0, "UDP"),
+        IpProto::ICMP if whole => assert_eq!(checksum::of(l4), 0, "ICMP"),
+        _ => {}
+    }
+}
+
+#[test]
+fn a_client_shows_the_address_of_the_instance_and_gets_its_answers() {
+    let mut bed = Bed::new(Settings::default());
+    let (src, dst) = bed.out(udp((CLIENT, 1025), (SERVER, 53))).unwrap();
+    assert_eq!((src.0, dst), (OWN, (SERVER, 53)));
+    assert!(src.1 >= 0x8000, "{}", src.1);
+    let back = bed.inwards(udp((SERVER, 53), src)).unwrap();
+    assert_eq!(back, ((SERVER, 53), (CLIENT, 1025)));
+    assert_eq!(bed.outside((CLIENT, 1025), (SERVER, 53)), src, "a flow keeps its port");
+    assert_eq!((bed.nat.counters().out, bed.nat.counters().inwards), (2, 1));
+}
+
+#[test]
+fn clients_with_one_port_are_told_apart() {
+    let mut bed = Bed::with(Mode::SamePorts);
+    let one = bed.outside((CLIENT, 5000), (SERVER, 53));
+    let other = bed.outside((CLIENT_2, 5000), (SERVER, 53));
+    assert_eq!(one, (OWN, 5000));
+    assert_ne!(one, other);
+    assert_eq!(bed.inwards(udp((SERVER, 53), other)).unwrap().1, (CLIENT_2, 5000));
+    assert_eq!(bed.nat.counters().port_taken, 1);
+}
+
+#[test]
+fn a_port_serves_several_remote_ends() {
+    let mut bed = Bed::new(Settings { ports: Some((4000, 4000)), ..Settings::default() });
+    assert_eq!(bed.outside((CLIENT, 1), (SERVER, 53)), (OWN, 4000));
+    assert_eq!(bed.outside((CLIENT_2, 1), (SERVER_2, 53)), (OWN, 4000));
+    assert_eq!(bed.inwards(udp((SERVER_2, 53), (OWN, 4000))).unwrap().1, (CLIENT_2, 1));
+}
+
+#[test]
+fn ports_run_out_one_remote_end_at_a_time_and_that_is_counted() {
+    let mut bed = Bed::new(Settings { ports: Some((4000, 4009)), ..Settings::default() });
+    let mut ports: Vec<u16> =
+        (1..=10).map(|port| bed.outside((CLIENT, port), (SERVER, 53)).1).collect();
+    ports.sort_unstable();
+    assert_eq!(ports, (4000..=4009).collect::<Vec<_>>());
+    let eleventh = bed.out(udp((CLIENT, 11), (SERVER, 53)));
+    assert_eq!(eleventh, Err(Outcome::Dropped(Dropped::Exhausted)));
+    assert!(bed.out(udp((CLIENT, 11), (SERVER_2, 53))).is_ok());
+    assert_eq!((bed.nat.counters().exhausted, bed.nat.counters().dropped()), (1, 1));
+}
+
+#[test]
+fn there_are_no_more_flows_than_there_may_be() {
+    let mut bed = Bed::new(Settings::default());
+    bed.nat.max_flows = 1;
+    assert!(bed.out(udp((CLIENT, 1), (SERVER, 53))).is_ok());
+    let second = bed.out(udp((CLIENT, 2), (SERVER, 53)));
+    assert_eq!((second, bed.nat.counters().full), (Err(Outcome::Dropped(Dropped::Full)), 1));
+}
+
+#[test]
+fn pings_are_told_apart_by_their_identifier() {
+    let mut bed = Bed::new(Settings::default());
+    let one = bed.out(echo(EchoKind::Request, CLIENT, SERVER, 9)).unwrap().0;
+    let other = bed.out(echo(EchoKind::Request, CLIENT_2, SERVER, 9)).unwrap().0;
+    assert_eq!((one.0, other.0), (OWN, OWN));
+    assert_ne!(one.1, other.1);
+    let mut answer = echo(EchoKind::Reply, SERVER, OWN, other.1);
+    assert_eq!(bed.pass(&mut answer, Way::In), Outcome::Translated);
+    assert_eq!(answer[16..20], CLIENT_2);
+    assert_eq!(answer[24..26], [0, 9]);
+}
+
+#[test]
+fn a_protocol_without_ports_has_one_client_for_each_remote_address() {
+    const GRE: u8 = 47;
+    let mut bed = Bed::new(Settings::default());
+    assert_eq!(bed.out(bare(GRE, CLIENT, SERVER)).unwrap().0, (OWN, 0));
+    let second = bed.out(bare(GRE, CLIENT_2, SERVER));
+    assert_eq!(second, Err(Outcome::Dropped(Dropped::Collision)));
+    assert!(bed.out(bare(GRE, CLIENT_2, SERVER_2)).is_ok());
+    assert_eq!(bed.inwards(bare(GRE, SERVER, OWN)).unwrap().1, (CLIENT, 0));
+    assert_eq!(bed.nat.counters().collision, 1);
+}
+
+#[test]
+fn sctp_keeps_its_ports_and_its_checksum() {
+    const SCTP: u8 = 132;
+    let mut bed = Bed::new(Settings::default());
+    let mut packet = bare(SCTP, CLIENT, SERVER);
+    let before = packet.clone();
+    assert_eq!(bed.pass(&mut packet, Way::Out), Outcome::Translated);
+    assert_eq!((&packet[12..16], &packet[20..]), (&OWN[..], &before[20..]));
+    assert_eq!(bed.out(bare(SCTP, CLIENT_2, SERVER)), Err(Outcome::Dropped(Dropped::Collision)));
+}
+
+#[test]
+fn a_datagram_without_a_checksum_gets_none() {
+    let mut bed = Bed::new(Settings::default());
+    let mut packet = udp((CLIENT, 1), (SERVER, 2));
+    packet[26..28].fill(0);
+    assert_eq!(bed.pass(&mut packet, Way::Out), Outcome::Translated);
+    assert_eq!(packet[26..28], [0, 0]);
+}
+
+#[test]
+fn a_packet_too_short_is_dropped_and_counted() {
+    let mut bed = Bed::new(Settings::default());
+    let packet = udp((CLIENT, 1), (SERVER, 2));
+    for len in [0, 10, 22] {
+        let mut cut = packet[..len].to_vec();
+        let outcome = bed.nat.translate(&mut cut, Way::Out, Scope::All, 0);
+        assert_eq!(outcome, Outcome::Dropped(Dropped::Malformed));
+    }
+    assert_eq!(bed.nat.counters().malformed, 3);
+}
+
+#[test]
+fn an_instance_without_an_address_translates_nothing() {
+    let outside = Outside::Interface("em0".into());
+    let mut bed = Bed::new(Settings { outside, ..Settings::default() });
+    let packet = udp((CLIENT, 1), (SERVER, 2));
+    assert_eq!(bed.out(packet.clone()), Err(Outcome::Dropped(Dropped::NoAddress)));
+    bed.nat.set_address(Some(OWN.into()));
+    assert_eq!(bed.out(packet).unwrap().0.0, OWN);
+}

@@ -1,0 +1,80 @@
+//! Errors of ICMP.
+
+use super::*;
+
+const ROUTER: [u8; 4] = [198, 51, 100, 1];
+const UNREACHABLE: u8 = 3;
+
+/// An error from `src` about `packet`, of which as much as is usual is quoted.
+fn error(src: [u8; 4], dst: [u8; 4], packet: &[u8], quoted: usize) -> Vec<u8> {
+    let mut error = bare(1, src, dst)[..20].to_vec();
+    error.extend([UNREACHABLE, 3, 0, 0, 0, 0, 5, 0]);
+    error.extend_from_slice(&packet[..packet.len().min(quoted)]);
+    let len = (error.len() as u16).to_be_bytes();
+    error[2..4].copy_from_slice(&len);
+    settle_header(&mut error);
+    let sum = checksum::of(&error[20..]).to_be_bytes();
+    error[22..24].copy_from_slice(&sum);
+    error
+}
+
+#[test]
+fn an_error_from_outside_reaches_the_client_with_its_own_packet() {
+    for quoted in [28, 29, 60] {
+        let mut bed = Bed::new(Settings::default());
+        let asked = udp((CLIENT, 1025), (SERVER, 53));
+        let mut seen = asked.clone();
+        bed.pass(&mut seen, Way::Out);
+        let mut error = error(ROUTER, OWN, &seen, quoted);
+        assert_eq!(bed.pass(&mut error, Way::In), Outcome::Translated);
+        assert_eq!((&error[12..16], &error[16..20]), (&ROUTER[..], &CLIENT[..]));
+        assert_eq!(error[28..], asked[..quoted.min(asked.len())]);
+        assert_eq!(error[26..28], [5, 0], "the MTU stays");
+    }
+}
+
+#[test]
+fn an_error_about_tcp_or_a_ping_reaches_the_client_too() {
+    let asked = [tcp((CLIENT, 9), (SERVER, 80), SYN), echo(EchoKind::Request, CLIENT, SERVER, 5)];
+    for asked in asked {
+        let mut bed = Bed::new(Settings::default());
+        let mut seen = asked.clone();
+        bed.pass(&mut seen, Way::Out);
+        let mut error = error(ROUTER, OWN, &seen, 28);
+        assert_eq!(bed.pass(&mut error, Way::In), Outcome::Translated);
+        assert_eq!(error[28..], asked[..28]);
+    }
+}
+
+#[test]
+fn an_error_from_inside_shows_the_address_outside() {
+    let mut bed = Bed::new(Settings::default());
+    let own = bed.outside((CLIENT, 1025), (SERVER, 53));
+    let answer = udp((SERVER, 53), own);
+    let mut inside = answer.clone();
+    bed.pass(&mut inside, Way::In);
+    let mut error = error(CLIENT, SERVER, &inside, 28);
+    assert_eq!(bed.pass(&mut error, Way::Out), Outcome::Translated);
+    assert_eq!((&error[12..16], &error[28..]), (&OWN[..], &answer[..28]));
+}
+
+#[test]
+fn an_error_about_nothing_known_stays_as_it_is_or_is_denied() {
+    let about = udp((OWN, 9), (SERVER, 53));
+    let stray = error(ROUTER, OWN, &about, 28);
+    let mut after = stray.clone();
+    assert_eq!(Bed::new(Settings::default()).pass(&mut after, Way::In), Outcome::Untouched);
+    assert_eq!(after, stray);
+    let refused = Bed::with(Mode::DenyIn).pass(&mut after, Way::In);
+    assert_eq!(refused, Outcome::Dropped(Dropped::Refused));
+}
+
+#[test]
+fn errors_about_errors_and_cut_ones_are_left_alone() {
+    let mut bed = Bed::new(Settings::default());
+    let about = udp((OWN, 9), (SERVER, 53));
+    let inner = error(ROUTER, OWN, &about, 28);
+    for mut odd in [error(ROUTER, OWN, &inner, 60), error(ROUTER, OWN, &about, 22)] {
+        assert_eq!(bed.pass(&mut odd, Way::In), Outcome::Untouched);
+    }
+}

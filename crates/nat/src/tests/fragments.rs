@@ -1,0 +1,73 @@
+//! Packets in pieces.
+
+use super::*;
+
+/// The first and the later piece of a datagram.
+fn pieces(src: At, dst: At, id: u8) -> [Vec<u8>; 2] {
+    let whole = udp(src, dst);
+    let piece = |from: usize, to: usize, more: u8, offset: u8| {
+        let mut piece = whole[..20].to_vec();
+        piece.extend_from_slice(&whole[from..to]);
+        (piece[3], piece[5], piece[6], piece[7]) = (piece.len() as u8, id, more, offset);
+        settle_header(&mut piece);
+        piece
+    };
+    [piece(20, 28, 0x20, 0), piece(28, whole.len(), 0, 1)]
+}
+
+/// What a datagram is once its pieces are put together; its checksum must be right.
+fn whole([first, later]: [Vec<u8>; 2]) -> Vec<u8> {
+    let mut whole = [&first[..], &later[20..]].concat();
+    whole[3] = whole.len() as u8;
+    whole[6..8].fill(0);
+    settle_header(&mut whole);
+    check(&whole);
+    whole
+}
+
+#[test]
+fn later_pieces_go_the_way_of_the_first() {
+    let mut bed = Bed::new(Settings::default());
+    let mut out = pieces((CLIENT, 1), (SERVER, 53), 3);
+    for piece in &mut out {
+        assert_eq!(bed.pass(piece, Way::Out), Outcome::Translated);
+    }
+    let (own, _) = ends(&whole(out));
+    assert_eq!(own.0, OWN);
+    let mut back = pieces((SERVER, 53), own, 4);
+    for piece in &mut back {
+        assert_eq!(bed.pass(piece, Way::In), Outcome::Translated);
+    }
+    assert_eq!(ends(&whole(back)).1, (CLIENT, 1));
+}
+
+#[test]
+fn a_later_piece_that_comes_in_first_is_dropped_and_counted() {
+    let mut bed = Bed::new(Settings::default());
+    let own = bed.outside((CLIENT, 1), (SERVER, 53));
+    let [_, mut later] = pieces((SERVER, 53), own, 4);
+    assert_eq!(bed.pass(&mut later, Way::In), Outcome::Dropped(Dropped::UnknownFragment));
+    assert_eq!(bed.nat.counters().unknown_fragment, 1);
+}
+
+#[test]
+fn a_later_piece_that_goes_out_first_has_the_usual_address() {
+    let mut bed = Bed::new(Settings::default());
+    let [mut first, mut later] = pieces((CLIENT, 1), (SERVER, 53), 3);
+    assert_eq!(bed.pass(&mut later, Way::Out), Outcome::Translated);
+    assert_eq!(bed.pass(&mut first, Way::Out), Outcome::Translated);
+    assert_eq!(ends(&whole([first, later])).0.0, OWN);
+}
+
+#[test]
+fn pieces_are_remembered_for_ten_seconds() {
+    let mut bed = Bed::new(Settings::default());
+    let own = bed.outside((CLIENT, 1), (SERVER, 53));
+    let [mut first, later] = pieces((SERVER, 53), own, 4);
+    bed.pass(&mut first, Way::In);
+    bed.wait(9);
+    assert_eq!(bed.pass(&mut later.clone(), Way::In), Outcome::Translated);
+    bed.wait(1);
+    assert!(matches!(bed.pass(&mut later.clone(), Way::In), Outcome::Dropped(_)));
+    assert_eq!(bed.nat.fragments(), 0);
+}

@@ -1,0 +1,82 @@
+//! How long flows are remembered.
+
+use super::*;
+
+/// Whether an answer still finds its client.
+fn is_known(bed: &mut Bed, own: At) -> bool {
+    let mut answer = udp((SERVER, 53), own);
+    let outcome = bed.nat.translate(&mut answer, Way::In, Scope::Known, bed.now);
+    outcome == Outcome::Translated
+}
+
+#[test]
+fn a_datagram_is_answered_within_a_minute_of_the_last() {
+    let mut bed = Bed::new(Settings::default());
+    let own = bed.outside((CLIENT, 1), (SERVER, 53));
+    bed.wait(59);
+    assert!(is_known(&mut bed, own), "and that was one more packet");
+    bed.wait(59);
+    assert!(is_known(&mut bed, own));
+    bed.wait(60);
+    assert!(!is_known(&mut bed, own));
+    let counters = bed.nat.counters();
+    assert_eq!((counters.made, counters.ended), (1, 1));
+}
+
+#[test]
+fn the_next_tick_is_when_the_first_flow_may_end() {
+    let mut bed = Bed::new(Settings::default());
+    assert_eq!(bed.nat.next_tick_ns(), None);
+    bed.outside((CLIENT, 1), (SERVER, 53));
+    assert_eq!(bed.nat.next_tick_ns(), Some(60 * SECOND));
+    bed.nat.tick(60 * SECOND);
+    assert_eq!((bed.nat.next_tick_ns(), bed.nat.flows().count()), (None, 0));
+}
+
+#[test]
+fn a_port_is_free_again_once_its_flow_has_ended() {
+    let mut bed = Bed::new(Settings { ports: Some((4000, 4000)), ..Settings::default() });
+    bed.outside((CLIENT, 1), (SERVER, 53));
+    assert!(bed.out(udp((CLIENT_2, 1), (SERVER, 53))).is_err());
+    bed.wait(60);
+    assert_eq!(bed.outside((CLIENT_2, 1), (SERVER, 53)), (OWN, 4000));
+}
+
+/// Seconds until a connection ends behind some segments, each with the way it goes.
+fn lifetime(segments: &[(Way, u8)]) -> u64 {
+    let mut bed = Bed::with(Mode::SamePorts);
+    for (way, flags) in segments {
+        let mut packet = match way {
+            Way::Out => tcp((CLIENT, 1), (SERVER, 80), *flags),
+            Way::In => tcp((SERVER, 80), (OWN, 1), *flags),
+        };
+        assert_eq!(bed.pass(&mut packet, *way), Outcome::Translated);
+    }
+    let flow = bed.nat.flows().next().unwrap();
+    (flow.expires_ns - bed.now) / SECOND
+}
+
+#[test]
+fn a_connection_lives_by_what_both_sides_have_said() {
+    use Way::{In, Out};
+    let open = [(Out, SYN), (In, SYN_ACK), (Out, ACK)];
+    assert_eq!(lifetime(&open[..1]), 300);
+    assert_eq!(lifetime(&open), 86_400);
+    assert_eq!(lifetime(&[&open[..], &[(In, FIN_ACK)]].concat()), 90);
+    assert_eq!(lifetime(&[&open[..], &[(In, FIN_ACK), (Out, FIN_ACK)]].concat()), 10);
+    assert_eq!(lifetime(&[&open[..], &[(In, RST)]].concat()), 90);
+    assert_eq!(lifetime(&[(Out, ACK), (In, ACK)]), 300, "seen from the middle on");
+    let again = [&open[..], &[(In, FIN_ACK), (Out, FIN_ACK), (Out, SYN)]].concat();
+    assert_eq!(lifetime(&again), 300, "the same ports begin anew");
+}
+
+#[test]
+fn a_closed_connection_is_forgotten_long_before_an_open_one_would_be() {
+    let mut bed = Bed::with(Mode::SamePorts);
+    for flags in [SYN, FIN_ACK] {
+        bed.out(tcp((CLIENT, 1), (SERVER, 80), flags)).unwrap();
+        bed.inwards(tcp((SERVER, 80), (OWN, 1), flags | ACK)).unwrap();
+    }
+    bed.nat.tick(10 * SECOND);
+    assert_eq!(bed.nat.flows().count(), 0);
+}

@@ -1,0 +1,68 @@
+//! Any packets through a translator, both ways: what is not translated stays as it was, what goes
+//! out comes back, and no two flows share a tuple.
+//!
+//! The first byte picks settings; then come packets, each behind a byte with its length and way:
+//! as they are, or what they change in one that is well formed.
+#![no_main]
+
+use std::collections::BTreeSet;
+
+use libfuzzer_sys::fuzz_target;
+use slipring_nat::{
+    End, Mode, Modes, Outcome, Outside, Redirect, RedirectKind, Remote, Scope, Settings,
+    Translator, Way,
+};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&picks, mut rest)) = data.split_first() else { return };
+    let mut nat = Translator::new(settings(picks), 7);
+    let mut now_ns = 0;
+    while let Some((&how, after)) = rest.split_first() {
+        let (bytes, after) = after.split_at(usize::from(how >> 1).min(after.len()));
+        rest = after;
+        now_ns += 5_000_000_000;
+        let way = if how & 1 == 0 { Way::Out } else { Way::In };
+        let before = packet(bytes);
+        let mut packet = before.clone();
+        if nat.translate(&mut packet, way, Scope::All, now_ns) != Outcome::Translated {
+            assert_eq!(packet, before);
+        }
+        let (mut outside, mut inside) = (BTreeSet::new(), BTreeSet::new());
+        for flow in nat.flows() {
+            assert!(outside.insert((flow.proto.0, flow.outside, flow.remote)));
+            assert!(inside.insert((flow.proto.0, flow.inside, flow.remote)));
+        }
+    }
+});
+
+/// An IPv4 header and some behind it; `bytes` are added to it.
+fn packet(bytes: &[u8]) -> Vec<u8> {
+    if bytes.first().is_some_and(|first| first & 1 == 1) {
+        return bytes.to_vec();
+    }
+    let mut packet = vec![0; 60];
+    (packet[0], packet[3], packet[9], packet[12], packet[16]) = (0x45, 60, 17, 10, 192);
+    packet.iter_mut().zip(bytes).for_each(|(byte, change)| *byte ^= change);
+    packet
+}
+
+fn settings(picks: u8) -> Settings {
+    let redirect = Redirect {
+        kind: RedirectKind::Ports {
+            proto: slipring_wire::assigned::IpProto::UDP,
+            first: 0,
+            count: 9,
+        },
+        targets: vec![End::new([10, 0, 0, 0].into(), 5), End::new([10, 0, 0, 1].into(), 5)],
+        alias: [192, 0, 0, 0].into(),
+        remote: Remote::ANY,
+    };
+    let address = Redirect { kind: RedirectKind::Address, ..redirect.clone() };
+    let modes = Mode::ALL.iter().enumerate().filter(|(bit, _)| picks >> (bit % 8) & 1 == 1);
+    Settings {
+        outside: Outside::Address([192, 0, 0, 0].into()),
+        modes: modes.map(|(_, (_, mode))| *mode).fold(Modes::default(), Modes::with),
+        ports: (picks & 1 == 1).then_some((4, 9)),
+        redirects: if picks & 2 == 2 { vec![redirect, address] } else { Vec::new() },
+    }
+}
