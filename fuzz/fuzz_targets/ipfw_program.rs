@@ -29,6 +29,9 @@ const ACTIONS: &[&str] = &[
     "skipto tablearg",
     "tcp-setmss 500",
     "set 3 allow",
+    "nat 1",
+    "nat global",
+    "nptv6 x",
 ];
 const SOURCES: &[&str] = &[
     "any",
@@ -126,6 +129,9 @@ fn firewall(rules: &[String], plain: bool) -> Firewall {
     firewall.set_me(vec![([10, 0, 0, 2].into(), Some(0))]);
     let table = "table 1 create\ntable 1 add 10.0.0.0/30 300 192.0.2.0/25 400";
     firewall.load(table, 0).expect("a table of its own");
+    let translators = "nat 1 config ip 192.0.2.9 same_ports\n\
+        nptv6 x create int_prefix 2001:db8:: ext_prefix fd00:: prefixlen 32\ndisable one_pass";
+    firewall.load(translators, 0).expect("translators of its own");
     let taken: Vec<_> = rules.iter().filter(|rule| parse_command(rule).is_ok()).cloned().collect();
     firewall.load(&taken.join("\n"), 0).expect("each of the rules was taken");
     firewall.load("set disable 4", 0).expect("a set");

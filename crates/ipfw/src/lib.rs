@@ -37,6 +37,11 @@
 //! - **fwd** names a next hop, or with `port:NAME` a port; the caller sends the frame there.
 //! - **reass** shows later rules the whole packet (with `one_pass` off, as ever); the fragments then
 //!   go on as they came, all with the verdict of the whole.
+//! - **nat, nptv6** translate in the check itself. In a pass in the destination is ours, in a pass
+//!   out the source, so `nat` rules want both passes, with `via` the port outside. What is not
+//!   IPv4 goes on behind a `nat`, what has neither prefix behind an `nptv6`. MAC addresses stay:
+//!   between hosts and their router, the router must know the way to the address of the instance.
+//!   `if PORT` is the first address that `me` has at that port.
 //! - **A call** deeper than 16 drops the packet; a deeper-than-sensible loop of calls does too.
 //!
 //! Not for: clocks, threads, ports, files, shaping packets (the verdict names the pipe).

@@ -27,6 +27,8 @@ mod rewrite;
 mod settings;
 mod show;
 mod tables;
+mod translate;
+mod translate_commands;
 
 #[cfg(test)]
 mod tests;
@@ -44,3 +46,4 @@ pub use reassembly::FragmentCounters;
 pub use reply::{Emission, Outputs, Toward};
 pub use settings::{Settings, SysctlError};
 pub use show::{ListOptions, StatesShown, Times};
+pub use translate::Translations;

@@ -8,10 +8,10 @@ use super::config::Config;
 use super::engine::Firewall;
 use super::settings::{self, READ_ONLY};
 use super::show::{ListOptions, StatesShown};
-use crate::rule::{Action, DEFAULT_RULE, RESERVED_SET};
+use crate::rule::{DEFAULT_RULE, RESERVED_SET};
 use crate::text::{
-    Add, Command, DeleteWhat, NumberRange, SetCommand, ShaperCommand, Style, Switch, TextError,
-    WithStyle, parse_file,
+    Add, Command, DeleteWhat, NatCommand, NumberRange, SetCommand, ShaperCommand, Style, Switch,
+    TextError, WithStyle, parse_file,
 };
 
 /// How commands behave: the flags of the command line.
@@ -122,6 +122,7 @@ impl Firewall {
         drop(saved);
         self.settle_states();
         self.config.tables.settle();
+        self.translators.settle(&self.config);
         self.compile();
         Ok(replies)
     }
@@ -145,6 +146,7 @@ impl Firewall {
                 self.compile();
             }
             Changes::Tables => self.config.tables.settle(),
+            Changes::Translators => self.translators.settle(&self.config),
             Changes::Else => {}
         }
         reply
@@ -198,6 +200,11 @@ impl Firewall {
             Command::Shaper(shaper) => {
                 Ok(Reply { text: String::new(), shaper: Some(shaper.clone()) })
             }
+            Command::Nat(nat @ NatCommand::Config { .. }) => {
+                quiet(self.nat_command(nat, manner.force)?)
+            }
+            Command::Nat(nat) => self.nat_command(nat, manner.force).map(Reply::from),
+            Command::Nptv6(nptv6) => self.nptv6_command(nptv6).map(Reply::from),
             Command::Switch { switch, on } => {
                 self.switch(*switch, *on);
                 Ok(Reply::default())
@@ -208,10 +215,7 @@ impl Firewall {
 
     fn add(&mut self, add: &Add, manner: Manner) -> Result<String, CommandError> {
         let mut rule = add.rule.clone();
-        if let Action::Nat(_) | Action::Nptv6(_) = rule.action {
-            let message = format!("`{}` is not available in this engine", rule.action);
-            return Err(CommandError::data(message));
-        }
+        self.check_translator(&rule.action)?;
         let settings = self.config.settings;
         if let Some(log) = rule.log.as_mut().filter(|_| settings.verbose_limit != 0) {
             log.amount.get_or_insert(settings.verbose_limit);
@@ -362,6 +366,7 @@ impl Firewall {
 enum Changes {
     Rules,
     Tables,
+    Translators,
     Else,
 }
 
@@ -371,6 +376,7 @@ const fn what_changes(command: &Command) -> Changes {
             Changes::Rules
         }
         Command::Table(_) => Changes::Tables,
+        Command::Nat(_) | Command::Nptv6(_) => Changes::Translators,
         Command::List { .. }
         | Command::Zero { .. }
         | Command::ResetLog { .. }

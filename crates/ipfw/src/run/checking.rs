@@ -9,12 +9,16 @@ use super::engine::Firewall;
 use super::interpret::{Denied, End, Run, Verdict};
 use super::reply::Outputs;
 use super::rewrite;
+use super::translate::Fate;
 use crate::packet::{Malformed, Packet, Version};
 use crate::state::FlowHash;
 
 /// Packets of which one field is looked up after the other: so many that none waits for memory
 /// that another one needs, so few that they stay in the nearest cache.
 const GROUP: usize = 32;
+
+/// Most translators that one packet meets: more than any list that does not go round by calls.
+const MAX_TRANSLATIONS: u32 = 256;
 
 /// A frame to be checked together with others, and what came of it.
 #[derive(Debug)]
@@ -190,12 +194,63 @@ impl Firewall {
         now: u64,
         out: &mut Outputs,
     ) -> Verdict {
-        let mut verdict = self.other();
+        let verdict = self.other();
+        let mut verdict = self.translated(verdict, parsed, frame, crossing, now, out);
         if verdict == Verdict::Held {
             verdict = self.fragment(parsed, frame, crossing, now, out);
         }
         self.drops.count(&verdict);
         verdict
+    }
+
+    /// Takes a packet through translators until it has another verdict.
+    fn translated(
+        &mut self,
+        mut verdict: Verdict,
+        parsed: &mut Parsed,
+        frame: &mut [u8],
+        crossing: &mut Crossing,
+        now: u64,
+        out: &mut Outputs,
+    ) -> Verdict {
+        for _ in 0..MAX_TRANSLATIONS {
+            if !matches!(verdict, Verdict::Nat(_) | Verdict::Nptv6(_)) {
+                return verdict;
+            }
+            let fate = self.translate(&verdict, (frame, &parsed.packet), crossing.pass, now);
+            if fate == Fate::Dropped {
+                return Verdict::Deny(Denied::Translation);
+            }
+            if fate == Fate::Translated && self.config.settings.one_pass {
+                crossing.resume = None;
+                return Verdict::Accept;
+            }
+            verdict = self.again(parsed, frame, crossing, now, out);
+        }
+        Verdict::Deny(Denied::CallLoop)
+    }
+
+    /// A packet that has changed goes on behind the rule that changed it.
+    fn again(
+        &mut self,
+        parsed: &mut Parsed,
+        frame: &mut [u8],
+        crossing: &mut Crossing,
+        now: u64,
+        out: &mut Outputs,
+    ) -> Verdict {
+        if let Err(kind) = parsed.packet.read(frame) {
+            return self.malformed_frame(kind);
+        }
+        parsed.hash = None;
+        if let Some(program) = &self.program {
+            program.classes(&parsed.packet, crossing, &mut parsed.classes);
+        }
+        match self.run(parsed, frame, crossing, now, out) {
+            End::Accept => Verdict::Accept,
+            End::Deny => Verdict::Deny(Denied::Rule),
+            End::Other => self.other(),
+        }
     }
 
     fn other(&mut self) -> Verdict {
@@ -221,21 +276,13 @@ impl Firewall {
             crossing.resume = None;
             return Verdict::Accept;
         }
-        if let Err(kind) = parsed.packet.read(&whole.frame) {
-            return self.malformed_frame(kind);
-        }
-        parsed.hash = None;
-        if let Some(program) = &self.program {
-            program.classes(&parsed.packet, crossing, &mut parsed.classes);
-        }
-        let verdict = match self.run(parsed, &mut whole.frame, crossing, now, out) {
-            End::Accept => Verdict::Accept,
-            End::Deny => Verdict::Deny(Denied::Rule),
-            End::Other => self.other(),
-        };
+        let verdict = self.again(parsed, &mut whole.frame, crossing, now, out);
+        let verdict = self.translated(verdict, parsed, &mut whole.frame, crossing, now, out);
         if let Ok(after) = Packet::parse(&whole.frame) {
             let parts = out.released[before..].iter_mut().map(Vec::as_mut_slice);
-            parts.chain([frame]).for_each(|part| mark_part(part, after.dscp()));
+            parts.chain([frame]).for_each(|part| {
+                rewrite::take_over(part, (&whole.frame, &after));
+            });
         }
         verdict
     }
@@ -277,12 +324,5 @@ impl Firewall {
         };
         self.config.list.counters = counters;
         end
-    }
-}
-
-/// Gives a fragment the DSCP that rules gave the whole packet.
-fn mark_part(frame: &mut [u8], dscp: u8) {
-    if let Ok(mut packet) = Packet::parse(frame) {
-        rewrite::set_dscp(frame, &mut packet, dscp);
     }
 }

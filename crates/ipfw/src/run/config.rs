@@ -4,6 +4,7 @@ use core::net::IpAddr;
 
 use super::list::List;
 use super::settings::Settings;
+use super::translate::Translations;
 use crate::table::{Table, Tables};
 
 /// Index of a port in [`Config::ports`].
@@ -21,6 +22,8 @@ pub struct Config {
     pub disabled_sets: u32,
     /// What the sysctls say.
     pub settings: Settings,
+    /// Instances of `nat` and `nptv6`.
+    pub translations: Translations,
     /// Names of the ports.
     pub ports: Vec<String>,
     /// Addresses that `me` means, and the port that has each, if one has.

@@ -13,6 +13,7 @@ use super::list::List;
 use super::reassembly::{FragmentCounters, Reassembly};
 use super::reply::{Emission, Outputs, Toward};
 use super::settings::Settings;
+use super::translate::{Translations, Translators};
 use crate::packet::MalformedCounters;
 use crate::rule::Action;
 use crate::state::States;
@@ -38,6 +39,7 @@ pub struct Firewall {
     pub(super) malformed: MalformedCounters,
     pub(super) drops: DropCounters,
     pub(super) reassembly: Reassembly,
+    pub(super) translators: Translators,
     pub(super) epoch_ns: u64,
     /// Rules that went during commands whose states have not gone yet.
     pub(super) gone: Vec<u64>,
@@ -56,7 +58,7 @@ pub struct DropCounters {
     pub accepted: u64,
     /// Sent elsewhere by `fwd`.
     pub forwarded: u64,
-    /// Handed to pipes, queues and translators, or held as fragments.
+    /// Handed to pipes and queues, or held as fragments.
     pub handed_over: u64,
     /// Dropped by a rule.
     pub by_rule: u64,
@@ -70,6 +72,8 @@ pub struct DropCounters {
     pub calls: u64,
     /// Dropped since a table had no number for a pipe or queue.
     pub no_number: u64,
+    /// Dropped since `nat` or `nptv6` could not translate them, or would not let them in.
+    pub translation: u64,
 }
 
 impl Firewall {
@@ -83,6 +87,7 @@ impl Firewall {
                 tables: Tables::default(),
                 disabled_sets: 0,
                 settings: Settings::default(),
+                translations: Translations::default(),
                 ports: Vec::new(),
                 me: Vec::new(),
             },
@@ -91,6 +96,7 @@ impl Firewall {
             malformed: MalformedCounters::default(),
             drops: DropCounters::default(),
             reassembly: Reassembly::default(),
+            translators: Translators::new(seed),
             epoch_ns: 0,
             gone: Vec::new(),
             program: None,
@@ -113,12 +119,14 @@ impl Firewall {
     /// Names the ports; the index of a name is its [`PortId`].
     pub fn set_ports(&mut self, names: Vec<String>) {
         self.config.ports = names;
+        self.translators.settle(&self.config);
         self.compile();
     }
 
-    /// Tells which addresses `me` means, and which port has each.
+    /// Tells which addresses `me` means, and which port has each: `nat … if PORT` takes it.
     pub fn set_me(&mut self, addresses: Vec<(IpAddr, Option<PortId>)>) {
         self.config.me = addresses;
+        self.translators.settle(&self.config);
         self.compile();
     }
 
@@ -191,6 +199,7 @@ impl Firewall {
     /// that are due.
     pub fn tick(&mut self, now_ns: u64, outputs: &mut Outputs) {
         self.reassembly.forget_late(now_ns);
+        self.translators.tick(now_ns);
         self.states.tick(now_ns, &mut |keepalive, port, _| {
             let toward = match (port, keepalive.to_source) {
                 (Some(port), true) => Toward::Port(port),
@@ -204,7 +213,8 @@ impl Firewall {
     /// When [`Self::tick`] has something to do next.
     #[must_use]
     pub fn next_tick_ns(&self) -> Option<u64> {
-        self.states.next_wake_ns()
+        let (states, flows) = (self.states.next_wake_ns(), self.translators.next_tick_ns());
+        states.into_iter().chain(flows).min()
     }
 }
 
@@ -225,6 +235,7 @@ impl DropCounters {
             Verdict::Deny(Denied::StateLimit) => &mut self.state_limit,
             Verdict::Deny(Denied::CallDepth | Denied::CallLoop) => &mut self.calls,
             Verdict::Deny(Denied::NoNumber) => &mut self.no_number,
+            Verdict::Deny(Denied::Translation) => &mut self.translation,
         };
         *counter += 1;
     }

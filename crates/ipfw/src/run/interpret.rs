@@ -30,9 +30,10 @@ pub enum Verdict {
     Pipe(u32),
     /// It goes into a queue.
     Queue(u32),
-    /// Its addresses are translated.
+    /// Its addresses are translated: the firewall does that itself and goes on, so that no caller
+    /// ever sees this.
     Nat(NatRef),
-    /// Its IPv6 prefix is translated.
+    /// Its IPv6 prefix is translated, in the same way.
     Nptv6(Name),
     /// It is a fragment that waits for the others; the firewall has a copy.
     Held,
@@ -55,6 +56,8 @@ pub enum Denied {
     CallLoop,
     /// The table has no number for the pipe or queue.
     NoNumber,
+    /// `nat` or `nptv6` could not translate it, or would not let it in.
+    Translation,
 }
 
 pub(super) enum Step {

@@ -48,3 +48,19 @@ pub(super) fn set_mss(frame: &mut [u8], packet: &Packet, mss: u16) -> Option<()>
     put_be16(frame, at, mss)?;
     put_be16(frame, packet.l4 + 16, Delta::new().u16(was, is).apply(sum))
 }
+
+/// Makes a fragment a piece of `whole` again, which rules have changed since it was put together:
+/// its DSCP, addresses and payload.
+pub(super) fn take_over(part: &mut [u8], (whole, after): (&[u8], &Packet)) -> Option<()> {
+    let mut packet = Packet::parse(part).ok()?;
+    set_dscp(part, &mut packet, after.dscp());
+    let from = after.l4 + usize::from(packet.ip_off & 0x1fff) * 8;
+    let payload = whole.get(from..from + (packet.end - packet.l4))?;
+    part.get_mut(packet.l4..packet.end)?.copy_from_slice(payload);
+    let addresses = whole.get(after.l3 + 12..after.l3 + 20)?;
+    let old = part.get_mut(packet.l3 + 12..packet.l3 + 20)?;
+    let delta = Delta::new().bytes(old, addresses);
+    old.copy_from_slice(addresses);
+    let sum = be16(part, packet.l3 + 10)?;
+    put_be16(part, packet.l3 + 10, delta.apply(sum))
+}

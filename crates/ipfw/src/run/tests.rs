@@ -7,11 +7,12 @@ mod fields;
 mod fragments;
 mod hostile;
 mod lookups;
+mod nat;
 mod replies;
 mod states;
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use std::net::{Ipv4Addr, Ipv6Addr};

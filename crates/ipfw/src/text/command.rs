@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 
 use super::cursor::Cursor;
 use super::error::{TextError, TextErrorKind};
+use super::nat::{self, NatCommand};
+use super::nptv6::{self, Nptv6Command};
 use super::shaper::{self, ShaperCommand, ShaperKind};
 use super::table::{self, TableCommand};
 use super::words::Word;
@@ -54,6 +56,10 @@ pub enum Command {
     Table(TableCommand),
     /// `pipe …`, `queue …`, `sched …`.
     Shaper(ShaperCommand),
+    /// `nat …`.
+    Nat(NatCommand),
+    /// `nptv6 …`.
+    Nptv6(Nptv6Command),
     /// `enable` and `disable`.
     Switch {
         /// What.
@@ -148,7 +154,7 @@ pub enum Switch {
 }
 
 const EXPECTED: &str = "a command: add, delete, list, show, zero, resetlog, flush, set, table, \
-                        pipe, queue, sched, enable, disable, sysctl";
+                        pipe, queue, sched, nat, nptv6, enable, disable, sysctl";
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Command, TextError> {
     cursor.eat("ipfw");
@@ -203,10 +209,8 @@ fn verb(cursor: &mut Cursor<'_>, word: &Word, set: Option<u8>) -> Result<Command
         "sched" => Command::Shaper(shaper::parse(cursor, ShaperKind::Sched)?),
         "enable" | "disable" => switch(cursor, word.text == "enable")?,
         "sysctl" => sysctl(cursor)?,
-        "nat" => {
-            let why = "rules and tables: translators are configured in no way so far";
-            return Err(TextError::refused(word, why));
-        }
+        "nat" => Command::Nat(nat::parse(cursor)?),
+        "nptv6" => Command::Nptv6(nptv6::parse(cursor)?),
         _ => {
             let error = TextError::unexpected(word, EXPECTED);
             return Err(TextError { kind: TextErrorKind::Usage, ..error });
@@ -228,7 +232,7 @@ fn ranges(cursor: &mut Cursor<'_>) -> Result<Vec<NumberRange>, TextError> {
     Ok(ranges)
 }
 
-fn range(item: &str) -> Option<NumberRange> {
+pub(super) fn range(item: &str) -> Option<NumberRange> {
     let read = |text| number::decimal(text).and_then(|number| RuleNumber::try_from(number).ok());
     let (first, last) = item.split_once('-').unwrap_or((item, item));
     let (first, last) = (read(first)?, read(last)?);

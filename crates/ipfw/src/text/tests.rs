@@ -1,3 +1,5 @@
+mod translators;
+
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;

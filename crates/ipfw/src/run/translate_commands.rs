@@ -1,0 +1,173 @@
+//! `nat …` and `nptv6 …`: what is made, removed and shown.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use slipring_nat::Translator;
+use slipring_wire::assigned::IpProto;
+
+use super::changes::CommandError;
+use super::engine::Firewall;
+use crate::rule::{Action, Name};
+use crate::text::{NatCommand, NatShow, Nptv6Command, Nptv6Verb, NumberRange};
+
+impl Firewall {
+    pub(super) fn nat_command(
+        &mut self,
+        command: &NatCommand,
+        force: bool,
+    ) -> Result<String, CommandError> {
+        match command {
+            NatCommand::Config { number, settings } => {
+                self.config.translations.configure(*number, settings.clone());
+                // As ipfw says what it has understood.
+                Ok(format!("ipfw nat {number} config{settings}\n"))
+            }
+            NatCommand::Delete(ranges) => {
+                for range in ranges {
+                    let nat = &mut self.config.translations.nat;
+                    let before = nat.len();
+                    nat.retain(|number, _| !range.holds(*number));
+                    if nat.len() == before && !force {
+                        return Err(CommandError::missing(format!("nat {range} not available")));
+                    }
+                }
+                Ok(String::new())
+            }
+            NatCommand::Show { what, ranges } => Ok(self.show_nat(*what, ranges)),
+        }
+    }
+
+    fn show_nat(&self, what: NatShow, ranges: &[NumberRange]) -> String {
+        let wanted = |number| ranges.is_empty() || ranges.iter().any(|range| range.holds(number));
+        let all = &self.config.translations.nat;
+        let shown = all.iter().filter(|(number, _)| wanted(**number));
+        shown
+            .map(|(&number, made)| match (what, self.nat_instance(number)) {
+                (NatShow::Config, _) => format!("ipfw nat {number} config{}\n", made.settings),
+                (NatShow::Flows, Some(translator)) => flows(number, translator),
+                (NatShow::Stats, Some(translator)) => stats(number, translator),
+                // Made by an earlier line of the same file.
+                (_, None) => String::new(),
+            })
+            .collect()
+    }
+
+    pub(super) fn nptv6_command(&mut self, command: &Nptv6Command) -> Result<String, CommandError> {
+        if let (Nptv6Verb::Create(options), Some(name)) = (&command.verb, &command.name) {
+            if self.config.translations.nptv6.contains_key(name) {
+                let message = format!("nptv6 {name} exists; `nptv6 {name} destroy` removes it");
+                return Err(CommandError::system(message));
+            }
+            self.config.translations.create(name.clone(), options.clone());
+            return Ok(String::new());
+        }
+        let names = self.nptv6_names(command.name.as_ref())?;
+        let mut text = String::new();
+        for name in names {
+            match command.verb {
+                Nptv6Verb::Create(_) => {}
+                Nptv6Verb::Destroy => self.destroy_nptv6(&name)?,
+                Nptv6Verb::List => {
+                    let made = &self.config.translations.nptv6[&name];
+                    text.push_str(&format!("nptv6 {name} {}\n", made.settings));
+                }
+                Nptv6Verb::Stats { reset } => text.push_str(&self.nptv6_stats(&name, reset)),
+            }
+        }
+        Ok(text)
+    }
+
+    fn nptv6_names(&self, name: Option<&Name>) -> Result<Vec<Name>, CommandError> {
+        let all = &self.config.translations.nptv6;
+        match name {
+            None => Ok(all.keys().cloned().collect()),
+            Some(name) if all.contains_key(name) => Ok([name.clone()].into()),
+            Some(name) => Err(missing_nptv6(name)),
+        }
+    }
+
+    fn destroy_nptv6(&mut self, name: &Name) -> Result<(), CommandError> {
+        let is_user = |action: &Action| matches!(action, Action::Nptv6(of) if of == name);
+        let user = self.config.list.iter().find(|(entry, _)| is_user(&entry.rule.action));
+        if let Some((entry, _)) = user {
+            let number = entry.number;
+            let message = format!("nptv6 {name} is used by rule {number}; `delete {number}` first");
+            return Err(CommandError::system(message));
+        }
+        self.config.translations.nptv6.remove(name);
+        Ok(())
+    }
+
+    fn nptv6_stats(&mut self, name: &Name, reset: bool) -> String {
+        let Some((_, exchange)) = self.translators.nptv6.get_mut(name) else {
+            return String::new();
+        };
+        let counters = exchange.counters;
+        if reset {
+            exchange.counters = Default::default();
+        }
+        format!(
+            "nptv6 {name}\n\t{} packets translated (internal to external)\n\
+             \t{} packets translated (external to internal)\n\
+             \t{} packets dropped due to some error\n",
+            counters.out, counters.inwards, counters.dropped
+        )
+    }
+
+    /// A rule may name only instances of `nptv6` that are there; `nat` may come later.
+    pub(super) fn check_translator(&self, action: &Action) -> Result<(), CommandError> {
+        match action {
+            Action::Nptv6(name) => self.nptv6_names(Some(name)).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn missing_nptv6(name: &Name) -> CommandError {
+    let next = format!("`nptv6 {name} create int_prefix … ext_prefix … prefixlen …` makes it");
+    CommandError::missing(format!("nptv6 {name} not found; {next}"))
+}
+
+/// How many flows there are, as libalias logs it.
+fn flows(number: u16, translator: &Translator) -> String {
+    let (mut icmp, mut udp, mut tcp, mut sctp, mut other) = (0, 0, 0, 0, 0);
+    for flow in translator.flows() {
+        *match flow.proto {
+            IpProto::ICMP => &mut icmp,
+            IpProto::UDP => &mut udp,
+            IpProto::TCP => &mut tcp,
+            IpProto::SCTP => &mut sctp,
+            _ => &mut other,
+        } += 1;
+    }
+    let fragments = translator.fragments();
+    let total = icmp + udp + tcp + sctp + other + fragments;
+    format!(
+        "nat {number}: icmp={icmp}, udp={udp}, tcp={tcp}, sctp={sctp}, pptp=0, proto={other}, \
+         frag_id={fragments} frag_ptr=0 / tot={total}\n"
+    )
+}
+
+fn stats(number: u16, translator: &Translator) -> String {
+    let counters = translator.counters();
+    let lines = [
+        (counters.out, "packets translated (inside to outside)"),
+        (counters.inwards, "packets translated (outside to inside)"),
+        (counters.untouched, "packets left alone"),
+        (counters.made, "flows made"),
+        (counters.ended, "flows ended"),
+        (counters.port_taken, "flows whose own port was taken"),
+        (counters.refused, "packets dropped: nobody inside had asked (deny_in)"),
+        (counters.exhausted, "packets dropped: no port was left"),
+        (counters.collision, "packets dropped: their tuple was another flow's"),
+        (counters.full, "packets dropped: too many flows"),
+        (counters.no_address, "packets dropped: no address outside"),
+        (counters.unknown_fragment, "fragments dropped: their first had not come"),
+        (counters.malformed, "packets dropped: malformed"),
+    ];
+    let mut text = format!("nat {number}\n");
+    lines.iter().for_each(|(count, what)| text.push_str(&format!("\t{count} {what}\n")));
+    text
+}
