@@ -71,6 +71,19 @@ impl Header {
         })
     }
 
+    /// The layout of a region of this geometry in `len` bytes, with fewer buffers where not all fit.
+    pub(crate) fn plan_in(geometry: Geometry, len: u64) -> Result<Self, RegionError> {
+        let least = Self::plan(Geometry { bufs: RESERVED_BUFS, ..geometry })?;
+        let room = len.saturating_sub(least.buf_start + HEADROOM);
+        let fit = u32::try_from(room / u64::from(geometry.buf_size)).unwrap_or(u32::MAX);
+        let planned = Self::plan(Geometry { bufs: geometry.bufs.min(fit), ..geometry })?;
+        // A part of a page behind the last whole one is nobody's.
+        if planned.bufs > RESERVED_BUFS && planned.total <= len {
+            return Ok(planned);
+        }
+        Err(RegionError::Geometry { bufs: geometry.bufs, ring_bytes: geometry.ring_bytes })
+    }
+
     /// Memory that somebody else laid out: nothing of it is ours to hand out.
     pub(crate) fn foreign(buf_start: u64, total: u64, bufs: u32, buf_size: u32) -> Self {
         Self { magic: MAGIC, version: VERSION, ring_start: 0, buf_start, total, bufs, buf_size }
@@ -129,6 +142,20 @@ mod tests {
             assert!(header.buf_start >= PAGE + ring_bytes);
             assert!(header.total >= header.buf_start + data_end);
         }
+    }
+
+    #[test]
+    fn a_layout_in_given_memory_takes_the_buffers_that_fit_and_one_at_least() {
+        let plan = |ring_bytes, bufs, pages| {
+            Header::plan_in(Geometry { ring_bytes, bufs, buf_size: 2048 }, pages * PAGE)
+        };
+        assert_eq!(plan(PAGE, 1000, 2000).unwrap().bufs, 1000);
+        let tight = plan(PAGE, 1000, 102).unwrap();
+        assert_eq!((tight.bufs, tight.total), (199, 102 * PAGE));
+        assert_eq!(plan(PAGE, 1000, 5).unwrap().bufs, 5);
+        assert!(plan(PAGE, 1000, 4).is_ok() && plan(PAGE, 1000, 3).is_err());
+        assert!(plan(PAGE, 2, 100).is_err() && plan(100 * PAGE, 1000, 50).is_err());
+        assert!(plan(PAGE, 1000, 0).is_err());
     }
 
     #[test]

@@ -46,6 +46,7 @@ mod index;
 mod interface;
 mod kern;
 mod layout;
+mod lent;
 mod mem;
 #[cfg(test)]
 mod models;
@@ -65,6 +66,7 @@ pub use hosted::{HostedRx, HostedTx, hosted_direction};
 pub use index::{BufIdx, SlotIdx};
 pub use interface::Interface;
 pub use kern::{KernRing, KernSlots, Pair, Reinit};
+pub use lent::Lent;
 pub use mem::{Slot, SlotFlags, ring_bytes};
 pub use offsets::Offsets;
 pub use pipe::{PipeEnd, PipePair, SyncFault};

@@ -26,6 +26,7 @@ use free::Free;
 
 use crate::index::BufIdx;
 use crate::layout::{HEADROOM, Header, PAGE, RESERVED_BUFS};
+use crate::lent::Lent;
 
 pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 
@@ -62,8 +63,8 @@ impl Default for Geometry {
 /// Shared memory for rings and buffers; see the module for its layout.
 #[derive(Debug)]
 pub struct Region {
-    /// Shared by all regions of one file.
-    fd: Arc<OwnedFd>,
+    /// Shared by all regions of one file; `None` where the memory is lent, whose file is not kept.
+    fd: Option<Arc<OwnedFd>>,
     /// Where in the file it begins; 0 unless it shares the file with others.
     at: u64,
     base: NonNull<u8>,
@@ -73,6 +74,8 @@ pub struct Region {
     punch: bool,
     /// `None` in a process that attached: only the maker hands out memory.
     free: Option<Mutex<Free>>,
+    /// The mapping, where it is another program's memory.
+    lent: Option<Lent>,
     /// The claim on its place in the file; dropped last of all.
     _lease: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -111,8 +114,9 @@ impl Region {
         // - Exclusive: nobody else has the memfd yet.
         unsafe { base.cast::<Header>().write(header) };
         let free = Some(Mutex::new(Free::all(&header)));
-        let fd = Arc::new(fd);
-        Ok(Arc::new(Self { fd, at: 0, base, header, huge, punch: false, free, _lease: None }))
+        let mut region = Self::over(Some(Arc::new(fd)), base, header);
+        (region.huge, region.free) = (huge, free);
+        Ok(Arc::new(region))
     }
 
     /// Maps a region that another process made and passed on.
@@ -133,16 +137,7 @@ impl Region {
         let header = Header::read(&fd)?;
         header.check(file_size)?;
         let base = map(&fd, 0, file_size, MapFlags::POPULATE)?;
-        Ok(Arc::new(Self {
-            fd: Arc::new(fd),
-            at: 0,
-            base,
-            header,
-            huge: false,
-            punch: false,
-            free: None,
-            _lease: None,
-        }))
+        Ok(Arc::new(Self::over(Some(Arc::new(fd)), base, header)))
     }
 
     /// Makes a region inside of a larger, sparse file, from byte `at` of it on, where nothing
@@ -172,16 +167,29 @@ impl Region {
         // - A client may have the page mapped; nobody reads it back before checking.
         unsafe { base.cast::<Header>().write_volatile(header) };
         let free = Some(Mutex::new(Free::all(&header)));
-        Ok(Arc::new(Self {
-            fd: file.clone(),
-            at,
-            base,
-            header,
-            huge: false,
-            punch: true,
-            free,
-            _lease: Some(lease),
-        }))
+        let mut region = Self::over(Some(file.clone()), base, header);
+        (region.at, region.punch, region.free) = (at, true, free);
+        region._lease = Some(lease);
+        Ok(Arc::new(region))
+    }
+
+    /// Makes a region of memory that another program has lent, from its first byte on: with as many
+    /// buffers as it has room for, and no more than `geometry` says.
+    ///
+    /// # Errors
+    /// [`RegionError`] when the geometry is out of range, or there is no room for a buffer.
+    pub fn lent(memory: Lent, geometry: Geometry) -> Result<Arc<Self>, RegionError> {
+        let header = Header::plan_in(geometry, memory.len() as u64)?;
+        let free = Some(Mutex::new(Free::all(&header)));
+        let mut region = Self::over(None, memory.base(), header);
+        (region.free, region.lent) = (free, Some(memory));
+        Ok(Arc::new(region))
+    }
+
+    /// A mapping as a region that hands out nothing.
+    fn over(fd: Option<Arc<OwnedFd>>, base: NonNull<u8>, header: Header) -> Self {
+        let (at, huge, punch) = (0, false, false);
+        Self { fd, at, base, header, huge, punch, free: None, lent: None, _lease: None }
     }
 
     /// Bytes that a region of this geometry takes.
@@ -199,9 +207,19 @@ impl Region {
     }
 
     /// The memfd, to be passed on or registered elsewhere.
+    ///
+    /// # Panics
+    /// If the memory is another program's ([`Self::lent`]): that has the file, and we need not.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.fd.as_ref().expect("a region of our own memory").as_fd()
+    }
+
+    /// Whether another program has lent the memory and taken it away since.
+    #[must_use]
+    #[inline]
+    pub fn is_gone(&self) -> bool {
+        self.lent.as_ref().is_some_and(Lent::is_gone)
     }
 
     /// Whether huge pages back it; false in a process that attached, which cannot tell.
@@ -362,16 +380,20 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        if self.lent.is_some() {
+            // It unmaps itself.
+            return;
+        }
         // SAFETY:
         // - `base` and `total` are what `map` was given; this is the only unmap.
         // - Rings hold an `Arc` of the region, so nothing points into it any more.
         let unmapped =
             unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.header.total as usize) };
         debug_assert!(unmapped.is_ok(), "munmap of our own mapping");
-        if self.punch {
+        if let Some(fd) = self.fd.as_ref().filter(|_| self.punch) {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             // A kernel that refuses leaves the pages in place, to be used again.
-            let _ = rustix::fs::fallocate(&self.fd, hole, self.at, self.header.total);
+            let _ = rustix::fs::fallocate(fd, hole, self.at, self.header.total);
         }
     }
 }

@@ -74,16 +74,7 @@ impl Mapping {
         // - `this` is never dropped nor used again, so the descriptor has one owner.
         let fd = unsafe { std::ptr::read(&raw const this.fd) };
         let base = this.base;
-        Ok(Arc::new(Region {
-            fd: Arc::new(fd),
-            at: 0,
-            base,
-            header,
-            huge: false,
-            punch: false,
-            free: None,
-            _lease: None,
-        }))
+        Ok(Arc::new(Region::over(Some(Arc::new(fd)), base, header)))
     }
 }
 
