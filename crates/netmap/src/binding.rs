@@ -65,7 +65,11 @@ impl Binding {
         if let (Dir::Rx, Some(forward)) = (dir, &self.forward) {
             forward.before_sync(&*self.port, i);
         }
-        self.port.sync(dir, i)
+        match self.port.sync(dir, i) {
+            // The program has taken its memory away: what the rings say now says nothing.
+            _ if self.port.memory().region().is_gone() => Synced::Gone,
+            synced => synced,
+        }
     }
 
     /// Takes as many extra buffers as there are, up to `wanted`, and lists them; how many.

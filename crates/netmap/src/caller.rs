@@ -3,6 +3,8 @@
 use rustix::io::Errno;
 use slipring_abi::Plain;
 
+use crate::external::SharedPages;
+
 /// Reads and writes addresses of the caller. A transfer is whole or it is an error.
 pub trait CallerMemory {
     /// Fills `out` from `addr` on.
@@ -16,6 +18,28 @@ pub trait CallerMemory {
     /// # Errors
     /// [`Errno::FAULT`] where not all of it can be written.
     fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Errno>;
+
+    /// The pages in which `len` bytes from `addr` on lie, to be mapped by others as well.
+    ///
+    /// # Errors
+    /// [`Errno::FAULT`] where not all of it is mapped, in one piece and to be written;
+    /// [`Errno::OPNOTSUPP`] where nobody else can map it.
+    fn shared(&mut self, _addr: u64, _len: u64) -> Result<SharedPages, Errno> {
+        Err(Errno::OPNOTSUPP)
+    }
+}
+
+/// For requests that reach for nothing beside their argument.
+pub(crate) struct NoMemory;
+
+impl CallerMemory for NoMemory {
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Errno> {
+        Err(Errno::FAULT)
+    }
+
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Errno> {
+        Err(Errno::FAULT)
+    }
 }
 
 /// A structure at `addr`.

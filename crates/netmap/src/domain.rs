@@ -15,8 +15,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
+use slipring_abi::NmreqPoolsInfo;
 use slipring_ring::{Geometry, Region, ring_bytes};
 
+use crate::external::{Place, SharedPages, Split};
 use crate::names::Names;
 use crate::parameters::Parameters;
 use crate::params::Params;
@@ -77,6 +79,26 @@ impl Space {
 pub struct Memory {
     id: u16,
     region: Arc<Region>,
+    objects: Objects,
+    /// Where it lies, if that is with the programs that use it.
+    external: Option<Place>,
+}
+
+/// What netmap has pools of, beside buffers: how many, and how large each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Objects {
+    pub(crate) if_num: u32,
+    pub(crate) if_size: u32,
+    pub(crate) ring_num: u32,
+    pub(crate) ring_size: u32,
+}
+
+impl Objects {
+    /// Bytes of all together.
+    pub(crate) fn bytes(&self) -> u64 {
+        let product = |num: u32, size: u32| u64::from(num) * u64::from(size);
+        product(self.if_num, self.if_size) + product(self.ring_num, self.ring_size)
+    }
 }
 
 impl Memory {
@@ -92,13 +114,41 @@ impl Memory {
         self.id != GLOBAL
     }
 
+    /// Whether programs brought it (option EXTMEM). What the device shows by `mmap` is not it.
+    #[must_use]
+    pub fn is_external(&self) -> bool {
+        self.external.is_some()
+    }
+
+    /// The layout as netmap's three pools. Interfaces and rings share one area here, so their
+    /// pools begin where it does.
+    pub(crate) fn pools(&self) -> NmreqPoolsInfo {
+        let (region, objects) = (&self.region, &self.objects);
+        let area = region.at() + region.ring_start();
+        NmreqPoolsInfo {
+            nr_memsize: self.map_len(),
+            nr_mem_id: self.id,
+            nr_if_pool_offset: area,
+            nr_if_pool_objtotal: objects.if_num,
+            nr_if_pool_objsize: objects.if_size,
+            nr_ring_pool_offset: area,
+            nr_ring_pool_objtotal: objects.ring_num,
+            nr_ring_pool_objsize: objects.ring_size,
+            nr_buf_pool_offset: region.at() + region.data_start(),
+            nr_buf_pool_objtotal: region.num_bufs(),
+            nr_buf_pool_objsize: region.buf_size(),
+            ..NmreqPoolsInfo::default()
+        }
+    }
+
     /// Where it lies.
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         &self.region
     }
 
-    /// `nr_memsize`: bytes to map, from the file's start to this memory's end.
+    /// `nr_memsize`: bytes to map, from the file's start to this memory's end; its size, where it
+    /// is external.
     #[must_use]
     pub fn map_len(&self) -> u64 {
         self.region.at() + self.region.size()
@@ -178,6 +228,11 @@ impl Domain {
         self.file.as_fd()
     }
 
+    /// Sizes that change.
+    pub(crate) fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
     /// Its sizes, as they are now.
     #[must_use]
     pub fn params(&self) -> Params {
@@ -196,7 +251,7 @@ impl Domain {
             None if id == GLOBAL => {
                 let params = self.params();
                 self.parameters.made_global(&params);
-                self.make(&mut memories, id, params.global())
+                self.make(&mut memories, id, params.global(), params.objects())
             }
             None => Err(Errno::INVAL),
         }
@@ -208,15 +263,37 @@ impl Domain {
     /// [`Errno::NOMEM`].
     pub fn private_memory(&self, room: Room) -> Result<Arc<Memory>, Errno> {
         let mut memories = lock(&self.memories);
-        memories.retain(|_, memory| memory.strong_count() > 0);
-        let id = (GLOBAL + 1..=u16::MAX).find(|id| !memories.contains_key(id));
-        let (ring_bytes, bufs, buf_size) = self.parameters.private();
+        let id = free_id(&mut memories)?;
+        let least = self.parameters.private_room();
         let geometry = Geometry {
-            ring_bytes: room.ring_bytes.max(ring_bytes),
-            bufs: room.bufs.saturating_add(2).max(bufs),
-            buf_size,
+            ring_bytes: room.ring_bytes.max(least.ring_bytes),
+            bufs: room.bufs.saturating_add(2).max(least.bufs),
+            buf_size: least.buf_size,
         };
-        self.make(&mut memories, id.ok_or(Errno::NOMEM)?, geometry)
+        self.make(&mut memories, id, geometry, self.parameters.private())
+    }
+
+    /// The memory that lies in a program's pages; that of the last time, if somebody uses it.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`]: pages that are not whole. [`Errno::NOMEM`]: too few for these sizes.
+    pub(crate) fn external_memory(
+        &self,
+        pages: &SharedPages,
+        split: &Split,
+    ) -> Result<Arc<Memory>, Errno> {
+        let (mut memories, place) = (lock(&self.memories), Some(pages.place()));
+        let mut known = memories.values().filter_map(Weak::upgrade);
+        if let Some(same) = known.find(|one| one.external == place && !one.region.is_gone()) {
+            return Ok(same);
+        }
+        let id = free_id(&mut memories)?;
+        let lent = pages.map(split.len)?;
+        let region = Region::lent(lent, split.geometry).map_err(|_| Errno::NOMEM)?;
+        let objects = split.objects;
+        let memory = Arc::new(Memory { id, region, objects, external: place });
+        memories.insert(id, Arc::downgrade(&memory));
+        Ok(memory)
     }
 
     /// The global memory if it has room, else one of its own.
@@ -235,7 +312,7 @@ impl Domain {
     /// bytes. They cost nothing until they are used, but the addresses: so it is a part of what is
     /// left of half of those that old requests can name (32 bits), and soon 0.
     pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
-        let (_, _, buf_size) = self.parameters.private();
+        let buf_size = self.parameters.private_room().buf_size;
         let space = lock(&self.space);
         let ours = space.end.min(1 << 32) / 2;
         let left = ours.saturating_sub(space.taken.values().sum());
@@ -247,22 +324,35 @@ impl Domain {
         memories: &mut HashMap<u16, Weak<Memory>>,
         id: u16,
         geometry: Geometry,
+        objects: Objects,
     ) -> Result<Arc<Memory>, Errno> {
         let len = Region::size_of(geometry).map_err(|_| Errno::NOMEM)?;
         let at = lock(&self.space).take(len).ok_or(Errno::NOMEM)?;
         let lease = Box::new(Lease { space: self.space.clone(), at });
         let region = Region::within(&self.file, at, geometry, lease);
-        let memory = Arc::new(Memory { id, region: region.map_err(|_| Errno::NOMEM)? });
+        let region = region.map_err(|_| Errno::NOMEM)?;
+        let memory = Arc::new(Memory { id, region, objects, external: None });
         memories.insert(id, Arc::downgrade(&memory));
         Ok(memory)
     }
 }
 
+/// A number that no memory has; those that are gone are forgotten.
+fn free_id(memories: &mut HashMap<u16, Weak<Memory>>) -> Result<u16, Errno> {
+    memories.retain(|_, memory| memory.strong_count() > 0);
+    let id = (GLOBAL + 1..=u16::MAX).find(|id| !memories.contains_key(id));
+    id.ok_or(Errno::NOMEM)
+}
+
 impl Params {
+    fn objects(&self) -> Objects {
+        let Self { if_num, if_size, ring_num, ring_size, .. } = *self;
+        Objects { if_num, if_size, ring_num, ring_size }
+    }
+
     fn global(&self) -> Geometry {
-        let ifs = u64::from(self.if_num) * u64::from(self.if_size);
-        let rings = u64::from(self.ring_num) * u64::from(self.ring_size);
-        Geometry { ring_bytes: ifs + rings, bufs: self.buf_num, buf_size: self.buf_size }
+        let ring_bytes = self.objects().bytes();
+        Geometry { ring_bytes, bufs: self.buf_num, buf_size: self.buf_size }
     }
 }
 

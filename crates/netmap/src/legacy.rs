@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use slipring_abi::*;
 
-use crate::caller::bytes_of;
+use crate::caller::{NoMemory, bytes_of};
 use crate::open::{Netmap, Open};
 use crate::request::{Options, Request, fixed, text};
 
@@ -15,7 +15,7 @@ impl Netmap {
             return Err(Errno::INVAL);
         }
         let mut request = if cmd == NIOCGINFO { asked(&old)? } else { wanted(&old)? };
-        self.dispatch(open, &mut request)?;
+        self.dispatch(open, &mut request, &mut NoMemory)?;
         write_back(&request, &mut old)?;
         old.write_to(arg);
         Ok(0)

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_abi::{NR_MONITOR_RX, NR_MONITOR_TX, NR_ZCOPY_MON, NmreqRegister};
+use slipring_abi::{NR_MONITOR_RX, NR_MONITOR_TX, NR_ZCOPY_MON};
 use slipring_ring::{KernRing, Pair, RingView, Rx, Tx};
 
 use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::claims::Claims;
-use crate::domain::{Domain, Memory, Room, lock};
+use crate::domain::{Memory, Room, lock};
+use crate::names::Wanted;
 use crate::taps::{Tap, Taps};
 use crate::waker::Listeners;
 
@@ -37,12 +38,9 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
-    /// Of `port`, which a program must have bound, as `register` says.
-    pub(crate) fn new(
-        domain: &Arc<Domain>,
-        port: &Arc<dyn Adapter>,
-        register: &NmreqRegister,
-    ) -> Result<Arc<Self>, Errno> {
+    /// Of `port`, which a program must have bound, as `wanted` says.
+    pub(crate) fn new(wanted: &Wanted<'_>, port: &Arc<dyn Adapter>) -> Result<Arc<Self>, Errno> {
+        let (domain, register) = (wanted.domain, wanted.register);
         let taps = port.taps().ok_or(Errno::OPNOTSUPP)?.clone();
         let (parent, params) = (port.shape(), domain.params());
         let shape = Shape {
@@ -52,8 +50,10 @@ impl Monitor {
         };
         let flags = register.nr_flags;
         let [_, bound] = shape.bound(register.nr_mode, register.nr_ringid, flags)?;
-        let memory = match flags & NR_ZCOPY_MON {
-            0 => domain.private_memory(room(&shape, register.nr_extra_bufs))?,
+        let memory = match (flags & NR_ZCOPY_MON, wanted.memory) {
+            (0, None) => domain.private_memory(room(&shape, register.nr_extra_bufs))?,
+            (0, Some(memory)) => memory.clone(),
+            (_, Some(memory)) if !Arc::ptr_eq(memory, port.memory()) => return Err(Errno::INVAL),
             _ => port.memory().clone(),
         };
         let (region, failed) = (memory.region(), |_| Errno::NOMEM);

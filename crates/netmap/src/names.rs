@@ -185,7 +185,7 @@ impl Wanted<'_> {
         if port.claims().is_idle() {
             return Err(Errno::INVAL);
         }
-        Ok(Monitor::new(self.domain, &port, self.register)?)
+        Ok(Monitor::new(self, &port)?)
     }
 
     /// The port of this name, if it is there already.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use rustix::io::Errno;
+use slipring_ring::Geometry;
 
+use crate::domain::Objects;
 use crate::params::Params;
 
 /// A parameter: what it is called and what it may be.
@@ -154,12 +156,20 @@ impl Parameters {
         }
     }
 
-    /// The least that a private memory has: bytes of interfaces and rings, and buffers of a size.
-    pub(crate) fn private(&self) -> (u64, u32, u32) {
-        let product = |num, size| u64::from(self.of(num)) * u64::from(self.of(size));
-        let rings = product(Index::Priv_if_num, Index::Priv_if_size)
-            + product(Index::Priv_ring_num, Index::Priv_ring_size);
-        (rings, self.of(Index::Priv_buf_num), self.of(Index::Priv_buf_size))
+    /// What a private memory has at least, beside buffers.
+    pub(crate) fn private(&self) -> Objects {
+        Objects {
+            if_num: self.of(Index::Priv_if_num),
+            if_size: self.of(Index::Priv_if_size),
+            ring_num: self.of(Index::Priv_ring_num),
+            ring_size: self.of(Index::Priv_ring_size),
+        }
+    }
+
+    /// The least that a private memory has room for.
+    pub(crate) fn private_room(&self) -> Geometry {
+        let (bufs, buf_size) = (self.of(Index::Priv_buf_num), self.of(Index::Priv_buf_size));
+        Geometry { ring_bytes: self.private().bytes(), bufs, buf_size }
     }
 
     /// A global memory was made with these sizes.

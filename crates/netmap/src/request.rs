@@ -7,10 +7,14 @@ mod info;
 mod options;
 mod register;
 
+use std::sync::Arc;
+
 use rustix::io::Errno;
 use slipring_abi::*;
 
+use crate::adapter::Adapter;
 use crate::caller::{CallerMemory, bytes_of};
+use crate::domain::Memory;
 use crate::names::Wanted;
 use crate::open::{Netmap, Open};
 
@@ -107,18 +111,23 @@ impl Netmap {
             options: std::mem::take(options),
             map_limit: u64::MAX,
         };
-        let done = self.dispatch(open, &mut request);
+        let done = self.dispatch(open, &mut request, caller);
         *options = request.options;
         done.map(|()| (request.name, request.body))
     }
 
     /// Performs a request; its body becomes the answer.
-    pub(crate) fn dispatch(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(crate) fn dispatch(
+        &self,
+        open: &Open,
+        request: &mut Request,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
         if request.kind != NETMAP_REQ_REGISTER {
             request.options.all_used()?;
         }
         match request.kind {
-            NETMAP_REQ_REGISTER => self.register(open, request),
+            NETMAP_REQ_REGISTER => self.register(open, request, caller),
             NETMAP_REQ_PORT_INFO_GET => self.port_info(open, request),
             NETMAP_REQ_POOLS_INFO_GET => self.pools_info(open, request),
             NETMAP_REQ_PORT_HDR_GET => self.port_header(open, request),
@@ -142,11 +151,7 @@ impl Netmap {
     }
 
     /// The port that a request names, without wishes.
-    pub(crate) fn find(
-        &self,
-        open: &Open,
-        request: &Request,
-    ) -> Result<std::sync::Arc<dyn crate::Adapter>, Errno> {
+    pub(crate) fn find(&self, open: &Open, request: &Request) -> Result<Arc<dyn Adapter>, Errno> {
         let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
         self.find_with(open, request, &register)
     }
@@ -157,16 +162,27 @@ impl Netmap {
         open: &Open,
         request: &Request,
         register: &NmreqRegister,
-    ) -> Result<std::sync::Arc<dyn crate::Adapter>, Errno> {
+    ) -> Result<Arc<dyn Adapter>, Errno> {
         let memory = match register.nr_mem_id {
             0 => None,
             id => Some(open.domain.memory(id)?),
         };
+        self.find_in(open, request, register, memory.as_ref())
+    }
+
+    /// The same, in this memory if one is said.
+    fn find_in(
+        &self,
+        open: &Open,
+        request: &Request,
+        register: &NmreqRegister,
+        memory: Option<&Arc<Memory>>,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
         if request.name.is_empty() && register.nr_mode != NR_REG_NULL {
             return Err(Errno::NXIO);
         }
         let (domain, opener, name) = (&open.domain, &open.opener, request.name.as_str());
-        Wanted { domain, opener, name, register, memory: memory.as_ref() }.find(&*self.provider)
+        Wanted { domain, opener, name, register, memory }.find(&*self.provider)
     }
 
     /// The port that a request names, which is not made for it.
@@ -174,7 +190,7 @@ impl Netmap {
         &self,
         open: &Open,
         request: &Request,
-    ) -> Result<std::sync::Arc<dyn crate::Adapter>, Errno> {
+    ) -> Result<Arc<dyn Adapter>, Errno> {
         if request.name.is_empty() {
             return Err(Errno::NXIO);
         }

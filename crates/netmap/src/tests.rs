@@ -3,6 +3,7 @@
 mod attaches;
 mod binds;
 mod controls;
+mod externals;
 mod forwards;
 mod hostile;
 mod legacies;
@@ -12,6 +13,7 @@ mod polls;
 mod switches;
 mod vale_requests;
 
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -41,17 +43,26 @@ impl Notify for Told {
 }
 
 /// The memory of a program: 64 KiB from `BASE` on.
-struct Flat(Vec<u8>);
+struct Flat {
+    bytes: Vec<u8>,
+    /// And from `SHARED` on, what others can map.
+    pages: Option<OwnedFd>,
+}
 
 const BASE: u64 = 0x1_0000;
 /// Where the tests put bodies and options.
 const BODY: u64 = BASE + 0x100;
 const OPTIONS: u64 = BASE + 0x1000;
+const SHARED: u64 = 0x4000_0000;
 
 impl Flat {
+    fn new() -> Self {
+        Self { bytes: vec![0; 1 << 16], pages: None }
+    }
+
     fn range(&self, addr: u64, len: usize) -> Result<std::ops::Range<usize>, Errno> {
         let start = addr.checked_sub(BASE).ok_or(Errno::FAULT)? as usize;
-        let end = start.checked_add(len).filter(|&end| end <= self.0.len());
+        let end = start.checked_add(len).filter(|&end| end <= self.bytes.len());
         end.map(|end| start..end).ok_or(Errno::FAULT)
     }
 
@@ -67,14 +78,24 @@ impl Flat {
 impl CallerMemory for Flat {
     fn read(&mut self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
         let range = self.range(addr, out.len())?;
-        out.copy_from_slice(&self.0[range]);
+        out.copy_from_slice(&self.bytes[range]);
         Ok(())
     }
 
     fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
         let range = self.range(addr, bytes.len())?;
-        self.0[range].copy_from_slice(bytes);
+        self.bytes[range].copy_from_slice(bytes);
         Ok(())
+    }
+
+    fn shared(&mut self, addr: u64, len: u64) -> Result<SharedPages, Errno> {
+        let Some(at) = addr.checked_sub(SHARED) else { return Err(Errno::OPNOTSUPP) };
+        let pages = self.pages.as_ref().ok_or(Errno::FAULT)?;
+        let stat = rustix::fs::fstat(pages).unwrap();
+        let inside = at.checked_add(len).is_some_and(|end| end <= stat.st_size as u64);
+        let file = pages.try_clone().unwrap();
+        let identity = (stat.st_dev, stat.st_ino);
+        inside.then_some(SharedPages { file, identity, at, page: 4096 }).ok_or(Errno::FAULT)
     }
 }
 
@@ -98,7 +119,7 @@ impl World {
     fn open(&self) -> Client<'_> {
         let opener = Opener { netns: 1, netns_fd: None, gids: Vec::new() };
         let open = self.netmap.open(self.domain.clone(), opener, self.told.clone());
-        Client { world: self, open, memory: Flat(vec![0; 1 << 16]) }
+        Client { world: self, open, memory: Flat::new() }
     }
 
     /// A client that has bound this port whole.

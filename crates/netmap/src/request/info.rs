@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use slipring_abi::*;
 
 use crate::adapter::Dir;
-use crate::domain::{GLOBAL, Memory};
+use crate::domain::GLOBAL;
 use crate::open::{Netmap, Open};
 use crate::request::Request;
 
@@ -52,7 +52,7 @@ impl Netmap {
             ..NmreqRegister::default()
         };
         let port = self.find_with(open, request, &register)?;
-        request.reply(&pools(port.memory(), open));
+        request.reply(&port.memory().pools());
         Ok(())
     }
 
@@ -73,25 +73,4 @@ impl Netmap {
 
 fn or_global(id: u16) -> u16 {
     if id == 0 { GLOBAL } else { id }
-}
-
-/// The layout as netmap's three pools. Interfaces and rings share one area here, so their pools
-/// begin where it does.
-fn pools(memory: &Memory, open: &Open) -> NmreqPoolsInfo {
-    let (region, params) = (memory.region(), open.domain.params());
-    let area = region.at() + region.ring_start();
-    NmreqPoolsInfo {
-        nr_memsize: memory.map_len(),
-        nr_mem_id: memory.id(),
-        nr_if_pool_offset: area,
-        nr_if_pool_objtotal: params.if_num,
-        nr_if_pool_objsize: params.if_size,
-        nr_ring_pool_offset: area,
-        nr_ring_pool_objtotal: params.ring_num,
-        nr_ring_pool_objsize: params.ring_size,
-        nr_buf_pool_offset: region.at() + region.data_start(),
-        nr_buf_pool_objtotal: region.num_bufs(),
-        nr_buf_pool_objsize: region.buf_size(),
-        ..NmreqPoolsInfo::default()
-    }
 }

@@ -3,23 +3,45 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_abi::{NETMAP_REQ_OPT_OFFSETS, NR_ACCEPT_VNET_HDR, NmreqOptOffsets, NmreqRegister};
+use slipring_abi::{
+    NETMAP_REQ_OPT_EXTMEM, NETMAP_REQ_OPT_OFFSETS, NR_ACCEPT_VNET_HDR, NmreqOptExtmem,
+    NmreqOptOffsets, NmreqRegister,
+};
 
 use crate::adapter::{Adapter, Dir, Shape};
 use crate::binding::Binding;
-use crate::domain::lock;
+use crate::caller::CallerMemory;
+use crate::domain::{Memory, lock};
+use crate::external::{Split, granted};
 use crate::offsets::Wish;
 use crate::open::{Netmap, Open};
 use crate::request::Request;
 
 impl Netmap {
-    pub(super) fn register(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(super) fn register(
+        &self,
+        open: &Open,
+        request: &mut Request,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
         let _one_at_a_time = lock(&open.binding);
         if open.bound.get().is_some() {
             return Err(Errno::BUSY);
         }
         let wish: NmreqRegister = request.read()?;
-        let port = self.find_with(open, request, &wish)?;
+        let brought = request.options.take::<NmreqOptExtmem>(NETMAP_REQ_OPT_EXTMEM);
+        let port = match &brought {
+            Some(option) => {
+                let memory = external(open, option, caller);
+                let memory = request.options.judge(NETMAP_REQ_OPT_EXTMEM, memory)?;
+                self.find_in(open, request, &wish, Some(&memory))?
+            }
+            None => self.find_with(open, request, &wish)?,
+        };
+        // Only who has brought such a memory, or knows its number, has it mapped.
+        if port.memory().is_external() && brought.is_none() && wish.nr_mem_id == 0 {
+            return Err(Errno::OPNOTSUPP);
+        }
         if port.vnet_header() > 0 && wish.nr_flags & NR_ACCEPT_VNET_HDR == 0 {
             return Err(Errno::IO);
         }
@@ -27,12 +49,27 @@ impl Netmap {
             return Err(Errno::NOMEM);
         }
         let binding = bind(request, port, &wish, open)?;
+        if let Some(option) = brought {
+            let option = granted(&option, binding.port.memory().pools());
+            request.options.put(NETMAP_REQ_OPT_EXTMEM, &option);
+        }
         let answer = answer(&wish, &binding);
         request.reply(&answer);
         // The lock is held and it was empty: nobody else can have set it.
         let _ = open.bound.set(binding);
         Ok(())
     }
+}
+
+/// The memory in the pages that an option names.
+fn external(
+    open: &Open,
+    option: &NmreqOptExtmem,
+    caller: &mut dyn CallerMemory,
+) -> Result<Arc<Memory>, Errno> {
+    let split = Split::of(option, open.domain.parameters())?;
+    let pages = caller.shared(option.nro_usrptr, split.len)?;
+    open.domain.external_memory(&pages, &split)
 }
 
 /// Binds with the options that the request has.
