@@ -10,15 +10,20 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::time::ClockId;
-use slipring_netmap::{CallerMemory, Errno, Opener};
+use slipring_netmap::{CallerMemory, Errno, Opener, SharedPages};
 
 use crate::namespaces::Namespaces;
+use crate::pages;
 
 /// A caller whose identity has been checked.
 #[derive(Debug)]
 pub(crate) struct Caller {
     memory: File,
+    tid: u32,
+    uid: u32,
+    called: Duration,
 }
 
 impl Caller {
@@ -31,7 +36,7 @@ impl Caller {
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{tid}/mem"));
         let memory = memory.map_err(|error| errno_of(&error, Errno::NOMEM, Errno::FAULT))?;
         check(tid, uid, called)?;
-        Ok(Self { memory })
+        Ok(Self { memory, tid, uid, called })
     }
 }
 
@@ -42,6 +47,17 @@ impl CallerMemory for Caller {
 
     fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
         self.memory.write_all_at(bytes, addr).map_err(|_| Errno::FAULT)
+    }
+
+    fn shared(&mut self, addr: u64, len: u64) -> Result<SharedPages, Errno> {
+        let (tid, flags) = (self.tid, OFlags::PATH | OFlags::CLOEXEC);
+        let process = rustix::fs::open(format!("/proc/{tid}"), flags, Mode::empty());
+        let process =
+            process.map_err(|error| errno_of(&error.into(), Errno::NOMEM, Errno::FAULT))?;
+        let pages = pages::shared(&process, addr, len)?;
+        // Afterwards, as in `of`: it may have been another's.
+        check(self.tid, self.uid, self.called)?;
+        Ok(pages)
     }
 }
 

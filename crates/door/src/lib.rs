@@ -28,6 +28,7 @@ mod files;
 mod link;
 mod mount;
 mod namespaces;
+mod pages;
 mod parameters;
 mod permissions;
 mod proto;
