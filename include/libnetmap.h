@@ -91,7 +91,11 @@ struct nmport_d *nmport_clone(struct nmport_d *d);
 /* Copies a frame to a free slot, without a sync; its size, or 0 if there is no room. */
 int nmport_inject(struct nmport_d *d, const void *buf, size_t size);
 
-/* Options of a port that is not registered yet. */
+/*
+ * Options of a port that is not registered yet. External memory is a shared mapping of a file in
+ * memory; what is bound in it is found there, and other ports of this process that have its number
+ * find it there as long as the port that brought it is open.
+ */
 int nmport_extmem(struct nmport_d *d, void *base, size_t size);
 int nmport_extmem_from_file(struct nmport_d *d, const char *fname);
 struct nmreq_pools_info *nmport_extmem_getinfo(struct nmport_d *d);

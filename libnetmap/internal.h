@@ -17,6 +17,7 @@ struct nmem_d {
 	ino_t ino;
 	uint16_t mem_id;
 	int users;
+	int external;            /* the program's own, which is not ours to unmap */
 	void *mem;
 	size_t size;
 };

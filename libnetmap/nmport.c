@@ -155,7 +155,9 @@ map(struct nmport_d *d, const struct stat *file)
 		errno = ENOMEM;
 		return NULL;
 	}
-	m->mem = mmap(NULL, d->reg.nr_memsize, PROT_READ | PROT_WRITE, MAP_SHARED, d->fd, 0);
+	m->external = d->extmem != NULL;
+	m->mem = m->external ? (void *)(uintptr_t)d->extmem->nro_usrptr :
+	    mmap(NULL, d->reg.nr_memsize, PROT_READ | PROT_WRITE, MAP_SHARED, d->fd, 0);
 	if (m->mem == MAP_FAILED) {
 		nmctx_ferror(d->ctx, "%s: mmap: %s", d->hdr.nr_name, strerror(errno));
 		nmctx_free(d->ctx, m);
@@ -171,6 +173,16 @@ map(struct nmport_d *d, const struct stat *file)
 	return m;
 }
 
+/* Whether a port finds its memory there. What it has brought itself it finds where it has that. */
+static int
+is_memory_of(const struct nmem_d *m, const struct nmport_d *d, const struct stat *file)
+{
+	if (d->extmem && m->mem != (void *)(uintptr_t)d->extmem->nro_usrptr)
+		return 0;
+	return m->dev == file->st_dev && m->ino == file->st_ino &&
+	    m->mem_id == d->reg.nr_mem_id && m->size >= d->reg.nr_memsize;
+}
+
 /* Under the lock: the mapping of the port's memory, made where there is none. */
 static struct nmem_d *
 find_or_map(struct nmport_d *d)
@@ -182,8 +194,7 @@ find_or_map(struct nmport_d *d)
 		nmctx_ferror(d->ctx, "%s: fstat: %s", d->hdr.nr_name, strerror(errno));
 		return NULL;
 	}
-	while (m && (m->dev != file.st_dev || m->ino != file.st_ino ||
-	    m->mem_id != d->reg.nr_mem_id || m->size < d->reg.nr_memsize))
+	while (m && !is_memory_of(m, d, &file))
 		m = m->next;
 	if (!m)
 		m = map(d, &file);
@@ -241,7 +252,8 @@ unmap(struct nmctx *ctx, struct nmem_d *m)
 	while (*link != m)
 		link = &(*link)->next;
 	*link = m->next;
-	munmap(m->mem, m->size);
+	if (!m->external)
+		munmap(m->mem, m->size);
 	nmctx_free(ctx, m);
 }
 

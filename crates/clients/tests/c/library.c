@@ -525,6 +525,56 @@ threads_open_and_close_at_once(void)
 	CHECK(!nmctx_get()->mem_descs);
 }
 
+/* A frame from x{1 to x}1, which have the same memory. */
+static void
+passes_a_frame(struct nmport_d *a, struct nmport_d *b)
+{
+	struct netmap_ring *r = NETMAP_RXRING(b->nifp, b->first_rx_ring);
+
+	CHECK(a->mem == b->mem && nmport_inject(a, "hello", 6) == 6);
+	CHECK(ioctl(a->fd, NIOCTXSYNC) == 0 && ioctl(b->fd, NIOCRXSYNC) == 0);
+	CHECK(nm_ring_space(r) == 1 && r->slot[r->head].len == 6);
+	CHECK(strcmp(NETMAP_BUF(r, r->slot[r->head].buf_idx), "hello") == 0);
+}
+
+static void
+nmport_brings_memory_from_a_file(void)
+{
+	/* The stage's /dev is a file system in memory. */
+	char file[] = "/dev/pages-XXXXXX", name[200];
+	int fd = mkstemp(file);
+	struct nmport_d *a, *b;
+
+	CHECK(fd >= 0 && ftruncate(fd, 16 << 20) == 0);
+	sprintf(name, "netmap:x{1@conf:slots=64@extmem:file=%s,buf-num=1000", file);
+	a = port(name);
+	CHECK(nmport_extmem_getinfo(a)->nr_buf_pool_objtotal == 1000);
+	CHECK(nmport_extmem_getinfo(a)->nr_ring_pool_objsize == 20480);
+	CHECK((char *)a->nifp == (char *)(uintptr_t)a->extmem->nro_usrptr + a->reg.nr_offset);
+	sprintf(name, "netmap:x}1@%u", a->reg.nr_mem_id);
+	b = port(name);
+	passes_a_frame(a, b);
+	nmport_close(b);
+	nmport_close(a);
+	CHECK(!nmctx_get()->mem_descs && unlink(file) == 0);
+}
+
+static void
+nmport_brings_memory_of_its_own(void)
+{
+	size_t size = 4 << 20;
+	void *mem = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct nmport_d *a = nmport_prepare("netmap:x{1@conf:slots=64"), *b;
+
+	CHECK(mem != MAP_FAILED && nmport_extmem(a, mem, size) == 0 && nmport_open_desc(a) == 0);
+	b = nmport_prepare("netmap:x}1");
+	CHECK(nmport_extmem(b, mem, size) == 0 && nmport_open_desc(b) == 0);
+	passes_a_frame(a, b);
+	nmport_close(a);
+	nmport_close(b);
+	memset(mem, 0, size);
+}
+
 #define SCENARIO(name) { #name, name }
 
 static const struct scenario scenarios[] = {
@@ -544,6 +594,8 @@ static const struct scenario scenarios[] = {
 	SCENARIO(nmport_share_asks_the_device),
 	SCENARIO(nmport_says_which_option_was_refused),
 	SCENARIO(nmport_failed_parse_leaves_nothing),
+	SCENARIO(nmport_brings_memory_from_a_file),
+	SCENARIO(nmport_brings_memory_of_its_own),
 	SCENARIO(nmreq_options_are_a_list),
 	SCENARIO(nmreq_options_decode_by_tables),
 	SCENARIO(contexts_give_memory_and_take_messages),

@@ -184,3 +184,22 @@ scenarios! {
     switch_moves_frames_from_offset_to_offset
     monitor_shows_a_frame_at_its_own_offset
 }
+
+scenarios! {
+    externals after ":";
+    port_lies_in_the_pages_of_the_program
+    anonymous_shared_memory_will_do
+    private_memory_is_eopnotsupp
+    file_on_a_disk_is_eopnotsupp
+    read_only_pages_are_efault
+    pages_that_are_not_there_are_efault
+    sizes_that_cannot_be_are_einval
+    pages_that_hold_no_port_are_enomem
+    sizes_are_told
+    same_pages_are_the_same_memory
+    who_has_not_brought_the_memory_is_eopnotsupp
+    option_given_twice_is_einval_in_both
+    file_that_is_cut_off_ends_its_port_only
+    holes_and_what_else_is_done_to_the_file_harm_nobody
+    child_uses_the_memory_of_its_parent
+}

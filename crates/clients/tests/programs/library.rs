@@ -41,6 +41,8 @@ scenarios! {
     nmport_share_asks_the_device
     nmport_says_which_option_was_refused
     nmport_failed_parse_leaves_nothing
+    nmport_brings_memory_from_a_file
+    nmport_brings_memory_of_its_own
     nmreq_options_are_a_list
     nmreq_options_decode_by_tables
     contexts_give_memory_and_take_messages
