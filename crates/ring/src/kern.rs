@@ -143,6 +143,8 @@ impl KernRing {
     pub fn done_to(&mut self, head: SlotIdx) {
         debug_assert!(head < self.mem.num_slots());
         self.hwcur = head;
+        // For who looks on from outside, which orders nothing.
+        self.mem.hwcur().store(head, Ordering::Relaxed);
     }
 
     /// Publishes a tail: everything before it is the application's. Also undoes what the

@@ -116,6 +116,8 @@ struct Block {
     num_slots: u32,
     owned: Owned,
     offsets: Kept,
+    /// What the driver has processed, for others of the host.
+    hwcur: AtomicU32,
 }
 
 /// What dropping a ring gives back to its region.
@@ -261,6 +263,7 @@ impl RingMem {
             num_slots,
             owned,
             offsets: Kept::default(),
+            hwcur: AtomicU32::new(0),
         };
         Self {
             header,
@@ -400,6 +403,12 @@ impl RingMem {
     /// Frames that a monitor's ring had no room for, modulo 2^32.
     pub(crate) fn lost(&self) -> &AtomicU32 {
         self.word(offset_of!(NetmapRing, lost))
+    }
+
+    /// The first slot that the driver has not processed.
+    #[inline(always)]
+    pub(crate) fn hwcur(&self) -> &AtomicU32 {
+        &self.block.hwcur
     }
 
     /// What the host keeps of the ring's offsets.

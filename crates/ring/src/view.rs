@@ -54,6 +54,19 @@ impl RingView {
         self.0.tail().load(Ordering::Acquire)
     }
 
+    /// The first slot that the driver, in this process, has not processed.
+    #[must_use]
+    pub fn hwcur(&self) -> SlotIdx {
+        self.0.hwcur().load(Ordering::Relaxed)
+    }
+
+    /// Writes head and cur as the application says them elsewhere, unchecked: for who carries them.
+    pub fn carry(&self, head: SlotIdx, cur: SlotIdx) {
+        self.0.cur().store(cur, Ordering::Relaxed);
+        // Release: pairs with the acquire in `KernRing::released`.
+        self.0.head().store(head, Ordering::Release);
+    }
+
     /// Whether there are slots beyond the one that the application waits for.
     #[must_use]
     #[inline(always)]
