@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use slipring_netmap::{
-    Adapter, CallerMemory, Domain, Errno, Events, Netmap, Notify, Open, Opener, Params, Provider,
-    Wanted,
+    Adapter, CallerMemory, Cancel, Domain, Errno, Events, Netmap, Notify, Open, Opener, Params,
+    Provider, Wanted,
 };
 
 const NIOCCTRL: u32 = 0xc058_6997;
@@ -21,7 +21,8 @@ const NAMES: [&[u8]; 8] = [b"x{1", b"x}1", b"x", b"vale0:a", b"vale0:b", b"vale1
 const BASE: u64 = 0x1000;
 
 fuzz_target!(|data: &[u8]| {
-    let params = Params { buf_num: 3000, ring_num: 40, domain_bytes: 128 << 20, ..Params::default() };
+    let params =
+        Params { buf_num: 3000, ring_num: 40, domain_bytes: 128 << 20, ..Params::default() };
     let domain = Domain::new(0, params).expect("a small domain");
     let netmap = Netmap::new(Box::new(Nothing));
     let new = || {
@@ -115,6 +116,13 @@ impl CallerMemory for Memory {
         let range = self.range(addr, bytes.len())?;
         self.0[range].copy_from_slice(bytes);
         Ok(())
+    }
+
+    /// So that a sync loop ends after its first round.
+    fn cancel(&self) -> Option<Arc<Cancel>> {
+        let cancel = Arc::<Cancel>::default();
+        cancel.cancel();
+        Some(cancel)
     }
 }
 

@@ -50,7 +50,7 @@ impl Binding {
         let (claim, waker) = (Some(claim), waker.clone());
         let forward = Forward::new(&*port, &shape, &rings);
         let binding = Self { interface, rings, flags, forward, waker, claim, port };
-        binding.listen();
+        binding.listen(&binding.waker);
         Ok(binding)
     }
 
@@ -88,23 +88,25 @@ impl Binding {
         count
     }
 
-    fn listen(&self) {
+    /// Puts a waker into the lists of all its rings.
+    pub(crate) fn listen(&self, waker: &Arc<Waker>) {
         for dir in Dir::BOTH {
             for i in self.rings[dir as usize].clone() {
                 if let (Some(list), Some(view)) =
                     (self.port.listeners(dir, i), self.port.ring(dir, i))
                 {
-                    list.add(&self.waker, dir, view);
+                    list.add(waker, dir, view);
                 }
             }
         }
     }
 
-    fn stop_listening(&self) {
+    /// Takes it out again.
+    pub(crate) fn stop_listening(&self, waker: &Arc<Waker>) {
         for dir in Dir::BOTH {
             for list in self.rings[dir as usize].clone().filter_map(|i| self.port.listeners(dir, i))
             {
-                list.remove(&self.waker);
+                list.remove(waker);
             }
         }
     }
@@ -112,7 +114,7 @@ impl Binding {
 
 impl Drop for Binding {
     fn drop(&mut self) {
-        self.stop_listening();
+        self.stop_listening(&self.waker);
         let region = self.port.memory().region();
         region.give_bufs(listed(region, self.interface.extra_bufs()));
         drop(self.claim.take());

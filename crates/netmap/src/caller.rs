@@ -1,9 +1,13 @@
 //! The memory of the program that makes a call.
 
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
 use rustix::io::Errno;
 use slipring_abi::Plain;
 
 use crate::external::SharedPages;
+use crate::kloop::Cancel;
 
 /// Reads and writes addresses of the caller. A transfer is whole or it is an error.
 pub trait CallerMemory {
@@ -26,6 +30,19 @@ pub trait CallerMemory {
     /// [`Errno::OPNOTSUPP`] where nobody else can map it.
     fn shared(&mut self, _addr: u64, _len: u64) -> Result<SharedPages, Errno> {
         Err(Errno::OPNOTSUPP)
+    }
+
+    /// A descriptor of our own for an eventfd of the program.
+    ///
+    /// # Errors
+    /// [`Errno::BADF`] where nothing has this number; [`Errno::INVAL`] where it is something else.
+    fn eventfd(&mut self, _number: i32) -> Result<OwnedFd, Errno> {
+        Err(Errno::BADF)
+    }
+
+    /// What ends the call early, where something can.
+    fn cancel(&self) -> Option<Arc<Cancel>> {
+        None
     }
 }
 

@@ -19,6 +19,7 @@ use slipring_abi::NmreqPoolsInfo;
 use slipring_ring::{Geometry, Region, ring_bytes};
 
 use crate::external::{Place, SharedPages, Split};
+use crate::kloop::Share;
 use crate::names::Names;
 use crate::parameters::Parameters;
 use crate::params::Params;
@@ -38,6 +39,8 @@ pub struct Domain {
     space: Arc<Mutex<Space>>,
     memories: Mutex<HashMap<u16, Weak<Memory>>>,
     pub(crate) names: Mutex<Names>,
+    /// What its sync loops take of the process.
+    pub(crate) loops: Share,
 }
 
 /// Which bytes of the file are taken: length by start.
@@ -213,6 +216,7 @@ impl Domain {
             space: Arc::new(Mutex::new(space)),
             memories: Mutex::default(),
             names: Mutex::default(),
+            loops: Share::default(),
         }))
     }
 

@@ -44,6 +44,17 @@ impl SharedPages {
         Place { file: self.identity, at: self.at }
     }
 
+    /// Maps `len` bytes, wherever in their page they begin; where that is in the mapping.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`].
+    pub(crate) fn map_around(&self, len: u64) -> Result<(Lent, usize), Errno> {
+        let first = self.at % self.page;
+        let whole = (first + len).next_multiple_of(self.page) as usize;
+        let lent = Lent::map(self.file.as_fd(), self.at - first, whole);
+        lent.map(|lent| (lent, first as usize)).map_err(|_| Errno::NOMEM)
+    }
+
     /// Maps `len` bytes, from the first one on.
     ///
     /// # Errors

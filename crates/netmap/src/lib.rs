@@ -16,7 +16,8 @@
 //! # Invariants
 //! 1. A client can hurt only itself and those who share its [`Domain`]: what it wrote is read
 //!    once, checked, then used.
-//! 2. No call blocks: a ring that another thread is syncing is skipped.
+//! 2. No call blocks: a ring that another thread is syncing is skipped. The sync loop alone lasts, and
+//!    says so ([`Netmap::is_long`]).
 //! 3. Everything that an open took goes back when it is dropped, in whatever state it is.
 //!
 //! # Not for
@@ -28,10 +29,12 @@ mod adapter;
 mod binding;
 mod caller;
 mod claims;
+mod csb;
 mod detached;
 mod domain;
 mod external;
 mod forward;
+mod kloop;
 mod legacy;
 mod monitor;
 mod names;
@@ -54,6 +57,7 @@ pub use caller::CallerMemory;
 pub use claims::Claims;
 pub use domain::{Domain, Memory, Room};
 pub use external::SharedPages;
+pub use kloop::Cancel;
 pub use names::{News, PortKind, Provider, Wanted};
 pub use open::{Netmap, Open, Opener};
 pub use parameters::{Effect, NotSet, PARAMETERS, Parameter, Parameters};

@@ -6,13 +6,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 use slipring_abi::{
-    NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NR_TIMESTAMP,
+    NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC,
+    NIOCTXSYNC, NR_TIMESTAMP, NmreqHeader, Plain,
 };
 
 use crate::adapter::{Dir, Synced};
 use crate::binding::Binding;
 use crate::caller::CallerMemory;
+use crate::csb::Csb;
 use crate::domain::Domain;
+use crate::kloop::Kloop;
 use crate::names::Provider;
 use crate::waker::{Notify, Ticker, Waker};
 
@@ -43,6 +46,9 @@ pub struct Open {
     /// Held while a bind is under way.
     pub(crate) binding: Mutex<()>,
     pub(crate) bound: OnceLock<Binding>,
+    /// Where the program and a sync loop meet: then nobody else syncs.
+    pub(crate) csb: OnceLock<Csb>,
+    pub(crate) kloop: Kloop,
     pub(crate) hold: crate::poll::Hold,
 }
 
@@ -62,6 +68,8 @@ impl Netmap {
             waker: Waker::new(notify, self.ticker.clone()),
             binding: Mutex::default(),
             bound: OnceLock::new(),
+            csb: OnceLock::new(),
+            kloop: Kloop::default(),
             hold: crate::poll::Hold::default(),
         }
     }
@@ -109,6 +117,14 @@ impl Netmap {
         matches!(cmd, NIOCTXSYNC | NIOCRXSYNC)
     }
 
+    /// Whether an ioctl with this argument lasts until somebody ends it ([`crate::Cancel`]), so that it
+    /// needs a thread of its own.
+    #[must_use]
+    pub fn is_long(cmd: u32, arg: &[u8]) -> bool {
+        let header = || NmreqHeader::read_from(arg);
+        cmd == NIOCCTRL && header().is_some_and(|it| it.nr_reqtype == NETMAP_REQ_SYNC_KLOOP_START)
+    }
+
     /// Whether an ioctl may read or write the caller's memory beside its argument.
     #[must_use]
     pub fn touches_caller(cmd: u32) -> bool {
@@ -145,6 +161,9 @@ impl Open {
     /// `NIOCTXSYNC` and `NIOCRXSYNC`.
     fn sync(&self, dir: Dir) -> Result<i32, Errno> {
         let binding = self.bound.get().ok_or(Errno::NXIO)?;
+        if self.csb.get().is_some() {
+            return Err(Errno::BUSY);
+        }
         if dir == Dir::Tx && binding.port.is_monitor() {
             return Err(Errno::IO);
         }

@@ -87,6 +87,9 @@ impl Open {
     /// `arm`, the next change will be told to [`crate::Notify`] with that handle.
     pub fn poll(&self, wanted: Events, arm: Option<u64>, patience: Duration) -> Events {
         let Some(binding) = self.bound.get() else { return Events::ERR };
+        if self.csb.get().is_some() {
+            return Events::ERR;
+        }
         self.waker.begin_poll();
         let events = self.poll_bound(binding, wanted, arm, patience);
         self.waker.end_poll();

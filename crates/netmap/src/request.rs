@@ -123,7 +123,10 @@ impl Netmap {
         request: &mut Request,
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
-        if request.kind != NETMAP_REQ_REGISTER {
+        if !matches!(
+            request.kind,
+            NETMAP_REQ_REGISTER | NETMAP_REQ_SYNC_KLOOP_START | NETMAP_REQ_CSB_ENABLE
+        ) {
             request.options.all_used()?;
         }
         match request.kind {
@@ -139,13 +142,9 @@ impl Netmap {
             NETMAP_REQ_VALE_DELIF => self.vale_remove(open, request),
             NETMAP_REQ_VALE_POLLING_ENABLE => self.polling_on(open, request),
             NETMAP_REQ_VALE_POLLING_DISABLE => self.polling_off(open, request),
-            NETMAP_REQ_SYNC_KLOOP_START => match open.bound.get() {
-                None => Err(Errno::NXIO),
-                // There are no control blocks.
-                Some(_) => Err(Errno::INVAL),
-            },
-            NETMAP_REQ_SYNC_KLOOP_STOP => open.bound.get().map(|_| ()).ok_or(Errno::NXIO),
-            NETMAP_REQ_CSB_ENABLE => Err(Errno::INVAL),
+            NETMAP_REQ_SYNC_KLOOP_START => crate::kloop::start(open, request, caller),
+            NETMAP_REQ_SYNC_KLOOP_STOP => crate::kloop::stop(open),
+            NETMAP_REQ_CSB_ENABLE => crate::csb::enable(open, request, caller),
             _ => Err(Errno::INVAL),
         }
     }

@@ -7,6 +7,7 @@ mod externals;
 mod forwards;
 mod hostile;
 mod legacies;
+mod loops;
 mod monitors;
 mod offsets;
 mod polls;
@@ -47,6 +48,9 @@ struct Flat {
     bytes: Vec<u8>,
     /// And from `SHARED` on, what others can map.
     pages: Option<OwnedFd>,
+    /// Its eventfds, by their numbers.
+    events: Vec<OwnedFd>,
+    cancel: Option<Arc<Cancel>>,
 }
 
 const BASE: u64 = 0x1_0000;
@@ -57,7 +61,7 @@ const SHARED: u64 = 0x4000_0000;
 
 impl Flat {
     fn new() -> Self {
-        Self { bytes: vec![0; 1 << 16], pages: None }
+        Self { bytes: vec![0; 1 << 16], pages: None, events: Vec::new(), cancel: None }
     }
 
     fn range(&self, addr: u64, len: usize) -> Result<std::ops::Range<usize>, Errno> {
@@ -96,6 +100,15 @@ impl CallerMemory for Flat {
         let file = pages.try_clone().unwrap();
         let identity = (stat.st_dev, stat.st_ino);
         inside.then_some(SharedPages { file, identity, at, page: 4096 }).ok_or(Errno::FAULT)
+    }
+
+    fn eventfd(&mut self, number: i32) -> Result<OwnedFd, Errno> {
+        let own = self.events.get(number as usize).ok_or(Errno::BADF)?;
+        Ok(own.try_clone().unwrap())
+    }
+
+    fn cancel(&self) -> Option<Arc<Cancel>> {
+        self.cancel.clone()
     }
 }
 

@@ -76,6 +76,11 @@ impl Waker {
         })
     }
 
+    /// The one that tells it late.
+    pub(crate) fn ticker(&self) -> Arc<Ticker> {
+        self.ticker.clone()
+    }
+
     /// A poll begins; it will see for itself what news comes before it ends.
     pub(crate) fn begin_poll(&self) {
         self.polls.fetch_add(1, Ordering::Relaxed);

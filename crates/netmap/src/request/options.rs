@@ -92,6 +92,13 @@ impl Options {
         T::read_from(&[&bytes_of(&one.head), one.body.as_slice()].concat())
     }
 
+    /// The option of this type as it is, head and body, which counts as used.
+    pub(crate) fn take_bytes(&mut self, kind: u32) -> Option<(NmreqOption, Vec<u8>)> {
+        let one = self.find(kind)?;
+        one.used = true;
+        Some((one.head, one.body.clone()))
+    }
+
     /// What it says when the call has succeeded.
     pub(crate) fn put<T: Plain>(&mut self, kind: u32, option: &T) {
         if let Some(one) = self.find(kind) {

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use slipring_abi::{
-    NETMAP_REQ_OPT_EXTMEM, NETMAP_REQ_OPT_OFFSETS, NR_ACCEPT_VNET_HDR, NmreqOptExtmem,
-    NmreqOptOffsets, NmreqRegister,
+    NETMAP_REQ_OPT_CSB, NETMAP_REQ_OPT_EXTMEM, NETMAP_REQ_OPT_OFFSETS, NR_ACCEPT_VNET_HDR,
+    NmreqOptCsb, NmreqOptExtmem, NmreqOptOffsets, NmreqRegister,
 };
 
 use crate::adapter::{Adapter, Dir, Shape};
 use crate::binding::Binding;
 use crate::caller::CallerMemory;
+use crate::csb::Csb;
 use crate::domain::{Memory, lock};
 use crate::external::{Split, granted};
 use crate::offsets::Wish;
@@ -48,14 +49,18 @@ impl Netmap {
         if port.memory().map_len() > request.map_limit {
             return Err(Errno::NOMEM);
         }
+        let blocks = request.options.take::<NmreqOptCsb>(NETMAP_REQ_OPT_CSB);
         let binding = bind(request, port, &wish, open)?;
+        let blocks = blocks.map(|option| Csb::new(&binding, &option, caller)).transpose();
+        let blocks = request.options.judge(NETMAP_REQ_OPT_CSB, blocks)?;
         if let Some(option) = brought {
             let option = granted(&option, binding.port.memory().pools());
             request.options.put(NETMAP_REQ_OPT_EXTMEM, &option);
         }
         let answer = answer(&wish, &binding);
         request.reply(&answer);
-        // The lock is held and it was empty: nobody else can have set it.
+        // The lock is held and they were empty: nobody else can have set them.
+        let _ = blocks.map(|blocks| open.csb.set(blocks));
         let _ = open.bound.set(binding);
         Ok(())
     }

@@ -97,7 +97,7 @@ fn status(client: &mut Client<'_>, addr: u64) -> u32 {
 #[test]
 fn an_option_that_nobody_knows_is_refused_by_name_and_nothing_is_bound() {
     let world = World::new();
-    for kind in [6, 99, NETMAP_REQ_OPT_CSB] {
+    for kind in [6, 99, NETMAP_REQ_OPT_SYNC_KLOOP_MODE] {
         let mut client = world.open();
         client.memory.put(OPTIONS, &option(kind, 0));
         assert_eq!(with_options(&mut client), Err(Errno::OPNOTSUPP), "{kind}");

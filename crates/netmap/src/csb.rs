@@ -1,0 +1,203 @@
+//! Control blocks (option CSB): a ring's indices outside of the ring, where a program and a sync loop
+//! meet without a call.
+//!
+//! ```text
+//!   program writes   atok[k]   head, cur, "wake me"    read by the loop
+//!   program reads    ktoa[k]   hwcur, hwtail, "wake me"  written by the loop      k: tx rings, rx rings
+//! ```
+//!
+//! Blocks in memory that others can map are mapped here too; those in private memory are read and
+//! written through the memory of the caller. Each side writes its two indices in one order and
+//! reads the other's in the opposite one, so that the later never comes without the earlier.
+
+use std::sync::atomic::{Ordering, fence};
+
+use rustix::io::Errno;
+use slipring_abi::{NETMAP_REQ_OPT_CSB, NR_EXCLUSIVE, NmCsbAtok, NmCsbKtoa, NmreqOptCsb, Plain};
+use slipring_ring::Lent;
+
+use crate::adapter::Dir;
+use crate::binding::Binding;
+use crate::caller::{CallerMemory, bytes_of, read_plain};
+use crate::domain::lock;
+use crate::open::Open;
+use crate::request::Request;
+
+/// Bytes of a block, each way.
+const BLOCK: usize = NmCsbAtok::SIZE;
+/// Words of the program's block.
+const HEAD: usize = 0;
+const CUR: usize = 4;
+const APPL_NEED_KICK: usize = 8;
+const SYNC_FLAGS: usize = 12;
+/// Words of the loop's block.
+const HWCUR: usize = 0;
+const HWTAIL: usize = 4;
+const KERN_NEED_KICK: usize = 8;
+
+/// What the program says of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) head: u32,
+    pub(crate) cur: u32,
+    /// It sleeps until it is woken.
+    pub(crate) sleeps: bool,
+}
+
+/// The blocks of one open file.
+#[derive(Debug)]
+pub(crate) struct Csb {
+    /// What each pair of blocks is for.
+    pub(crate) rings: Vec<(Dir, usize)>,
+    atok: Blocks,
+    ktoa: Blocks,
+}
+
+/// A row of blocks, and how they are reached.
+#[derive(Debug)]
+enum Blocks {
+    Shared { lent: Lent, first: usize },
+    Private { addr: u64 },
+}
+
+impl Blocks {
+    fn new(addr: u64, len: usize, caller: &mut dyn CallerMemory) -> Result<Self, Errno> {
+        match caller.shared(addr, len as u64) {
+            Ok(pages) => {
+                let (lent, first) = pages.map_around(len as u64)?;
+                Ok(Self::Shared { lent, first })
+            }
+            // What is not there at all shows when it is written.
+            Err(Errno::OPNOTSUPP | Errno::FAULT) => Ok(Self::Private { addr }),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn get(&self, at: usize, caller: &mut dyn CallerMemory) -> Result<u32, Errno> {
+        match self {
+            // Acquire: what the program wrote before this word is there.
+            Self::Shared { lent, first } => Ok(lent.word(first + at).load(Ordering::Acquire)),
+            Self::Private { addr } => read_plain(caller, addr + at as u64),
+        }
+    }
+
+    fn set(&self, at: usize, value: u32, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        match self {
+            // Release: what was done to the ring before is seen by who sees this word.
+            Self::Shared { lent, first } => {
+                lent.word(first + at).store(value, Ordering::Release);
+                Ok(())
+            }
+            Self::Private { addr } => caller.write(addr + at as u64, &bytes_of(&value)),
+        }
+    }
+
+    fn is_gone(&self) -> bool {
+        matches!(self, Self::Shared { lent, .. } if lent.is_gone())
+    }
+}
+
+impl Csb {
+    /// The blocks that an option names, one pair for each ring of the bind, tx rings first, which
+    /// begin with what the rings say.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`]: others may have the rings too, or an address is not one of a block.
+    /// [`Errno::FAULT`]: not all blocks are there.
+    pub(crate) fn new(
+        binding: &Binding,
+        option: &NmreqOptCsb,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<Self, Errno> {
+        let NmreqOptCsb { csb_atok, csb_ktoa, .. } = *option;
+        let aligned = [csb_atok, csb_ktoa].iter().all(|addr| addr.is_multiple_of(BLOCK as u64));
+        if binding.flags & NR_EXCLUSIVE == 0 || !aligned {
+            return Err(Errno::INVAL);
+        }
+        let of = |dir: Dir| binding.rings[dir as usize].clone().map(move |i| (dir, i));
+        let rings: Vec<_> = of(Dir::Tx).chain(of(Dir::Rx)).collect();
+        let len = rings.len() * BLOCK;
+        let whole = |addr: u64| addr.checked_add(len as u64).map(|_| addr).ok_or(Errno::FAULT);
+        let atok = Blocks::new(whole(csb_atok)?, len, caller)?;
+        let ktoa = Blocks::new(whole(csb_ktoa)?, len, caller)?;
+        let csb = Self { rings, atok, ktoa };
+        csb.begin(binding, caller)?;
+        Ok(csb)
+    }
+
+    fn begin(&self, binding: &Binding, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        for (k, &(dir, i)) in self.rings.iter().enumerate() {
+            let Some(ring) = binding.port.ring(dir, i) else { return Err(Errno::NXIO) };
+            let (atok, ktoa) = (k * BLOCK, k * BLOCK);
+            self.atok.set(atok + CUR, ring.cur(), caller)?;
+            self.atok.set(atok + HEAD, ring.head(), caller)?;
+            self.atok.set(atok + APPL_NEED_KICK, 1, caller)?;
+            self.atok.set(atok + SYNC_FLAGS, 1, caller)?;
+            self.ktoa.set(ktoa + KERN_NEED_KICK, 1, caller)?;
+            self.publish(k, ring.hwcur(), ring.tail(), caller)?;
+        }
+        Ok(())
+    }
+
+    /// What the program says of ring `k`.
+    pub(crate) fn read(&self, k: usize, caller: &mut dyn CallerMemory) -> Result<Told, Errno> {
+        if self.atok.is_gone() || self.ktoa.is_gone() {
+            return Err(Errno::FAULT);
+        }
+        let at = k * BLOCK;
+        // It writes cur before head.
+        let head = self.atok.get(at + HEAD, caller)?;
+        let cur = self.atok.get(at + CUR, caller)?;
+        let sleeps = self.atok.get(at + APPL_NEED_KICK, caller)? != 0;
+        Ok(Told { head, cur, sleeps })
+    }
+
+    /// Tells the program how far ring `k` is.
+    pub(crate) fn publish(
+        &self,
+        k: usize,
+        hwcur: u32,
+        hwtail: u32,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
+        // It reads hwtail before hwcur.
+        self.ktoa.set(k * BLOCK + HWCUR, hwcur, caller)?;
+        self.ktoa.set(k * BLOCK + HWTAIL, hwtail, caller)
+    }
+
+    /// Tells the program whether the loop wants to be woken for ring `k`. Who asks to be looks once
+    /// more afterwards.
+    pub(crate) fn want_kick(
+        &self,
+        k: usize,
+        wanted: bool,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
+        self.ktoa.set(k * BLOCK + KERN_NEED_KICK, wanted.into(), caller)?;
+        // Pairs with the program's: either it sees the wish, or we see what it has written.
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+const _: () = assert!(NmCsbKtoa::SIZE == BLOCK);
+
+/// CSB_ENABLE: control blocks for what is bound already.
+pub(crate) fn enable(
+    open: &Open,
+    request: &mut Request,
+    caller: &mut dyn CallerMemory,
+) -> Result<(), Errno> {
+    let option = request.options.take::<NmreqOptCsb>(NETMAP_REQ_OPT_CSB).ok_or(Errno::INVAL)?;
+    request.options.all_used()?;
+    let _one_at_a_time = lock(&open.binding);
+    let binding = open.bound.get().ok_or(Errno::NXIO);
+    let blocks = binding.and_then(|binding| match open.csb.get() {
+        Some(_) => Err(Errno::BUSY),
+        None => Csb::new(binding, &option, caller),
+    });
+    let blocks = request.options.judge(NETMAP_REQ_OPT_CSB, blocks)?;
+    // The lock is held and it was empty.
+    let _ = open.csb.set(blocks);
+    Ok(())
+}
