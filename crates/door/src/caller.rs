@@ -7,20 +7,27 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 use rustix::time::ClockId;
-use slipring_netmap::{CallerMemory, Errno, Opener, SharedPages};
+use slipring_netmap::{CallerMemory, Cancel, Errno, Opener, SharedPages};
 
 use crate::namespaces::Namespaces;
 use crate::pages;
+
+/// Any thread, not only the first of its process (Linux 6.9, as passthrough).
+const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(0o200);
 
 /// A caller whose identity has been checked.
 #[derive(Debug)]
 pub(crate) struct Caller {
     memory: File,
+    cancel: Option<Arc<Cancel>>,
     tid: u32,
     uid: u32,
     called: Duration,
@@ -36,7 +43,12 @@ impl Caller {
         let memory = OpenOptions::new().read(true).write(true).open(format!("/proc/{tid}/mem"));
         let memory = memory.map_err(|error| errno_of(&error, Errno::NOMEM, Errno::FAULT))?;
         check(tid, uid, called)?;
-        Ok(Self { memory, tid, uid, called })
+        Ok(Self { memory, cancel: None, tid, uid, called })
+    }
+
+    /// Whose call ends when `cancel` is told to.
+    pub(crate) fn ended_by(self, cancel: Arc<Cancel>) -> Self {
+        Self { cancel: Some(cancel), ..self }
     }
 }
 
@@ -58,6 +70,22 @@ impl CallerMemory for Caller {
         // Afterwards, as in `of`: it may have been another's.
         check(self.tid, self.uid, self.called)?;
         Ok(pages)
+    }
+
+    fn eventfd(&mut self, number: i32) -> Result<OwnedFd, Errno> {
+        let tid = Pid::from_raw(self.tid as i32).ok_or(Errno::FAULT)?;
+        let lack = |error: Errno| errno_of(&error.into(), Errno::NOMEM, Errno::BADF);
+        let thread = pidfd_open(tid, PIDFD_THREAD).map_err(lack)?;
+        let own = pidfd_getfd(thread, number, PidfdGetfdFlags::empty()).map_err(lack)?;
+        // Afterwards, as in `of`.
+        check(self.tid, self.uid, self.called)?;
+        let kind = fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd()));
+        let is_eventfd = kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:[eventfd]");
+        if is_eventfd { Ok(own) } else { Err(Errno::INVAL) }
+    }
+
+    fn cancel(&self) -> Option<Arc<Cancel>> {
+        self.cancel.clone()
     }
 }
 

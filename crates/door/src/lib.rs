@@ -25,6 +25,7 @@ mod caller;
 mod closing;
 mod desk;
 mod files;
+mod lasting;
 mod link;
 mod mount;
 mod namespaces;

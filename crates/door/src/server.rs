@@ -11,6 +11,7 @@ use crate::caller::{Caller, NoMemory, opener};
 use crate::closing::Closing;
 use crate::desk::Desk;
 use crate::files::{Files, Nodes};
+use crate::lasting::Lasting;
 use crate::mount::FILE;
 use crate::namespaces::Namespaces;
 use crate::parameters::{self, Tree};
@@ -31,6 +32,7 @@ pub(crate) struct Server {
     nodes: Nodes,
     files: Arc<Files>,
     desk: Arc<Desk>,
+    lasting: Arc<Lasting>,
     namespaces: Namespaces,
     /// For closes.
     closers: Arc<Desk>,
@@ -97,6 +99,7 @@ impl Server {
             nodes: Nodes::new(config.parameters.clone()),
             files: Arc::default(),
             desk: Arc::default(),
+            lasting: Arc::default(),
             namespaces: Namespaces::default(),
             closers: Arc::default(),
             closing: Arc::default(),
@@ -156,9 +159,9 @@ impl Server {
             opcode::RELEASE => self.release(message),
             opcode::FORGET => self.forget(message.node(), message.body().u64(0)),
             opcode::BATCH_FORGET => self.batch_forget(message.body()),
-            // What can be interrupted ends by itself within microseconds, or waits at the desk
-            // for memory of the very caller.
-            opcode::INTERRUPT => {}
+            // What else can be interrupted ends by itself within microseconds, or waits at the
+            // desk for memory of the very caller.
+            opcode::INTERRUPT => self.lasting.interrupt(message.body().u64(0)),
             _ => match self.other(message) {
                 Ok(answer) => self.connection.answer(message.unique(), None, [&answer, &[]]),
                 // It is not the caller who has too many files open.
@@ -289,6 +292,16 @@ impl Server {
         }
         let (tid, uid) = (message.tid(), message.uid());
         let (closing, owner) = (self.closing.clone(), call.open.uid());
+        if Netmap::is_long(cmd, &call.argument) {
+            let lasts = move |cancel| {
+                closing.wait(owner);
+                call.perform(Caller::of(tid, uid).map(|caller| caller.ended_by(cancel)));
+            };
+            if let Err(error) = self.lasting.perform(unique, lasts) {
+                self.refuse(message, error);
+            }
+            return;
+        }
         self.desk.submit(uid, move || {
             closing.wait(owner);
             match reaches {

@@ -1,0 +1,96 @@
+//! Calls that last until somebody ends them: each has a thread of its own, so that no worker and no
+//! desk is held, and ends when the kernel says that its caller was killed or has a signal to handle.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use slipring_netmap::{Cancel, Errno};
+
+/// Interrupts that are remembered though they are for no call that we know: one of another worker,
+/// who has read it and not yet begun. All others are for calls that end by themselves.
+const EARLY: usize = 1024;
+
+/// Those under way, by the number of their request.
+#[derive(Debug, Default)]
+pub(crate) struct Lasting(Mutex<Calls>);
+
+#[derive(Debug, Default)]
+struct Calls {
+    under_way: HashMap<u64, Arc<Cancel>>,
+    early: VecDeque<u64>,
+}
+
+impl Lasting {
+    /// Performs `call` in a thread of its own.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`]: there is none to be had.
+    pub(crate) fn perform(
+        self: &Arc<Self>,
+        unique: u64,
+        call: impl FnOnce(Arc<Cancel>) + Send + 'static,
+    ) -> Result<(), Errno> {
+        let (cancel, all) = (self.begin(unique), self.clone());
+        let work = move || {
+            call(cancel);
+            all.lock().under_way.remove(&unique);
+        };
+        let thread = std::thread::Builder::new().name("door-loop".into()).spawn(work);
+        thread.map(|_| ()).map_err(|_| {
+            self.lock().under_way.remove(&unique);
+            Errno::NOMEM
+        })
+    }
+
+    fn begin(&self, unique: u64) -> Arc<Cancel> {
+        let (mut calls, cancel) = (self.lock(), Arc::<Cancel>::default());
+        if calls.early.contains(&unique) {
+            cancel.cancel();
+        }
+        calls.under_way.insert(unique, cancel.clone());
+        cancel
+    }
+
+    /// The caller of request `unique` waits no more.
+    pub(crate) fn interrupt(&self, unique: u64) {
+        let mut calls = self.lock();
+        if let Some(cancel) = calls.under_way.get(&unique) {
+            return cancel.cancel();
+        }
+        calls.early.truncate(EARLY - 1);
+        calls.early.push_front(unique);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Whether a call with this number is told that it was interrupted.
+    fn is_cancelled(all: &Arc<Lasting>, unique: u64) -> bool {
+        let (tell, told) = channel();
+        all.perform(unique, move |cancel| tell.send(cancel.is_asked()).unwrap()).unwrap();
+        told.recv().unwrap()
+    }
+
+    #[test]
+    fn an_interrupt_that_comes_before_its_call_is_not_lost() {
+        let all = Arc::<Lasting>::default();
+        all.interrupt(7);
+        assert!(is_cancelled(&all, 7) && !is_cancelled(&all, 8));
+    }
+
+    #[test]
+    fn interrupts_of_other_calls_are_forgotten_in_the_end() {
+        let all = Arc::<Lasting>::default();
+        (0..2 * EARLY as u64).for_each(|unique| all.interrupt(unique));
+        assert_eq!(all.lock().early.len(), EARLY);
+        assert!(!is_cancelled(&all, 0) && is_cancelled(&all, 2 * EARLY as u64 - 1));
+    }
+}
