@@ -203,3 +203,38 @@ scenarios! {
     holes_and_what_else_is_done_to_the_file_harm_nobody
     child_uses_the_memory_of_its_parent
 }
+
+scenarios! {
+    loops after ":";
+    blocks_begin_with_what_the_rings_say
+    blocks_come_with_the_bind_as_well
+    blocks_of_a_shared_bind_are_einval
+    blocks_that_are_not_aligned_are_einval
+    blocks_that_are_not_there_are_efault
+    enabling_without_the_option_is_einval
+    enabling_on_an_unbound_open_is_enxio
+    enabling_twice_is_ebusy
+    option_given_twice_is_einval_in_both
+    option_that_enabling_does_not_use_is_eopnotsupp
+    syncs_are_ebusy_and_polls_pollerr
+    loop_of_an_unbound_open_is_enxio
+    loop_without_blocks_is_einval
+    loop_that_sleeps_longer_than_a_second_is_einval
+    eventfds_of_another_number_than_rings_are_einval
+    descriptors_that_are_no_eventfds_are_refused
+    direct_mode_needs_eventfds_and_known_bits
+    option_that_a_loop_does_not_use_is_eopnotsupp
+    loop_without_eventfds_looks_by_itself
+    blocks_in_private_memory_will_do
+    loop_sleeps_by_eventfds
+    loop_with_some_eventfds_looks_by_itself_and_wakes_who_has_one
+    direct_mode_moves_frames_as_well
+    loop_serves_a_port_of_a_switch
+    full_ring_is_refilled_when_the_reader_makes_room
+    impossible_indices_harm_nobody
+    second_loop_is_ebusy
+    stop_before_the_start_ends_the_next_loop_only
+    signal_ends_a_loop_with_eintr
+    killed_caller_ends_its_loop
+    many_loops_run_beside_each_other
+}
