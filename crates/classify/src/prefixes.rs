@@ -1,7 +1,8 @@
 //! Longest prefix first, in a table of prefixes that changes.
 //!
 //! Changes go into an ordered map; [`PrefixMap::settle`] makes a trie of it, once for any number of
-//! changes. Lookups before that are right, too, and slow.
+//! changes, or brings it up to date where few values have changed. Lookups before that are right,
+//! too, and slow.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -15,13 +16,21 @@ pub const NONE: u32 = (1 << 31) - 1;
 #[derive(Clone, Debug)]
 pub struct PrefixMap<K> {
     prefixes: BTreeMap<(K, u8), u32>,
-    /// `None` since a change.
+    /// `None` since many changes.
     trie: Option<Trie<K>>,
+    /// What has changed since the trie was right.
+    changed: Vec<(K, u8)>,
+    /// What it will cost to bring the trie up to date, in entries of its root.
+    patches: usize,
 }
+
+/// Most entries that are brought up to date one by one: each costs some lookups in the map, and
+/// all of a large table a tenth of a second.
+const MAX_PATCHES: usize = 2048;
 
 impl<K: Key> Default for PrefixMap<K> {
     fn default() -> Self {
-        Self { prefixes: BTreeMap::new(), trie: None }
+        Self { prefixes: BTreeMap::new(), trie: None, changed: Vec::new(), patches: 0 }
     }
 }
 
@@ -51,14 +60,29 @@ impl<K: Key> PrefixMap<K> {
 
     /// Maps the first `len` bits of `key` to a number; what they mapped to before.
     pub fn insert(&mut self, key: K, len: u8, number: u32) -> Option<u32> {
-        self.trie = None;
+        self.note(key, len);
         self.prefixes.insert((prefix(key, len.into()), len), number)
     }
 
     /// Forgets a prefix; what it mapped to.
     pub fn remove(&mut self, key: K, len: u8) -> Option<u32> {
-        self.trie = None;
+        self.note(key, len);
         self.prefixes.remove(&(prefix(key, len.into()), len))
+    }
+
+    /// A prefix changes.
+    fn note(&mut self, key: K, len: u8) {
+        let Some(trie) = &self.trie else { return };
+        self.patches += trie.slots_of(len.into());
+        if self.patches > MAX_PATCHES {
+            self.forget_trie();
+        } else {
+            self.changed.push((key, len));
+        }
+    }
+
+    fn forget_trie(&mut self) {
+        (self.trie, self.changed, self.patches) = (None, Vec::new(), 0);
     }
 
     /// The longest prefix that holds `key`: its length and what it maps to.
@@ -72,8 +96,10 @@ impl<K: Key> PrefixMap<K> {
     #[must_use]
     pub fn get(&self, key: K) -> Option<u32> {
         match &self.trie {
-            Some(trie) => Some(trie.get(key)).filter(|&number| number != NONE),
-            None => self.longest(key).map(|(_, number)| number),
+            Some(trie) if self.changed.is_empty() => {
+                Some(trie.get(key)).filter(|&number| number != NONE)
+            }
+            _ => self.longest(key).map(|(_, number)| number),
         }
     }
 
@@ -81,8 +107,8 @@ impl<K: Key> PrefixMap<K> {
     /// costs less than asking for one after the other.
     pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
         match &self.trie {
-            Some(trie) => trie.get_many(keys, numbers),
-            None => {
+            Some(trie) if self.changed.is_empty() => trie.get_many(keys, numbers),
+            _ => {
                 for (&key, number) in keys.iter().zip(numbers) {
                     *number = self.get(key).unwrap_or(NONE);
                 }
@@ -93,14 +119,29 @@ impl<K: Key> PrefixMap<K> {
     /// Whether lookups are fast: nothing has changed since [`Self::settle`].
     #[must_use]
     pub const fn is_settled(&self) -> bool {
-        self.trie.is_some()
+        self.trie.is_some() && self.changed.is_empty()
     }
 
     /// Makes lookups fast again after changes.
     pub fn settle(&mut self) {
-        if self.trie.is_none() {
-            self.trie = Some(Trie::build(&self.starts()));
+        if let Some(mut trie) = self.trie.take() {
+            for (key, len) in core::mem::take(&mut self.changed) {
+                trie.patch(key, len.into(), |first, len| self.starts_within(first, len));
+            }
+            self.patches = 0;
+            self.trie = Some(trie).filter(|trie| !trie.is_worn(self.prefixes.len()));
         }
+        if self.trie.is_none() {
+            let all = self.sweep((K::ZERO, 0), K::ZERO.last_of(0), NONE);
+            self.trie = Some(Trie::build(&all));
+        }
+    }
+
+    /// Where the number changes among the values with the first `len` bits of `first`.
+    fn starts_within(&self, first: K, len: u32) -> Vec<(K, u32)> {
+        let len = len as u8;
+        let base = (0..=len).rev().find_map(|len| self.exact(first, len)).unwrap_or(NONE);
+        self.sweep((first, len + 1), first.last_of(len.into()), base)
     }
 
     /// Bytes that lookups go through.
@@ -109,13 +150,14 @@ impl<K: Key> PrefixMap<K> {
         self.trie.as_ref().map_or(0, Trie::size_bytes)
     }
 
-    /// Where the number changes: a sweep over prefixes, which come before what they contain.
-    fn starts(&self) -> Vec<(K, u32)> {
-        let mut starts = Starts(Vec::with_capacity(self.prefixes.len() * 2 + 1));
-        starts.set(K::ZERO, NONE);
+    /// Where the number changes, from the prefix `from` up to `end`, with `base` around all: a
+    /// sweep over prefixes, which come before what they contain.
+    fn sweep(&self, from: (K, u8), end: K, base: u32) -> Vec<(K, u32)> {
+        let mut starts = Starts { all: Vec::new(), end, base };
+        starts.set(from.0, base);
         // The prefixes around where the sweep is: the last value of each, and its number.
         let mut around: Vec<(K, u32)> = Vec::new();
-        for (&(key, len), &number) in &self.prefixes {
+        for (&(key, len), &number) in self.prefixes.range(from..=(end, K::BITS as u8)) {
             while let Some((last, _)) = around.pop_if(|around| around.0 < key) {
                 starts.leave(last, &around);
             }
@@ -125,24 +167,30 @@ impl<K: Key> PrefixMap<K> {
         while let Some((last, _)) = around.pop() {
             starts.leave(last, &around);
         }
-        starts.0
+        starts.all
     }
 }
 
-struct Starts<K>(Vec<(K, u32)>);
+struct Starts<K> {
+    all: Vec<(K, u32)>,
+    /// The last value.
+    end: K,
+    /// The number where no prefix is.
+    base: u32,
+}
 
 impl<K: Key> Starts<K> {
     fn set(&mut self, key: K, number: u32) {
-        match self.0.last_mut() {
+        match self.all.last_mut() {
             Some(last) if last.0 == key => last.1 = number,
-            _ => self.0.push((key, number)),
+            _ => self.all.push((key, number)),
         }
     }
 
     /// Behind the last value of a prefix, what is around it holds again.
     fn leave(&mut self, last: K, around: &[(K, u32)]) {
-        if let Some(next) = last.after() {
-            self.set(next, around.last().map_or(NONE, |around| around.1));
+        if let Some(next) = last.after().filter(|next| *next <= self.end) {
+            self.set(next, around.last().map_or(self.base, |around| around.1));
         }
     }
 }
@@ -186,6 +234,60 @@ mod tests {
                 prefixes.iter().map(|&(bits, len, number)| (wide(bits), len * 4, number)).collect();
             agree(&prefixes, &probes.iter().map(|&bits| wide(bits)).collect::<Vec<_>>());
         }
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_brought_up_to_date_is_one_made_anew(
+            steps in prop::collection::vec(
+                prop::collection::vec((0..1_u32 << 8, 0..=32_u8, 0..5_u32), 0..6),
+                1..30,
+            ),
+            probes in prop::collection::vec(0..1_u32 << 8, 30),
+        ) {
+            let spread = |bits: u32| bits.rotate_right(4);
+            let (mut narrow, mut wide) = (PrefixMap::default(), PrefixMap::default());
+            let widen = |bits: u32| u128::from(bits) << 96;
+            for changes in steps {
+                for (bits, len, number) in changes {
+                    if number == 0 {
+                        narrow.remove(spread(bits), len);
+                        wide.remove(widen(spread(bits)), len * 4);
+                    } else {
+                        narrow.insert(spread(bits), len, number);
+                        wide.insert(widen(spread(bits)), len * 4, number);
+                    }
+                }
+                narrow.settle();
+                wide.settle();
+                for probe in probes.iter().map(|&probe| spread(probe)) {
+                    let slow = narrow.longest(probe).map(|found| found.1);
+                    prop_assert_eq!(narrow.get(probe), slow);
+                    let slow = wide.longest(widen(probe)).map(|found| found.1);
+                    prop_assert_eq!(wide.get(widen(probe)), slow);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_to_a_large_table_leaves_most_of_it_alone() {
+        let mut map = PrefixMap::default();
+        for number in 0..100_000_u32 {
+            map.insert(number.wrapping_mul(0x9e37_79b1), 32, number);
+        }
+        map.settle();
+        let before = map.trie_bytes();
+        map.insert(0x0a00_0000, 24, 7);
+        assert!(!map.is_settled() && map.trie.is_some());
+        map.settle();
+        assert_eq!(map.get(0x0a00_0001), map.longest(0x0a00_0001).map(|found| found.1));
+        assert!(map.trie_bytes() > before && map.trie_bytes() < before + 1024);
+        for round in 0..20_000_u32 {
+            map.insert(round << 12, 24, round);
+            map.settle();
+        }
+        assert!(map.trie_bytes() < 4 * before, "what patches leave behind is cleared away");
     }
 
     #[test]

@@ -30,6 +30,8 @@ const FURTHER: u32 = 1 << 31;
 /// Set in those that are guards.
 const GUARD: u32 = 1 << 30;
 const INDEX: u32 = GUARD - 1;
+/// Words that patches may always leave behind.
+const PATCHES: usize = 1 << 12;
 /// Values that are looked up together.
 const GROUP: usize = 32;
 
@@ -123,6 +125,8 @@ pub struct Trie<K> {
     root: Vec<u32>,
     root_bits: u32,
     words: Vec<u32>,
+    /// How many of `words` there were before the first patch.
+    built: usize,
     key: PhantomData<K>,
 }
 
@@ -133,14 +137,40 @@ impl<K: Key> Trie<K> {
     pub fn build(starts: &[(K, u32)]) -> Self {
         let root_bits = root_bits(starts.len());
         let root = vec![0; 1 << root_bits];
-        let mut trie = Self { root, root_bits, words: Vec::new(), key: PhantomData };
+        let mut trie = Self { root, root_bits, words: Vec::new(), built: 0, key: PhantomData };
         let mut rest = starts;
         for slot in 0..trie.root.len() {
             let first = K::ZERO.with_bits(0, root_bits, slot);
             let (inside, from) = Self::split(&mut rest, first, root_bits);
             trie.root[slot] = trie.entry(first, root_bits, inside, from);
         }
+        trie.built = trie.words.len();
         trie
+    }
+
+    /// How many entries of the root stand for the values with the first `len` bits of one: what a
+    /// patch of these costs.
+    pub(crate) const fn slots_of(&self, len: u32) -> usize {
+        1 << self.root_bits.saturating_sub(len)
+    }
+
+    /// Makes the numbers of all values with the first `len` bits of `key` anew. `starts` gives
+    /// those with the first bits of a value: where the number changes, as for [`Self::build`],
+    /// but the first at that value.
+    pub(crate) fn patch(&mut self, key: K, len: u32, starts: impl Fn(K, u32) -> Vec<(K, u32)>) {
+        let bits = self.root_bits;
+        let from = prefix(key, len).bits(0, bits);
+        for slot in from..from + self.slots_of(len) {
+            let first = K::ZERO.with_bits(0, bits, slot);
+            let starts = starts(first, bits);
+            self.root[slot] = self.entry(first, bits, &starts[1..], starts[0].1);
+        }
+    }
+
+    /// Whether it should be built anew for so many starts: patches leave words behind that nothing
+    /// leads to, and more values want a wider root.
+    pub(crate) fn is_worn(&self, starts: usize) -> bool {
+        self.words.len() > 2 * self.built + PATCHES || root_bits(starts) > self.root_bits
     }
 
     /// The starts behind `first` with its first `len` bits, and the number at `first`. What is
