@@ -137,15 +137,16 @@ impl Firewall {
     fn bring_near(&self, parsed: &mut [Parsed]) {
         let Some(program) = &self.program else { return };
         for near in program.near_tables() {
-            let address = |parsed: &Parsed| match parsed.packet.version {
-                Version::V4 if near.of_dst => parsed.packet.dst as u32,
-                _ => parsed.packet.src as u32,
+            let Some(table) = self.config.table(near.set, near.name.as_str()) else { continue };
+            let addresses = |version: Version| {
+                let packets = parsed.iter().map(|parsed| &parsed.packet);
+                let address = |packet: &Packet| if near.of_dst { packet.dst } else { packet.src };
+                packets.filter(move |packet| packet.version == version).map(address)
             };
-            let mut addresses = [0; GROUP];
-            addresses.iter_mut().zip(&*parsed).for_each(|(to, parsed)| *to = address(parsed));
-            if let Some(table) = self.config.table(near.set, near.name.as_str()) {
-                table.bring_near(&addresses[..parsed.len()]);
-            }
+            let (mut v4, mut v6) = ([0; GROUP], [0; GROUP]);
+            let narrow = fill(&mut v4, addresses(Version::V4).map(|address| address as u32));
+            let wide = fill(&mut v6, addresses(Version::V6));
+            table.bring_near(&v4[..narrow], &v6[..wide]);
         }
         if program.asks_states() {
             // In three goes, so that memory is waited for together.
@@ -325,4 +326,9 @@ impl Firewall {
         self.config.list.counters = counters;
         end
     }
+}
+
+/// How many there are.
+fn fill<T>(places: &mut [T], all: impl Iterator<Item = T>) -> usize {
+    places.iter_mut().zip(all).map(|(place, one)| *place = one).count()
 }

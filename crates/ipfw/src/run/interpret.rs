@@ -208,8 +208,10 @@ impl Run<'_> {
         let limit = keep
             .limit
             .map(|Limit { fields, most }| (fields, number(most, ValueKind::Limit, tablearg)));
+        let flow = self.packet.flow();
+        let hash = *self.hash.get_or_insert_with(|| self.states.hash(&flow));
         let new = NewState {
-            flow: self.packet.flow(),
+            flow,
             name: keep.name.clone(),
             rule: entry.id,
             number: entry.number,
@@ -218,7 +220,7 @@ impl Run<'_> {
             link: Link::of(self.packet),
             port: self.crossing.recv,
         };
-        self.states.make(new, &self.update(), self.now)
+        self.states.make(new, hash, &self.update(), self.now)
     }
 
     #[inline]

@@ -19,39 +19,46 @@ const KEEPALIVE_WINDOW_NS: u64 = 20_000_000_000;
 const KEEPALIVE_PERIOD_NS: u64 = 5_000_000_000;
 
 /// What is remembered of a flow.
+///
+/// Laid out by cache lines: the first says whether a packet belongs to it, the second is what the
+/// packet changes, and only the third is not asked for by a hit.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct State {
     /// The flow as its first packet had it.
     pub flow: FlowKey,
-    /// The name of the state.
-    pub name: Name,
-    /// Whose action runs on a hit.
-    pub rule: u64,
-    /// The number of that rule.
-    pub number: RuleNumber,
-    /// The set of that rule.
-    pub set: u8,
-    /// By `keep-state` or by `limit`.
-    pub kind: StateKind,
+    /// When it ends.
+    pub expires_ns: u64,
+    /// When its one valid wake-up is due; others in the heap are ignored.
+    wakes_ns: u64,
     /// Packets after the first.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// When it ends.
-    pub expires_ns: u64,
-    pub(super) tcp: u16,
+    /// Whose action runs on a hit.
+    pub rule: u64,
+    /// The name of the state.
+    pub name: Name,
+    /// The next state of the same pair of ends.
+    next: Option<u32>,
+    generation: u32,
     pub(super) ack_forward: u32,
     pub(super) ack_reverse: u32,
+    pub(super) tcp: u16,
     pub(super) acked: u8,
+    /// The set of that rule.
+    pub set: u8,
+    /// The number of that rule.
+    pub number: RuleNumber,
+    /// By `keep-state` or by `limit`.
+    pub kind: StateKind,
     link: Link,
     port: Option<u16>,
     keepalive_at: u64,
-    /// When its one valid wake-up is due; others in the heap are ignored.
-    wakes_ns: u64,
-    generation: u32,
-    /// The next state of the same pair of ends.
-    next: Option<u32>,
 }
+
+// An empty place costs no more than a state.
+const _: () = assert!(size_of::<Option<State>>() == 3 * 64);
 
 /// What made a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,8 +241,7 @@ impl States {
     /// Brings near what hits of states will need; does nothing else.
     pub(crate) fn bring_near(&self, heads: &[u32]) {
         for state in heads.iter().filter_map(|&at| self.slots[at as usize].as_ref()) {
-            let ends = state.flow.dst as u64 ^ u64::from(state.flow.dst_port);
-            core::hint::black_box(ends ^ state.expires_ns ^ u64::from(state.generation));
+            core::hint::black_box(state.expires_ns ^ state.packets);
         }
     }
 
@@ -270,11 +276,17 @@ impl States {
     }
 
     /// Makes a state for the packet that `update` tells of, unless its flow has one of that name.
+    /// `hash` is that of the flow.
     ///
     /// # Errors
     /// [`Refusal`]; nothing changes but its counter.
-    pub fn make(&mut self, new: NewState, update: &Update, now: u64) -> Result<(), Refusal> {
-        let hash = self.hash(&new.flow);
+    pub fn make(
+        &mut self,
+        new: NewState,
+        hash: FlowHash,
+        update: &Update,
+        now: u64,
+    ) -> Result<(), Refusal> {
         if self.has(&new, hash, now) {
             return Ok(());
         }
@@ -315,7 +327,6 @@ impl States {
 
     fn insert(&mut self, new: NewState, hash: FlowHash, update: &Update, now: u64) {
         self.generation = self.generation.wrapping_add(1);
-        let head = self.heads.get(&hash.0).copied();
         let mut state = State {
             flow: new.flow,
             name: new.name,
@@ -335,22 +346,17 @@ impl States {
             keepalive_at: 0,
             wakes_ns: 0,
             generation: self.generation,
-            next: head,
+            next: None,
         };
         state.update(update, Direction::Forward, now, &self.lifetimes);
         let wake = state.expires_ns;
         state.wakes_ns = wake;
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index as usize] = Some(state);
-                index
-            }
-            None => {
-                self.slots.push(Some(state));
-                self.slots.len() as u32 - 1
-            }
-        };
-        self.heads.insert(hash.0, index);
+        let index = self.free.pop().unwrap_or(self.slots.len() as u32);
+        state.next = self.heads.insert(hash.0, index);
+        match self.slots.get_mut(index as usize) {
+            Some(slot) => *slot = Some(state),
+            None => self.slots.push(Some(state)),
+        }
         self.wakes.push(Reverse((wake, index, self.generation)));
     }
 

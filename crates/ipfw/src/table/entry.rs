@@ -311,14 +311,11 @@ impl Table {
         v4.get(address).map(|index| self.value(index))
     }
 
-    /// Brings near what lookups of IPv4 addresses will need; does nothing else.
-    pub fn bring_near(&self, addresses: &[u32]) {
-        let Entries::Addr { v4, .. } = &self.entries else { return };
-        for addresses in addresses.chunks(32) {
-            let mut numbers = [0; 32];
-            v4.get_many(addresses, &mut numbers);
-            core::hint::black_box(numbers);
-        }
+    /// Brings near what lookups of addresses will need; does nothing else.
+    pub fn bring_near(&self, v4: &[u32], v6: &[u128]) {
+        let Entries::Addr { v4: narrow, v6: wide } = &self.entries else { return };
+        look_up(narrow, v4);
+        look_up(wide, v6);
     }
 
     /// The value for an IPv6 address.
@@ -392,6 +389,14 @@ impl Table {
         let mut all: Vec<_> = self.entries.keys();
         all.sort_unstable();
         all.into_iter().map(|(key, index)| (key, self.value(index))).collect()
+    }
+}
+
+fn look_up<K: slipring_classify::trie::Key>(prefixes: &PrefixMap<K>, keys: &[K]) {
+    for keys in keys.chunks(32) {
+        let mut numbers = [0; 32];
+        prefixes.get_many(keys, &mut numbers);
+        core::hint::black_box(numbers);
     }
 }
 
