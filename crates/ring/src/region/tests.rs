@@ -102,25 +102,3 @@ fn a_buffer_that_was_never_taken_cannot_be_given_back() {
     all.sort_unstable();
     assert_eq!(all, (2..64).collect::<Vec<_>>(), "each one once");
 }
-
-#[test]
-fn memory_that_is_lent_holds_rings_until_it_is_taken_away_and_harms_nobody_then() {
-    let file = rustix::fs::memfd_create("lent", MemfdFlags::CLOEXEC).unwrap();
-    rustix::fs::ftruncate(&file, 256 << 10).unwrap();
-    let lent = Lent::map(file.as_fd(), 0, 256 << 10).unwrap();
-    let geometry = Geometry { ring_bytes: 32 << 10, bufs: 10_000, buf_size: 2048 };
-    let region = Region::lent(lent, geometry).unwrap();
-    assert_eq!((region.num_bufs(), region.free_bufs()), (109, 107));
-    let mut pair = crate::Pair::<crate::Tx>::create(&region, 0, 16).unwrap();
-    assert!(pair.app.push(&[7; 100]));
-    let mut seen = [0; 100];
-    let at = region.data_start() + 2 * 2048;
-    rustix::io::pread(&file, &mut seen, at).unwrap();
-    assert_eq!((seen, region.is_gone()), ([7; 100], false));
-    let head = pair.kern.released().unwrap();
-    pair.kern.done_to(head);
-    rustix::fs::ftruncate(&file, 0).unwrap();
-    assert!(pair.kern.released().is_err(), "all indices are zero, and the ring was beyond that");
-    assert!(region.is_gone());
-    drop((pair, region));
-}
