@@ -233,7 +233,7 @@ impl Domain {
     }
 
     /// Sizes that change.
-    pub(crate) fn parameters(&self) -> &Parameters {
+    pub(crate) fn parameters(&self) -> &Arc<Parameters> {
         &self.parameters
     }
 

@@ -1,5 +1,6 @@
 //! Frames that a program passes on between an interface and its host without touching them: on a
-//! ring with `NR_FORWARD`, those that it marks `NS_FORWARD` and gives back go to the other side.
+//! ring with `NR_FORWARD`, those that it marks `NS_FORWARD` and gives back go to the other side. With
+//! the parameter `fwd` all do, on all rings.
 //!
 //! They move by exchange of buffers, from an rx ring to a tx ring of the same open, at the rx sync
 //! that would have let them go. So both have to be bound: the host's tx rings for what the
@@ -7,12 +8,14 @@
 //! there is no room is lost, as it would have been with the mark forgotten.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use slipring_abi::{NR_FORWARD, NS_FORWARD};
 use slipring_ring::{RingView, Slot, SlotFlags, SlotIdx};
 
 use crate::adapter::{Adapter, Dir, Shape};
+use crate::parameters::Parameters;
 
 /// What passes between the rings of one open.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Forward {
     to_nic: Range<usize>,
     /// For each rx ring, the first slot that was not looked at yet.
     seen: Vec<AtomicU32>,
+    /// Whose parameter `fwd` says whether all frames pass, marked or not.
+    parameters: Option<Arc<Parameters>>,
 }
 
 impl Forward {
@@ -45,7 +50,13 @@ impl Forward {
             to_host: nic_tx.max(tx.start)..tx.end.max(nic_tx.max(tx.start)),
             to_nic: if all_nic { 0..nic_tx } else { 0..0 },
             seen: (0..rx.end).map(|i| AtomicU32::new(head(i))).collect(),
+            parameters: None,
         })
+    }
+
+    /// Heeds `fwd` from now on.
+    pub(crate) fn obey(&mut self, parameters: &Arc<Parameters>) {
+        self.parameters = Some(parameters.clone());
     }
 
     /// Passes on what the program has given back of rx ring `i`, which is synced next.
@@ -56,13 +67,14 @@ impl Forward {
             return;
         }
         let from = seen.swap(head, Ordering::Relaxed);
-        if from == head || from >= n || ring.flags() & NR_FORWARD == 0 {
+        let all = self.parameters.as_ref().is_some_and(|one| one.forwards_all());
+        if from == head || from >= n || !all && ring.flags() & NR_FORWARD == 0 {
             return;
         }
         let targets = if i < self.nic_rx { &self.to_host } else { &self.to_nic };
         let mut at = from;
         while at != head {
-            if ring.slot(at).flags.0 & NS_FORWARD != 0 {
+            if all || ring.slot(at).flags.0 & NS_FORWARD != 0 {
                 pass_on(port, ring, at, targets);
             }
             at = after(at, n);

@@ -94,7 +94,7 @@ parameters! {
     Generic_rings "generic_rings" 1 1 64 Kept
     Generic_txqdisc "generic_txqdisc" 1 0 1 Kept
     Generic_hwcsum "generic_hwcsum" 0 0 1 Kept
-    Fwd "fwd" 0 0 1 Kept
+    Fwd "fwd" 0 0 1 Works
     No_pendintr "no_pendintr" 1 0 1 Kept
     Txsync_retry "txsync_retry" 2 0 1000 Kept
     Verbose "verbose" 0 0 255 Kept
@@ -170,6 +170,11 @@ impl Parameters {
     pub(crate) fn private_room(&self) -> Geometry {
         let (bufs, buf_size) = (self.of(Index::Priv_buf_num), self.of(Index::Priv_buf_size));
         Geometry { ring_bytes: self.private().bytes(), bufs, buf_size }
+    }
+
+    /// Whether every frame that a program gives back passes between an interface and its host.
+    pub(crate) fn forwards_all(&self) -> bool {
+        self.of(Index::Fwd) != 0
     }
 
     /// A global memory was made with these sizes.

@@ -50,7 +50,10 @@ impl Netmap {
             return Err(Errno::NOMEM);
         }
         let blocks = request.options.take::<NmreqOptCsb>(NETMAP_REQ_OPT_CSB);
-        let binding = bind(request, port, &wish, open)?;
+        let mut binding = bind(request, port, &wish, open)?;
+        if let Some(forward) = &mut binding.forward {
+            forward.obey(open.domain.parameters());
+        }
         let blocks = blocks.map(|option| Csb::new(&binding, &option, caller)).transpose();
         let blocks = request.options.judge(NETMAP_REQ_OPT_CSB, blocks)?;
         if let Some(option) = brought {

@@ -99,6 +99,25 @@ fn a_mark_means_nothing_where_the_ring_does_not_allow_it_nor_the_other_way() {
 }
 
 #[test]
+fn with_the_parameter_fwd_all_frames_pass_that_are_given_back() {
+    let world = machine();
+    let mut nic = Bound::new(&world, NR_REG_NIC_SW);
+    let [_, _, rx, host_rx] = nic.rings;
+    let [mut wire, mut stack] = ["wire", "stack"].map(|name| Far::new(&world, name));
+    world.domain.parameters().set("fwd", 1).unwrap();
+    wire.send(&[60, 61]);
+    assert_eq!(nic.give_back(rx, 0), 2);
+    assert_eq!(stack.lens(), [60, 61]);
+    stack.send(&[70]);
+    assert_eq!(nic.give_back(host_rx, 0), 1);
+    assert_eq!(wire.lens(), [70]);
+    world.domain.parameters().set("fwd", 0).unwrap();
+    wire.send(&[62]);
+    assert_eq!(nic.give_back(rx, 0), 1);
+    assert_eq!(stack.lens(), [60, 61]);
+}
+
+#[test]
 fn a_frame_that_is_not_given_back_stays() {
     let world = machine();
     let mut nic = Bound::new(&world, NR_REG_NIC_SW);
