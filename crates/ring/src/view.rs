@@ -10,7 +10,11 @@ use std::sync::atomic::Ordering;
 use crate::index::{BufIdx, SlotIdx};
 use crate::mem::{RingMem, Slot};
 use crate::offsets::Offsets;
+use crate::prefetch::prefetch_at;
 use crate::region::Region;
+
+/// Bytes that the processor brings near at a time.
+const CACHE_LINE: usize = 64;
 
 /// A ring that is only looked at; keeps it alive.
 #[derive(Debug, Clone)]
@@ -176,6 +180,20 @@ impl RingView {
         self.0.cur().store(to, Ordering::Relaxed);
         // Release: pairs with the acquire in `KernRing::released`.
         self.0.head().store(to, Ordering::Release);
+    }
+
+    /// Has the first `len` bytes of the buffer in slot `i` brought near, without waiting for them.
+    ///
+    /// # Panics
+    /// If `i` is not a slot of this ring.
+    #[inline(always)]
+    pub fn prefetch(&self, i: SlotIdx, len: u32) {
+        let region = self.region();
+        if let Some(data) = region.data(self.slot(i).buf) {
+            for at in (0..len.min(region.buf_size()) as usize).step_by(CACHE_LINE) {
+                prefetch_at(data.as_ptr().wrapping_add(at));
+            }
+        }
     }
 
     /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of one of ours;

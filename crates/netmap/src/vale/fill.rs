@@ -19,6 +19,9 @@ pub(crate) struct Source<'s> {
     pub(crate) vnet: usize,
 }
 
+/// Slots ahead of the one that is filled whose buffers are brought near.
+const AHEAD: u32 = 8;
+
 /// How frames get from one ring to another.
 #[derive(Clone, Copy)]
 pub(super) struct Plan<'p> {
@@ -75,6 +78,7 @@ impl Plan<'_> {
         let (view, n) = (self.view, self.view.num_slots());
         let (mut at, mut delivered) = (run.start, Delivered::default());
         for copy in copies.take(run.count as usize) {
+            view.prefetch((at + AHEAD) % n, copy.len);
             let (from, line) = self.source.frames.single(copy.slots);
             let (buf, len) = (view.slot(at).buf, usize::from(from.len));
             // A whole line where there is one: cheaper than to look how much of it counts.
