@@ -25,6 +25,11 @@ struct Wanted<'w> {
     options: OpenOptions,
 }
 
+/// Whether a netmap device has the port, as it has all ports of switches.
+fn is_of_device(name: &PortName) -> bool {
+    matches!(name.kind, Kind::Kernel | Kind::Vale { .. })
+}
+
 /// What opening `name` will take from a region.
 pub(crate) fn needs(
     host: &Host,
@@ -32,7 +37,7 @@ pub(crate) fn needs(
     options: &OpenOptions,
 ) -> Result<Needs, OpenError> {
     let wanted = Wanted::of(name, options)?;
-    if name.kind == Kind::Kernel {
+    if is_of_device(name) {
         // Its memory is the device's.
         return Ok(Needs::default());
     }
@@ -62,7 +67,7 @@ pub(crate) fn open(
     options: &OpenOptions,
 ) -> Result<Port, OpenError> {
     let wanted = Wanted::of(name, options)?;
-    if name.kind == Kind::Kernel {
+    if is_of_device(name) {
         wanted.keep_default_route()?;
         return kernel::open(&wanted.shown, name);
     }
@@ -84,7 +89,7 @@ pub(crate) fn open(
 impl<'w> Wanted<'w> {
     fn of(name: &'w PortName, options: &OpenOptions) -> Result<Self, OpenError> {
         let wanted = Self { shown: name.to_string(), name, options: options.clone() };
-        if name.kind == Kind::Kernel {
+        if is_of_device(name) {
             return wanted.refuse_what_no_device_can().map(|()| wanted);
         }
         let host_rings = matches!(name.rings, Rings::NicAndHost | Rings::Host | Rings::OneHost(_));
@@ -116,7 +121,8 @@ impl<'w> Wanted<'w> {
     fn refuse_what_is_not_there(&self) -> Result<(), OpenError> {
         let Self { name, options, .. } = self;
         if name.flags.is_monitor() || name.flags.contains(Flags::ZCOPY_MON) {
-            return Err(self.unsupported("a monitor", "monitors are not part of this version"));
+            let help = format!("name it as that device does: kernel:{}", self.of_device());
+            return Err(self.refused("a monitor watches a port of a netmap device", &help));
         }
         if name.memory.is_some() || name.offsets.is_some() {
             let needs =
@@ -140,6 +146,11 @@ impl<'w> Wanted<'w> {
             return Err(self.refused(&reason, "ask for fewer, or leave rings out"));
         }
         Ok(())
+    }
+
+    /// The name without its kind.
+    fn of_device(&self) -> &str {
+        self.shown.split_once(':').map_or(&self.shown, |(_, rest)| rest)
     }
 
     fn wants_nic(&self) -> bool {
@@ -262,11 +273,7 @@ impl<'w> Wanted<'w> {
     }
 
     fn no_such_kind(&self) -> OpenError {
-        let (what, needs) = match self.name.kind {
-            Kind::Vale { .. } => ("a switch port", "switches are not part of this version"),
-            _ => ("a native driver", "native drivers are not part of this version"),
-        };
-        self.unsupported(what, needs)
+        self.unsupported("a native driver", "native drivers are not part of this version")
     }
 
     fn refused(&self, reason: &str, help: &str) -> OpenError {
@@ -281,7 +288,18 @@ impl<'w> Wanted<'w> {
 
 #[cfg(test)]
 mod tests {
-    use slipring_port::Class;
+    use slipring_port::{Class, Needs, OpenOptions};
+
+    use crate::Host;
+
+    #[test]
+    fn ports_of_switches_and_their_pipes_are_in_memory_of_the_device() {
+        for name in ["vale0:a", "vale0:a{1", "kernel:vale0:a"] {
+            let name = name.parse().unwrap();
+            let needs = super::needs(&Host::new(), &name, &OpenOptions::default()).unwrap();
+            assert_eq!(needs, Needs::default(), "{name}");
+        }
+    }
 
     #[test]
     fn what_a_name_asks_for_and_does_not_get_is_refused_by_name() {
@@ -290,11 +308,10 @@ mod tests {
             ("null:@conf:slots=4294967295", Class::Usage, "a ring has 64 to 65536 slots"),
             ("tap:x@conf:rings=4096", Class::Usage, "at most 256 ring pairs, not 4096"),
             ("netmap:lo@conf:rings=64", Class::Usage, "as many rings as its driver gives it"),
-            ("netmap:lo/t", Class::Machine, "monitors are not part of this version"),
+            ("netmap:lo/t", Class::Usage, "a monitor watches a port of a netmap device"),
             ("netmap:lo@7", Class::Machine, "not part of this version"),
             ("vhost:/nowhere/x.sock@conf:rings=17", Class::Usage, "at most 16 ring pairs, not 17"),
             ("vhost:/nowhere/x.sock", Class::Usage, "cannot open `/nowhere/x.sock`"),
-            ("vale0:a", Class::Machine, "switches are not part of this version"),
         ] {
             let error = crate::open(name).unwrap_err();
             assert_eq!(error.class(), class, "{error}");

@@ -57,10 +57,7 @@ fn is_master(name: &PortName) -> bool {
 /// The names of this end and of the other one, without what only this opener wants.
 fn ends(name: &PortName) -> Option<(String, String)> {
     let PipeEnd { id, .. } = name.pipe.as_ref()?;
-    let parent = match &name.kind {
-        slipring_abi::name::Kind::Vale { switch } => format!("vale{switch}:{}", name.name),
-        _ => name.name.clone(),
-    };
+    let parent = &name.name;
     let (master, slave) = (format!("{parent}{{{id}"), format!("{parent}}}{id}"));
     Some(if is_master(name) { (master, slave) } else { (slave, master) })
 }

@@ -5,6 +5,8 @@ use std::io;
 
 use slipring_ring::{RegionError, SyncFault};
 
+use crate::kernel::DEVICE;
+
 /// Bytes of a huge page.
 const HUGE_PAGE: u64 = 2 << 20;
 
@@ -71,6 +73,8 @@ pub enum OpenCause {
     LockedMemory { bytes: u64 },
     #[error("{what} is not available here: {needs}")]
     Unsupported { what: String, needs: &'static str },
+    #[error("nothing serves `{path}` here: neither netmap's kernel module nor a slipring daemon")]
+    NoDevice { path: String },
     #[error("the {end} end of pipe `{pipe}` is open already")]
     PipeTaken { pipe: String, end: &'static str },
     #[error("cannot open `{path}`: {source}")]
@@ -103,7 +107,7 @@ impl OpenError {
             OpenCause::ModeRefused { .. } => "SR0108",
             OpenCause::DefaultRoute { .. } => "SR0109",
             OpenCause::Region(_) | OpenCause::LockedMemory { .. } => "SR0110",
-            OpenCause::Unsupported { .. } => "SR0111",
+            OpenCause::Unsupported { .. } | OpenCause::NoDevice { .. } => "SR0111",
             OpenCause::PipeTaken { .. } => "SR0112",
             OpenCause::File { .. } => "SR0201",
             OpenCause::NotACapture { .. } => "SR0202",
@@ -131,6 +135,8 @@ impl OpenError {
             OpenCause::Region(RegionError::HugePages { bytes, .. }) => format!("reserve them: sysctl -w vm.nr_hugepages={}; or do without", bytes.div_ceil(HUGE_PAGE)),
             OpenCause::Region(_) => "ask for fewer slots (@conf:slots=N) or fewer queues".into(),
             OpenCause::LockedMemory { .. } => "raise the limit (ulimit -l unlimited) or add cap_ipc_lock".into(),
+            OpenCause::NoDevice { path } if path == DEVICE => "start a daemon, as root: slipring daemon".into(),
+            OpenCause::NoDevice { path } => format!("start a daemon, as root: slipring daemon --link {path}"),
             OpenCause::PipeTaken { .. } => "open the other end, or choose another pipe name".into(),
             OpenCause::NotACapture { .. } => "pcap and pcapng files are read; check it with: file FILE".into(),
             OpenCause::Truncated { .. } => "capture it again, or cut the damaged end off with: editcap".into(),

@@ -24,6 +24,7 @@ mod row;
 mod rows;
 mod scratch;
 mod testpmd;
+mod vale;
 mod veth;
 mod xsk;
 

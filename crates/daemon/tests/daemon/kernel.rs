@@ -233,7 +233,8 @@ fn what_is_not_there_is_told_with_what_to_do() {
     let refused = |name: String| try_open(&site, name).unwrap_err();
     let error = refused("kernel:x{1@/nowhere/netmap".into());
     assert_eq!(error.code(), "SR0111");
-    assert!(error.to_string().contains("start one: slipring daemon"), "{error}");
+    let help = error.help().unwrap();
+    assert!(help.ends_with("slipring daemon --link /nowhere/netmap"), "{help}");
     assert_eq!(refused(named(&site, "nosuch0")).code(), "SR0102");
     assert_eq!(refused(named(&site, "e0@offset=8")).code(), "SR0111");
     assert_eq!(refused("kernel:x{1@/dev/null".into()).code(), "SR0199");

@@ -170,10 +170,7 @@ fn read<T: Plain>(mapping: &Mapping, at: u64) -> Result<T, OpenCause> {
 
 fn no_device(device: &Path, source: io::Error) -> OpenCause {
     match source.kind() {
-        io::ErrorKind::NotFound => OpenCause::Unsupported {
-            what: device.display().to_string(),
-            needs: "netmap's kernel module, or a slipring daemon (start one: slipring daemon)",
-        },
+        io::ErrorKind::NotFound => OpenCause::NoDevice { path: device.display().to_string() },
         _ => OpenCause::File { path: device.display().to_string(), source },
     }
 }

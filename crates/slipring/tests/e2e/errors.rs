@@ -218,7 +218,7 @@ fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
         "bridge -i netmap:jumbo0 -i null: --mode native",
         "bridge -i xdp:la -i null: --mode zerocopy",
         "bridge -i xdp:lo -i null:",
-        "bridge -i vale0:a -i null:",
+        "bridge -i kernel:vale0:a@/nowhere/netmap -i null:",
         "bridge -i a{1 -i a{1",
         "bridge -i null:^ -i null:",
     ] {

@@ -1,0 +1,384 @@
+//! The switch of `/dev/netmap`, without the device: programs of this process have its ports, so
+//! the figures are those of switching alone. As with `pkt-gen`, frames are written once, and sent as
+//! they are; the receiver does not read them.
+
+use std::hint::spin_loop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use slipring_abi::{
+    NETMAP_IF_RING_OFS, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NR_REG_ALL_NIC, NetmapRing, Nmreq, Plain,
+};
+use slipring_netmap::switch::PortConfig;
+use slipring_netmap::{
+    Adapter, CallerMemory, Domain, Errno, Netmap, Notify, Open, Opener, Params, Provider, Wanted,
+};
+use slipring_ring::{Mapping, RxRing, TxRing};
+
+use super::measure::{
+    FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin, tally, thread_cpu,
+};
+use super::row::{Bout, Of, Role, Row, Unit};
+use super::{memory, testpmd};
+
+const MEMCPY: &str = "memcpy";
+const ONE_ADDRESS: &str = "one address";
+const NO_OTHERS: &str = "no other ports";
+const BATCH: u32 = 512;
+const FLOODED: u8 = 16;
+const OTHERS: u32 = 238;
+const ADDRESSES: u32 = 10_000;
+
+/// All rows.
+pub(crate) fn rows() -> Vec<Row> {
+    vec![
+        with_floor::<64>("vale-1t", "1 thread", || Ok(one_thread::<64>(Yard::new(1, 0)?, 1)))
+            .goal(Of::Value, 20e6),
+        with_floor::<1500>("vale-1t", "1 thread", || Ok(one_thread::<1500>(Yard::new(1, 0)?, 1)))
+            .goal(Of::RatioTo(MEMCPY), 0.8),
+        with_floor::<64>("vale-2t", "sender and receiver", two_threads::<64>)
+            .with(Role::Peer, testpmd::MEMIF, || testpmd::memif(64, 256))
+            .goal(Of::Value, 20e6)
+            .goal(Of::RatioTo(testpmd::MEMIF), 1.5),
+        with_floor::<1500>("vale-2t", "sender and receiver", two_threads::<1500>).with(
+            Role::Peer,
+            testpmd::MEMIF,
+            || testpmd::memif(1500, 256),
+        ),
+        flood(),
+        addresses(),
+    ]
+}
+
+fn with_floor<const N: usize>(
+    id: &str,
+    who: &str,
+    start: impl FnOnce() -> Result<Bout, Why> + 'static,
+) -> Row {
+    Row::new(format!("{id}-{N}"), format!("switch, {who}, {N} B"), Unit::PacketsPerSec)
+        .with(Role::Ours, "slipring", start)
+        .with(Role::Floor, MEMCPY, memory::copies::<N>)
+}
+
+/// Copies that reach 16 ports; the others of the first contender are not for the sender's frames.
+fn flood() -> Row {
+    let title = format!("switch, flood to {FLOODED} of {} ports, 64 B, copies", OTHERS + 17);
+    Row::new("vale-flood-64", title, Unit::PacketsPerSec)
+        .with(Role::Ours, "slipring", || Ok(one_thread::<64>(Yard::new(FLOODED, OTHERS)?, 0)))
+        .with(Role::Floor, NO_OTHERS, || Ok(one_thread::<64>(Yard::new(FLOODED, 0)?, 0)))
+        .goal(Of::RatioTo(NO_OTHERS), 0.95)
+}
+
+fn addresses() -> Row {
+    let title = format!("switch, 1 thread, 64 B, {ADDRESSES} addresses");
+    let start = |count| {
+        let mut yard = Yard::new(1, 0)?;
+        yard.teach(count)?;
+        Ok(one_thread::<64>(yard, count))
+    };
+    Row::new("vale-addresses-64", title, Unit::PacketsPerSec)
+        .with(Role::Ours, "slipring", move || start(ADDRESSES))
+        .with(Role::Floor, ONE_ADDRESS, move || start(1))
+        .goal(Of::RatioTo(ONE_ADDRESS), 0.95)
+}
+
+/// The sender's thread does the receivers' part as well.
+fn one_thread<const N: usize>(mut yard: Yard, addresses: u32) -> Bout {
+    Box::new(move |time| {
+        let Yard { netmap, sender, receivers, .. } = &mut yard;
+        let mut next = Addresses::new(addresses);
+        sender.prepare::<N>(netmap, next.next())?;
+        let counted = on_cpu(PROGRAM_CPU, || {
+            tally(time, || {
+                sender.send(netmap, &mut next, N)?;
+                receivers.iter_mut().map(|one| one.receive(netmap)).sum::<Result<u64, Why>>()
+            })
+        });
+        Ok(counted?.into())
+    })
+}
+
+/// The switching is done by the sender's thread, as in netmap.
+fn two_threads<const N: usize>() -> Result<Bout, Why> {
+    let mut yard = Yard::new(1, 0)?;
+    Ok(Box::new(move |time| {
+        let Yard { netmap, sender, receivers, .. } = &mut yard;
+        let (netmap, stop) = (&*netmap, AtomicBool::new(false));
+        sender.prepare::<N>(netmap, 0)?;
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                pin(FEEDER_CPU);
+                sender.send_until(netmap, &stop)
+            });
+            let received = on_cpu(PROGRAM_CPU, || receivers[0].receive_for(netmap, time));
+            stop.store(true, Ordering::Relaxed);
+            let cpu = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let received = received?;
+            Ok(Reading::from(Tally { cpu: received.cpu + cpu, ..received }))
+        })
+    }))
+}
+
+/// A switch, a program that sends, and those that receive.
+struct Yard {
+    netmap: Netmap,
+    sender: Station,
+    receivers: Vec<Station>,
+    _others: Vec<Open>,
+}
+
+impl Yard {
+    /// `others` ports are there beside them that no frame of the sender may reach.
+    fn new(receivers: u8, others: u32) -> Result<Self, Why> {
+        let netmap = Netmap::new(Box::new(Nothing));
+        let domain = Domain::new(0, Params::default())?;
+        let sender = Station::new(&netmap, &domain, "vale0:sender")?;
+        let receiver = |i| Station::new(&netmap, &domain, &format!("vale0:r{i}"));
+        let receivers = (0..receivers).map(receiver).collect::<Result<Vec<_>, _>>()?;
+        let other = |i| Ok(bind(&netmap, &domain, &format!("vale0:o{i}"))?.0);
+        let others = (0..others).map(other).collect::<Result<Vec<_>, Why>>()?;
+        part(&domain)?;
+        let mut yard = Self { netmap, sender, receivers, _others: others };
+        if yard.receivers.len() == 1 {
+            yard.teach(1)?;
+        }
+        Ok(yard)
+    }
+
+    /// Has the first receiver send from each of `count` addresses, which the switch learns.
+    fn teach(&mut self, count: u32) -> Result<(), Why> {
+        let Self { netmap, sender, receivers, .. } = self;
+        for address in 0..count {
+            while !receivers[0].tx.push(&frame::<64>(NOBODY, address)) {
+                receivers[0].sync(netmap, NIOCTXSYNC)?;
+                sender.receive(netmap)?;
+            }
+        }
+        receivers[0].sync(netmap, NIOCTXSYNC)?;
+        sender.receive(netmap)?;
+        Ok(())
+    }
+}
+
+/// The sender is kept from those ports that are not receivers.
+fn part(domain: &Domain) -> Result<(), Why> {
+    domain.with_switch(NETNS, "vale0", |engine, _, ports| {
+        for (id, name) in ports {
+            let is_isolated = name.starts_with("vale0:o") || name == "vale0:sender";
+            let config = engine.port(*id).cloned().unwrap_or_default();
+            engine
+                .reconfigure(*id, PortConfig { is_isolated, ..config })
+                .map_err(|error| Why::Failed(error.to_string()))?;
+        }
+        Ok(())
+    })?
+}
+
+const NETNS: u64 = 1;
+/// No station's number.
+const NOBODY: u32 = u32::MAX >> 8;
+
+/// A program with a port of the switch.
+struct Station {
+    open: Open,
+    tx: TxRing,
+    rx: RxRing,
+}
+
+impl Station {
+    fn new(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> Result<Self, Why> {
+        let (open, at) = bind(netmap, domain, name)?;
+        let file = domain.file().try_clone_to_owned()?;
+        let mapping = Mapping::new(file, domain.params().domain_bytes)?;
+        let rings = [0, 2].map(|index| ring(&mapping, at, index));
+        let [Some((tx, of_tx)), Some((rx, of_rx))] = rings else {
+            return Err(Why::Failed("a port without rings".to_owned()));
+        };
+        let data_start = tx.wrapping_add_signed(of_tx.buf_ofs);
+        let region = mapping.into_region(data_start, of_tx.nr_buf_size)?;
+        let tx = TxRing::attach(&region, tx, of_tx.num_slots)?;
+        let rx = RxRing::attach(&region, rx, of_rx.num_slots)?;
+        Ok(Self { open, tx, rx })
+    }
+
+    fn sync(&self, netmap: &Netmap, cmd: u32) -> Result<(), Why> {
+        netmap.ioctl(&self.open, cmd, &mut [], &mut NoMemory)?;
+        Ok(())
+    }
+
+    /// Writes a frame to every slot's buffer, and sends them.
+    fn prepare<const N: usize>(&mut self, netmap: &Netmap, to: u32) -> Result<(), Why> {
+        for _ in 0..2 {
+            while self.tx.push(&frame::<N>(to, NOBODY)) {}
+            self.sync(netmap, NIOCTXSYNC)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what its buffers hold; to other addresses where there are several.
+    #[inline(always)]
+    fn send(&mut self, netmap: &Netmap, to: &mut Addresses, len: usize) -> Result<(), Why> {
+        if to.count > 1 {
+            self.tx.fill(BATCH, |buf| {
+                buf[..6].copy_from_slice(&mac(to.next()));
+                len
+            });
+        } else {
+            let count = self.tx.avail().min(BATCH);
+            self.tx.advance(count);
+        }
+        self.sync(netmap, NIOCTXSYNC)
+    }
+
+    /// Returns the CPU time that took, in nanoseconds.
+    #[inline(never)]
+    fn send_until(&mut self, netmap: &Netmap, stop: &AtomicBool) -> Result<u64, Why> {
+        let (cpu, mut to) = (thread_cpu(), Addresses::new(1));
+        while !stop.load(Ordering::Relaxed) {
+            self.send(netmap, &mut to, 0)?;
+        }
+        Ok(thread_cpu() - cpu)
+    }
+
+    /// Takes what has arrived.
+    #[inline(always)]
+    fn receive(&mut self, netmap: &Netmap) -> Result<u64, Why> {
+        self.sync(netmap, NIOCRXSYNC)?;
+        let count = self.rx.avail();
+        self.rx.advance(count);
+        Ok(u64::from(count))
+    }
+
+    #[inline(never)]
+    fn receive_for(&mut self, netmap: &Netmap, time: Duration) -> Result<Tally, Why> {
+        tally(time, || {
+            let count = self.receive(netmap)?;
+            if count == 0 {
+                spin_loop();
+            }
+            Ok(count)
+        })
+    }
+}
+
+/// Binds a port; says where its `netmap_if` lies.
+fn bind(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> Result<(Open, u64), Why> {
+    let opener = Opener { netns: NETNS, netns_fd: None, gids: Vec::new() };
+    let open = netmap.open(domain.clone(), opener, Arc::new(Nothing));
+    let mut request = Nmreq { nr_version: 14, nr_flags: NR_REG_ALL_NIC, ..Nmreq::default() };
+    request.nr_name[..name.len()].copy_from_slice(name.as_bytes());
+    let mut arg = vec![0; Nmreq::SIZE];
+    request.write_to(&mut arg);
+    netmap.ioctl(&open, NIOCREGIF, &mut arg, &mut NoMemory)?;
+    let got = Nmreq::read_from(&arg).ok_or_else(|| Why::Failed("no answer".to_owned()))?;
+    Ok((open, got.nr_offset.into()))
+}
+
+/// Where ring `index` of the port lies, and its header.
+fn ring(mapping: &Mapping, at: u64, index: u64) -> Option<(u64, NetmapRing)> {
+    let mut offset = [0; 8];
+    let mut header = [0; NetmapRing::SIZE];
+    let found = mapping.read(at + NETMAP_IF_RING_OFS as u64 + 8 * index, &mut offset);
+    let ring = at.wrapping_add_signed(i64::from_ne_bytes(offset));
+    let read = found && mapping.read(ring, &mut header);
+    read.then(|| NetmapRing::read_from(&header)).flatten().map(|header| (ring, header))
+}
+
+/// Receivers' addresses in an order that no cache foresees: the bits of a counter times an odd
+/// constant. With none at all, frames are for everybody.
+struct Addresses {
+    count: u32,
+    drawn: u32,
+}
+
+const EVERYBODY: u32 = u32::MAX;
+
+impl Addresses {
+    fn new(count: u32) -> Self {
+        Self { count, drawn: 0 }
+    }
+
+    #[inline(always)]
+    fn next(&mut self) -> u32 {
+        self.drawn = self.drawn.wrapping_add(0x9e37_79b9);
+        match self.count {
+            0 => EVERYBODY,
+            count => (u64::from(self.drawn) * u64::from(count) >> 32) as u32,
+        }
+    }
+}
+
+/// A frame to and from these addresses.
+#[inline(always)]
+fn frame<const N: usize>(to: u32, from: u32) -> [u8; N] {
+    let mut bytes = [0x55; N];
+    bytes[..6].copy_from_slice(&mac(to));
+    bytes[6..12].copy_from_slice(&mac(from));
+    bytes
+}
+
+#[inline(always)]
+fn mac(number: u32) -> [u8; 6] {
+    if number == EVERYBODY {
+        return [0xff; 6];
+    }
+    let [a, b, c, d] = number.to_be_bytes();
+    [2, 0, a, b, c, d]
+}
+
+/// No ports but those of switches, and nobody who sleeps.
+#[derive(Debug)]
+struct Nothing;
+
+impl Provider for Nothing {
+    fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        Err(Errno::NXIO)
+    }
+}
+
+impl Notify for Nothing {
+    fn notify(&self, _: u64) {}
+}
+
+/// A caller's memory that holds one old request, which needs none.
+struct NoMemory;
+
+impl CallerMemory for NoMemory {
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Errno> {
+        Err(Errno::FAULT)
+    }
+
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Errno> {
+        Err(Errno::FAULT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_that_were_taught() {
+        let mut all = Addresses::new(100);
+        assert!((0..10_000).all(|_| all.next() < 100));
+        assert_eq!(Addresses::new(0).next(), EVERYBODY);
+    }
+
+    #[test]
+    fn what_is_sent_to_a_taught_address_reaches_its_station_alone() {
+        let mut yard = Yard::new(2, 1).unwrap();
+        yard.teach(10).unwrap();
+        let Yard { netmap, sender, receivers, .. } = &mut yard;
+        for other in &mut *receivers {
+            other.receive(netmap).unwrap();
+        }
+        sender.prepare::<64>(netmap, EVERYBODY).unwrap();
+        receivers[1].receive(netmap).unwrap();
+        receivers[0].receive(netmap).unwrap();
+        sender.send(netmap, &mut Addresses::new(10), 64).unwrap();
+        let got: Vec<_> = receivers.iter_mut().map(|one| one.receive(netmap).unwrap()).collect();
+        assert_eq!(got, [u64::from(BATCH), 0]);
+    }
+}
