@@ -141,6 +141,10 @@ impl<K: Key> PrefixMap<K> {
     fn starts_within(&self, first: K, len: u32) -> Vec<(K, u32)> {
         let len = len as u8;
         let base = (0..=len).rev().find_map(|len| self.exact(first, len)).unwrap_or(NONE);
+        if u32::from(len) == K::BITS {
+            // Nothing is longer.
+            return alloc::vec![(first, base)];
+        }
         self.sweep((first, len + 1), first.last_of(len.into()), base)
     }
 
@@ -283,6 +287,16 @@ mod tests {
         map.settle();
         assert_eq!(map.get(0x0a00_0001), map.longest(0x0a00_0001).map(|found| found.1));
         assert!(map.trie_bytes() > before && map.trie_bytes() < before + 1024);
+        // All of these are behind one entry of the root.
+        let mut wide = PrefixMap::default();
+        for number in 0..100_000_u128 {
+            wide.insert(0x2001 << 112 | (number * 0x9e37) << 60, 64, number as u32);
+        }
+        wide.settle();
+        let before_wide = wide.trie_bytes();
+        wide.insert(0x2001_0db8 << 96, 48, 7);
+        wide.settle();
+        assert!(wide.trie_bytes() < before_wide + 8192, "a path is copied, and nothing else");
         for round in 0..20_000_u32 {
             map.insert(round << 12, 24, round);
             map.settle();

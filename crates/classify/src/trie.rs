@@ -154,17 +154,79 @@ impl<K: Key> Trie<K> {
         1 << self.root_bits.saturating_sub(len)
     }
 
-    /// Makes the numbers of all values with the first `len` bits of `key` anew. `starts` gives
-    /// those with the first bits of a value: where the number changes, as for [`Self::build`],
-    /// but the first at that value.
+    /// Makes the numbers of all values with the first `len` bits of `key` anew: copies what leads
+    /// to them. `starts` gives those with the first bits of a value: where the number changes, as
+    /// for [`Self::build`], but the first at that value.
     pub(crate) fn patch(&mut self, key: K, len: u32, starts: impl Fn(K, u32) -> Vec<(K, u32)>) {
-        let bits = self.root_bits;
-        let from = prefix(key, len).bits(0, bits);
+        let (bits, key) = (self.root_bits, prefix(key, len));
+        let from = key.bits(0, bits);
         for slot in from..from + self.slots_of(len) {
             let first = K::ZERO.with_bits(0, bits, slot);
-            let starts = starts(first, bits);
-            self.root[slot] = self.entry(first, bits, &starts[1..], starts[0].1);
+            self.root[slot] = self.patched(self.root[slot], (first, bits), (key, len), &starts);
         }
+    }
+
+    /// An entry for the values of a block, of which those of `changed` have other numbers now.
+    /// Both are given by a first value and how many bits they share.
+    fn patched(
+        &mut self,
+        entry: u32,
+        block: (K, u32),
+        changed: (K, u32),
+        starts: &impl Fn(K, u32) -> Vec<(K, u32)>,
+    ) -> u32 {
+        let ((first, len), (key, key_len)) = (block, changed);
+        if entry & FURTHER == 0 || key_len <= len {
+            let starts = starts(first, len);
+            return self.entry(first, len, &starts[1..], starts[0].1);
+        }
+        let at = (entry & INDEX) as usize;
+        if entry & GUARD == 0 {
+            return self.patched_node(at, block, changed, starts);
+        }
+        let (guarded, end) = K::read(&self.words, at);
+        let &[bits, around, within] = self.words[end..].first_chunk().expect("a guard has them");
+        if key_len < bits || key.common(guarded) < bits {
+            // What differs no longer lies within the guard alone.
+            return self.patched(0, block, changed, starts);
+        }
+        let within = self.patched(within, (guarded, bits), changed, starts);
+        let at = self.words.len() as u32;
+        guarded.write(&mut self.words);
+        self.words.extend([bits, around, within]);
+        FURTHER | GUARD | at
+    }
+
+    /// A copy of the node at `at`, with other entries where numbers have changed.
+    fn patched_node(
+        &mut self,
+        at: usize,
+        (first, len): (K, u32),
+        changed: (K, u32),
+        starts: &impl Fn(K, u32) -> Vec<(K, u32)>,
+    ) -> u32 {
+        let before = u64::from(self.words[at + 1]) << 32 | u64::from(self.words[at]);
+        let end = (len + STRIDE).min(K::BITS);
+        let from = changed.0.bits(len, STRIDE);
+        let to = from + (SLOTS >> STRIDE.min(changed.1 - len));
+        let (mut runs, mut entries) = (0_u64, Vec::new());
+        let group = SLOTS >> STRIDE.min(K::BITS - len);
+        for slot in (0..SLOTS).step_by(group) {
+            let rank = (before << (SLOTS - 1 - slot)).count_ones() as usize;
+            let mut entry = self.words[at + 1 + rank];
+            if (from..to).contains(&slot) {
+                let start = first.with_bits(len, STRIDE, slot);
+                entry = self.patched(entry, (start, end), changed, starts);
+            }
+            if entries.last() != Some(&entry) {
+                runs |= 1 << slot;
+                entries.push(entry);
+            }
+        }
+        let at = self.words.len() as u32;
+        self.words.extend([runs as u32, (runs >> 32) as u32]);
+        self.words.extend(entries);
+        FURTHER | at
     }
 
     /// Whether it should be built anew for so many starts: patches leave words behind that nothing
