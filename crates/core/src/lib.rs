@@ -23,7 +23,7 @@ pub mod counters;
 pub mod listen;
 pub mod netns;
 
-pub use sys::kill_with_parent;
+pub use sys::{inherited, kill_with_parent};
 
 use std::sync::{Arc, LazyLock};
 

@@ -9,22 +9,25 @@ use slipring_nics::Access;
 use crate::config::{self, permissions};
 use crate::rules::Book;
 use crate::settings::{Settings, Sources};
-use crate::{ctl, run};
+use crate::{ctl, run, supervise};
 
 pub(crate) fn command() -> Command {
     let command = Command::new("daemon")
         .about("Serve /dev/netmap to programs that were written for netmap")
         .after_help(
             "Needs root and Linux 6.9. Runs until INT or TERM, then takes the device away; programs\n\
-             that still have it open see POLLERR and ENOTCONN. HUP reads the configuration anew.\n\n\
+             that still have it open see POLLERR and ENOTCONN. HUP reads the configuration anew.\n\
+             With --supervise, or under systemd, programs go on when the daemon is killed.\n\n\
              Examples:\n  \
              sudo slipring daemon\n  \
+             sudo slipring daemon --supervise\n  \
              sudo slipring daemon --mode 0660 --take-over",
         )
         .args_conflicts_with_subcommands(true)
         .args(of_the_device())
         .args(of_ports())
-        .args(of_the_file());
+        .args(of_the_file())
+        .args(of_the_end());
     let command = flags::configuration(flags::reporting(command));
     flags::run_dir(command).subcommand(ctl::command())
 }
@@ -68,6 +71,13 @@ fn of_ports() -> [Arg; 2] {
     ]
 }
 
+fn of_the_end() -> [Arg; 1] {
+    [Arg::new("supervise")
+        .long("supervise")
+        .action(ArgAction::SetTrue)
+        .help("Start the daemon as a child, and another at once when that dies: programs go on with their pipes")]
+}
+
 fn of_the_file() -> [Arg; 1] {
     // A name of its own: the flags that other commands read from a file are not this file.
     [Arg::new("file")
@@ -90,6 +100,9 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     };
     // What is wrong with the file is told before anything is touched.
     let settings = sources.read()?;
+    if matches.get_flag("supervise") {
+        return Ok(Box::new(supervise::run));
+    }
     Ok(Box::new(move |session| run::run(sources, settings, session)))
 }
 

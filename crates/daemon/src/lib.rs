@@ -26,6 +26,7 @@ mod rules;
 mod run;
 mod service;
 mod settings;
+mod supervise;
 
 use slipring_cli::{Classic, Exit, Verb};
 

@@ -1,31 +1,49 @@
 //! The service manager that started us, if one did: systemd's protocol.
 //!
 //! ```text
-//!   we -> manager   datagrams to NOTIFY_SOCKET: READY=1, RELOADING=1, WATCHDOG=1, STOPPING=1
-//!   manager -> us   LISTEN_FDS descriptors from 3 on, named by LISTEN_FDNAMES
+//!   we -> manager   datagrams to NOTIFY_SOCKET: READY=1, RELOADING=1, WATCHDOG=1, STOPPING=1;
+//!                   FDSTORE=1 with a descriptor and its FDNAME, FDSTOREREMOVE=1
+//!   manager -> us   LISTEN_FDS descriptors from 3 on, named by LISTEN_FDNAMES: sockets, and what
+//!                   the process before us has stored
 //! ```
 
 use std::env;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sendto, socket_with,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, sendmsg_addr, sendto, socket_with,
 };
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
+use rustix::process::getpid;
+use slipring_core::inherited;
+use slipring_netmap::Store;
+
+/// How many descriptors a manager keeps for us, as systemd (254 and newer) says it.
+pub(crate) const ROOM: &str = "FDSTORE";
 
 /// Where a manager listens; nobody, where there is none.
 #[derive(Debug)]
 pub(crate) struct Manager {
     to: Option<(OwnedFd, SocketAddrUnix)>,
     watchdog: Option<Duration>,
+    stores: bool,
 }
 
 impl Manager {
     /// The one that the environment names.
     pub(crate) fn of_environment() -> Self {
         let to = env::var("NOTIFY_SOCKET").ok().and_then(|name| listener(&name));
-        Self { to, watchdog: watchdog(|name| env::var(name).ok()) }
+        let stores = env::var(ROOM).is_ok_and(|room| room.parse().is_ok_and(|room: u32| room > 0));
+        let stores = stores && to.is_some();
+        Self { to, watchdog: watchdog(|name| env::var(name).ok()), stores }
+    }
+
+    /// Whether it keeps descriptors for the process that follows.
+    pub(crate) fn stores(&self) -> bool {
+        self.stores
     }
 
     /// How often it wants to hear that all is well: twice in the time that it waits.
@@ -37,6 +55,23 @@ impl Manager {
     pub(crate) fn tell(&self, what: &str) {
         let Some((socket, address)) = &self.to else { return };
         let _ = sendto(socket, what.as_bytes(), SendFlags::NOSIGNAL, address);
+    }
+}
+
+impl Store for Manager {
+    fn keep(&self, name: &str, fd: BorrowedFd<'_>) {
+        let Some((socket, address)) = &self.to else { return };
+        let text = format!("FDSTORE=1\nFDNAME={name}");
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let fds = [fd];
+        control.push(SendAncillaryMessage::ScmRights(&fds));
+        let parts = [IoSlice::new(text.as_bytes())];
+        let _ = sendmsg_addr(socket, address, &parts, &mut control, SendFlags::NOSIGNAL);
+    }
+
+    fn forget(&self, name: &str) {
+        self.tell(&format!("FDSTOREREMOVE=1\nFDNAME={name}"));
     }
 }
 
@@ -62,12 +97,9 @@ pub(crate) fn handed() -> Vec<(String, OwnedFd)> {
     let ours = variable("LISTEN_PID") == Some(getpid().as_raw_nonzero().to_string());
     let count: i32 = variable("LISTEN_FDS").and_then(|count| count.parse().ok()).unwrap_or(0);
     let names = variable("LISTEN_FDNAMES").unwrap_or_default();
-    let Ok(process) = pidfd_open(getpid(), PidfdFlags::empty()) else { return Vec::new() };
-    let numbers = if ours { 3..3 + count.clamp(0, 4096) } else { 3..3 };
+    let numbers = if ours { 3..3 + count.clamp(0, 1 << 20) } else { 3..3 };
     let names = names.split(':').map(str::to_owned).chain(std::iter::repeat(String::new()));
-    // A descriptor of ours for each: what stands at a bare number could be anybody's.
-    let own = |number| pidfd_getfd(process.as_fd(), number, PidfdGetfdFlags::empty()).ok();
-    names.zip(numbers).filter_map(|(name, number)| Some((name, own(number)?))).collect()
+    names.zip(numbers).filter_map(|(name, number)| Some((name, inherited(number)?))).collect()
 }
 
 #[cfg(test)]
@@ -95,6 +127,6 @@ mod tests {
 
     #[test]
     fn nothing_is_told_where_nobody_listens() {
-        Manager { to: None, watchdog: None }.tell("READY=1");
+        Manager { to: None, watchdog: None, stores: false }.tell("READY=1");
     }
 }

@@ -1,9 +1,10 @@
 //! Serves until INT or TERM.
 
 use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,8 +15,8 @@ use serde_json::json;
 use slipring_cli::codes::SR0303;
 use slipring_cli::{Diagnostic, Exit, Failure, Format, Session, Signals};
 use slipring_control::Server;
-use slipring_door::{Config, DeviceLink, Door, DoorError, Permissions};
-use slipring_netmap::{Netmap, News, Parameters, Params};
+use slipring_door::{Config, DeviceLink, Door, DoorError, Outcome, Permissions};
+use slipring_netmap::{Netmap, News, Parameters, Params, Store};
 use slipring_vale::Switches;
 
 use crate::guard::Guard;
@@ -35,13 +36,8 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
     all_descriptors();
-    let manager = Manager::of_environment();
-    let run_dir = match (&settings.run_dir, sources.run_dir_typed) {
-        (Some(dir), false) => dir.clone(),
-        _ => session.run_dir.clone(),
-    };
-    // Links elsewhere lead into it.
-    let run_dir = std::path::absolute(run_dir)?;
+    let manager = Arc::new(Manager::of_environment());
+    let run_dir = run_dir(&sources, &settings, session)?;
     let _lock = only_one(&run_dir)?;
     let (rules, parameters) = (Arc::<Rules>::default(), Parameters::new(&Params::default()));
     let permissions = Arc::new(Permissions::default());
@@ -50,11 +46,13 @@ pub(crate) fn run(
     let config = config(&run_dir, &settings, &reload);
     let journal = Arc::new(Journal::new()?);
     let netmap = Netmap::new(Box::new(Guard::new(reload.rules.clone(), journal.clone())));
-    let door = Door::open(&config, netmap).map_err(|error| refused(&error))?;
+    let mut handed = manager::handed();
+    let control_socket = taken(&mut handed, CONTROL);
+    let door = door(&config, netmap, &manager, handed, session)?;
     let links = links(&settings, &run_dir, door.path(), session)?;
     let switches = Box::new(Switches::new(door.overview()));
     let answers = Box::new(Answers::new(reload.clone(), switches));
-    let control = control(&run_dir, answers, session)?;
+    let control = control(&run_dir, control_socket, answers, session)?;
     let line = mode_line(&config, &door, &settings, session.reporter.format());
     session.reporter.raw(line.as_bytes())?;
     manager.tell("READY=1\nSTATUS=serves the device");
@@ -65,6 +63,51 @@ pub(crate) fn run(
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
     Ok(Exit::Done)
+}
+
+/// Where everything is. Links elsewhere lead into it.
+fn run_dir(
+    sources: &Sources,
+    settings: &Settings,
+    session: &Session<'_>,
+) -> std::io::Result<PathBuf> {
+    std::path::absolute(match (&settings.run_dir, sources.run_dir_typed) {
+        (Some(dir), false) => dir.clone(),
+        _ => session.run_dir.clone(),
+    })
+}
+
+/// The device: the one that another process served before us, where a manager has kept that.
+fn door(
+    config: &Config,
+    netmap: Netmap,
+    manager: &Arc<Manager>,
+    handed: Vec<(String, OwnedFd)>,
+    session: &mut Session<'_>,
+) -> Result<Door, Failure> {
+    if !manager.stores() {
+        return Ok(Door::open(config, netmap).map_err(|error| refused(&error))?);
+    }
+    let store: Arc<dyn Store> = manager.clone();
+    let opened = Door::open_kept(config, netmap, &store, handed);
+    let (door, outcome) = opened.map_err(|error| refused(&error))?;
+    match outcome {
+        Outcome::Refused(why) => session.reporter.warn(format_args!(
+            "programs that had the device open have to open it again: what was kept for them \
+             cannot be used ({why})"
+        ))?,
+        Outcome::Resumed { files, lost } if lost > 0 => session.reporter.warn(format_args!(
+            "{lost} of {files} files had a port open that does not outlive a restart"
+        ))?,
+        _ => {}
+    }
+    Ok(door)
+}
+
+/// The descriptor of this name, which is taken out.
+fn taken(handed: &mut Vec<(String, OwnedFd)>, name: &str) -> Option<OwnedFd> {
+    let at = handed.iter().position(|(held, _)| held == name)?;
+    Some(handed.swap_remove(at).1)
 }
 
 /// Allows this process as many descriptors as it may have: those of many users add up.
@@ -138,12 +181,12 @@ fn monotonic_usec() -> i64 {
 /// is served all the same.
 fn control(
     run_dir: &Path,
+    held: Option<OwnedFd>,
     answers: Box<Answers>,
     session: &mut Session<'_>,
 ) -> Result<Option<Server>, Failure> {
-    let held = manager::handed().into_iter().find(|(name, _)| name == CONTROL);
     let server = match held {
-        Some((_, socket)) => Server::over(UnixListener::from(socket), answers),
+        Some(socket) => Server::over(UnixListener::from(socket), answers),
         None => Server::open(run_dir, Some(service::NAME), answers),
     };
     match server {

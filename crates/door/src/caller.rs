@@ -89,6 +89,35 @@ impl CallerMemory for Caller {
     }
 }
 
+/// The memory of a call that has a number.
+pub(crate) struct Numbered<M>(pub(crate) M, pub(crate) u64);
+
+impl<M: CallerMemory> CallerMemory for Numbered<M> {
+    fn read(&mut self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        self.0.read(addr, out)
+    }
+
+    fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.0.write(addr, bytes)
+    }
+
+    fn shared(&mut self, addr: u64, len: u64) -> Result<SharedPages, Errno> {
+        self.0.shared(addr, len)
+    }
+
+    fn eventfd(&mut self, number: i32) -> Result<OwnedFd, Errno> {
+        self.0.eventfd(number)
+    }
+
+    fn cancel(&self) -> Option<Arc<Cancel>> {
+        self.0.cancel()
+    }
+
+    fn call(&self) -> Option<u64> {
+        Some(self.1)
+    }
+}
+
 /// For calls that touch no memory beside their argument.
 pub(crate) struct NoMemory;
 
@@ -188,7 +217,7 @@ mod tests {
         let (tid, uid) = me();
         assert_eq!(Caller::of(tid, uid + 1).err(), Some(Errno::FAULT));
         assert_eq!(Caller::of(0, uid).err(), Some(Errno::FAULT));
-        assert_eq!(opener(&Namespaces::default(), tid, uid + 1).err(), Some(Errno::FAULT));
+        assert_eq!(opener(&Namespaces::new(None), tid, uid + 1).err(), Some(Errno::FAULT));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use slipring_netmap::{Domain, Errno, Open, Parameters};
+use slipring_netmap::{Domain, Errno, Open, Parameters, Store};
 
 use crate::parameters;
 use crate::sys;
@@ -15,13 +16,25 @@ pub(crate) struct Node {
     pub(crate) uid: u32,
     pub(crate) domain: Arc<Domain>,
     pub(crate) backing: i32,
-    /// How often the kernel has looked it up and not forgotten it.
-    lookups: u64,
+}
+
+/// Words of a domain in which the front keeps what it has to know of the node, in the order in
+/// which they are written: the number of a node says that it is there.
+const BACKING: usize = 0;
+/// How often the kernel has looked it up and not forgotten it.
+const LOOKUPS: usize = 1;
+const NUMBER: usize = 2;
+
+impl Node {
+    fn lookups(&self) -> &AtomicU64 {
+        self.domain.front_word(LOOKUPS)
+    }
 }
 
 /// All users' nodes.
 #[derive(Debug)]
 pub(crate) struct Nodes {
+    store: Option<Arc<dyn Store>>,
     by_number: Mutex<Numbered<Node>>,
     /// Those of users without a node in which something goes on: interfaces in switches.
     kept: Mutex<Vec<Arc<Domain>>>,
@@ -45,24 +58,45 @@ impl<T> Numbered<T> {
 }
 
 impl Nodes {
-    pub(crate) fn new(parameters: Arc<Parameters>) -> Self {
-        let numbered = Numbered { entries: HashMap::new(), next: parameters::BEHIND };
-        Self { by_number: Mutex::new(numbered), kept: Mutex::default(), parameters }
+    /// None yet; their numbers begin behind `base`.
+    pub(crate) fn new(
+        parameters: Arc<Parameters>,
+        base: u64,
+        store: Option<Arc<dyn Store>>,
+    ) -> Self {
+        let numbered = Numbered { entries: HashMap::new(), next: base + parameters::BEHIND };
+        Self { by_number: Mutex::new(numbered), kept: Mutex::default(), parameters, store }
+    }
+
+    /// Takes a domain over as a process that is no more had it.
+    pub(crate) fn adopt(&self, domain: Arc<Domain>) {
+        let word = |i: usize| domain.front_word(i).load(Ordering::Acquire);
+        let (number, backing) = (word(NUMBER), word(BACKING) as i32);
+        if number != 0 {
+            let node = Node { uid: domain.uid(), domain, backing };
+            self.lock().entries.insert(number, node);
+        } else if domain.is_lasting() {
+            self.lock_kept().push(domain);
+        }
     }
 
     /// The node of `uid`, made if it is not there; its number.
     pub(crate) fn look_up(&self, device: BorrowedFd<'_>, uid: u32) -> Result<u64, Errno> {
         let mut nodes = self.lock();
         if let Some((&number, node)) = nodes.entries.iter_mut().find(|(_, node)| node.uid == uid) {
-            node.lookups += 1;
+            node.lookups().fetch_add(1, Ordering::Relaxed);
             return Ok(number);
         }
         let domain = match self.take_kept(uid) {
             Some(domain) => domain,
-            None => Domain::sharing(uid, &self.parameters)?,
+            None => Domain::sharing(uid, &self.parameters, self.store.clone())?,
         };
         let backing = sys::open_backing(device, domain.file())?;
-        Ok(nodes.add(Node { uid, domain, backing, lookups: 1 }))
+        domain.front_word(BACKING).store(backing as u64, Ordering::Relaxed);
+        domain.front_word(LOOKUPS).store(1, Ordering::Relaxed);
+        let number = nodes.add(Node { uid, domain: domain.clone(), backing });
+        domain.front_word(NUMBER).store(number, Ordering::Release);
+        Ok(number)
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<Node> {
@@ -73,8 +107,10 @@ impl Nodes {
     pub(crate) fn forget(&self, device: BorrowedFd<'_>, number: u64, lookups: u64) {
         let mut nodes = self.lock();
         let Some(node) = nodes.entries.get_mut(&number) else { return };
-        node.lookups = node.lookups.saturating_sub(lookups);
-        if node.lookups == 0 {
+        let left = node.lookups().load(Ordering::Relaxed).saturating_sub(lookups);
+        node.lookups().store(left, Ordering::Relaxed);
+        if left == 0 {
+            node.domain.front_word(NUMBER).store(0, Ordering::Relaxed);
             // The number is the connection's; it ends with that at the latest.
             let _ = sys::close_backing(device, node.backing);
             let gone = nodes.entries.remove(&number);
@@ -108,15 +144,37 @@ impl Nodes {
 #[derive(Debug)]
 pub(crate) struct Files(RwLock<Numbered<Arc<Open>>>);
 
-impl Default for Files {
-    fn default() -> Self {
-        Self(RwLock::new(Numbered { entries: HashMap::new(), next: 1 }))
-    }
-}
-
 impl Files {
-    pub(crate) fn add(&self, open: Open) -> u64 {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).add(Arc::new(open))
+    /// None yet; their numbers begin behind `base`.
+    pub(crate) fn new(base: u64) -> Self {
+        Self(RwLock::new(Numbered { entries: HashMap::new(), next: base + 1 }))
+    }
+
+    /// A number for a file that is being opened.
+    pub(crate) fn number(&self) -> u64 {
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        files.next += 1;
+        files.next - 1
+    }
+
+    /// The file that was opened by this call before a restart.
+    pub(crate) fn opened_by(&self, call: u64) -> Option<u64> {
+        let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let tickets = files.entries.values().filter_map(|open| open.ticket());
+        tickets.into_iter().find(|ticket| ticket.call == call).map(|ticket| ticket.handle)
+    }
+
+    pub(crate) fn put(&self, handle: u64, open: Open) {
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        files.entries.insert(handle, Arc::new(open));
+    }
+
+    /// Wakes all who slept in a poll when the process before this one ended.
+    pub(crate) fn wake_old(&self) {
+        let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let opens: Vec<_> = files.entries.values().cloned().collect();
+        drop(files);
+        opens.iter().for_each(|open| open.wake_old());
     }
 
     #[inline]

@@ -33,20 +33,23 @@ mod pages;
 mod parameters;
 mod permissions;
 mod proto;
+mod restart;
 mod server;
 #[allow(unsafe_code)]
 mod sys;
 mod vitals;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use slipring_netmap::{Netmap, Parameters};
+use slipring_netmap::{Netmap, Parameters, Store};
 
 pub use link::DeviceLink;
 pub use permissions::Permissions;
+pub use restart::Outcome;
 
 /// Where and for whom the device is.
 #[derive(Debug, Clone)]
@@ -91,6 +94,8 @@ pub struct Door {
     server: Arc<server::Server>,
     mount: mount::Mount,
     threads: Vec<JoinHandle<()>>,
+    /// What is kept for the process that follows.
+    store: Option<Arc<dyn Store>>,
 }
 
 impl Door {
@@ -100,7 +105,34 @@ impl Door {
     /// [`DoorError`]; nothing stays mounted then.
     pub fn open(config: &Config, netmap: Netmap) -> Result<Self, DoorError> {
         let (mount, device) = mount::Mount::new(&config.dir)?;
-        let server = Arc::new(server::Server::start(device, config, netmap)?);
+        Self::run(server::Server::start(device, config, netmap)?, mount, config)
+    }
+
+    /// The same, with all that programs have kept in `store` for the process that follows this one.
+    /// `handed` is what the one before it has left there, by name: where that makes sense, programs
+    /// go on as if nothing had happened; where it does not, it is given up and the device is new.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_kept(
+        config: &Config,
+        netmap: Netmap,
+        store: &Arc<dyn Store>,
+        handed: Vec<(String, OwnedFd)>,
+    ) -> Result<(Self, Outcome), DoorError> {
+        let (server, mount, outcome) = restart::start(config, netmap, store, handed)?;
+        let mut door = Self::run(server, mount, config)?;
+        door.store = Some(store.clone());
+        door.server.parts().files.wake_old();
+        Ok((door, outcome))
+    }
+
+    fn run(
+        server: server::Server,
+        mount: mount::Mount,
+        config: &Config,
+    ) -> Result<Self, DoorError> {
+        let server = Arc::new(server);
         let mut threads = Vec::new();
         for i in 0..config.workers.max(2) {
             threads.push(spawn(format!("door-{i}"), &server, move |server| server.work(i))?);
@@ -108,7 +140,7 @@ impl Door {
         threads.push(spawn("door-ticker".to_owned(), &server, |server| {
             server.netmap().run_ticker();
         })?);
-        Ok(Self { server, mount, threads })
+        Ok(Self { server, mount, threads, store: None })
     }
 
     /// The file that programs open.
@@ -141,6 +173,10 @@ impl Door {
     /// them until then.
     pub fn close(self) -> bool {
         self.server.netmap().stop();
+        if let Some(store) = &self.store {
+            // Ended on purpose: nobody follows.
+            restart::forget(&**store, &self.server);
+        }
         let busy = self.mount.remove();
         if !busy {
             for thread in self.threads {

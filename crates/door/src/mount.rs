@@ -38,6 +38,19 @@ impl Mount {
         Ok((Self { dir: dir.to_owned(), file: dir.join(FILE), removed: false }, device))
     }
 
+    /// The mount that a process which is no more made on `dir`: it lives by its descriptor. It is
+    /// not looked at, since nobody would answer yet.
+    pub(crate) fn adopt(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), file: dir.join(FILE), removed: false }
+    }
+
+    /// Ends a mount whose connection somebody may hold open, and the connection with it: whoever has
+    /// a file open there is told at once. It is not looked into, since nobody would answer.
+    pub(crate) fn abort(dir: &Path) {
+        // Where nothing is mounted, there is nothing to end.
+        let _ = unmount(dir, UnmountFlags::FORCE | UnmountFlags::DETACH);
+    }
+
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }

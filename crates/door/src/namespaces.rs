@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::process::{Resource, getrlimit};
-use slipring_netmap::Errno;
+use slipring_netmap::{Errno, Store};
 
 use crate::caller::errno_of;
 
@@ -21,6 +21,8 @@ pub(crate) struct Namespaces {
     held: Mutex<HashMap<u64, Held>>,
     /// Most of one user.
     share: usize,
+    /// Keeps them for the process that follows.
+    store: Option<Arc<dyn Store>>,
 }
 
 #[derive(Debug)]
@@ -30,17 +32,49 @@ struct Held {
     uid: u32,
 }
 
-impl Default for Namespaces {
-    /// With the share that the limit of this process allows.
-    fn default() -> Self {
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        Self::with_share((limit / SHARE) as usize)
-    }
-}
+/// What a namespace's name in a store begins with; its number follows.
+pub(crate) const KEPT: &str = "netns-";
 
 impl Namespaces {
+    /// With the share that the limit of this process allows.
+    pub(crate) fn new(store: Option<Arc<dyn Store>>) -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self { store, ..Self::with_share((limit / SHARE) as usize) }
+    }
+
     fn with_share(share: usize) -> Self {
-        Self { held: Mutex::default(), share }
+        Self { held: Mutex::default(), share, store: None }
+    }
+
+    /// Goes on with one that a process which is no more held; `None` if it is none.
+    pub(crate) fn adopt(&self, namespace: OwnedFd, uid: u32) -> Option<(u64, Arc<OwnedFd>)> {
+        let inode = rustix::fs::fstat(&namespace).ok()?.st_ino;
+        let namespace = Arc::new(namespace);
+        let held = Held { namespace: Arc::downgrade(&namespace), uid };
+        self.lock().insert(inode, held);
+        Some((inode, namespace))
+    }
+
+    /// Takes all out of the store.
+    pub(crate) fn forget_all(&self) {
+        if let Some(store) = &self.store {
+            self.lock().keys().for_each(|inode| store.forget(&format!("{KEPT}{inode}")));
+        }
+    }
+
+    /// Lets those go that nobody uses.
+    pub(crate) fn sweep(&self) {
+        self.retain(&mut self.lock());
+    }
+
+    fn retain(&self, held: &mut HashMap<u64, Held>) {
+        held.retain(|inode, one| {
+            let is_used = one.namespace.strong_count() > 0;
+            if let (false, Some(store)) = (is_used, &self.store) {
+                store.forget(&format!("{KEPT}{inode}"));
+            }
+            is_used
+        });
     }
 
     /// That of the thread `tid` of the user `uid`: its inode number, and itself. Whether the thread
@@ -56,7 +90,7 @@ impl Namespaces {
         if let Some(known) = held.get(&inode).and_then(|one| one.namespace.upgrade()) {
             return Ok((inode, known));
         }
-        held.retain(|_, one| one.namespace.strong_count() > 0);
+        self.retain(&mut held);
         if uid != 0 && held.values().filter(|one| one.uid == uid).count() >= self.share {
             return Err(Errno::NFILE);
         }
@@ -64,6 +98,9 @@ impl Namespaces {
         // The thread may have moved meanwhile.
         let inode = file.metadata().map_err(refused)?.ino();
         let namespace = Arc::new(OwnedFd::from(file));
+        if let Some(store) = &self.store {
+            store.keep(&format!("{KEPT}{inode}"), namespace.as_fd());
+        }
         held.insert(inode, Held { namespace: Arc::downgrade(&namespace), uid });
         Ok((inode, namespace))
     }
@@ -83,7 +120,7 @@ mod tests {
 
     #[test]
     fn all_files_of_a_namespace_share_one_descriptor() {
-        let namespaces = Namespaces::default();
+        let namespaces = Namespaces::new(None);
         let (inode, first) = namespaces.of(me(), 1000).unwrap();
         let (again, second) = namespaces.of(me(), 1001).unwrap();
         assert!(inode == again && Arc::ptr_eq(&first, &second));

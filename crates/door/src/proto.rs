@@ -45,6 +45,9 @@ pub(crate) const LEAST_READ: usize = 3072;
 
 const IN_HEADER: usize = 40;
 const NOTIFY_POLL: i32 = 1;
+const NOTIFY_RESEND: i32 = 7;
+/// Set in the number of a request that comes again.
+const AGAIN: u64 = 1 << 63;
 
 /// A request as it was read.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +71,16 @@ impl<'m> Message<'m> {
 
     pub(crate) fn unique(&self) -> u64 {
         word64(self.bytes, 8)
+    }
+
+    /// The number that the request had when it first came.
+    pub(crate) fn call(&self) -> u64 {
+        call_of(self.unique())
+    }
+
+    /// Whether it may have been taken by a process that is no more.
+    pub(crate) fn comes_again(&self) -> bool {
+        self.unique() & AGAIN != 0
     }
 
     pub(crate) fn node(&self) -> u64 {
@@ -113,6 +126,11 @@ impl<'m> Body<'m> {
     }
 }
 
+/// What a request's number was when it first came.
+pub(crate) fn call_of(unique: u64) -> u64 {
+    unique & !AGAIN
+}
+
 fn word32(bytes: &[u8], at: usize) -> u32 {
     let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
     word.copied().map_or(0, u32::from_ne_bytes)
@@ -138,6 +156,11 @@ pub(crate) fn notify_poll(handle: u64) -> [u8; 24] {
     message[..16].copy_from_slice(&out_header(8, NOTIFY_POLL, 0));
     message[16..].copy_from_slice(&handle.to_ne_bytes());
     message
+}
+
+/// A message that requests which were read and not answered shall come again.
+pub(crate) fn notify_resend() -> [u8; 16] {
+    out_header(0, NOTIFY_RESEND, 0)
 }
 
 /// Answers are written word by word.

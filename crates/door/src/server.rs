@@ -5,9 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipring_netmap::{Errno, Events, Netmap, Notify, Open};
+use slipring_netmap::{Errno, Events, Netmap, Notify, Open, Store, Ticket};
 
-use crate::caller::{Caller, NoMemory, opener};
+use crate::caller::{Caller, NoMemory, Numbered, opener};
 use crate::closing::Closing;
 use crate::desk::Desk;
 use crate::files::{Files, Nodes};
@@ -43,11 +43,35 @@ pub(crate) struct Server {
     size: u64,
 }
 
+/// What of it outlives the process.
+pub(crate) struct Parts<'s> {
+    pub(crate) connection: &'s Arc<Connection>,
+    pub(crate) netmap: &'s Netmap,
+    pub(crate) nodes: &'s Nodes,
+    pub(crate) files: &'s Files,
+    pub(crate) namespaces: &'s Namespaces,
+}
+
 /// The descriptor that requests come from and answers go to.
 #[derive(Debug)]
-struct Connection(OwnedFd);
+pub(crate) struct Connection(pub(crate) OwnedFd);
 
 impl Connection {
+    /// Agrees with the kernel on what both can do; its first request asks for that.
+    pub(crate) fn agree(&self) -> Result<(), DoorError> {
+        let mut buffer = vec![0; proto::MAX_MESSAGE];
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut *buffer));
+        let len = read.map_err(DoorError::step("talk to the kernel's FUSE"))?;
+        let first = Message::new(&buffer[..len]).filter(|first| first.opcode() == opcode::INIT);
+        let first = first.ok_or(DoorError::NoPassthrough)?;
+        let Some(answer) = proto::init::answer(first.body()) else {
+            self.answer(first.unique(), Some(Errno::PROTO), [&[], &[]]);
+            return Err(DoorError::NoPassthrough);
+        };
+        self.answer(first.unique(), None, [&answer, &[]]);
+        Ok(())
+    }
+
     /// Answers. A caller that was killed meanwhile does not take it, which is fine.
     fn answer(&self, unique: u64, error: Option<Errno>, parts: [&[u8]; 2]) {
         let len = parts.iter().map(|part| part.len()).sum();
@@ -76,38 +100,46 @@ impl Notify for Connection {
 type Answer = Result<Vec<u8>, Errno>;
 
 impl Server {
-    /// Agrees with the kernel on what both can do; its first request asks for that.
+    /// The device of a new connection.
     pub(crate) fn start(
         device: OwnedFd,
         config: &Config,
         netmap: Netmap,
     ) -> Result<Self, DoorError> {
         let connection = Connection(device);
-        let mut buffer = vec![0; proto::MAX_MESSAGE];
-        let read = rustix::io::retry_on_intr(|| rustix::io::read(&connection.0, &mut *buffer));
-        let len = read.map_err(DoorError::step("talk to the kernel's FUSE"))?;
-        let first = Message::new(&buffer[..len]).filter(|first| first.opcode() == opcode::INIT);
-        let first = first.ok_or(DoorError::NoPassthrough)?;
-        let Some(answer) = proto::init::answer(first.body()) else {
-            connection.answer(first.unique(), Some(Errno::PROTO), [&[], &[]]);
-            return Err(DoorError::NoPassthrough);
-        };
-        connection.answer(first.unique(), None, [&answer, &[]]);
-        Ok(Self {
+        connection.agree()?;
+        Ok(Self::over(connection, config, netmap, 0, None))
+    }
+
+    /// The device of a connection on which all is agreed. Numbers that it gives begin behind `base`.
+    pub(crate) fn over(
+        connection: Connection,
+        config: &Config,
+        netmap: Netmap,
+        base: u64,
+        store: Option<Arc<dyn Store>>,
+    ) -> Self {
+        Self {
             connection: Arc::new(connection),
             netmap: Arc::new(netmap),
-            nodes: Nodes::new(config.parameters.clone()),
-            files: Arc::default(),
+            nodes: Nodes::new(config.parameters.clone(), base, store.clone()),
+            files: Arc::new(Files::new(base)),
             desk: Arc::default(),
             lasting: Arc::default(),
-            namespaces: Namespaces::default(),
+            namespaces: Namespaces::new(store),
             closers: Arc::default(),
             closing: Arc::default(),
             permissions: config.permissions.clone(),
             vitals: Vitals::new(config.workers.max(2)),
             tree: Tree::new(config.parameters.clone()),
             size: config.parameters.now().domain_bytes,
-        })
+        }
+    }
+
+    /// What a restart has to fill.
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        let Self { connection, netmap, nodes, files, namespaces, .. } = self;
+        Parts { connection, netmap, nodes, files, namespaces }
     }
 
     pub(crate) fn netmap(&self) -> &Netmap {
@@ -223,9 +255,15 @@ impl Server {
         if node.uid != message.uid() {
             return Err(Errno::STALE);
         }
+        let before = message.comes_again().then(|| self.files.opened_by(message.call())).flatten();
+        if let Some(handle) = before {
+            return Ok(proto::open_out(handle, Some(node.backing)));
+        }
         let opener = opener(&self.namespaces, message.tid(), message.uid())?;
-        let open = self.netmap.open(node.domain, opener, self.connection.clone());
-        Ok(proto::open_out(self.files.add(open), Some(node.backing)))
+        let ticket = Ticket { handle: self.files.number(), call: message.call() };
+        let open = self.netmap.open_kept(node.domain, opener, self.connection.clone(), ticket)?;
+        self.files.put(ticket.handle, open);
+        Ok(proto::open_out(ticket.handle, Some(node.backing)))
     }
 
     fn release(&self, message: Message<'_>) {
@@ -325,7 +363,8 @@ struct Call {
 impl Call {
     #[inline]
     fn perform(mut self, memory: Result<impl slipring_netmap::CallerMemory, Errno>) {
-        let done = memory.and_then(|mut memory| self.ioctl(&mut memory));
+        let call = proto::call_of(self.unique);
+        let done = memory.and_then(|memory| self.ioctl(&mut Numbered(memory, call)));
         // Before the answer: a program that closes the file next shall be its last user.
         drop(self.open);
         // The argument goes back also when the call fails, as netmap's does.

@@ -1,5 +1,6 @@
 //! The trait that every kind of port implements: its rings as several openers see them.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
@@ -191,6 +192,11 @@ pub trait Adapter: Send + Sync + Debug {
     /// [`Errno::INVAL`] where it is not this port's to have, or not of this length.
     fn set_vnet_header(&self, _bytes: u32) -> Result<(), Errno> {
         Err(Errno::INVAL)
+    }
+
+    /// Itself, where this crate can write it down and make it again after a restart.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 
     /// Whether frames are queued on tx ring `i` whose bytes are to be fetched from the program's

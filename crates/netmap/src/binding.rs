@@ -11,6 +11,7 @@ use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::claims::Claim;
 use crate::forward::Forward;
 use crate::offsets::{self, Wish};
+use crate::restart::state::BoundState;
 use crate::waker::Waker;
 
 /// A bind; dropping it gives everything back.
@@ -52,6 +53,34 @@ impl Binding {
         let binding = Self { interface, rings, flags, forward, waker, claim, port };
         binding.listen(&binding.waker);
         Ok(binding)
+    }
+
+    /// The bind that a process which is no more had granted; `None` if it makes no sense.
+    pub(crate) fn resume(
+        state: &BoundState,
+        port: Arc<dyn Adapter>,
+        waker: &Arc<Waker>,
+    ) -> Option<Self> {
+        let rings = state.rings.map(|[start, end]| start as usize..end as usize);
+        let shape = port.shape();
+        let fits = Dir::BOTH
+            .iter()
+            .zip(&rings)
+            .all(|(&dir, range)| range.start <= range.end && range.end <= shape.all(dir));
+        let exclusive = state.flags & NR_EXCLUSIVE != 0;
+        let claim = port.claims().take(Some(rings.clone()).filter(|_| fits)?, exclusive).ok()?;
+        let region = port.memory().region();
+        let interface = Interface::resume(region, state.record, state.places as usize).ok()?;
+        let forward = Forward::new(&*port, &shape, &rings);
+        let (flags, claim, waker) = (state.flags, Some(claim), waker.clone());
+        let binding = Self { interface, rings, flags, forward, waker, claim, port };
+        binding.listen(&binding.waker);
+        Some(binding)
+    }
+
+    /// Where its record lies in the region, and for how many rings it has places.
+    pub(crate) fn record(&self) -> (u64, usize) {
+        (self.interface.offset(), self.interface.rings())
     }
 
     /// `nr_offset`: where its record lies in the file.

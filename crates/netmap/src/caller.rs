@@ -44,6 +44,12 @@ pub trait CallerMemory {
     fn cancel(&self) -> Option<Arc<Cancel>> {
         None
     }
+
+    /// The number of the call that is made, which no other call has; a call that comes again after
+    /// a restart has it again. `None` where there are no numbers.
+    fn call(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// For requests that reach for nothing beside their argument.

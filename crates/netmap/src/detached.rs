@@ -3,6 +3,7 @@
 //! Two of netmap's kinds are this: the null port (`NR_REG_NULL`), which is a way to memory, and the
 //! port that a pipe's name stands for when no interface has that name.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::io::Errno;
@@ -11,6 +12,7 @@ use slipring_ring::{KernRing, Pair, RingView, Rx, Tx};
 use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::claims::Claims;
 use crate::domain::{Memory, lock};
+use crate::restart::state::{Kind, PortState};
 use crate::waker::Listeners;
 
 /// Such a port. Its rings are made when it is first bound.
@@ -22,6 +24,8 @@ pub(crate) struct Detached {
     listeners: [Vec<Listeners>; 2],
     rings: OnceLock<Rings>,
     making: Mutex<()>,
+    /// Whether something was behind it, which is no more.
+    is_gone: bool,
     /// Behind the rings, which go first.
     memory: Arc<Memory>,
 }
@@ -42,8 +46,29 @@ impl Detached {
             listeners: listeners.map(Iterator::collect),
             rings: OnceLock::new(),
             making: Mutex::default(),
+            is_gone: false,
             memory,
         })
+    }
+
+    /// A port of a process that is no more; `None` if it makes no sense. One of another kind than
+    /// this has what was bound of it, and nothing behind that: who has it bound shall learn so.
+    pub(crate) fn resume(state: &PortState, memory: Arc<Memory>) -> Option<Arc<Self>> {
+        let mut rings = Rings { views: Default::default(), kern: Default::default() };
+        for (dir, states) in state.rings.iter().enumerate() {
+            for ring in states {
+                let kern = ring.resume(memory.region())?;
+                rings.views[dir].push(kern.view());
+                rings.kern[dir].push(Mutex::new(kern));
+            }
+        }
+        let any = state.rings.iter().any(|states| !states.is_empty());
+        let mut port = Arc::into_inner(Self::new(state.name.clone(), state.shape.into(), memory))?;
+        port.is_gone = state.kind == Kind::Gone;
+        if any || port.is_gone {
+            port.rings = OnceLock::from(rings);
+        }
+        Some(Arc::new(port))
     }
 
     fn make(&self) -> Result<Rings, Errno> {
@@ -95,7 +120,19 @@ impl Adapter for Detached {
         self.rings.get()?.views[dir as usize].get(i)
     }
 
+    fn has_vanished(&self) -> bool {
+        self.is_gone
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        // Gone ones are that for whoever follows as well.
+        (!self.is_gone).then_some(self)
+    }
+
     fn sync(&self, dir: Dir, i: usize) -> Synced {
+        if self.is_gone {
+            return Synced::Gone;
+        }
         let Some(ring) = self.rings.get().and_then(|rings| rings.kern[dir as usize].get(i)) else {
             return Synced::Gone;
         };

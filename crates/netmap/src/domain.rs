@@ -16,13 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use slipring_abi::NmreqPoolsInfo;
-use slipring_ring::{Geometry, Region, ring_bytes};
+use slipring_ring::{BufsLeft, Geometry, Region, ring_bytes};
 
 use crate::external::{Place, SharedPages, Split};
 use crate::kloop::Share;
 use crate::names::Names;
 use crate::parameters::Parameters;
 use crate::params::Params;
+use crate::restart::{Book, Ledger, Store};
 
 /// `nr_mem_id` of the global memory.
 pub(crate) const GLOBAL: u16 = 1;
@@ -41,6 +42,9 @@ pub struct Domain {
     pub(crate) names: Mutex<Names>,
     /// What its sync loops take of the process.
     pub(crate) loops: Share,
+    /// What the process that follows needs. Words of pipes lie there in any case.
+    pub(crate) ledger: Ledger,
+    pub(crate) book: Book,
 }
 
 /// Which bytes of the file are taken: length by start.
@@ -64,6 +68,19 @@ impl Drop for Lease {
 }
 
 impl Space {
+    /// Takes just these bytes; whether they were free.
+    fn take_at(&mut self, at: u64, len: u64) -> bool {
+        let Some(end) = at.checked_add(len).filter(|&end| end <= self.end && len > 0) else {
+            return false;
+        };
+        let before = self.taken.range(..end).next_back();
+        let is_free = before.is_none_or(|(&start, &taken)| start + taken <= at);
+        if is_free {
+            self.taken.insert(at, len);
+        }
+        is_free
+    }
+
     fn take(&mut self, len: u64) -> Option<u64> {
         let mut at = 0;
         for (&start, &taken) in &self.taken {
@@ -97,6 +114,16 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
+    /// As four numbers, in the order of the fields.
+    pub(crate) fn numbers(&self) -> [u32; 4] {
+        [self.if_num, self.if_size, self.ring_num, self.ring_size]
+    }
+
+    /// The same again.
+    pub(crate) fn of([if_num, if_size, ring_num, ring_size]: [u32; 4]) -> Self {
+        Self { if_num, if_size, ring_num, ring_size }
+    }
+
     /// Bytes of all together.
     pub(crate) fn bytes(&self) -> u64 {
         let product = |num: u32, size: u32| u64::from(num) * u64::from(size);
@@ -150,6 +177,11 @@ impl Memory {
         &self.region
     }
 
+    /// What netmap has pools of.
+    pub(crate) fn objects(&self) -> &Objects {
+        &self.objects
+    }
+
     /// `nr_memsize`: bytes to map, from the file's start to this memory's end; its size, where it
     /// is external.
     #[must_use]
@@ -194,21 +226,41 @@ impl Domain {
     /// # Errors
     /// The kernel's.
     pub fn new(uid: u32, params: Params) -> Result<Arc<Self>, Errno> {
-        Self::sharing(uid, &Parameters::new(&params))
+        Self::sharing(uid, &Parameters::new(&params), None)
     }
 
-    /// The same, with sizes that others share and change.
+    /// The same, with sizes that others share and change. Where there is a store, it is kept there
+    /// for the process that follows this one.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn sharing(uid: u32, parameters: &Arc<Parameters>) -> Result<Arc<Self>, Errno> {
+    pub fn sharing(
+        uid: u32,
+        parameters: &Arc<Parameters>,
+        store: Option<Arc<dyn Store>>,
+    ) -> Result<Arc<Self>, Errno> {
         let params = parameters.now();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("slipring-domain", flags)?;
         rustix::fs::ftruncate(&file, params.domain_bytes)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
-        let space = Space { taken: BTreeMap::new(), end: params.domain_bytes };
+        let domain = Self::over(uid, file, Ledger::new()?, parameters, store)?;
+        domain.commit();
+        Ok(domain)
+    }
+
+    /// One whose memories are still to be taken from the file.
+    pub(crate) fn over(
+        uid: u32,
+        file: OwnedFd,
+        ledger: Ledger,
+        parameters: &Arc<Parameters>,
+        store: Option<Arc<dyn Store>>,
+    ) -> Result<Arc<Self>, Errno> {
+        let end = rustix::fs::fstat(&file)?.st_size as u64;
+        let book = Book::new(uid, &file, &ledger, store);
+        let space = Space { taken: BTreeMap::new(), end };
         Ok(Arc::new(Self {
             uid,
             file: Arc::new(file),
@@ -217,6 +269,8 @@ impl Domain {
             memories: Mutex::default(),
             names: Mutex::default(),
             loops: Share::default(),
+            ledger,
+            book,
         }))
     }
 
@@ -321,6 +375,32 @@ impl Domain {
         let ours = space.end.min(1 << 32) / 2;
         let left = ours.saturating_sub(space.taken.values().sum());
         (left / SPARE_SHARE / (u64::from(buf_size) + overhead)) as u32
+    }
+
+    /// Those that somebody uses.
+    pub(crate) fn memories(&self) -> Vec<Arc<Memory>> {
+        lock(&self.memories).values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// One that a process which is no more had at `at`.
+    pub(crate) fn resume_memory(
+        &self,
+        id: u16,
+        at: u64,
+        geometry: Geometry,
+        left: &BufsLeft,
+        objects: Objects,
+    ) -> Option<Arc<Memory>> {
+        let mut memories = lock(&self.memories);
+        let len = Region::size_of(geometry).ok()?;
+        if id == 0 || memories.contains_key(&id) || !lock(&self.space).take_at(at, len) {
+            return None;
+        }
+        let lease = Box::new(Lease { space: self.space.clone(), at });
+        let region = Region::resume(&self.file, at, geometry, left, lease).ok()?;
+        let memory = Arc::new(Memory { id, region, objects, external: None });
+        memories.insert(id, Arc::downgrade(&memory));
+        Some(memory)
     }
 
     fn make(

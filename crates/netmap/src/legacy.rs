@@ -9,12 +9,19 @@ use crate::request::{Options, Request, fixed, text};
 
 impl Netmap {
     /// `NIOCREGIF` and `NIOCGINFO`.
-    pub(crate) fn legacy(&self, open: &Open, cmd: u32, arg: &mut [u8]) -> Result<i32, Errno> {
+    pub(crate) fn legacy(
+        &self,
+        open: &Open,
+        cmd: u32,
+        arg: &mut [u8],
+        call: Option<u64>,
+    ) -> Result<i32, Errno> {
         let mut old = Nmreq::read_from(arg).ok_or(Errno::INVAL)?;
         if old.nr_version < NETMAP_MIN_API.into() {
             return Err(Errno::INVAL);
         }
         let mut request = if cmd == NIOCGINFO { asked(&old)? } else { wanted(&old)? };
+        request.call = call;
         self.dispatch(open, &mut request, &mut NoMemory)?;
         write_back(&request, &mut old)?;
         old.write_to(arg);
@@ -25,7 +32,8 @@ impl Netmap {
 fn request<T: Plain>(kind: u16, name: String, body: &T) -> Request {
     // Offsets and sizes have 32 bits in these requests.
     let map_limit = u32::MAX.into();
-    Request { kind, name, body: bytes_of(body), options: Options::default(), map_limit }
+    let (body, options) = (bytes_of(body), Options::default());
+    Request { kind, name, body, options, map_limit, call: None }
 }
 
 /// What `NIOCGINFO` asks.

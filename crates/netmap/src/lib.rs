@@ -46,6 +46,7 @@ mod piece;
 mod pipe;
 mod poll;
 mod request;
+mod restart;
 mod taps;
 #[cfg(test)]
 mod tests;
@@ -63,6 +64,7 @@ pub use open::{Netmap, Open, Opener};
 pub use parameters::{Effect, NotSet, PARAMETERS, Parameter, Parameters};
 pub use params::Params;
 pub use poll::Events;
+pub use restart::{Left, Refused, Resumed, Store, Ticket, ledger_name, memory_name};
 pub use rustix::io::Errno;
 pub use slipring_switch as switch;
 pub use taps::{TapInfo, Taps};

@@ -3,6 +3,7 @@
 //! Each is its opener's own. Its rings lie in a memory of its own, or (`NR_ZCOPY_MON`) in that of
 //! the port. It ends with the last program that has the port bound.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -13,6 +14,7 @@ use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::claims::Claims;
 use crate::domain::{Memory, Room, lock};
 use crate::names::Wanted;
+use crate::restart::state::{MonitorState, PortState};
 use crate::taps::{Tap, Taps};
 use crate::waker::Listeners;
 
@@ -82,6 +84,63 @@ impl Monitor {
     }
 }
 
+impl Monitor {
+    /// Where the port that it listens to lists it.
+    pub(crate) fn taps(&self) -> &Arc<Taps> {
+        &self.taps
+    }
+
+    /// Whether the port that it listened to was given up.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.tap.has_ended()
+    }
+
+    /// What of it the process that follows needs.
+    pub(crate) fn state(&self, port: PortState) -> MonitorState {
+        let (wants, parent, bound) = self.tap.listens();
+        MonitorState {
+            port,
+            of: None,
+            wants,
+            bound: [bound.start as u32, bound.end as u32],
+            parent: parent.into(),
+            copies: self.copies,
+        }
+    }
+
+    /// One of a process that is no more, of what now is `port`, if that is still bound; `None` if
+    /// it makes no sense.
+    pub(crate) fn resume(
+        state: &MonitorState,
+        port: Option<&Arc<dyn Adapter>>,
+        memory: Arc<Memory>,
+    ) -> Option<Arc<Self>> {
+        let [tx, rx] = &state.port.rings;
+        let silent = tx.first()?.resume(memory.region())?;
+        let rings = rx.iter().map(|ring| ring.resume(memory.region())).collect::<Option<_>>()?;
+        let bound = state.bound[0] as usize..state.bound[1] as usize;
+        let tap = Tap::new(state.wants, state.parent.into(), bound, rings);
+        let taps = port.and_then(|port| port.taps()).cloned().unwrap_or_default();
+        taps.add(tap.clone());
+        if port.is_none() {
+            taps.end();
+        }
+        let shape = Shape::from(state.port.shape);
+        Some(Arc::new(Self {
+            name: state.port.name.clone(),
+            claims: Claims::new(&shape),
+            shape,
+            tap,
+            taps,
+            silent_view: silent.view(),
+            silent,
+            no_listeners: Listeners::default(),
+            copies: state.copies,
+            memory,
+        }))
+    }
+}
+
 impl Drop for Monitor {
     fn drop(&mut self) {
         self.taps.remove(&self.tap);
@@ -143,6 +202,10 @@ impl Adapter for Monitor {
 
     fn has_offsets(&self) -> bool {
         self.copies
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn is_monitor(&self) -> bool {

@@ -98,6 +98,9 @@ pub struct Wanted<'w> {
 /// A network namespace, and a name in it.
 pub(crate) type Key = (u64, String);
 
+/// What is found by a name.
+type Named<T> = Vec<(Key, Arc<T>)>;
+
 /// Ports of one domain that are alive.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -107,6 +110,23 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    /// Ports that are found by a name, and pipes.
+    pub(crate) fn all(&self) -> (Named<dyn Adapter>, Named<Pipe>) {
+        let ports = self.ports.iter().filter_map(|(key, one)| Some((key.clone(), one.upgrade()?)));
+        let pipes = self.pipes.iter().filter_map(|(key, one)| Some((key.clone(), one.upgrade()?)));
+        (ports.collect(), pipes.collect())
+    }
+
+    /// Lets a port be found by a name again.
+    pub(crate) fn add_port(&mut self, key: Key, port: &Arc<dyn Adapter>) {
+        self.ports.insert(key, Arc::downgrade(port));
+    }
+
+    /// Lets a pipe be found again, by the name of its master's end.
+    pub(crate) fn add_pipe(&mut self, key: Key, pipe: &Arc<Pipe>) {
+        self.pipes.insert(key, Arc::downgrade(pipe));
+    }
+
     /// The port of this name, if somebody has it.
     pub(crate) fn port(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
         self.ports.get(key).and_then(Weak::upgrade)
@@ -249,7 +269,7 @@ impl Wanted<'_> {
         }
         let plan = Plan::of(self.register, role, &self.domain.params());
         let parent = self.parent(names, parent, &plan, provider)?;
-        let pipe = Pipe::new(ends, plan, parent)?;
+        let pipe = Pipe::new(ends, plan, self.domain.ledger.cells(), parent)?;
         names.pipes.retain(|_, pipe| pipe.strong_count() > 0);
         names.pipes.insert(key, Arc::downgrade(&pipe));
         Ok(pipe.end(role))

@@ -1,6 +1,7 @@
 //! The entrance: all domains, and one open file of a client.
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,6 +10,7 @@ use slipring_abi::{
     NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC,
     NIOCTXSYNC, NR_TIMESTAMP, NmreqHeader, Plain,
 };
+use slipring_ring::Cell;
 
 use crate::adapter::{Dir, Synced};
 use crate::binding::Binding;
@@ -17,6 +19,7 @@ use crate::csb::Csb;
 use crate::domain::Domain;
 use crate::kloop::Kloop;
 use crate::names::Provider;
+use crate::restart::{Answered, Change, Ticket};
 use crate::waker::{Notify, Ticker, Waker};
 
 /// What all clients share.
@@ -40,6 +43,16 @@ pub struct Opener {
 /// One open file of a client. Forks and receivers of the descriptor share it.
 #[derive(Debug)]
 pub struct Open {
+    file: Arc<OpenFile>,
+    /// Last: what the file had has gone back when this ends.
+    end: Option<End>,
+}
+
+/// What it is. Its domain knows it as well where there is a store, to write it down.
+#[derive(Debug)]
+#[doc(hidden)]
+#[allow(unreachable_pub)]
+pub struct OpenFile {
     pub(crate) domain: Arc<Domain>,
     pub(crate) opener: Opener,
     pub(crate) waker: Arc<Waker>,
@@ -50,6 +63,48 @@ pub struct Open {
     pub(crate) csb: OnceLock<Csb>,
     pub(crate) kloop: Kloop,
     pub(crate) hold: crate::poll::Hold,
+    pub(crate) kept: Option<Kept>,
+}
+
+/// What of an open file is for the process that follows.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) ticket: Ticket,
+    /// Word 0: the handle by which its polls are woken, once it has polled.
+    pub(crate) words: Cell,
+    pub(crate) answered: Mutex<Option<Answered>>,
+}
+
+impl std::ops::Deref for Open {
+    type Target = OpenFile;
+
+    #[inline(always)]
+    fn deref(&self) -> &OpenFile {
+        &self.file
+    }
+}
+
+/// The end of an open file: a change that is written down when all of it is done.
+#[derive(Debug)]
+struct End {
+    domain: Arc<Domain>,
+    change: Option<Change>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let (Some(end), Some(kept)) = (&mut self.end, &self.file.kept) {
+            end.change = end.domain.change();
+            end.domain.leave(kept.ticket.handle);
+        }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        drop(self.change.take());
+        self.domain.commit();
+    }
 }
 
 impl Netmap {
@@ -59,10 +114,47 @@ impl Netmap {
         Self { provider: provider.into(), ticker: Arc::default() }
     }
 
-    /// A new open file in `domain`; wake-ups go to `notify`.
+    /// Another one with the same provider.
+    #[must_use]
+    pub fn sibling(&self) -> Self {
+        Self { provider: self.provider.clone(), ticker: Arc::default() }
+    }
+
+    /// A new open file in `domain`; wake-ups go to `notify`. It ends with this process.
     #[must_use]
     pub fn open(&self, domain: Arc<Domain>, opener: Opener, notify: Arc<dyn Notify>) -> Open {
-        Open {
+        self.file(domain, opener, notify, None)
+    }
+
+    /// The same, of which the process that follows knows, too, if the domain has a store.
+    ///
+    /// # Errors
+    /// [`Errno::NFILE`]: there is no room to keep it.
+    pub fn open_kept(
+        &self,
+        domain: Arc<Domain>,
+        opener: Opener,
+        notify: Arc<dyn Notify>,
+        ticket: Ticket,
+    ) -> Result<Open, Errno> {
+        let Some(cells) = domain.cells() else { return Ok(self.open(domain, opener, notify)) };
+        let words = Cell::new(cells).map_err(|_| Errno::NFILE)?;
+        let kept = Kept { ticket, words, answered: Mutex::default() };
+        let open = self.file(domain, opener, notify, Some(kept));
+        open.domain.commit();
+        Ok(open)
+    }
+
+    /// An open file, of which its domain knows if it is to be kept.
+    pub(crate) fn file(
+        &self,
+        domain: Arc<Domain>,
+        opener: Opener,
+        notify: Arc<dyn Notify>,
+        kept: Option<Kept>,
+    ) -> Open {
+        let end = kept.as_ref().map(|_| End { domain: domain.clone(), change: None });
+        let file = Arc::new(OpenFile {
             domain,
             opener,
             waker: Waker::new(notify, self.ticker.clone()),
@@ -71,7 +163,10 @@ impl Netmap {
             csb: OnceLock::new(),
             kloop: Kloop::default(),
             hold: crate::poll::Hold::default(),
-        }
+            kept,
+        });
+        file.domain.enter(&file);
+        Open { file, end }
     }
 
     /// Wakes late sleepers until [`Self::stop`]; a front gives it a thread.
@@ -103,7 +198,7 @@ impl Netmap {
             }
             NIOCRXSYNC => open.sync(Dir::Rx),
             NIOCCTRL => self.control(open, arg, caller),
-            NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg),
+            NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg, caller.call()),
             // Messages to a switch's own module; there are no such modules.
             NIOCCONFIG => Err(Errno::INVAL),
             _ => Err(Errno::OPNOTSUPP),
@@ -133,6 +228,20 @@ impl Netmap {
 }
 
 impl Open {
+    /// The front's number for it, where it is kept, and the number of the call that opened it.
+    #[must_use]
+    pub fn ticket(&self) -> Option<Ticket> {
+        self.kept.as_ref().map(|kept| kept.ticket)
+    }
+
+    /// Wakes whoever has polled it in the process before this one, whatever he waits for.
+    pub fn wake_old(&self) {
+        let handle = self.kept.as_ref().map_or(0, |kept| kept.words.word(0, 0).load(Relaxed));
+        if handle != 0 {
+            self.waker.tell(handle);
+        }
+    }
+
     /// The user whose memory and names it has.
     #[must_use]
     pub fn uid(&self) -> u32 {

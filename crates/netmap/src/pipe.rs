@@ -4,17 +4,21 @@
 //! end has sent waits for an opener of the other, and an end that is opened again finds its rings
 //! as they were. Rings lie in the memory of the port whose name the pipe bears.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use rustix::io::Errno;
 use slipring_abi::NmreqRegister;
 use slipring_abi::name::Role;
-use slipring_ring::{HostedRx, HostedTx, KernRing, Reinit, RingView, SlotIdx, hosted_direction};
+use slipring_ring::{
+    HostedRx, HostedTx, KernRing, Place, Region, Reinit, RingView, SlotIdx, hosted_direction,
+};
 
 use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::claims::Claims;
-use crate::domain::{Memory, Room};
+use crate::domain::{Memory, Room, lock};
 use crate::params::{Params, rings};
+use crate::restart::state::{PipeState, PortRef, WayState};
 use crate::taps::Taps;
 use crate::waker::Listeners;
 
@@ -76,6 +80,7 @@ impl Pipe {
     pub(crate) fn new(
         names: [String; 2],
         plan: Plan,
+        cells: &Arc<Region>,
         parent: Arc<dyn Adapter>,
     ) -> Result<Arc<Self>, Errno> {
         let shapes = [plan.shape, mirrored(plan.shape)];
@@ -83,14 +88,54 @@ impl Pipe {
         let ends = "one side per name";
         let (mut master, mut slave) = (sides.next().expect(ends), sides.next().expect(ends));
         let memory = parent.memory().clone();
-        connect(&memory, &mut master, &mut slave)?;
-        connect(&memory, &mut slave, &mut master)?;
+        connect(&memory, cells, &mut master, &mut slave)?;
+        connect(&memory, cells, &mut slave, &mut master)?;
         Ok(Arc::new(Self { sides: [master, slave], parent }))
     }
 
     /// One of its ends.
     pub(crate) fn end(self: &Arc<Self>, role: Role) -> Arc<dyn Adapter> {
         Arc::new(PipeEnd { pipe: self.clone(), role })
+    }
+}
+
+impl Pipe {
+    /// The port whose name it bears.
+    pub(crate) fn parent(&self) -> &Arc<dyn Adapter> {
+        &self.parent
+    }
+
+    /// What of it the process that follows needs.
+    pub(crate) fn state(&self, parent: PortRef) -> PipeState {
+        let ways = [(0, 1), (1, 0)].map(|(from, to)| {
+            let (from, to) = (&self.sides[from], &self.sides[to]);
+            let places = from.tx.iter().map(|tx| lock(tx).place());
+            let views = from.views[Dir::Tx as usize].iter().zip(&to.views[Dir::Rx as usize]);
+            places.zip(views).map(|(place, (tx, rx))| WayState::of(place, [tx, rx])).collect()
+        });
+        PipeState {
+            key: None,
+            names: self.sides.each_ref().map(|side| side.name.clone()),
+            shape: self.sides[0].shape.into(),
+            parent,
+            ways,
+        }
+    }
+
+    /// One of a process that is no more, in the memory of `parent`; `None` if it makes no sense.
+    pub(crate) fn resume(
+        state: &PipeState,
+        cells: &Arc<Region>,
+        parent: Arc<dyn Adapter>,
+    ) -> Option<Arc<Self>> {
+        let shape = Shape::from(state.shape);
+        let [master, slave] = &state.names;
+        let mut master = Side::empty(master.clone(), shape);
+        let mut slave = Side::empty(slave.clone(), mirrored(shape));
+        let memory = parent.memory().clone();
+        reconnect(&memory, cells, &mut master, &mut slave, &state.ways[0])?;
+        reconnect(&memory, cells, &mut slave, &mut master, &state.ways[1])?;
+        Some(Arc::new(Self { sides: [master, slave], parent }))
     }
 }
 
@@ -111,27 +156,64 @@ impl Side {
 }
 
 /// Makes the rings on which `from` sends and `to` receives.
-fn connect(memory: &Memory, from: &mut Side, to: &mut Side) -> Result<(), Errno> {
+fn connect(
+    memory: &Memory,
+    cells: &Arc<Region>,
+    from: &mut Side,
+    to: &mut Side,
+) -> Result<(), Errno> {
     for ringid in 0..from.shape.rings[Dir::Tx as usize] {
         let slots = from.shape.slots[Dir::Tx as usize];
-        let pair = hosted_direction(memory.region(), ringid, slots);
-        let (tx, rx) = pair.map_err(|_| Errno::NOMEM)?;
-        from.views[Dir::Tx as usize].push(tx.kern().view());
-        to.views[Dir::Rx as usize].push(rx.kern().view());
-        from.tx.push(Mutex::new(tx));
-        to.rx.push(Mutex::new(rx));
+        let pair = hosted_direction(memory.region(), cells, ringid, slots);
+        join(from, to, pair.map_err(|_| Errno::NOMEM)?);
     }
     Ok(())
 }
 
+/// Takes up the rings on which `from` sent and `to` received.
+fn reconnect(
+    memory: &Memory,
+    cells: &Arc<Region>,
+    from: &mut Side,
+    to: &mut Side,
+    ways: &[WayState],
+) -> Option<()> {
+    let rings = usize::from(from.shape.rings[Dir::Tx as usize]);
+    for way in Some(ways).filter(|ways| ways.len() == rings)? {
+        let WayState { tx, rx, words, slots, offsets } = *way;
+        let place = Place { tx, rx, words, num_slots: slots };
+        let (tx, rx) = place.resume(memory.region(), cells).ok()?;
+        offsets[0].give(&tx.kern().view());
+        offsets[1].give(&rx.kern().view());
+        join(from, to, (tx, rx));
+    }
+    Some(())
+}
+
+fn join(from: &mut Side, to: &mut Side, (tx, rx): (HostedTx, HostedRx)) {
+    from.views[Dir::Tx as usize].push(tx.kern().view());
+    to.views[Dir::Rx as usize].push(rx.kern().view());
+    from.tx.push(Mutex::new(tx));
+    to.rx.push(Mutex::new(rx));
+}
+
 /// One end as a port.
 #[derive(Debug)]
-struct PipeEnd {
+pub(crate) struct PipeEnd {
     pipe: Arc<Pipe>,
     role: Role,
 }
 
 impl PipeEnd {
+    /// Which pipe's.
+    pub(crate) fn pipe(&self) -> &Arc<Pipe> {
+        &self.pipe
+    }
+
+    pub(crate) fn is_slave(&self) -> bool {
+        self.role == Role::Slave
+    }
+
     fn side(&self) -> &Side {
         &self.pipe.sides[self.role as usize]
     }
@@ -197,6 +279,10 @@ impl Adapter for PipeEnd {
 
     fn keeps_frames(&self) -> bool {
         true
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn taps(&self) -> Option<&Arc<Taps>> {

@@ -108,6 +108,9 @@ impl Open {
             events = self.wait(binding, wanted, patience);
         }
         let Some(handle) = arm else { return events };
+        if let Some(kept) = &self.kept {
+            kept.words.word(0, 0).store(handle, Ordering::Relaxed);
+        }
         let (tx, rx) = (wanted.meets(Events::OUT), wanted.meets(Events::IN));
         let ready = events != Events::default();
         self.waker.arm(handle, tx, rx, ready);

@@ -29,6 +29,8 @@ pub(crate) struct Request {
     pub(crate) options: Options,
     /// The end of the largest mapping that the caller can be told of.
     pub(crate) map_limit: u64,
+    /// The number of the call, where calls may come again.
+    pub(crate) call: Option<u64>,
 }
 
 /// Bytes of a request's body; `None` for a type that is none.
@@ -110,14 +112,37 @@ impl Netmap {
             body,
             options: std::mem::take(options),
             map_limit: u64::MAX,
+            call: caller.call(),
         };
         let done = self.dispatch(open, &mut request, caller);
         *options = request.options;
         done.map(|()| (request.name, request.body))
     }
 
-    /// Performs a request; its body becomes the answer.
+    /// Performs a request; its body becomes the answer. One that was performed before a restart,
+    /// and comes again since its caller had not been told, is answered as it was then.
     pub(crate) fn dispatch(
+        &self,
+        open: &Open,
+        request: &mut Request,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
+        if open.repeat(request) {
+            return Ok(());
+        }
+        // A sync loop lasts, and changes nothing.
+        let lasts = request.kind == NETMAP_REQ_SYNC_KLOOP_START;
+        let change = if lasts { None } else { open.domain.change() };
+        let done = self.perform(open, request, caller);
+        if done.is_ok() && change.is_some() && changes(request.kind) {
+            open.remember(request);
+            drop(change);
+            open.domain.commit();
+        }
+        done
+    }
+
+    fn perform(
         &self,
         open: &Open,
         request: &mut Request,
@@ -198,6 +223,18 @@ impl Netmap {
         let wanted = Wanted { domain, opener, name, register: &register, memory: None };
         wanted.find_existing(&*self.provider)
     }
+}
+
+/// Whether what such a request does is to be known after a restart.
+fn changes(kind: u16) -> bool {
+    !matches!(
+        kind,
+        NETMAP_REQ_PORT_INFO_GET
+            | NETMAP_REQ_POOLS_INFO_GET
+            | NETMAP_REQ_PORT_HDR_GET
+            | NETMAP_REQ_VALE_LIST
+            | NETMAP_REQ_SYNC_KLOOP_STOP
+    )
 }
 
 impl Request {

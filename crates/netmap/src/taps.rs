@@ -144,6 +144,11 @@ impl Tap {
         self.ended.load(Ordering::Acquire)
     }
 
+    /// What it listens to: directions, the port's shape, which of its own rings somebody reads.
+    pub(crate) fn listens(&self) -> ([bool; 2], Shape, Range<usize>) {
+        (self.wants, self.port, self.bound.clone())
+    }
+
     fn fate(&self) -> TapInfo {
         let sum = |of: fn(&TapRing) -> &AtomicU64| {
             self.rings.iter().map(|ring| of(ring).load(Ordering::Relaxed)).sum()

@@ -11,6 +11,7 @@ mod loops;
 mod monitors;
 mod offsets;
 mod polls;
+mod restarts;
 mod switches;
 mod vale_requests;
 

@@ -112,6 +112,11 @@ impl Waker {
         }
     }
 
+    /// Notifies the handle of somebody who armed in another process.
+    pub(crate) fn tell(&self, handle: u64) {
+        self.notify.notify(handle);
+    }
+
     /// There is news; `idle` says that the program has used up all it knew of.
     #[inline]
     fn news(self: &Arc<Self>, dir: Dir, idle: impl Fn() -> bool) {

@@ -32,6 +32,28 @@ impl Arena {
         Some(at)
     }
 
+    /// Takes just the `len` bytes at `at`, as [`Self::take`] would have handed them out; whether
+    /// they were free.
+    pub(crate) fn take_at(&mut self, at: u64, len: u64) -> bool {
+        let Some(len) = len.checked_next_multiple_of(ALIGN) else { return false };
+        let Some((&start, &room)) = self.free.range(..=at).next_back() else { return false };
+        let Some(behind) = (start + room).checked_sub(at).and_then(|left| left.checked_sub(len))
+        else {
+            return false;
+        };
+        if len == 0 || !at.is_multiple_of(ALIGN) {
+            return false;
+        }
+        self.free.remove(&start);
+        if at > start {
+            self.free.insert(start, at - start);
+        }
+        if behind > 0 {
+            self.free.insert(at + len, behind);
+        }
+        true
+    }
+
     /// Gives back what [`Self::take`] handed out for the same `len`.
     pub(crate) fn give(&mut self, mut at: u64, len: u64) {
         let mut len = len.next_multiple_of(ALIGN);
@@ -60,6 +82,20 @@ mod tests {
         arena.give(b, 100);
         arena.give(a, 100);
         assert_eq!(arena.take(256), Some(0));
+    }
+
+    #[test]
+    fn a_range_that_was_handed_out_before_is_taken_once_and_comes_back() {
+        let mut arena = Arena::new(0, 1024);
+        assert!(arena.take_at(256, 200) && arena.take_at(0, 128) && arena.take_at(512, 512));
+        for (at, len) in [(256, 1), (384, 128), (128, 129), (1024, 1), (130, 4), (128, 0)] {
+            assert!(!arena.take_at(at, len), "{at} {len}");
+        }
+        assert!(!arena.take_at(u64::MAX - 127, 128) && !arena.take_at(128, u64::MAX - 256));
+        for (at, len) in [(0, 128), (512, 512), (256, 200)] {
+            arena.give(at, len);
+        }
+        assert_eq!(arena.take(1024), Some(0));
     }
 
     proptest! {

@@ -10,34 +10,56 @@
 //! themselves.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::index::SlotIdx;
+use crate::cell::Cell;
+use crate::index::{SlotIdx, prev};
 use crate::kern::{KernRing, Pair, Reinit};
-use crate::mem::{Dir, RingMem};
+use crate::mem::{Dir, Owned, RingMem};
 use crate::pipe::return_changed;
 use crate::protocol::{Peer, Receiver, Sender, Word};
 use crate::region::{Region, RegionError};
-
-/// A word that has its cache lines to itself.
-#[repr(align(128))]
-#[derive(Debug, Default)]
-struct Lonely(AtomicU32);
 
 /// One direction.
 #[derive(Debug)]
 struct Direction {
     tx: RingMem,
     rx: RingMem,
-    sent: Lonely,
-    freed: Lonely,
+    /// `sent` and `freed`, each with its cache lines to itself.
+    words: Cell<2>,
+}
+
+impl Direction {
+    #[inline(always)]
+    fn sent(&self) -> &AtomicU64 {
+        self.words.word(0, 0)
+    }
+
+    #[inline(always)]
+    fn freed(&self) -> &AtomicU64 {
+        self.words.word(1, 0)
+    }
+}
+
+/// Where a direction lies, for who goes on with it in another process: offsets of both rings in
+/// their region, of the words in theirs, and how many slots there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The sender's ring.
+    pub tx: u64,
+    /// The receiver's ring.
+    pub rx: u64,
+    /// The words through which the halves meet.
+    pub words: u64,
+    /// Slots of each ring.
+    pub num_slots: u32,
 }
 
 impl Drop for Direction {
     /// Hands the slots under way back: the receiver may have exchanged their buffers, and what
     /// the tx slots name is given back to the region next.
     fn drop(&mut self) {
-        return_changed(&self.rx, &self.tx, self.freed.0.acquire(), self.sent.0.acquire());
+        return_changed(&self.rx, &self.tx, self.freed().acquire(), self.sent().acquire());
     }
 }
 
@@ -45,7 +67,7 @@ impl Drop for Direction {
 struct Shared(Arc<Direction>);
 
 impl Peer for Shared {
-    type W = AtomicU32;
+    type W = AtomicU64;
 
     #[inline(always)]
     fn num_slots(&self) -> u32 {
@@ -53,13 +75,13 @@ impl Peer for Shared {
     }
 
     #[inline(always)]
-    fn sent(&self) -> &AtomicU32 {
-        &self.0.sent.0
+    fn sent(&self) -> &AtomicU64 {
+        self.0.sent()
     }
 
     #[inline(always)]
-    fn freed(&self) -> &AtomicU32 {
-        &self.0.freed.0
+    fn freed(&self) -> &AtomicU64 {
+        self.0.freed()
     }
 
     #[inline(always)]
@@ -77,21 +99,23 @@ impl Peer for Shared {
     }
 }
 
-/// Lays out one direction of `num_slots` slots; the tx slots have the buffers.
+/// Lays out one direction of `num_slots` slots; the tx slots have the buffers. The words lie in
+/// a region of the host's own.
 ///
 /// # Errors
-/// [`RegionError`] when the region has not enough left.
+/// [`RegionError`] when a region has not enough left.
 pub fn hosted_direction(
     region: &Arc<Region>,
+    words: &Arc<Region>,
     ringid: u16,
     num_slots: u32,
 ) -> Result<(HostedTx, HostedRx), RegionError> {
+    let words = Cell::new(words)?;
     let bufs = region.take_bufs(num_slots)?;
     let tx = RingMem::create(region, Dir::Tx, ringid, num_slots, &bufs)
         .inspect_err(|_| region.give_bufs(bufs.iter().copied()))?;
     let rx = RingMem::create(region, Dir::Rx, ringid, num_slots, &[])?;
-    let direction = Direction { tx, rx, sent: Lonely::default(), freed: Lonely::default() };
-    let shared = Shared(Arc::new(direction));
+    let shared = Shared(Arc::new(Direction { tx, rx, words }));
     let fresh = "two words that nobody has written";
     Ok((
         HostedTx {
@@ -103,6 +127,36 @@ pub fn hosted_direction(
             receiver: Receiver::new(shared).expect(fresh),
         },
     ))
+}
+
+impl Place {
+    /// Goes on with a direction of a process that is no more, at any instruction of its syncs.
+    ///
+    /// A sync writes the word by which the other end learns of it after all that it tells of, and
+    /// what it does before that it may do once more. So the words say how far both ends are, and
+    /// the receiver's tail how much of it its program knows.
+    ///
+    /// # Errors
+    /// [`RegionError`] where no such direction can lie.
+    pub fn resume(
+        &self,
+        region: &Arc<Region>,
+        words: &Arc<Region>,
+    ) -> Result<(HostedTx, HostedRx), RegionError> {
+        let words = Cell::resume(words, self.words)?;
+        let tx = RingMem::resume(region, self.tx, self.num_slots, Owned::BytesAndBufs)?;
+        let rx = RingMem::resume(region, self.rx, self.num_slots, Owned::Bytes)?;
+        let shared = Shared(Arc::new(Direction { tx, rx, words }));
+        let wrong = |_| RegionError::NotARegion("a pipe's words are no state that it reaches");
+        let sender = Sender::new(shared.clone()).map_err(wrong)?;
+        // Written by the program: it counts as far as it can be true.
+        let told = shared.0.rx.tail().load(Ordering::Acquire);
+        let receiver = Receiver::resume(shared.clone(), told).map_err(wrong)?;
+        let tail = prev(shared.freed().acquire(), self.num_slots);
+        let tx = KernRing::resumed(shared.0.tx.clone(), sender.sent(), tail);
+        let rx = KernRing::resumed(shared.0.rx.clone(), receiver.freed(), receiver.sent());
+        Ok((HostedTx { kern: tx, sender }, HostedRx { kern: rx, receiver }))
+    }
 }
 
 /// The host's hold on the sender's ring.
@@ -149,6 +203,13 @@ impl HostedTx {
     #[must_use]
     pub fn kern(&self) -> &KernRing {
         &self.kern
+    }
+
+    /// Where the direction lies.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let Direction { tx, rx, words } = &*self.sender.shared().0;
+        Place { tx: tx.offset(), rx: rx.offset(), words: words.at(), num_slots: tx.num_slots() }
     }
 }
 
@@ -209,6 +270,12 @@ mod tests {
         Region::create(geometry, HugePages::Never).unwrap()
     }
 
+    /// Where a host keeps its own.
+    fn words() -> Arc<Region> {
+        let geometry = Geometry { ring_bytes: 4096, bufs: 2, buf_size: 2048 };
+        Region::create(geometry, HugePages::Never).unwrap()
+    }
+
     /// What a program does: sets slots from its head on and publishes.
     fn send(tx: &HostedTx, flags: &[u16]) {
         let mem = &tx.sender.shared().0.tx;
@@ -225,7 +292,7 @@ mod tests {
     #[test]
     fn slots_under_way_come_back_only_when_the_receiver_releases_them() {
         let region = region();
-        let (mut tx, mut rx) = hosted_direction(&region, 0, 8).unwrap();
+        let (mut tx, mut rx) = hosted_direction(&region, &self::words(), 0, 8).unwrap();
         send(&tx, &[0; 7]);
         assert_eq!(tx.sync(), Ok(7));
         assert_eq!(rx.sync(), Ok(0));
@@ -243,7 +310,7 @@ mod tests {
     #[test]
     fn a_packet_is_published_when_its_last_fragment_is_there() {
         let region = region();
-        let (mut tx, mut rx) = hosted_direction(&region, 0, 8).unwrap();
+        let (mut tx, mut rx) = hosted_direction(&region, &self::words(), 0, 8).unwrap();
         let more = SlotFlags::MOREFRAG.0;
         send(&tx, &[0, more, more]);
         assert_eq!(tx.sync(), Ok(1));
@@ -257,7 +324,7 @@ mod tests {
     fn buffers_come_back_when_both_halves_are_gone_also_those_the_receiver_exchanged() {
         let region = region();
         let free = region.free_bufs();
-        let (mut tx, mut rx) = hosted_direction(&region, 0, 8).unwrap();
+        let (mut tx, mut rx) = hosted_direction(&region, &self::words(), 0, 8).unwrap();
         let own = region.take_bufs(1).unwrap()[0];
         send(&tx, &[0; 2]);
         tx.sync().unwrap();

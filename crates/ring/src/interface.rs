@@ -46,6 +46,22 @@ impl Interface {
         Ok(record)
     }
 
+    /// The record for `rings` rings that a process which is no more made at `offset`.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRingSpace`] where no such record can lie.
+    pub fn resume(region: &Arc<Region>, offset: u64, rings: usize) -> Result<Self, RegionError> {
+        let len = (NETMAP_IF_RING_OFS + 8 * rings) as u64;
+        region.retake_ring_bytes(offset, len)?;
+        Ok(Self { region: region.clone(), offset, len })
+    }
+
+    /// How many rings it has places for.
+    #[must_use]
+    pub fn rings(&self) -> usize {
+        (self.len as usize - NETMAP_IF_RING_OFS) / 8
+    }
+
     /// Its offset in the region.
     #[must_use]
     pub fn offset(&self) -> u64 {

@@ -1,11 +1,11 @@
 //! The port driver's half of a ring: the role that netmap's kernel module has.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::app::{AppRing, Direction};
 use crate::index::{Cyclic, SlotIdx, add, cyclic, distance, next, prev};
-use crate::mem::{RingMem, Slot, SlotFlags};
+use crate::mem::{Owned, RingMem, Slot, SlotFlags};
 use crate::region::{Region, RegionError};
 use crate::view::RingView;
 
@@ -81,6 +81,25 @@ impl KernRing {
         // Release: pairs with the acquire in `AppRing::refresh`.
         mem.tail().store(hwtail, Ordering::Release);
         Self { mem, hwcur: 0, hwtail }
+    }
+
+    /// Goes on with a ring where another process left off; indices out of the ring count as 0.
+    pub(crate) fn resumed(mem: RingMem, hwcur: SlotIdx, hwtail: SlotIdx) -> Self {
+        let within = |i: SlotIdx| if i < mem.num_slots() { i } else { 0 };
+        Self { hwcur: within(hwcur), hwtail: within(hwtail), mem }
+    }
+
+    /// Goes on with a ring of a process that is no more, which lies at `offset` of `region` with
+    /// buffers of its own: what the application was told to be its own last, and has not given
+    /// back, stays that. Frames that it had queued on a tx ring may have been sent.
+    ///
+    /// # Errors
+    /// [`RegionError`] where no such ring can lie.
+    pub fn resume(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
+        let mem = RingMem::resume(region, offset, num_slots, Owned::BytesAndBufs)?;
+        let word = |word: &AtomicU32| word.load(Ordering::Acquire);
+        let (head, tail) = (word(mem.head()), word(mem.tail()));
+        Ok(Self::resumed(mem, head, tail))
     }
 
     /// Reads what the application has released: the slots `hwcur..head` are the driver's now.

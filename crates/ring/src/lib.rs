@@ -40,6 +40,7 @@ compile_error!("slots are moved as little-endian words: x86-64, aarch64 and risc
 mod app;
 mod arena;
 mod bell;
+mod cell;
 mod forward;
 mod hosted;
 mod index;
@@ -61,8 +62,9 @@ mod view;
 
 pub use app::{AppRing, FrameMut, Rx, RxBatch, RxRing, Tx, TxRing};
 pub use bell::Doorbell;
+pub use cell::Cell;
 pub use forward::{copy, forward};
-pub use hosted::{HostedRx, HostedTx, hosted_direction};
+pub use hosted::{HostedRx, HostedTx, Place, hosted_direction};
 pub use index::{BufIdx, SlotIdx};
 pub use interface::Interface;
 pub use kern::{KernRing, KernSlots, Pair, Reinit};
@@ -72,5 +74,5 @@ pub use offsets::Offsets;
 pub use pipe::{PipeEnd, PipePair, SyncFault};
 pub use prefetch::prefetch;
 pub use protocol::{Peer, PeerFault, Receiver, Sender, Word};
-pub use region::{Geometry, HugePages, Mapping, Region, RegionError};
+pub use region::{BufsLeft, Geometry, HugePages, Mapping, Region, RegionError};
 pub use view::RingView;

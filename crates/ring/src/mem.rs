@@ -231,6 +231,20 @@ impl RingMem {
         Ok(ring)
     }
 
+    /// A ring that was laid out in a process that is no more; what it owns is ours now.
+    pub(crate) fn resume(
+        region: &Arc<Region>,
+        offset: u64,
+        num_slots: u32,
+        owned: Owned,
+    ) -> Result<Self, RegionError> {
+        if !(1..=MAX_SLOTS).contains(&num_slots) {
+            return Err(RegionError::Slots(num_slots));
+        }
+        region.retake_ring_bytes(offset, ring_bytes(num_slots))?;
+        Ok(Self::at(region, offset, num_slots, owned))
+    }
+
     /// A ring that another process laid out at `offset`; `None` if none can lie there.
     pub(crate) fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
         let possible = (1..=MAX_SLOTS).contains(&num_slots);
@@ -423,6 +437,11 @@ impl RingMem {
         self.long(offset_of!(NetmapRing, offset_mask)).store(mask, Ordering::Relaxed);
         self.long(offset_of!(NetmapRing, buf_align)).store(align, Ordering::Relaxed);
         self.block.offsets.set(offsets);
+    }
+
+    /// As [`Self::set_offsets`], where the program was shown them before.
+    pub(crate) fn keep_offsets(&self, offsets: Offsets) {
+        self.block.offsets.set(Some(offsets));
     }
 
     fn long(&self, offset: usize) -> &AtomicU64 {

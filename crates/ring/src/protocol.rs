@@ -9,7 +9,7 @@
 //! A slot belongs to the receiver from `freed` up to `sent`, to the sender otherwise; one slot
 //! always stays with the sender, so that full and empty differ. Each word has one writer.
 
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::index::{SlotIdx, distance, prev};
 
@@ -39,6 +39,29 @@ impl Word for AtomicU32 {
     #[inline(always)]
     fn take(&self) -> u32 {
         self.swap(0, Ordering::AcqRel)
+    }
+
+    #[inline(always)]
+    fn full_fence() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// A word of which the lower half is used: where there are only words of 64 bits.
+impl Word for AtomicU64 {
+    #[inline(always)]
+    fn acquire(&self) -> u32 {
+        self.load(Ordering::Acquire) as u32
+    }
+
+    #[inline(always)]
+    fn release(&self, value: u32) {
+        self.store(value.into(), Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn take(&self) -> u32 {
+        self.swap(0, Ordering::AcqRel) as u32
     }
 
     #[inline(always)]
@@ -177,6 +200,20 @@ impl<S: Peer> Receiver<S> {
         advanced(0, sent, n, n)?;
         advanced(0, freed, n, n)?;
         Ok(Self { shared, freed, sent: freed })
+    }
+
+    /// As [`Self::new`], after slots up to `told` had been taken over; slots that were not sent
+    /// cannot have been.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn resume(shared: S, told: SlotIdx) -> Result<Self, PeerFault> {
+        let mut receiver = Self::new(shared)?;
+        let (sent, n) = (receiver.shared.sent().acquire(), receiver.shared.num_slots());
+        if told < n && distance(receiver.freed, told, n) <= distance(receiver.freed, sent, n) {
+            receiver.sent = told;
+        }
+        Ok(receiver)
     }
 
     /// Gives slots up to `head`, which the caller has checked, back to the sender and takes

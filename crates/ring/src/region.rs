@@ -22,6 +22,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 pub use error::RegionError;
 pub use foreign::Mapping;
+pub use free::BufsLeft;
 use free::Free;
 
 use crate::index::BufIdx;
@@ -153,6 +154,36 @@ impl Region {
         geometry: Geometry,
         lease: Box<dyn Any + Send + Sync>,
     ) -> Result<Arc<Self>, RegionError> {
+        let free = Free::all(&Header::plan(geometry)?);
+        Self::place(file, at, geometry, free, lease)
+    }
+
+    /// Goes on with a region that another process made by [`Self::within`] and that ended without
+    /// dropping it. `left` is what [`Self::bufs_left`] said there last; ring bytes count as free
+    /// until rings and records that lie there are resumed.
+    ///
+    /// # Errors
+    /// As [`Self::within`]; [`RegionError::NotARegion`] where `left` names buffers that there are
+    /// not.
+    pub fn resume(
+        file: &Arc<OwnedFd>,
+        at: u64,
+        geometry: Geometry,
+        left: &BufsLeft,
+        lease: Box<dyn Any + Send + Sync>,
+    ) -> Result<Arc<Self>, RegionError> {
+        let free = Free::resumed(&Header::plan(geometry)?, left);
+        let free = free.ok_or(RegionError::NotARegion("it has no such free buffers"))?;
+        Self::place(file, at, geometry, free, lease)
+    }
+
+    fn place(
+        file: &Arc<OwnedFd>,
+        at: u64,
+        geometry: Geometry,
+        free: Free,
+        lease: Box<dyn Any + Send + Sync>,
+    ) -> Result<Arc<Self>, RegionError> {
         let header = Header::plan(geometry)?;
         let stat = rustix::fs::fstat(file).map_err(|e| memory("stat", header.total, e))?;
         let seals = rustix::fs::fcntl_get_seals(file).map_err(|e| memory("read seals of", 0, e))?;
@@ -166,7 +197,7 @@ impl Region {
         // - Aligned: a mapping starts at a page.
         // - A client may have the page mapped; nobody reads it back before checking.
         unsafe { base.cast::<Header>().write_volatile(header) };
-        let free = Some(Mutex::new(Free::all(&header)));
+        let free = Some(Mutex::new(free));
         let mut region = Self::over(Some(file.clone()), base, header);
         (region.at, region.punch, region.free) = (at, true, free);
         region._lease = Some(lease);
@@ -282,6 +313,19 @@ impl Region {
         self.free().map_or(0, |free| free.bufs())
     }
 
+    /// Which buffers nobody owns, for [`Self::resume`].
+    #[must_use]
+    pub fn bufs_left(&self) -> BufsLeft {
+        self.free().map(|free| free.bufs_left()).unwrap_or_default()
+    }
+
+    /// The geometry that it was made with.
+    #[must_use]
+    pub fn geometry(&self) -> Geometry {
+        let Header { ring_start, buf_start, bufs, buf_size, .. } = self.header;
+        Geometry { ring_bytes: buf_start - ring_start, bufs, buf_size }
+    }
+
     /// Takes `count` buffers out of the free list. All or none.
     ///
     /// # Errors
@@ -321,6 +365,15 @@ impl Region {
         // - In bounds: `idx < bufs`, and `plan` (or `check`) made the mapping reach HEADROOM
         //   bytes beyond the last chunk.
         Some(unsafe { self.base.add(at as usize) })
+    }
+
+    /// Takes just those bytes of the ring area, as they are: somebody had them before.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRingSpace`] where they are not free, or no such bytes.
+    pub(crate) fn retake_ring_bytes(&self, at: u64, len: u64) -> Result<(), RegionError> {
+        let taken = self.free().is_some_and(|mut free| free.rings.take_at(at, len));
+        if taken { Ok(()) } else { Err(RegionError::OutOfRingSpace { wanted: len }) }
     }
 
     /// Takes `len` bytes, zeroed, from the ring area; their offset.

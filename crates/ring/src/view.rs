@@ -160,6 +160,11 @@ impl RingView {
         self.0.set_offsets(offsets, align);
     }
 
+    /// As [`Self::set_offsets`], where the program was shown them by a process that is no more.
+    pub fn keep_offsets(&self, offsets: Offsets) {
+        self.0.keep_offsets(offsets);
+    }
+
     /// Where in its buffer the payload of slot `i` begins, in bytes.
     ///
     /// # Panics

@@ -37,7 +37,7 @@ fn command(site: &Site, words: &str) -> Command {
     command
 }
 
-fn start(site: &Site, words: &str) -> Program {
+pub(crate) fn start(site: &Site, words: &str) -> Program {
     Program::launch(&site.inside, command(site, words))
 }
 

@@ -106,6 +106,21 @@ impl Options {
         }
     }
 
+    /// The bodies of those that were used, by type.
+    pub(crate) fn granted(&self) -> Vec<(u32, Vec<u8>)> {
+        let used = self.0.iter().filter(|one| one.used);
+        used.map(|one| (one.head.nro_reqtype, one.body.clone())).collect()
+    }
+
+    /// Grants as [`Self::granted`] told of the same list.
+    pub(crate) fn grant(&mut self, granted: &[(u32, Vec<u8>)]) {
+        for (kind, body) in granted {
+            if let Some(one) = self.find(*kind).filter(|one| one.body.len() == body.len()) {
+                one.body.clone_from(body);
+            }
+        }
+    }
+
     /// Says why it was refused, if it was.
     pub(crate) fn judge<T>(&mut self, kind: u32, result: Result<T, Errno>) -> Result<T, Errno> {
         if let (Some(one), Err(why)) = (self.find(kind), &result) {

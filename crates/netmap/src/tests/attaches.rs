@@ -28,7 +28,7 @@ impl Provider for Arc<Machine> {
                 let shape = Shape { rings: [1; 2], host_rings: [0; 2], slots: [1024; 2] };
                 let parent = crate::detached::Detached::new(ends[0].clone(), shape, memory.clone());
                 let plan = Plan::of(&register, Role::Master, &wanted.domain.params());
-                pipes.push(Pipe::new(ends, plan, parent)?);
+                pipes.push(Pipe::new(ends, plan, wanted.domain.ledger.cells(), parent)?);
             }
         }
         let [wire, stack] = [0, 1].map(|i| pipes[i].end(Role::Slave));

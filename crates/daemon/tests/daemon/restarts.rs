@@ -1,0 +1,178 @@
+//! A worker that is killed under programs that go on.
+
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::crowds::start;
+use crate::site::{NOBODY, Site, said};
+use crate::support::eventually;
+use crate::support::program::Program;
+
+/// Frames that take seconds.
+const LONG: u64 = 30_000_000;
+
+/// `NR_EXCLUSIVE`.
+const EXCLUSIVE: &str = "0x800";
+
+/// A supervisor and its workers.
+struct Supervised {
+    supervisor: Program,
+    workers: usize,
+}
+
+impl Supervised {
+    fn start(site: &Site, words: &str) -> Self {
+        Self { supervisor: site.daemon(&format!("--supervise {words}")), workers: 1 }
+    }
+
+    fn worker(&self) -> Pid {
+        let pid = self.supervisor.pid();
+        let children = format!("/proc/{pid}/task/{pid}/children");
+        eventually("a worker", || {
+            let children = fs::read_to_string(&children).unwrap();
+            Pid::from_raw(children.split_whitespace().next()?.parse().ok()?)
+        })
+    }
+
+    fn kill(&mut self) {
+        kill_process(self.worker(), Signal::KILL).unwrap();
+        self.workers += 1;
+    }
+
+    /// Waits for the worker that follows the one that was killed.
+    fn goes_on(&self) {
+        let workers = self.workers;
+        self.supervisor.wait_for("the next worker", |output| {
+            (output.stdout.matches("door=fuse").count() == workers).then_some(())
+        });
+    }
+
+    fn kill_and_wait(&mut self) {
+        self.kill();
+        self.goes_on();
+    }
+}
+
+/// Not where a test looks, and not the same each time: a moment in mid-traffic.
+fn some_time(random: &mut u64) {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    std::thread::sleep(Duration::from_micros((*random >> 33) % 30_000));
+}
+
+#[test]
+fn every_frame_of_a_pipe_arrives_once_though_the_worker_is_killed_again_and_again() {
+    let Some(site) = Site::new() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    let receiver = site.client(&format!("receive x}}1 {LONG}"));
+    receiver.wait_for_text("bound");
+    let sender = site.client(&format!("send x{{1 {LONG}"));
+    let mut random = 5;
+    for _ in 0..6 {
+        some_time(&mut random);
+        daemon.kill_and_wait();
+    }
+    assert_eq!(sender.so_far().stdout, "", "it was under way");
+    sender.finish().well();
+    assert_eq!(said(receiver.finish()), "bound\nreceived");
+    let stopped = daemon.supervisor.stop(Signal::TERM).well();
+    assert_eq!(stopped.stderr.matches("another takes over").count(), 6, "{stopped:?}");
+    site.is_clean();
+}
+
+#[test]
+fn programs_that_poll_see_no_error_and_stand_still_for_a_moment_only() {
+    let Some(site) = Site::new() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    let pair = start(&site, "pair good 3");
+    let mut random = 9;
+    for _ in 0..3 {
+        some_time(&mut random);
+        daemon.kill_and_wait();
+    }
+    let pair = pair.finish().well();
+    println!("three kills: {}", pair.stdout.trim_end());
+}
+
+#[test]
+fn names_claims_users_and_buffers_are_as_before_and_closing_frees_them() {
+    let Some(site) = Site::new() else { return };
+    let mut daemon = Supervised::start(&site, "--mode 666");
+    let keeper = site.client("hold keep{1");
+    keeper.wait_for_text("bound");
+    let before = start(&site, "whole 3").finish().well().stdout;
+    let alone = site.client("hold x{1");
+    alone.wait_for_text("bound");
+    daemon.kill_and_wait();
+    assert_eq!(site.bind(&format!("x{{1 1 {EXCLUSIVE}")), "EBUSY");
+    assert_eq!(
+        site.bind_as_nobody(&format!("x{{1 1 {EXCLUSIVE}")),
+        "bound",
+        "{NOBODY} has his own"
+    );
+    alone.stop(Signal::KILL);
+    eventually("the name", || (site.bind(&format!("x{{1 1 {EXCLUSIVE}")) == "bound").then_some(()));
+    daemon.kill_and_wait();
+    assert_eq!(start(&site, "whole 3").finish().well().stdout, before);
+}
+
+#[test]
+fn what_happens_while_there_is_no_worker_is_caught_up_on() {
+    let Some(site) = Site::new() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    let doomed = site.client("hold x{1");
+    doomed.wait_for_text("bound");
+    daemon.supervisor.signal(Signal::STOP);
+    daemon.kill();
+    doomed.stop(Signal::KILL);
+    let early = site.client("receive y}1 10");
+    daemon.supervisor.signal(Signal::CONT);
+    daemon.goes_on();
+    early.wait_for_text("bound");
+    site.client("send y{1 10").finish().well();
+    assert_eq!(said(early.finish()), "bound\nreceived");
+    eventually("the name", || (site.bind(&format!("x{{1 1 {EXCLUSIVE}")) == "bound").then_some(()));
+}
+
+/// The supervisor's descriptor whose file has this name.
+fn kept(daemon: &Supervised, name: &str) -> PathBuf {
+    let fds = fs::read_dir(format!("/proc/{}/fd", daemon.supervisor.pid())).unwrap();
+    let mut fds = fds.map(|fd| fd.unwrap().path());
+    fds.find(|fd| fs::read_link(fd).is_ok_and(|file| file.to_string_lossy().contains(name)))
+        .unwrap()
+}
+
+#[test]
+fn what_was_kept_and_makes_no_sense_is_given_up_and_said() {
+    let Some(site) = Site::new() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    let client = site.client("hold x{1");
+    client.wait_for_text("bound");
+    let mut ledger =
+        fs::File::options().write(true).open(kept(&daemon, "slipring-ledger")).unwrap();
+    for head in [0, 512] {
+        ledger.seek(SeekFrom::Start(head)).unwrap();
+        ledger.write_all(b"nonsense").unwrap();
+    }
+    daemon.kill_and_wait();
+    daemon.supervisor.wait_for_text("what was kept for them cannot be used");
+    assert_eq!(said(client.finish()), "bound\ntold");
+    site.exchange("x{1", "x}1", 500);
+    daemon.kill_and_wait();
+    site.exchange("x{1", "x}1", 500);
+    daemon.supervisor.stop(Signal::TERM).well();
+    site.is_clean();
+}
+
+#[test]
+fn a_worker_that_cannot_start_is_not_tried_for_ever() {
+    let Some(site) = Site::new() else { return };
+    let first = Supervised::start(&site, "");
+    let second = site.launch("--supervise").finish();
+    assert_eq!(second.status.code(), Some(3), "{second:?}");
+    assert!(second.stderr.contains("another slipringd serves"), "{second:?}");
+    first.supervisor.stop(Signal::TERM).well();
+}

@@ -1,0 +1,93 @@
+//! Restart without loss: what a daemon that was killed leaves to the one that follows it.
+//!
+//! ```text
+//!   store (outlives us)        this process                              after a kill
+//!   memory of a user   <---->  Domain: regions, rings, buffers   ---->   where they were
+//!   ledger of a user   <-----  commit: State, after each change  ---->   Domain::resume
+//!                      <---->  cells: how far pipes are          ---->   Place::resume
+//! ```
+//!
+//! Everything that requests change is written to the user's ledger as a whole ([`State`]), after
+//! the change and before it is answered. What a killed daemon had begun and not written never
+//! happened: nobody was told of it, and the front's requests come again. What syncs change they
+//! keep in words of their own (cells), in an order that leaves them right at any instruction.
+//!
+//! # Invariants
+//! 1. No [`State`] is written while a change is half done: changes hold a [`Change`],
+//!    [`Domain::commit`] alone.
+//! 2. Nothing of a ledger is believed: what does not fit together is refused as a whole.
+
+mod book;
+mod capture;
+mod ledger;
+mod resume;
+pub(crate) mod state;
+
+use std::fmt::Debug;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+pub(crate) use book::{Book, Change};
+pub(crate) use ledger::Ledger;
+pub use resume::Resumed;
+pub(crate) use state::Answered;
+
+/// Keeps descriptors for the process that follows this one.
+pub trait Store: Send + Sync + Debug {
+    /// Keeps a descriptor under a name, until [`Self::forget`].
+    fn keep(&self, name: &str, fd: BorrowedFd<'_>);
+
+    /// Lets it go.
+    fn forget(&self, name: &str);
+}
+
+/// An open file as a front knows it, by numbers that are never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ticket {
+    /// The front's number for the file.
+    pub handle: u64,
+    /// The number of the call that opened it.
+    pub call: u64,
+}
+
+/// One user's part of what a store had.
+#[derive(Debug)]
+pub struct Left {
+    /// The user.
+    pub uid: u32,
+    /// The file that programs map.
+    pub memory: OwnedFd,
+    /// What is known about it.
+    pub ledger: OwnedFd,
+}
+
+impl Left {
+    /// Whether nothing was ever written: nobody can know of it.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        Ledger::is_blank(&self.ledger)
+    }
+}
+
+/// Why what was left cannot be gone on with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused(pub String);
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The name under which a user's memory is kept.
+#[must_use]
+pub fn memory_name(uid: u32) -> String {
+    format!("memory-{uid}")
+}
+
+/// The name under which his ledger is kept.
+#[must_use]
+pub fn ledger_name(uid: u32) -> String {
+    format!("ledger-{uid}")
+}

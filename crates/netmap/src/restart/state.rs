@@ -1,0 +1,199 @@
+//! What a ledger says of a user's memory, ports and open files.
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use slipring_ring::{KernRing, Offsets, Region, RingView};
+
+use crate::adapter::Shape;
+use crate::names::Key;
+
+/// All of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) uid: u32,
+    pub(crate) memories: Vec<MemoryState>,
+    /// Those that others refer to come first.
+    pub(crate) ports: Vec<PortState>,
+    pub(crate) pipes: Vec<PipeState>,
+    pub(crate) monitors: Vec<MonitorState>,
+    pub(crate) opens: Vec<OpenState>,
+}
+
+/// A region and which of its buffers are free.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MemoryState {
+    pub(crate) id: u16,
+    pub(crate) at: u64,
+    pub(crate) ring_bytes: u64,
+    pub(crate) bufs: u32,
+    pub(crate) buf_size: u32,
+    /// What it says that it has pools of: interfaces and their size, rings and theirs.
+    pub(crate) objects: [u32; 4],
+    pub(crate) fresh: u32,
+    pub(crate) given: Vec<u64>,
+}
+
+/// [`Shape`].
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct ShapeState {
+    rings: [u16; 2],
+    host_rings: [u16; 2],
+    slots: [u32; 2],
+}
+
+impl From<Shape> for ShapeState {
+    fn from(Shape { rings, host_rings, slots }: Shape) -> Self {
+        Self { rings, host_rings, slots }
+    }
+}
+
+impl From<ShapeState> for Shape {
+    fn from(ShapeState { rings, host_rings, slots }: ShapeState) -> Self {
+        Self { rings, host_rings, slots }
+    }
+}
+
+/// A ring with buffers of its own.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct RingState {
+    pub(crate) at: u64,
+    pub(crate) slots: u32,
+    pub(crate) offsets: OffsetsState,
+}
+
+impl RingState {
+    pub(crate) fn of(view: &RingView) -> Self {
+        Self { at: view.offset(), slots: view.num_slots(), offsets: OffsetsState::of(view) }
+    }
+}
+
+impl RingState {
+    /// The ring; `None` if there cannot be one.
+    pub(crate) fn resume(&self, region: &Arc<Region>) -> Option<KernRing> {
+        let kern = KernRing::resume(region, self.at, self.slots).ok()?;
+        self.offsets.give(&kern.view());
+        Some(kern)
+    }
+}
+
+/// A ring's payload offsets, as mask and maximum; no mask where there are none.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct OffsetsState(u64, u32);
+
+impl OffsetsState {
+    pub(crate) fn of(view: &RingView) -> Self {
+        view.offsets().map_or_else(Self::default, |offsets| Self(offsets.mask, offsets.max))
+    }
+
+    /// Gives them to a ring that has none yet in this process.
+    pub(crate) fn give(self, view: &RingView) {
+        let Self(mask, max) = self;
+        if mask != 0 {
+            // What is out of a buffer means its end.
+            view.keep_offsets(Offsets { mask, max: max.min(view.region().buf_size()) });
+        }
+    }
+}
+
+/// A port that stands alone.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PortState {
+    pub(crate) kind: Kind,
+    /// The name under which others find it.
+    pub(crate) key: Option<Key>,
+    pub(crate) name: String,
+    pub(crate) shape: ShapeState,
+    pub(crate) memory: u16,
+    /// By direction; empty before the first bind.
+    pub(crate) rings: [Vec<RingState>; 2],
+}
+
+/// Which kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// Nothing is behind it.
+    Detached,
+    /// What was behind it did not outlive the daemon.
+    Gone,
+}
+
+/// A pipe.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PipeState {
+    pub(crate) key: Option<Key>,
+    /// Of master and slave.
+    pub(crate) names: [String; 2],
+    /// The master's.
+    pub(crate) shape: ShapeState,
+    pub(crate) parent: PortRef,
+    /// What each end sends on.
+    pub(crate) ways: [Vec<WayState>; 2],
+}
+
+/// One direction of one ring pair of a pipe.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct WayState {
+    pub(crate) tx: u64,
+    pub(crate) rx: u64,
+    pub(crate) words: u64,
+    pub(crate) slots: u32,
+    /// Of the sender's ring and of the receiver's.
+    pub(crate) offsets: [OffsetsState; 2],
+}
+
+/// A monitor.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MonitorState {
+    pub(crate) port: PortState,
+    /// The port that it listens to, as long as that is bound.
+    pub(crate) of: Option<PortRef>,
+    pub(crate) wants: [bool; 2],
+    pub(crate) bound: [u32; 2],
+    /// Of the port that it listens to, or did.
+    pub(crate) parent: ShapeState,
+    pub(crate) copies: bool,
+}
+
+/// A port, by its place in the lists of [`State`].
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum PortRef {
+    Port(u32),
+    /// And whether the slave's end is meant.
+    Pipe(u32, bool),
+    Monitor(u32),
+}
+
+/// An open file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct OpenState {
+    pub(crate) handle: u64,
+    pub(crate) call: u64,
+    pub(crate) netns: u64,
+    pub(crate) gids: Vec<u32>,
+    /// Where its words lie.
+    pub(crate) words: u64,
+    pub(crate) answered: Option<Answered>,
+    pub(crate) bound: Option<BoundState>,
+}
+
+/// The last request that changed something, and what it was answered: it may come again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Answered {
+    pub(crate) call: u64,
+    pub(crate) body: Vec<u8>,
+    /// The bodies of options that were granted, by type.
+    pub(crate) options: Vec<(u32, Vec<u8>)>,
+}
+
+/// A bind.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BoundState {
+    pub(crate) port: PortRef,
+    /// First and end, by direction.
+    pub(crate) rings: [[u32; 2]; 2],
+    pub(crate) flags: u64,
+    /// Where its record lies, and for how many rings it has places.
+    pub(crate) record: u64,
+    pub(crate) places: u32,
+}
