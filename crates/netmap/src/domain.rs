@@ -114,16 +114,6 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// As four numbers, in the order of the fields.
-    pub(crate) fn numbers(&self) -> [u32; 4] {
-        [self.if_num, self.if_size, self.ring_num, self.ring_size]
-    }
-
-    /// The same again.
-    pub(crate) fn of([if_num, if_size, ring_num, ring_size]: [u32; 4]) -> Self {
-        Self { if_num, if_size, ring_num, ring_size }
-    }
-
     /// Bytes of all together.
     pub(crate) fn bytes(&self) -> u64 {
         let product = |num: u32, size: u32| u64::from(num) * u64::from(size);

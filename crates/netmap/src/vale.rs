@@ -15,10 +15,11 @@ mod edit;
 mod fill;
 mod finish;
 mod frames;
-mod hub;
+pub(crate) mod hub;
 mod outlet;
-mod port;
+pub(crate) mod port;
 mod requests;
+mod restart;
 
 use std::sync::{Arc, Weak};
 
@@ -147,7 +148,8 @@ impl Wanted<'_> {
             Some(memory) => memory.clone(),
             None => self.domain.private_memory(room(&shape, self.domain, wish.nr_extra_bufs))?,
         };
-        Ok(ValePort::new(name.to_owned(), shape, memory, home))
+        let cells = self.domain.ledger.cells().clone();
+        Ok(ValePort::new(name.to_owned(), shape, memory, cells, home))
     }
 }
 

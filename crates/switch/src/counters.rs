@@ -32,11 +32,14 @@ pub enum DropReason {
     DestinationFull,
     /// Longer than frames can be, so the switch never saw it ([`crate::Switch::refuse`]).
     TooLong,
+    /// Under way when the switch's process was killed, which its successor tells of
+    /// ([`crate::Switch::refuse`]). Some may have arrived.
+    Restart,
 }
 
 impl DropReason {
     /// All reasons.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Runt,
         Self::SamePort,
         Self::UnknownUnicast,
@@ -51,6 +54,7 @@ impl DropReason {
         Self::Lookup,
         Self::DestinationFull,
         Self::TooLong,
+        Self::Restart,
     ];
 
     /// The name in reports; part of their contract.
@@ -71,6 +75,7 @@ impl DropReason {
             Self::Lookup => "lookup",
             Self::DestinationFull => "destination_full",
             Self::TooLong => "too_long",
+            Self::Restart => "restart",
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::open::{Kept, OpenFile};
 use crate::pipe::{Pipe, PipeEnd};
 use crate::restart::state::*;
 use crate::taps::Taps;
+use crate::vale::port::ValePort;
 
 /// What has to live until the state is written.
 pub(super) struct Held {
@@ -29,6 +30,7 @@ pub(super) struct Held {
 struct Lists {
     ports: Vec<(Arc<dyn Adapter>, PortState)>,
     pipes: Vec<(Arc<Pipe>, PipeState)>,
+    vales: Vec<(Arc<dyn Adapter>, ValeState)>,
     monitors: Vec<(Arc<dyn Adapter>, MonitorState)>,
     /// Places in the lists, by where what they stand for lies.
     places: HashMap<*const (), u32>,
@@ -39,11 +41,23 @@ struct Lists {
 impl State {
     pub(super) fn of(domain: &Domain) -> (Self, Held) {
         let mut lists = Lists::default();
-        let (named, pipes) = lock(&domain.names).all();
+        let (named, pipes, persistent, hubs) = {
+            let names = lock(&domain.names);
+            let (named, pipes) = names.all();
+            (named, pipes, names.switches.all_persistent(), names.switches.states())
+        };
+        for (key, port) in persistent.iter().filter(|(_, port)| !port.memory().is_external()) {
+            let port: Arc<dyn Adapter> = port.clone();
+            if let PortRef::Vale(at) = lists.port(&port) {
+                let state = &mut lists.vales[at as usize].1;
+                (state.port.key, state.is_persistent) = (Some(key.clone()), true);
+            }
+        }
         for (key, port) in named.iter().filter(|(_, port)| !port.memory().is_external()) {
-            let at = lists.port(port);
-            if let PortRef::Port(at) = at {
-                lists.ports[at as usize].1.key = Some(key.clone());
+            match lists.port(port) {
+                PortRef::Port(at) => lists.ports[at as usize].1.key = Some(key.clone()),
+                PortRef::Vale(at) => lists.vales[at as usize].1.port.key = Some(key.clone()),
+                PortRef::Pipe(..) | PortRef::Monitor(_) => {}
             }
         }
         let ours = |pipe: &Pipe| !pipe.parent().memory().is_external();
@@ -66,10 +80,13 @@ impl State {
                 .collect(),
             ports: lists.ports.iter().map(|(_, state)| state.clone()).collect(),
             pipes: lists.pipes.iter().map(|(_, state)| state.clone()).collect(),
+            hubs,
+            vales: lists.vales.iter().map(|(_, state)| state.clone()).collect(),
             monitors: lists.monitors.iter().map(|(_, state)| state.clone()).collect(),
             opens,
         };
         let ports = lists.ports.into_iter().map(|(port, _)| port);
+        let ports = ports.chain(lists.vales.into_iter().map(|(port, _)| port));
         let ports = ports.chain(lists.monitors.into_iter().map(|(port, _)| port));
         let held = Held {
             _files: files,
@@ -121,6 +138,9 @@ impl Lists {
         if let Some(monitor) = any.and_then(|any| any.downcast_ref::<Monitor>()) {
             return self.monitor(port, monitor);
         }
+        if let Some(vale) = any.and_then(|any| any.downcast_ref::<ValePort>()) {
+            return self.vale(port, vale);
+        }
         let next = self.ports.len() as u32;
         let at = *self.places.entry(Arc::as_ptr(port).cast()).or_insert(next);
         if at == next {
@@ -145,6 +165,17 @@ impl Lists {
             self.note_taps(pipe.end(role).taps(), end);
         }
         at
+    }
+
+    fn vale(&mut self, port: &Arc<dyn Adapter>, vale: &ValePort) -> PortRef {
+        let next = self.vales.len() as u32;
+        let at = *self.places.entry(Arc::as_ptr(port).cast()).or_insert(next);
+        if at == next {
+            let plain = PortState::of(&**port, Kind::Gone);
+            self.vales.push((port.clone(), vale.state(plain)));
+            self.note_taps(port.taps(), PortRef::Vale(at));
+        }
+        PortRef::Vale(at)
     }
 
     fn note_taps(&mut self, taps: Option<&Arc<Taps>>, port: PortRef) {

@@ -17,6 +17,8 @@ use crate::parameters::Parameters;
 use crate::pipe::Pipe;
 use crate::restart::state::*;
 use crate::restart::{Ledger, Left, Refused, Store, Ticket};
+use crate::vale::hub::Hub;
+use crate::vale::port::ValePort;
 use crate::waker::Notify;
 
 /// A domain with the open files that it had.
@@ -35,6 +37,8 @@ struct Resuming {
     domain: Arc<Domain>,
     memories: HashMap<u16, Arc<Memory>>,
     ports: Vec<Arc<dyn Adapter>>,
+    hubs: HashMap<u16, Arc<Hub>>,
+    vales: Vec<Arc<ValePort>>,
     pipes: Vec<Arc<Pipe>>,
     monitors: Vec<Arc<dyn Adapter>>,
 }
@@ -68,6 +72,8 @@ impl Netmap {
             domain: domain.clone(),
             memories: HashMap::new(),
             ports: Vec::new(),
+            hubs: HashMap::new(),
+            vales: Vec::new(),
             pipes: Vec::new(),
             monitors: Vec::new(),
         };
@@ -93,6 +99,15 @@ impl Resuming {
         for port in &state.ports {
             let made = self.port(port).ok_or_else(|| format!("port {}", port.name))?;
             self.ports.push(made);
+        }
+        for hub in &state.hubs {
+            let made = lock(&self.domain.names).switches.resume(hub);
+            let made = made.ok_or_else(|| format!("switch {}", hub.key.1))?;
+            self.hubs.insert(hub.number, made);
+        }
+        for vale in &state.vales {
+            let made = self.vale(vale).ok_or_else(|| format!("port {}", vale.port.name))?;
+            self.vales.push(made);
         }
         for pipe in &state.pipes {
             let made = self.pipe(pipe).ok_or_else(|| format!("pipe {}", pipe.names[0]))?;
@@ -123,6 +138,19 @@ impl Resuming {
         Some(port)
     }
 
+    fn vale(&self, state: &ValeState) -> Option<Arc<ValePort>> {
+        let memory = self.memories.get(&state.port.memory)?.clone();
+        let hub = |number| self.hubs.get(&number).cloned();
+        let port = ValePort::resume(state, memory, self.domain.ledger.cells(), hub)?;
+        let mut names = lock(&self.domain.names);
+        match (state.port.key.clone(), state.is_persistent) {
+            (Some(key), true) => names.switches.add_persistent(key, port.clone()),
+            (Some(key), false) => names.add_port(key, &(port.clone() as Arc<dyn Adapter>)),
+            (None, _) => {}
+        }
+        Some(port)
+    }
+
     fn pipe(&self, state: &PipeState) -> Option<Arc<Pipe>> {
         let parent = self.find(state.parent)?;
         let pipe = Pipe::resume(state, self.domain.ledger.cells(), parent)?;
@@ -144,6 +172,9 @@ impl Resuming {
     fn find(&self, port: PortRef) -> Option<Arc<dyn Adapter>> {
         match port {
             PortRef::Port(at) => self.ports.get(at as usize).cloned(),
+            PortRef::Vale(at) => {
+                self.vales.get(at as usize).map(|port| port.clone() as Arc<dyn Adapter>)
+            }
             PortRef::Monitor(at) => self.monitors.get(at as usize).cloned(),
             PortRef::Pipe(at, is_slave) => {
                 let role = if is_slave { Role::Slave } else { Role::Master };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use slipring_ring::{KernRing, Offsets, Region, RingView};
 
 use crate::adapter::Shape;
+use crate::domain::Objects;
 use crate::names::Key;
 
 /// All of it.
@@ -16,6 +17,8 @@ pub(crate) struct State {
     /// Those that others refer to come first.
     pub(crate) ports: Vec<PortState>,
     pub(crate) pipes: Vec<PipeState>,
+    pub(crate) hubs: Vec<HubState>,
+    pub(crate) vales: Vec<ValeState>,
     pub(crate) monitors: Vec<MonitorState>,
     pub(crate) opens: Vec<OpenState>,
 }
@@ -32,6 +35,18 @@ pub(crate) struct MemoryState {
     pub(crate) objects: [u32; 4],
     pub(crate) fresh: u32,
     pub(crate) given: Vec<u64>,
+}
+
+impl Objects {
+    /// As four numbers, in the order of the fields.
+    pub(crate) fn numbers(&self) -> [u32; 4] {
+        [self.if_num, self.if_size, self.ring_num, self.ring_size]
+    }
+
+    /// The same again.
+    pub(crate) fn of([if_num, if_size, ring_num, ring_size]: [u32; 4]) -> Self {
+        Self { if_num, if_size, ring_num, ring_size }
+    }
 }
 
 /// [`Shape`].
@@ -142,6 +157,57 @@ pub(crate) struct WayState {
     pub(crate) offsets: [OffsetsState; 2],
 }
 
+/// A switch, by its number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct HubState {
+    pub(crate) key: Key,
+    pub(crate) number: u16,
+    pub(crate) ageing_ns: Option<u64>,
+    pub(crate) drops_unknown: bool,
+    pub(crate) is_vlan_aware: bool,
+}
+
+/// A port of a switch, or one that can be plugged into switches.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ValeState {
+    pub(crate) port: PortState,
+    pub(crate) is_persistent: bool,
+    pub(crate) vnet: u32,
+    /// The number of the switch that it joins with its first opener.
+    pub(crate) home: Option<u16>,
+    pub(crate) seat: Option<SeatState>,
+    /// Where the words of its tx rings lie.
+    pub(crate) words: Vec<u64>,
+}
+
+/// A place in a switch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct SeatState {
+    pub(crate) hub: u16,
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) settings: PlugState,
+}
+
+/// Settings of a port in a switch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PlugState {
+    pub(crate) learns: bool,
+    pub(crate) is_isolated: bool,
+    /// Broadcasts, multicasts, frames for unknown addresses.
+    pub(crate) takes: [bool; 3],
+    pub(crate) vlan: VlanState,
+    /// Limits of the same: whether of bits, per second, at once.
+    pub(crate) storm: [Option<(bool, u64, u64)>; 3],
+}
+
+/// A port's VLANs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum VlanState {
+    Access(u16),
+    Trunk(Option<u16>, Vec<u16>),
+}
+
 /// A monitor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MonitorState {
@@ -161,6 +227,7 @@ pub(crate) enum PortRef {
     Port(u32),
     /// And whether the slave's end is meant.
     Pipe(u32, bool),
+    Vale(u32),
     Monitor(u32),
 }
 

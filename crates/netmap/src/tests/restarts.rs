@@ -83,7 +83,7 @@ impl Daemon {
         let ticket = Ticket { handle: number(), call: number() };
         let (domain, told) = (self.world.domain.clone(), self.world.told.clone());
         let open = self.world.netmap.open_kept(domain, opener, told, ticket).unwrap();
-        self.callers.push(Caller { open, memory: Flat(vec![0; 1 << 16]), call: 0 });
+        self.callers.push(Caller { open, memory: Flat::new(), call: 0 });
         self.callers.len() - 1
     }
 
@@ -346,6 +346,92 @@ fn monitors_go_on_with_the_port_they_listen_to() {
 }
 
 #[test]
+fn switch_ports_go_on_with_their_numbers_settings_and_frames() {
+    let mut daemon = Daemon::new();
+    let (a, got_a) = daemon.bound("vale0:a", &small());
+    let (gone, _) = daemon.bound("vale0:gone", &small());
+    let (b, got_b) = daemon.bound("vale0:b", &small());
+    daemon.callers.remove(gone);
+    let b = b - 1;
+    let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
+    let changed = daemon.world.domain.with_switch(1, "vale0", |switch, _, ports| {
+        let isolated =
+            switch::PortConfig { is_isolated: true, ..switch.port(ports[0].0).unwrap().clone() };
+        switch.set_ageing(None);
+        switch.reconfigure(ports[0].0, isolated).unwrap();
+    });
+    assert_eq!(changed, Ok(()));
+    daemon.eye().queue(tx, 0, 60, 0);
+    daemon.sync(a, NIOCTXSYNC).unwrap();
+    let before = daemon.world.domain.switches();
+    let daemon = daemon.killed();
+    let after = daemon.world.domain.switches();
+    assert_eq!((before.len(), after.len(), before[0].config.ageing_ns), (1, 1, None));
+    assert_eq!(after[0].config.ageing_ns, None);
+    let ports = |info: &SwitchInfo| -> Vec<_> {
+        info.ports.iter().map(|port| (port.id, port.name.clone(), port.config.clone())).collect()
+    };
+    assert_eq!(ports(&before[0]), ports(&after[0]));
+    // What had arrived is there, and what is sent now follows it.
+    daemon.eye().queue(tx, 1, 61, 0);
+    assert_eq!(daemon.poll(a, Events::OUT), Events::OUT);
+    assert_eq!(daemon.poll(b, Events::IN), Events::IN);
+    let eye = daemon.eye();
+    assert_eq!((eye.slot(rx, 0).len, eye.slot(rx, 1).len, eye.ring(rx).tail), (60, 61, 2));
+    let lost = |info: &SwitchInfo| info.ports[0].counters.dropped(switch::DropReason::Restart);
+    assert_eq!(lost(&daemon.world.domain.switches()[0]), 0);
+}
+
+#[test]
+fn frames_of_a_switch_that_were_being_sent_are_counted_and_not_sent_twice() {
+    let mut daemon = Daemon::new();
+    let (a, got_a) = daemon.bound("vale0:a", &small());
+    let (b, got_b) = daemon.bound("vale0:b", &small());
+    let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
+    (0..3).for_each(|i| daemon.eye().queue(tx, i, 60, 0));
+    // As a kill leaves it in the middle of a sync: it has taken two, and told nobody.
+    let port = daemon.callers[a].open.bound.get().unwrap().port.clone();
+    let vale = port.as_any().and_then(|any| any.downcast_ref::<vale::port::ValePort>()).unwrap();
+    vale.begin(0, 2);
+    let mut daemon = daemon.killed();
+    let info = &daemon.world.domain.switches()[0];
+    assert_eq!(info.ports[0].counters.dropped(switch::DropReason::Restart), 2);
+    daemon.sync(a, NIOCTXSYNC).unwrap();
+    daemon.sync(b, NIOCRXSYNC).unwrap();
+    let eye = daemon.eye();
+    assert_eq!((eye.ring(rx).tail, eye.ring(tx).tail), (1, 2), "the third, once");
+    let info = &daemon.world.domain.switches()[0];
+    assert_eq!(info.ports[0].counters.dropped(switch::DropReason::Restart), 2);
+}
+
+#[test]
+fn persistent_ports_are_there_after_a_restart() {
+    let mut daemon = Daemon::new();
+    let i = daemon.open();
+    let ask = |daemon: &mut Daemon, name: &str, kind: u16, body: &[u8]| {
+        let Caller { open, memory, call } = &mut daemon.callers[i];
+        *call = number();
+        memory.write(BODY, body).unwrap();
+        let mut header = header(name, kind);
+        header.nr_body = if body.is_empty() { 0 } else { BODY };
+        let mut arg = caller::bytes_of(&header);
+        daemon.world.netmap.ioctl(open, NIOCCTRL, &mut arg, &mut Numbered(memory, *call))
+    };
+    let new = caller::bytes_of(&NmreqValeNewif::default());
+    let attach = caller::bytes_of(&NmreqValeAttach { reg: all(), ..NmreqValeAttach::default() });
+    assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_NEWIF, &new), Ok(0));
+    assert_eq!(ask(&mut daemon, "vale0:v0", NETMAP_REQ_VALE_ATTACH, &attach), Ok(0));
+    let mut daemon = daemon.killed();
+    assert_eq!(daemon.world.domain.switches()[0].ports[0].name, "vale0:v0");
+    assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_NEWIF, &new), Err(Errno::EXIST));
+    assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_DELIF, &[]), Err(Errno::BUSY));
+    let detach = caller::bytes_of(&NmreqValeDetach::default());
+    assert_eq!(ask(&mut daemon, "vale0:v0", NETMAP_REQ_VALE_DETACH, &detach), Ok(0));
+    assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_DELIF, &[]), Ok(0));
+    assert!(daemon.killed().world.domain.memories().is_empty());
+}
+
+#[test]
 fn payload_offsets_are_as_they_were_granted() {
     let mut daemon = Daemon::new();
     pipe(&mut daemon);
@@ -365,6 +451,8 @@ fn a_ledger_that_makes_no_sense_is_refused_or_harmless() {
     pipe(&mut daemon);
     daemon.bound("x{1", &NmreqRegister { nr_flags: NR_MONITOR_TX, ..all() });
     daemon.bound("y}2", &NmreqRegister { nr_extra_bufs: 50, ..small() });
+    daemon.bound("vale0:a", &small());
+    daemon.bound("vale0:b{1", &small());
     let (_, state) = restart::Ledger::adopt(daemon.shelf.copy("ledger-0"))
         .map(|(ledger, state)| (std::mem::forget(ledger), state))
         .unwrap();

@@ -76,7 +76,9 @@ impl Domain {
     ) -> Result<T, Errno> {
         let hub = lock(&self.names).switches.find(netns, name).ok_or(Errno::NOENT)?;
         let (now_ns, ports) = (hub.now_ns(), hub.ports());
-        Ok(hub.engine(|engine| visit(engine, now_ns, &ports)))
+        let visited = hub.engine(|engine| visit(engine, now_ns, &ports));
+        self.commit();
+        Ok(visited)
     }
 
     /// Whether something in it outlives those who have it open: interfaces in switches,

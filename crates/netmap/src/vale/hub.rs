@@ -116,6 +116,41 @@ impl Hub {
         Ok(Seat { hub: self.clone(), id })
     }
 
+    /// Plugs in where a port of a process that is no more was, with the settings that it had.
+    pub(crate) fn join_at(
+        self: &Arc<Self>,
+        name: &str,
+        member: Arc<Member>,
+        id: PortId,
+        config: PortConfig,
+    ) -> Option<Seat> {
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        let (at, mut engine) = (id.0 as usize, lock(&self.engine));
+        if at >= MAX_PORTS {
+            return None;
+        }
+        // Numbers are given from the lowest on: those before it are taken meanwhile.
+        let mut before = Vec::new();
+        let got = loop {
+            match engine.attach(config.clone()).ok()? {
+                got if got < id => before.push(got),
+                got => break got,
+            }
+        };
+        for one in before {
+            engine.detach(one);
+        }
+        if got != id {
+            engine.detach(got);
+            return None;
+        }
+        if members.len() <= at {
+            members.resize(at + 1, None);
+        }
+        members[at] = Some(Plugged { name: name.to_owned(), member });
+        Some(Seat { hub: self.clone(), id })
+    }
+
     /// Plugs out.
     fn leave(&self, id: PortId) {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);

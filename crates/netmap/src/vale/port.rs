@@ -3,18 +3,22 @@
 //! Most live as long as somebody has them bound (`vale0:a`). Persistent ones are made and removed
 //! by requests and plugged into a switch by others; outside of a switch what they send vanishes.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
 
 use rustix::io::Errno;
 use slipring_abi::NS_INDIRECT;
-use slipring_ring::{BufIdx, KernRing, Pair, RingView, Rx, Slot, SlotFlags, SlotIdx, Tx};
-use slipring_switch::{Batch, PortId};
+use slipring_ring::{
+    BufIdx, Cell, KernRing, Pair, Region, RingView, Rx, Slot, SlotFlags, SlotIdx, Tx,
+};
+use slipring_switch::{Batch, PortConfig, PortId};
 
 use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::caller::CallerMemory;
 use crate::claims::Claims;
 use crate::domain::{Memory, lock};
+use crate::restart::state::{PortState, ValeState};
 use crate::taps::Taps;
 use crate::vale::frames::Frames;
 use crate::vale::hub::{Hub, Member, Seat};
@@ -34,6 +38,8 @@ pub(crate) struct ValePort {
     taps: Arc<Taps>,
     rings: OnceLock<Rings>,
     making: Mutex<()>,
+    /// Where words are kept for the process that follows.
+    cells: Arc<Region>,
     /// Behind the rings, which go first.
     memory: Arc<Memory>,
 }
@@ -49,6 +55,8 @@ struct Rings {
 struct Inlet {
     view: RingView,
     sender: Mutex<Sender>,
+    /// How far frames were taken to be sent, and how far they were.
+    words: Cell,
     listeners: Listeners,
 }
 
@@ -64,6 +72,7 @@ impl ValePort {
         name: String,
         shape: Shape,
         memory: Arc<Memory>,
+        cells: Arc<Region>,
         home: Option<Arc<Hub>>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -76,6 +85,7 @@ impl ValePort {
             taps: Arc::default(),
             rings: OnceLock::new(),
             making: Mutex::default(),
+            cells,
             memory,
         })
     }
@@ -106,6 +116,66 @@ impl ValePort {
         seat.as_ref().map(|seat| (seat.hub.clone(), seat.id))
     }
 
+    /// What a sync of tx ring `i` says before it sends the slots before `end`.
+    #[cfg(test)]
+    pub(crate) fn begin(&self, i: usize, end: SlotIdx) {
+        self.rings.get().unwrap().tx[i].begin(end);
+    }
+
+    /// Plugs it in where it was in a process that is no more.
+    pub(crate) fn sit_again(
+        &self,
+        hub: &Arc<Hub>,
+        name: &str,
+        id: PortId,
+        config: PortConfig,
+    ) -> Option<()> {
+        let rings = self.rings.get()?;
+        let taken = hub.join_at(name, rings.member.clone(), id, config)?;
+        *self.seat.write().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+        Some(())
+    }
+
+    /// Gives it the rings that it had in a process that is no more.
+    pub(crate) fn set_rings(&self, tx: Vec<(KernRing, Cell)>, rx: Vec<KernRing>) {
+        let tx = tx.into_iter().map(|(kern, words)| Inlet::new(kern, words)).collect();
+        let rx = rx.into_iter().enumerate();
+        let outlets = rx.map(|(i, kern)| Outlet::of_program(kern, (self.taps.clone(), i)));
+        let vnet = self.vnet.load(Ordering::Relaxed);
+        let member = Member::new(outlets.collect(), vnet, Some(self.taps.clone()));
+        // It is new: nobody can have set them.
+        let _ = self.rings.set(Rings { tx, member });
+    }
+
+    pub(crate) fn set_vnet(&self, bytes: u32) {
+        self.vnet.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn region(&self) -> Arc<Region> {
+        self.memory.region().clone()
+    }
+
+    /// What of it the process that follows needs.
+    pub(crate) fn state(&self, port: PortState) -> ValeState {
+        let seat = self.seat.read().unwrap_or_else(PoisonError::into_inner);
+        let name = |seat: &Seat| {
+            let ports = seat.hub.ports();
+            ports.into_iter().find(|(id, _)| *id == seat.id).map(|(_, name)| name)
+        };
+        let seat = seat.as_ref();
+        let seat = seat.and_then(|seat| seat.hub.seat_state(seat.id, &name(seat)?));
+        let rings = self.rings.get();
+        let words = rings.map(|rings| rings.tx.iter().map(|inlet| inlet.words.at()).collect());
+        ValeState {
+            port,
+            is_persistent: false,
+            vnet: self.vnet.load(Ordering::Relaxed),
+            home: self.home.as_ref().map(|home| home.number()),
+            seat,
+            words: words.unwrap_or_default(),
+        }
+    }
+
     fn make_rings(&self) -> Result<(), Errno> {
         let _one_maker = lock(&self.making);
         if self.rings.get().is_none() {
@@ -121,7 +191,7 @@ impl ValePort {
         let ([tx, rx], [tx_slots, rx_slots]) = (self.shape.rings, self.shape.slots);
         let inlets = (0..tx).map(|ringid| {
             let kern = Pair::<Tx>::create(region, ringid, tx_slots).map_err(|_| Errno::NOMEM)?.kern;
-            Ok(Inlet::new(kern))
+            Ok(Inlet::new(kern, Cell::new(&self.cells).map_err(|_| Errno::NOMEM)?))
         });
         let outlets = (0..rx).map(|ringid| {
             let pair = Pair::<Rx>::create(region, ringid, rx_slots).map_err(|_| Errno::NOMEM)?;
@@ -144,6 +214,8 @@ impl ValePort {
         if head != kern.hwcur() {
             let vnet = self.vnet_header() as usize;
             let end = frames.read(&inlet.view, kern.hwcur(), head, vnet);
+            // Before the first of them is anywhere: after a kill none is sent twice.
+            inlet.begin(end);
             self.taps.see_slots(Dir::Tx, i, &inlet.view, frames.all_slots());
             let seat = self.seat.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(seat) = seat.as_ref().filter(|_| !frames.is_empty()) {
@@ -151,6 +223,7 @@ impl ValePort {
             }
             drop(seat);
             kern.done_to(end);
+            inlet.words.word(0, 1).store(end.into(), Ordering::Release);
         }
         // All that was sent has been copied, so its slots are free at once.
         let tail = kern.prev(kern.hwcur());
@@ -160,13 +233,18 @@ impl ValePort {
 }
 
 impl Inlet {
-    fn new(kern: KernRing) -> Self {
+    fn new(kern: KernRing, words: Cell) -> Self {
         let sender = Sender { kern, frames: Frames::default(), batch: Batch::new() };
         Self {
             view: sender.kern.view(),
+            words,
             sender: Mutex::new(sender),
             listeners: Listeners::default(),
         }
+    }
+
+    fn begin(&self, end: SlotIdx) {
+        self.words.word(0, 0).swap(end.into(), Ordering::AcqRel);
     }
 
     fn try_sender(&self) -> Option<MutexGuard<'_, Sender>> {
@@ -246,6 +324,10 @@ impl Adapter for ValePort {
 
     fn taps(&self) -> Option<&Arc<Taps>> {
         Some(&self.taps)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
     }
 
     fn vnet_header(&self) -> u32 {
