@@ -337,7 +337,7 @@ impl Domain {
         }
         let id = free_id(&mut memories)?;
         let lent = pages.map(split.len)?;
-        let region = Region::lent(lent, split.geometry).map_err(|_| Errno::NOMEM)?;
+        let region = Region::lent(lent, split.len, split.geometry).map_err(|_| Errno::NOMEM)?;
         let objects = split.objects;
         let memory = Arc::new(Memory { id, region, objects, external: place });
         memories.insert(id, Arc::downgrade(&memory));

@@ -204,13 +204,14 @@ impl Region {
         Ok(Arc::new(region))
     }
 
-    /// Makes a region of memory that another program has lent, from its first byte on: with as many
-    /// buffers as it has room for, and no more than `geometry` says.
+    /// Makes a region of the first `len` bytes of memory that another program has lent: with as many
+    /// buffers as there is room for in its whole pages, and no more than `geometry` says.
     ///
     /// # Errors
     /// [`RegionError`] when the geometry is out of range, or there is no room for a buffer.
-    pub fn lent(memory: Lent, geometry: Geometry) -> Result<Arc<Self>, RegionError> {
-        let header = Header::plan_in(geometry, memory.len() as u64)?;
+    pub fn lent(memory: Lent, len: u64, geometry: Geometry) -> Result<Arc<Self>, RegionError> {
+        let len = len.min(memory.len() as u64);
+        let header = Header::plan_in(geometry, len - len % PAGE)?;
         let free = Some(Mutex::new(Free::all(&header)));
         let mut region = Self::over(None, memory.base(), header);
         (region.free, region.lent) = (free, Some(memory));

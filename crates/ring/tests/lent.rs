@@ -88,7 +88,7 @@ fn memory_that_is_lent_holds_rings_until_it_is_taken_away_and_harms_nobody_then(
     ftruncate(&file, 256 << 10).unwrap();
     let lent = Lent::map(file.as_fd(), 0, 256 << 10).unwrap();
     let geometry = Geometry { ring_bytes: 32 << 10, bufs: 10_000, buf_size: 2048 };
-    let region = Region::lent(lent, geometry).unwrap();
+    let region = Region::lent(lent, 256 << 10, geometry).unwrap();
     assert_eq!((region.num_bufs(), region.free_bufs()), (109, 107));
     let mut pair = Pair::<Tx>::create(&region, 0, 16).unwrap();
     assert!(pair.app.push(&[7; 100]));
@@ -102,4 +102,17 @@ fn memory_that_is_lent_holds_rings_until_it_is_taken_away_and_harms_nobody_then(
     assert!(pair.kern.released().is_err(), "all indices are zero, and the ring was beyond that");
     assert!(region.is_gone());
     drop((pair, region));
+}
+
+#[test]
+fn a_region_takes_no_more_than_it_was_given_though_more_is_mapped() {
+    let file = file(64);
+    let region = |len: usize| {
+        let lent = Lent::map(file.as_fd(), 0, 64 * PAGE).unwrap();
+        let geometry = Geometry { ring_bytes: 0, bufs: 10_000, buf_size: 2048 };
+        Region::lent(lent, len as u64, geometry).map(|region| region.size())
+    };
+    assert_eq!(region(64 * PAGE).unwrap(), 64 * PAGE as u64);
+    assert_eq!(region(10 * PAGE + 100).unwrap(), 10 * PAGE as u64);
+    assert!(region(2 * PAGE).is_err() && region(0).is_err());
 }
