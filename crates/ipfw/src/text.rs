@@ -34,8 +34,8 @@ pub use error::{TextError, TextErrorKind};
 pub use names::{dscp_name, proto_name};
 pub use nat::{NatCommand, NatShow};
 pub use nptv6::{External, Nptv6Command, Nptv6Options, Nptv6Verb};
-pub use print::{Style, WithStyle};
-pub use shaper::{Delete as ShaperRange, Parameter, ShaperCommand, ShaperKind, ShaperVerb};
+pub use print::{ClauseText, Style, WithStyle};
+pub use shaper::ShaperCommand;
 pub use table::{TableCommand, TableOptions, TableScope, TableVerb};
 
 use alloc::vec::Vec;

@@ -62,6 +62,14 @@ pub enum Action {
     Nptv6(Name),
 }
 
+impl Action {
+    /// Whether it needs to know who has an address.
+    #[must_use]
+    pub const fn forwards_to_address(&self) -> bool {
+        matches!(self, Self::Forward(Hop::V4(..) | Hop::V6(..) | Hop::Tablearg(_)))
+    }
+}
+
 /// Where `return` goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnTo {

@@ -1,6 +1,7 @@
 use core::net::IpAddr;
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use slipring_model::Stream;
@@ -44,7 +45,7 @@ pub struct Firewall {
     /// Rules that went during commands whose states have not gone yet.
     pub(super) gone: Vec<u64>,
     /// The list made ready; `None` while it changes, and for who wants the plain interpreter.
-    pub(super) program: Option<Program>,
+    pub(super) program: Option<Arc<Program>>,
     plain: bool,
     pub(super) room: Room,
 }
@@ -138,13 +139,13 @@ impl Firewall {
 
     /// The rules made ready, unless they are asked one by one.
     #[must_use]
-    pub const fn program(&self) -> Option<&Program> {
-        self.program.as_ref()
+    pub fn program(&self) -> Option<&Program> {
+        self.program.as_deref()
     }
 
     /// Makes the rules ready, after any change of what a program is made of.
     pub(super) fn compile(&mut self) {
-        self.program = (!self.plain).then(|| Program::compile(&self.config));
+        self.program = (!self.plain).then(|| Arc::new(Program::compile(&self.config)));
     }
 
     /// Tells what time the engine's clock began, in nanoseconds since 1970, for listings.

@@ -15,7 +15,18 @@ fn put_be16(frame: &mut [u8], at: usize, value: u16) -> Option<()> {
 
 /// Sets the DSCP and leaves ECN alone. Nothing happens to what is not IP.
 pub(super) fn set_dscp(frame: &mut [u8], packet: &mut Packet, dscp: u8) -> Option<()> {
-    let tos = dscp << 2 | packet.tos & 3;
+    set_tos(frame, packet, dscp << 2 | packet.tos & 3)
+}
+
+/// Sets the ECN field of a frame with IP in it to "congestion experienced".
+pub fn mark_congestion(frame: &mut [u8]) {
+    if let Ok(mut packet) = Packet::parse(frame) {
+        let tos = packet.tos | 3;
+        set_tos(frame, &mut packet, tos);
+    }
+}
+
+fn set_tos(frame: &mut [u8], packet: &mut Packet, tos: u8) -> Option<()> {
     let old = be16(frame, packet.l3)?;
     match packet.version {
         Version::V4 => {

@@ -3,12 +3,14 @@
 mod commands;
 mod control;
 mod defects;
+mod explain;
 mod fields;
 mod fragments;
 mod hostile;
 mod lookups;
 mod nat;
 mod replies;
+mod rulesets;
 mod states;
 
 use alloc::format;

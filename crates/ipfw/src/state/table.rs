@@ -1,3 +1,7 @@
+mod snapshot;
+
+pub use snapshot::Snapshot;
+
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -155,7 +159,7 @@ impl BuildHasher for Keyed {
 }
 
 /// All states.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct States {
     secret: [u64; 2],
     /// First of the states whose pair of ends has a hash. It is small, and keyed by a secret; that

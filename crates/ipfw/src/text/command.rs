@@ -9,7 +9,7 @@ use super::cursor::Cursor;
 use super::error::{TextError, TextErrorKind};
 use super::nat::{self, NatCommand};
 use super::nptv6::{self, Nptv6Command};
-use super::shaper::{self, ShaperCommand, ShaperKind};
+use super::shaper::ShaperCommand;
 use super::table::{self, TableCommand};
 use super::words::Word;
 use super::{header, number};
@@ -204,9 +204,9 @@ fn verb(cursor: &mut Cursor<'_>, word: &Word, set: Option<u8>) -> Result<Command
         "resetlog" => Command::ResetLog { set, ranges: ranges(cursor)? },
         "flush" => Command::Flush { set },
         "table" => Command::Table(table::parse(cursor, set.unwrap_or(0))?),
-        "pipe" => Command::Shaper(shaper::parse(cursor, ShaperKind::Pipe)?),
-        "queue" => Command::Shaper(shaper::parse(cursor, ShaperKind::Queue)?),
-        "sched" => Command::Shaper(shaper::parse(cursor, ShaperKind::Sched)?),
+        "pipe" | "queue" | "sched" => {
+            Command::Shaper(ShaperCommand { text: cursor.rest(word).into(), column: word.column })
+        }
         "enable" | "disable" => switch(cursor, word.text == "enable")?,
         "sysctl" => sysctl(cursor)?,
         "nat" => Command::Nat(nat::parse(cursor)?),

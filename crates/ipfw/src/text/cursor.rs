@@ -65,6 +65,13 @@ impl<'w> Cursor<'w> {
         Some(self.raw[word.offset + 2..].trim().into())
     }
 
+    /// The line as it was written, from `word` on; takes all words.
+    pub(super) fn rest(&mut self, word: &Word) -> &'w str {
+        self.at = self.words.len();
+        let text = &self.raw[word.offset..];
+        text.split('#').next().unwrap_or(text).trim_end()
+    }
+
     /// There is nothing left.
     pub(super) fn end(&self) -> Result<(), TextError> {
         self.peek().map_or(Ok(()), |word| {

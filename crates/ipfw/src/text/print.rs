@@ -31,6 +31,16 @@ pub struct Style {
 #[derive(Clone, Copy, Debug)]
 pub struct WithStyle<'r>(pub &'r Rule, pub Style);
 
+/// Patterns of which one must hold, as an option of a rule.
+#[derive(Clone, Copy, Debug)]
+pub struct ClauseText<'p>(pub &'p [Pattern]);
+
+impl Display for ClauseText<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        block(f, self.0, |f, pattern| option(f, pattern, Style::default()))
+    }
+}
+
 impl Display for Rule {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         WithStyle(self, Style::default()).fmt(f)

@@ -273,7 +273,7 @@ fn agree(rules: &[String], frames: &[(Vec<u8>, Pass)]) {
     let expected = trace(&mut firewall(rules, true), frames);
     for (short, plain) in [(0, 1 << 14), (1000, 0), (0, 0)] {
         let mut firewall = firewall(rules, false);
-        firewall.program = Some(Program::with_limits(firewall.config(), short, plain));
+        firewall.program = Some(Program::with_limits(firewall.config(), short, plain).into());
         let got = trace(&mut firewall, frames);
         for (step, (got, expected)) in got.iter().zip(&expected).enumerate() {
             assert_eq!(

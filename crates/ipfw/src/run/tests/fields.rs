@@ -362,3 +362,19 @@ fn ipv6_extension_headers() {
     assert!(matches("udp from any to any 53 ext6hdr dstopt", &frame));
     assert!(!matches("ip6 from any to any ext6hdr frag,hopopt,route", &frame));
 }
+
+#[test]
+fn congestion_is_marked_with_the_checksum_kept_right_and_only_in_ip() {
+    let mut frame = udp();
+    frame[15] = 0x4a;
+    let before = frame.clone();
+    mark_congestion(&mut frame);
+    assert_eq!(frame[15], 0x4b);
+    let sum = |frame: &[u8]| u16::from_be_bytes([frame[24], frame[25]]);
+    assert_eq!(sum(&frame), sum(&before) - 1);
+    let mut arp = udp();
+    arp[12..14].copy_from_slice(&[8, 6]);
+    let before = arp.clone();
+    mark_congestion(&mut arp);
+    assert_eq!(arp, before);
+}

@@ -1,0 +1,149 @@
+//! One packet through the list, told rule by rule.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::crossing::Crossing;
+use super::engine::Firewall;
+use super::interpret::{Denied, MAX_STEPS, Run, Step, Verdict, probes};
+use super::reply::Outputs;
+use crate::packet::Packet;
+use crate::rule::{Action, RuleNumber};
+use crate::text::ClauseText;
+
+/// What a rule made of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crossed {
+    /// The rule's number.
+    pub number: RuleNumber,
+    /// What it says.
+    pub rule: String,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its set is disabled.
+    Disabled,
+    /// `prob` left it out.
+    Chance,
+    /// There is no state of the packet.
+    NoState,
+    /// The packet has a state of this rule, whose action was run.
+    State(RuleNumber),
+    /// What it asks for first that the packet is not.
+    Unmet(String),
+    /// It matched, and the search went on.
+    Passed,
+    /// It matched, and the search went on elsewhere.
+    Jumped,
+    /// It matched, and the search ended.
+    Ended,
+}
+
+impl Firewall {
+    /// The rules that a packet crosses and what each makes of it, as [`Self::check`] would. It
+    /// counts and makes states, so ask one that checks no others.
+    pub fn explain(
+        &mut self,
+        frame: &mut [u8],
+        crossing: &mut Crossing,
+        now_ns: u64,
+        outputs: &mut Outputs,
+    ) -> (Vec<Crossed>, Verdict) {
+        let mut packet = match Packet::parse(frame) {
+            Ok(packet) => packet,
+            Err(kind) => return (Vec::new(), Verdict::Deny(Denied::Malformed(kind))),
+        };
+        if !self.config.settings.enable {
+            return (Vec::new(), Verdict::Accept);
+        }
+        let mut counters = core::mem::take(&mut self.config.list.counters);
+        let (mut other, mut hash) = (None, None);
+        let mut run = Run {
+            config: &self.config,
+            counters: &mut counters,
+            entries: &self.config.list.entries,
+            states: &mut self.states,
+            draws: &mut self.draws,
+            frame,
+            packet: &mut packet,
+            crossing,
+            now: now_ns,
+            out: outputs,
+            other: &mut other,
+            hash: &mut hash,
+        };
+        let told = run.told();
+        self.config.list.counters = counters;
+        told
+    }
+}
+
+impl Run<'_> {
+    fn told(&mut self) -> (Vec<Crossed>, Verdict) {
+        let (mut crossed, mut at) = (Vec::new(), self.start());
+        for _ in 0..MAX_STEPS {
+            let before: Vec<u64> = self.counters.iter().map(|counters| counters.packets).collect();
+            let unmet = self.unmet(at);
+            let step = self.step(at);
+            let counted = self.counters.iter().zip(before).position(|(now, was)| now.packets > was);
+            let outcome = self.outcome(at, unmet, counted, &step);
+            let entry = &self.entries[at];
+            crossed.push(Crossed { number: entry.number, rule: entry.rule.to_string(), outcome });
+            match step {
+                Step::Next => at += 1,
+                Step::Jump(to) => at = to,
+                Step::Done(verdict) => return (crossed, verdict),
+            }
+        }
+        (crossed, Verdict::Deny(Denied::CallLoop))
+    }
+
+    /// The first clause of a rule that does not hold.
+    fn unmet(&self, at: usize) -> Option<String> {
+        let entry = &self.entries[at];
+        let mut question = self.question(entry);
+        let mut clauses = entry.rule.body.clauses();
+        let unmet = clauses.find(|clause| {
+            !clause.iter().any(|pattern| question.holds(&pattern.condition) != pattern.not)
+        });
+        unmet.map(|clause| ClauseText(clause).to_string().trim_start().into())
+    }
+
+    fn outcome(
+        &self,
+        at: usize,
+        unmet: Option<String>,
+        counted: Option<usize>,
+        step: &Step,
+    ) -> Outcome {
+        let rule = &self.entries[at].rule;
+        if !self.config.is_enabled(rule.set) {
+            return Outcome::Disabled;
+        }
+        match (counted, unmet) {
+            (Some(other), _) if other != at => Outcome::State(self.entries[other].number),
+            (Some(_), _)
+                if probes(rule).is_some() && matches!(rule.action, Action::CheckState(_)) =>
+            {
+                Outcome::State(self.entries[at].number)
+            }
+            (Some(_), _) => match step {
+                Step::Next => Outcome::Passed,
+                Step::Jump(_) => Outcome::Jumped,
+                Step::Done(_) => Outcome::Ended,
+            },
+            (None, Some(unmet)) => Outcome::Unmet(unmet),
+            (None, None) if matches!(rule.action, Action::CheckState(_)) => Outcome::NoState,
+            (None, None) if rule.chance.is_some() => Outcome::Chance,
+            // `record-state` with a deferred action, or no room for a state: the verdict says.
+            (None, None) => match step {
+                Step::Done(_) => Outcome::Ended,
+                _ => Outcome::Passed,
+            },
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! What is told of a packet's way.
+
+use super::*;
+
+#[test]
+fn each_rule_that_a_packet_crosses_says_why_it_did_or_did_not_match() {
+    let mut bed = Bed::new(
+        "add 100 set 3 deny ip from any to any\nset disable 3\nadd 200 check-state\n\
+         add 300 deny tcp from any to any\nadd 400 count udp from any to any 53\n\
+         add 500 skipto 700 udp from any to any\nadd 600 deny ip from any to any\n\
+         add 700 allow udp from 10.0.0.0/8 to any keep-state",
+    );
+    let told = |bed: &mut Bed| {
+        let mut frame = udp();
+        let mut crossing = Crossing::incoming(0);
+        let (crossed, verdict) =
+            bed.firewall.explain(&mut frame, &mut crossing, 0, &mut Outputs::default());
+        let outcomes: Vec<_> =
+            crossed.into_iter().map(|rule| (rule.number, rule.outcome)).collect();
+        (outcomes, verdict)
+    };
+    let (outcomes, verdict) = told(&mut bed);
+    assert_eq!(verdict, Verdict::Accept);
+    assert_eq!(
+        outcomes,
+        [
+            (100, Outcome::Disabled),
+            (200, Outcome::NoState),
+            (300, Outcome::Unmet("proto tcp".into())),
+            (400, Outcome::Passed),
+            (500, Outcome::Jumped),
+            (700, Outcome::Ended),
+        ]
+    );
+    let (outcomes, _) = told(&mut bed);
+    assert_eq!(outcomes[1..], [(200, Outcome::State(700))]);
+}

@@ -1,0 +1,40 @@
+//! States as one firewall has them, to be listed by another.
+
+use alloc::vec::Vec;
+
+use super::{State, States};
+use crate::table::FlowKey;
+
+/// What there is to list at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    states: Vec<State>,
+    /// Counts of limits: rule, masked flow, how many states.
+    parents: Vec<(u64, FlowKey, u32)>,
+}
+
+impl States {
+    /// All there is to list, for another who lists it.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            states: self.slots.iter().flatten().cloned().collect(),
+            parents: self.parents().collect(),
+        }
+    }
+
+    /// Lists what others have from now on: nothing is found by flow any more.
+    pub fn show(&mut self, others: Vec<Snapshot>) {
+        self.heads.clear();
+        self.free.clear();
+        self.wakes.clear();
+        self.slots.clear();
+        self.parents.clear();
+        for Snapshot { states, parents } in others {
+            self.slots.extend(states.into_iter().map(Some));
+            for (rule, flow, count) in parents {
+                *self.parents.entry((rule, flow)).or_insert(0) += count;
+            }
+        }
+    }
+}
