@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Map, Value};
 
-use crate::lines::{LONGEST_LINE, Line, Lines};
+use crate::lines::{Line, Lines};
 use crate::message::answer_line;
 use crate::server::Service;
 use crate::{Refusal, Reply, Request};
@@ -28,7 +28,8 @@ struct Watch {
 
 impl<'c> Connection<'c> {
     pub(crate) fn new(stream: &'c UnixStream, service: &'c dyn Service) -> Self {
-        Self { stream, service, lines: Lines::bounded(LONGEST_LINE), watch: None }
+        let lines = Lines::bounded(service.longest_request());
+        Self { stream, service, lines, watch: None }
     }
 
     /// Answers until the client leaves.
@@ -64,7 +65,8 @@ impl<'c> Connection<'c> {
     fn obey(&mut self, line: Line) -> io::Result<()> {
         let request = match line {
             Line::TooLong => {
-                let cause = format!("the line is longer than {LONGEST_LINE} bytes");
+                let longest = self.service.longest_request();
+                let cause = format!("the line is longer than {longest} bytes");
                 return self.write(&Value::Null, &Err(Refusal::malformed(cause)));
             }
             Line::Whole(line) => Request::read(&line),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// Bytes of a line at most; no request is longer.
+/// Bytes of a line at most, unless a service takes longer ones.
 pub(crate) const LONGEST_LINE: usize = 1 << 20;
 /// Bytes taken from the stream at a time.
 const CHUNK: usize = 1 << 16;

@@ -12,6 +12,7 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::connection::Connection;
 use crate::directory::Socket;
+use crate::lines::LONGEST_LINE;
 use crate::message::answer_line;
 use crate::{ControlError, Refusal, Reply, Request};
 
@@ -25,6 +26,11 @@ pub trait Service: Send + Sync {
     /// # Errors
     /// The words for the client.
     fn answer(&self, request: &Request) -> Result<Reply, Refusal>;
+
+    /// Bytes of a request at most.
+    fn longest_request(&self) -> usize {
+        LONGEST_LINE
+    }
 }
 
 /// A control socket. It is gone, and every connection with it, when this is dropped.
