@@ -64,8 +64,9 @@ impl Program {
     pub fn run(&self, args: &[OsString], streams: Streams) -> u8 {
         let identity = Identity { command: typed_line(args), version: self.version, seed: None };
         let mut reporter = Reporter::new(streams, manner_of(args), identity);
+        let mut status = None;
         let (classic, result) = match self.call(args) {
-            Ok(call) => (call.classic, self.obey(&call, &mut reporter)),
+            Ok(call) => (call.classic, self.obey(&call, &mut reporter, &mut status)),
             Err(failure) => (None, Err(failure)),
         };
         let exit = match result {
@@ -73,7 +74,7 @@ impl Program {
             Err(Failure::ReaderLeft) => Exit::Done,
             Err(Failure::Error(error)) => reporter.complain(&error),
         };
-        classic.map_or(exit.status(), |classic| classic.status_of(exit))
+        status.unwrap_or_else(|| classic.map_or(exit.status(), |classic| classic.status_of(exit)))
     }
 
     /// The flag table of the whole program.
@@ -99,7 +100,12 @@ impl Program {
         self.verbs.iter().chain(&BUILTIN)
     }
 
-    fn obey(&self, call: &Call<'_>, reporter: &mut Reporter) -> Result<Exit, Failure> {
+    fn obey(
+        &self,
+        call: &Call<'_>,
+        reporter: &mut Reporter,
+        status: &mut Option<u8>,
+    ) -> Result<Exit, Failure> {
         let Some(verb) = call.verb else {
             return self.obey_root(call, reporter);
         };
@@ -127,12 +133,16 @@ impl Program {
         if flags::optional(&matches, "check") == Some(&true) {
             return Ok(Exit::Done);
         }
-        job(&mut Session {
+        let mut session = Session {
             reporter,
             classic: call.classic.map(|classic| classic.name),
             run_dir: flags::chosen_run_dir(flags::innermost(&matches)),
             program: self,
-        })
+            status: None,
+        };
+        let exit = job(&mut session);
+        *status = session.status;
+        exit
     }
 
     /// `slipring`, `slipring --help` and the like: no command was named.

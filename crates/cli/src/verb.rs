@@ -54,4 +54,7 @@ pub struct Session<'p> {
     pub run_dir: PathBuf,
     /// The program itself.
     pub program: &'p Program,
+    /// The exact exit status, for a command whose statuses are those of another program under
+    /// whatever name it is called.
+    pub status: Option<u8>,
 }

@@ -108,4 +108,13 @@ codes! {
         example: "openssl rand -hex 16 > token\n\
                   slipring serve --listen 0.0.0.0:8086 --token-file token",
     }
+    SR0018 Usage "a command of ipfw or dnctl cannot be carried out" {
+        cause: "The command has a mistake, names something that is not there, or no firewall runs that\n\
+                could carry it out. The exit status is one of sysexits(3): 64 for wrong usage, 65\n\
+                for a wrong rule or value, 66 for a file that cannot be read, 69 for what is not\n\
+                there. Nothing has changed.",
+        remedy: "The first line says what is wrong and at which column, the help line what may stand\n\
+                 there. Commands and files can be tried with no firewall running.",
+        example: "slipring ipfw -n add 100 allow ip from any to any\nslipring ipfw -n /etc/ipfw.rules",
+    }
 }
