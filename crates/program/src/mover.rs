@@ -1,6 +1,6 @@
 //! The loop of a thread that moves frames between ports, whatever happens to them on the way.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use slipring_port::{Nanos, Patience, Queue, RunError, WaitSet, Waiter, now};
@@ -25,6 +25,11 @@ pub trait Mover: WaitSet {
 
     /// Whether no more frames will come, and those that came are on their way.
     fn ended(&mut self) -> bool;
+
+    /// What also ends a wait, by becoming readable; [`Self::step`] sees to it.
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// Gets ready to wait; how long at most.
     fn before_wait(&mut self) -> Duration {
@@ -60,6 +65,7 @@ fn run(
     let failed = |error| RunError::system(command, "wait for frames", error);
     let mut waiter = Waiter::new(mover.queues(), patience).map_err(failed)?;
     waiter.also(stop.bell.as_fd()).map_err(failed)?;
+    mover.bell().map_or(Ok(()), |bell| waiter.also(bell)).map_err(failed)?;
     let mut next_stats = 0;
     while !stop.is_set() && !mover.ended() {
         let longest = mover.before_wait();
