@@ -60,6 +60,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-program", Layer::Host),
     ("slipring-emulation", Layer::Host),
     ("slipring-dump", Layer::Host),
+    ("slipring-firewall", Layer::Host),
     ("slipring", Layer::Program),
     ("slipring-clients", Layer::Program),
     ("slipring-bench", Layer::Program),

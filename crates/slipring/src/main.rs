@@ -25,12 +25,15 @@ use std::process::ExitCode;
 use slipring_cli::{Program, Verb};
 
 /// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 18] = [
+static VERBS: [Verb; 21] = [
     generate::VERB,
     bridge::VERB,
     dedup::VERB,
     lb::VERB,
     slipring_emulation::VERB,
+    slipring_firewall::VERB,
+    slipring_firewall::IPFW,
+    slipring_firewall::DNCTL,
     run::VERB,
     replay::VERB,
     slipring_daemon::VERB,

@@ -12,12 +12,15 @@ use super::PATIENCE;
 use super::namespace::Namespace;
 
 /// The binary under test: the whole program, or a command alone.
-pub(crate) const SLIPRING: &str =
-    match (option_env!("CARGO_BIN_EXE_slipring"), option_env!("CARGO_BIN_EXE_slipring-alone")) {
-        (Some(whole), _) => whole,
-        (None, Some(alone)) => alone,
-        (None, None) => panic!("the crate has no binary"),
-    };
+pub(crate) const SLIPRING: &str = match (
+    option_env!("CARGO_BIN_EXE_slipring"),
+    option_env!("CARGO_BIN_EXE_slipring-alone"),
+    option_env!("CARGO_BIN_EXE_slipring-alone-firewall"),
+) {
+    (Some(whole), ..) => whole,
+    (None, Some(alone), _) | (None, None, Some(alone)) => alone,
+    (None, None, None) => panic!("the crate has no binary"),
+};
 
 /// What a program has written so far.
 #[derive(Debug, Default, Clone)]

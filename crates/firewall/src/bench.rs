@@ -1,0 +1,172 @@
+//! `slipring firewall --bench`: an infinite source, the rules, and nothing behind them.
+//!
+//! Frames are offered as those of a port are, parsed and checked one by one, in one thread;
+//! packets per second of that thread's own time are what rules cost.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
+use slipring_cli::codes::{SR0002, SR0201, SR0202};
+use slipring_cli::units::human;
+use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
+use slipring_ipfw::run::{LogEvent, PortId};
+use slipring_pcap::Reader;
+use slipring_port::now;
+use slipring_wire::FrameSpec;
+use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
+
+use crate::join::{Join, Nanos, Outlet};
+
+/// Frames between two looks at the clock.
+const BATCH: usize = 256;
+/// How long it runs if nobody says.
+const TIME: Nanos = 2_000_000_000;
+/// Most flows of a pattern.
+const MOST_FLOWS: u32 = 1 << 22;
+
+/// Where frames come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// UDP of so many flows, of so many bytes.
+    Pattern {
+        /// How many sources take turns.
+        flows: u32,
+        /// Bytes of a frame.
+        len: usize,
+    },
+    /// Those of a capture, again and again.
+    Capture(String),
+}
+
+impl Source {
+    /// `1000`, `1000x64`, or the path of a capture.
+    pub(crate) fn read(text: &str) -> Result<Self, Failure> {
+        let (flows, len) = text.split_once('x').unwrap_or((text, "60"));
+        match (flows.parse(), len.parse()) {
+            (Ok(flows), Ok(len))
+                if (1..=MOST_FLOWS).contains(&flows) && (60..=9216).contains(&len) =>
+            {
+                Ok(Self::Pattern { flows, len })
+            }
+            (Ok(_), _) => Err(Diagnostic::new(SR0002, format!("`{text}` is no pattern of frames"))
+                .with_cause(format!("it is FLOWS or FLOWSxBYTES: 1 to {MOST_FLOWS}, 60 to 9216"))
+                .with_help("write --bench 1000x64, or name a capture")
+                .into()),
+            _ => Ok(Self::Capture(text.to_owned())),
+        }
+    }
+
+    fn frames(&self) -> Result<Vec<Vec<u8>>, Failure> {
+        match self {
+            Self::Pattern { flows, len } => Ok((0..*flows).map(|flow| frame(flow, *len)).collect()),
+            Self::Capture(path) => captured(path),
+        }
+    }
+}
+
+fn frame(flow: u32, len: usize) -> Vec<u8> {
+    let src = Ipv4Addr::from_bits(0x0a00_0001 + flow);
+    let ip = Ipv4Spec { src, dst: Ipv4Addr::new(192, 0, 2, 1), ..Default::default() };
+    let l4 = L4Spec::Udp(Ports { src: 1024 + (flow % 60_000) as u16, dst: 53 });
+    let spec = FrameSpec { ip: IpSpec::V4(ip), l4, ..FrameSpec::default() };
+    spec.build(len).expect("headers of UDP fit into 60 bytes").bytes.to_vec()
+}
+
+fn captured(path: &str) -> Result<Vec<Vec<u8>>, Failure> {
+    let bytes = std::fs::read(Path::new(path)).map_err(|error| {
+        Diagnostic::new(SR0201, format!("cannot open {path}"))
+            .with_cause(error.to_string())
+            .with_help(format!("check the path: ls -l {path}"))
+    })?;
+    let wrong = |cause: String| {
+        Diagnostic::new(SR0202, format!("{path} is no capture with frames"))
+            .with_cause(cause)
+            .with_help(format!("look at it: slipring dump -r {path}"))
+    };
+    let frames: Result<Vec<Vec<u8>>, _> =
+        Reader::new(&bytes).map(|packet| packet.map(|packet| packet.data.to_vec())).collect();
+    let frames = frames.map_err(|error| wrong(error.to_string()))?;
+    if frames.is_empty() {
+        return Err(wrong("there is none in it".to_owned()).into());
+    }
+    Ok(frames)
+}
+
+/// Takes everything.
+struct Void;
+
+impl Outlet for Void {
+    fn send(&mut self, _: PortId, _: &[u8]) -> bool {
+        true
+    }
+
+    fn log(&mut self, _: LogEvent) {}
+}
+
+/// Runs frames through the rules for a time, and reports.
+pub(crate) fn run(
+    source: &Source,
+    mut join: Join,
+    time: Option<Nanos>,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let mut frames = source.frames()?;
+    let signals = Signals::install()?;
+    let (begin, cpu) = (now(), cpu_ns());
+    let until = begin + time.unwrap_or(TIME);
+    let (mut at, mut count, mut time) = (0, 0_u64, begin);
+    while time < until && !signals.stopping() {
+        for _ in 0..BATCH {
+            std::hint::black_box(join.offer(&mut frames[at], 0, time, &mut Void));
+            at = if at + 1 == frames.len() { 0 } else { at + 1 };
+        }
+        count += BATCH as u64;
+        time = now();
+        join.run(time, &mut Void);
+    }
+    report(&join, count, (time - begin, cpu_ns() - cpu), session)
+}
+
+fn report(
+    join: &Join,
+    count: u64,
+    (wall_ns, cpu_ns): (Nanos, Nanos),
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    let rate = |ns: Nanos| count as f64 * 1e9 / ns.max(1) as f64;
+    let tally = join.tally();
+    let lost: std::collections::BTreeMap<String, u64> =
+        tally.losses().filter(|(_, count)| *count > 0).collect();
+    let rules = join.firewall().config().list.len();
+    let fields = json!({ "bench": {
+        "packets": count,
+        "wall_ns": wall_ns,
+        "cpu_ns": cpu_ns,
+        "packets_per_cpu_sec": rate(cpu_ns),
+        "packets_per_sec": rate(wall_ns),
+        "rules": rules,
+        "sent": tally.sent,
+        "waiting": tally.waiting,
+        "lost": lost,
+    }});
+    let mut text = format!(
+        "{count} packets through {rules} rules: {} of a processor, {} by the clock\nsent {}, waiting {}",
+        human::packets_per_sec(rate(cpu_ns)),
+        human::packets_per_sec(rate(wall_ns)),
+        tally.sent,
+        tally.waiting,
+    );
+    for (cause, count) in &lost {
+        text += &format!("\nlost: {count} ({cause})");
+    }
+    session.reporter.document(&fields, text)?;
+    Ok(Exit::Done)
+}
+
+/// Time that this process has worked.
+fn cpu_ns() -> Nanos {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
+}

@@ -1,0 +1,368 @@
+//! Commands, away from the threads that check frames: read, tried and made ready here, then
+//! handed over whole.
+//!
+//! ```text
+//!   Order --> master (a firewall that sees no packet) --Ruleset, pipes--> each engine, between bursts
+//!      ^                                                                        |
+//!      '------------------- counters, states, listings -------------------------'
+//! ```
+//!
+//! # Invariants
+//! 1. The master's list is that of every engine whenever the desk's lock is free.
+//! 2. An order in a file is carried out wholly or not at all, pipes included; no packet meets half
+//!    of it.
+
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use slipring_control::PATIENCE;
+use slipring_dummynet::text::Command as ShaperCommand;
+use slipring_dummynet::{Dummynet, Event};
+use slipring_ipfw::run::{BatchError, Counters, Firewall, Manner, Ruleset};
+use slipring_ipfw::text::{Command, TableVerb, WithStyle, proto_name};
+use slipring_port::now;
+
+use crate::join::{Join, Nanos};
+use crate::mail::Mail;
+use crate::order::{Fault, Order, Outcome, Step, sysexits};
+use crate::ways::Aside;
+
+/// How long the threads that check frames may take to look into their mail.
+const ANSWER: Duration = PATIENCE.checked_sub(Duration::from_secs(2)).expect("it is longer");
+
+/// See the module.
+pub(crate) struct Desk {
+    master: Mutex<Firewall>,
+    engines: Vec<Arc<Mail>>,
+}
+
+/// What the engines do for an order.
+#[derive(Default)]
+struct Change {
+    ruleset: Option<Ruleset>,
+    /// For the shaper, by the place of the command.
+    shaper: Vec<(usize, ShaperCommand)>,
+    /// Commands about counters, which lie with the engines.
+    counters: Vec<Command>,
+    manner: Manner,
+}
+
+/// What a command says, by its place.
+type Text = (usize, String);
+
+/// What commands say, or which one fails, why, and with what exit code.
+type Changed = Result<Vec<Text>, (usize, String, u8)>;
+
+impl Desk {
+    /// A desk for engines that have adopted what `master` has.
+    pub(crate) fn new(mut master: Firewall, engines: Vec<Arc<Mail>>) -> Self {
+        master.set_plain(true);
+        Self { master: Mutex::new(master), engines }
+    }
+
+    /// Hands over what the master has.
+    pub(crate) fn begin(&self) -> Outcome {
+        let change = Change { ruleset: Some(self.lock().ruleset()), ..Change::default() };
+        let fault = self.hand_over(change).err().map(|(fault, _)| fault);
+        Outcome { fault, ..Outcome::default() }
+    }
+
+    /// Carries out an order.
+    pub(crate) fn carry_out(&self, order: &Order) -> Outcome {
+        let steps = match order.steps() {
+            Ok(steps) => steps,
+            Err(fault) => return Outcome { fault: Some(fault), ..Outcome::default() },
+        };
+        let mut master = self.lock();
+        self.do_steps(&mut master, order, &steps)
+            .unwrap_or_else(|fault| Outcome { fault: Some(fault), ..Outcome::default() })
+    }
+
+    fn do_steps(
+        &self,
+        master: &mut Firewall,
+        order: &Order,
+        steps: &[Step],
+    ) -> Result<Outcome, Fault> {
+        let manner = order.manner();
+        self.fetch(master, steps, manner)?;
+        let before = master.before();
+        let (mut texts, fault) = try_on(master, order, steps, manner)?;
+        let change = Change {
+            ruleset: ruleset_after(master, steps),
+            shaper: (0..)
+                .zip(steps)
+                .filter_map(|(at, step)| Some((at, step.shaper.clone()?)))
+                .collect(),
+            counters: steps
+                .iter()
+                .filter(|step| is_about_counters(&step.command))
+                .map(|step| step.command.clone())
+                .collect(),
+            manner,
+        };
+        match self.hand_over(change) {
+            Ok(told) => told.into_iter().for_each(|(at, text)| texts[at].push_str(&text)),
+            Err(mut fault) => {
+                master.undo(before);
+                if let (true, Some(at)) = (order.is_file, fault.1) {
+                    fault.0.message = format!("line {}: {}", steps[at].line, fault.0.message);
+                }
+                return Err(fault.0);
+            }
+        }
+        let value = order.json.then(|| value_of(master, steps, &texts));
+        Ok(Outcome { text: texts.concat(), value, fault })
+    }
+
+    /// Gets from the engines what these commands ask the master for.
+    fn fetch(&self, master: &mut Firewall, steps: &[Step], manner: Manner) -> Result<(), Fault> {
+        let lists = steps.iter().any(|step| matches!(step.command, Command::List { .. }));
+        let counts = steps.iter().any(|step| matches!(step.command, Command::Sysctl { .. }));
+        if lists {
+            let counters: Vec<Vec<Counters>> =
+                self.ask(|| |join: &mut Join, _: &mut _, _| join.firewall().counters().to_vec())?;
+            master.show_counters(&counters);
+        }
+        let with_states = manner.list.states != slipring_ipfw::run::StatesShown::None;
+        if counts || (lists && with_states) {
+            let states =
+                self.ask(|| |join: &mut Join, _: &mut _, _| join.firewall().states().snapshot())?;
+            master.show_states(states);
+        }
+        Ok(())
+    }
+
+    /// Has every engine make a change; nobody has where one fails.
+    fn hand_over(&self, change: Change) -> Result<Vec<Text>, (Fault, Option<usize>)> {
+        if change.ruleset.is_none() && change.shaper.is_empty() && change.counters.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Change { ruleset, shaper, counters, manner } = change;
+        let engines = self.engines.len() as u32;
+        let answers = self.ask(|| {
+            let ruleset = ruleset.clone().map(|ruleset| ruleset.shared_among(engines));
+            let (mut ruleset, shaper, counters) = (ruleset, shaper.clone(), counters.clone());
+            move |join: &mut Join, aside: &mut Aside, now: Nanos| {
+                let (changed, events) = shape(join, &shaper, now);
+                join.told(events, now, aside);
+                if changed.is_ok() {
+                    ruleset.iter_mut().for_each(|ruleset| join.adopt(ruleset));
+                    for command in &counters {
+                        // The master has found that it can be done.
+                        let _ = join.firewall_mut().execute(command, now, manner);
+                    }
+                }
+                // What was goes back to who asked, and is dropped there.
+                (changed, ruleset)
+            }
+        });
+        let answers = answers.map_err(|fault| (fault, None))?;
+        let first = answers.into_iter().next().map_or(Ok(Vec::new()), |(changed, ..)| changed);
+        first.map_err(|(at, message, exit)| (Fault::new(message, exit), Some(at)))
+    }
+
+    /// Has every engine do something, and waits for all.
+    pub(crate) fn ask<T, F>(&self, act: impl Fn() -> F) -> Result<Vec<T>, Fault>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Join, &mut Aside, Nanos) -> T + Send + 'static,
+    {
+        let until = Instant::now() + ANSWER;
+        let posted: Vec<Receiver<T>> = self.engines.iter().map(|mail| mail.post(act())).collect();
+        let answer = |answered: Receiver<T>| {
+            let left = until.saturating_duration_since(Instant::now());
+            answered.recv_timeout(left).map_err(|_| {
+                Fault::new("the firewall does not answer: it is ending", sysexits::PROTOCOL)
+            })
+        };
+        posted.into_iter().map(answer).collect()
+    }
+
+    /// Asks the master, whose counters are those of the engines.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Firewall) -> T) -> Result<T, Fault> {
+        let mut master = self.lock();
+        let counters =
+            self.ask(|| |join: &mut Join, _: &mut _, _| join.firewall().counters().to_vec())?;
+        master.show_counters(&counters);
+        Ok(look(&master))
+    }
+
+    /// Commands are tried before they change anything, also those of a thread that panicked.
+    fn lock(&self) -> MutexGuard<'_, Firewall> {
+        self.master.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Carries out a file on an engine that nobody else has, where no thread runs yet.
+pub(crate) fn begin_alone(master: &mut Firewall, join: &mut Join, order: &Order) -> Outcome {
+    let done = order.steps().and_then(|steps| {
+        let (texts, fault) = try_on(master, order, &steps, order.manner())?;
+        let shaper: Vec<_> =
+            (0..).zip(&steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect();
+        let (changed, _) = shape(join, &shaper, now());
+        changed.map_err(|(_, message, exit)| Fault::new(message, exit))?;
+        Ok(Outcome { text: texts.concat(), fault, ..Outcome::default() })
+    });
+    done.unwrap_or_else(|fault| Outcome { fault: Some(fault), ..Outcome::default() })
+}
+
+/// Tries commands on the master. One alone may do a part of its work and say so.
+fn try_on(
+    master: &mut Firewall,
+    order: &Order,
+    steps: &[Step],
+    manner: Manner,
+) -> Result<(Vec<String>, Option<Fault>), Fault> {
+    if let (false, [step]) = (order.is_file, steps) {
+        return Ok(match master.execute(&step.command, now(), manner) {
+            Ok(reply) => (vec![reply.text], None),
+            Err(error) => {
+                let fault = Fault::new(error.message, error.exit_code);
+                (vec![error.text], Some(fault))
+            }
+        });
+    }
+    let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
+    match master.batch(&commands, now(), manner) {
+        Ok(replies) => Ok((replies.into_iter().map(|reply| reply.text).collect(), None)),
+        Err(BatchError::Command { line, error }) => {
+            Err(Fault::new(format!("line {line}: {}", error.message), error.exit_code))
+        }
+        Err(BatchError::Text(error)) => Err(Fault::new(error.to_string(), sysexits::DATA)),
+    }
+}
+
+/// Has the shaper carry out commands, all or none.
+fn shape(
+    join: &mut Join,
+    commands: &[(usize, ShaperCommand)],
+    now: Nanos,
+) -> (Changed, Vec<Event<u32>>) {
+    let changes = |command: &ShaperCommand| !matches!(command, ShaperCommand::Show(..));
+    let saved = (commands.iter().filter(|(_, command)| changes(command)).count() > 1)
+        .then(|| join.shaper_mut().clone());
+    let (mut texts, mut events) = (Vec::new(), Vec::new());
+    for (at, command) in commands {
+        match shape_once(join.shaper_mut(), command, now, &mut events) {
+            Ok(text) => texts.push((*at, text)),
+            Err((message, exit)) => {
+                if let Some(saved) = saved {
+                    *join.shaper_mut() = saved;
+                    events.clear();
+                }
+                return (Err((*at, message, exit)), events);
+            }
+        }
+    }
+    (Ok(texts), events)
+}
+
+fn shape_once(
+    shaper: &mut Dummynet<u32>,
+    command: &ShaperCommand,
+    now: Nanos,
+    events: &mut Vec<Event<u32>>,
+) -> Result<String, (String, u8)> {
+    let tell = &mut |event| events.push(event);
+    match command {
+        ShaperCommand::Config(config) => {
+            let made = shaper.configure(now, config.clone(), tell);
+            made.map_err(|error| (error.to_string(), sysexits::DATA))?;
+        }
+        ShaperCommand::ConfigWithProfile(_, name) => {
+            return Err((format!("the profile {name} was not read"), sysexits::NO_INPUT));
+        }
+        ShaperCommand::Delete(kind, ranges) => {
+            for range in ranges {
+                let gone = shaper.delete(now, *kind, range.clone(), tell);
+                gone.map_err(|error| (error.to_string(), sysexits::UNAVAILABLE))?;
+            }
+        }
+        ShaperCommand::Show(kind, ranges) => return Ok(shaper.show(now, *kind, ranges, proto_name)),
+        ShaperCommand::Flush => {
+            shaper.flush(now, tell);
+            return Ok("Flushed all pipes.\n".to_owned());
+        }
+    }
+    Ok(String::new())
+}
+
+/// What the engines have to adopt. Rules take long to be made ready, so that is done only where
+/// it is needed.
+fn ruleset_after(master: &Firewall, steps: &[Step]) -> Option<Ruleset> {
+    let does = |changes: fn(&Command) -> bool| steps.iter().any(|step| changes(&step.command));
+    if does(changes_rules) {
+        return Some(master.ruleset());
+    }
+    does(changes_tables).then(|| master.before())
+}
+
+const fn changes_rules(command: &Command) -> bool {
+    match command {
+        Command::Add(_)
+        | Command::Delete(_)
+        | Command::Flush { .. }
+        | Command::Set(_)
+        | Command::Switch { .. } => true,
+        Command::Sysctl { value, .. } => value.is_some(),
+        _ => false,
+    }
+}
+
+/// Tables and translators: rules that were made ready stay so.
+const fn changes_tables(command: &Command) -> bool {
+    match command {
+        Command::Table(table) => !matches!(
+            table.verb,
+            TableVerb::List | TableVerb::Info | TableVerb::Detail | TableVerb::Lookup(_)
+        ),
+        Command::Nat(_) | Command::Nptv6(_) => true,
+        _ => false,
+    }
+}
+
+const fn is_about_counters(command: &Command) -> bool {
+    matches!(command, Command::Zero { .. } | Command::ResetLog { .. })
+}
+
+/// Answers as values: rules where rules were listed, lines for all else.
+fn value_of(master: &Firewall, steps: &[Step], texts: &[String]) -> Value {
+    let value = |(step, text): (&Step, &String)| match &step.command {
+        Command::List { ranges, set, .. } => {
+            let is_meant =
+                |number: u16| ranges.is_empty() || ranges.iter().any(|range| range.holds(number));
+            json!({ "rules": rules_of(master, *set, is_meant), "text": text })
+        }
+        _ => json!({ "text": text }),
+    };
+    Value::Array(steps.iter().zip(texts).map(value).collect())
+}
+
+/// Every rule with its counters.
+pub(crate) fn rules_of(
+    master: &Firewall,
+    set: Option<u8>,
+    is_meant: impl Fn(u16) -> bool,
+) -> Vec<Value> {
+    let config = master.config();
+    let all = config.list.iter();
+    let meant = all
+        .filter(|(entry, _)| is_meant(entry.number) && set.is_none_or(|set| entry.rule.set == set));
+    meant
+        .map(|(entry, counters)| {
+            json!({
+                "number": entry.number,
+                "set": entry.rule.set,
+                "enabled": config.is_enabled(entry.rule.set),
+                "rule": WithStyle(&entry.rule, Default::default()).to_string(),
+                "packets": counters.packets,
+                "bytes": counters.bytes,
+                "last_match_ns": counters.last_match_ns.map(|ns| master.unix_ns(ns)),
+                "logged": counters.logged,
+            })
+        })
+        .collect()
+}

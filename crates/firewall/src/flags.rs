@@ -1,0 +1,188 @@
+//! The flags of `slipring firewall`, and what they ask for.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use slipring_abi::name::PortName;
+use slipring_cli::codes::{SR0002, SR0006};
+use slipring_cli::units::{Count, Span};
+use slipring_cli::{Diagnostic, Failure, flags};
+use slipring_program::opening::{self, Opening};
+
+use crate::bench::Source;
+use crate::join::{Map, MapError, Passes};
+
+const EXAMPLES: &str = "\
+Examples:
+  slipring firewall netmap:eth0 netmap:eth1 --rules /etc/slipring/rules
+  slipring firewall tap:a tap:b tap:c --map 1=2,3 --map 2=1 --map 3=1
+  slipring firewall --bench=1000x64 --rules /etc/slipring/rules
+  slipring firewall tap:a tap:b --name edge --default accept";
+
+pub(crate) fn command() -> Command {
+    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let value = |id: &'static str, name: &'static str, help: &'static str| {
+        Arg::new(id).long(id).value_name(name).help(help)
+    };
+    let command = Command::new("firewall")
+        .about("Pass frames between ports by ipfw's rules, through dummynet's pipes")
+        .args([
+            flags::port()
+                .action(ArgAction::Append)
+                .value_parser(PortName::parse_classic)
+                .help("Port, twice or more"),
+            Arg::new("words")
+                .value_name(flags::PORT_VALUE)
+                .num_args(0..)
+                .value_parser(PortName::parse_classic)
+                .help("The same, without -i"),
+            value("rules", "FILE", "Commands of ipfw to begin with, again with each HUP")
+                .short('R')
+                .value_hint(ValueHint::FilePath)
+                .value_parser(clap::value_parser!(PathBuf)),
+            value(
+                "map",
+                "FROM=TO",
+                "Where frames of a port go, by number: 1=2,3 [two ports: 1=2 2=1]",
+            )
+            .short('m')
+            .action(ArgAction::Append),
+            value(
+                "passes",
+                "WHEN",
+                "When frames are checked; auto is in, and out if rules ask for directions",
+            )
+            .value_parser(["auto", "in", "both"])
+            .default_value("auto"),
+            value("default", "ACTION", "What the last rule, 65535, does")
+                .value_parser(["deny", "accept"])
+                .default_value("deny"),
+            value("me", "ADDRESS", "An address that `me` means, or of a port: ADDRESS=NUMBER")
+                .action(ArgAction::Append),
+            value("name", "NAME", "Name by which slipring ipfw finds this run"),
+            value("log", "FILE", "Where rules with `log` write [default: standard error]")
+                .value_hint(ValueHint::FilePath)
+                .value_parser(clap::value_parser!(PathBuf)),
+            value(
+                "bench",
+                "SOURCE",
+                "Measure the rules by themselves: frames of FLOWS[xBYTES] or of a capture",
+            )
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("1"),
+            value("seed", "N", "Seed of all random decisions [default: drawn]")
+                .value_parser(str::parse::<Count>),
+            Arg::new("copy")
+                .short('c')
+                .long("copy")
+                .action(ArgAction::SetTrue)
+                .help("Copy frames, never exchange buffers"),
+            value("burst", "SLOTS", "Slots taken at most at a time")
+                .short('b')
+                .default_value("256")
+                .value_parser(clap::value_parser!(u32).range(1..=65_536)),
+            value("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
+                .short('w')
+                .default_value("2")
+                .value_parser(seconds),
+            flags::period(),
+            value("duration", "TIME", "Stop after this long [default unit: s]")
+                .short('t')
+                .value_parser(seconds),
+        ]);
+    let command = flags::run_dir(flags::configuration(flags::reporting(opening::flags(command))));
+    command.after_help(EXAMPLES)
+}
+
+/// What was asked for.
+pub(crate) struct Plan {
+    pub(crate) ports: Vec<PortName>,
+    pub(crate) opening: Opening,
+    pub(crate) map: Map,
+    pub(crate) passes: Passes,
+    pub(crate) bench: Option<Source>,
+    pub(crate) is_open: bool,
+    pub(crate) me: Vec<(std::net::IpAddr, Option<u16>)>,
+    pub(crate) rules: Option<PathBuf>,
+    pub(crate) name: Option<String>,
+    pub(crate) log: Option<PathBuf>,
+    pub(crate) seed: Option<u64>,
+    pub(crate) copy: bool,
+    pub(crate) burst: u32,
+    pub(crate) link_wait: Duration,
+    pub(crate) period: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
+}
+
+impl Plan {
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let names = |id: &str| matches.get_many(id).into_iter().flatten().cloned();
+        let ports: Vec<PortName> = names("interface").chain(names("words")).collect();
+        let bench =
+            matches.get_one::<String>("bench").map(|text| Source::read(text)).transpose()?;
+        // Rules are measured between ports that are not opened.
+        let ports = match (&bench, ports.len()) {
+            (Some(_), 0) => {
+                vec![PortName::parse_classic("null:")?, PortName::parse_classic("null:")?]
+            }
+            (_, 0 | 1) => return Err(too_few(ports.len()).into()),
+            _ => ports,
+        };
+        let words = |id: &str| matches.get_many::<String>(id).into_iter().flatten();
+        let map = Map::read(words("map").map(String::as_str), ports.len()).map_err(no_map)?;
+        let me = words("me").map(|text| address(text, ports.len())).collect::<Result<_, _>>()?;
+        let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        Ok(Self {
+            ports,
+            opening: Opening::of(matches),
+            map,
+            bench,
+            passes: match matches.get_one::<String>("passes").map(String::as_str) {
+                Some("in") => Passes::In,
+                Some("both") => Passes::Both,
+                _ => Passes::Auto,
+            },
+            is_open: matches.get_one::<String>("default").is_some_and(|word| word == "accept"),
+            me,
+            rules: matches.get_one("rules").cloned(),
+            name: matches.get_one("name").cloned(),
+            log: matches.get_one("log").cloned(),
+            seed: matches.get_one::<Count>("seed").map(|count| count.0),
+            copy: matches.get_flag("copy"),
+            burst: matches.get_one("burst").copied().unwrap_or(256),
+            link_wait: span("wait").unwrap_or_default(),
+            period: flags::period_of(matches),
+            duration: span("duration"),
+        })
+    }
+}
+
+fn address(text: &str, ports: usize) -> Result<(std::net::IpAddr, Option<u16>), Failure> {
+    let (address, port) = text.split_once('=').map_or((text, None), |(a, p)| (a, Some(p)));
+    let wrong = || {
+        Diagnostic::new(SR0002, format!("`{text}` is no address of this firewall"))
+            .with_cause("it is an IP address, or one with the number of the port that has it")
+            .with_help("write: --me 192.0.2.1 or --me 192.0.2.1=1")
+    };
+    let number = |text: &str| {
+        let number = text.parse::<u16>().ok().filter(|&n| n >= 1 && usize::from(n) <= ports);
+        number.map(|n| n - 1).ok_or_else(wrong)
+    };
+    Ok((address.parse().map_err(|_| wrong())?, port.map(number).transpose()?))
+}
+
+fn too_few(count: usize) -> Diagnostic {
+    let summary = if count == 0 { "missing: PORT PORT" } else { "one port is not enough" };
+    Diagnostic::new(SR0006, summary)
+        .with_cause("a firewall stands between two ports or more")
+        .with_help("name two: slipring firewall netmap:eth0 netmap:eth1")
+}
+
+fn no_map(error: MapError) -> Failure {
+    Diagnostic::new(SR0002, error.to_string())
+        .with_cause("--map says, by the numbers of the ports, where the frames of each one go")
+        .with_help("write: --map 1=2,3 --map 2=1 --map 3=1")
+        .into()
+}

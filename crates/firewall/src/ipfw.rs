@@ -1,0 +1,140 @@
+//! `slipring ipfw` and `slipring dnctl`: commands for a running firewall, in the words, outputs and
+//! exit codes of ipfw(8).
+//!
+//! Commands are read here first, so that mistakes are told and files checked where no engine runs.
+
+mod client;
+mod explain;
+mod flags;
+mod input;
+
+use clap::ArgMatches;
+use serde_json::json;
+use slipring_cli::codes::SR0018;
+use slipring_cli::{Classic, Diagnostic, Exit, Failure, Format, Job, Session, Verb};
+use slipring_ipfw::text::{Command, WithStyle};
+
+use crate::order::{Fault, Order, Outcome, sysexits};
+use input::{Input, Task};
+
+/// `slipring ipfw`.
+pub const IPFW: Verb = Verb {
+    name: "ipfw",
+    classic: &[CLASSIC],
+    command: flags::ipfw,
+    plan: |matches| plan(matches, false),
+};
+
+/// `slipring dnctl`: pipes, queues and schedulers only.
+pub const DNCTL: Verb = Verb {
+    name: "dnctl",
+    classic: &[DNCTL_CLASSIC],
+    command: flags::dnctl,
+    plan: |matches| plan(matches, true),
+};
+
+const CLASSIC: Classic = Classic { name: "ipfw", status };
+const DNCTL_CLASSIC: Classic = Classic { name: "dnctl", status };
+
+/// Of what goes wrong before a command is read; all else says its own code of sysexits(3).
+const fn status(exit: Exit) -> u8 {
+    match exit {
+        Exit::Done => 0,
+        Exit::Expectation => sysexits::UNAVAILABLE,
+        Exit::Usage => sysexits::USAGE,
+        Exit::Machine | Exit::PeerLost => sysexits::SYSTEM,
+    }
+}
+
+fn plan(matches: &ArgMatches, is_dnctl: bool) -> Result<Job, Failure> {
+    let input = Input::of(matches, is_dnctl);
+    Ok(Box::new(move |session| match input.and_then(|input| carry_out(&input, session)) {
+        Ok(()) => Ok(Exit::Done),
+        Err(Ended::Fault(fault)) => tell(&fault, session),
+        Err(Ended::Failure(failure)) => Err(failure),
+    }))
+}
+
+/// Why a command did not do what it was to do.
+pub(crate) enum Ended {
+    Fault(Fault),
+    Failure(Failure),
+}
+
+impl From<Fault> for Ended {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+/// Says what is wrong; the exit code is the fault's.
+fn tell(fault: &Fault, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let error = Diagnostic::new(SR0018, fault.message.clone());
+    let error = match &fault.expected {
+        Some(expected) => error.with_help(format!("expected {expected}")),
+        None => error,
+    };
+    session.status = Some(fault.exit);
+    Ok(session.reporter.complain(&error))
+}
+
+fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
+    let order = match &input.task {
+        Task::Nothing => {
+            let help = "a command, such as: add 100 allow ip from any to any; see --help";
+            let fault = Fault::new("there is no command", sysexits::USAGE);
+            return Err(Fault { expected: Some(help.to_owned()), ..fault }.into());
+        }
+        Task::Monitor => return client::monitor(input, session),
+        Task::Explain => return explain::run(input, &input.words[1..], session),
+        Task::Metrics => return client::metrics(input, session),
+        Task::Order => input.order(session.reporter.format() != Format::Text)?,
+    };
+    let steps = order.steps()?;
+    input.allows(&steps)?;
+    if input.is_trial {
+        let added = steps.iter().filter_map(|step| match &step.command {
+            Command::Add(add) if !order.has('q') => {
+                let rule = WithStyle(&add.rule, order.manner().list.style);
+                Some(format!("{:05} {rule}\n", add.number.unwrap_or(0)))
+            }
+            _ => None,
+        });
+        let outcome = Outcome { text: added.collect(), ..Outcome::default() };
+        return show(&outcome, session);
+    }
+    if !input.is_certain(&steps, session)? {
+        return Ok(());
+    }
+    let outcome = client::ask(input, &order, session)?;
+    show(&outcome, session)?;
+    outcome.fault.map_or(Ok(()), |fault| Err(fault.into()))
+}
+
+fn show(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {
+    if session.reporter.format() != Format::Text {
+        let answer = outcome.value.clone().unwrap_or_else(|| json!([{ "text": outcome.text }]));
+        return Ok(session.reporter.document(&json!({ "answer": answer }), "")?);
+    }
+    Ok(session.reporter.raw(outcome.text.as_bytes())?)
+}
+
+/// The command line as one that has a file.
+impl Input {
+    fn order(&self, json: bool) -> Result<Order, Ended> {
+        let (text, is_file) = self.text()?;
+        let mut order =
+            Order { text, is_file, flags: self.flags.clone(), json, ..Order::default() };
+        for name in Order::profiles_of(&order.text, is_file) {
+            let text = input::read(&name)?;
+            order.profiles.insert(name, text);
+        }
+        Ok(order)
+    }
+}

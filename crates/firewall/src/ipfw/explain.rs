@@ -1,0 +1,115 @@
+//! `ipfw explain`: packets as words or from a capture, and what rules make of them.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use serde_json::{Value, json};
+use slipring_cli::{Format, Session};
+use slipring_pcap::Reader;
+use slipring_wire::FrameSpec;
+use slipring_wire::frame::{
+    EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports, TcpSpec,
+};
+
+use super::input::Input;
+use super::{Ended, client};
+use crate::order::{Fault, sysexits};
+
+/// Packets of a capture at most.
+const MOST: usize = 100;
+const EXPECTED: &str = "a capture, or PROTO SOURCE[:PORT] DESTINATION[:PORT] [recv PORT] [out], as in: \
+                        explain tcp 10.0.0.1:1024 10.1.0.1:22 recv eth0";
+
+/// Carries out `explain WORDS`.
+pub(super) fn run(input: &Input, words: &[String], session: &mut Session<'_>) -> Result<(), Ended> {
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let (packet, more) = match words[..] {
+        [path, ref more @ ..] if std::path::Path::new(path).is_file() => (captured(path)?, more),
+        [proto, src, dst, ref more @ ..] => (vec![frame(proto, src, dst)?], more),
+        _ => return Err(wrong("there is no packet").into()),
+    };
+    let (port, is_out) = match more {
+        [] => (None, false),
+        ["out"] => (None, true),
+        ["recv", port] => (Some(*port), false),
+        ["recv", port, "out"] => (Some(*port), true),
+        [word, ..] => return Err(wrong(&format!("`{word}` is one word too many")).into()),
+    };
+    let frames: Vec<_> = packet.iter().map(|frame| hex(frame)).collect();
+    let answer =
+        client::explain(input, &json!({ "frames": frames, "port": port, "out": is_out }), session)?;
+    if session.reporter.format() != Format::Text {
+        return Ok(session.reporter.document(&json!({ "answer": answer }), "")?);
+    }
+    let many = frames.len() > 1;
+    let told = answer.as_array().into_iter().flatten().enumerate();
+    let text: String = told.map(|(at, told)| text(at + 1, many, told)).collect();
+    Ok(session.reporter.raw(text.as_bytes())?)
+}
+
+fn text(number: usize, many: bool, told: &Value) -> String {
+    let mut text = if many { format!("packet {number}\n") } else { String::new() };
+    for row in told["rules"].as_array().into_iter().flatten() {
+        let (number, word) =
+            (row["number"].as_u64().unwrap_or(0), |key: &str| row[key].as_str().unwrap_or(""));
+        text += &format!("{number:05} {}   <- {}\n", word("rule"), word("why"));
+    }
+    text + told["verdict"].as_str().unwrap_or("") + "\n"
+}
+
+fn wrong(message: &str) -> Fault {
+    Fault { expected: Some(EXPECTED.to_owned()), ..Fault::new(message, sysexits::USAGE) }
+}
+
+fn captured(path: &str) -> Result<Vec<Vec<u8>>, Fault> {
+    let failed = |message: String| Fault::new(format!("{path}: {message}"), sysexits::NO_INPUT);
+    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let packets = Reader::new(&bytes).take(MOST);
+    packets
+        .map(|packet| packet.map(|packet| packet.data.to_vec()))
+        .collect::<Result<_, _>>()
+        .map_err(|error| failed(error.to_string()))
+}
+
+/// A frame of these words.
+fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, Fault> {
+    let unread = |word: &str| wrong(&format!("`{word}` is no address with or without a port"));
+    let (src, src_port) = end(src).ok_or_else(|| unread(src))?;
+    let (dst, dst_port) = end(dst).ok_or_else(|| unread(dst))?;
+    let ports = Ports { src: src_port, dst: dst_port };
+    let l4 = match proto {
+        "udp" => L4Spec::Udp(ports),
+        "tcp" | "tcp-ack" => {
+            let flags = if proto == "tcp" { 0x02 } else { 0x10 };
+            L4Spec::Tcp(TcpSpec { ports, flags, ..TcpSpec::default() })
+        }
+        "icmp" | "icmp6" => L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 1, seq: 1 }),
+        _ => return Err(wrong(&format!("`{proto}` is none of tcp (a SYN), tcp-ack, udp, icmp"))),
+    };
+    let ip = match (src, dst) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => {
+            IpSpec::V4(Ipv4Spec { src, dst, ..Default::default() })
+        }
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            IpSpec::V6(Ipv6Spec { src, dst, ..Default::default() })
+        }
+        _ => return Err(wrong("one address is of IPv4 and the other of IPv6")),
+    };
+    let spec = FrameSpec { ip, l4, ..FrameSpec::default() };
+    let built = spec.build(spec.header_len().max(60));
+    built.map(|frame| frame.bytes.to_vec()).map_err(|error| wrong(&error.to_string()))
+}
+
+/// `10.0.0.1`, `10.0.0.1:80`, `fd00::1`, `[fd00::1]:80`.
+fn end(text: &str) -> Option<(IpAddr, u16)> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Some((address, 0));
+    }
+    if let Some(address) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
+        return address.parse::<Ipv6Addr>().ok().map(|address| (address.into(), 0));
+    }
+    text.parse::<SocketAddr>().ok().map(|socket| (socket.ip(), socket.port()))
+}
+
+fn hex(frame: &[u8]) -> String {
+    frame.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,84 @@
+//! The flag tables of ipfw and dnctl.
+
+use clap::{Arg, ArgAction, Command};
+use slipring_cli::flags;
+
+const IPFW_EXAMPLES: &str = "\
+Examples:
+  slipring ipfw add 100 allow tcp from any to 192.0.2.1 22 keep-state
+  slipring ipfw -a list
+  slipring ipfw -n /etc/ipfw.rules            # checks a file, with no firewall running
+  slipring ipfw /etc/ipfw.rules               # loads it, wholly or not at all
+  slipring ipfw explain udp 10.0.0.1:1024 10.1.0.1:53    # which rules it crosses, and why
+  slipring ipfw monitor                       # lines of rules with log, as they come";
+
+const DNCTL_EXAMPLES: &str = "\
+Examples:
+  slipring dnctl pipe 1 config bw 10Mbit/s delay 20ms
+  slipring dnctl pipe show";
+
+/// Letter, name and meaning of the flags that both know.
+const SWITCHES: &[(char, &str, &str)] = &[
+    ('a', "counters", "Show packets and bytes"),
+    ('b', "brief", "Show actions and comments only"),
+    ('c', "compact", "Show rules in compact form"),
+    ('d', "dynamic", "Show states behind the rules"),
+    ('D', "only-dynamic", "Show only states"),
+    ('e', "expired", "Show states that have ended, too"),
+    ('f', "force", "Do not ask, and take what is not there for no error"),
+    ('i', "addresses", "Show values of tables as addresses"),
+    ('n', "trial", "Check commands and files, and change nothing; needs no firewall"),
+    ('N', "names", "Show names of services for ports"),
+    ('q', "quiet", "Say nothing of what was done"),
+    ('S', "sets", "Show sets, and rules of disabled ones"),
+    ('t', "times", "Show when the last packet matched"),
+    ('T', "seconds", "Show it in seconds since 1970"),
+];
+
+/// Letters of all of them.
+pub(super) fn letters() -> impl Iterator<Item = (char, &'static str)> {
+    SWITCHES.iter().map(|&(letter, name, _)| (letter, name))
+}
+
+pub(super) fn ipfw() -> Command {
+    table("ipfw", "Ask and change the rules of a running firewall, as ipfw(8) does", IPFW_EXAMPLES)
+}
+
+pub(super) fn dnctl() -> Command {
+    table(
+        "dnctl",
+        "Ask and change the pipes of a running firewall, as dnctl(8) does",
+        DNCTL_EXAMPLES,
+    )
+}
+
+fn table(name: &'static str, about: &'static str, examples: &'static str) -> Command {
+    let switch = |&(letter, name, help): &(char, &'static str, &'static str)| {
+        Arg::new(name).short(letter).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    let command = Command::new(name).about(about).args(SWITCHES.iter().map(switch)).args([
+        Arg::new("sort")
+            .short('s')
+            .long("sort")
+            .value_name("FIELD")
+            .value_parser(clap::value_parser!(i32).range(-4..=4))
+            .allow_negative_numbers(true)
+            .help("Sort rows of pipes by a counter, 1 to 4; -4 to -1 the other way"),
+        Arg::new("preprocessor")
+            .short('p')
+            .long("preprocessor")
+            .value_name("COMMAND")
+            .help("Run the file through this first; its flags stand before the file"),
+        Arg::new("name")
+            .long("name")
+            .value_name("NAME")
+            .help("The firewall, by name or process number [default: the only one]"),
+        Arg::new("words")
+            .value_name("COMMAND")
+            .num_args(0..)
+            .trailing_var_arg(true)
+            .allow_hyphen_values(true)
+            .help("A command, or a file of commands: its path, or - for standard input"),
+    ]);
+    flags::run_dir(flags::reporting(command)).after_help(examples)
+}

@@ -1,0 +1,147 @@
+//! What was typed, and the files that it names.
+
+use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::path::Path;
+use std::process::{Command as Process, Stdio};
+
+use clap::ArgMatches;
+use slipring_cli::{Format, Session};
+use slipring_ipfw::text::Command;
+
+use super::{Ended, flags};
+use crate::order::{Fault, Step, sysexits};
+
+/// A command line.
+pub(super) struct Input {
+    pub(super) task: Task,
+    /// Letters of flags.
+    pub(super) flags: String,
+    pub(super) is_trial: bool,
+    pub(super) name: Option<String>,
+    pub(super) words: Vec<String>,
+    preprocessor: Option<String>,
+    is_dnctl: bool,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Task {
+    /// Nothing was said.
+    Nothing,
+    /// Lines of rules with `log` are shown as they come.
+    Monitor,
+    /// What rules make of a packet is told.
+    Explain,
+    /// Rules, pipes and losses are shown as OpenMetrics text.
+    Metrics,
+    /// Commands are carried out.
+    Order,
+}
+
+impl Input {
+    pub(super) fn of(matches: &ArgMatches, is_dnctl: bool) -> Result<Self, Ended> {
+        let words: Vec<String> =
+            matches.get_many::<String>("words").into_iter().flatten().cloned().collect();
+        let given = flags::letters().filter(|(_, name)| matches.get_flag(name));
+        let task = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            [] => Task::Nothing,
+            ["monitor"] | ["internal", "monitor"] => Task::Monitor,
+            ["explain", ..] => Task::Explain,
+            ["metrics"] => Task::Metrics,
+            _ => Task::Order,
+        };
+        Ok(Self {
+            task,
+            flags: given.map(|(letter, _)| letter).collect(),
+            is_trial: matches.get_flag("trial"),
+            name: matches.get_one("name").cloned(),
+            words,
+            preprocessor: matches.get_one("preprocessor").cloned(),
+            is_dnctl,
+        })
+    }
+
+    /// The commands, and whether they come from a file.
+    pub(super) fn text(&self) -> Result<(String, bool), Ended> {
+        let (last, before) = self.words.split_last().expect("there is a command");
+        if let Some(preprocessor) = &self.preprocessor {
+            return Ok((preprocessed(preprocessor, before, last)?, true));
+        }
+        if before.is_empty() && (last == "-" || last.starts_with('/') || Path::new(last).is_file())
+        {
+            return Ok((read(last)?, true));
+        }
+        Ok((self.words.join(" "), false))
+    }
+
+    /// Whether dnctl may do this.
+    pub(super) fn allows(&self, steps: &[Step]) -> Result<(), Ended> {
+        let known =
+            |step: &Step| matches!(step.command, Command::Shaper(_) | Command::Sysctl { .. });
+        if !self.is_dnctl || steps.iter().all(known) {
+            return Ok(());
+        }
+        let fault = Fault::new("dnctl knows pipes, queues and schedulers only", sysexits::USAGE);
+        let expected = Some("pipe, queue or sched; rules are ipfw's".to_owned());
+        Err(Fault { expected, ..fault }.into())
+    }
+
+    /// Asks the person before everything is thrown away.
+    pub(super) fn is_certain(
+        &self,
+        steps: &[Step],
+        session: &mut Session<'_>,
+    ) -> Result<bool, Ended> {
+        let flushes = |step: &Step| match (&step.command, &step.shaper) {
+            (Command::Flush { .. }, _) => true,
+            (_, Some(shaper)) => *shaper == slipring_dummynet::text::Command::Flush,
+            _ => false,
+        };
+        let is_told = self.flags.contains(['f', 'q']) || session.reporter.format() != Format::Text;
+        let [step] = steps else { return Ok(true) };
+        if is_told || !flushes(step) || !io::stdin().is_terminal() {
+            return Ok(true);
+        }
+        session.reporter.raw(b"Are you sure? [yn] ")?;
+        let mut line = String::new();
+        let _ = io::stdin().lock().read_line(&mut line);
+        Ok(line.trim_start().starts_with(['y', 'Y']))
+    }
+}
+
+/// A file, or standard input.
+pub(super) fn read(path: &str) -> Result<String, Fault> {
+    let failed =
+        |error: io::Error| Fault::new(format!("cannot read {path}: {error}"), sysexits::NO_INPUT);
+    if path != "-" {
+        return std::fs::read_to_string(path).map_err(failed);
+    }
+    let mut text = String::new();
+    io::stdin().lock().read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}
+
+/// What a preprocessor makes of a file.
+fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, Fault> {
+    let failed =
+        |error: io::Error| Fault::new(format!("cannot run {command}: {error}"), sysexits::SYSTEM);
+    let text = read(path)?;
+    let mut process = Process::new(command)
+        .args(flags)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut input = process.stdin.take().expect("it is piped");
+    // Beside reading: a full pipe would stop both.
+    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = process.wait_with_output().map_err(failed)?;
+    // Who does not read to the end tells by its status.
+    let _ = writer.join();
+    if !output.status.success() {
+        let message = format!("{command} failed on {path}: {}", output.status);
+        return Err(Fault::new(message, sysexits::DATA));
+    }
+    String::from_utf8(output.stdout)
+        .map_err(|_| Fault::new(format!("{command} wrote no text"), sysexits::DATA))
+}

@@ -1,0 +1,452 @@
+//! The engines joined: rules decide, pipes delay, and every frame leaves, waits or is lost with a
+//! cause.
+//!
+//! ```text
+//!   offer --> check (in) --accept--> map --> check (out) --accept--> its port
+//!                | pipe, queue                  |
+//!                '--> shaper --release--> accept, or check behind the rule (`one_pass`)
+//! ```
+//!
+//! # Invariants
+//! 1. Frames offered, copied and made here = sent + lost by cause + waiting ([`Join::balance`]).
+//! 2. Nothing here waits, and nothing is slower for frames that no rule logs or answers.
+//!
+//! # What needed a decision
+//! - **The second check.** A frame is checked as it comes in, and as it goes out if the list asks
+//!   for directions or ports by `in`, `out`, `xmit` or `via` anywhere, or translates ([`Passes::Auto`]): rules of
+//!   a router then mean what FreeBSD's manual says, and in all other lists each frame is counted
+//!   and shaped once, as between two ports one expects.
+//! - **`fwd` to an address** sends the frame to the MAC address that answered for it in ARP or
+//!   neighbour discovery seen here. Until one has, the frame is lost as `no_next_hop`. The port
+//!   number of `fwd` means something only to a host itself, and is not looked at.
+//! - **Frames made here** (resets, ICMP errors, keepalives) meet no rules.
+//!
+//! Not for: ports, clocks, threads.
+
+mod hops;
+mod map;
+mod tally;
+mod waiting;
+
+pub use map::{Map, MapError};
+pub use tally::{Loss, Tally};
+
+use slipring_dummynet::flow::FlowKey;
+use slipring_dummynet::{Dummynet, Event, Object, Packet as Shaped};
+use slipring_ipfw::packet::{Packet, Version};
+use slipring_ipfw::rule::{Action, Condition, Hop};
+use slipring_ipfw::run::{
+    Config, Crossing, Denied, Emission, Firewall, LogEvent, Outputs, Pass, PortId, Ruleset, Toward,
+    Verdict, mark_congestion,
+};
+use slipring_model::aqm::Ecn;
+
+use hops::Hops;
+use waiting::Hall;
+
+/// Nanoseconds of the caller's clock.
+pub type Nanos = u64;
+
+/// Where frames and log lines go.
+pub trait Outlet {
+    /// Sends a copy of `frame`; false if there is no room for it.
+    fn send(&mut self, port: PortId, frame: &[u8]) -> bool;
+
+    /// Takes a line of a rule with `log`.
+    fn log(&mut self, event: LogEvent);
+}
+
+/// How often a frame is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Passes {
+    /// As it comes in, and as it goes out if rules ask for directions.
+    #[default]
+    Auto,
+    /// As it comes in.
+    In,
+    /// Both.
+    Both,
+}
+
+/// Rules, pipes, and the frames that wait in them.
+#[derive(Debug)]
+pub struct Join {
+    firewall: Firewall,
+    shaper: Dummynet<u32>,
+    hall: Hall,
+    map: Map,
+    passes: Passes,
+    /// What `passes` comes to with these rules.
+    checks_out: bool,
+    hops: Hops,
+    outputs: Outputs,
+    events: Vec<Event<u32>>,
+    tally: Tally,
+}
+
+impl Join {
+    /// A join that drops everything until it is given rules.
+    #[must_use]
+    pub fn new(firewall: Firewall, seed: u64, map: Map, passes: Passes) -> Self {
+        let mut join = Self {
+            firewall,
+            shaper: Dummynet::new(seed),
+            hall: Hall::default(),
+            map,
+            passes,
+            checks_out: false,
+            hops: Hops::default(),
+            outputs: Outputs::default(),
+            events: Vec::new(),
+            tally: Tally::default(),
+        };
+        join.look_at_rules();
+        join
+    }
+
+    /// The rules, states and counters.
+    #[must_use]
+    pub const fn firewall(&self) -> &Firewall {
+        &self.firewall
+    }
+
+    /// The same, for commands that change counters only.
+    pub const fn firewall_mut(&mut self) -> &mut Firewall {
+        &mut self.firewall
+    }
+
+    /// The pipes.
+    pub const fn shaper_mut(&mut self) -> &mut Dummynet<u32> {
+        &mut self.shaper
+    }
+
+    /// Where frames go.
+    #[must_use]
+    pub const fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// What became of frames.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let mut tally = self.tally;
+        tally.waiting = self.hall.len() as u64 + self.firewall.fragments_held() as u64;
+        tally.shaper = self.shaper.counters();
+        tally.fragments = *self.firewall.fragments();
+        tally
+    }
+
+    /// Whether every frame is accounted for.
+    #[must_use]
+    pub fn balance(&self) -> bool {
+        self.tally().balance()
+    }
+
+    /// Whether frames are checked twice.
+    #[must_use]
+    pub const fn checks_out(&self) -> bool {
+        self.checks_out
+    }
+
+    /// Takes over rules made ready elsewhere, between two frames.
+    pub fn adopt(&mut self, ruleset: &mut Ruleset) {
+        self.firewall.adopt(ruleset);
+        self.shaper.settings_mut().one_pass = !self.firewall.continues_after_shaper();
+        self.look_at_rules();
+    }
+
+    fn look_at_rules(&mut self) {
+        let config = self.firewall.config();
+        self.checks_out = match self.passes {
+            Passes::In => false,
+            Passes::Both => true,
+            Passes::Auto => asks_directions(config),
+        };
+        self.hops.is_wanted =
+            config.list.iter().any(|(entry, _)| entry.rule.action.forwards_to_address());
+    }
+
+    /// Takes a frame that came by a port; where to send it, as it is now, or `None` if there is
+    /// nothing more to do.
+    pub fn offer(
+        &mut self,
+        frame: &mut [u8],
+        from: PortId,
+        now: Nanos,
+        outlet: &mut impl Outlet,
+    ) -> Option<PortId> {
+        self.tally.offered += 1;
+        if self.hops.is_wanted {
+            self.hops.learn(frame, from);
+        }
+        let way = self.go(frame, Crossing::incoming(from), now, outlet);
+        self.settle(now, outlet);
+        self.tally.sent += u64::from(way.is_some());
+        way
+    }
+
+    /// The frame that [`Self::offer`] gave a way had no room there.
+    pub fn had_no_room(&mut self) {
+        self.tally.sent -= 1;
+        self.tally.lose(Loss::Full);
+    }
+
+    /// When [`Self::run`] has something to do next.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<Nanos> {
+        self.shaper.next_release().into_iter().chain(self.firewall.next_tick_ns()).min()
+    }
+
+    /// Does what is due: frames leave pipes, states end, keepalives go.
+    pub fn run(&mut self, now: Nanos, outlet: &mut impl Outlet) {
+        if self.firewall.next_tick_ns().is_some_and(|due| due <= now) {
+            self.firewall.tick(now, &mut self.outputs);
+            self.put_out(outlet);
+        }
+        while self.shaper.next_release().is_some_and(|due| due <= now) {
+            let events = &mut self.events;
+            self.shaper.release(now, &mut |event| events.push(event));
+            if self.events.is_empty() {
+                break;
+            }
+            self.settle(now, outlet);
+        }
+    }
+
+    /// Whether anything waits here.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hall.len() == 0
+    }
+
+    /// Does what a change of the shaper brought about.
+    pub fn told(&mut self, events: Vec<Event<u32>>, now: Nanos, outlet: &mut impl Outlet) {
+        self.events.extend(events);
+        self.settle(now, outlet);
+    }
+
+    /// One check, and what follows from it.
+    fn go(
+        &mut self,
+        frame: &mut [u8],
+        mut crossing: Crossing,
+        now: Nanos,
+        outlet: &mut impl Outlet,
+    ) -> Option<PortId> {
+        let verdict = self.firewall.check(frame, &mut crossing, now, &mut self.outputs);
+        if !self.outputs.released.is_empty() {
+            // Fragments that waited go before the one that completed them, the same way.
+            for mut part in std::mem::take(&mut self.outputs.released) {
+                let way = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
+                way.into_iter().for_each(|port| self.send(port, &part, outlet));
+            }
+        }
+        self.put_out(outlet);
+        self.act(verdict, frame, crossing, now, outlet)
+    }
+
+    fn act(
+        &mut self,
+        verdict: Verdict,
+        frame: &mut [u8],
+        crossing: Crossing,
+        now: Nanos,
+        outlet: &mut impl Outlet,
+    ) -> Option<PortId> {
+        match verdict {
+            Verdict::Accept => return self.accepted(frame, crossing, now, outlet),
+            Verdict::Forward(hop) => return self.forward(&hop, frame, crossing, now, outlet),
+            Verdict::Deny(why) => self.tally.lose(why.into()),
+            Verdict::Pipe(number) => self.shape(Object::Pipe, number, frame, crossing, now),
+            Verdict::Queue(number) => self.shape(Object::Queue, number, frame, crossing, now),
+            // The check translates by itself: no caller ever sees these.
+            Verdict::Nat(_) | Verdict::Nptv6(_) => self.tally.lose(Loss::Translation),
+            Verdict::Held => {}
+        }
+        None
+    }
+
+    fn accepted(
+        &mut self,
+        frame: &mut [u8],
+        crossing: Crossing,
+        now: Nanos,
+        outlet: &mut impl Outlet,
+    ) -> Option<PortId> {
+        if crossing.pass == Pass::Out {
+            return crossing.xmit;
+        }
+        let from = crossing.recv.unwrap_or(0);
+        let count = self.map.targets(from).len();
+        let Some(last) = count.checked_sub(1) else {
+            self.tally.lose(Loss::NoTarget);
+            return None;
+        };
+        for at in 0..last {
+            let port = self.map.targets(from)[at];
+            self.tally.copies += 1;
+            let mut copy = frame.to_vec();
+            let way = self.leave(port, &mut copy, crossing.clone(), now, outlet);
+            way.into_iter().for_each(|port| self.send(port, &copy, outlet));
+        }
+        self.leave(self.map.targets(from)[last], frame, crossing, now, outlet)
+    }
+
+    /// By this port, if rules that are asked for the way out let it.
+    fn leave(
+        &mut self,
+        port: PortId,
+        frame: &mut [u8],
+        crossing: Crossing,
+        now: Nanos,
+        outlet: &mut impl Outlet,
+    ) -> Option<PortId> {
+        if !self.checks_out {
+            return Some(port);
+        }
+        self.go(frame, crossing.outgoing(port), now, outlet)
+    }
+
+    fn forward(
+        &mut self,
+        hop: &Hop,
+        frame: &mut [u8],
+        crossing: Crossing,
+        now: Nanos,
+        outlet: &mut impl Outlet,
+    ) -> Option<PortId> {
+        let found = match hop {
+            Hop::Port(name) => {
+                let ports = &self.firewall.config().ports;
+                ports.iter().position(|port| port == name).map(|at| at as PortId)
+            }
+            hop => self.hops.turn(hop, frame),
+        };
+        let Some(port) = found else {
+            self.tally.lose(Loss::NoHop);
+            return None;
+        };
+        match crossing.pass {
+            Pass::In => self.leave(port, frame, crossing, now, outlet),
+            Pass::Out => Some(port),
+        }
+    }
+
+    fn shape(
+        &mut self,
+        object: fn(u16) -> Object,
+        number: u32,
+        frame: &[u8],
+        crossing: Crossing,
+        now: Nanos,
+    ) {
+        let Ok(number) = u16::try_from(number) else {
+            return self.tally.lose(Loss::NoNumber);
+        };
+        let (key, ecn) = flow_of(frame);
+        let handle = self.hall.keep(frame, crossing);
+        // The rule is in the crossing.
+        let packet = Shaped { handle, rule: 0, len: frame.len() as u32, ecn };
+        let events = &mut self.events;
+        self.shaper.submit(now, object(number), &key, packet, &mut |event| events.push(event));
+    }
+
+    /// Does what the shaper told of. Frames that go on may have it tell more.
+    fn settle(&mut self, now: Nanos, outlet: &mut impl Outlet) {
+        let mut at = 0;
+        while let Some(&event) = self.events.get(at) {
+            at += 1;
+            match event {
+                Event::Dropped { handle, .. } => self.hall.free(handle, None),
+                Event::Marked { handle } => mark_congestion(&mut self.hall.get_mut(handle).bytes),
+                Event::Released { handle, .. } => self.released(handle, now, outlet),
+            }
+        }
+        self.events.clear();
+    }
+
+    fn released(&mut self, handle: u32, now: Nanos, outlet: &mut impl Outlet) {
+        let mut waiting = self.hall.take(handle);
+        let crossing = std::mem::replace(&mut waiting.crossing, Crossing::incoming(0));
+        let way = if self.firewall.continues_after_shaper() {
+            self.go(&mut waiting.bytes, crossing, now, outlet)
+        } else {
+            self.accepted(&mut waiting.bytes, crossing, now, outlet)
+        };
+        way.into_iter().for_each(|port| self.send(port, &waiting.bytes, outlet));
+        self.hall.free(handle, Some(waiting));
+    }
+
+    fn send(&mut self, port: PortId, frame: &[u8], outlet: &mut impl Outlet) {
+        match outlet.send(port, frame) {
+            true => self.tally.sent += 1,
+            false => self.tally.lose(Loss::Full),
+        }
+    }
+
+    /// Sends and logs what a check gave besides its verdict.
+    fn put_out(&mut self, outlet: &mut impl Outlet) {
+        if !self.outputs.log.is_empty() {
+            std::mem::take(&mut self.outputs.log).into_iter().for_each(|event| outlet.log(event));
+        }
+        if self.outputs.frames.is_empty() {
+            return;
+        }
+        for Emission { toward, frame } in std::mem::take(&mut self.outputs.frames) {
+            let ports: Vec<PortId> = match toward {
+                Toward::Port(port) => vec![port],
+                Toward::From(port) => self.map.targets(port).to_vec(),
+                Toward::All => (0..self.map.ports() as PortId).collect(),
+            };
+            for port in ports {
+                self.tally.made += 1;
+                self.send(port, &frame, outlet);
+            }
+        }
+    }
+}
+
+/// Whether some rule that is run tells directions apart. Translators do: one way the source is
+/// translated, the other way the destination.
+fn asks_directions(config: &Config) -> bool {
+    let rules = config.list.iter().map(|(entry, _)| &entry.rule);
+    let mut run = rules.filter(|rule| config.is_enabled(rule.set));
+    run.any(|rule| {
+        use Condition::{In, Out, Via, Xmit};
+        let mut patterns = rule.body.clauses().flatten();
+        matches!(rule.action, Action::Nat(_) | Action::Nptv6(_))
+            || patterns.any(|pattern| matches!(pattern.condition, In | Out | Via(_) | Xmit(_)))
+    })
+}
+
+/// What masks of the shaper ask for.
+fn flow_of(frame: &[u8]) -> (FlowKey, Ecn) {
+    let Ok(packet) = Packet::parse(frame) else { return (FlowKey::default(), Ecn::NotEct) };
+    if packet.version == Version::None {
+        return (FlowKey::default(), Ecn::NotEct);
+    }
+    let key = FlowKey {
+        is_v6: packet.version == Version::V6,
+        proto: packet.proto,
+        src_port: packet.src_port,
+        dst_port: packet.dst_port,
+        flow_label: packet.flow_label,
+        src: packet.src,
+        dst: packet.dst,
+    };
+    (key, Ecn::from_tos(packet.tos))
+}
+
+impl From<Denied> for Loss {
+    fn from(why: Denied) -> Self {
+        match why {
+            Denied::Rule => Self::Denied,
+            Denied::Malformed(_) => Self::Malformed,
+            Denied::StatesFull => Self::StatesFull,
+            Denied::StateLimit => Self::StateLimit,
+            Denied::CallDepth | Denied::CallLoop => Self::Calls,
+            Denied::NoNumber => Self::NoNumber,
+            Denied::Translation => Self::Translation,
+        }
+    }
+}

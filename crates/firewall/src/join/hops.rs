@@ -1,0 +1,64 @@
+//! Who answers for which address: what `fwd` needs to send a frame to a next hop.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use slipring_ipfw::packet::Packet;
+use slipring_ipfw::rule::Hop;
+use slipring_ipfw::run::PortId;
+
+/// Most addresses that are remembered: anybody can claim some.
+const MOST: usize = 65_536;
+const ARP: u16 = 0x0806;
+const ICMPV6: u8 = 58;
+const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
+
+/// What ARP and neighbour discovery told.
+#[derive(Debug, Default)]
+pub(super) struct Hops {
+    /// Whether any rule asks.
+    pub(super) is_wanted: bool,
+    known: HashMap<IpAddr, (PortId, [u8; 6])>,
+}
+
+impl Hops {
+    /// Remembers what a frame tells of its sender.
+    pub(super) fn learn(&mut self, frame: &[u8], from: PortId) {
+        if let Some((address, mac)) = told(frame)
+            && (self.known.len() < MOST || self.known.contains_key(&address))
+        {
+            self.known.insert(address, (from, mac));
+        }
+    }
+
+    /// Addresses a frame to a next hop; the port behind which that is.
+    pub(super) fn turn(&self, hop: &Hop, frame: &mut [u8]) -> Option<PortId> {
+        let address = match hop {
+            Hop::V4(address, _) => IpAddr::V4(*address),
+            Hop::V6(address, _) => IpAddr::V6(*address),
+            Hop::Port(_) | Hop::Tablearg(_) => return None,
+        };
+        let &(port, mac) = self.known.get(&address)?;
+        frame.get_mut(..6)?.copy_from_slice(&mac);
+        Some(port)
+    }
+}
+
+fn told(frame: &[u8]) -> Option<(IpAddr, [u8; 6])> {
+    let packet = Packet::parse(frame).ok()?;
+    if packet.ethertype == ARP {
+        let arp = frame.get(packet.l3..)?;
+        let mac = *arp.get(8..)?.first_chunk::<6>()?;
+        let address = *arp.get(14..)?.first_chunk::<4>()?;
+        let address = Ipv4Addr::from(address);
+        return (!address.is_unspecified()).then_some((IpAddr::V4(address), mac));
+    }
+    if packet.proto == ICMPV6 && packet.icmp.0 == NEIGHBOUR_ADVERTISEMENT {
+        let target = *frame.get(packet.l4 + 8..)?.first_chunk::<16>()?;
+        // The option with the link-layer address (RFC 4861, 4.6.1): type 2, one unit of 8 bytes.
+        let option = frame.get(packet.l4 + 24..)?.first_chunk::<8>()?;
+        let mac = *option[2..].first_chunk::<6>()?;
+        return (option[..2] == [2, 1]).then_some((IpAddr::V6(Ipv6Addr::from(target)), mac));
+    }
+    None
+}

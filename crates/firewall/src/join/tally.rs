@@ -1,0 +1,131 @@
+//! What became of frames.
+
+use slipring_dummynet::{Counters as ShaperCounters, DropCause};
+use slipring_ipfw::run::FragmentCounters;
+
+/// Why a frame is lost here; pipes and fragments have causes of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Loss {
+    /// A rule denies it.
+    Denied,
+    /// Its headers cannot be believed.
+    Malformed,
+    /// There is no room for its state.
+    StatesFull,
+    /// The limit of a rule is reached.
+    StateLimit,
+    /// Calls of rules too deep, or going round.
+    Calls,
+    /// A table has no number for the pipe or queue.
+    NoNumber,
+    /// Nobody has told of the next hop yet, or there is no such port.
+    NoHop,
+    /// Frames of its port go nowhere.
+    NoTarget,
+    /// `nat` or `nptv6` could not translate it, or would not let it in.
+    Translation,
+    /// The port it was to leave by has no room.
+    Full,
+}
+
+impl Loss {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Denied,
+        Self::Malformed,
+        Self::StatesFull,
+        Self::StateLimit,
+        Self::Calls,
+        Self::NoNumber,
+        Self::NoHop,
+        Self::NoTarget,
+        Self::Translation,
+        Self::Full,
+    ];
+
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::Malformed => "malformed",
+            Self::StatesFull => "states_full",
+            Self::StateLimit => "state_limit",
+            Self::Calls => "calls",
+            Self::NoNumber => "no_number",
+            Self::NoHop => "no_next_hop",
+            Self::NoTarget => "no_target",
+            Self::Translation => "translation",
+            Self::Full => "tx_full",
+        }
+    }
+}
+
+/// Counts of frames.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Came by ports.
+    pub offered: u64,
+    /// Made by sending one to several ports.
+    pub copies: u64,
+    /// Made here: answers and keepalives.
+    pub made: u64,
+    /// Sent.
+    pub sent: u64,
+    /// In pipes, or fragments that wait for others.
+    pub waiting: u64,
+    lost: [u64; Loss::ALL.len()],
+    /// What the shaper did.
+    pub shaper: ShaperCounters,
+    /// What became of fragments.
+    pub fragments: FragmentCounters,
+}
+
+impl Tally {
+    pub(super) fn lose(&mut self, why: Loss) {
+        self.lost[why as usize] += 1;
+    }
+
+    /// Frames lost here for one cause.
+    #[must_use]
+    pub const fn of(&self, why: Loss) -> u64 {
+        self.lost[why as usize]
+    }
+
+    /// Everything that was lost, by cause.
+    pub fn losses(&self) -> impl Iterator<Item = (String, u64)> {
+        let own = Loss::ALL.map(|why| (why.name().to_owned(), self.of(why)));
+        let shaper = DropCause::ALL.map(|cause| {
+            (format!("pipe_{}", cause.name().replace('-', "_")), self.shaper.drops.of(cause))
+        });
+        let FragmentCounters { late, overlapping, crowded, .. } = self.fragments;
+        let fragments = [("late", late), ("overlapping", overlapping), ("crowded", crowded)]
+            .map(|(name, count)| (format!("fragments_{name}"), count));
+        own.into_iter().chain(shaper).chain(fragments)
+    }
+
+    /// All that was lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.losses().map(|(_, count)| count).sum()
+    }
+
+    /// Whether every frame is accounted for.
+    #[must_use]
+    pub fn balance(&self) -> bool {
+        self.offered + self.copies + self.made == self.sent + self.lost() + self.waiting
+    }
+
+    /// Those of several engines together.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        self.offered += other.offered;
+        self.copies += other.copies;
+        self.made += other.made;
+        self.sent += other.sent;
+        self.waiting += other.waiting;
+        self.lost.iter_mut().zip(other.lost).for_each(|(to, more)| *to += more);
+        self
+    }
+}

@@ -1,0 +1,306 @@
+//! The loop of a firewall's thread: from the rings of all ports through the rules and back.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::thread::set_current_timer_slack;
+use slipring_ipfw::run::{LogEvent, PortId};
+use slipring_port::{Interest, Queue, RunError, Visit, WaitSet, now};
+use slipring_program::mover::{LONGEST_SLEEP, Mover};
+use slipring_program::slots::{Outbox, bytes, slots_of, whole_frames};
+
+use crate::board::Board;
+use crate::join::{Join, Nanos, Outlet};
+use crate::mail::Mail;
+use crate::ways::Aside;
+
+/// How long before a frame is due a sleep ends; what is left is spun.
+const WAKE_MARGIN: Nanos = 30_000;
+/// How long frames may take to leave at the end.
+const DRAIN: Nanos = 100_000_000;
+/// Most frames that wait for room at a port.
+const MOST_LATE: usize = 1024;
+
+/// A port's queues, and frames that found no room there.
+struct Side {
+    queues: Vec<Outbox>,
+    late: VecDeque<Vec<u8>>,
+    /// A frame at another port waits for room here.
+    is_awaited: bool,
+}
+
+impl Side {
+    /// Sends a copy behind those that wait; false if too many do.
+    fn put(&mut self, frame: &[u8]) -> bool {
+        if self.late.is_empty() && self.queues[0].put(frame) {
+            return true;
+        }
+        if self.late.len() == MOST_LATE {
+            return false;
+        }
+        self.late.push_back(frame.to_vec());
+        true
+    }
+
+    fn send_late(&mut self) {
+        while self.late.front().is_some_and(|frame| self.queues[0].put(frame)) {
+            self.late.pop_front();
+        }
+    }
+
+    fn has_room(&mut self, queue: usize, slots: u32) -> bool {
+        let at = queue % self.queues.len();
+        let fits = self.late.is_empty() && self.queues[at].has_room(slots);
+        self.is_awaited |= !fits;
+        fits
+    }
+}
+
+/// The ports, for frames that no longer lie in a ring.
+struct Ports<'s> {
+    sides: &'s mut [Side],
+    aside: &'s Aside,
+}
+
+impl Outlet for Ports<'_> {
+    fn send(&mut self, port: PortId, frame: &[u8]) -> bool {
+        self.sides[usize::from(port)].put(frame)
+    }
+
+    fn log(&mut self, event: LogEvent) {
+        self.aside.events.add(event);
+    }
+}
+
+/// What one thread has.
+pub(crate) struct Lane {
+    sides: Vec<Side>,
+    join: Join,
+    mail: Arc<Mail>,
+    board: Arc<Board>,
+    aside: Aside,
+    /// Slots taken at most at a time.
+    burst: u32,
+    may_swap: bool,
+    /// By port: a frame waits there for room elsewhere.
+    blocked: Vec<bool>,
+    scratch: Vec<u8>,
+    has_begun: bool,
+}
+
+/// How frames are moved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) burst: u32,
+    pub(crate) may_swap: bool,
+}
+
+impl Lane {
+    /// A lane over the queues of each port.
+    pub(crate) fn new(
+        ports: Vec<Vec<Box<dyn Queue>>>,
+        join: Join,
+        (mail, board): (Arc<Mail>, Arc<Board>),
+        aside: Aside,
+        Manner { burst, may_swap }: Manner,
+    ) -> Self {
+        let side = |queues: Vec<Box<dyn Queue>>| Side {
+            queues: queues.into_iter().map(Outbox::new).collect(),
+            late: VecDeque::new(),
+            is_awaited: false,
+        };
+        let sides: Vec<_> = ports.into_iter().map(side).collect();
+        let blocked = vec![false; sides.len()];
+        let (scratch, has_begun) = (Vec::new(), false);
+        Self { sides, join, mail, board, aside, burst, may_swap, blocked, scratch, has_begun }
+    }
+
+    /// Shows the frames of one queue to the rules; how many slots they had.
+    fn take_in(&mut self, from: usize, queue: usize, time: Nanos) -> u32 {
+        let rx = self.sides[from].queues[queue].queue.rings().rx;
+        let end = whole_frames(rx, self.burst);
+        let mut at = 0;
+        while at < end {
+            let rx = self.sides[from].queues[queue].queue.rings().rx;
+            let slots = slots_of(rx, at, end);
+            if !self.may_pass(from, queue, slots) {
+                self.blocked[from] = true;
+                break;
+            }
+            self.take(from, queue, (at, slots), time);
+            at += slots;
+        }
+        if at > 0 {
+            self.sides[from].queues[queue].queue.rings().rx.advance(at);
+        }
+        at
+    }
+
+    /// Whether there is room wherever a frame of this port goes.
+    fn may_pass(&mut self, from: usize, queue: usize, slots: u32) -> bool {
+        let Self { join, sides, .. } = self;
+        let targets = join.map().targets(from as PortId);
+        targets.iter().all(|&to| sides[usize::from(to)].has_room(queue, slots))
+    }
+
+    fn take(&mut self, from: usize, queue: usize, (at, slots): (u32, u32), time: Nanos) {
+        let Self { sides, join, aside, scratch, .. } = self;
+        let rx = sides[from].queues[queue].queue.rings().rx;
+        let way = if slots == 1 {
+            let Some(frame) = rx.frame(at) else { return };
+            join.offer(frame.bytes, from as PortId, time, aside)
+        } else {
+            bytes(rx, at, slots, scratch);
+            join.offer(scratch, from as PortId, time, aside)
+        };
+        if let Some(to) = way {
+            self.pass(from, queue, (at, slots), usize::from(to));
+        }
+        if !self.aside.frames.is_empty() {
+            self.send_aside();
+        }
+    }
+
+    /// Sends a frame of an rx ring on: its buffer, where that is possible.
+    fn pass(&mut self, from: usize, queue: usize, (at, slots): (u32, u32), to: usize) {
+        // Frames in several slots may have been changed where they were gathered.
+        let Ok([source, target]) = self.sides.get_disjoint_mut([from, to]) else {
+            return self.pass_copy(from, queue, (at, slots), to);
+        };
+        let rx = source.queues[queue].queue.rings().rx;
+        let out = queue % target.queues.len();
+        let is_direct = slots == 1 && target.late.is_empty();
+        if !is_direct || !target.queues[out].take(rx, at, slots, self.may_swap) {
+            self.pass_copy(from, queue, (at, slots), to);
+        }
+    }
+
+    fn pass_copy(&mut self, from: usize, queue: usize, (at, slots): (u32, u32), to: usize) {
+        if slots == 1 {
+            let rx = self.sides[from].queues[queue].queue.rings().rx;
+            self.scratch.clear();
+            self.scratch.extend_from_slice(rx.frame(at).map_or(&[], |frame| frame.bytes));
+        }
+        if !self.sides[to].put(&self.scratch) {
+            self.join.had_no_room();
+        }
+    }
+
+    fn send_aside(&mut self) {
+        for (port, frame) in self.aside.frames.drain(..) {
+            if !self.sides[usize::from(port)].put(&frame) {
+                self.join.had_no_room();
+            }
+        }
+    }
+
+    /// Does what other threads asked for.
+    fn read_mail(&mut self, time: Nanos) {
+        for letter in self.mail.take() {
+            letter(&mut self.join, &mut self.aside, time);
+        }
+        self.send_aside();
+    }
+
+    fn run_due(&mut self, time: Nanos) {
+        let Self { sides, join, aside, .. } = self;
+        if join.next_ns().is_some_and(|due| due <= time) {
+            join.run(time, &mut Ports { sides, aside });
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), RunError> {
+        self.sides.iter_mut().flat_map(|side| &mut side.queues).try_for_each(Outbox::flush)
+    }
+
+    fn late(&self) -> u64 {
+        self.sides.iter().map(|side| side.late.len() as u64).sum()
+    }
+}
+
+impl Mover for Lane {
+    fn queues(&self) -> Vec<&dyn Queue> {
+        let boxes = self.sides.iter().flat_map(|side| &side.queues);
+        boxes.map(|outbox| outbox.queue.as_ref()).collect()
+    }
+
+    /// Passes one burst of each queue on, and what was due.
+    fn step(&mut self) -> Result<u32, RunError> {
+        self.read_mail(now());
+        for side in &mut self.sides {
+            side.queues.iter_mut().try_for_each(Outbox::reclaim)?;
+            side.is_awaited = false;
+            side.send_late();
+        }
+        self.blocked.fill(false);
+        let mut moved = 0;
+        for from in 0..self.sides.len() {
+            for queue in 0..self.sides[from].queues.len() {
+                self.sides[from].queues[queue].queue.rx_sync()?;
+                moved += self.take_in(from, queue, now());
+            }
+        }
+        self.run_due(now());
+        self.flush()?;
+        self.board.publish(&self.join, self.late());
+        Ok(moved)
+    }
+
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.mail.as_fd())
+    }
+
+    fn before_wait(&mut self) -> Duration {
+        if !self.has_begun {
+            // Without it the kernel may end each sleep up to 50 us late.
+            let _ = set_current_timer_slack(NonZeroU64::new(1));
+            self.has_begun = true;
+        }
+        let due = self.join.next_ns().unwrap_or(Nanos::MAX).saturating_sub(WAKE_MARGIN);
+        Duration::from_nanos(due.saturating_sub(now())).min(LONGEST_SLEEP)
+    }
+
+    /// Whether a port will bring no more frames, and those that came have left.
+    fn ended(&mut self) -> bool {
+        let mut boxes = self.sides.iter_mut().flat_map(|side| &mut side.queues);
+        let ended =
+            boxes.any(|outbox| outbox.queue.ended() && outbox.queue.rings().rx.avail() == 0);
+        ended && self.join.is_empty() && self.late() == 0
+    }
+
+    /// Lets frames that are on their way out leave, for a bounded time. Those in pipes stay there.
+    fn drain(&mut self) -> Result<(), RunError> {
+        self.mail.close();
+        let until = now() + DRAIN;
+        loop {
+            self.sides.iter_mut().for_each(Side::send_late);
+            self.flush()?;
+            let mut boxes = self.sides.iter_mut().flat_map(|side| &mut side.queues);
+            if (boxes.all(Outbox::is_idle) && self.late() == 0) || now() >= until {
+                break;
+            }
+        }
+        self.update_stats();
+        self.board.publish(&self.join, self.late());
+        Ok(())
+    }
+
+    fn update_stats(&mut self) {
+        let boxes = self.sides.iter_mut().flat_map(|side| &mut side.queues);
+        boxes.for_each(|outbox| outbox.queue.update_stats());
+    }
+}
+
+impl WaitSet for Lane {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        for (side, &blocked) in self.sides.iter_mut().zip(&self.blocked) {
+            let tx = side.is_awaited || !side.late.is_empty();
+            let interest = Interest { rx: !blocked, tx };
+            side.queues.iter_mut().try_for_each(|outbox| visit(&mut *outbox.queue, interest))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! `slipring firewall`: ipfw's rules and dummynet's pipes between ports, and the commands that ask
+//! and change a running one, `slipring ipfw` and `slipring dnctl`.
+//!
+//! ```text
+//!   ports --Lane--> Join (rules, pipes) --Lane--> ports         a thread that never waits for others
+//!                     ^ Mail: whole rulesets, between bursts
+//!                   Desk <--Order-- control socket <-- slipring ipfw
+//! ```
+//!
+//! | module | what |
+//! |---|---|
+//! | [`join`] | the engines joined: a frame in, its way out, without I/O |
+//! | `lane` | the loop between rings and engine |
+//! | `desk` | commands, tried and made ready away from the loop, then handed over whole |
+//! | `mail`, `board`, `events` | what passes between threads |
+//! | `run`, `flags` | the program |
+//! | `ipfw` | the command line of ipfw and dnctl |
+//!
+//! Not for: what rules and pipes mean (`slipring-ipfw`, `slipring-dummynet`).
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod bench;
+mod board;
+mod desk;
+mod events;
+mod explain;
+mod flags;
+mod ipfw;
+pub mod join;
+mod lane;
+mod mail;
+mod metrics;
+mod order;
+mod run;
+mod service;
+mod ways;
+
+use clap::ArgMatches;
+use slipring_cli::{Classic, Exit, Failure, Job, Verb};
+
+pub use ipfw::{DNCTL, IPFW};
+
+/// The command.
+pub const VERB: Verb =
+    Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan };
+
+/// netmap-ipfw's program: 1 for any failure.
+const CLASSIC: Classic = Classic { name: "kipfw", status: |exit| u8::from(exit != Exit::Done) };
+
+fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
+    let plan = flags::Plan::of(matches)?;
+    // A mistake in the rules is one of the command line, for --check too.
+    if let Some(path) = &plan.rules {
+        run::read_rules(path)?;
+    }
+    Ok(Box::new(move |session| plan.run(session)))
+}

@@ -1,0 +1,85 @@
+//! What other threads want done by the one that checks frames, between two bursts.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{io, mem};
+
+use slipring_ring::Doorbell;
+
+use crate::join::{Join, Nanos};
+use crate::ways::Aside;
+
+/// Something to be done with the engine.
+pub(crate) type Letter = Box<dyn FnOnce(&mut Join, &mut Aside, Nanos) + Send>;
+
+/// A letter box. Its owner looks into it once per burst, which costs one load.
+#[derive(Default)]
+struct Letters {
+    letters: Vec<Letter>,
+    /// Nobody will look any more.
+    is_closed: bool,
+}
+
+pub(crate) struct Mail {
+    letters: Mutex<Letters>,
+    has_some: AtomicBool,
+    bell: Doorbell,
+}
+
+impl Mail {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (letters, has_some) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self { letters, has_some, bell: Doorbell::new()? })
+    }
+
+    /// Has `act` done; what it gives comes later, or never, where the engine has ended.
+    pub(crate) fn post<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Join, &mut Aside, Nanos) -> T + Send + 'static,
+    ) -> Receiver<T> {
+        let (answer, answered) = mpsc::channel();
+        let letter: Letter = Box::new(move |join, aside, now| {
+            // Who asked may have given up.
+            let _ = answer.send(act(join, aside, now));
+        });
+        let mut held = self.lock();
+        if !held.is_closed {
+            held.letters.push(letter);
+            self.has_some.store(true, Ordering::Release);
+            self.bell.ring();
+        }
+        answered
+    }
+
+    /// Everything that was posted.
+    #[inline]
+    pub(crate) fn take(&self) -> Vec<Letter> {
+        // Acquire: pairs with the Release in `post`; the lock orders all else.
+        if !self.has_some.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        // All under the lock, as in `post`: a bell that rings has a letter behind it.
+        let mut held = self.lock();
+        self.bell.silence();
+        self.has_some.store(false, Ordering::Relaxed);
+        mem::take(&mut held.letters)
+    }
+
+    /// Throws away what was posted, and what will be.
+    pub(crate) fn close(&self) {
+        let mut held = self.lock();
+        held.is_closed = true;
+        held.letters.clear();
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// The list is whole at any time, also when a thread that held it panicked.
+    fn lock(&self) -> MutexGuard<'_, Letters> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

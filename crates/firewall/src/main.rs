@@ -1,0 +1,20 @@
+//! The firewall and its commands alone.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use slipring_cli::{Program, Verb};
+
+static VERBS: [Verb; 3] =
+    [slipring_firewall::VERB, slipring_firewall::IPFW, slipring_firewall::DNCTL];
+
+static PROGRAM: Program = Program {
+    name: "slipring",
+    about: "ipfw and dummynet between ports",
+    version: env!("CARGO_PKG_VERSION"),
+    verbs: &VERBS,
+};
+
+fn main() -> ExitCode {
+    PROGRAM.main()
+}

@@ -1,0 +1,145 @@
+//! Rules, pipes and losses as OpenMetrics text (version 1.0.0), which Prometheus reads.
+
+use std::collections::BTreeMap;
+use std::fmt::{Display, Write};
+
+use slipring_dummynet::{Counters, DropCause, ObjectKind};
+
+use crate::desk::Desk;
+use crate::join::{Join, Nanos};
+use crate::order::Fault;
+use crate::run::Figures;
+use crate::ways::Aside;
+
+/// What the metrics of one moment are, with their end mark.
+pub(crate) fn text(desk: &Desk, figures: &Figures) -> Result<String, Fault> {
+    let mut text = String::new();
+    rules(&mut text, desk)?;
+    let pipes = desk.ask(|| pipes_of)?;
+    pipes_text(&mut text, &summed(pipes));
+    let shown = figures.shown();
+    head(&mut text, "lost_packets", "counter", "Frames lost, by cause");
+    for (cause, count) in shown.tally.losses() {
+        line(&mut text, "lost_packets_total", &format!("cause=\"{cause}\""), count);
+    }
+    let totals = [
+        ("offered", "Frames that came", shown.tally.offered),
+        ("sent", "Frames that were sent", shown.tally.sent),
+        ("made", "Frames made here", shown.tally.made),
+    ];
+    for (name, meaning, count) in totals {
+        head(&mut text, &format!("{name}_packets"), "counter", meaning);
+        line(&mut text, &format!("{name}_packets_total"), "", count);
+    }
+    for (name, meaning, count) in [
+        ("states", "States there are", shown.states),
+        ("waiting_packets", "Frames in pipes, and fragments", shown.tally.waiting),
+    ] {
+        head(&mut text, name, "gauge", meaning);
+        line(&mut text, name, "", count);
+    }
+    text.push_str("# EOF\n");
+    Ok(text)
+}
+
+/// Rules of one number are told apart by their order.
+fn rules(text: &mut String, desk: &Desk) -> Result<(), Fault> {
+    let rules = desk.look(|master| {
+        let mut before = (0, 0);
+        let row =
+            |(entry, counters): (&slipring_ipfw::run::Entry, &slipring_ipfw::run::Counters)| {
+                before = if before.0 == entry.number {
+                    (entry.number, before.1 + 1)
+                } else {
+                    (entry.number, 0)
+                };
+                let labels = format!(
+                    "rule=\"{}\",nth=\"{}\",set=\"{}\"",
+                    entry.number, before.1, entry.rule.set
+                );
+                (labels, counters.packets, counters.bytes)
+            };
+        master.config().list.iter().map(row).collect::<Vec<_>>()
+    })?;
+    head(text, "rule_packets", "counter", "Packets that matched the rule");
+    for (labels, packets, _) in &rules {
+        line(text, "rule_packets_total", labels, packets);
+    }
+    head(text, "rule_bytes", "counter", "Bytes of packets that matched the rule");
+    for (labels, _, bytes) in &rules {
+        line(text, "rule_bytes_total", labels, bytes);
+    }
+    Ok(())
+}
+
+/// Kind and number of pipes and schedulers, with what they counted.
+type Pipes = Vec<((&'static str, u32), Counters)>;
+
+fn pipes_of(join: &mut Join, _: &mut Aside, now: Nanos) -> Pipes {
+    let shaper = join.shaper_mut();
+    let pipes = shaper.show_pipes(now).into_iter().map(|pipe| (ObjectKind::Pipe, pipe.link.number));
+    let pipes: Vec<_> = pipes.collect();
+    let scheds = shaper.show_scheds(now).into_iter();
+    let all: Vec<_> = pipes
+        .into_iter()
+        .chain(scheds.map(|sched| (ObjectKind::Sched, sched.sched.number)))
+        .collect();
+    let counted = all.into_iter().filter_map(|(kind, number)| {
+        let counters = shaper.counters_of(kind, u16::try_from(number).ok()?)?;
+        Some(((kind.name(), number), counters))
+    });
+    counted.collect()
+}
+
+/// Those of several engines together.
+fn summed(all: Vec<Pipes>) -> BTreeMap<(&'static str, u32), Vec<Counters>> {
+    let mut sum: BTreeMap<_, Vec<Counters>> = BTreeMap::new();
+    all.into_iter()
+        .flatten()
+        .for_each(|(key, counters)| sum.entry(key).or_default().push(counters));
+    sum
+}
+
+fn pipes_text(text: &mut String, pipes: &BTreeMap<(&'static str, u32), Vec<Counters>>) {
+    type Part = (&'static str, &'static str, &'static str, fn(&Counters) -> u64);
+    const PARTS: [Part; 4] = [
+        ("received_packets", "counter", "Packets handed in", |counters| counters.received),
+        ("released_packets", "counter", "Packets that are through", |counters| counters.released),
+        ("marked_packets", "counter", "Packets marked", |counters| counters.marked),
+        ("waiting_packets", "gauge", "Packets inside", |counters| {
+            counters.queued + counters.delayed
+        }),
+    ];
+    for (name, kind, meaning, part) in PARTS {
+        let name = format!("pipe_{name}");
+        head(text, &name, kind, meaning);
+        let total = if kind == "counter" { format!("{name}_total") } else { name };
+        for ((object, number), counters) in pipes {
+            let sum: u64 = counters.iter().map(part).sum();
+            line(text, &total, &format!("kind=\"{object}\",number=\"{number}\""), sum);
+        }
+    }
+    head(text, "pipe_lost_packets", "counter", "Packets lost, by cause");
+    for ((object, number), counters) in pipes {
+        for cause in DropCause::ALL {
+            let sum: u64 = counters.iter().map(|counters| counters.drops.of(cause)).sum();
+            let labels =
+                format!("kind=\"{object}\",number=\"{number}\",cause=\"{}\"", cause.name());
+            line(text, "pipe_lost_packets_total", &labels, sum);
+        }
+    }
+}
+
+fn head(text: &mut String, name: &str, kind: &str, meaning: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "# TYPE slipring_firewall_{name} {kind}");
+    if name.ends_with("bytes") {
+        let _ = writeln!(text, "# UNIT slipring_firewall_{name} bytes");
+    }
+    let _ = writeln!(text, "# HELP slipring_firewall_{name} {meaning}.");
+}
+
+fn line(text: &mut String, name: &str, labels: &str, value: impl Display) {
+    let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+    let _ = writeln!(text, "slipring_firewall_{name}{labels} {value}");
+}

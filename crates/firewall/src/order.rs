@@ -1,0 +1,209 @@
+//! A list of commands on its way from who types them to the engine.
+
+use serde::{Deserialize, Serialize};
+use slipring_dummynet::text::Command as ShaperCommand;
+use slipring_dummynet::{Config, text};
+use slipring_ipfw::run::{ListOptions, Manner, StatesShown, Times};
+use slipring_ipfw::text::{Command, Style, TextErrorKind, parse_command, parse_file};
+use slipring_model::format::DummynetProfile;
+use std::collections::BTreeMap;
+
+/// Exit codes of sysexits(3).
+pub(crate) mod sysexits {
+    /// Wrong usage.
+    pub(crate) const USAGE: u8 = 64;
+    /// Wrong data.
+    pub(crate) const DATA: u8 = 65;
+    /// An input file that cannot be read.
+    pub(crate) const NO_INPUT: u8 = 66;
+    /// There is no such rule, pipe or engine.
+    pub(crate) const UNAVAILABLE: u8 = 69;
+    /// The system refused.
+    pub(crate) const SYSTEM: u8 = 71;
+    /// The other side misbehaves.
+    pub(crate) const PROTOCOL: u8 = 76;
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// One command a line; with `is_file` comments and empty lines, too.
+    pub(crate) text: String,
+    /// All or nothing, and errors tell the line.
+    #[serde(default)]
+    pub(crate) is_file: bool,
+    /// Letters of flags.
+    #[serde(default)]
+    pub(crate) flags: String,
+    /// Profiles that pipes name, by that name.
+    #[serde(default)]
+    pub(crate) profiles: BTreeMap<String, String>,
+    /// Answers are wanted as values, too.
+    #[serde(default)]
+    pub(crate) json: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// For the output.
+    pub(crate) text: String,
+    /// The same as values, where that was asked for and there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<serde_json::Value>,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fault: Option<Fault>,
+}
+
+/// Why something is not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Fault {
+    /// What is wrong, and where.
+    pub(crate) message: String,
+    /// What would be right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expected: Option<String>,
+    /// The exit code of sysexits(3).
+    pub(crate) exit: u8,
+}
+
+impl Fault {
+    pub(crate) fn new(message: impl Into<String>, exit: u8) -> Self {
+        Self { message: message.into(), expected: None, exit }
+    }
+}
+
+/// A command, and what the shaper has to do for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) line: u32,
+    pub(crate) command: Command,
+    pub(crate) shaper: Option<ShaperCommand>,
+}
+
+impl Order {
+    /// Whether a flag was given.
+    pub(crate) fn has(&self, flag: char) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// Reads all commands.
+    pub(crate) fn steps(&self) -> Result<Vec<Step>, Fault> {
+        let commands = if self.is_file {
+            parse_file(&without_flags(&self.text))
+        } else {
+            parse_command(&self.text).map(|command| vec![(1, command)])
+        };
+        let commands = commands.map_err(|error| {
+            let exit = match error.kind {
+                TextErrorKind::Usage => sysexits::USAGE,
+                TextErrorKind::Data | TextErrorKind::Refused => sysexits::DATA,
+            };
+            let message = self.placed(error.line, error.column, &error.message);
+            Fault { message, expected: Some(error.expected), exit }
+        })?;
+        commands.into_iter().map(|(line, command)| self.step(line, command)).collect()
+    }
+
+    fn placed(&self, line: u32, column: u32, message: &str) -> String {
+        match self.is_file {
+            true => format!("line {line}, column {column}: {message}"),
+            false => format!("column {column}: {message}"),
+        }
+    }
+
+    fn step(&self, line: u32, command: Command) -> Result<Step, Fault> {
+        let Command::Shaper(shaper) = &command else {
+            return Ok(Step { line, command, shaper: None });
+        };
+        let parsed = text::Command::parse(&shaper.text).map_err(|error| {
+            let column = shaper.column + error.column as u32 - 1;
+            let message = self.placed(line, column, &error.what);
+            Fault { message, expected: Some(error.expected), exit: sysexits::DATA }
+        })?;
+        let parsed = self.with_profile(parsed, line)?;
+        Ok(Step { line, command, shaper: Some(parsed) })
+    }
+
+    /// Loads the profile of a pipe into it.
+    fn with_profile(&self, command: ShaperCommand, line: u32) -> Result<ShaperCommand, Fault> {
+        let ShaperCommand::ConfigWithProfile(mut config, name) = command else {
+            return Ok(command);
+        };
+        let missing = || {
+            let message = format!("line {line}: the profile {name} cannot be read");
+            Fault::new(message, sysexits::NO_INPUT)
+        };
+        let text = self.profiles.get(&name).ok_or_else(missing)?;
+        let profile = DummynetProfile::parse(text)
+            .map_err(|error| Fault::new(format!("profile {name}: {error}"), sysexits::DATA))?;
+        if let Config::Pipe(_, pipe) = &mut config {
+            pipe.load(&profile);
+        }
+        Ok(ShaperCommand::Config(config))
+    }
+
+    /// Names of the profiles that pipes of a text name.
+    pub(crate) fn profiles_of(text: &str, is_file: bool) -> Vec<String> {
+        let order = Self { text: text.to_owned(), is_file, ..Self::default() };
+        let commands = if is_file {
+            parse_file(&without_flags(&order.text)).unwrap_or_default()
+        } else {
+            parse_command(&order.text).map(|command| vec![(1, command)]).unwrap_or_default()
+        };
+        let named = commands.iter().filter_map(|(_, command)| match command {
+            Command::Shaper(shaper) => match text::Command::parse(&shaper.text) {
+                Ok(ShaperCommand::ConfigWithProfile(_, name)) => Some(name),
+                _ => None,
+            },
+            _ => None,
+        });
+        named.collect()
+    }
+
+    /// How commands behave.
+    pub(crate) fn manner(&self) -> Manner {
+        let has = |flag| self.has(flag);
+        let times = match (has('T'), has('t')) {
+            (true, _) => Times::Seconds,
+            (_, true) => Times::Calendar,
+            _ => Times::None,
+        };
+        let states = match (has('D'), has('e'), has('d')) {
+            (true, ..) => StatesShown::Only,
+            (_, true, _) => StatesShown::All,
+            (_, _, true) => StatesShown::Living,
+            _ => StatesShown::None,
+        };
+        let style = Style { compact: has('c') || has('b'), brief: has('b'), names: has('N') };
+        let list =
+            ListOptions { counters: has('a'), times, states, sets: has('S'), style, set: None };
+        Manner { quiet: has('q'), force: has('f'), values_as_ip: has('i'), list }
+    }
+}
+
+/// Lines of a file may begin as a command line does, as in `-f flush`: those flags say nothing
+/// here, and become blanks, so that columns stay.
+fn without_flags(text: &str) -> String {
+    text.split_inclusive('\n').map(line_without_flags).collect()
+}
+
+fn line_without_flags(line: &str) -> String {
+    let mut done = String::with_capacity(line.len());
+    let mut rest = line;
+    loop {
+        let word = rest.trim_start_matches([' ', '\t']);
+        done.push_str(&rest[..rest.len() - word.len()]);
+        let end = word.find(char::is_whitespace).unwrap_or(word.len());
+        let is_flag = word.len() > 1
+            && word.starts_with('-')
+            && word[1..end].chars().all(|c| c.is_ascii_alphabetic());
+        if !is_flag && &word[..end] != "ipfw" {
+            done.push_str(word);
+            return done;
+        }
+        done.extend(word[..end].chars().map(|_| ' '));
+        rest = &word[end..];
+    }
+}

@@ -1,0 +1,100 @@
+//! Exit codes, files, and firewalls told apart.
+
+use super::*;
+
+#[test]
+fn mistakes_are_told_with_column_and_exit_code_and_need_no_firewall() {
+    let Some(site) = Site::new() else { return };
+    for (words, code, told) in [
+        ("-n add 400 alow ip from any to any", 65, "column 9: `alow`"),
+        ("-n frobnicate", 64, "frobnicate"),
+        ("-n pipe 1 config bw fast", 65, "column 18: `fast`"),
+        ("", 64, "there is no command"),
+        ("show", 69, "no firewall runs"),
+        ("-n /nowhere/rules", 66, "/nowhere/rules"),
+    ] {
+        let ended = site.try_ipfw(words);
+        assert_eq!(ended.code(), code, "{words}: {ended:?}");
+        assert!(ended.stderr.contains(told), "{words}: {}", ended.stderr);
+    }
+    assert_eq!(
+        site.ipfw("-n add 400 deny tcp from any to any 80"),
+        "00400 deny tcp from any to any dst-port 80\n"
+    );
+}
+
+#[test]
+fn a_file_is_loaded_wholly_or_not_at_all() {
+    let Some(site) = Site::new() else { return };
+    let _firewall = site.firewall("");
+    let good = site.write("good", "# rules\n-f flush\npipe 1 config bw 1Mbit/s\nadd 100 pipe 1 udp from any to any\nadd 200 allow ip from any to any\n");
+    assert_eq!(
+        site.ipfw(&good),
+        "Flushed all rules.\n00100 pipe 1 udp from any to any\n00200 allow ip from any to any\n"
+    );
+    for (text, code, told) in [
+        (
+            "add 300 allow ip from any to any\nadd 400 allow ip frm any to any\n",
+            65,
+            "line 2, column 18",
+        ),
+        ("add 300 allow ip from any to any\ndelete 999\n", 69, "line 2: rule 999 not found"),
+        (
+            "pipe 1 delete\nadd 300 allow ip from any to any\nqueue 5 config weight 3\n",
+            65,
+            "line 3: queue 5",
+        ),
+    ] {
+        let ended = site.try_ipfw(&site.write("bad", text));
+        assert_eq!(ended.code(), code, "{ended:?}");
+        assert!(ended.stderr.contains(told), "{}", ended.stderr);
+        assert_eq!(site.ipfw("list").lines().count(), 3, "nothing of it was done");
+        assert!(site.ipfw("pipe show").contains("1.000 Mbit/s"));
+    }
+}
+
+#[test]
+fn two_firewalls_are_told_apart_by_name() {
+    let Some(site) = Site::new() else { return };
+    let start = |name: &str| {
+        let words = format!("-T 0 null: null: --name {name}");
+        let program = Program::launch(&site.lab.mid, site.command("firewall", &words));
+        program.wait_for_text("Ready to go");
+        program
+    };
+    let _programs = [start("one"), start("two")];
+    let ended = site.try_ipfw("list");
+    assert_eq!(ended.code(), 69);
+    assert!(ended.stderr.contains("(one)") && ended.stderr.contains("(two)"), "{}", ended.stderr);
+    site.ipfw("--name one add 7 allow ip from any to any");
+    assert_eq!(site.ipfw("--name one list").lines().count(), 2);
+    assert_eq!(site.ipfw("--name two list").lines().count(), 1);
+}
+
+#[test]
+fn tables_sets_and_listings_are_as_ipfw_has_them() {
+    let Some(site) = Site::new() else { return };
+    let _firewall = site.firewall("");
+    site.ipfw("table hosts create type addr");
+    assert_eq!(site.ipfw("table hosts add 10.0.0.0/8 1"), "added: 10.0.0.0/8 1\n");
+    assert_eq!(site.ipfw("table hosts list"), "10.0.0.0/8 1\n");
+    site.ipfw("add 100 set 5 count ip from table(hosts) to any");
+    site.ipfw("set disable 5");
+    assert_eq!(
+        site.ipfw("set show"),
+        format!(
+            "disable 5 enable{}\n",
+            (0..31).filter(|n| *n != 5).map(|n| format!(" {n}")).collect::<String>()
+        )
+    );
+    assert_eq!(
+        site.ipfw("-S list 100"),
+        "# DISABLED 00100 set 5 count ip from table(hosts) to any\n"
+    );
+    let value: serde_json::Value = serde_json::from_str(&site.ipfw("--json show")).unwrap();
+    assert_eq!(value["answer"][0]["rules"][0]["number"], 100);
+    let ended =
+        Program::launch(&site.lab.mid, site.command("dnctl", "add 1 allow ip from any to any"))
+            .finish();
+    assert_eq!(ended.code(), 64);
+}

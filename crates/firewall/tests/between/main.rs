@@ -1,0 +1,120 @@
+//! `slipring firewall` between namespaces, and `slipring ipfw` and `slipring dnctl` that ask it.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../slipring/tests/support/mod.rs"]
+mod support;
+
+mod commands;
+mod sessions;
+
+use std::process::Command;
+
+use rustix::process::Signal;
+use support::lab::{Lab, Way};
+use support::program::{Ended, Program, SLIPRING};
+
+/// A firewall between the sides of a laboratory, and where it listens.
+struct Site {
+    lab: Lab,
+    dir: tempfile::TempDir,
+}
+
+impl Site {
+    /// `None`, and a line that says why, where namespaces are not permitted.
+    fn new() -> Option<Self> {
+        Some(Self { lab: Lab::new(Way::Packet)?, dir: tempfile::tempdir().unwrap() })
+    }
+
+    fn command(&self, verb: &str, words: &str) -> Command {
+        let mut command = Command::new(SLIPRING);
+        command.arg(verb).args(words.split_ascii_whitespace());
+        command.env("SLIPRING_RUN", self.dir.path()).current_dir(self.dir.path());
+        command
+    }
+
+    /// Starts a firewall and waits until it can be asked.
+    fn firewall(&self, words: &str) -> Program {
+        let words = format!("-T 0 {} {words}", self.lab.ports());
+        let program = Program::launch(&self.lab.mid, self.command("firewall", &words));
+        program.wait_for_text("Ready to go");
+        program
+    }
+
+    /// What `slipring ipfw` did.
+    fn try_ipfw(&self, words: &str) -> Ended {
+        Program::launch(&self.lab.mid, self.command("ipfw", words)).finish()
+    }
+
+    /// What `slipring ipfw` said.
+    fn ipfw(&self, words: &str) -> String {
+        self.try_ipfw(words).well().stdout
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    /// Whether the right side answers a ping of the left side.
+    fn pings(&self) -> bool {
+        let words = "-n -c 1 -W 1 10.9.0.2";
+        self.lab.left.attempt("ping", words).0
+    }
+
+    /// Packets that a rule has counted.
+    fn count(&self, number: u32) -> u64 {
+        let row = self.ipfw(&format!("-a list {number}"));
+        row.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn rules_come_and_go_while_it_runs_and_the_end_tells_all() {
+    let Some(site) = Site::new() else { return };
+    let firewall = site.firewall("");
+    assert!(!site.pings(), "the default rule denies");
+    assert_eq!(site.ipfw("add 100 allow ip from any to any"), "00100 allow ip from any to any\n");
+    assert!(site.pings());
+    site.ipfw("add 50 unreach host icmp from any to any icmptypes 8");
+    let (answered, said) = site.lab.left.attempt("ping", "-n -c 1 -W 1 10.9.0.2");
+    assert!(!answered && said.contains("Unreachable"), "{said}");
+    assert_eq!(site.count(50), 1);
+    site.ipfw("delete 50");
+    assert!(site.pings());
+    assert_eq!(site.ipfw("-f flush"), "Flushed all rules.\n");
+    assert!(!site.pings());
+    let ended = firewall.stop(Signal::INT).well();
+    assert!(ended.stdout.contains("(denied)"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_pipe_delays_both_ways() {
+    let Some(site) = Site::new() else { return };
+    let _firewall = site.firewall("--default accept");
+    assert!(site.pings());
+    site.ipfw("pipe 1 config delay 50ms");
+    site.ipfw("add 100 pipe 1 icmp from any to any");
+    let said = site.lab.left.command("ping", "-n -c 3 -i 0.2 10.9.0.2");
+    let least: f64 =
+        said.split("mdev = ").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
+    assert!(least >= 100.0, "{said}");
+    let shown = site.ipfw("pipe show");
+    assert!(shown.starts_with("00001: unlimited        50 ms burst 0 \n"), "{shown}");
+}
+
+#[test]
+fn a_rules_file_is_loaded_at_the_start_and_again_with_hup_and_a_bad_one_changes_nothing() {
+    let Some(site) = Site::new() else { return };
+    let path = site.write("rules", "add 100 allow ip from any to any\n");
+    let firewall = site.firewall(&format!("--rules {path}"));
+    assert!(site.pings());
+    site.write("rules", "add 100 deny icmp from any to any\nadd 200 allow ip from any to any\n");
+    firewall.signal(Signal::HUP);
+    firewall.wait_for_text("loaded");
+    assert!(!site.pings());
+    site.write("rules", "add 100 allow ip from any to any\nadd 200 alow ip from any to any\n");
+    firewall.signal(Signal::HUP);
+    firewall.wait_for_text("line 2, column 9");
+    assert_eq!(site.ipfw("list").lines().count(), 3);
+}

@@ -1,0 +1,49 @@
+//! Nothing is lost uncounted.
+
+use super::*;
+
+#[test]
+fn every_loss_has_its_cause() {
+    let mut bed = Bed::new(
+        "pipe 1 config bw 1Kbit/s queue 2\nadd 100 pipe 1 udp from any to any 1\n\
+         add 200 pipe 77 udp from any to any 2\nadd 300 deny udp from any to any 3\n\
+         add 400 allow udp from any to any 4 limit src-addr 1\nadd 500 allow ip from any to any",
+    );
+    for port in 1..=5 {
+        for _ in 0..4 {
+            bed.offer(from_host(port as u8, port, 60), 0);
+        }
+    }
+    bed.offer(vec![0; 9], 0);
+    let tally = bed.join.tally();
+    let lost: Vec<_> = tally.losses().filter(|(_, count)| *count > 0).collect();
+    let named = |name: &str| lost.iter().find(|(cause, _)| cause == name).map_or(0, |(_, n)| *n);
+    assert_eq!(named("pipe_no_object"), 4, "{lost:?}");
+    assert_eq!(named("denied"), 4, "{lost:?}");
+    assert_eq!(named("malformed"), 1, "{lost:?}");
+    assert!(named("pipe_full") > 0, "{lost:?}");
+    assert_eq!(tally.offered, 21);
+}
+
+#[test]
+fn a_port_without_room_loses_frames_of_pipes_and_says_so() {
+    let mut bed = Bed::new("pipe 1 config delay 1ms\nadd 100 pipe 1 ip from any to any");
+    bed.offer(udp(9, 60), 0);
+    bed.sink.is_full = true;
+    bed.pass(SECOND);
+    assert_eq!((bed.join.tally().of(Loss::Full), bed.join.tally().sent), (1, 0));
+}
+
+#[test]
+fn a_pipe_that_is_deleted_gives_its_frames_up_and_no_place_leaks() {
+    let mut bed = Bed::new("pipe 1 config bw 1Kbit/s queue 50\nadd 100 pipe 1 ip from any to any");
+    for _ in 0..10 {
+        bed.offer(udp(9, 60), 0);
+    }
+    assert!(bed.join.tally().waiting >= 9);
+    let mut events = Vec::new();
+    bed.join.shaper_mut().flush(bed.now, &mut |event| events.push(event));
+    bed.join.told(events, bed.now, &mut bed.sink);
+    bed.pass(100 * SECOND);
+    assert!(bed.join.balance() && bed.join.is_empty(), "{:?}", bed.join.tally());
+}

@@ -1,0 +1,120 @@
+//! The join by itself, in virtual time.
+#![allow(clippy::unwrap_used)]
+
+mod balance;
+mod directions;
+mod shaping;
+
+use std::net::Ipv4Addr;
+
+use slipring_dummynet::text::Command;
+use slipring_firewall::join::{Join, Loss, Map, Nanos, Outlet, Passes};
+use slipring_ipfw::run::{Firewall, LogEvent, PortId};
+use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
+use slipring_wire::{FrameSpec, MacAddr};
+
+/// What left, and what was logged.
+#[derive(Debug, Default)]
+struct Sink {
+    sent: Vec<(PortId, Vec<u8>)>,
+    lines: Vec<String>,
+    is_full: bool,
+}
+
+impl Outlet for Sink {
+    fn send(&mut self, port: PortId, frame: &[u8]) -> bool {
+        if !self.is_full {
+            self.sent.push((port, frame.to_vec()));
+        }
+        !self.is_full
+    }
+
+    fn log(&mut self, event: LogEvent) {
+        self.lines.push(event.line);
+    }
+}
+
+/// A join between ports em0, em1, …, and a clock.
+struct Bed {
+    master: Firewall,
+    join: Join,
+    sink: Sink,
+    now: Nanos,
+}
+
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1000 * MS;
+
+impl Bed {
+    fn with(rules: &str, map: Map, passes: Passes) -> Self {
+        let mut master = Firewall::new(1);
+        master.set_plain(true);
+        master.set_ports((0..map.ports()).map(|port| format!("em{port}")).collect());
+        let join = Join::new(Firewall::new(1), 1, map, passes);
+        let mut bed = Self { master, join, sink: Sink::default(), now: 0 };
+        bed.load(rules);
+        bed
+    }
+
+    fn new(rules: &str) -> Self {
+        Self::with(rules, Map::crossed(), Passes::Auto)
+    }
+
+    /// Commands of rules and pipes.
+    fn load(&mut self, rules: &str) {
+        for reply in self.master.load(rules, self.now).unwrap() {
+            let Some(shaper) = reply.shaper else { continue };
+            let Ok(Command::Config(config)) = Command::parse(&shaper.text) else {
+                panic!("{}", shaper.text)
+            };
+            self.join.shaper_mut().configure(self.now, config, &mut |_| {}).unwrap();
+        }
+        self.join.adopt(&mut self.master.ruleset());
+    }
+
+    /// Offers a frame that came by a port; where it goes at once.
+    fn offer(&mut self, mut frame: Vec<u8>, from: PortId) -> Option<PortId> {
+        let way = self.join.offer(&mut frame, from, self.now, &mut self.sink);
+        assert!(self.join.balance(), "{:?}", self.join.tally());
+        way
+    }
+
+    /// Lets time pass; what left meanwhile, with the times.
+    fn pass(&mut self, time: Nanos) -> Vec<(Nanos, PortId)> {
+        let (until, mut left) = (self.now + time, Vec::new());
+        while let Some(due) = self.join.next_ns().filter(|&due| due <= until) {
+            let before = self.sink.sent.len();
+            self.now = self.now.max(due);
+            self.join.run(self.now, &mut self.sink);
+            assert!(self.join.balance(), "{:?}", self.join.tally());
+            left.extend(self.sink.sent[before..].iter().map(|(port, _)| (self.now, *port)));
+        }
+        self.now = until;
+        left
+    }
+
+    fn count(&self, number: u16) -> u64 {
+        let mut rules = self.join.firewall().config().list.iter();
+        rules.find(|(entry, _)| entry.number == number).unwrap().1.packets
+    }
+}
+
+fn udp(dst_port: u16, len: usize) -> Vec<u8> {
+    from_host(1, dst_port, len)
+}
+
+fn from_host(host: u8, dst_port: u16, len: usize) -> Vec<u8> {
+    let ip = Ipv4Spec {
+        src: Ipv4Addr::new(10, 0, 0, host),
+        dst: Ipv4Addr::new(10, 1, 0, 1),
+        ..Default::default()
+    };
+    let spec = FrameSpec {
+        src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        dst_mac: MacAddr([2, 0, 0, 0, 0, 2]),
+        ip: IpSpec::V4(ip),
+        l4: L4Spec::Udp(Ports { src: 1000, dst: dst_port }),
+        ..Default::default()
+    };
+    spec.build(len).unwrap().bytes.to_vec()
+}
