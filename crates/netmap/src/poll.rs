@@ -90,7 +90,7 @@ impl Open {
         if self.csb.get().is_some() {
             return Events::ERR;
         }
-        self.waker.begin_poll();
+        self.waker.begin_poll(wanted.meets(Events::OUT), wanted.meets(Events::IN));
         let events = self.poll_bound(binding, wanted, arm, patience);
         self.waker.end_poll();
         events

@@ -6,14 +6,18 @@
 //! poll arms the file's [`Waker`], and it stays armed until there was news:
 //!
 //! ```text
-//!   polls were answered   program has used up all it knew   what news does
-//!   one not ready         -                                 notifies at once: somebody sleeps
-//!   all ready             yes, and is not in a poll         notifies at once: it may sleep
-//!   all ready             no                                notifies at the next tick
+//!   polls were answered   program has used up all it knew      what news does
+//!   one not ready         -                                    notifies at once: somebody sleeps
+//!   all ready             yes, is not in a poll, and did not   notifies at once: it may sleep
+//!                         come back by itself of late
+//!   all ready             else                                 notifies after a tick or two, if
+//!                                                              no poll has begun by then
 //! ```
 //!
 //! The last line keeps a busy program from being told of every batch of its peer. To be told once
-//! too often costs a little; not to be told would be a hang.
+//! too often costs a system call, and wakes a program that waits for an answer of ours for nothing;
+//! not to be told would be a hang. A program comes back by itself if it polls though it was told of
+//! nothing since it was answered "ready", which an edge-triggered one does not do.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
@@ -30,7 +34,7 @@ pub trait Notify: Send + Sync {
     fn notify(&self, handle: u64);
 }
 
-/// How long a program that knew of work may stay away before it is told of more.
+/// A program that is taken to come back by itself is told after one to two of these.
 const TICK: Duration = Duration::from_millis(1);
 
 const TX: u32 = 1;
@@ -41,6 +45,10 @@ const READY: u32 = 1 << 2;
 const NEWS: u32 = 1 << 3;
 /// It is in the ticker's list.
 const LISTED: u32 = 1 << 4;
+/// A tick has seen that there was news.
+const OLD: u32 = 1 << 5;
+/// When it was answered "ready" last, it polled again without being told.
+const RETURNS: u32 = 1 << 6;
 
 fn bit(dir: Dir) -> u32 {
     match dir {
@@ -81,9 +89,18 @@ impl Waker {
         self.ticker.clone()
     }
 
-    /// A poll begins; it will see for itself what news comes before it ends.
-    pub(crate) fn begin_poll(&self) {
+    /// A poll for these directions begins: it will see for itself what was published before. While
+    /// it lasts nobody is told.
+    pub(crate) fn begin_poll(&self, tx: bool, rx: bool) {
         self.polls.fetch_add(1, Ordering::Relaxed);
+        self.update(|state| {
+            if !armed(state) || state & READY == 0 {
+                return None;
+            }
+            // Somebody else who shares the file may wait for the other direction.
+            let all = state & (TX | RX) & !wish(tx, rx) == 0;
+            Some((if all { state & !(NEWS | OLD) } else { state }) | RETURNS)
+        });
     }
 
     pub(crate) fn end_poll(&self) {
@@ -94,11 +111,10 @@ impl Waker {
     /// arms as not ready looks once more afterwards.
     pub(crate) fn arm(&self, handle: u64, tx: bool, rx: bool, ready: bool) {
         self.handle.store(handle, Ordering::Relaxed);
-        let wish = if tx { TX } else { 0 } | if rx { RX } else { 0 };
         self.update(|state| {
             // Somebody else who shares the file may sleep since an earlier poll.
             let ready = ready && (!armed(state) || state & READY != 0);
-            Some((state & !READY) | wish | if ready { READY } else { 0 })
+            Some((state & !READY) | wish(tx, rx) | if ready { READY } else { 0 })
         });
         // Pairs with the fence in `Listeners::wake`: either we see what was published, or its
         // publisher sees that we are armed.
@@ -125,7 +141,8 @@ impl Waker {
             if state & bit(dir) == 0 {
                 return None;
             }
-            let awake = self.polls.load(Ordering::Acquire) > 0 || !idle();
+            let returns = state & RETURNS != 0;
+            let awake = returns || self.polls.load(Ordering::Acquire) > 0 || !idle();
             urgent = state & READY == 0 || !awake;
             Some(if urgent { disarmed(state) } else { state | NEWS | LISTED })
         });
@@ -136,16 +153,24 @@ impl Waker {
         }
     }
 
-    /// The tick after it was listed.
-    fn tick(&self) {
-        let mut told = false;
+    /// A tick after it was listed; whether it stays so.
+    fn tick(&self) -> bool {
+        let (mut told, mut stays) = (false, false);
         self.update(|state| {
-            told = armed(state) && state & NEWS != 0;
-            Some(if told { disarmed(state) } else { state } & !LISTED)
+            let news = armed(state) && state & NEWS != 0;
+            told = news && state & OLD != 0;
+            stays = news && !told;
+            Some(match (told, stays) {
+                // It did not come back.
+                (true, _) => disarmed(state) & !(LISTED | RETURNS),
+                (_, true) => state | OLD,
+                _ => state & !LISTED,
+            })
         });
         if told {
             self.notify.notify(self.handle.load(Ordering::Relaxed));
         }
+        stays
     }
 
     /// Replaces the state by what `change` says; the one before, or `None` if it said nothing.
@@ -159,7 +184,11 @@ fn armed(state: u32) -> bool {
 }
 
 fn disarmed(state: u32) -> u32 {
-    state & !(TX | RX | READY | NEWS)
+    state & !(TX | RX | READY | NEWS | OLD)
+}
+
+fn wish(tx: bool, rx: bool) -> u32 {
+    (if tx { TX } else { 0 }) | if rx { RX } else { 0 }
 }
 
 /// Those who may have to be told a little later.
@@ -181,8 +210,9 @@ impl Ticker {
 
     /// One round.
     pub(crate) fn tick(&self) {
-        let listed = std::mem::take(&mut *lock(&self.late));
-        listed.iter().for_each(|waker| waker.tick());
+        let mut listed = std::mem::take(&mut *lock(&self.late));
+        listed.retain(|waker| waker.tick());
+        lock(&self.late).append(&mut listed);
     }
 
     /// Rounds until it is stopped; sleeps while there is nobody to tell.
@@ -300,10 +330,11 @@ mod tests {
     }
 
     #[test]
-    fn one_who_is_busy_is_told_a_tick_later() {
+    fn one_who_is_busy_is_told_two_ticks_later() {
         let (waker, told_of, ticker) = waker();
         waker.arm(7, false, true, true);
         waker.news(Dir::Rx, || false);
+        ticker.tick();
         assert_eq!(told(&told_of), 0);
         ticker.tick();
         assert_eq!(told(&told_of), 1);
@@ -312,14 +343,70 @@ mod tests {
     }
 
     #[test]
+    fn one_who_comes_back_by_himself_is_not_told() {
+        let (waker, told_of, ticker) = waker();
+        waker.arm(7, false, true, true);
+        for _ in 0..5 {
+            waker.begin_poll(false, true);
+            waker.arm(7, false, true, true);
+            waker.end_poll();
+            waker.news(Dir::Rx, || true);
+            ticker.tick();
+        }
+        assert_eq!(told(&told_of), 0);
+    }
+
+    #[test]
+    fn one_who_came_back_once_and_does_not_any_more_is_told_late_once_and_then_at_once() {
+        let (waker, told_of, ticker) = waker();
+        waker.arm(7, false, true, true);
+        waker.begin_poll(false, true);
+        waker.arm(7, false, true, true);
+        waker.end_poll();
+        waker.news(Dir::Rx, || true);
+        assert_eq!(told(&told_of), 0);
+        (0..2).for_each(|_| ticker.tick());
+        assert_eq!(told(&told_of), 1);
+        waker.begin_poll(false, true);
+        waker.arm(7, false, true, true);
+        waker.end_poll();
+        waker.news(Dir::Rx, || true);
+        assert_eq!(told(&told_of), 2);
+    }
+
+    #[test]
+    fn news_that_comes_while_a_poll_is_answered_is_not_forgotten() {
+        let (waker, told_of, ticker) = waker();
+        waker.arm(7, false, true, true);
+        waker.begin_poll(false, true);
+        waker.news(Dir::Rx, || true);
+        waker.arm(7, false, true, true);
+        waker.end_poll();
+        (0..2).for_each(|_| ticker.tick());
+        assert_eq!(told(&told_of), 1);
+    }
+
+    #[test]
+    fn a_poll_for_one_direction_keeps_the_news_of_the_other() {
+        let (waker, told_of, ticker) = waker();
+        waker.arm(7, true, true, true);
+        waker.news(Dir::Rx, || false);
+        waker.begin_poll(true, false);
+        waker.arm(7, true, false, true);
+        waker.end_poll();
+        (0..2).for_each(|_| ticker.tick());
+        assert_eq!(told(&told_of), 1);
+    }
+
+    #[test]
     fn one_who_is_polling_sees_for_himself() {
         let (waker, told_of, ticker) = waker();
         waker.arm(7, false, true, true);
-        waker.begin_poll();
+        waker.begin_poll(false, true);
         waker.news(Dir::Rx, || true);
         assert_eq!(told(&told_of), 0);
         waker.end_poll();
-        ticker.tick();
+        (0..2).for_each(|_| ticker.tick());
         assert_eq!(told(&told_of), 1);
     }
 
@@ -328,7 +415,7 @@ mod tests {
         let (waker, told_of, _) = waker();
         waker.arm(7, false, true, false);
         waker.arm(7, true, false, true);
-        waker.begin_poll();
+        waker.begin_poll(false, true);
         waker.news(Dir::Rx, || false);
         assert_eq!(told(&told_of), 1);
     }
