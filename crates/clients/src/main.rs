@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         dir: dir.into(),
         permissions,
         workers: 2,
+        uring: slipring_door::Uring::Off,
         parameters: Parameters::new(&Params::default()),
     };
     let nics = Nics::new(Access { everybody: true, take_over: true });

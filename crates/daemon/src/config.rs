@@ -20,7 +20,7 @@ use crate::rules::{Book, Rule};
 use crate::settings::Settings;
 
 use place::Text;
-pub(crate) use words::permissions;
+pub(crate) use words::{permissions, uring};
 
 /// Where it is looked for when no flag names one.
 pub(crate) const USUAL: &str = "/etc/slipring/daemon.toml";
@@ -33,6 +33,7 @@ struct File {
     owner: Option<Spanned<Account>>,
     group: Option<Spanned<Account>>,
     workers: Option<Spanned<i64>>,
+    uring: Option<Spanned<String>>,
     link: Option<PathBuf>,
     run_dir: Option<PathBuf>,
     #[serde(default)]
@@ -134,6 +135,7 @@ impl Reader<'_> {
                 .workers
                 .map(|count| self.text.read(&count, words::workers))
                 .transpose()?,
+            uring: file.uring.map(|word| self.text.read(&word, words::uring)).transpose()?,
             link: file.link,
             run_dir: file.run_dir,
             domain_bytes: file

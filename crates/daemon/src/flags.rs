@@ -32,7 +32,7 @@ pub(crate) fn command() -> Command {
     flags::run_dir(command).subcommand(ctl::command())
 }
 
-fn of_the_device() -> [Arg; 5] {
+fn of_the_device() -> [Arg; 6] {
     let who = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("ID").value_parser(value_parser!(u32)).help(help)
     };
@@ -49,6 +49,11 @@ fn of_the_device() -> [Arg; 5] {
             .value_name("N")
             .value_parser(value_parser!(u16).range(2..=64))
             .help("Threads that answer [default: one for each processor, 2 to 8]"),
+        Arg::new("uring")
+            .long("uring")
+            .value_name("WHEN")
+            .value_parser(["auto", "on", "off"])
+            .help("Have calls by io_uring, a queue per processor: `auto` where the kernel has that enabled, `on` enables it for the start [default: auto]"),
         Arg::new("link")
             .long("link")
             .value_name("PATH")
@@ -116,6 +121,7 @@ fn typed(matches: &ArgMatches) -> Settings {
         uid: matches.get_one("owner").copied(),
         gid: matches.get_one("group").copied(),
         workers: matches.get_one::<u16>("workers").map(|&count| count.into()),
+        uring: matches.get_one("uring").and_then(|word| config::uring(word).ok()),
         link: matches.get_one("link").cloned(),
         book: Book { flags: access, ..Book::default() },
         ..Settings::default()

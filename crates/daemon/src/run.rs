@@ -15,7 +15,7 @@ use serde_json::json;
 use slipring_cli::codes::SR0303;
 use slipring_cli::{Diagnostic, Exit, Failure, Format, Session, Signals};
 use slipring_control::Server;
-use slipring_door::{Config, DeviceLink, Door, DoorError, Outcome, Permissions};
+use slipring_door::{Config, DeviceLink, Door, DoorError, Outcome, Permissions, Uring, Way};
 use slipring_netmap::{Netmap, News, Parameters, Params, Store};
 use slipring_vale::Switches;
 
@@ -53,8 +53,9 @@ pub(crate) fn run(
     let switches = Box::new(Switches::new(door.overview()));
     let answers = Box::new(Answers::new(reload.clone(), switches));
     let control = control(&run_dir, control_socket, answers, session)?;
-    let line = mode_line(&config, &door, &settings, session.reporter.format());
+    let line = mode_line(&door, &settings, session.reporter.format());
     session.reporter.raw(line.as_bytes())?;
+    tell_of_way(door.way(), session)?;
     manager.tell("READY=1\nSTATUS=serves the device");
     serve(&signals, &journal, &manager, &door, &reload, session)?;
     manager.tell("STOPPING=1");
@@ -87,6 +88,11 @@ fn door(
 ) -> Result<Door, Failure> {
     if !manager.stores() {
         return Ok(Door::open(config, netmap).map_err(|error| refused(&error))?);
+    }
+    if config.uring == Uring::On {
+        session.reporter.warn(format_args!(
+            "calls come by the FUSE device: those by io_uring would not outlive a restart"
+        ))?;
     }
     let store: Arc<dyn Store> = manager.clone();
     let opened = Door::open_kept(config, netmap, &store, handed);
@@ -122,6 +128,7 @@ fn config(run_dir: &Path, settings: &Settings, reload: &Reload) -> Config {
         dir: run_dir.join("fuse"),
         permissions: reload.permissions.clone(),
         workers: settings.workers(),
+        uring: settings.uring.unwrap_or_default(),
         parameters: reload.parameters.clone(),
     }
 }
@@ -198,9 +205,24 @@ fn control(
     }
 }
 
-fn mode_line(config: &Config, door: &Door, settings: &Settings, format: Format) -> String {
+/// Says what a reader of the mode line would not expect.
+fn tell_of_way(way: Way, session: &mut Session<'_>) -> Result<(), Failure> {
+    match way {
+        Way::Uring { switched: true } => session.reporter.warn(format_args!(
+            "FUSE over io_uring was disabled; it was enabled for the start of this device only"
+        )),
+        Way::Device { refused: Some(error) } => session.reporter.warn(format_args!(
+            "the kernel has FUSE over io_uring enabled, but gives us no io_uring: {error}"
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn mode_line(door: &Door, settings: &Settings, format: Format) -> String {
     let device = door.path().display().to_string();
     let mode = format!("{:03o}", settings.mode.unwrap_or_default());
+    let way = if matches!(door.way(), Way::Uring { .. }) { "fuse-uring" } else { "fuse" };
+    let workers = door.workers();
     let nics = if settings.book.flags.everybody { "all" } else { "root" };
     let rules = [&settings.book.allow, &settings.book.deny, &settings.book.take_over];
     let rules: usize = rules.into_iter().map(Vec::len).sum();
@@ -208,14 +230,13 @@ fn mode_line(config: &Config, door: &Door, settings: &Settings, format: Format) 
         Format::Text => {
             let rules = if rules == 0 { String::new() } else { format!(" rules={rules}") };
             format!(
-                "# slipringd {device} door=fuse memory=passthrough workers={} mode={mode} nics={nics}{rules}\n",
-                config.workers
+                "# slipringd {device} door={way} memory=passthrough workers={workers} mode={mode} nics={nics}{rules}\n"
             )
         }
         _ => {
             let start = json!({
-                "event": "start", "device": device, "door": "fuse", "memory": "passthrough",
-                "workers": config.workers, "mode": mode, "nics": nics, "rules": rules,
+                "event": "start", "device": device, "door": way, "memory": "passthrough",
+                "workers": workers, "mode": mode, "nics": nics, "rules": rules,
             });
             format!("{start}\n")
         }
@@ -270,6 +291,7 @@ fn links(
 fn refused(error: &DoorError) -> Diagnostic {
     let help = match error {
         DoorError::NoPassthrough => "run it on Linux 6.9 or newer",
+        DoorError::NoUring => "say --uring auto, or run it on Linux 6.14 or newer",
         _ => "run it as root; modprobe fuse where /dev/fuse is missing",
     };
     let cause = std::error::Error::source(error).map(ToString::to_string);

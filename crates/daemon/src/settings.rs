@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use slipring_cli::Diagnostic;
+use slipring_door::Uring;
 
 use crate::accounts::Accounts;
 use crate::config;
@@ -18,6 +19,7 @@ pub(crate) struct Settings {
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
     pub(crate) workers: Option<usize>,
+    pub(crate) uring: Option<Uring>,
     pub(crate) link: Option<PathBuf>,
     pub(crate) run_dir: Option<PathBuf>,
     pub(crate) domain_bytes: Option<u64>,
@@ -55,6 +57,7 @@ impl Settings {
             uid: self.uid.or(below.uid),
             gid: self.gid.or(below.gid),
             workers: self.workers.or(below.workers),
+            uring: self.uring.or(below.uring),
             link: self.link.clone().or(below.link),
             run_dir: self.run_dir.clone().or(below.run_dir),
             domain_bytes: self.domain_bytes.or(below.domain_bytes),

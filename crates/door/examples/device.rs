@@ -1,11 +1,12 @@
-//! Serves the device on the directory that is the first argument, until standard input ends.
+//! Serves the device on the directory that is the first argument, until standard input ends; by
+//! io_uring where the second argument is `uring`.
 //!
 //! The whole of a front: `slipring daemon` does the same with flags, a link and signals.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use slipring_door::{Config, Door, Permissions};
+use slipring_door::{Config, Door, Permissions, Uring};
 use slipring_netmap::{Adapter, Errno, Netmap, Parameters, Params, Provider, Wanted};
 
 /// No NICs and no switches: pipes need neither.
@@ -19,13 +20,15 @@ impl Provider for PipesOnly {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let dir = std::env::args_os().nth(1).ok_or("usage: serve DIRECTORY")?;
+    let dir = std::env::args_os().nth(1).ok_or("usage: device DIRECTORY [uring]")?;
+    let by_uring = std::env::args_os().nth(2).is_some_and(|word| word == "uring");
     let permissions = Arc::new(Permissions::default());
     permissions.set(0o666, 0, 0);
     let config = Config {
         dir: dir.into(),
         permissions,
         workers: 2,
+        uring: if by_uring { Uring::On } else { Uring::Off },
         parameters: Parameters::new(&Params::default()),
     };
     let door = Door::open(&config, Netmap::new(Box::new(PipesOnly)))?;

@@ -7,8 +7,11 @@
 //!     (NIOCCTRL  --->        "      )         ------->  desk           --->  Netmap::ioctl
 //!     (close     --->        "      )         ------->  closing        --->  what it gives back
 //!   mmap         --->  passthrough: the domain's memfd itself
-//!   asleep in poll <-  FUSE_NOTIFY_POLL       <-------  server         <---  Notify
+//!   asleep in poll <-  FUSE_NOTIFY_POLL       <-------  reply          <---  Notify
 //! ```
+//!
+//! Requests are read from the FUSE device, or come through a ring for each processor (`lanes`,
+//! [`Uring`]); answers go the way that the request came (`reply`).
 //!
 //! The file is real, so dup, fork, exec and descriptor passing need no care: the kernel tells when
 //! the last reference is gone. Each user finds a node of his own under the one name, with the
@@ -25,24 +28,30 @@ mod caller;
 mod closing;
 mod desk;
 mod files;
+mod handshake;
+mod lanes;
 mod lasting;
 mod link;
 mod mount;
 mod namespaces;
+mod outbox;
 mod pages;
 mod parameters;
 mod permissions;
 mod proto;
+mod reply;
 mod restart;
 mod server;
 #[allow(unsafe_code)]
 mod sys;
+mod uring;
 mod vitals;
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use slipring_netmap::{Netmap, Parameters, Store};
@@ -50,6 +59,11 @@ use slipring_netmap::{Netmap, Parameters, Store};
 pub use link::DeviceLink;
 pub use permissions::Permissions;
 pub use restart::Outcome;
+pub use uring::{Uring, Way};
+
+use reply::Connection;
+use server::Server;
+use uring::Held;
 
 /// Where and for whom the device is.
 #[derive(Debug, Clone)]
@@ -58,10 +72,20 @@ pub struct Config {
     pub dir: PathBuf,
     /// Who may open the device, which may change while it runs.
     pub permissions: Arc<Permissions>,
-    /// Threads that answer; at least two, so that one that waits a little leaves another.
+    /// Threads that answer what comes by the device; at least two, so that one that waits a little
+    /// leaves another.
     pub workers: usize,
+    /// Whether requests come by io_uring instead.
+    pub uring: Uring,
     /// Sizes of memory and rings, which may change while it runs.
     pub parameters: Arc<Parameters>,
+}
+
+impl Config {
+    /// Threads that read requests from the device, where all come by it.
+    fn readers(&self) -> usize {
+        self.workers.max(2)
+    }
 }
 
 /// Why there is no device.
@@ -71,6 +95,9 @@ pub enum DoorError {
     /// The kernel has no passthrough.
     #[error("the kernel's FUSE has no passthrough; it came with Linux 6.9")]
     NoPassthrough,
+    /// io_uring was asked for, and the kernel has none for FUSE.
+    #[error("the kernel's FUSE has no io_uring; it came with Linux 6.14")]
+    NoUring,
     /// Not allowed to, or not possible.
     #[error("cannot {step}")]
     Step {
@@ -91,8 +118,10 @@ impl DoorError {
 /// The device while it is served.
 #[derive(Debug)]
 pub struct Door {
-    server: Arc<server::Server>,
+    server: Arc<Server>,
     mount: mount::Mount,
+    way: Way,
+    workers: usize,
     threads: Vec<JoinHandle<()>>,
     /// What is kept for the process that follows.
     store: Option<Arc<dyn Store>>,
@@ -104,13 +133,28 @@ impl Door {
     /// # Errors
     /// [`DoorError`]; nothing stays mounted then.
     pub fn open(config: &Config, netmap: Netmap) -> Result<Self, DoorError> {
+        let held = Held::as_wanted(config.uring)?;
         let (mount, device) = mount::Mount::new(&config.dir)?;
-        Self::run(server::Server::start(device, config, netmap)?, mount, config)
+        let connection = Arc::new(Connection(device));
+        let way = handshake::agree(&connection, config.uring, &held)?;
+        drop(held);
+        let lanes = match way {
+            Way::Device { .. } => Vec::new(),
+            Way::Uring { .. } => lanes::plan().map_err(cannot("see the machine's processors"))?,
+        };
+        // Little comes by the device where there are rings.
+        let readers = if lanes.is_empty() { config.readers() } else { 1 };
+        let workers = lanes.len() + readers;
+        let server = Server::over(connection, config, netmap, workers, 0, None);
+        Self::run(server, mount, way, lanes, readers)
     }
 
     /// The same, with all that programs have kept in `store` for the process that follows this one.
     /// `handed` is what the one before it has left there, by name: where that makes sense, programs
     /// go on as if nothing had happened; where it does not, it is given up and the device is new.
+    ///
+    /// Requests come by the device here, whatever `config` says: those that are under way by
+    /// io_uring end with the process.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -121,26 +165,51 @@ impl Door {
         handed: Vec<(String, OwnedFd)>,
     ) -> Result<(Self, Outcome), DoorError> {
         let (server, mount, outcome) = restart::start(config, netmap, store, handed)?;
-        let mut door = Self::run(server, mount, config)?;
+        let way = Way::Device { refused: None };
+        let mut door = Self::run(server, mount, way, Vec::new(), config.readers())?;
         door.store = Some(store.clone());
         door.server.parts().files.wake_old();
         Ok((door, outcome))
     }
 
     fn run(
-        server: server::Server,
+        server: Server,
         mount: mount::Mount,
-        config: &Config,
+        way: Way,
+        lanes: Vec<lanes::Lane>,
+        readers: usize,
     ) -> Result<Self, DoorError> {
         let server = Arc::new(server);
+        let workers = lanes.len() + readers;
         let mut threads = Vec::new();
-        for i in 0..config.workers.max(2) {
+        let (ready, are_ready) = channel();
+        for (i, lane) in lanes.into_iter().enumerate() {
+            let ready = ready.clone();
+            let serve = move |server: &Arc<Server>| lane.serve(server, i, ready);
+            threads.push(spawn(format!("door-queue-{i}"), &server, serve)?);
+        }
+        drop(ready);
+        let said: io::Result<()> = are_ready.iter().collect();
+        said.map_err(cannot("have requests by io_uring"))?;
+        for i in workers - readers..workers {
             threads.push(spawn(format!("door-{i}"), &server, move |server| server.work(i))?);
         }
         threads.push(spawn("door-ticker".to_owned(), &server, |server| {
             server.netmap().run_ticker();
         })?);
-        Ok(Self { server, mount, threads, store: None })
+        Ok(Self { server, mount, way, workers, threads, store: None })
+    }
+
+    /// How requests come.
+    #[must_use]
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// How many threads answer them.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.workers
     }
 
     /// The file that programs open.
@@ -191,10 +260,14 @@ impl Door {
 
 fn spawn(
     name: String,
-    server: &Arc<server::Server>,
-    work: impl FnOnce(&Arc<server::Server>) + Send + 'static,
+    server: &Arc<Server>,
+    work: impl FnOnce(&Arc<Server>) + Send + 'static,
 ) -> Result<JoinHandle<()>, DoorError> {
     let server = server.clone();
     let spawned = std::thread::Builder::new().name(name).spawn(move || work(&server));
-    spawned.map_err(|source| DoorError::Step { step: "start a thread", source })
+    spawned.map_err(cannot("start a thread"))
+}
+
+fn cannot(step: &'static str) -> impl Fn(io::Error) -> DoorError {
+    move |source| DoorError::Step { step, source }
 }

@@ -1,5 +1,7 @@
 //! FUSE's messages, as far as one file needs them. Layouts are those of `linux/fuse.h`, 7.41.
 
+pub(crate) mod uring;
+
 /// Kinds of requests.
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
@@ -195,24 +197,40 @@ pub(crate) mod init {
 
     const ATOMIC_O_TRUNC: u32 = 1 << 3;
     const PARALLEL_DIROPS: u32 = 1 << 18;
-    const MAX_PAGES: u32 = 1 << 22;
+    const FLAG_MAX_PAGES: u32 = 1 << 22;
     const INIT_EXT: u32 = 1 << 30;
     /// Bit 37 of both words together.
     const PASSTHROUGH: u32 = 1 << 5;
+    /// Bit 41.
+    const OVER_IO_URING: u32 = 1 << 9;
     const MINOR: u32 = 41;
-    const MAX_WRITE: u32 = 4096;
+    pub(crate) const MAX_WRITE: u32 = 4096;
+    pub(crate) const MAX_PAGES: u16 = 1;
 
-    /// The answer to INIT; `None` where the kernel has no passthrough.
-    pub(crate) fn answer(asked: Body<'_>) -> Option<Vec<u8>> {
-        let (flags, more) = (asked.u32(12), asked.u32(16));
-        if flags & INIT_EXT == 0 || more & PASSTHROUGH == 0 {
-            return None;
+    /// What the kernel offers.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Offer<'m>(pub(crate) Body<'m>);
+
+    impl Offer<'_> {
+        /// Whether requests may come by io_uring.
+        pub(crate) fn has_uring(self) -> bool {
+            self.0.u32(16) & OVER_IO_URING != 0
         }
-        let wanted = flags & (ATOMIC_O_TRUNC | PARALLEL_DIROPS | MAX_PAGES | INIT_EXT);
-        let words = Words::default().u32(7).u32(MINOR).u32(asked.u32(8)).u32(wanted);
-        let words = words.u16(64).u16(48).u32(MAX_WRITE).u32(1).u16(1).u16(0);
-        // The memfd below is not stacked on anything.
-        Some(words.u32(PASSTHROUGH).u32(1).zeros(24).0)
+
+        /// The answer to INIT, with `uring` where that is wanted and offered; `None` where the
+        /// kernel has no passthrough.
+        pub(crate) fn answer(self, uring: bool) -> Option<Vec<u8>> {
+            let (flags, more) = (self.0.u32(12), self.0.u32(16));
+            if flags & INIT_EXT == 0 || more & PASSTHROUGH == 0 {
+                return None;
+            }
+            let wanted = flags & (ATOMIC_O_TRUNC | PARALLEL_DIROPS | FLAG_MAX_PAGES | INIT_EXT);
+            let more = PASSTHROUGH | if uring { more & OVER_IO_URING } else { 0 };
+            let words = Words::default().u32(7).u32(MINOR).u32(self.0.u32(8)).u32(wanted);
+            let words = words.u16(64).u16(48).u32(MAX_WRITE).u32(1).u16(MAX_PAGES).u16(0);
+            // The memfd below is not stacked on anything.
+            Some(words.u32(more).u32(1).zeros(24).0)
+        }
     }
 }
 
@@ -294,7 +312,7 @@ mod tests {
         assert_eq!((attr.answer().len(), attr.entry().len()), (104, 128));
         assert_eq!((open_out(1, Some(1)).len(), ioctl_out(-1).len()), (16, 16));
         let asked = [0xff; 64];
-        assert_eq!(init::answer(Body(&asked)).unwrap().len(), 64);
+        assert_eq!(init::Offer(Body(&asked)).answer(false).unwrap().len(), 64);
         assert_eq!(dirent(1, 1, 4, "netmap").len(), 32);
     }
 
@@ -302,7 +320,20 @@ mod tests {
     fn a_kernel_without_passthrough_is_told_from_one_with() {
         let mut asked = [0xff; 64];
         asked[16] &= !(1 << 5);
-        assert!(init::answer(Body(&asked)).is_none());
+        assert!(init::Offer(Body(&asked)).answer(true).is_none());
+    }
+
+    #[test]
+    fn io_uring_is_agreed_on_where_it_is_both_offered_and_wanted() {
+        let agreed = |asked: &[u8], wanted| {
+            let answer = init::Offer(Body(asked)).answer(wanted).unwrap();
+            word32(&answer, 32) & 1 << 9 != 0
+        };
+        let (offers, mut does_not) = ([0xff; 64], [0xff; 64]);
+        does_not[17] &= !(1 << 1);
+        assert!(init::Offer(Body(&offers)).has_uring() && agreed(&offers, true));
+        assert!(!agreed(&offers, false) && !agreed(&does_not, true));
+        assert!(!init::Offer(Body(&does_not)).has_uring());
     }
 
     #[test]

@@ -22,8 +22,10 @@ use slipring_netmap::{Left, Netmap, Notify, Refused, Store, ledger_name, memory_
 
 use crate::mount::Mount;
 use crate::namespaces::KEPT;
-use crate::server::{Connection, Server};
-use crate::{Config, DoorError, proto};
+use crate::reply::Connection;
+use crate::server::Server;
+use crate::uring::{Held, Uring};
+use crate::{Config, DoorError, handshake, proto};
 
 const FUSE: &str = "fuse";
 const DEVICE: &str = "device";
@@ -65,12 +67,13 @@ pub(crate) fn start(
     }
     names.iter().for_each(|name| store.forget(name));
     let (mount, device) = Mount::new(&config.dir)?;
-    let connection = Connection(device);
-    connection.agree()?;
+    let connection = Arc::new(Connection(device));
+    // The kernel gives up what a ring has under way when its process ends.
+    handshake::agree(&connection, Uring::Off, &Held::as_wanted(Uring::Off)?)?;
     let page = Page::new().map_err(DoorError::step("make a page for what is kept"))?;
     store.keep(DEVICE, page.0.as_fd());
     store.keep(FUSE, connection.0.as_fd());
-    let server = Server::over(connection, config, netmap, 0, Some(store.clone()));
+    let server = Server::over(connection, config, netmap, config.readers(), 0, Some(store.clone()));
     Ok((server, mount, outcome))
 }
 
@@ -95,7 +98,8 @@ fn resume(
     let page = handed.remove(DEVICE).map(Page).ok_or_else(|| refused("there is no page"))?;
     let base = page.next()?;
     store.keep(DEVICE, page.0.as_fd());
-    let server = Server::over(Connection(device), config, netmap, base, Some(store.clone()));
+    let (connection, store_too) = (Arc::new(Connection(device)), Some(store.clone()));
+    let server = Server::over(connection, config, netmap, config.readers(), base, store_too);
     let parts = server.parts();
     let namespaces: HashMap<_, _> = handed
         .extract_if(|name, _| name.starts_with(KEPT))

@@ -1,12 +1,12 @@
 //! Answers the kernel's requests: any number of threads in [`Server::work`].
 
-use std::io::IoSlice;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipring_netmap::{Errno, Events, Netmap, Notify, Open, Store, Ticket};
+use slipring_netmap::{Errno, Events, Netmap, Open, Store, Ticket};
 
+use crate::Config;
 use crate::caller::{Caller, NoMemory, Numbered, opener};
 use crate::closing::Closing;
 use crate::desk::Desk;
@@ -17,8 +17,8 @@ use crate::namespaces::Namespaces;
 use crate::parameters::{self, Tree};
 use crate::permissions::{Permissions, Shown};
 use crate::proto::{self, Attr, Body, DIR, Message, REG, ROOT, S_IFDIR, S_IFREG, opcode};
+use crate::reply::{Connection, Reply};
 use crate::vitals::Vitals;
-use crate::{Config, DoorError};
 
 /// How long a poll waits for what its peer is about to do, rather than put the caller to sleep:
 /// less than waking it would take.
@@ -52,75 +52,21 @@ pub(crate) struct Parts<'s> {
     pub(crate) namespaces: &'s Namespaces,
 }
 
-/// The descriptor that requests come from and answers go to.
-#[derive(Debug)]
-pub(crate) struct Connection(pub(crate) OwnedFd);
-
-impl Connection {
-    /// Agrees with the kernel on what both can do; its first request asks for that.
-    pub(crate) fn agree(&self) -> Result<(), DoorError> {
-        let mut buffer = vec![0; proto::MAX_MESSAGE];
-        let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut *buffer));
-        let len = read.map_err(DoorError::step("talk to the kernel's FUSE"))?;
-        let first = Message::new(&buffer[..len]).filter(|first| first.opcode() == opcode::INIT);
-        let first = first.ok_or(DoorError::NoPassthrough)?;
-        let Some(answer) = proto::init::answer(first.body()) else {
-            self.answer(first.unique(), Some(Errno::PROTO), [&[], &[]]);
-            return Err(DoorError::NoPassthrough);
-        };
-        self.answer(first.unique(), None, [&answer, &[]]);
-        Ok(())
-    }
-
-    /// Answers. A caller that was killed meanwhile does not take it, which is fine.
-    fn answer(&self, unique: u64, error: Option<Errno>, parts: [&[u8]; 2]) {
-        let len = parts.iter().map(|part| part.len()).sum();
-        let error = error.map_or(0, |error| -error.raw_os_error());
-        let header = proto::out_header(len, error, unique);
-        let parts = [&header, parts[0], parts[1]].map(IoSlice::new);
-        let _ = rustix::io::writev(&self.0, &parts);
-    }
-
-    /// Answers a poll.
-    fn poll(&self, open: Arc<Open>, unique: u64, wanted: Events, arm: Option<u64>) {
-        let events = open.poll(wanted, arm, PATIENCE);
-        // As in `Call::perform`.
-        drop(open);
-        self.answer(unique, None, [&proto::poll_out(events.0), &[]]);
-    }
-}
-
-impl Notify for Connection {
-    fn notify(&self, handle: u64) {
-        // Nobody may poll that file any more.
-        let _ = rustix::io::write(&self.0, &proto::notify_poll(handle));
-    }
-}
-
 type Answer = Result<Vec<u8>, Errno>;
 
 impl Server {
-    /// The device of a new connection.
-    pub(crate) fn start(
-        device: OwnedFd,
-        config: &Config,
-        netmap: Netmap,
-    ) -> Result<Self, DoorError> {
-        let connection = Connection(device);
-        connection.agree()?;
-        Ok(Self::over(connection, config, netmap, 0, None))
-    }
-
-    /// The device of a connection on which all is agreed. Numbers that it gives begin behind `base`.
+    /// The device of a connection on which all is agreed, which so many workers will serve. Numbers
+    /// that it gives begin behind `base`.
     pub(crate) fn over(
-        connection: Connection,
+        connection: Arc<Connection>,
         config: &Config,
         netmap: Netmap,
+        workers: usize,
         base: u64,
         store: Option<Arc<dyn Store>>,
     ) -> Self {
         Self {
-            connection: Arc::new(connection),
+            connection,
             netmap: Arc::new(netmap),
             nodes: Nodes::new(config.parameters.clone(), base, store.clone()),
             files: Arc::new(Files::new(base)),
@@ -130,7 +76,7 @@ impl Server {
             closers: Arc::default(),
             closing: Arc::default(),
             permissions: config.permissions.clone(),
-            vitals: Vitals::new(config.workers.max(2)),
+            vitals: Vitals::new(workers),
             tree: Tree::new(config.parameters.clone()),
             size: config.parameters.now().domain_bytes,
         }
@@ -140,6 +86,10 @@ impl Server {
     pub(crate) fn parts(&self) -> Parts<'_> {
         let Self { connection, netmap, nodes, files, namespaces, .. } = self;
         Parts { connection, netmap, nodes, files, namespaces }
+    }
+
+    pub(crate) fn device(&self) -> BorrowedFd<'_> {
+        self.connection.as_fd()
     }
 
     pub(crate) fn netmap(&self) -> &Netmap {
@@ -163,16 +113,27 @@ impl Server {
         self.files.count()
     }
 
-    /// Answers requests until the device is unmounted.
-    pub(crate) fn work(self: &Arc<Self>, worker: usize) {
+    /// A worker begins or ends a request.
+    #[inline]
+    pub(crate) fn beat(&self, worker: usize) {
+        self.vitals.beat(worker);
+    }
+
+    /// A worker cannot go on, and so its callers cannot.
+    pub(crate) fn fail(&self) {
+        self.vitals.fail();
+    }
+
+    /// Answers requests that come by the device until it is unmounted.
+    pub(crate) fn work(&self, worker: usize) {
         let mut buffer = vec![0; proto::MAX_MESSAGE];
         loop {
-            match rustix::io::read(&self.connection.0, &mut *buffer) {
+            match rustix::io::read(&*self.connection, &mut *buffer) {
                 Ok(len) => match Message::new(&buffer[..len]) {
                     Some(message) => {
-                        self.vitals.beat(worker);
-                        self.handle(message);
-                        self.vitals.beat(worker);
+                        self.beat(worker);
+                        self.take(message);
+                        self.beat(worker);
                     }
                     None => return,
                 },
@@ -184,27 +145,31 @@ impl Server {
     }
 
     #[inline]
-    fn handle(&self, message: Message<'_>) {
+    fn take(&self, message: Message<'_>) {
         match message.opcode() {
-            opcode::POLL => self.poll(message),
-            opcode::IOCTL => self.ioctl(message),
-            opcode::RELEASE => self.release(message),
             opcode::FORGET => self.forget(message.node(), message.body().u64(0)),
             opcode::BATCH_FORGET => self.batch_forget(message.body()),
             // What else can be interrupted ends by itself within microseconds, or waits at the
             // desk for memory of the very caller.
             opcode::INTERRUPT => self.lasting.interrupt(message.body().u64(0)),
-            _ => match self.other(message) {
-                Ok(answer) => self.connection.answer(message.unique(), None, [&answer, &[]]),
-                // It is not the caller who has too many files open.
-                Err(Errno::MFILE) => self.refuse(message, Errno::NFILE),
-                Err(error) => self.refuse(message, error),
-            },
+            _ => self.handle(message, Reply::by_device(&self.connection, message.unique())),
         }
     }
 
-    fn refuse(&self, message: Message<'_>, error: Errno) {
-        self.connection.answer(message.unique(), Some(error), [&[], &[]]);
+    /// Answers a request, or has it answered.
+    #[inline]
+    pub(crate) fn handle(&self, message: Message<'_>, reply: Reply) {
+        match message.opcode() {
+            opcode::POLL => self.poll(message, reply),
+            opcode::IOCTL => self.ioctl(message, reply),
+            opcode::RELEASE => self.release(message, reply),
+            _ => match self.other(message) {
+                Ok(answer) => reply.done([&answer, &[]]),
+                // It is not the caller who has too many files open.
+                Err(Errno::MFILE) => reply.refuse(Errno::NFILE),
+                Err(error) => reply.refuse(error),
+            },
+        }
     }
 
     fn other(&self, message: Message<'_>) -> Answer {
@@ -245,7 +210,7 @@ impl Server {
         if message.node() != ROOT || message.body().name() != FILE.as_bytes() {
             return Err(Errno::NOENT);
         }
-        let node = self.nodes.look_up(self.connection.0.as_fd(), message.uid())?;
+        let node = self.nodes.look_up(self.device(), message.uid())?;
         Ok(self.attr(node).entry())
     }
 
@@ -266,24 +231,23 @@ impl Server {
         Ok(proto::open_out(ticket.handle, Some(node.backing)))
     }
 
-    fn release(&self, message: Message<'_>) {
+    fn release(&self, message: Message<'_>, reply: Reply) {
         if parameters::has(message.node()) {
-            return self.connection.answer(message.unique(), None, [&[], &[]]);
+            return reply.done([&[], &[]]);
         }
         let open = self.files.remove(message.body().u64(0));
-        let (connection, unique) = (self.connection.clone(), message.unique());
-        let Some(open) = open else { return connection.answer(unique, None, [&[], &[]]) };
+        let Some(open) = open else { return reply.done([&[], &[]]) };
         let uid = open.uid();
         let close = self.closing.begin(uid);
         self.closers.submit(uid, move || {
             drop(open);
             drop(close);
-            connection.answer(unique, None, [&[], &[]]);
+            reply.done([&[], &[]]);
         });
     }
 
     fn forget(&self, node: u64, lookups: u64) {
-        self.nodes.forget(self.connection.0.as_fd(), node, lookups);
+        self.nodes.forget(self.device(), node, lookups);
     }
 
     fn batch_forget(&self, body: Body<'_>) {
@@ -293,16 +257,13 @@ impl Server {
     }
 
     #[inline]
-    fn poll(&self, message: Message<'_>) {
+    fn poll(&self, message: Message<'_>, reply: Reply) {
         let body = message.body();
-        let Some(open) = self.files.get(body.u64(0)) else {
-            return self.refuse(message, Errno::BADF);
-        };
+        let Some(open) = self.files.get(body.u64(0)) else { return reply.refuse(Errno::BADF) };
         let arm = (body.u32(16) & proto::POLL_SCHEDULE_NOTIFY != 0).then(|| body.u64(8));
-        let (connection, unique) = (self.connection.clone(), message.unique());
         let wanted = Events(body.u32(20));
         if !open.has_indirect() {
-            return connection.poll(open, unique, wanted, arm);
+            return poll(open, wanted, arm, reply);
         }
         let (tid, uid) = (message.tid(), message.uid());
         self.desk.submit(uid, move || {
@@ -310,35 +271,30 @@ impl Server {
                 // What cannot be fetched waits: the poll sends what lies before it.
                 let _ = open.fetch_indirect(&mut memory);
             }
-            connection.poll(open, unique, wanted, arm);
+            poll(open, wanted, arm, reply);
         });
     }
 
     #[inline]
-    fn ioctl(&self, message: Message<'_>) {
+    fn ioctl(&self, message: Message<'_>, reply: Reply) {
         let body = message.body();
-        let Some(open) = self.files.get(body.u64(0)) else {
-            return self.refuse(message, Errno::BADF);
-        };
+        let Some(open) = self.files.get(body.u64(0)) else { return reply.refuse(Errno::BADF) };
         let cmd = body.u32(12);
-        let (connection, netmap) = (self.connection.clone(), self.netmap.clone());
-        let (unique, argument) = (message.unique(), body.rest(32).to_vec());
+        let (netmap, argument) = (self.netmap.clone(), body.rest(32).to_vec());
         let reaches = Netmap::touches_caller(cmd) || Netmap::is_quick(cmd) && open.has_indirect();
-        let call = Call { connection, netmap, open, cmd, unique, argument };
+        let call = Call { netmap, open, cmd, reply, argument };
         if Netmap::is_quick(cmd) && !reaches {
             return call.perform(Ok(NoMemory));
         }
         let (tid, uid) = (message.tid(), message.uid());
         let (closing, owner) = (self.closing.clone(), call.open.uid());
         if Netmap::is_long(cmd, &call.argument) {
+            // Without a thread for it the call is dropped, and so refused.
             let lasts = move |cancel| {
                 closing.wait(owner);
                 call.perform(Caller::of(tid, uid).map(|caller| caller.ended_by(cancel)));
             };
-            if let Err(error) = self.lasting.perform(unique, lasts) {
-                self.refuse(message, error);
-            }
-            return;
+            return self.lasting.perform(message.unique(), lasts);
         }
         self.desk.submit(uid, move || {
             closing.wait(owner);
@@ -350,27 +306,34 @@ impl Server {
     }
 }
 
+/// Answers a poll.
+#[inline]
+fn poll(open: Arc<Open>, wanted: Events, arm: Option<u64>, reply: Reply) {
+    let events = open.poll(wanted, arm, PATIENCE);
+    // As in `Call::perform`.
+    drop(open);
+    reply.done([&proto::poll_out(events.0), &[]]);
+}
+
 /// An ioctl on its way.
 struct Call {
-    connection: Arc<Connection>,
     netmap: Arc<Netmap>,
     open: Arc<Open>,
     cmd: u32,
-    unique: u64,
+    reply: Reply,
     argument: Vec<u8>,
 }
 
 impl Call {
     #[inline]
     fn perform(mut self, memory: Result<impl slipring_netmap::CallerMemory, Errno>) {
-        let call = proto::call_of(self.unique);
+        let call = proto::call_of(self.reply.unique());
         let done = memory.and_then(|memory| self.ioctl(&mut Numbered(memory, call)));
         // Before the answer: a program that closes the file next shall be its last user.
         drop(self.open);
         // The argument goes back also when the call fails, as netmap's does.
         let result = done.unwrap_or_else(|error| -error.raw_os_error());
-        let parts = [&*proto::ioctl_out(result), &self.argument];
-        self.connection.answer(self.unique, None, parts);
+        self.reply.done([&proto::ioctl_out(result), &self.argument]);
     }
 }
 

@@ -1,10 +1,14 @@
-//! The two ioctls of the FUSE device that have no wrapper elsewhere.
+//! What has no wrapper elsewhere: two ioctls of the FUSE device, and requests by io_uring.
+
+mod ring;
 
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
+
+pub(crate) use ring::{Event, Ring, Slot};
 
 const FUSE_MAGIC: u8 = 229;
 

@@ -1,6 +1,6 @@
 //! Whether workers work.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// One worker's count of requests: odd while it is with one.
 #[derive(Debug, Default)]
@@ -13,28 +13,38 @@ struct Pulse {
 
 /// All of them.
 #[derive(Debug)]
-pub(crate) struct Vitals(Vec<Pulse>);
+pub(crate) struct Vitals {
+    pulses: Vec<Pulse>,
+    /// Whether one has given up.
+    failed: AtomicBool,
+}
 
 impl Vitals {
     pub(crate) fn new(workers: usize) -> Self {
-        Self((0..workers).map(|_| Pulse::default()).collect())
+        let pulses = (0..workers).map(|_| Pulse::default()).collect();
+        Self { pulses, failed: AtomicBool::new(false) }
     }
 
     /// A worker begins or ends a request. It alone writes its count.
     #[inline]
     pub(crate) fn beat(&self, worker: usize) {
-        let count = &self.0[worker].count;
+        let count = &self.pulses[worker].count;
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Whether nobody is still with the request of the last look.
+    /// A worker will serve nobody any more.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether nobody has given up, and nobody is still with the request of the last look.
     pub(crate) fn is_well(&self) -> bool {
         // All are looked at: each look remembers.
-        let stuck = self.0.iter().filter(|pulse| {
+        let stuck = self.pulses.iter().filter(|pulse| {
             let now = pulse.count.load(Ordering::Relaxed);
             pulse.seen.swap(now, Ordering::Relaxed) == now && now % 2 == 1
         });
-        stuck.count() == 0
+        stuck.count() == 0 && !self.failed.load(Ordering::Relaxed)
     }
 }
 
@@ -52,5 +62,7 @@ mod tests {
         assert!(vitals.is_well() && vitals.is_well());
         (0..3).for_each(|_| vitals.beat(0));
         assert!(vitals.is_well());
+        vitals.fail();
+        assert!(!vitals.is_well());
     }
 }

@@ -20,6 +20,7 @@ fn a_whole_file_is_understood() {
         owner = "alice"
         group = 51
         workers = 3
+        uring = "on"
         link = "none"
         run-dir = "/run/x"
         [memory]
@@ -39,6 +40,7 @@ fn a_whole_file_is_understood() {
     .unwrap();
     assert_eq!((settings.mode, settings.uid, settings.gid), (Some(0o640), Some(1000), Some(51)));
     assert_eq!((settings.workers, settings.domain_bytes), (Some(3), Some(8 << 30)));
+    assert_eq!(settings.uring, Some(slipring_door::Uring::On));
     assert_eq!(settings.parameters, [("buf_num".to_owned(), 1000)]);
     let alice = Who { uid: 1000, gids: &[50] };
     assert!(settings.book.admits(alice, Port::named("eth1")));
@@ -59,6 +61,8 @@ fn what_cannot_be_is_refused_with_its_place_and_what_may_be() {
         ("mode = \"rwx\"", "SR0010", "line 1, column 8", "octal number up to 777"),
         ("mode = 660", "SR0010", "line 1, column 8", ""),
         ("workers = 1", "SR0010", "line 1, column 11", "2 to 64"),
+        ("uring = \"yes\"", "SR0010", "line 1, column 9", "auto, on, off"),
+        ("uring = true", "SR0010", "line 1, column 9", ""),
         ("owner = \"bob\"", "SR0010", "line 1, column 9", "/etc/passwd"),
         ("[memory]\nper-user = \"8\"", "SR0010", "line 2, column 12", "512MiB to 16TiB"),
         ("[memory]\nper-usr = \"8\"", "SR0010", "line 2, column 1", ""),

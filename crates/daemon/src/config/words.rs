@@ -1,5 +1,6 @@
 //! Values: what a text means, or what it may be instead.
 
+use slipring_door::Uring;
 use slipring_netmap::PortKind;
 
 use crate::rules::KINDS;
@@ -15,6 +16,17 @@ pub(crate) fn permissions(text: &String) -> Result<u32, String> {
 pub(super) fn workers(count: &i64) -> Result<usize, String> {
     let fits = usize::try_from(*count).ok().filter(|count| (2..=64).contains(count));
     fits.ok_or_else(|| "2 to 64".to_owned())
+}
+
+/// Whether requests come by io_uring.
+#[allow(clippy::ptr_arg)] // Called with what the file holds.
+pub(crate) fn uring(text: &String) -> Result<Uring, String> {
+    match text.as_str() {
+        "auto" => Ok(Uring::Auto),
+        "on" => Ok(Uring::On),
+        "off" => Ok(Uring::Off),
+        _ => Err("auto, on, off".to_owned()),
+    }
 }
 
 /// A size of memory: a whole number of MiB, GiB or TiB.

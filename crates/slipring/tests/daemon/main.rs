@@ -23,7 +23,7 @@ use support::program::{Program, SLIPRING};
 #[test]
 fn two_programs_exchange_frames_as_soon_as_the_mode_line_is_there() {
     let Some(site) = Site::new() else { return };
-    let daemon = site.daemon("");
+    let daemon = site.daemon("--uring off");
     let line = daemon.so_far().stdout;
     let device = site.run_dir().join("fuse/netmap").display().to_string();
     assert!(line.starts_with(&format!("# slipringd {device} door=fuse ")), "{line}");
@@ -44,6 +44,23 @@ fn the_mode_line_is_an_object_where_json_is_asked_for() {
     assert_eq!((&start["mode"], &start["nics"]), (&"640".into(), &"all".into()));
     assert_eq!(start["device"], site.run_dir().join("fuse/netmap").display().to_string());
     assert_eq!(site.bind("x{1"), "bound");
+}
+
+#[test]
+fn calls_come_by_io_uring_where_that_is_asked_for() {
+    const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
+    let Ok(before) = std::fs::read_to_string(PARAMETER) else {
+        return eprintln!("skipped: FUSE over io_uring needs Linux 6.14");
+    };
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("--uring on");
+    assert!(daemon.so_far().stdout.contains(" door=fuse-uring "));
+    assert_eq!(std::fs::read_to_string(PARAMETER).unwrap(), before);
+    site.exchange("x{1", "x}1", MANY);
+    let ended = daemon.stop(Signal::TERM);
+    let told = ended.stderr.contains("enabled for the start of this device only");
+    assert_eq!(told, before.starts_with('N'), "{ended:?}");
+    site.is_clean();
 }
 
 #[test]
@@ -103,6 +120,7 @@ fn wrong_flags_are_told_why_and_what_to_try() {
         "--workers 1",
         "--workers 65",
         "--workers many",
+        "--uring yes",
         "--lnk none",
         "eth0",
         "--run-dir",

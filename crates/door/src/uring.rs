@@ -1,0 +1,108 @@
+//! Whether requests come by io_uring, with a queue for each processor, or by the device alone.
+//!
+//! The kernel offers it where its module parameter says so at the moment of mounting, and asks for
+//! it no more once both sides have agreed: so a parameter that we switch on is switched back at
+//! once, and nothing is left behind.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+
+use rustix::fs::{FlockOperation, flock};
+
+use slipring_netmap::Errno;
+
+use crate::DoorError;
+
+/// Whether to have requests by io_uring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Uring {
+    /// Where the kernel offers it.
+    #[default]
+    Auto,
+    /// Yes; its module parameter is switched on for as long as that takes.
+    On,
+    /// No.
+    Off,
+}
+
+/// How requests come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// By the device.
+    Device {
+        /// The kernel offers io_uring, but this process may not have it.
+        refused: Option<Errno>,
+    },
+    /// By io_uring, but for what the kernel sends by the device only.
+    Uring {
+        /// Whether the module parameter was off, and is again.
+        switched: bool,
+    },
+}
+
+const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
+/// Root alone can open it, so nobody else can keep us from locking it.
+const LOCKED: &str = "/sys/module/fuse/uevent";
+
+/// The module parameter, as it is wanted until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// Where it was switched: the file to switch it back.
+    switched: Option<File>,
+    /// All who switch it, or look at what it is, do so one after the other.
+    _lock: Option<File>,
+}
+
+impl Held {
+    /// Sees to it that the kernel offers what is wanted.
+    pub(crate) fn as_wanted(wanted: Uring) -> Result<Self, DoorError> {
+        let switched = None;
+        match wanted {
+            Uring::Off => Ok(Self { switched, _lock: None }),
+            Uring::Auto => Ok(Self { switched, _lock: lock(FlockOperation::LockShared) }),
+            Uring::On => {
+                let held = lock(FlockOperation::LockExclusive);
+                let switched = switch_on().map_err(|source| match source.kind() {
+                    io::ErrorKind::NotFound => DoorError::NoUring,
+                    _ => DoorError::Step { step: "switch FUSE over io_uring on", source },
+                })?;
+                Ok(Self { switched, _lock: held })
+            }
+        }
+    }
+
+    pub(crate) fn has_switched(&self) -> bool {
+        self.switched.is_some()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(file) = &mut self.switched {
+            // Who could switch it on can switch it off.
+            let _ = file.write_all(b"N");
+        }
+    }
+}
+
+fn lock(how: FlockOperation) -> Option<File> {
+    // What cannot be opened has no parameter beside it either.
+    let file = File::options().write(true).open(LOCKED).ok()?;
+    flock(&file, how).ok().map(|()| file)
+}
+
+/// The parameter's file, if it was off.
+fn switch_on() -> io::Result<Option<File>> {
+    // Where FUSE is a module, this loads it.
+    drop(File::open("/dev/fuse"));
+    let mut file = File::options().read(true).write(true).open(PARAMETER)?;
+    let mut value = String::new();
+    file.read_to_string(&mut value)?;
+    if value.starts_with('Y') {
+        return Ok(None);
+    }
+    file.seek(SeekFrom::Start(0))?;
+    file.write_all(b"Y")?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(Some(file))
+}
