@@ -16,20 +16,44 @@ const SOURCE: &str = include_str!("../../../../bench/netmap.c");
 /// Bytes of a frame.
 const LEN: &str = "64";
 
-/// Both rows.
-pub(crate) fn rows() -> [Row; 2] {
-    let sync = Row::new("netmap-txsync", "/dev/netmap, NIOCTXSYNC of an idle ring", Unit::Nanos);
-    let pipe = "/dev/netmap, pipe between two processes, 64 B, 1024 slots";
-    [
-        sync.with(Role::Ours, "slipring", || bout(idle_sync)).goal(Of::Value, 4_000.0),
-        Row::new("netmap-pipe-64", pipe, Unit::PacketsPerSec)
-            .with(Role::Ours, "slipring", || bout(pipe_between))
-            .goal(Of::Value, 40e6),
-    ]
+/// How calls reach the daemon.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    /// Behind the names of rows.
+    suffix: &'static str,
+    name: &'static str,
+    /// The daemon's setting.
+    uring: &'static str,
+    /// Packets per second that a pipe shall carry.
+    goal: f64,
 }
 
-fn bout(measure: fn(&Device, Duration) -> Result<Reading, Why>) -> Result<Bout, Why> {
-    let device = Device::new()?;
+const WAYS: [Way; 2] = [
+    Way { suffix: "", name: "by the FUSE device", uring: "off", goal: 40e6 },
+    Way { suffix: "-uring", name: "by io_uring", uring: "on", goal: 60e6 },
+];
+
+/// Two rows for each way.
+pub(crate) fn rows() -> impl Iterator<Item = Row> {
+    WAYS.into_iter().flat_map(|way| [sync_row(way), pipe_row(way)])
+}
+
+fn sync_row(way: Way) -> Row {
+    let title = format!("/dev/netmap {}, NIOCTXSYNC of an idle ring", way.name);
+    Row::new(format!("netmap-txsync{}", way.suffix), title, Unit::Nanos)
+        .with(Role::Ours, "slipring", move || bout(way, idle_sync))
+        .goal(Of::Value, 4_000.0)
+}
+
+fn pipe_row(way: Way) -> Row {
+    let title = format!("/dev/netmap {}, pipe between processes, 64 B, 1024 slots", way.name);
+    Row::new(format!("netmap-pipe-64{}", way.suffix), title, Unit::PacketsPerSec)
+        .with(Role::Ours, "slipring", move || bout(way, pipe_between))
+        .goal(Of::Value, way.goal)
+}
+
+fn bout(way: Way, measure: fn(&Device, Duration) -> Result<Reading, Why>) -> Result<Bout, Why> {
+    let device = Device::new(way)?;
     Ok(Box::new(move |time| measure(&device, time)))
 }
 
@@ -61,18 +85,29 @@ struct Device {
 }
 
 impl Device {
-    fn new() -> Result<Self, Why> {
+    fn new(way: Way) -> Result<Self, Why> {
         let files = Scratch::new()?;
         compile(files.path())?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["daemon", "--link", "none", "--run-dir"]).arg(files.path().join("run"));
+        command.args(["--uring", way.uring]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut device = Self { files, daemon: command.spawn()? };
         let stdout = device.daemon.stdout.take();
         match first_line(stdout) {
             Some(_) => Ok(device),
-            None => Err(Why::Skipped("slipringd needs root and Linux 6.9".to_owned())),
+            None => Err(Why::Skipped(device.last_words())),
         }
+    }
+
+    /// Why the daemon has not started.
+    fn last_words(&mut self) -> String {
+        let mut said = String::new();
+        if let Some(mut stderr) = self.daemon.stderr.take() {
+            // What cannot be read is not said.
+            let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+        }
+        said.lines().next().unwrap_or("slipringd ended at once").to_owned()
     }
 
     fn path(&self) -> PathBuf {
