@@ -16,6 +16,8 @@ const NIOCREGIF: u32 = 0xc03c_6992;
 const NIOCGINFO: u32 = 0xc03c_6991;
 const NIOCTXSYNC: u32 = 0x6994;
 const NIOCRXSYNC: u32 = 0x6995;
+const NIOCLEND: u32 = 0xc510_69a0;
+const NIOCKICK: u32 = 0x69a1;
 const NAMES: [&[u8]; 8] = [b"x{1", b"x}1", b"x", b"vale0:a", b"vale0:b", b"vale1:x", b"", b"y{2"];
 /// Where the caller's memory begins.
 const BASE: u64 = 0x1000;
@@ -38,6 +40,13 @@ fuzz_target!(|data: &[u8]| {
         match op % 8 {
             0..=2 => control(&netmap, &opens[i], which, words),
             3 => old(&netmap, &opens[i], which, words),
+            4 if which & 1 == 0 => {
+                let mut argument = vec![0; 1296];
+                argument[0] = 1;
+                for cmd in [NIOCLEND, NIOCKICK] {
+                    let _ = netmap.ioctl(&opens[i], cmd, &mut argument, &mut Memory(Vec::new()));
+                }
+            }
             4 => scribble(&domain, words),
             5 => opens[i] = new(),
             6 => {

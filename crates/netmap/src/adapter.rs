@@ -14,6 +14,7 @@ use slipring_ring::RingView;
 
 use crate::caller::CallerMemory;
 use crate::claims::Claims;
+use crate::direct::{Kicks, Lent, Loan};
 use crate::domain::Memory;
 use crate::taps::Taps;
 use crate::waker::Listeners;
@@ -154,6 +155,20 @@ pub trait Adapter: Send + Sync + Debug {
 
     /// Whom to wake when ring `i` becomes ready; `None` beyond the last.
     fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners>;
+
+    /// Lends rings to the program that has bound them, to be synced in its own process.
+    ///
+    /// # Errors
+    /// [`Errno::OPNOTSUPP`] where that cannot be, [`Errno::BUSY`] where somebody else has one.
+    fn lend(&self, _: &[Range<usize>; 2], _: &Arc<Kicks>) -> Result<(Lent, Loan), Errno> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// The program has synced in its own process and says that somebody at the other end sleeps.
+    fn kick(&self) {}
+
+    /// Somebody waits for news of ring `i` by [`Self::listeners`], and looks once more after this.
+    fn expects(&self, _dir: Dir, _i: usize) {}
 
     /// Whether what it stands for is no more, for good.
     fn has_vanished(&self) -> bool {

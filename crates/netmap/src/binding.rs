@@ -1,7 +1,7 @@
 //! What one open file has bound: rings of a port, a record that finds them, extra buffers.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use slipring_abi::{IFNAMSIZ, NETMAP_API, NI_PRIV_MEM, NR_EXCLUSIVE, NetmapIf, NmreqRegister};
@@ -9,6 +9,8 @@ use slipring_ring::{BufIdx, Interface, Region};
 
 use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::claims::Claim;
+use crate::direct::Loan;
+use crate::domain::lock;
 use crate::forward::Forward;
 use crate::offsets::{self, Wish};
 use crate::restart::state::BoundState;
@@ -25,6 +27,8 @@ pub(crate) struct Binding {
     waker: Arc<Waker>,
     /// Until the bind is being given up.
     claim: Option<Claim>,
+    /// Rings that the program syncs itself.
+    pub(crate) loan: Mutex<Option<Loan>>,
     /// Last: the memory goes with its last port.
     pub(crate) port: Arc<dyn Adapter>,
 }
@@ -48,9 +52,9 @@ impl Binding {
         offsets::settle(&*port, &claim, offsets)?;
         drop(settling);
         let interface = interface(&*port, &shape, &rings)?;
-        let (claim, waker) = (Some(claim), waker.clone());
+        let (claim, waker, loan) = (Some(claim), waker.clone(), Mutex::default());
         let forward = Forward::new(&*port, &shape, &rings);
-        let binding = Self { interface, rings, flags, forward, waker, claim, port };
+        let binding = Self { interface, rings, flags, forward, waker, claim, loan, port };
         binding.listen(&binding.waker);
         Ok(binding)
     }
@@ -73,7 +77,8 @@ impl Binding {
         let interface = Interface::resume(region, state.record, state.places as usize).ok()?;
         let forward = Forward::new(&*port, &shape, &rings);
         let (flags, claim, waker) = (state.flags, Some(claim), waker.clone());
-        let binding = Self { interface, rings, flags, forward, waker, claim, port };
+        let loan = Mutex::default();
+        let binding = Self { interface, rings, flags, forward, waker, claim, loan, port };
         binding.listen(&binding.waker);
         Some(binding)
     }
@@ -144,6 +149,8 @@ impl Binding {
 impl Drop for Binding {
     fn drop(&mut self) {
         self.stop_listening(&self.waker);
+        // Before anybody else can bind them.
+        drop(lock(&self.loan).take());
         let region = self.port.memory().region();
         region.give_bufs(listed(region, self.interface.extra_bufs()));
         drop(self.claim.take());

@@ -261,6 +261,7 @@ impl Loop<'_> {
                 continue;
             }
             self.waker.arm(0, true, true, false);
+            self.csb.rings.iter().for_each(|&(dir, i)| self.binding.port.expects(dir, i));
             if !self.round(&all)? && !running.is_stopping() && !cancel.is_asked() {
                 due = self.kicks.wait(self.bell.0.as_fd(), &self.csb.rings)?;
                 self.bell.clear();

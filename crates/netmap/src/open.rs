@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 use slipring_abi::{
-    NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC,
-    NIOCTXSYNC, NR_TIMESTAMP, NmreqHeader, Plain,
+    NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCKICK, NIOCLEND, NIOCREGIF,
+    NIOCRXSYNC, NIOCTXSYNC, NR_TIMESTAMP, NmreqHeader, Plain,
 };
 use slipring_ring::Cell;
 
@@ -16,6 +16,7 @@ use crate::adapter::{Dir, Synced};
 use crate::binding::Binding;
 use crate::caller::CallerMemory;
 use crate::csb::Csb;
+use crate::direct::Kicks;
 use crate::domain::Domain;
 use crate::kloop::Kloop;
 use crate::names::Provider;
@@ -27,6 +28,7 @@ use crate::waker::{Notify, Ticker, Waker};
 pub struct Netmap {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) ticker: Arc<Ticker>,
+    pub(crate) kicks: Mutex<Option<Arc<Kicks>>>,
 }
 
 /// Who opened a file, as far as names depend on it.
@@ -111,13 +113,17 @@ impl Netmap {
     /// A netmap whose NICs and switches come from `provider`.
     #[must_use]
     pub fn new(provider: Box<dyn Provider>) -> Self {
-        Self { provider: provider.into(), ticker: Arc::default() }
+        Self::over(provider.into())
+    }
+
+    fn over(provider: Arc<dyn Provider>) -> Self {
+        Self { provider, ticker: Arc::default(), kicks: Mutex::default() }
     }
 
     /// Another one with the same provider.
     #[must_use]
     pub fn sibling(&self) -> Self {
-        Self { provider: self.provider.clone(), ticker: Arc::default() }
+        Self::over(self.provider.clone())
     }
 
     /// A new open file in `domain`; wake-ups go to `notify`. It ends with this process.
@@ -197,6 +203,8 @@ impl Netmap {
                 open.sync(Dir::Tx)
             }
             NIOCRXSYNC => open.sync(Dir::Rx),
+            NIOCKICK => open.kick(),
+            NIOCLEND => self.lend(open, arg),
             NIOCCTRL => self.control(open, arg, caller),
             NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg, caller.call()),
             // Messages to a switch's own module; there are no such modules.
@@ -209,7 +217,7 @@ impl Netmap {
     /// caller's memory.
     #[must_use]
     pub fn is_quick(cmd: u32) -> bool {
-        matches!(cmd, NIOCTXSYNC | NIOCRXSYNC)
+        matches!(cmd, NIOCTXSYNC | NIOCRXSYNC | NIOCKICK)
     }
 
     /// Whether an ioctl with this argument lasts until somebody ends it ([`crate::Cancel`]), so that it
@@ -246,6 +254,22 @@ impl Open {
     #[must_use]
     pub fn uid(&self) -> u32 {
         self.domain.uid()
+    }
+
+    /// His memory and his names.
+    #[must_use]
+    pub fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// The file that his programs map, and its bytes.
+    ///
+    /// # Errors
+    /// The kernel's, for want of descriptors.
+    pub fn memory(&self) -> Result<(OwnedFd, u64), Errno> {
+        let file = rustix::io::fcntl_dupfd_cloexec(self.domain.file(), 0)?;
+        let bytes = rustix::fs::fstat(&file)?.st_size as u64;
+        Ok((file, bytes))
     }
 
     /// Whether a tx sync or poll of the file first has to fetch frames from the program's memory

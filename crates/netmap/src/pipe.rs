@@ -5,21 +5,25 @@
 //! as they were. Rings lie in the memory of the port whose name the pipe bears.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, TryLockError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use slipring_abi::NmreqRegister;
 use slipring_abi::name::Role;
 use slipring_ring::{
-    HostedRx, HostedTx, KernRing, Place, Region, Reinit, RingView, SlotIdx, hosted_direction,
+    Doorbell, HostedRx, HostedTx, KernRing, Moved, NotSynced, Place, Region, RingView, SlotIdx,
+    hosted_direction, share,
 };
 
 use crate::adapter::{Adapter, Dir, Shape, Synced};
 use crate::claims::Claims;
+use crate::direct::{Half, Kicked, Kicks, Lent, Loan, Sharing};
 use crate::domain::{Memory, Room, lock};
 use crate::params::{Params, rings};
 use crate::restart::state::{PipeState, PortRef, WayState};
-use crate::taps::Taps;
+use crate::taps::{Taps, Watched};
 use crate::waker::Listeners;
 
 /// Both ends.
@@ -27,6 +31,9 @@ use crate::waker::Listeners;
 pub(crate) struct Pipe {
     /// By [`Role`]: what each end sends and receives on.
     sides: [Side; 2],
+    /// Once a program has been lent a ring of it.
+    sharing: OnceLock<Arc<Sharing>>,
+    making: Mutex<()>,
     /// Keeps the port whose name it bears, and so its memory.
     parent: Arc<dyn Adapter>,
 }
@@ -90,7 +97,7 @@ impl Pipe {
         let memory = parent.memory().clone();
         connect(&memory, cells, &mut master, &mut slave)?;
         connect(&memory, cells, &mut slave, &mut master)?;
-        Ok(Arc::new(Self { sides: [master, slave], parent }))
+        Ok(Self::of([master, slave], parent))
     }
 
     /// One of its ends.
@@ -100,6 +107,11 @@ impl Pipe {
 }
 
 impl Pipe {
+    fn of(sides: [Side; 2], parent: Arc<dyn Adapter>) -> Arc<Self> {
+        let (sharing, making) = (OnceLock::new(), Mutex::default());
+        Arc::new(Self { sides, sharing, making, parent })
+    }
+
     /// The port whose name it bears.
     pub(crate) fn parent(&self) -> &Arc<dyn Adapter> {
         &self.parent
@@ -135,7 +147,71 @@ impl Pipe {
         let memory = parent.memory().clone();
         reconnect(&memory, cells, &mut master, &mut slave, &state.ways[0])?;
         reconnect(&memory, cells, &mut slave, &mut master, &state.ways[1])?;
-        Some(Arc::new(Self { sides: [master, slave], parent }))
+        Some(Self::of([master, slave], parent))
+    }
+}
+
+/// How long a monitor's opener waits for programs that are just syncing; more than a sync takes.
+const FINISH: Duration = Duration::from_millis(1);
+
+impl Pipe {
+    /// Lays open what programs need to sync their rings themselves.
+    fn share(self: &Arc<Self>, kicks: &Kicks) -> Result<Arc<Sharing>, Errno> {
+        let _one_maker = lock(&self.making);
+        if let Some(sharing) = self.sharing.get() {
+            return Ok(sharing.clone());
+        }
+        let mut halves: [[Vec<Half>; 2]; 2] = Default::default();
+        for (from, to) in [(0, 1), (1, 0)] {
+            for (tx, rx) in self.sides[from].tx.iter().zip(&self.sides[to].rx) {
+                let (mut tx, mut rx) = (lock(tx), lock(rx));
+                let place = share(&mut tx, &mut rx).map_err(|_| Errno::NOMEM)?;
+                halves[from][Dir::Tx as usize].push(Half::new(place, tx.signs())?);
+                halves[to][Dir::Rx as usize].push(Half::new(place, rx.signs())?);
+            }
+        }
+        let kick = Arc::new(Doorbell::new().map_err(|_| Errno::NFILE)?);
+        let weak: Weak<Self> = Arc::downgrade(self);
+        kicks.add(&kick, weak.clone())?;
+        let sharing = self.sharing.get_or_init(|| Arc::new(Sharing { halves, kick })).clone();
+        for side in &self.sides {
+            side.taps.tell(weak.clone());
+        }
+        // One may be there already.
+        self.watched();
+        Ok(sharing)
+    }
+}
+
+impl Kicked for Pipe {
+    fn kicked(&self) {
+        let Some(sharing) = self.sharing.get() else { return };
+        for (side, halves) in self.sides.iter().zip(&sharing.halves) {
+            for dir in Dir::BOTH {
+                let listeners = side.listeners[dir as usize].iter();
+                for (half, listeners) in halves[dir as usize].iter().zip(listeners) {
+                    if !half.signs.host_still_sleeps() {
+                        listeners.wake();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Watched for Pipe {
+    /// An end that is monitored is synced here, where the monitor is shown what passes.
+    fn watched(&self) {
+        let Some(sharing) = self.sharing.get() else { return };
+        for (side, halves) in self.sides.iter().zip(&sharing.halves) {
+            let monitored = side.taps.is_any();
+            halves.iter().flatten().for_each(|half| half.signs.keep_to_host(monitored));
+        }
+        let start = Instant::now();
+        let held = |half: &Half| half.signs.is_held_by_guest();
+        while sharing.halves.iter().flatten().flatten().any(held) && start.elapsed() < FINISH {
+            std::hint::spin_loop();
+        }
     }
 }
 
@@ -261,15 +337,41 @@ impl Adapter for PipeEnd {
             Dir::Rx => with(self.side().rx.get(i), |rx| rx.sync_shown(self.shown(dir, i))),
         };
         match moved {
+            Ok(Moved { slots: 0, .. }) => Synced::Done,
             // What one end has sent the other can receive; what it gave back the other can fill.
-            Ok(1..) => {
-                if let Some(listeners) = self.other().listeners[dir.other() as usize].get(i) {
+            Ok(moved) => {
+                let dir = dir.other();
+                if let Some(listeners) = self.other().listeners[dir as usize].get(i) {
                     listeners.wake();
+                }
+                if let Some(sharing) = self.pipe.sharing.get().filter(|_| moved.guest) {
+                    sharing.halves[1 - self.role as usize][dir as usize][i].bell.ring();
                 }
                 Synced::Done
             }
-            Ok(0) => Synced::Done,
             Err(how) => how,
+        }
+    }
+
+    fn lend(&self, rings: &[Range<usize>; 2], kicks: &Arc<Kicks>) -> Result<(Lent, Loan), Errno> {
+        self.pipe.share(kicks)?.lend(self.role as usize, rings, kicks.number())
+    }
+
+    fn kick(&self) {
+        let Some(sharing) = self.pipe.sharing.get() else { return };
+        for half in sharing.halves[1 - self.role as usize].iter().flatten() {
+            if half.signs.take_guest_sleeps() {
+                half.bell.ring();
+            }
+        }
+        self.pipe.kicked();
+    }
+
+    fn expects(&self, dir: Dir, i: usize) {
+        let sharing = self.pipe.sharing.get();
+        let half = sharing.and_then(|one| one.halves[self.role as usize][dir as usize].get(i));
+        if let Some(half) = half {
+            half.signs.host_sleeps();
         }
     }
 
@@ -294,17 +396,20 @@ impl Adapter for PipeEnd {
     }
 }
 
-/// Syncs a half if nobody else does; how many slots moved.
+/// Syncs a half if nobody else does.
 #[inline]
 fn with<T>(
     half: Option<&Mutex<T>>,
-    sync: impl FnOnce(&mut T) -> Result<u32, Reinit>,
-) -> Result<u32, Synced> {
-    match half.ok_or(Synced::Gone)?.try_lock() {
-        Ok(mut half) => sync(&mut half).map_err(|_| Synced::Reinit),
-        Err(TryLockError::WouldBlock) => Err(Synced::Busy),
-        Err(TryLockError::Poisoned(half)) => {
-            sync(&mut half.into_inner()).map_err(|_| Synced::Reinit)
-        }
-    }
+    sync: impl FnOnce(&mut T) -> Result<Moved, NotSynced>,
+) -> Result<Moved, Synced> {
+    let synced = match half.ok_or(Synced::Gone)?.try_lock() {
+        Ok(mut half) => sync(&mut half),
+        Err(TryLockError::WouldBlock) => return Err(Synced::Busy),
+        Err(TryLockError::Poisoned(half)) => sync(&mut half.into_inner()),
+    };
+    synced.map_err(|why| match why {
+        NotSynced::Busy | NotSynced::ByHost => Synced::Busy,
+        // What programs have written is wrong, whichever words those are.
+        NotSynced::Reinit(_) | NotSynced::Spoiled => Synced::Reinit,
+    })
 }

@@ -114,6 +114,10 @@ impl Open {
         let (tx, rx) = (wanted.meets(Events::OUT), wanted.meets(Events::IN));
         let ready = events != Events::default();
         self.waker.arm(handle, tx, rx, ready);
+        for (dir, wanted) in [(Dir::Tx, tx), (Dir::Rx, rx)] {
+            let rings = if wanted { binding.rings[dir as usize].clone() } else { 0..0 };
+            rings.for_each(|i| binding.port.expects(dir, i));
+        }
         if ready { events } else { self.look(binding, wanted) }
     }
 

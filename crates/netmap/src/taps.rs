@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 
 use slipring_abi::NS_TXMON;
 use slipring_ring::{KernRing, RingView, Slot, SlotFlags, SlotIdx};
@@ -26,9 +26,28 @@ use crate::waker::Listeners;
 pub struct Taps {
     list: RwLock<Vec<Arc<Tap>>>,
     any: AtomicBool,
+    /// Who wants to know when that changes.
+    watched: OnceLock<Weak<dyn Watched>>,
+}
+
+/// A port that has to know whether it has monitors.
+pub(crate) trait Watched: Send + Sync + std::fmt::Debug {
+    /// That may have changed.
+    fn watched(&self);
 }
 
 impl Taps {
+    /// Tells `whom` from now on; only the first one is told.
+    pub(crate) fn tell(&self, whom: Weak<dyn Watched>) {
+        let _ = self.watched.set(whom);
+    }
+
+    fn changed(&self) {
+        if let Some(whom) = self.watched.get().and_then(Weak::upgrade) {
+            whom.watched();
+        }
+    }
+
     /// Whether there is a monitor; without one nothing needs to be shown.
     #[inline(always)]
     #[must_use]
@@ -69,12 +88,15 @@ impl Taps {
     pub(crate) fn add(&self, tap: Arc<Tap>) {
         self.list.write().unwrap_or_else(PoisonError::into_inner).push(tap);
         self.any.store(true, Ordering::Release);
+        self.changed();
     }
 
     pub(crate) fn remove(&self, tap: &Arc<Tap>) {
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         list.retain(|one| !Arc::ptr_eq(one, tap));
         self.any.store(!list.is_empty(), Ordering::Release);
+        drop(list);
+        self.changed();
     }
 
     /// The port has no program any more: its monitors learn of it.

@@ -14,6 +14,18 @@ use crate::protocol::Word;
 #[inline(always)]
 pub(crate) fn must_ring<W: Word>(sleeping: &W) -> bool {
     W::full_fence();
+    is_taken(sleeping)
+}
+
+/// The same for several sleepers.
+#[inline(always)]
+pub(crate) fn must_ring_all<W: Word, const N: usize>(sleeping: [&W; N]) -> [bool; N] {
+    W::full_fence();
+    sleeping.map(is_taken)
+}
+
+#[inline(always)]
+fn is_taken<W: Word>(sleeping: &W) -> bool {
     sleeping.acquire() != 0 && sleeping.take() != 0
 }
 

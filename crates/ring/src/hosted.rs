@@ -1,17 +1,22 @@
-//! One direction of a pipe whose two ends belong to other processes: a host does the syncs of
-//! both, so the words through which the halves meet are its own and nobody can forge them.
+//! One direction of a pipe whose two ends belong to other processes.
 //!
 //! ```text
 //!   program A writes           HostedTx::sync   -- sent -->   HostedRx::sync         program B reads
 //!   A's tx ring in the region   (host's thread)  <- freed --   (host's thread)   B's rx ring in the region
 //! ```
 //!
-//! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe whose ends sync
-//! themselves.
+//! At first a host does the syncs of both, and the words through which the halves meet are its own,
+//! so that nobody can forge them. [`share`] moves them into the region: from then on a program may
+//! sync its half in its own process, by [`HostedTx::attach`] or [`HostedRx::attach`], beside the
+//! host, which may sync either half, too, for programs that cannot. Whoever syncs a half holds it
+//! by a word, and leaves in others all that the next one has to know.
+//!
+//! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe whose ends nobody shares.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use crate::bell;
 use crate::cell::Cell;
 use crate::index::{SlotIdx, prev};
 use crate::kern::{KernRing, Pair, Reinit};
@@ -19,47 +24,45 @@ use crate::mem::{Dir, Owned, RingMem};
 use crate::pipe::return_changed;
 use crate::protocol::{Peer, Receiver, Sender, Word};
 use crate::region::{Region, RegionError};
+use crate::words::{HOST, Side, WordsAt};
 
 /// One direction.
 #[derive(Debug)]
 struct Direction {
     tx: RingMem,
     rx: RingMem,
-    /// `sent` and `freed`, each with its cache lines to itself.
-    words: Cell<2>,
+    /// `sent` and `freed`, each with its cache lines to itself, until they are shared; the host's.
+    own: Option<Cell<2>>,
+    shared: OnceLock<WordsAt>,
 }
 
 impl Direction {
     #[inline(always)]
-    fn sent(&self) -> &AtomicU64 {
-        self.words.word(0, 0)
+    fn at(&self, dir: Dir) -> &AtomicU64 {
+        match (self.shared.get(), &self.own) {
+            (Some(words), _) => &words.get().side(dir).at,
+            (None, Some(own)) => own.word(dir as u64, 0),
+            (None, None) => unreachable!("a direction has words of either kind"),
+        }
     }
 
+    /// The words of one half, if other processes may sync it, too.
     #[inline(always)]
-    fn freed(&self) -> &AtomicU64 {
-        self.words.word(1, 0)
+    fn shared_side(&self, dir: Dir) -> Option<&Side> {
+        self.shared.get().map(|words| words.get().side(dir))
     }
-}
-
-/// Where a direction lies, for who goes on with it in another process: offsets of both rings in
-/// their region, of the words in theirs, and how many slots there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// The sender's ring.
-    pub tx: u64,
-    /// The receiver's ring.
-    pub rx: u64,
-    /// The words through which the halves meet.
-    pub words: u64,
-    /// Slots of each ring.
-    pub num_slots: u32,
 }
 
 impl Drop for Direction {
     /// Hands the slots under way back: the receiver may have exchanged their buffers, and what
     /// the tx slots name is given back to the region next.
     fn drop(&mut self) {
-        return_changed(&self.rx, &self.tx, self.freed().acquire(), self.sent().acquire());
+        let n = self.tx.num_slots();
+        let (freed, sent) = (self.at(Dir::Rx).acquire(), self.at(Dir::Tx).acquire());
+        // Words that others can write may be anything.
+        if self.own.is_some() && freed < n && sent < n {
+            return_changed(&self.rx, &self.tx, freed, sent);
+        }
     }
 }
 
@@ -75,13 +78,13 @@ impl Peer for Shared {
     }
 
     #[inline(always)]
-    fn sent(&self) -> &AtomicU64 {
-        self.0.sent()
+    fn sent(&self) -> &Self::W {
+        self.0.at(Dir::Tx)
     }
 
     #[inline(always)]
-    fn freed(&self) -> &AtomicU64 {
-        self.0.freed()
+    fn freed(&self) -> &Self::W {
+        self.0.at(Dir::Rx)
     }
 
     #[inline(always)]
@@ -110,23 +113,43 @@ pub fn hosted_direction(
     ringid: u16,
     num_slots: u32,
 ) -> Result<(HostedTx, HostedRx), RegionError> {
-    let words = Cell::new(words)?;
+    let own = Some(Cell::new(words)?);
     let bufs = region.take_bufs(num_slots)?;
     let tx = RingMem::create(region, Dir::Tx, ringid, num_slots, &bufs)
         .inspect_err(|_| region.give_bufs(bufs.iter().copied()))?;
     let rx = RingMem::create(region, Dir::Rx, ringid, num_slots, &[])?;
-    let shared = Shared(Arc::new(Direction { tx, rx, words }));
+    let direction = Direction { tx, rx, own, shared: OnceLock::new() };
+    let shared = Shared(Arc::new(direction));
     let fresh = "two words that nobody has written";
     Ok((
         HostedTx {
             kern: Pair::<crate::Tx>::over(shared.0.tx.clone()).kern,
             sender: Sender::new(shared.clone()).expect(fresh),
+            direction: shared.clone(),
+            who: HOST,
         },
         HostedRx {
             kern: Pair::<crate::Rx>::over(shared.0.rx.clone()).kern,
-            receiver: Receiver::new(shared).expect(fresh),
+            receiver: Receiver::new(shared.clone()).expect(fresh),
+            direction: shared,
+            who: HOST,
         },
     ))
+}
+
+/// Where a direction lies, for who goes on with it or syncs it in another process: offsets of both
+/// rings in their region, of the words in theirs (the host's own, or the same), and how many slots
+/// there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// The words.
+    pub words: u64,
+    /// The sender's ring.
+    pub tx: u64,
+    /// The receiver's ring.
+    pub rx: u64,
+    /// Slots of either.
+    pub num_slots: u32,
 }
 
 impl Place {
@@ -143,10 +166,10 @@ impl Place {
         region: &Arc<Region>,
         words: &Arc<Region>,
     ) -> Result<(HostedTx, HostedRx), RegionError> {
-        let words = Cell::resume(words, self.words)?;
+        let own = Some(Cell::resume(words, self.words)?);
         let tx = RingMem::resume(region, self.tx, self.num_slots, Owned::BytesAndBufs)?;
         let rx = RingMem::resume(region, self.rx, self.num_slots, Owned::Bytes)?;
-        let shared = Shared(Arc::new(Direction { tx, rx, words }));
+        let shared = Shared(Arc::new(Direction { tx, rx, own, shared: OnceLock::new() }));
         let wrong = |_| RegionError::NotARegion("a pipe's words are no state that it reaches");
         let sender = Sender::new(shared.clone()).map_err(wrong)?;
         // Written by the program: it counts as far as it can be true.
@@ -155,185 +178,351 @@ impl Place {
         let tail = prev(shared.freed().acquire(), self.num_slots);
         let tx = KernRing::resumed(shared.0.tx.clone(), sender.sent(), tail);
         let rx = KernRing::resumed(shared.0.rx.clone(), receiver.freed(), receiver.sent());
-        Ok((HostedTx { kern: tx, sender }, HostedRx { kern: rx, receiver }))
+        Ok((
+            HostedTx { kern: tx, sender, direction: shared.clone(), who: HOST },
+            HostedRx { kern: rx, receiver, direction: shared, who: HOST },
+        ))
     }
 }
 
-/// The host's hold on the sender's ring.
-#[derive(Debug)]
-pub struct HostedTx {
-    kern: KernRing,
-    sender: Sender<Shared>,
+/// Moves the words of a direction to where other processes find them, if they are not there yet.
+/// They stay there until the direction goes.
+///
+/// # Errors
+/// [`RegionError::OutOfRingSpace`].
+///
+/// # Panics
+/// If the halves are not of one direction.
+pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<Place, RegionError> {
+    let direction = &tx.direction.0;
+    assert!(Arc::ptr_eq(direction, &rx.direction.0), "two halves of one direction");
+    let words = match direction.shared.get() {
+        Some(words) => words,
+        None => {
+            let words = WordsAt::create(direction.tx.region())?;
+            for dir in [Dir::Tx, Dir::Rx] {
+                words.get().side(dir).at.release(direction.at(dir).acquire());
+            }
+            words.get().tx.tail.release(tx.kern.hwtail());
+            words.get().rx.tail.release(rx.kern.hwtail());
+            // Both halves are borrowed mutably, so nobody else is here.
+            direction.shared.get_or_init(|| words)
+        }
+    };
+    Ok(Place {
+        words: words.offset(),
+        tx: direction.tx.offset(),
+        rx: direction.rx.offset(),
+        num_slots: direction.tx.num_slots(),
+    })
+}
+
+/// A direction that another process shared, found in a mapping of its memory.
+fn attach(region: &Arc<Region>, place: Place) -> Result<Shared, RegionError> {
+    let nonsense = || RegionError::NotARegion("no pipe lies there");
+    let ring = |at| RingMem::foreign(region, at, place.num_slots).ok_or_else(nonsense);
+    let words = WordsAt::attach(region, place.words).ok_or_else(nonsense)?;
+    let (tx, rx) = (ring(place.tx)?, ring(place.rx)?);
+    let direction = Direction { tx, rx, own: None, shared: OnceLock::from(words) };
+    Ok(Shared(Arc::new(direction)))
+}
+
+/// How many slots a sync moved, and who sleeps for them on the other side: of those, each is told
+/// of to one syncer only, who has to wake them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Moved {
+    /// Slots sent, or given back.
+    pub slots: u32,
+    /// The program that syncs the other half itself.
+    pub guest: bool,
+    /// Programs for which the host syncs it.
+    pub host: bool,
+}
+
+impl From<u32> for Moved {
+    fn from(slots: u32) -> Self {
+        Self { slots, guest: false, host: false }
+    }
+}
+
+/// Why a half was not synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotSynced {
+    /// The program's own indices.
+    #[error(transparent)]
+    Reinit(#[from] Reinit),
+    /// Somebody else is at it.
+    #[error("another thread or process is syncing this ring")]
+    Busy,
+    /// For the time being only the host may sync it.
+    #[error("this ring is synced by its host")]
+    ByHost,
+    /// The shared words make no sense.
+    #[error("the words that the ends of the pipe share are spoiled")]
+    Spoiled,
+}
+
+/// Takes a half for a sync of `who`.
+#[inline(always)]
+fn hold(side: &Side, who: u32) -> Result<(), NotSynced> {
+    // The host's own threads keep each other out; one that panicked has left the word.
+    if !(side.owner.claim(who) || who == HOST && side.owner.acquire() == HOST) {
+        return Err(NotSynced::Busy);
+    }
+    if who != HOST && side.by_host.acquire() != 0 {
+        let_go(side);
+        return Err(NotSynced::ByHost);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn let_go(side: &Side) {
+    // Release: pairs with the claim of the next.
+    side.owner.release(0);
+}
+
+/// Whom a syncer of the other half has to wake now that it has published.
+#[inline(always)]
+fn moved(slots: u32, other: &Side) -> Moved {
+    if slots == 0 {
+        return Moved::default();
+    }
+    let [guest, host] = bell::must_ring_all([&other.guest_sleeps, &other.host_sleeps]);
+    Moved { slots, guest, host }
+}
+
+macro_rules! half {
+    ($(#[$doc:meta])* $Half:ident, $party:ident: $Party:ident, $mine:expr, $other:expr, $seen:ident) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub struct $Half {
+            kern: KernRing,
+            $party: $Party<Shared>,
+            direction: Shared,
+            who: u32,
+        }
+
+        impl $Half {
+            /// The half of a direction that another process shared, for the program that it gave
+            /// the number `who` to.
+            ///
+            /// # Errors
+            /// [`RegionError::NotARegion`] if none can lie there.
+            pub fn attach(
+                region: &Arc<Region>,
+                place: Place,
+                who: u32,
+            ) -> Result<Self, RegionError> {
+                let shared = attach(region, place)?;
+                let mem = if $mine == Dir::Tx { &shared.0.tx } else { &shared.0.rx };
+                let kern = KernRing::resumed(mem.clone(), 0, 0);
+                let spoiled = |_| RegionError::NotARegion("the pipe's words are spoiled");
+                let $party = $Party::new(shared.clone()).map_err(spoiled)?;
+                let mut half = Self { kern, $party, direction: shared, who };
+                half.catch_up().map_err(|_| RegionError::NotARegion("no pipe lies there"))?;
+                Ok(half)
+            }
+
+            /// Moves slots as far as possible.
+            ///
+            /// # Errors
+            /// [`NotSynced`]; nothing was moved.
+            #[inline]
+            pub fn sync(&mut self) -> Result<Moved, NotSynced> {
+                self.sync_shown(|_, _, _| {})
+            }
+
+            /// As [`Self::sync`], but shows the frames' slots (first, and one behind the last) to
+            /// `see` before the other party gets them: the receiver, or the receiving program.
+            ///
+            /// # Errors
+            /// As [`Self::sync`].
+            #[inline]
+            pub fn sync_shown(
+                &mut self,
+                see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+            ) -> Result<Moved, NotSynced> {
+                let Some(side) = self.direction.0.shared_side($mine) else {
+                    return Ok(self.sync_held(see)?.into());
+                };
+                hold(side, self.who)?;
+                let slots = self.catch_up().and_then(|()| self.sync_held(see));
+                let side = |dir| self.direction.0.shared_side(dir).expect("it stays shared");
+                let_go(side($mine));
+                Ok(moved(slots?, side($other)))
+            }
+
+            /// Shows what the host has moved since, for a program that had it sync.
+            ///
+            /// # Errors
+            /// [`NotSynced::Spoiled`].
+            pub fn synced_by_host(
+                &mut self,
+                see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+            ) -> Result<(), NotSynced> {
+                let before = self.kern.$seen();
+                self.catch_up()?;
+                see(&self.kern, before, self.kern.$seen());
+                Ok(())
+            }
+
+            /// Goes on where whoever synced last has left off.
+            #[inline(always)]
+            fn catch_up(&mut self) -> Result<(), NotSynced> {
+                let Some(side) = self.direction.0.shared_side($mine) else { return Ok(()) };
+                let (at, tail) = (side.at.acquire(), side.tail.acquire());
+                if (at, tail) == (self.$party.at(), self.kern.hwtail()) {
+                    return Ok(());
+                }
+                self.$party.rejoin().map_err(|_| NotSynced::Spoiled)?;
+                let resumed = self.kern.rejoin(at, tail);
+                if resumed { Ok(()) } else { Err(NotSynced::Spoiled) }
+            }
+
+            /// Publishes a tail. The word comes first: who finds it newer than the ring is right.
+            #[inline(always)]
+            fn publish(&mut self, tail: SlotIdx) {
+                if let Some(side) = self.direction.0.shared_side($mine) {
+                    side.tail.release(tail);
+                }
+                self.kern.set_tail(tail);
+            }
+
+            /// The driver's view of the ring.
+            #[must_use]
+            pub fn kern(&self) -> &KernRing {
+                &self.kern
+            }
+
+            /// What is said about this half beside its syncs, once its direction is shared.
+            ///
+            /// # Panics
+            /// Of what it returns: if it is not.
+            #[must_use]
+            pub fn signs(&self) -> Signs {
+                Signs { direction: self.direction.clone(), dir: $mine }
+            }
+        }
+    };
+}
+
+/// What a half's syncers say to each other, and to those of the other half, beside their syncs.
+#[derive(Debug, Clone)]
+pub struct Signs {
+    direction: Shared,
+    dir: Dir,
+}
+
+impl Signs {
+    /// Signs are given away when the direction is shared.
+    fn side(&self) -> &Side {
+        self.direction.0.shared_side(self.dir).expect("a direction that is shared")
+    }
+
+    /// The host says that it wants to be told ([`Moved::host`]) when there is news for this half,
+    /// and must look once more afterwards.
+    pub fn host_sleeps(&self) {
+        bell::announce(&self.side().host_sleeps);
+    }
+
+    /// Whether the host has said so and nobody has taken it up since.
+    #[must_use]
+    pub fn host_still_sleeps(&self) -> bool {
+        self.side().host_sleeps.acquire() != 0
+    }
+
+    /// The program that syncs this half says that it is about to sleep until there is news
+    /// ([`Moved::guest`]). It must sync and look once more before it does.
+    pub fn guest_sleeps(&self) {
+        bell::announce(&self.side().guest_sleeps);
+    }
+
+    /// Whether it has said so; that is then taken back.
+    #[must_use]
+    pub fn take_guest_sleeps(&self) -> bool {
+        bell::must_ring(&self.side().guest_sleeps)
+    }
+
+    /// It is awake.
+    pub fn guest_is_awake(&self) {
+        self.side().guest_sleeps.release(0);
+    }
+
+    /// Lets nobody but the host sync this half, or others as well. Who has begun may finish.
+    pub fn keep_to_host(&self, keep: bool) {
+        self.side().by_host.release(keep.into());
+    }
+
+    /// Whether a program is syncing it.
+    #[must_use]
+    pub fn is_held_by_guest(&self) -> bool {
+        !matches!(self.side().owner.acquire(), 0 | HOST)
+    }
+
+    /// Takes the half out of the hands of a program that is gone, wherever it was.
+    pub fn free_of(&self, who: u32) {
+        self.side().free_of(who);
+    }
+}
+
+half! {
+    /// The hold on the sender's ring.
+    HostedTx, sender: Sender, Dir::Tx, Dir::Rx, hwcur
+}
+
+half! {
+    /// The hold on the receiver's ring.
+    HostedRx, receiver: Receiver, Dir::Rx, Dir::Tx, hwtail
 }
 
 impl HostedTx {
-    /// Sends the whole packets that the program queued and takes back the slots that the
-    /// receiver is done with. Returns how many slots were sent.
+    /// Where the direction lies, with the words that are the host's own: for [`Place::resume`].
     ///
-    /// # Errors
-    /// [`Reinit`]: the program's indices are impossible; nothing was sent.
-    #[inline]
-    pub fn sync(&mut self) -> Result<u32, Reinit> {
-        self.sync_shown(|_, _, _| {})
+    /// # Panics
+    /// In a program that the direction was shared with.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let Direction { tx, rx, own, .. } = &*self.direction.0;
+        let words = own.as_ref().expect("the host's").at();
+        Place { tx: tx.offset(), rx: rx.offset(), words, num_slots: tx.num_slots() }
     }
 
-    /// As [`Self::sync`], but shows the slots (first, and one behind the last) to `see` before
-    /// they are sent.
-    ///
-    /// # Errors
-    /// As [`Self::sync`].
-    #[inline]
-    pub fn sync_shown(
+    /// Sends the whole packets that the program queued and takes back the slots that the
+    /// receiver is done with.
+    #[inline(always)]
+    fn sync_held(
         &mut self,
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
-    ) -> Result<u32, Reinit> {
+    ) -> Result<u32, NotSynced> {
         let head = self.kern.released()?;
         let head = self.kern.whole_packets(head);
         let sent = self.kern.pending(head);
         see(&self.kern, self.kern.hwcur(), head);
-        // Both words are the host's own, so the protocol cannot be broken.
-        if let Ok(tail) = self.sender.sync(head) {
-            self.kern.done_to(head);
-            self.kern.set_tail(tail);
-        }
+        let tail = self.sender.sync(head).map_err(|_| NotSynced::Spoiled)?;
+        self.kern.done_to(head);
+        self.publish(tail);
         Ok(sent)
     }
-
-    /// The driver's view of the ring.
-    #[must_use]
-    pub fn kern(&self) -> &KernRing {
-        &self.kern
-    }
-
-    /// Where the direction lies.
-    #[must_use]
-    pub fn place(&self) -> Place {
-        let Direction { tx, rx, words } = &*self.sender.shared().0;
-        Place { tx: tx.offset(), rx: rx.offset(), words: words.at(), num_slots: tx.num_slots() }
-    }
-}
-
-/// The host's hold on the receiver's ring.
-#[derive(Debug)]
-pub struct HostedRx {
-    kern: KernRing,
-    receiver: Receiver<Shared>,
 }
 
 impl HostedRx {
     /// Gives the slots that the program is done with back to the sender and takes over new
-    /// frames. Returns how many slots were given back.
-    ///
-    /// # Errors
-    /// [`Reinit`]: the program's indices are impossible; nothing was given back or taken over.
-    #[inline]
-    pub fn sync(&mut self) -> Result<u32, Reinit> {
-        self.sync_shown(|_, _, _| {})
-    }
-
-    /// As [`Self::sync`], but shows the new frames' slots (first, and one behind the last) to
-    /// `see` before the program gets them.
-    ///
-    /// # Errors
-    /// As [`Self::sync`].
-    #[inline]
-    pub fn sync_shown(
+    /// frames.
+    #[inline(always)]
+    fn sync_held(
         &mut self,
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
-    ) -> Result<u32, Reinit> {
+    ) -> Result<u32, NotSynced> {
         let head = self.kern.released()?;
         let freed = self.kern.pending(head);
-        // As in `HostedTx::sync`.
-        if let Ok(tail) = self.receiver.sync(head) {
-            see(&self.kern, self.kern.hwtail(), tail);
-            self.kern.done_to(head);
-            self.kern.set_tail(tail);
-        }
+        let tail = self.receiver.sync(head).map_err(|_| NotSynced::Spoiled)?;
+        see(&self.kern, self.kern.hwtail(), tail);
+        self.kern.done_to(head);
+        self.publish(tail);
         Ok(freed)
-    }
-
-    /// The driver's view of the ring.
-    #[must_use]
-    pub fn kern(&self) -> &KernRing {
-        &self.kern
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mem::{Slot, SlotFlags};
-    use crate::region::{Geometry, HugePages};
-
-    fn region() -> Arc<Region> {
-        let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
-        Region::create(geometry, HugePages::Never).unwrap()
-    }
-
-    /// Where a host keeps its own.
-    fn words() -> Arc<Region> {
-        let geometry = Geometry { ring_bytes: 4096, bufs: 2, buf_size: 2048 };
-        Region::create(geometry, HugePages::Never).unwrap()
-    }
-
-    /// What a program does: sets slots from its head on and publishes.
-    fn send(tx: &HostedTx, flags: &[u16]) {
-        let mem = &tx.sender.shared().0.tx;
-        let mut at = mem.head().load(std::sync::atomic::Ordering::Relaxed);
-        for &flags in flags {
-            let slot = mem.slot(at).get();
-            mem.slot(at).set(Slot { len: 60, flags: SlotFlags(flags), ..slot });
-            at = tx.kern.next(at);
-        }
-        mem.cur().store(at, std::sync::atomic::Ordering::Relaxed);
-        mem.head().store(at, std::sync::atomic::Ordering::Release);
-    }
-
-    #[test]
-    fn slots_under_way_come_back_only_when_the_receiver_releases_them() {
-        let region = region();
-        let (mut tx, mut rx) = hosted_direction(&region, &self::words(), 0, 8).unwrap();
-        send(&tx, &[0; 7]);
-        assert_eq!(tx.sync(), Ok(7));
-        assert_eq!(rx.sync(), Ok(0));
-        assert_eq!(rx.kern.hwtail(), 7);
-        assert_eq!(tx.sync(), Ok(0));
-        assert!(!tx.kern.view().is_ready(), "the ring is full until the receiver lets go");
-        let mem = &rx.receiver.shared().0.rx;
-        mem.cur().store(3, std::sync::atomic::Ordering::Relaxed);
-        mem.head().store(3, std::sync::atomic::Ordering::Release);
-        assert_eq!(rx.sync(), Ok(3));
-        assert_eq!(tx.sync(), Ok(0));
-        assert_eq!(tx.kern.hwtail(), 2);
-    }
-
-    #[test]
-    fn a_packet_is_published_when_its_last_fragment_is_there() {
-        let region = region();
-        let (mut tx, mut rx) = hosted_direction(&region, &self::words(), 0, 8).unwrap();
-        let more = SlotFlags::MOREFRAG.0;
-        send(&tx, &[0, more, more]);
-        assert_eq!(tx.sync(), Ok(1));
-        assert_eq!(rx.sync().map(|_| rx.kern.hwtail()), Ok(1));
-        send(&tx, &[0]);
-        assert_eq!(tx.sync(), Ok(3));
-        assert_eq!(rx.sync().map(|_| rx.kern.hwtail()), Ok(4));
-    }
-
-    #[test]
-    fn buffers_come_back_when_both_halves_are_gone_also_those_the_receiver_exchanged() {
-        let region = region();
-        let free = region.free_bufs();
-        let (mut tx, mut rx) = hosted_direction(&region, &self::words(), 0, 8).unwrap();
-        let own = region.take_bufs(1).unwrap()[0];
-        send(&tx, &[0; 2]);
-        tx.sync().unwrap();
-        rx.sync().unwrap();
-        let cell = rx.receiver.shared().0.rx.slot(0);
-        let sent = cell.get();
-        cell.set(Slot { buf: own, flags: SlotFlags::BUF_CHANGED, ..sent });
-        drop((tx, rx));
-        region.give_bufs([sent.buf]);
-        assert_eq!(region.free_bufs(), free);
-    }
-}
+mod tests;

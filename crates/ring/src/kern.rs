@@ -102,6 +102,16 @@ impl KernRing {
         Ok(Self::resumed(mem, head, tail))
     }
 
+    /// Goes on where another driver of the ring has left off; false, with nothing done, if that is
+    /// no place in the ring.
+    pub(crate) fn rejoin(&mut self, hwcur: SlotIdx, hwtail: SlotIdx) -> bool {
+        let possible = hwcur.max(hwtail) < self.mem.num_slots();
+        if possible {
+            (self.hwcur, self.hwtail) = (hwcur, hwtail);
+        }
+        possible
+    }
+
     /// Reads what the application has released: the slots `hwcur..head` are the driver's now.
     /// The caller processes them and calls [`Self::done_to`].
     ///

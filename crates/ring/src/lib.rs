@@ -59,12 +59,13 @@ mod protocol;
 pub mod raw;
 mod region;
 mod view;
+mod words;
 
 pub use app::{AppRing, FrameMut, Rx, RxBatch, RxRing, Tx, TxRing};
 pub use bell::Doorbell;
 pub use cell::Cell;
 pub use forward::{copy, forward};
-pub use hosted::{HostedRx, HostedTx, Place, hosted_direction};
+pub use hosted::{HostedRx, HostedTx, Moved, NotSynced, Place, Signs, hosted_direction, share};
 pub use index::{BufIdx, SlotIdx};
 pub use interface::Interface;
 pub use kern::{KernRing, KernSlots, Pair, Reinit};

@@ -43,6 +43,9 @@ impl Word for Index {
     fn take(&self) -> u32 {
         unreachable!("indices are not taken")
     }
+    fn claim(&self, _: u32) -> bool {
+        unreachable!("indices are not claimed")
+    }
     fn full_fence() {
         unreachable!("indices need no fence")
     }
@@ -190,6 +193,9 @@ impl<const FENCE: u8> Word for Flag<FENCE> {
     fn take(&self) -> u32 {
         self.0.swap(0, AcqRel)
     }
+    fn claim(&self, who: u32) -> bool {
+        self.0.compare_exchange(0, who, Acquire, Relaxed).is_ok()
+    }
     fn full_fence() {
         match FENCE {
             FULL => fence(SeqCst),
@@ -264,4 +270,42 @@ fn of_two_wakers_one_rings() {
         let one = must_ring(&*sleeping);
         assert!(one != other.join().unwrap());
     });
+}
+
+/// Two processes sync the same half, each when nobody else does, and go on where the other left
+/// off; `claim` is how a half is taken.
+fn take_turns(claim: fn(&AtomicU32) -> bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let claim = claim;
+        let direction = Direction::new(4, [RIGHT; 2]);
+        let shared = Arc::new((direction, AtomicU32::new(0), UnsafeCell::new(0)));
+        let turn = move |shared: &Arc<(Arc<Direction>, AtomicU32, UnsafeCell<usize>)>| {
+            let (direction, owner, sent) = &**shared;
+            if !claim(owner) {
+                return;
+            }
+            let mut sender = Sender::new(direction.clone()).unwrap();
+            assert_eq!(sender.at() as usize, get(sent), "it goes on where the other was");
+            sender.sync(sender.at() + 1).unwrap();
+            set(sent, sender.at() as usize);
+            owner.store(0, Release);
+        };
+        let other = thread::spawn({
+            let shared = shared.clone();
+            move || turn(&shared)
+        });
+        turn(&shared);
+        other.join().unwrap();
+    }
+}
+
+#[test]
+fn a_half_is_synced_by_one_process_at_a_time() {
+    explore(take_turns(|owner| owner.compare_exchange(0, 1, Acquire, Relaxed).is_ok()));
+}
+
+#[test]
+fn without_the_claim_or_its_acquire_two_processes_race_for_a_half() {
+    assert!(fails(take_turns(|_| true)), "nothing claimed");
+    assert!(fails(take_turns(|owner| { owner.compare_exchange(0, 1, Relaxed, Relaxed).is_ok() })));
 }

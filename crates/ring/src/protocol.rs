@@ -21,6 +21,9 @@ pub trait Word {
     fn release(&self, value: u32);
     /// Sets it to 0 and returns what it was. The only write by another party than its writer.
     fn take(&self) -> u32;
+    /// Sets it to `who` if it is 0; whether it was. What who set it to 0 wrote before is visible
+    /// afterwards.
+    fn claim(&self, who: u32) -> bool;
     /// Orders all that came before, in every thread's view, before all that follows.
     fn full_fence();
 }
@@ -39,6 +42,11 @@ impl Word for AtomicU32 {
     #[inline(always)]
     fn take(&self) -> u32 {
         self.swap(0, Ordering::AcqRel)
+    }
+
+    #[inline(always)]
+    fn claim(&self, who: u32) -> bool {
+        self.compare_exchange(0, who, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline(always)]
@@ -62,6 +70,11 @@ impl Word for AtomicU64 {
     #[inline(always)]
     fn take(&self) -> u32 {
         self.swap(0, Ordering::AcqRel) as u32
+    }
+
+    #[inline(always)]
+    fn claim(&self, who: u32) -> bool {
+        self.compare_exchange(0, who.into(), Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline(always)]
@@ -122,6 +135,13 @@ fn advanced(last: u32, now: u32, owned: u32, num_slots: u32) -> Result<u32, Peer
     Ok(now)
 }
 
+/// Both words, each of which names a slot.
+fn indices<S: Peer>(shared: &S) -> Result<[SlotIdx; 2], PeerFault> {
+    let (sent, freed) = (shared.sent().acquire(), shared.freed().acquire());
+    let n = shared.num_slots();
+    Ok([advanced(0, sent, n, n)?, advanced(0, freed, n, n)?])
+}
+
 /// The sending party's state; all of it can be read back from the shared words.
 #[derive(Debug)]
 pub struct Sender<S> {
@@ -136,11 +156,25 @@ impl<S: Peer> Sender<S> {
     /// # Errors
     /// [`PeerFault`] when the words are no state that the protocol reaches.
     pub fn new(shared: S) -> Result<Self, PeerFault> {
-        let (sent, freed) = (shared.sent().acquire(), shared.freed().acquire());
-        let n = shared.num_slots();
-        advanced(0, sent, n, n)?;
-        advanced(0, freed, n, n)?;
-        Ok(Self { shared, sent, freed })
+        let mut new = Self { shared, sent: 0, freed: 0 };
+        new.rejoin()?;
+        Ok(new)
+    }
+
+    /// Goes on where the words stand, after somebody else was the sender for a while.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn rejoin(&mut self) -> Result<(), PeerFault> {
+        let [sent, freed] = indices(&self.shared)?;
+        (self.sent, self.freed) = (sent, freed);
+        Ok(())
+    }
+
+    /// The sender's own word.
+    #[inline(always)]
+    pub(crate) fn at(&self) -> SlotIdx {
+        self.sent
     }
 
     /// Sends slots up to `head`, which the caller has checked, and takes back those that the
@@ -195,11 +229,26 @@ impl<S: Peer> Receiver<S> {
     /// # Errors
     /// [`PeerFault`] when the words are no state that the protocol reaches.
     pub fn new(shared: S) -> Result<Self, PeerFault> {
-        let (sent, freed) = (shared.sent().acquire(), shared.freed().acquire());
-        let n = shared.num_slots();
-        advanced(0, sent, n, n)?;
-        advanced(0, freed, n, n)?;
-        Ok(Self { shared, freed, sent: freed })
+        let mut new = Self { shared, freed: 0, sent: 0 };
+        new.rejoin()?;
+        Ok(new)
+    }
+
+    /// Goes on where the words stand, after somebody else was the receiver for a while.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn rejoin(&mut self) -> Result<(), PeerFault> {
+        let [_, freed] = indices(&self.shared)?;
+        // What was sent since is new.
+        (self.freed, self.sent) = (freed, freed);
+        Ok(())
+    }
+
+    /// The receiver's own word.
+    #[inline(always)]
+    pub(crate) fn at(&self) -> SlotIdx {
+        self.freed
     }
 
     /// As [`Self::new`], after slots up to `told` had been taken over; slots that were not sent

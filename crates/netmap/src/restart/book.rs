@@ -23,6 +23,11 @@ pub(crate) struct Book {
 }
 
 impl Book {
+    /// Whether a process may follow this one.
+    pub(crate) fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Keeps both files, if there is a store.
     pub(super) fn keep(&self, memory: &OwnedFd, ledger: &Ledger) {
         if let Some(store) = &self.store {

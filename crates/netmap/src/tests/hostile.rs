@@ -124,6 +124,14 @@ impl Client<'_> {
                 let cmd = cmds[random.below(5) as usize];
                 let _ = self.world.netmap.ioctl(&self.open, cmd, &mut arg, &mut self.memory);
             }
+            9 => {
+                // Its words are among what others, and it, write at random.
+                let mut arg = vec![0; LENT_SIZE];
+                arg[0] = random.below(8).min(1) as u8;
+                for cmd in [NIOCLEND, NIOCKICK] {
+                    let _ = self.world.netmap.ioctl(&self.open, cmd, &mut arg, &mut self.memory);
+                }
+            }
             _ => self.random_advance(random),
         }
     }

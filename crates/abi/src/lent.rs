@@ -1,0 +1,80 @@
+//! Rings lent to programs that have the device open: slipring's own ioctls, which netmap refuses as it does
+//! all that it does not know; `include/net/netmap_sync.h` has the same as C structures.
+
+use alloc::vec::Vec;
+
+use crate::ioctl::{Dir, ioc};
+
+/// The bound rings, to be synced by the program: [`LENT_SIZE`] bytes.
+pub const NIOCLEND: u32 = ioc(Dir::ReadWrite, b'i', 160, LENT_SIZE);
+/// Wakes those at the other end of a pipe who say that they sleep; no argument.
+pub const NIOCKICK: u32 = ioc(Dir::None, b'i', 161, 0);
+
+const _: () = assert!(NIOCLEND == 0xc510_69a0 && NIOCKICK == 0x69a1);
+
+/// The version of the words that halves of a pipe share, which the caller puts first.
+pub const LENT_VERSION: u32 = 1;
+/// Most rings of an answer.
+pub const LENT_RINGS: usize = 32;
+/// Bytes of an answer.
+pub const LENT_SIZE: usize = HEAD + LENT_RINGS * RING;
+
+/// version, who, stamps, count.
+const HEAD: usize = 16;
+const RING: usize = 40;
+
+/// A ring; offsets in bytes from the start of the mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LentRing {
+    /// The words.
+    pub words: u64,
+    /// The sender's ring.
+    pub tx: u64,
+    /// The receiver's ring.
+    pub rx: u64,
+    /// Slots of either.
+    pub num_slots: u32,
+    /// Whether it is the receiver's that is lent.
+    pub receives: bool,
+    /// Which one, as the port counts them.
+    pub ring: u32,
+}
+
+/// An answer; `None` if there are too many rings.
+#[must_use]
+pub fn lent(who: u32, stamps: bool, rings: &[LentRing]) -> Option<Vec<u8>> {
+    if rings.len() > LENT_RINGS {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(LENT_SIZE);
+    for word in [LENT_VERSION, who, stamps.into(), rings.len() as u32] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    for ring in rings {
+        for at in [ring.words, ring.tx, ring.rx] {
+            bytes.extend(at.to_ne_bytes());
+        }
+        for word in [ring.num_slots, ring.receives.into(), ring.ring, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
+    }
+    bytes.resize(LENT_SIZE, 0);
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_the_layout_of_the_c_structures() {
+        let ring = LentRing { words: 1, tx: 2, rx: 3, num_slots: 4, receives: true, ring: 5 };
+        let bytes = lent(7, false, &[ring, ring]).unwrap();
+        assert_eq!(bytes.len(), 1296);
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!([word(0), word(4), word(8), word(12)], [1, 7, 0, 2]);
+        assert_eq!([word(16), word(24), word(32)], [1, 2, 3]);
+        assert_eq!([word(40), word(44), word(48), word(56)], [4, 1, 5, 1]);
+        assert_eq!(lent(7, false, &[ring; LENT_RINGS + 1]), None);
+    }
+}

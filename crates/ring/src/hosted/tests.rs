@@ -1,0 +1,206 @@
+use super::*;
+use crate::mem::{Slot, SlotFlags};
+use crate::region::{Geometry, HugePages, Mapping};
+
+fn slots(done: Result<Moved, NotSynced>) -> Result<u32, NotSynced> {
+    done.map(|moved| moved.slots)
+}
+
+fn region() -> Arc<Region> {
+    let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
+    Region::create(geometry, HugePages::Never).unwrap()
+}
+
+/// Where a host keeps its own.
+fn host() -> Arc<Region> {
+    let geometry = Geometry { ring_bytes: 4096, bufs: 2, buf_size: 2048 };
+    Region::create(geometry, HugePages::Never).unwrap()
+}
+
+/// What a program does: sets slots from its head on and publishes.
+fn send(tx: &HostedTx, flags: &[u16]) {
+    let mem = &tx.direction.0.tx;
+    let mut at = mem.head().load(std::sync::atomic::Ordering::Relaxed);
+    for &flags in flags {
+        let slot = mem.slot(at).get();
+        mem.slot(at).set(Slot { len: 60, flags: SlotFlags(flags), ..slot });
+        at = tx.kern.next(at);
+    }
+    mem.cur().store(at, std::sync::atomic::Ordering::Relaxed);
+    mem.head().store(at, std::sync::atomic::Ordering::Release);
+}
+
+#[test]
+fn slots_under_way_come_back_only_when_the_receiver_releases_them() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    send(&tx, &[0; 7]);
+    assert_eq!(slots(tx.sync()), Ok(7));
+    assert_eq!(slots(rx.sync()), Ok(0));
+    assert_eq!(rx.kern.hwtail(), 7);
+    assert_eq!(slots(tx.sync()), Ok(0));
+    assert!(!tx.kern.view().is_ready(), "the ring is full until the receiver lets go");
+    let mem = &rx.direction.0.rx;
+    mem.cur().store(3, std::sync::atomic::Ordering::Relaxed);
+    mem.head().store(3, std::sync::atomic::Ordering::Release);
+    assert_eq!(slots(rx.sync()), Ok(3));
+    assert_eq!(slots(tx.sync()), Ok(0));
+    assert_eq!(tx.kern.hwtail(), 2);
+}
+
+#[test]
+fn a_packet_is_published_when_its_last_fragment_is_there() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    let more = SlotFlags::MOREFRAG.0;
+    send(&tx, &[0, more, more]);
+    assert_eq!(slots(tx.sync()), Ok(1));
+    assert_eq!(rx.sync().map(|_| rx.kern.hwtail()), Ok(1));
+    send(&tx, &[0]);
+    assert_eq!(slots(tx.sync()), Ok(3));
+    assert_eq!(rx.sync().map(|_| rx.kern.hwtail()), Ok(4));
+}
+
+#[test]
+fn buffers_come_back_when_both_halves_are_gone_also_those_the_receiver_exchanged() {
+    let region = region();
+    let free = region.free_bufs();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    let own = region.take_bufs(1).unwrap()[0];
+    send(&tx, &[0; 2]);
+    tx.sync().unwrap();
+    rx.sync().unwrap();
+    let cell = rx.direction.0.rx.slot(0);
+    let sent = cell.get();
+    cell.set(Slot { buf: own, flags: SlotFlags::BUF_CHANGED, ..sent });
+    drop((tx, rx));
+    region.give_bufs([sent.buf]);
+    assert_eq!(region.free_bufs(), free);
+}
+
+/// The direction as a program finds it that has mapped the same memory.
+fn guest(region: &Arc<Region>, place: Place) -> (HostedTx, HostedRx) {
+    let fd = region.fd().try_clone_to_owned().unwrap();
+    let mapping = Mapping::new(fd, region.size()).unwrap();
+    let foreign = mapping.into_region(region.data_start(), region.buf_size()).unwrap();
+    let tx = HostedTx::attach(&foreign, place, 2).unwrap();
+    (tx, HostedRx::attach(&foreign, place, 3).unwrap())
+}
+
+/// What a program does that has read frames.
+fn release(rx: &HostedRx, to: u32) {
+    rx.kern.view().advance_to(to);
+}
+
+#[test]
+fn halves_that_are_shared_go_on_in_another_process_and_come_back() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    send(&tx, &[0; 3]);
+    assert_eq!(slots(tx.sync()), Ok(3));
+    let place = share(&mut tx, &mut rx).unwrap();
+    assert_eq!(share(&mut tx, &mut rx).unwrap(), place);
+    let (mut guest_tx, mut guest_rx) = guest(&region, place);
+    assert_eq!(slots(guest_rx.sync()), Ok(0));
+    assert_eq!(guest_rx.kern.hwtail(), 3, "what was sent before has arrived");
+    send(&tx, &[0; 4]);
+    assert_eq!(slots(guest_tx.sync()), Ok(4));
+    assert_eq!(slots(tx.sync()), Ok(0), "the guest has sent it");
+    release(&guest_rx, 5);
+    assert!(matches!(rx.sync(), Err(NotSynced::Reinit(_))), "five were not yet received");
+    release(&guest_rx, 0);
+    assert_eq!(slots(rx.sync()), Ok(0));
+    release(&guest_rx, 5);
+    assert_eq!(slots(guest_rx.sync()), Ok(5));
+    assert_eq!((rx.kern.hwcur(), guest_rx.kern.hwcur()), (0, 5));
+    assert_eq!(slots(rx.sync()), Ok(0), "the guest has given them back");
+    assert_eq!((slots(tx.sync()), tx.kern.hwtail()), (Ok(0), 4));
+}
+
+#[test]
+fn a_half_that_a_killed_program_held_is_free_again_and_nothing_is_lost() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    let place = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, mut guest_rx) = guest(&region, place);
+    send(&tx, &[0; 2]);
+    let side = tx.direction.0.shared_side(Dir::Tx).unwrap();
+    assert!(side.owner.claim(2), "it was killed here");
+    assert_eq!(guest_tx.sync(), Err(NotSynced::Busy));
+    assert_eq!(tx.sync(), Err(NotSynced::Busy));
+    tx.signs().free_of(3);
+    assert!(tx.signs().is_held_by_guest(), "another program's death is no reason");
+    tx.signs().free_of(2);
+    assert_eq!(slots(tx.sync()), Ok(2));
+    assert_eq!(slots(guest_rx.sync()).map(|_| guest_rx.kern.hwtail()), Ok(2));
+}
+
+#[test]
+fn sleepers_are_told_of_to_one_syncer_of_the_other_half() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    let place = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, guest_rx) = guest(&region, place);
+    guest_rx.signs().guest_sleeps();
+    rx.signs().host_sleeps();
+    assert_eq!(guest_tx.sync(), Ok(Moved::default()), "nothing to wake anybody for");
+    send(&tx, &[0]);
+    assert_eq!(guest_tx.sync(), Ok(Moved { slots: 1, guest: true, host: true }));
+    assert!(!rx.signs().host_still_sleeps());
+    send(&tx, &[0]);
+    assert_eq!(tx.sync(), Ok(Moved::from(1)));
+}
+
+#[test]
+fn a_half_that_is_kept_to_its_host_is_not_synced_by_a_guest() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    let place = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, _) = guest(&region, place);
+    tx.signs().keep_to_host(true);
+    assert_eq!(guest_tx.sync(), Err(NotSynced::ByHost));
+    assert!(!tx.signs().is_held_by_guest());
+    assert!(tx.sync().is_ok());
+    tx.signs().keep_to_host(false);
+    assert!(guest_tx.sync().is_ok());
+}
+
+#[test]
+fn spoiled_words_are_told_and_hurt_nobody() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    share(&mut tx, &mut rx).unwrap();
+    for bad in [8, u32::MAX] {
+        for spoil in [Dir::Tx, Dir::Rx] {
+            let direction = tx.direction.clone();
+            let words = direction.0.shared_side(spoil).unwrap();
+            let right = (words.at.acquire(), words.tail.acquire());
+            for spoil in [0, 1] {
+                if spoil == 0 {
+                    words.at.release(bad)
+                } else {
+                    words.tail.release(bad)
+                }
+                send(&tx, &[0]);
+                let _ = (tx.sync(), rx.sync());
+            }
+            words.at.release(right.0);
+            words.tail.release(right.1);
+        }
+        assert!(tx.kern.hwtail() < 8 && rx.kern.hwtail() < 8);
+    }
+    tx.direction.0.at(Dir::Rx).release(u32::MAX);
+    drop((tx, rx));
+}
+
+#[test]
+fn words_go_back_to_their_region_with_the_direction() {
+    let region = region();
+    let room = region.take_ring_bytes(128).unwrap();
+    for _ in 0..100 {
+        let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 32).unwrap();
+        share(&mut tx, &mut rx).unwrap();
+    }
+    assert!(region.take_ring_bytes((64 << 10) - 8192).is_ok());
+    region.give_ring_bytes(room, 128);
+}
