@@ -1,0 +1,216 @@
+//! Messages as bytes, in the order of the machine: both parties run on it.
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// An ioctl; `cmd` is its number.
+    Ioctl = 1,
+    /// A poll; `cmd` are the events, `arm` whether a wake is wished for.
+    Poll = 2,
+    /// The user's memory: its bytes, and a descriptor.
+    Memory = 3,
+    /// The bound rings, to be synced by the program itself.
+    Lend = 4,
+}
+
+impl Op {
+    fn of(number: u16) -> Option<Self> {
+        [Self::Ioctl, Self::Poll, Self::Memory, Self::Lend]
+            .into_iter()
+            .find(|&op| op as u16 == number)
+    }
+}
+
+/// Bytes of the caller's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// Where they are there.
+    pub addr: u64,
+    /// What they are.
+    pub bytes: Vec<u8>,
+}
+
+/// A call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What.
+    pub op: Op,
+    /// See [`Op`].
+    pub cmd: u32,
+    /// See [`Op`].
+    pub arm: bool,
+    /// What the ioctl's argument points to.
+    pub argument: Vec<u8>,
+    /// What that leads to.
+    pub pieces: Vec<Piece>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// What the call returns; `-errno` where it fails.
+    pub result: i32,
+    /// The argument as it is afterwards.
+    pub argument: Vec<u8>,
+    /// The pieces as they are afterwards.
+    pub pieces: Vec<Piece>,
+}
+
+/// What a daemon says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// The answer to a call.
+    Answer(Answer),
+    /// A poll is worth while again.
+    Wake,
+}
+
+const ANSWER: u16 = 1;
+const WAKE: u16 = 2;
+
+/// The head of every message: op or kind, pieces, cmd or result, bytes of the argument, arm.
+const HEAD: usize = 16;
+/// The head of a piece: address, bytes.
+const PIECE_HEAD: usize = 16;
+
+impl Call {
+    /// A call without argument.
+    #[must_use]
+    pub fn plain(op: Op, cmd: u32) -> Self {
+        Self { op, cmd, arm: false, argument: Vec::new(), pieces: Vec::new() }
+    }
+
+    /// As it travels.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let Self { op, cmd, arm, argument, pieces } = self;
+        message([*op as u16, *cmd as u16, (*cmd >> 16) as u16], *arm, argument, pieces)
+    }
+
+    /// Reads one; `None` if it makes no sense.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let ([op, low, high], arm, argument, pieces) = parse(bytes)?;
+        let cmd = u32::from(low) | u32::from(high) << 16;
+        Some(Self { op: Op::of(op)?, cmd, arm, argument, pieces })
+    }
+}
+
+impl Answer {
+    /// One without anything else.
+    #[must_use]
+    pub fn plain(result: i32) -> Self {
+        Self { result, argument: Vec::new(), pieces: Vec::new() }
+    }
+}
+
+impl Said {
+    /// As it travels.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Wake => message([WAKE, 0, 0], false, &[], &[]),
+            Self::Answer(Answer { result, argument, pieces }) => {
+                let result = *result as u32;
+                message([ANSWER, result as u16, (result >> 16) as u16], false, argument, pieces)
+            }
+        }
+    }
+
+    /// Reads one; `None` if it makes no sense.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let ([kind, low, high], _, argument, pieces) = parse(bytes)?;
+        let result = (u32::from(low) | u32::from(high) << 16) as i32;
+        match kind {
+            WAKE => Some(Self::Wake),
+            ANSWER => Some(Self::Answer(Answer { result, argument, pieces })),
+            _ => None,
+        }
+    }
+}
+
+fn message(words: [u16; 3], arm: bool, argument: &[u8], pieces: &[Piece]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD + argument.len());
+    let [kind, low, high] = words;
+    for word in [kind, pieces.len() as u16, low, high] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes.extend((argument.len() as u32).to_ne_bytes());
+    bytes.extend(u32::from(arm).to_ne_bytes());
+    bytes.extend(argument);
+    for Piece { addr, bytes: piece } in pieces {
+        bytes.extend(addr.to_ne_bytes());
+        bytes.extend((piece.len() as u64).to_ne_bytes());
+        bytes.extend(piece);
+    }
+    bytes
+}
+
+type Parts = ([u16; 3], bool, Vec<u8>, Vec<Piece>);
+
+fn parse(bytes: &[u8]) -> Option<Parts> {
+    let (head, rest) = bytes.split_at_checked(HEAD)?;
+    let half = |at: usize| u16::from_ne_bytes([head[at], head[at + 1]]);
+    let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16;
+    let (argument, mut rest) = rest.split_at_checked(word(8) as usize)?;
+    let mut pieces = Vec::new();
+    for _ in 0..half(2) {
+        let (head, behind) = rest.split_at_checked(PIECE_HEAD)?;
+        let number =
+            |at: usize| u64::from_ne_bytes(head[at..at + 8].try_into().unwrap_or_default());
+        let (piece, behind) = behind.split_at_checked(usize::try_from(number(8)).ok()?)?;
+        pieces.push(Piece { addr: number(0), bytes: piece.to_vec() });
+        rest = behind;
+    }
+    let words = [half(0), half(4), half(6)];
+    rest.is_empty().then(|| (words, word(12) != 0, argument.to_vec(), pieces))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call() -> Call {
+        let piece = |addr, len| Piece { addr, bytes: vec![7; len] };
+        Call {
+            op: Op::Ioctl,
+            cmd: 0xc058_6997,
+            arm: true,
+            argument: vec![1, 2, 3],
+            pieces: vec![piece(0x1000, 56), piece(u64::MAX, 0)],
+        }
+    }
+
+    #[test]
+    fn messages_come_out_as_they_went_in() {
+        assert_eq!(Call::read(&call().to_bytes()), Some(call()));
+        let Call { argument, pieces, .. } = call();
+        for said in [Said::Wake, Said::Answer(Answer { result: -22, argument, pieces })] {
+            assert_eq!(Said::read(&said.to_bytes()), Some(said));
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_cut_short_or_too_long_makes_no_sense() {
+        let mut bytes = call().to_bytes();
+        for len in 0..bytes.len() {
+            assert_eq!(Call::read(&bytes[..len]), None, "{len}");
+        }
+        bytes.push(0);
+        assert_eq!(Call::read(&bytes), None);
+    }
+
+    #[test]
+    fn lengths_that_lie_make_no_sense() {
+        let right = call().to_bytes();
+        for at in [2, 8, 9, 10, 11, HEAD + 3 + 8, HEAD + 3 + 15] {
+            let mut bytes = right.clone();
+            bytes[at] = 0xff;
+            assert_eq!(Call::read(&bytes), None, "{at}");
+        }
+        let mut bytes = right;
+        bytes[0] = 9;
+        assert_eq!(Call::read(&bytes), None);
+    }
+}
