@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use slipring_netmap::{Domain, Errno, Open, Parameters, Store};
 
@@ -38,6 +38,8 @@ pub(crate) struct Nodes {
     by_number: Mutex<Numbered<Node>>,
     /// Those of users without a node in which something goes on: interfaces in switches.
     kept: Mutex<Vec<Arc<Domain>>>,
+    /// All that somebody has, whichever way he came.
+    known: Mutex<Vec<Weak<Domain>>>,
     parameters: Arc<Parameters>,
 }
 
@@ -65,11 +67,18 @@ impl Nodes {
         store: Option<Arc<dyn Store>>,
     ) -> Self {
         let numbered = Numbered { entries: HashMap::new(), next: base + parameters::BEHIND };
-        Self { by_number: Mutex::new(numbered), kept: Mutex::default(), parameters, store }
+        Self {
+            by_number: Mutex::new(numbered),
+            kept: Mutex::default(),
+            known: Mutex::default(),
+            parameters,
+            store,
+        }
     }
 
     /// Takes a domain over as a process that is no more had it.
     pub(crate) fn adopt(&self, domain: Arc<Domain>) {
+        self.lock_known().push(Arc::downgrade(&domain));
         let word = |i: usize| domain.front_word(i).load(Ordering::Acquire);
         let (number, backing) = (word(NUMBER), word(BACKING) as i32);
         if number != 0 {
@@ -87,10 +96,8 @@ impl Nodes {
             node.lookups().fetch_add(1, Ordering::Relaxed);
             return Ok(number);
         }
-        let domain = match self.take_kept(uid) {
-            Some(domain) => domain,
-            None => Domain::sharing(uid, &self.parameters, self.store.clone())?,
-        };
+        let domain = self.domain(uid)?;
+        self.lock_kept().retain(|one| one.uid() != uid);
         let backing = sys::open_backing(device, domain.file())?;
         domain.front_word(BACKING).store(backing as u64, Ordering::Relaxed);
         domain.front_word(LOOKUPS).store(1, Ordering::Relaxed);
@@ -118,21 +125,39 @@ impl Nodes {
         }
     }
 
-    fn take_kept(&self, uid: u32) -> Option<Arc<Domain>> {
-        let mut kept = self.lock_kept();
-        let at = kept.iter().position(|domain| domain.uid() == uid)?;
-        Some(kept.swap_remove(at))
+    /// That of `uid`, made if there is none.
+    pub(crate) fn domain(&self, uid: u32) -> Result<Arc<Domain>, Errno> {
+        let mut known = self.lock_known();
+        let mut there = known.iter().filter_map(Weak::upgrade);
+        if let Some(domain) = there.find(|domain| domain.uid() == uid) {
+            return Ok(domain);
+        }
+        let domain = Domain::sharing(uid, &self.parameters, self.store.clone())?;
+        known.retain(|one| one.strong_count() > 0);
+        known.push(Arc::downgrade(&domain));
+        Ok(domain)
     }
 
-    fn lock_kept(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Domain>>> {
+    /// Somebody has no more to do with `domain` who did not come by a node.
+    pub(crate) fn let_go(&self, domain: Arc<Domain>) {
+        if domain.is_lasting() {
+            let mut kept = self.lock_kept();
+            kept.retain(|one| one.uid() != domain.uid());
+            kept.push(domain);
+        }
+    }
+
+    fn lock_known(&self) -> MutexGuard<'_, Vec<Weak<Domain>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_kept(&self) -> MutexGuard<'_, Vec<Arc<Domain>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All domains that are there.
     pub(crate) fn domains(&self) -> Vec<Arc<Domain>> {
-        let nodes = self.lock();
-        let nodes = nodes.entries.values().map(|node| node.domain.clone());
-        nodes.chain(self.lock_kept().iter().cloned()).collect()
+        self.lock_known().iter().filter_map(Weak::upgrade).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Numbered<Node>> {

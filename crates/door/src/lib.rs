@@ -34,6 +34,7 @@ mod lasting;
 mod link;
 mod mount;
 mod namespaces;
+mod native;
 mod outbox;
 mod pages;
 mod parameters;
@@ -47,14 +48,17 @@ mod sys;
 mod uring;
 mod vitals;
 
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use slipring_netmap::{Netmap, Parameters, Store};
+use slipring_netmap::{Kicks, Netmap, Parameters, Store};
+use slipring_proto::Listener;
 
 pub use link::DeviceLink;
 pub use permissions::Permissions;
@@ -115,6 +119,25 @@ impl DoorError {
     }
 }
 
+/// The other way in, and who waits there.
+#[derive(Debug)]
+struct NativeDoor {
+    native: Arc<native::Native>,
+    kicks: Arc<Kicks>,
+    threads: [JoinHandle<()>; 2],
+}
+
+impl NativeDoor {
+    fn close(self) {
+        self.native.stop();
+        self.kicks.stop();
+        for thread in self.threads {
+            // One that panicked has said so already.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// The device while it is served.
 #[derive(Debug)]
 pub struct Door {
@@ -125,6 +148,8 @@ pub struct Door {
     threads: Vec<JoinHandle<()>>,
     /// What is kept for the process that follows.
     store: Option<Arc<dyn Store>>,
+    /// The other way in, once it is opened.
+    native: Option<NativeDoor>,
 }
 
 impl Door {
@@ -197,7 +222,7 @@ impl Door {
         threads.push(spawn("door-ticker".to_owned(), &server, |server| {
             server.netmap().run_ticker();
         })?);
-        Ok(Self { server, mount, way, workers, threads, store: None })
+        Ok(Self { server, mount, way, workers, threads, store: None, native: None })
     }
 
     /// How requests come.
@@ -210,6 +235,31 @@ impl Door {
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
+    }
+
+    /// Lets programs in by a socket at `path`, too, unless there is a store: what programs sync
+    /// themselves does not outlive a restart.
+    ///
+    /// # Errors
+    /// [`DoorError`]; the device is served all the same.
+    pub fn open_native(&mut self, path: &Path) -> Result<(), DoorError> {
+        if self.store.is_some() {
+            return Ok(());
+        }
+        let failed = |source| DoorError::Step { step: "listen for programs", source };
+        let kicks = self.server.netmap().kicks().map_err(|error| failed(error.into()))?;
+        let listener = Listener::new(path).map_err(failed)?;
+        // Who may is asked of each who connects; the device's mode may change.
+        fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(failed)?;
+        let native = native::Native::new(self.server.clone(), kicks.clone(), listener);
+        let native = native.map_err(failed)?;
+        let (serving, waking) = (native.clone(), kicks.clone());
+        let threads = [
+            spawn("door-native".into(), &self.server, move |_| serving.work())?,
+            spawn("door-kicks".into(), &self.server, move |_| waking.run())?,
+        ];
+        self.native = Some(NativeDoor { native, kicks, threads });
+        Ok(())
     }
 
     /// The file that programs open.
@@ -245,6 +295,9 @@ impl Door {
         if let Some(store) = &self.store {
             // Ended on purpose: nobody follows.
             restart::forget(&**store, &self.server);
+        }
+        if let Some(native) = self.native {
+            native.close();
         }
         let busy = self.mount.remove();
         if !busy {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -11,6 +11,7 @@ use rustix::process::{Resource, getrlimit};
 use slipring_netmap::{Errno, Store};
 
 use crate::caller::errno_of;
+use crate::sys;
 
 /// One user's share of all descriptors, as a divisor. Root has no limit.
 const SHARE: u64 = 8;
@@ -101,6 +102,30 @@ impl Namespaces {
         if let Some(store) = &self.store {
             store.keep(&format!("{KEPT}{inode}"), namespace.as_fd());
         }
+        held.insert(inode, Held { namespace: Arc::downgrade(&namespace), uid });
+        Ok((inode, namespace))
+    }
+
+    /// That in which the program of `uid` made the socket by which it has come.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn of_socket(
+        &self,
+        socket: BorrowedFd<'_>,
+        uid: u32,
+    ) -> Result<(u64, Arc<OwnedFd>), Errno> {
+        let namespace = sys::namespace_of(socket)?;
+        let inode = rustix::fs::fstat(&namespace)?.st_ino;
+        let mut held = self.lock();
+        if let Some(known) = held.get(&inode).and_then(|one| one.namespace.upgrade()) {
+            return Ok((inode, known));
+        }
+        held.retain(|_, one| one.namespace.strong_count() > 0);
+        if uid != 0 && held.values().filter(|one| one.uid == uid).count() >= self.share {
+            return Err(Errno::NFILE);
+        }
+        let namespace = Arc::new(namespace);
         held.insert(inode, Held { namespace: Arc::downgrade(&namespace), uid });
         Ok((inode, namespace))
     }

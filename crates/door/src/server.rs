@@ -96,6 +96,39 @@ impl Server {
         &self.netmap
     }
 
+    pub(crate) fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    pub(crate) fn permissions(&self) -> &Permissions {
+        &self.permissions
+    }
+
+    /// The memory and names of `uid`.
+    pub(crate) fn domain(&self, uid: u32) -> Result<Arc<slipring_netmap::Domain>, Errno> {
+        self.nodes.domain(uid)
+    }
+
+    pub(crate) fn desk(&self) -> &Arc<Desk> {
+        &self.desk
+    }
+
+    pub(crate) fn wait_for_closes(&self, uid: u32) {
+        self.closing.wait(uid);
+    }
+
+    /// Closes a file that the kernel knows nothing of.
+    pub(crate) fn close(self: &Arc<Self>, open: Arc<Open>) {
+        let (uid, server) = (open.uid(), self.clone());
+        let close = self.closing.begin(uid);
+        self.closers.submit(uid, move || {
+            let domain = open.domain().clone();
+            drop(open);
+            server.nodes.let_go(domain);
+            drop(close);
+        });
+    }
+
     pub(crate) fn domains(&self) -> Vec<Arc<slipring_netmap::Domain>> {
         self.nodes.domains()
     }
@@ -328,7 +361,10 @@ impl Call {
     #[inline]
     fn perform(mut self, memory: Result<impl slipring_netmap::CallerMemory, Errno>) {
         let call = proto::call_of(self.reply.unique());
-        let done = memory.and_then(|memory| self.ioctl(&mut Numbered(memory, call)));
+        let done = memory.and_then(|memory| {
+            let memory = &mut Numbered(memory, call);
+            perform(&self.netmap, &self.open, self.cmd, &mut self.argument, memory)
+        });
         // Before the answer: a program that closes the file next shall be its last user.
         drop(self.open);
         // The argument goes back also when the call fails, as netmap's does.
@@ -337,25 +373,31 @@ impl Call {
     }
 }
 
-impl Call {
-    /// A port that is busy may be so only because a worker that has taken the close before this
-    /// call did not run since: that one gets a little time.
-    #[inline]
-    fn ioctl(&mut self, memory: &mut dyn slipring_netmap::CallerMemory) -> Result<i32, Errno> {
-        const PATIENCE: [Duration; 3] =
-            [Duration::from_millis(1), Duration::from_millis(4), Duration::from_millis(16)];
-        let asked = self.argument.clone();
-        let mut done = self.netmap.ioctl(&self.open, self.cmd, &mut self.argument, memory);
-        for pause in PATIENCE {
-            if done != Err(Errno::BUSY) || Netmap::is_quick(self.cmd) {
-                break;
-            }
-            std::thread::sleep(pause);
-            self.argument.clone_from(&asked);
-            done = self.netmap.ioctl(&self.open, self.cmd, &mut self.argument, memory);
+/// Performs an ioctl.
+///
+/// A port that is busy may be so only because a worker that has taken the close before this call
+/// did not run since: that one gets a little time.
+#[inline]
+pub(crate) fn perform(
+    netmap: &Netmap,
+    open: &Open,
+    cmd: u32,
+    argument: &mut Vec<u8>,
+    memory: &mut dyn slipring_netmap::CallerMemory,
+) -> Result<i32, Errno> {
+    const PATIENCE: [Duration; 3] =
+        [Duration::from_millis(1), Duration::from_millis(4), Duration::from_millis(16)];
+    let asked = argument.clone();
+    let mut done = netmap.ioctl(open, cmd, argument, memory);
+    for pause in PATIENCE {
+        if done != Err(Errno::BUSY) || Netmap::is_quick(cmd) {
+            break;
         }
-        done
+        std::thread::sleep(pause);
+        argument.clone_from(&asked);
+        done = netmap.ioctl(open, cmd, argument, memory);
     }
+    done
 }
 
 /// The directory from its `from`th entry on.

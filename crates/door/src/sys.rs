@@ -1,9 +1,10 @@
-//! What has no wrapper elsewhere: two ioctls of the FUSE device, and requests by io_uring.
+//! What has no wrapper elsewhere: two ioctls of the FUSE device, one of sockets, and requests by
+//! io_uring.
 
 mod ring;
 
 use std::ffi::c_void;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
@@ -37,6 +38,18 @@ pub(crate) fn close_backing(device: BorrowedFd<'_>, id: i32) -> Result<i32, Errn
     unsafe { rustix::ioctl::ioctl(device, Call::<_, BACKING_CLOSE>(id)) }
 }
 
+/// The network namespace that a socket belongs to.
+pub(crate) fn namespace_of(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    // SAFETY:
+    // - The opcode is SIOCGSKNS, which has no argument and answers by a descriptor; what `Call`
+    //   points at is not looked at.
+    let fd = unsafe { rustix::ioctl::ioctl(socket, Call::<_, NAMESPACE>(0u32)) }?;
+    // SAFETY: the kernel has just made it, for us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// SIOCGSKNS.
+const NAMESPACE: Opcode = 0x894c;
 const BACKING_OPEN: Opcode = opcode::write::<BackingMap>(FUSE_MAGIC, 1);
 const BACKING_CLOSE: Opcode = opcode::write::<u32>(FUSE_MAGIC, 2);
 
