@@ -1,12 +1,13 @@
 //! Which kind of port a name means, and what to do when it can be several.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use slipring_abi::name::{Flags, Kind, Memory, PortName, Rings};
 use slipring_port::iface::Iface;
 use slipring_port::{
-    Needs, OpenCause, OpenError, OpenOptions, Port, XdpMode, host, kernel, null, packet, pcap,
-    pipe, tap, xdp,
+    Needs, OpenCause, OpenError, OpenOptions, Port, XdpMode, host, kernel, native, null, packet,
+    pcap, pipe, tap, xdp,
 };
 use slipring_ring::Region;
 use slipring_vhost::Role;
@@ -42,8 +43,8 @@ pub(crate) fn needs(
         return Ok(Needs::default());
     }
     if name.pipe.is_some() {
-        let waiting = host.pipes.is_waiting(name);
-        return Ok(if waiting {
+        // Those of the daemon lie in its memory.
+        return Ok(if host.pipes.is_waiting(name) || daemon_of(host, name, options).is_some() {
             Needs::default()
         } else {
             pipe::needs(wanted.pairs(), options.slots)
@@ -72,7 +73,11 @@ pub(crate) fn open(
         return kernel::open(&wanted.shown, name);
     }
     if name.pipe.is_some() {
-        return host.pipes.open(name, region, options);
+        return match daemon_of(host, name, options) {
+            Some(door) => native::open(&wanted.shown, name, door)
+                .map_err(|cause| OpenError::new(&wanted.shown, cause)),
+            None => host.pipes.open(name, region, options),
+        };
     }
     wanted.keep_default_route()?;
     match (wanted.wants_nic(), wanted.wants_host()) {
@@ -84,6 +89,12 @@ pub(crate) fn open(
             Ok(port)
         }
     }
+}
+
+/// The daemon that a pipe belongs to, unless it is one of this process.
+fn daemon_of<'o>(host: &Host, name: &PortName, options: &'o OpenOptions) -> Option<&'o Path> {
+    let door = options.daemon.as_deref().filter(|_| !host.pipes.is_here(name))?;
+    native::is_served(door).then_some(door)
 }
 
 impl<'w> Wanted<'w> {

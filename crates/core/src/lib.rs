@@ -102,12 +102,17 @@ impl Host {
             // What a killed program left; not being allowed to is no reason to stop here.
             let _ = slipring_port::host::remove_stale();
         }
+        // A pipe both of whose ends are opened here is nobody else's.
+        let alone = OpenOptions { daemon: None, ..options.clone() };
+        let joined = |name| names.iter().any(|other| pipes::are_joined(name, other));
+        let options_of = |name| if joined(name) { &alone } else { options };
         let mut needs = Needs::default();
         for name in names {
-            needs += kinds::needs(self, name, &with_conf(name, options))? * (1 + options.layers);
+            let options = with_conf(name, options_of(name));
+            needs += kinds::needs(self, name, &options)? * (1 + options.layers);
         }
         let region = make_region(names, needs, options)?;
-        names.iter().map(|name| self.open_in(name, &region, options)).collect()
+        names.iter().map(|name| self.open_in(name, &region, options_of(name))).collect()
     }
 
     /// Opens a port in a region that exists. The second end of a pipe lies where the first does.

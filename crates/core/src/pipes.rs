@@ -43,6 +43,15 @@ impl Pipes {
         Ok(port)
     }
 
+    /// Whether either end waits here for its opener.
+    pub(crate) fn is_here(&self, name: &PortName) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = ends(name);
+        ends.is_some_and(|(mine, other)| {
+            waiting.contains_key(&mine) || waiting.contains_key(&other)
+        })
+    }
+
     /// Whether opening `name` finds an end that waits, and so needs no memory.
     pub(crate) fn is_waiting(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,6 +61,12 @@ impl Pipes {
 
 fn is_master(name: &PortName) -> bool {
     name.pipe.as_ref().is_some_and(|end| end.role == Role::Master)
+}
+
+/// Whether two names are the ends of one pipe.
+pub(crate) fn are_joined(one: &PortName, other: &PortName) -> bool {
+    let joins = |(_, far)| ends(other).is_some_and(|(near, _)| far == near);
+    one.kind == other.kind && ends(one).is_some_and(joins)
 }
 
 /// The names of this end and of the other one, without what only this opener wants.

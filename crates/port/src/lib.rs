@@ -12,6 +12,7 @@
 //! | [`pipe`] | one end of a pipe |
 //! | [`pcap`] | capture file |
 //! | [`kernel`] | port of a netmap device |
+//! | [`native`] | pipe of the daemon, synced in this process |
 //! | [`null`] | sink and source of known cost |
 //!
 //! [`middleware`] wraps any queue: capture, faults, trace. This crate knows no registry of
@@ -34,6 +35,7 @@ pub mod host;
 pub mod iface;
 pub mod kernel;
 pub mod middleware;
+pub mod native;
 pub mod netlink;
 pub mod null;
 pub mod packet;

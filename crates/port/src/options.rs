@@ -1,5 +1,7 @@
 //! How a port is to be opened, beyond its name.
 
+use std::path::PathBuf;
+
 use slipring_ring::HugePages;
 
 use crate::queue::Interest;
@@ -47,6 +49,8 @@ pub struct OpenOptions {
     pub busy_poll_us: u32,
     /// Rings carry a virtio-net header of this many bytes before each frame: 0, 10 or 12.
     pub vnet_hdr: u32,
+    /// The native door of the daemon that pipes belong to; without one they are this process's.
+    pub daemon: Option<PathBuf>,
     /// Send a frame as soon as it is queued rather than by the kernel's queueing discipline.
     pub qdisc_bypass: bool,
 }
@@ -66,6 +70,7 @@ impl Default for OpenOptions {
             promiscuous: true,
             busy_poll_us: 0,
             vnet_hdr: 0,
+            daemon: None,
             qdisc_bypass: true,
         }
     }

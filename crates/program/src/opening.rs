@@ -11,6 +11,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::Timespec;
 use slipring_abi::name::PortName;
 use slipring_cli::codes::SR0002;
+use slipring_cli::flags::chosen_run_dir;
 use slipring_cli::units::{Count, Share, Span};
 use slipring_cli::{Diagnostic, Failure, Signals};
 use slipring_core::Host;
@@ -19,7 +20,9 @@ use slipring_port::capture::FileWriter;
 use slipring_port::iface::Iface;
 use slipring_port::middleware::{self, Capture, Faults, inject, observe};
 use slipring_port::netlink::LinkEvents;
-use slipring_port::{Interest, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, now};
+use slipring_port::{
+    Interest, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, native, now,
+};
 use slipring_ring::HugePages;
 
 /// How the ports of one command are opened.
@@ -105,6 +108,7 @@ impl Opening {
             shared: flag("shared"),
             take_over: flag("take-over"),
             promiscuous: !flag("no-promisc"),
+            daemon: Some(native::door(&chosen_run_dir(matches))),
             busy_poll_us: u32::try_from(busy_poll).unwrap_or(u32::MAX),
             ..defaults
         };
