@@ -48,7 +48,12 @@ pub(crate) fn run(
     let netmap = Netmap::new(Box::new(Guard::new(reload.rules.clone(), journal.clone())));
     let mut handed = manager::handed();
     let control_socket = taken(&mut handed, CONTROL);
-    let door = door(&config, netmap, &manager, handed, session)?;
+    let mut door = door(&config, netmap, &manager, handed, session)?;
+    let native = run_dir.join(slipring_proto::SOCKET);
+    if let Err(error) = door.open_native(&native) {
+        let native = native.display();
+        session.reporter.warn(format_args!("no native door at {native}: {error}"))?;
+    }
     let links = links(&settings, &run_dir, door.path(), session)?;
     let switches = Box::new(Switches::new(door.overview()));
     let answers = Box::new(Answers::new(reload.clone(), switches));

@@ -10,6 +10,7 @@ mod kernel;
 #[path = "../../../slipring/tests/daemon/links.rs"]
 mod links;
 mod manager;
+mod native;
 mod restarts;
 mod settings;
 #[allow(dead_code, reason = "the other tests of it use the rest")]

@@ -1,0 +1,325 @@
+//! Pipes of the daemon by its native door: synced in the programs, whatever is at the other end.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+
+use slipring_abi::name::PortName;
+use slipring_port::{
+    DropCause, Interest, OpenError, OpenOptions, Patience, Port, Queue, Waiter, native,
+};
+use slipring_proto::{Call, Client, Op, receive, send};
+
+use crate::site::{FEW, NOBODY, Site};
+use crate::support::{PATIENCE, eventually};
+
+/// Frames for a pipe: several times its rings.
+const MANY: u64 = 5000;
+
+fn door(site: &Site) -> PathBuf {
+    native::door(&site.run_dir())
+}
+
+fn try_open(site: &Site, name: &str) -> Result<Port, OpenError> {
+    let (name, daemon) = (name.to_owned(), Some(door(site)));
+    let options = OpenOptions { daemon, ..OpenOptions::default() };
+    site.inside.run(move || slipring_core::open_all([&name], &options)).map(|[port]| port)
+}
+
+fn open(site: &Site, name: &str) -> Port {
+    try_open(site, name).unwrap()
+}
+
+/// A frame as the program in C sends and expects it.
+fn frame(number: u64) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[..6].fill(0xff);
+    frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    frame[14..22].copy_from_slice(&number.to_ne_bytes());
+    frame
+}
+
+/// Sends as many of the frames from `sent` up to `count` as there is room for.
+fn fill(from: &mut Port, sent: &mut u64, count: u64) {
+    while *sent < count && from.queues[0].rings().tx.push(&frame(*sent)) {
+        *sent += 1;
+    }
+    from.tx_sync().unwrap();
+}
+
+/// Looks at all that has come.
+fn check(to: &mut Port, seen: &mut u64, scratch: &mut Vec<u8>) {
+    to.rx_sync().unwrap();
+    let rx = to.queues[0].rings().rx;
+    while let Some(bytes) = rx.packet(scratch, |bytes| bytes.to_vec()) {
+        assert_eq!(bytes, frame(*seen), "frame {seen}");
+        *seen += 1;
+    }
+}
+
+fn pass(from: &mut Port, to: &mut Port, count: u64) {
+    let (mut sent, mut seen, mut scratch) = (0, 0, Vec::new());
+    eventually("all frames", || {
+        fill(from, &mut sent, count);
+        check(to, &mut seen, &mut scratch);
+        (seen == count).then_some(())
+    });
+}
+
+/// Sends to, or receives from, a program of another thread, and sleeps in between.
+fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
+    thread::spawn(move || {
+        let mut waiter =
+            Waiter::new(port.queues.iter().map(|queue| &**queue as &dyn Queue), Patience::Sleep)
+                .unwrap();
+        let (mut done, mut scratch) = (0, Vec::new());
+        while done < MANY {
+            match sends {
+                true => fill(&mut port, &mut done, MANY),
+                false => check(&mut port, &mut done, &mut scratch),
+            }
+            if done < MANY {
+                let wish = if sends { Interest::TX } else { Interest::RX };
+                waiter.wait_ports(&mut [&mut port], wish, Some(PATIENCE)).unwrap();
+            }
+        }
+        // What was read last is given back by one more.
+        port.rx_sync().unwrap();
+        port
+    })
+}
+
+#[test]
+fn both_ends_pass_every_frame_and_get_every_slot_back() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
+    assert_eq!((a.info.kind, a.info.mode.get("mode")), ("native", Some("swap")));
+    pass(&mut a, &mut b, MANY);
+    pass(&mut b, &mut a, MANY);
+    for port in [&mut a, &mut b] {
+        port.rx_sync().unwrap();
+        let stats = port.stats();
+        assert_eq!((stats.tx.packets, stats.rx.packets), (MANY, MANY));
+        assert_eq!((stats.tx.bytes, stats.rx.bytes), (60 * MANY, 60 * MANY));
+        assert!(DropCause::ALL.iter().all(|cause| stats.dropped(*cause) == 0));
+    }
+    a.tx_sync().unwrap();
+    assert_eq!(a.queues[0].rings().tx.avail(), 1023, "all came back");
+}
+
+#[test]
+fn ends_that_sleep_wake_each_other() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let receiver = asleep(open(&site, "x}1"), false);
+    let sender = asleep(open(&site, "x{1"), true);
+    sender.join().unwrap();
+    assert_eq!(receiver.join().unwrap().stats().rx.packets, MANY);
+}
+
+#[test]
+fn an_unmodified_program_at_the_other_end_sleeps_and_is_woken() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let receiver = site.client(&format!("receive x}}1 {MANY}"));
+    receiver.wait_for_text("bound");
+    let sender = asleep(open(&site, "x{1"), true);
+    receiver.wait_for_text("received");
+    drop(sender.join().unwrap());
+    receiver.finish().well();
+    // And the other way.
+    let receiver = asleep(open(&site, "x{1"), false);
+    site.client(&format!("send x}}1 {MANY}")).finish().well();
+    assert_eq!(receiver.join().unwrap().stats().rx.packets, MANY);
+}
+
+#[test]
+fn a_monitor_sees_what_passes_and_then_the_ends_sync_themselves_again() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
+    pass(&mut a, &mut b, 10);
+    let device = site.run_dir().join("netmap").display().to_string();
+    let name = format!("kernel:x{{1/rt@{device}");
+    let mut monitor = site.inside.run(move || slipring_core::open(&name)).unwrap();
+    pass(&mut a, &mut b, 100);
+    pass(&mut b, &mut a, 50);
+    monitor.rx_sync().unwrap();
+    let (mut scratch, mut seen) = (Vec::new(), 0);
+    let mut rings = monitor.queues[0].rings();
+    while rings.rx.packet(&mut scratch, |_| ()).is_some() {
+        seen += 1;
+    }
+    assert_eq!(seen, 150, "what had passed before is not seen");
+    assert_eq!((a.stats().tx.packets, b.stats().rx.packets), (110, 110));
+    drop(monitor);
+    pass(&mut a, &mut b, MANY);
+}
+
+#[test]
+fn every_ring_pair_is_a_queue_of_its_own() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "x{1@conf:rings=3"), open(&site, "x}1@conf:rings=3"));
+    assert_eq!((a.queues.len(), b.queues.len()), (3, 3));
+    for (number, queue) in (0..).zip(&mut a.queues) {
+        assert!(queue.rings().tx.push(&frame(number)));
+        queue.tx_sync().unwrap();
+    }
+    for (number, queue) in (0..).zip(&mut b.queues) {
+        queue.rx_sync().unwrap();
+        let same = |bytes: &mut [u8]| bytes == frame(number);
+        assert_eq!(queue.rings().rx.packet(&mut Vec::new(), same), Some(true));
+        assert_eq!(queue.rings().rx.avail(), 0);
+    }
+}
+
+#[test]
+fn what_an_end_has_sent_waits_for_one_that_is_opened_again() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, b) = (open(&site, "x{1"), open(&site, "x}1"));
+    let mut sent = 0;
+    fill(&mut a, &mut sent, FEW.into());
+    drop(b);
+    let mut b = eventually("the end to be free", || try_open(&site, "x}1").ok());
+    let (mut seen, mut scratch) = (0, Vec::new());
+    check(&mut b, &mut seen, &mut scratch);
+    assert_eq!(seen, u64::from(FEW));
+}
+
+#[test]
+fn one_program_at_a_time_syncs_an_end_and_others_share_it_by_the_device() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
+    let error = try_open(&site, "x{1").unwrap_err();
+    assert!(error.to_string().contains("another program syncs this end"), "{error}");
+    assert!(error.help().unwrap().contains("kernel:"), "{error}");
+    assert_eq!(site.bind("x{1"), "bound");
+    pass(&mut a, &mut b, 100);
+}
+
+#[test]
+fn without_a_daemon_pipes_are_this_process_s() {
+    let Some(site) = Site::new() else { return };
+    let (mut a, mut b) = (open(&site, "alone{1"), open(&site, "alone}1"));
+    assert_eq!(a.info.kind, "pipe");
+    pass(&mut a, &mut b, 100);
+}
+
+#[test]
+fn who_may_not_open_the_device_is_not_let_in_and_users_do_not_meet() {
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("--mode 600");
+    let mut a = open(&site, "x{1");
+    let ask = |site: &Site| {
+        let mut ask = Command::new("setpriv");
+        let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
+        ask.args(ids).arg("--clear-groups").arg(std::env::current_exe().unwrap());
+        ask.args(["native::ask_as_somebody", "--exact", "--nocapture"]).env(ASK, door(site));
+        let done = ask.output().unwrap();
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    let said = ask(&site);
+    assert!(said.contains("refused: ") && said.contains("Permission denied"), "{said}");
+    daemon.stop(rustix::process::Signal::TERM).well();
+    assert!(a.rx_sync().is_err() || eventually("the end", || a.rx_sync().err()).code() == "SR0499");
+    let _daemon = site.daemon("--mode 666");
+    let mut a = open(&site, "x{1");
+    fill(&mut a, &mut 0, 10);
+    let said = ask(&site);
+    assert!(said.contains("received: 0"), "{said}");
+}
+
+const ASK: &str = "SLIPRING_NATIVE_TEST_DOOR";
+
+/// Not a test: what this program does as somebody else.
+#[test]
+fn ask_as_somebody() {
+    let Some(door) = std::env::var_os(ASK) else { return };
+    let options = OpenOptions { daemon: Some(door.into()), ..OpenOptions::default() };
+    match slipring_core::open_all(["x}1"], &options) {
+        Err(error) => eprintln!("refused: {error} {:?}", error.cause),
+        Ok([mut port]) => {
+            assert_eq!(port.info.kind, "native");
+            port.rx_sync().unwrap();
+            eprintln!("received: {}", port.stats().rx.packets);
+        }
+    }
+}
+
+/// Numbers that look random, the same each time.
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[test]
+fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "good{1"), open(&site, "good}1"));
+    let mut state = 7;
+    for round in 0..200 {
+        let client = Client::connect(&door(&site)).unwrap();
+        for _ in 0..5 {
+            let len = random(&mut state) as usize % 4000;
+            let mut bytes: Vec<u8> = (0..len).map(|_| random(&mut state) as u8).collect();
+            if round % 2 == 0 && len > 16 {
+                // One that begins well.
+                let op = 1 + random(&mut state) as u16 % 4;
+                bytes[..2].copy_from_slice(&op.to_ne_bytes());
+                bytes[2..4].fill(0);
+                bytes[8..12].copy_from_slice(&(len as u32 - 16).to_ne_bytes());
+            }
+            if send(client.as_fd(), &bytes, &[]).is_err() {
+                break;
+            }
+        }
+    }
+    spoil(&site, &mut state);
+    pass(&mut a, &mut b, 100);
+}
+
+/// Takes a pipe's end and writes nonsense to all that it shares, while a program is at the other.
+fn spoil(site: &Site, state: &mut u64) {
+    let victim = site.client("hold bad}1");
+    victim.wait_for_text("bound");
+    let client = Client::connect(&door(site)).unwrap();
+    let name = PortName::parse("bad{1").unwrap();
+    client.register(&name.to_header().unwrap(), &name.to_register()).unwrap();
+    let (file, bytes) = client.memory().unwrap();
+    let lent = client.lend().unwrap();
+    let file = std::fs::File::from(file);
+    for _ in 0..2000 {
+        let ring = &lent.rings[random(state) as usize % lent.rings.len()];
+        let places = [ring.place.words, ring.place.words + 128, ring.place.tx, ring.place.rx];
+        let at = places[random(state) as usize % 4] + 4 * (random(state) % 8);
+        assert!(at < bytes);
+        let word = (random(state) as u32 % 2048).to_ne_bytes();
+        std::os::unix::fs::FileExt::write_at(&file, &word, at).unwrap();
+        rustix::io::write(&lent.kick, &1u64.to_ne_bytes()).unwrap();
+        let _ = client.tx_sync();
+        let _ = client.poll(5, true);
+    }
+    drop(client);
+    drop(victim);
+}
+
+#[test]
+fn a_program_that_does_not_read_its_answers_is_cut_off() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "good{1"), open(&site, "good}1"));
+    let client = Client::connect(&door(&site)).unwrap();
+    let call = Call::plain(Op::Poll, 1).to_bytes();
+    eventually("the end", || send(client.as_fd(), &call, &[]).err());
+    let mut buffer = [0; 64];
+    while receive(client.as_fd(), &mut buffer).is_ok_and(|got| got.len > 0) {}
+    pass(&mut a, &mut b, 100);
+}
