@@ -31,6 +31,7 @@
 #include <sys/types.h>
 
 #include <net/netmap_user.h>
+#include <net/netmap_sync.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -138,6 +138,7 @@ nmport_register(struct nmport_d *d)
 void
 nmport_undo_register(struct nmport_d *d)
 {
+	nm_sync_stop(d->fd);
 	if (d->fd >= 0)
 		close(d->fd);
 	d->fd = -1;
@@ -238,6 +239,8 @@ nmport_mmap(struct nmport_d *d)
 	find_rings(nifp->ring_ofs + tx, nifp->ni_rx_rings + nifp->ni_host_rx_rings,
 	    &d->first_rx_ring, &d->last_rx_ring, &d->cur_rx_ring);
 	d->mmap_done = 1;
+	if (!d->mem->external)
+		nm_sync_start(d->fd, d->mem->mem, d->reg.nr_memsize, d->reg.nr_flags);
 	return 0;
 }
 
@@ -262,6 +265,7 @@ nmport_undo_mmap(struct nmport_d *d)
 {
 	if (!d->mmap_done)
 		return;
+	nm_sync_stop(d->fd);
 	nmctx_lock(d->ctx);
 	unmap(d->ctx, d->mem);
 	nmctx_unlock(d->ctx);

@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <net/netmap_sync.h>
+
 /* ---- messages for those who debug ---- */
 
 #ifndef ND
@@ -287,6 +289,7 @@ nm_close(struct nm_desc *d)
 {
 	if (!IS_NETMAP_DESC(d))
 		return EINVAL;
+	nm_sync_stop(d->fd);
 	if (d->done_mmap && d->mem)
 		munmap(d->mem, d->memsize);
 	if (d->fd != -1)
@@ -364,6 +367,9 @@ nm_open(const char *ifname, const struct nmreq *req, uint64_t flags, const struc
 		error = nm_mmap(d, parent);
 		if (error)
 			goto fail;
+		nm_sync_start(d->fd, d->mem, d->memsize, d->req.nr_flags |
+		    (flags & NETMAP_NO_TX_POLL ? NR_NO_TX_POLL : 0) |
+		    (flags & NETMAP_DO_RX_POLL ? NR_DO_RX_POLL : 0));
 	}
 	return d;
 fail:

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -575,6 +576,159 @@ nmport_brings_memory_of_its_own(void)
 	memset(mem, 0, size);
 }
 
+/* ---- syncs in the program ---- */
+
+/* Sends so many frames without a sync. */
+static void
+queue_frames(struct nm_desc *d, int count)
+{
+	while (count-- > 0)
+		CHECK(nm_inject(d, frame, 60) == 60);
+}
+
+static uint32_t
+frames_at(struct nm_desc *d)
+{
+	return nm_ring_space(NETMAP_RXRING(d->nifp, 0));
+}
+
+static int
+is_lent(struct nm_desc *d)
+{
+	return nm_sync_port_(d->fd) != NULL;
+}
+
+/* Whatever goes to the device from now on fails; what is given back opens it again. */
+static int
+shut(struct nm_desc *d)
+{
+	int kept = dup(d->fd), null = open("/dev/null", O_RDWR);
+
+	CHECK(kept >= 0 && dup2(null, d->fd) == d->fd && close(null) == 0);
+	return kept;
+}
+
+static void
+a_pipe_is_synced_in_the_program_without_the_device(void)
+{
+	struct nm_desc *a = opened("netmap:x{1"), *b = opened("netmap:x}1");
+	struct pollfd p = { b->fd, POLLIN, 0 };
+	struct nm_pkthdr h;
+	int i, kept[2];
+
+	if (!is_lent(a)) {
+		CHECK(getenv("NETMAP_INPROCESS")[0] == '0' && !is_lent(b));
+		return;
+	}
+	kept[0] = shut(a), kept[1] = shut(b);
+	/* Several times round the rings. */
+	for (i = 0; i < 50; i++) {
+		queue_frames(a, 100);
+		CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
+		CHECK(poll(&p, 1, 1000) == 1 && p.revents == POLLIN && frames_at(b) == 100);
+		while (nm_nextpkt(b, &h))
+			CHECK(h.len == 60 && h.ts.tv_sec > 0);
+		CHECK(ioctl(b->fd, NIOCRXSYNC) == 0);
+	}
+	/* What is no sync still goes there. */
+	CHECK(ioctl(a->fd, NIOCGINFO, &a->req) != 0);
+	CHECK(dup2(kept[0], a->fd) >= 0 && dup2(kept[1], b->fd) >= 0);
+	nm_close(a);
+	nm_close(b);
+}
+
+static void *
+syncs_later(void *arg)
+{
+	struct nm_desc *a = arg;
+
+	usleep(100000);
+	queue_frames(a, 1);
+	CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
+	return NULL;
+}
+
+/* Both kinds of poll: of the descriptor alone, and beside another, which the device answers. */
+static void
+who_sleeps_is_woken_by_a_sync_in_another_thread(void)
+{
+	struct nm_desc *a = opened("netmap:x{1"), *b = opened("netmap:x}1");
+	nfds_t count;
+
+	for (count = 1; count <= 2; count++) {
+		struct pollfd p[2] = { { b->fd, POLLIN, 0 }, { -1, POLLIN, 0 } };
+		struct nm_pkthdr h;
+		pthread_t t;
+
+		CHECK(pthread_create(&t, NULL, syncs_later, a) == 0);
+		CHECK(poll(p, count, 10000) == 1 && p[0].revents == POLLIN);
+		CHECK(nm_nextpkt(b, &h) && !nm_nextpkt(b, &h));
+		CHECK(pthread_join(t, NULL) == 0);
+	}
+	nm_close(a);
+	nm_close(b);
+}
+
+/* A parent and its child have the same rings; so have two descriptors of one end. */
+static void
+forks_and_second_openers_share_the_rings(void)
+{
+	struct nm_desc *a = opened("netmap:x{1"), *b = opened("netmap:x}1"), *again;
+	struct nm_pkthdr h;
+	int status;
+
+	queue_frames(a, 1);
+	CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
+	if (fork() == 0) {
+		CHECK(!is_lent(a));
+		queue_frames(a, 2);
+		CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
+		_exit(0);
+	}
+	CHECK(wait(&status) > 0 && status == 0);
+	queue_frames(a, 4);
+	CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
+	again = opened("netmap:x{1");
+	CHECK(!is_lent(again));
+	queue_frames(again, 8);
+	CHECK(ioctl(again->fd, NIOCTXSYNC, NULL) == 0);
+	CHECK(wait_for(b->fd, POLLIN) & POLLIN && frames_at(b) == 15);
+	while (nm_nextpkt(b, &h))
+		;
+	CHECK(ioctl(b->fd, NIOCRXSYNC, NULL) == 0);
+	nm_close(a);
+	queue_frames(again, 3);
+	CHECK(ioctl(again->fd, NIOCTXSYNC, NULL) == 0);
+	CHECK(wait_for(b->fd, POLLIN) & POLLIN && frames_at(b) == 3);
+	nm_close(again);
+	nm_close(b);
+}
+
+static void
+wrong_indices_are_the_devices_to_judge(void)
+{
+	struct nm_desc *a = opened("netmap:x{1");
+	struct netmap_ring *tx = NETMAP_TXRING(a->nifp, 0);
+
+	tx->head = tx->num_slots + 7;
+	CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
+	CHECK(tx->head == 0 && tx->cur == 0 && tx->tail == tx->num_slots - 1);
+	tx->cur = tx->num_slots;
+	CHECK(wait_for(a->fd, POLLOUT) & POLLERR);
+	tx->tail = 3;
+	CHECK(ioctl(a->fd, NIOCTXSYNC, NULL) == 0 && tx->tail == tx->num_slots - 1);
+	nm_close(a);
+}
+
+static void
+a_port_that_is_no_pipe_is_the_devices(void)
+{
+	struct nm_desc *a = opened("vale0:a");
+
+	CHECK(!is_lent(a) && ioctl(a->fd, NIOCTXSYNC, NULL) == 0);
+	nm_close(a);
+}
+
 #define SCENARIO(name) { #name, name }
 
 static const struct scenario scenarios[] = {
@@ -600,6 +754,11 @@ static const struct scenario scenarios[] = {
 	SCENARIO(nmreq_options_decode_by_tables),
 	SCENARIO(contexts_give_memory_and_take_messages),
 	SCENARIO(threads_open_and_close_at_once),
+	SCENARIO(a_pipe_is_synced_in_the_program_without_the_device),
+	SCENARIO(who_sleeps_is_woken_by_a_sync_in_another_thread),
+	SCENARIO(forks_and_second_openers_share_the_rings),
+	SCENARIO(wrong_indices_are_the_devices_to_judge),
+	SCENARIO(a_port_that_is_no_pipe_is_the_devices),
 	{ NULL, NULL },
 };
 

@@ -14,12 +14,15 @@ fn program() -> &'static Path {
     })
 }
 
-/// One test for each scenario of `tests/c/library.c`.
+/// One test for each scenario of `tests/c/library.c`, with syncs in the program and without.
 macro_rules! scenarios {
     ($($name:ident)*) => {$(
         #[test]
         fn $name() {
-            Stage::new().run(program(), &[stringify!($name)]);
+            for wish in ["NETMAP_INPROCESS=1", "NETMAP_INPROCESS=0"] {
+                let program = program().to_str().unwrap();
+                Stage::new().run("env", &[wish, program, stringify!($name)]);
+            }
         }
     )*};
 }
@@ -47,4 +50,9 @@ scenarios! {
     nmreq_options_decode_by_tables
     contexts_give_memory_and_take_messages
     threads_open_and_close_at_once
+    a_pipe_is_synced_in_the_program_without_the_device
+    who_sleeps_is_woken_by_a_sync_in_another_thread
+    forks_and_second_openers_share_the_rings
+    wrong_indices_are_the_devices_to_judge
+    a_port_that_is_no_pipe_is_the_devices
 }
