@@ -12,6 +12,7 @@ mod lab;
 mod latency;
 mod measure;
 mod memory;
+mod native;
 mod netmap;
 mod null;
 mod outcome;
@@ -102,7 +103,7 @@ struct Plan {
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    if let Some(&part) = matches.get_one::<Part>("part") {
+    if let Some(part) = matches.get_one::<Part>("part").cloned() {
         return Ok(Box::new(move |session| play(part, session)));
     }
     let time = matches

@@ -53,7 +53,7 @@ fn pipe_row(way: Way) -> Row {
 }
 
 fn bout(way: Way, measure: fn(&Device, Duration) -> Result<Reading, Why>) -> Result<Bout, Why> {
-    let device = Device::new(way)?;
+    let device = Device::new(way.uring)?;
     Ok(Box::new(move |time| measure(&device, time)))
 }
 
@@ -79,18 +79,19 @@ fn seconds(time: Duration) -> String {
 }
 
 /// A daemon, and the program for it. Both end with this value.
-struct Device {
+pub(super) struct Device {
     files: Scratch,
     daemon: Child,
 }
 
 impl Device {
-    fn new(way: Way) -> Result<Self, Why> {
+    /// With this setting of `uring`.
+    pub(super) fn new(uring: &str) -> Result<Self, Why> {
         let files = Scratch::new()?;
         compile(files.path())?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["daemon", "--link", "none", "--run-dir"]).arg(files.path().join("run"));
-        command.args(["--uring", way.uring]);
+        command.args(["--uring", uring]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut device = Self { files, daemon: command.spawn()? };
         let stdout = device.daemon.stdout.take();
@@ -110,8 +111,12 @@ impl Device {
         said.lines().next().unwrap_or("slipringd ended at once").to_owned()
     }
 
+    pub(super) fn run_dir(&self) -> PathBuf {
+        self.files.path().join("run")
+    }
+
     fn path(&self) -> PathBuf {
-        self.files.path().join("run/netmap")
+        self.run_dir().join("netmap")
     }
 
     /// Starts the program; it has bound its port when this returns.

@@ -4,6 +4,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use rustix::net::{
 use slipring_ring::{Doorbell, PipeEnd, PipePair, Region};
 
 use super::measure::{PROGRAM_CPU, Tally, Why, pin};
+use super::native;
 use super::pipe::{Reader, Way, Writer, beside_writer, pipe};
 use super::row::Bout;
 
@@ -21,8 +23,17 @@ use super::row::Bout;
 const FDS: usize = 3;
 
 /// What the other process is told, as its one argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// To take up the end that it is passed.
+    Passed(Passed),
+    /// To open its end at the native door of a daemon and read frames of 64 bytes.
+    Native(PathBuf, Duration),
+}
+
+/// The end that another process is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct Passed {
     offset: u64,
     len: usize,
     batch: u32,
@@ -31,13 +42,24 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Reads what [`Passed::to_argument`] or `native.rs` wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            Some((nanos, door)) => {
+                Some(Self::Native(door.into(), Duration::from_nanos(nanos.parse().ok()?)))
+            }
+            None => Passed::parse(text).map(Self::Passed),
+        }
+    }
+}
+
+impl Passed {
     fn to_argument(self) -> String {
         let Self { offset, len, batch, way, time } = self;
         format!("{offset},{len},{batch},{},{}", u8::from(way == Way::Copy), time.as_nanos())
     }
 
-    /// Reads what [`Self::to_argument`] wrote.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let numbers: Option<Vec<u64>> = text.split(',').map(|word| word.parse().ok()).collect();
         let [offset, len, batch, copy, nanos] = numbers?[..] else { return None };
         Some(Self {
@@ -54,7 +76,7 @@ impl Part {
 pub(super) fn two_processes<const N: usize>(way: Way, batch: u32) -> Bout {
     Box::new(move |time| {
         let PipePair { a, b } = pipe()?;
-        let part = Part { offset: b.offset(), len: N, batch, way, time };
+        let part = Passed { offset: b.offset(), len: N, batch, way, time };
         let child = start(&b, part)?;
         // The ends of this process are not to touch the rings of the other's.
         drop(b);
@@ -62,7 +84,7 @@ pub(super) fn two_processes<const N: usize>(way: Way, batch: u32) -> Bout {
     })
 }
 
-fn start(end: &PipeEnd, part: Part) -> Result<Child, Why> {
+fn start(end: &PipeEnd, part: Passed) -> Result<Child, Why> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let child = Command::new("/proc/self/exe")
@@ -81,7 +103,7 @@ fn start(end: &PipeEnd, part: Part) -> Result<Child, Why> {
 }
 
 /// `packets wall cpu`, or what went wrong.
-fn result(child: Child) -> Result<Tally, Why> {
+pub(super) fn result(child: Child) -> Result<Tally, Why> {
     let output = child.wait_with_output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
@@ -93,6 +115,10 @@ fn result(child: Child) -> Result<Tally, Why> {
 
 /// The other process's whole life: takes the end up, reads, says how it went.
 pub(crate) fn play(part: Part) -> Result<Tally, Why> {
+    let part = match part {
+        Part::Passed(part) => part,
+        Part::Native(door, time) => return native::read(&door, time),
+    };
     let [region, mine, peers] = receive()?;
     let region = Region::attach(region)?;
     let bells = (Doorbell::from_fd(mine), Doorbell::from_fd(peers));
@@ -127,14 +153,16 @@ mod tests {
 
     #[test]
     fn the_other_process_understands_what_it_is_told() {
-        let part = Part {
+        let part = Passed {
             offset: 4096,
             len: 64,
             batch: 32,
             way: Way::Copy,
             time: Duration::from_millis(5),
         };
-        assert_eq!(Part::parse(&part.to_argument()), Some(part));
+        assert_eq!(Part::parse(&part.to_argument()), Some(Part::Passed(part)));
+        let native = Part::Native("/run/x.sock".into(), Duration::from_millis(5));
+        assert_eq!(Part::parse("5000000:/run/x.sock"), Some(native));
         assert_eq!(Part::parse("1,2,3"), None);
         assert_eq!(Part::parse("1,2,3,4,x"), None);
     }

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use slipring_ring::{Geometry, HugePages, Pair, PipeEnd, PipePair, Region, SyncFault, Tx};
+use slipring_ring::{
+    Geometry, HugePages, Pair, PipeEnd, PipePair, Region, RxRing, SyncFault, Tx, TxRing,
+};
 
 use super::frame;
 use super::measure::{
@@ -83,23 +85,53 @@ pub(super) fn pipe() -> Result<PipePair, Why> {
     Ok(PipePair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS)?)
 }
 
+/// An end of a pipe of either kind: of this process and those it is passed to, or of a daemon.
+pub(super) trait End {
+    fn tx(&mut self) -> &mut TxRing;
+    fn rx(&mut self) -> &mut RxRing;
+    fn tx_sync(&mut self) -> Result<(), Why>;
+    fn rx_sync(&mut self) -> Result<(), Why>;
+}
+
+impl End for PipeEnd {
+    fn tx(&mut self) -> &mut TxRing {
+        &mut self.tx
+    }
+
+    fn rx(&mut self) -> &mut RxRing {
+        &mut self.rx
+    }
+
+    #[inline(always)]
+    fn tx_sync(&mut self) -> Result<(), Why> {
+        Self::tx_sync(self)?;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn rx_sync(&mut self) -> Result<(), Why> {
+        Self::rx_sync(self)?;
+        Ok(())
+    }
+}
+
 /// The writing end, and the number of the next frame.
-pub(super) struct Writer {
-    end: PipeEnd,
+pub(super) struct Writer<E = PipeEnd> {
+    end: E,
     next: u64,
 }
 
-impl Writer {
-    pub(super) fn new(end: PipeEnd) -> Self {
+impl<E: End> Writer<E> {
+    pub(super) fn new(end: E) -> Self {
         Self { end, next: 0 }
     }
 
     /// Writes up to a batch of frames and sends them.
     #[inline(always)]
-    fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, SyncFault> {
+    fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, Why> {
         // In a local variable: a store to memory between two frames would slow the loop down.
         let mut sequence = self.next;
-        let filled = self.end.tx.fill(batch, |buf| {
+        let filled = self.end.tx().fill(batch, |buf| {
             let len = frame::write::<N>(buf, sequence);
             sequence += 1;
             len
@@ -127,15 +159,15 @@ impl Writer {
 }
 
 /// The reading end, and the number of the frame that must come next.
-pub(super) struct Reader {
-    end: PipeEnd,
+pub(super) struct Reader<E = PipeEnd> {
+    end: E,
     next: u64,
     /// Where frames are copied to.
     copies: Option<Pair<Tx>>,
 }
 
-impl Reader {
-    pub(super) fn new(end: PipeEnd, way: Way) -> Result<Self, Why> {
+impl<E: End> Reader<E> {
+    pub(super) fn new(end: E, way: Way) -> Result<Self, Why> {
         let geometry = Geometry { ring_bytes: 1 << 20, bufs: SLOTS + 2, buf_size: 2048 };
         let copies = || Pair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS);
         let copies = (way == Way::Copy).then(copies).transpose()?;
@@ -173,9 +205,9 @@ impl Reader {
 
 /// How many frames there were, and whether all were right.
 #[inline(always)]
-fn read<const N: usize>(end: &mut PipeEnd, batch: u32, first: u64) -> (u64, bool) {
+fn read<const N: usize>(end: &mut impl End, batch: u32, first: u64) -> (u64, bool) {
     let (mut sequence, mut right) = (first, true);
-    for frame in end.rx.batch(batch) {
+    for frame in end.rx().batch(batch) {
         right &= frame::is_right::<N>(frame.bytes, sequence);
         sequence += 1;
     }
@@ -185,12 +217,12 @@ fn read<const N: usize>(end: &mut PipeEnd, batch: u32, first: u64) -> (u64, bool
 /// The same through a ring in another region, whose driver half reads.
 #[inline(always)]
 fn read_copies<const N: usize>(
-    end: &mut PipeEnd,
+    end: &mut impl End,
     copies: &mut Pair<Tx>,
     batch: u32,
     first: u64,
 ) -> Result<(u64, bool), Why> {
-    slipring_ring::copy(&mut end.rx, &mut copies.app, batch);
+    slipring_ring::copy(end.rx(), &mut copies.app, batch);
     let kern = &mut copies.kern;
     let head = kern.released().map_err(SyncFault::from)?;
     let (mut at, mut sequence, mut right) = (kern.hwcur(), first, true);
@@ -233,7 +265,7 @@ pub(super) fn two_threads<const N: usize>(way: Way, batch: u32) -> Result<Bout, 
 
 /// Runs `read` while another thread writes; counts the CPU time of both.
 pub(super) fn beside_writer<const N: usize>(
-    writer: &mut Writer,
+    writer: &mut Writer<impl End + Send>,
     batch: u32,
     read: impl FnOnce() -> Result<Tally, Why>,
 ) -> Result<Reading, Why> {

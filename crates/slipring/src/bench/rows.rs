@@ -6,7 +6,7 @@ use super::pipe::{self, Parties, Way};
 use super::row::Row;
 use super::veth::{self, Job, Path};
 use super::xsk::Yardstick;
-use super::{child, emulate, footprint, latency, memory, netmap, null, raw, vale};
+use super::{child, emulate, footprint, latency, memory, native, netmap, null, raw, vale};
 
 /// Every row; with `full` those that repeat others at another size, too.
 pub(crate) fn all(full: bool) -> Vec<Row> {
@@ -39,6 +39,7 @@ pub(crate) fn all(full: bool) -> Vec<Row> {
     rows.push(footprint::row(Path::Native, "xdp"));
     rows.push(footprint::row(Path::Packet, "packet"));
     rows.extend(netmap::rows());
+    rows.push(native::row());
     rows.extend(vale::rows());
     rows.extend(emulate::rows());
     rows
