@@ -148,7 +148,7 @@ fn a_monitor_sees_what_passes_and_then_the_ends_sync_themselves_again() {
     pass(&mut b, &mut a, 50);
     monitor.rx_sync().unwrap();
     let (mut scratch, mut seen) = (Vec::new(), 0);
-    let mut rings = monitor.queues[0].rings();
+    let rings = monitor.queues[0].rings();
     while rings.rx.packet(&mut scratch, |_| ()).is_some() {
         seen += 1;
     }

@@ -305,7 +305,7 @@ impl Addresses {
         self.drawn = self.drawn.wrapping_add(0x9e37_79b9);
         match self.count {
             0 => EVERYBODY,
-            count => (u64::from(self.drawn) * u64::from(count) >> 32) as u32,
+            count => ((u64::from(self.drawn) * u64::from(count)) >> 32) as u32,
         }
     }
 }
