@@ -13,6 +13,8 @@
 //!
 //! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe whose ends nobody shares.
 
+mod signs;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -25,6 +27,8 @@ use crate::pipe::return_changed;
 use crate::protocol::{Peer, Receiver, Sender, Word};
 use crate::region::{Region, RegionError};
 use crate::words::{HOST, Side, WordsAt};
+
+pub use signs::Signs;
 
 /// One direction.
 #[derive(Debug)]
@@ -405,65 +409,6 @@ macro_rules! half {
             }
         }
     };
-}
-
-/// What a half's syncers say to each other, and to those of the other half, beside their syncs.
-#[derive(Debug, Clone)]
-pub struct Signs {
-    direction: Shared,
-    dir: Dir,
-}
-
-impl Signs {
-    /// Signs are given away when the direction is shared.
-    fn side(&self) -> &Side {
-        self.direction.0.shared_side(self.dir).expect("a direction that is shared")
-    }
-
-    /// The host says that it wants to be told ([`Moved::host`]) when there is news for this half,
-    /// and must look once more afterwards.
-    pub fn host_sleeps(&self) {
-        bell::announce(&self.side().host_sleeps);
-    }
-
-    /// Whether the host has said so and nobody has taken it up since.
-    #[must_use]
-    pub fn host_still_sleeps(&self) -> bool {
-        self.side().host_sleeps.acquire() != 0
-    }
-
-    /// The program that syncs this half says that it is about to sleep until there is news
-    /// ([`Moved::guest`]). It must sync and look once more before it does.
-    pub fn guest_sleeps(&self) {
-        bell::announce(&self.side().guest_sleeps);
-    }
-
-    /// Whether it has said so; that is then taken back.
-    #[must_use]
-    pub fn take_guest_sleeps(&self) -> bool {
-        bell::must_ring(&self.side().guest_sleeps)
-    }
-
-    /// It is awake.
-    pub fn guest_is_awake(&self) {
-        self.side().guest_sleeps.release(0);
-    }
-
-    /// Lets nobody but the host sync this half, or others as well. Who has begun may finish.
-    pub fn keep_to_host(&self, keep: bool) {
-        self.side().by_host.release(keep.into());
-    }
-
-    /// Whether a program is syncing it.
-    #[must_use]
-    pub fn is_held_by_guest(&self) -> bool {
-        !matches!(self.side().owner.acquire(), 0 | HOST)
-    }
-
-    /// Takes the half out of the hands of a program that is gone, wherever it was.
-    pub fn free_of(&self, who: u32) {
-        self.side().free_of(who);
-    }
 }
 
 half! {
