@@ -132,7 +132,7 @@ fn the_classic_statistics_are_lines_of_json_and_the_last_words_are_the_classic_o
 fn pipes_of_a_device_that_is_not_there_are_an_error_with_a_way_out() {
     let Some(ended) = refused("lb|-i|null:|-p|x:2|--device|/nowhere/netmap") else { return };
     assert_eq!(ended.code(), 3, "{ended:?}");
-    assert!(ended.stderr.contains("start one: slipring daemon"), "{ended:?}");
+    assert!(ended.stderr.contains("slipring daemon --link /nowhere/netmap"), "{ended:?}");
 }
 
 #[test]
