@@ -5,6 +5,7 @@ use slipring_cli::{Failure, Job, Verb};
 use slipring_port::{DropCause, OpenError, Port, forward};
 use slipring_program::said::said;
 
+use crate::numbered;
 use crate::site::{FEW, Site};
 use crate::support::eventually;
 
@@ -33,22 +34,8 @@ fn frame(number: u64) -> [u8; 64] {
     frame
 }
 
-/// Sends numbered frames until all have come, and looks at each.
 fn pass(from: &mut Port, to: &mut Port, count: u64) {
-    let (mut sent, mut seen, mut scratch) = (0, 0, Vec::new());
-    eventually("all frames", || {
-        while sent < count && from.queues[0].rings().tx.push(&frame(sent)) {
-            sent += 1;
-        }
-        from.tx_sync().unwrap();
-        to.rx_sync().unwrap();
-        let rx = to.queues[0].rings().rx;
-        while let Some(bytes) = rx.packet(&mut scratch, |bytes| bytes.to_vec()) {
-            assert_eq!(bytes, frame(seen), "frame {seen}");
-            seen += 1;
-        }
-        (seen == count).then_some(())
-    });
+    numbered::pass(frame, from, to, count);
 }
 
 #[test]
@@ -116,16 +103,7 @@ fn every_ring_pair_is_a_queue_of_its_own() {
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1@conf:rings=3"), open(&site, "x}1@conf:rings=3"));
     assert_eq!((a.queues.len(), b.queues.len()), (3, 3));
-    for (number, queue) in (0..).zip(&mut a.queues) {
-        assert!(queue.rings().tx.push(&frame(number)));
-        queue.tx_sync().unwrap();
-    }
-    for (number, queue) in (0..).zip(&mut b.queues) {
-        queue.rx_sync().unwrap();
-        let same = |bytes: &mut [u8]| bytes == frame(number);
-        assert_eq!(queue.rings().rx.packet(&mut Vec::new(), same), Some(true));
-        assert_eq!(queue.rings().rx.avail(), 0);
-    }
+    numbered::queues_keep_apart(frame, &mut a, &mut b);
 }
 
 #[test]

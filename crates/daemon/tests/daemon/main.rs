@@ -11,6 +11,7 @@ mod kernel;
 mod links;
 mod manager;
 mod native;
+mod numbered;
 mod restarts;
 mod settings;
 #[allow(dead_code, reason = "the other tests of it use the rest")]

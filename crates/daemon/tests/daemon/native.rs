@@ -11,6 +11,7 @@ use slipring_port::{
 };
 use slipring_proto::{Call, Client, Op, receive, send};
 
+use crate::numbered;
 use crate::site::{FEW, NOBODY, Site};
 use crate::support::{PATIENCE, eventually};
 
@@ -40,31 +41,16 @@ fn frame(number: u64) -> [u8; 60] {
     frame
 }
 
-/// Sends as many of the frames from `sent` up to `count` as there is room for.
 fn fill(from: &mut Port, sent: &mut u64, count: u64) {
-    while *sent < count && from.queues[0].rings().tx.push(&frame(*sent)) {
-        *sent += 1;
-    }
-    from.tx_sync().unwrap();
+    numbered::fill(frame, from, sent, count);
 }
 
-/// Looks at all that has come.
 fn check(to: &mut Port, seen: &mut u64, scratch: &mut Vec<u8>) {
-    to.rx_sync().unwrap();
-    let rx = to.queues[0].rings().rx;
-    while let Some(bytes) = rx.packet(scratch, |bytes| bytes.to_vec()) {
-        assert_eq!(bytes, frame(*seen), "frame {seen}");
-        *seen += 1;
-    }
+    numbered::check(frame, to, seen, scratch);
 }
 
 fn pass(from: &mut Port, to: &mut Port, count: u64) {
-    let (mut sent, mut seen, mut scratch) = (0, 0, Vec::new());
-    eventually("all frames", || {
-        fill(from, &mut sent, count);
-        check(to, &mut seen, &mut scratch);
-        (seen == count).then_some(())
-    });
+    numbered::pass(frame, from, to, count);
 }
 
 /// Sends to, or receives from, a program of another thread, and sleeps in between.
@@ -164,16 +150,7 @@ fn every_ring_pair_is_a_queue_of_its_own() {
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1@conf:rings=3"), open(&site, "x}1@conf:rings=3"));
     assert_eq!((a.queues.len(), b.queues.len()), (3, 3));
-    for (number, queue) in (0..).zip(&mut a.queues) {
-        assert!(queue.rings().tx.push(&frame(number)));
-        queue.tx_sync().unwrap();
-    }
-    for (number, queue) in (0..).zip(&mut b.queues) {
-        queue.rx_sync().unwrap();
-        let same = |bytes: &mut [u8]| bytes == frame(number);
-        assert_eq!(queue.rings().rx.packet(&mut Vec::new(), same), Some(true));
-        assert_eq!(queue.rings().rx.avail(), 0);
-    }
+    numbered::queues_keep_apart(frame, &mut a, &mut b);
 }
 
 #[test]
