@@ -17,7 +17,7 @@ cargo test --no-fail-fast "${@:---workspace}" -- --show-output 2>&1 | tee "$log"
     /^failures:$/ { failing = 1 }
     /^successes:$/ { failing = 0 }
     failing || /^ +(Running|Doc-tests|Compiling slipring)/ || /^(error|warning)/ || /skipped: / ||
-        /^test .*FAILED$/ || /panicked at/ { print }
+        /^test .*FAILED$/ || /panicked at/ || /has been running for over/ { print }
     /^test result:/ { if (!failing) print; failing = 0 }
     { fflush() }'
 status=${PIPESTATUS[0]}

@@ -127,10 +127,12 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     doomed.wait_for_text("bound");
     daemon.supervisor.signal(Signal::STOP);
     daemon.kill();
-    doomed.stop(Signal::KILL);
+    // It ends now, or, if a call of its was under way, once that is answered.
+    doomed.signal(Signal::KILL);
     let early = site.client("receive y}1 10");
     daemon.supervisor.signal(Signal::CONT);
     daemon.goes_on();
+    doomed.finish();
     early.wait_for_text("bound");
     site.client("send y{1 10").finish().well();
     assert_eq!(said(early.finish()), "bound\nreceived");
