@@ -52,13 +52,13 @@ impl Secret {
 /// When a flow is to be looked at: place, generation, time.
 type Wake = (u32, u32, u64);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Slot {
     generation: u32,
     flow: Option<Flow>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Flows {
     slots: Vec<Slot>,
     free: Vec<u32>,

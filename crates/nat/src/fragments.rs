@@ -11,7 +11,7 @@ const MAX_PACKETS: usize = 65_536;
 /// Outwards or not, source, destination, identification, protocol.
 type Key = (bool, Ipv4Addr, Ipv4Addr, u16, u8);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fragments {
     /// The address that took the place of ours, and until when it does.
     known: BTreeMap<Key, (Ipv4Addr, u64)>,

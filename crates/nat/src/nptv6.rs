@@ -54,6 +54,13 @@ impl Counters {
             Outcome::Untouched => {}
         }
     }
+
+    /// Counts what another instance of the same prefixes has done, too.
+    pub const fn add(&mut self, other: &Self) {
+        self.out += other.out;
+        self.inwards += other.inwards;
+        self.dropped += other.dropped;
+    }
 }
 
 const SRC: usize = 8;

@@ -76,6 +76,23 @@ impl Counters {
             + self.unknown_fragment
     }
 
+    /// Counts what another instance of the same settings has done, too.
+    pub const fn add(&mut self, other: &Self) {
+        self.out += other.out;
+        self.inwards += other.inwards;
+        self.untouched += other.untouched;
+        self.made += other.made;
+        self.ended += other.ended;
+        self.port_taken += other.port_taken;
+        self.malformed += other.malformed;
+        self.refused += other.refused;
+        self.no_address += other.no_address;
+        self.exhausted += other.exhausted;
+        self.collision += other.collision;
+        self.full += other.full;
+        self.unknown_fragment += other.unknown_fragment;
+    }
+
     pub(crate) fn count(&mut self, way: Way, outcome: Outcome) {
         let counter = match (outcome, way) {
             (Outcome::Translated, Way::Out) => &mut self.out,

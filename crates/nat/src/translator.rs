@@ -51,7 +51,7 @@ pub enum Scope {
 /// assert_eq!(frame[26..30], [203, 0, 113, 9]);
 /// # Ok::<(), slipring_wire::frame::BuildError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Translator {
     settings: Settings,
     /// Of [`Outside::Interface`].
