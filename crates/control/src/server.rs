@@ -135,7 +135,7 @@ fn refuse(mut stream: &UnixStream, own: u32) {
         code: "SR0204".to_owned(),
         summary: "this run is another user's".to_owned(),
         cause: Some(format!("only user {own}, whose it is, and root are answered")),
-        help: Some("ask as that user: sudo slipring emulate ctl ...".to_owned()),
+        help: Some("ask as that user, with sudo -u".to_owned()),
     };
     let _ = stream.write_all(&answer_line(&serde_json::Value::Null, &Err(refusal)));
 }

@@ -49,20 +49,21 @@ impl Diagnose for ControlError {
     fn help(&self) -> Option<String> {
         Some(match self {
             Self::NothingRuns { .. } => {
-                "start one: slipring emulate --name lab ..., or say --run-dir DIR".to_owned()
+                "start one, as slipring emulate --name lab ... or slipring firewall --name lab ...; \
+                 or say --run-dir DIR"
+                    .to_owned()
             }
             Self::Several { .. } => "say --name NAME, or --name PID".to_owned(),
             Self::Unknown { .. } => "say --name NAME, or --run-dir DIR".to_owned(),
             Self::BadName { .. } => "say --name lab".to_owned(),
             Self::NameTaken { name } => {
-                format!("take another name, or: slipring emulate ctl --name {name} quit")
+                format!("take another name, or end {name} first")
             }
             Self::Untrusted { dir } => {
                 format!("chmod 700 {0}, or say --run-dir DIR", dir.display())
             }
             Self::System { source, .. } if source.kind() == PermissionDenied => {
-                "ask as that user: sudo slipring emulate ctl ..., or say --run-dir DIR with a \
-                 directory of your own"
+                "ask as that user, with sudo -u; or say --run-dir DIR with a directory of your own"
                     .to_owned()
             }
             Self::System { .. } => "say --run-dir DIR with a directory of your own".to_owned(),
