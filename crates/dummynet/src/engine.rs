@@ -22,11 +22,13 @@ mod pool;
 mod sink;
 mod snapshot;
 mod submit;
+mod sysctl;
 #[cfg(test)]
 mod tests;
 
 pub use configure::{Config, ConfigError, ObjectKind};
 pub use counters::{Counters, DropCause, Drops};
+pub use sysctl::{Ignored, SYSCTL_PREFIX, SysctlError};
 
 use alloc::vec::Vec;
 
@@ -40,6 +42,7 @@ use pool::Pool;
 use sink::Sink;
 
 use crate::spec::Number;
+use crate::text::Caps;
 
 /// What a rule sends a packet to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,11 +124,22 @@ pub struct Settings {
     pub expire_ns: u64,
     /// Most dynamic queues of one instance, and most instances of one scheduler; 262144.
     pub max_dynamic: usize,
+    /// What a queue may be told to hold. Who reads commands asks for it.
+    pub caps: Caps,
+    /// Those that mean nothing here.
+    pub ignored: Ignored,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { one_pass: true, hash_size: 64, expire_ns: 10_000_000_000, max_dynamic: 1 << 18 }
+        Self {
+            one_pass: true,
+            hash_size: 64,
+            expire_ns: 10_000_000_000,
+            max_dynamic: 1 << 18,
+            caps: Caps::default(),
+            ignored: Ignored::default(),
+        }
     }
 }
 

@@ -26,7 +26,8 @@
 //! - **`pipe N` and queues of pipe N** each have the bandwidth to themselves, as on FreeBSD, where
 //!   they are two schedulers with a link each.
 //! - **`io_fast`** means nothing: it makes up for the tick, and there is none. A lone packet takes
-//!   its own time on the link.
+//!   its own time on the link. So it is with the sysctls `red_…`: RED counts without tables. Both
+//!   can be set, for scripts.
 //! - **burst**: an idle link sends min(`burst`, bandwidth × idle time) at once (the manual says
 //!   max). Idle means that all bits given to the link so far would have left at its bandwidth.
 //! - **`red … ecn`** marks every packet above `min`, and drops those that cannot be marked.
@@ -56,6 +57,6 @@ pub mod spec;
 pub mod text;
 
 pub use engine::{
-    Config, ConfigError, Counters, DropCause, Drops, Dummynet, Event, Next, Object, ObjectKind,
-    Packet, Report, Settings,
+    Config, ConfigError, Counters, DropCause, Drops, Dummynet, Event, Ignored, Next, Object,
+    ObjectKind, Packet, Report, SYSCTL_PREFIX, Settings, SysctlError,
 };

@@ -126,6 +126,28 @@ pub struct SchedShow {
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
+/// By which counter the rows of each object are sorted: `-s` of ipfw. 1 and 2 are packets and bytes
+/// that wait, 3 and 4 all that came; the most first, or the fewest with a minus. 0: as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowOrder(pub i32);
+
+impl RowOrder {
+    pub(crate) fn sort(self, rows: &mut [FlowRow]) {
+        let counter = |row: &FlowRow| match self.0.unsigned_abs() {
+            1 => row.waiting.into(),
+            2 => row.waiting_bytes,
+            3 => row.packets,
+            4 => row.bytes,
+            _ => 0,
+        };
+        if self.0 < 0 {
+            rows.sort_by_key(counter);
+        } else {
+            rows.sort_by_key(|row| core::cmp::Reverse(counter(row)));
+        }
+    }
+}
+
 /// How names of protocols are found: `tcp` for 6.
 pub type ProtocolName = fn(u8) -> Option<&'static str>;
 

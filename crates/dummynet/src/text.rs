@@ -45,6 +45,9 @@ pub enum Command {
     Show(ObjectKind, Vec<RangeInclusive<Number>>),
     /// Deletes everything.
     Flush,
+    /// Tells or sets what [`crate::SYSCTL_PREFIX`] and this name stand for; all, where it is empty.
+    /// Commands that are read never say this.
+    Sysctl(String, Option<u32>),
 }
 
 /// What is wrong with a command, and where.
@@ -71,6 +74,22 @@ pub struct Caps {
 impl Default for Caps {
     fn default() -> Self {
         Self { slots: 100, bytes: 1 << 20 }
+    }
+}
+
+impl Caps {
+    /// None: what is read is checked elsewhere.
+    pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
+
+    /// These, once the sysctl of this name, with or without its prefix, has this value.
+    #[must_use]
+    pub fn after(mut self, name: &str, value: u32) -> Self {
+        match name.rsplit('.').next() {
+            Some("pipe_slot_limit") => self.slots = value,
+            Some("pipe_byte_limit") => self.bytes = value,
+            _ => {}
+        }
+        self
     }
 }
 

@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use slipring_control::PATIENCE;
-use slipring_dummynet::text::Command as ShaperCommand;
-use slipring_dummynet::{Dummynet, Event};
+use slipring_dummynet::show::RowOrder;
+use slipring_dummynet::text::{Caps, Command as ShaperCommand};
+use slipring_dummynet::{Dummynet, Event, SysctlError};
 use slipring_ipfw::run::{BatchError, Counters, Firewall, Manner, Ruleset};
-use slipring_ipfw::text::{Command, TableVerb, WithStyle, proto_name};
-use slipring_port::now;
+use slipring_ipfw::text::{Command, NatCommand, Nptv6Verb, TableVerb, WithStyle, proto_name};
 
 use crate::join::{Join, Nanos};
 use crate::mail::Mail;
@@ -36,6 +36,8 @@ const ANSWER: Duration = PATIENCE.checked_sub(Duration::from_secs(2)).expect("it
 pub(crate) struct Desk {
     master: Mutex<Firewall>,
     engines: Vec<Arc<Mail>>,
+    /// What pipes may hold, as commands have set it.
+    caps: Mutex<Caps>,
 }
 
 /// What the engines do for an order.
@@ -47,6 +49,7 @@ struct Change {
     /// Commands about counters, which lie with the engines.
     counters: Vec<Command>,
     manner: Manner,
+    rows: RowOrder,
 }
 
 /// What a command says, by its place.
@@ -59,7 +62,7 @@ impl Desk {
     /// A desk for engines that have adopted what `master` has.
     pub(crate) fn new(mut master: Firewall, engines: Vec<Arc<Mail>>) -> Self {
         master.set_plain(true);
-        Self { master: Mutex::new(master), engines }
+        Self { master: Mutex::new(master), engines, caps: Mutex::default() }
     }
 
     /// Hands over what the master has.
@@ -70,14 +73,26 @@ impl Desk {
     }
 
     /// Carries out an order.
-    pub(crate) fn carry_out(&self, order: &Order) -> Outcome {
-        let steps = match order.steps() {
-            Ok(steps) => steps,
-            Err(fault) => return Outcome { fault: Some(fault), ..Outcome::default() },
-        };
+    pub(crate) fn carry_out(&self, order: &Order, now: Nanos) -> Outcome {
+        self.do_all(order, Vec::new(), now)
+    }
+
+    /// Carries out a file of commands in place of all rules that there are.
+    pub(crate) fn replace(&self, order: &Order, now: Nanos) -> Outcome {
+        let flush = Step { line: 0, command: Command::Flush { set: None }, shaper: None };
+        self.do_all(order, vec![flush], now)
+    }
+
+    fn do_all(&self, order: &Order, mut steps: Vec<Step>, now: Nanos) -> Outcome {
         let mut master = self.lock();
-        self.do_steps(&mut master, order, &steps)
-            .unwrap_or_else(|fault| Outcome { fault: Some(fault), ..Outcome::default() })
+        let mut caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = order.steps(*caps).and_then(|read| {
+            steps.extend(read);
+            let outcome = self.do_steps(&mut master, order, &steps, now)?;
+            *caps = steps.iter().fold(*caps, |caps, step| step.caps_after(caps));
+            Ok(outcome)
+        });
+        done.unwrap_or_else(|fault| Outcome { fault: Some(fault), ..Outcome::default() })
     }
 
     fn do_steps(
@@ -85,11 +100,12 @@ impl Desk {
         master: &mut Firewall,
         order: &Order,
         steps: &[Step],
+        now: Nanos,
     ) -> Result<Outcome, Fault> {
         let manner = order.manner();
         self.fetch(master, steps, manner)?;
         let before = master.before();
-        let (mut texts, fault) = try_on(master, order, steps, manner)?;
+        let (mut texts, fault) = try_on(master, order, steps, now)?;
         let change = Change {
             ruleset: ruleset_after(master, steps),
             shaper: (0..)
@@ -102,6 +118,7 @@ impl Desk {
                 .map(|step| step.command.clone())
                 .collect(),
             manner,
+            rows: order.rows(),
         };
         match self.hand_over(change) {
             Ok(told) => told.into_iter().for_each(|(at, text)| texts[at].push_str(&text)),
@@ -126,6 +143,11 @@ impl Desk {
                 self.ask(|| |join: &mut Join, _: &mut _, _| join.firewall().counters().to_vec())?;
             master.show_counters(&counters);
         }
+        if steps.iter().any(|step| shows_translations(&step.command)) {
+            let figures =
+                self.ask(|| |join: &mut Join, _: &mut _, _| join.firewall().translation_figures())?;
+            master.show_translations(figures);
+        }
         let with_states = manner.list.states != slipring_ipfw::run::StatesShown::None;
         if counts || (lists && with_states) {
             let states =
@@ -140,13 +162,13 @@ impl Desk {
         if change.ruleset.is_none() && change.shaper.is_empty() && change.counters.is_empty() {
             return Ok(Vec::new());
         }
-        let Change { ruleset, shaper, counters, manner } = change;
+        let Change { ruleset, shaper, counters, manner, rows } = change;
         let engines = self.engines.len() as u32;
         let answers = self.ask(|| {
             let ruleset = ruleset.clone().map(|ruleset| ruleset.shared_among(engines));
             let (mut ruleset, shaper, counters) = (ruleset, shaper.clone(), counters.clone());
             move |join: &mut Join, aside: &mut Aside, now: Nanos| {
-                let (changed, events) = shape(join, &shaper, now);
+                let (changed, events) = shape(join, &shaper, rows, now);
                 join.told(events, now, aside);
                 if changed.is_ok() {
                     ruleset.iter_mut().for_each(|ruleset| join.adopt(ruleset));
@@ -197,12 +219,17 @@ impl Desk {
 }
 
 /// Carries out a file on an engine that nobody else has, where no thread runs yet.
-pub(crate) fn begin_alone(master: &mut Firewall, join: &mut Join, order: &Order) -> Outcome {
-    let done = order.steps().and_then(|steps| {
-        let (texts, fault) = try_on(master, order, &steps, order.manner())?;
+pub(crate) fn begin_alone(
+    master: &mut Firewall,
+    join: &mut Join,
+    order: &Order,
+    now: Nanos,
+) -> Outcome {
+    let done = order.steps(Caps::default()).and_then(|steps| {
+        let (texts, fault) = try_on(master, order, &steps, now)?;
         let shaper: Vec<_> =
             (0..).zip(&steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect();
-        let (changed, _) = shape(join, &shaper, now());
+        let (changed, _) = shape(join, &shaper, order.rows(), now);
         changed.map_err(|(_, message, exit)| Fault::new(message, exit))?;
         Ok(Outcome { text: texts.concat(), fault, ..Outcome::default() })
     });
@@ -214,10 +241,11 @@ fn try_on(
     master: &mut Firewall,
     order: &Order,
     steps: &[Step],
-    manner: Manner,
+    now: Nanos,
 ) -> Result<(Vec<String>, Option<Fault>), Fault> {
+    let manner = order.manner();
     if let (false, [step]) = (order.is_file, steps) {
-        return Ok(match master.execute(&step.command, now(), manner) {
+        return Ok(match master.execute(&step.command, now, manner) {
             Ok(reply) => (vec![reply.text], None),
             Err(error) => {
                 let fault = Fault::new(error.message, error.exit_code);
@@ -226,7 +254,7 @@ fn try_on(
         });
     }
     let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
-    match master.batch(&commands, now(), manner) {
+    match master.batch(&commands, now, manner) {
         Ok(replies) => Ok((replies.into_iter().map(|reply| reply.text).collect(), None)),
         Err(BatchError::Command { line, error }) => {
             Err(Fault::new(format!("line {line}: {}", error.message), error.exit_code))
@@ -239,14 +267,17 @@ fn try_on(
 fn shape(
     join: &mut Join,
     commands: &[(usize, ShaperCommand)],
+    rows: RowOrder,
     now: Nanos,
 ) -> (Changed, Vec<Event<u32>>) {
-    let changes = |command: &ShaperCommand| !matches!(command, ShaperCommand::Show(..));
+    let changes = |command: &ShaperCommand| {
+        !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
+    };
     let saved = (commands.iter().filter(|(_, command)| changes(command)).count() > 1)
         .then(|| join.shaper_mut().clone());
     let (mut texts, mut events) = (Vec::new(), Vec::new());
     for (at, command) in commands {
-        match shape_once(join.shaper_mut(), command, now, &mut events) {
+        match shape_once(join.shaper_mut(), command, rows, (now, &mut events)) {
             Ok(text) => texts.push((*at, text)),
             Err((message, exit)) => {
                 if let Some(saved) = saved {
@@ -263,8 +294,8 @@ fn shape(
 fn shape_once(
     shaper: &mut Dummynet<u32>,
     command: &ShaperCommand,
-    now: Nanos,
-    events: &mut Vec<Event<u32>>,
+    rows: RowOrder,
+    (now, events): (Nanos, &mut Vec<Event<u32>>),
 ) -> Result<String, (String, u8)> {
     let tell = &mut |event| events.push(event);
     match command {
@@ -281,13 +312,27 @@ fn shape_once(
                 gone.map_err(|error| (error.to_string(), sysexits::UNAVAILABLE))?;
             }
         }
-        ShaperCommand::Show(kind, ranges) => return Ok(shaper.show(now, *kind, ranges, proto_name)),
+        ShaperCommand::Show(kind, ranges) => {
+            return Ok(shaper.show(now, *kind, ranges, rows, protocol));
+        }
+        ShaperCommand::Sysctl(name, value) => {
+            return shaper.sysctl(name, *value).map_err(|error| {
+                let is_unknown = matches!(error, SysctlError::Unknown(_));
+                let exit = if is_unknown { sysexits::UNAVAILABLE } else { sysexits::DATA };
+                (error.to_string(), exit)
+            });
+        }
         ShaperCommand::Flush => {
             shaper.flush(now, tell);
             return Ok("Flushed all pipes.\n".to_owned());
         }
     }
     Ok(String::new())
+}
+
+/// The name of a protocol in rows of pipes, where none is told apart as `ip`, as protocols(5) has it.
+fn protocol(number: u8) -> Option<&'static str> {
+    if number == 0 { Some("ip") } else { proto_name(number) }
 }
 
 /// What the engines have to adopt. Rules take long to be made ready, so that is done only where
@@ -319,13 +364,28 @@ const fn changes_tables(command: &Command) -> bool {
             table.verb,
             TableVerb::List | TableVerb::Info | TableVerb::Detail | TableVerb::Lookup(_)
         ),
-        Command::Nat(_) | Command::Nptv6(_) => true,
+        Command::Nat(nat) => !matches!(nat, NatCommand::Show { .. }),
+        Command::Nptv6(nptv6) => {
+            matches!(nptv6.verb, Nptv6Verb::Create(_) | Nptv6Verb::Destroy)
+        }
         _ => false,
     }
 }
 
 const fn is_about_counters(command: &Command) -> bool {
-    matches!(command, Command::Zero { .. } | Command::ResetLog { .. })
+    match command {
+        Command::Zero { .. } | Command::ResetLog { .. } => true,
+        Command::Nptv6(nptv6) => matches!(nptv6.verb, Nptv6Verb::Stats { reset: true }),
+        _ => false,
+    }
+}
+
+const fn shows_translations(command: &Command) -> bool {
+    match command {
+        Command::Nat(nat) => matches!(nat, NatCommand::Show { .. }),
+        Command::Nptv6(nptv6) => matches!(nptv6.verb, Nptv6Verb::Stats { .. }),
+        _ => false,
+    }
 }
 
 /// Answers as values: rules where rules were listed, lines for all else.

@@ -2,25 +2,23 @@
 
 use serde_json::{Map, Value, json};
 use slipring_ipfw::run::{Crossed, Crossing, Firewall, Outcome, Outputs, PortId, Verdict};
-use slipring_port::now;
 
 use crate::desk::Desk;
-use crate::join::Join;
+use crate::join::{Join, Nanos};
 use crate::order::{Fault, sysexits};
 use crate::ways::Aside;
 
 /// Answers `explain`: `frames` in hexadecimal, each as if it came by `port`.
-pub(crate) fn answer(desk: &Desk, args: &Map<String, Value>) -> Result<Value, Fault> {
+pub(crate) fn answer(desk: &Desk, args: &Map<String, Value>, now: Nanos) -> Result<Value, Fault> {
     let wrong = |what: &str| Fault::new(format!("explain: {what}"), sysexits::USAGE);
     let frames = args.get("frames").and_then(Value::as_array);
     let frames = frames.ok_or_else(|| wrong("`frames` is no list"))?;
     let frames: Option<Vec<_>> = frames.iter().map(|frame| bytes(frame.as_str()?)).collect();
     let frames = frames.ok_or_else(|| wrong("a frame is no even number of hexadecimal digits"))?;
     let mut firewall = desk.look(Firewall::before)?.into_firewall();
-    // One engine has the states of a flow; any will do for a flow that has none.
-    let states =
-        desk.ask(|| |join: &mut Join, _: &mut Aside, _| join.firewall().states().clone())?;
-    states.into_iter().for_each(|states| firewall.take_states(states));
+    // One engine knows a flow; any will do for a flow that nobody knows.
+    let known = desk.ask(|| |join: &mut Join, _: &mut Aside, _| join.firewall().known_flows())?;
+    known.into_iter().for_each(|known| firewall.take_flows(known));
     let port = match args.get("port").and_then(Value::as_str) {
         None => 0,
         Some(name) => {
@@ -28,7 +26,7 @@ pub(crate) fn answer(desk: &Desk, args: &Map<String, Value>) -> Result<Value, Fa
             at.ok_or_else(|| wrong(&format!("there is no port {name}")))? as PortId
         }
     };
-    let told = frames.into_iter().map(|frame| explained(&mut firewall, frame, port, args));
+    let told = frames.into_iter().map(|frame| explained(&mut firewall, frame, port, (args, now)));
     Ok(told.collect())
 }
 
@@ -36,7 +34,7 @@ fn explained(
     firewall: &mut Firewall,
     mut frame: Vec<u8>,
     port: PortId,
-    args: &Map<String, Value>,
+    (args, now): (&Map<String, Value>, Nanos),
 ) -> Value {
     let mut crossing = Crossing::incoming(port);
     if args.get("out") == Some(&Value::Bool(true)) {
@@ -44,7 +42,7 @@ fn explained(
         crossing = crossing.outgoing(other);
     }
     let (crossed, verdict) =
-        firewall.explain(&mut frame, &mut crossing, now(), &mut Outputs::default());
+        firewall.explain(&mut frame, &mut crossing, now, &mut Outputs::default());
     let rules: Vec<_> = crossed.iter().map(row).collect();
     json!({ "rules": rules, "verdict": verdict_text(&verdict) })
 }
@@ -59,6 +57,9 @@ fn row(crossed: &Crossed) -> Value {
         Outcome::Passed => "matches, and goes on".to_owned(),
         Outcome::Jumped => "matches, and goes on elsewhere".to_owned(),
         Outcome::Ended => "matches, and ends the search".to_owned(),
+        Outcome::Translated(ends) => format!("matches, and makes it {ends}"),
+        Outcome::Untranslated => "matches, and leaves it as it is".to_owned(),
+        Outcome::Refused => "matches, and does not let it through".to_owned(),
     };
     json!({ "number": crossed.number, "rule": crossed.rule, "why": why })
 }

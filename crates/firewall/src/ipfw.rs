@@ -12,9 +12,10 @@ use clap::ArgMatches;
 use serde_json::json;
 use slipring_cli::codes::SR0018;
 use slipring_cli::{Classic, Diagnostic, Exit, Failure, Format, Job, Session, Verb};
+use slipring_dummynet::text::Caps;
 use slipring_ipfw::text::{Command, WithStyle};
 
-use crate::order::{Fault, Order, Outcome, sysexits};
+use crate::order::{Fault, Order, Outcome, Step, sysexits};
 use input::{Input, Task};
 
 /// `slipring ipfw`.
@@ -86,28 +87,15 @@ fn tell(fault: &Fault, session: &mut Session<'_>) -> Result<Exit, Failure> {
 
 fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
     let order = match &input.task {
-        Task::Nothing => {
-            let help = "a command, such as: add 100 allow ip from any to any; see --help";
-            let fault = Fault::new("there is no command", sysexits::USAGE);
-            return Err(Fault { expected: Some(help.to_owned()), ..fault }.into());
-        }
+        Task::Nothing => return Err(no_command().into()),
         Task::Monitor => return client::monitor(input, session),
         Task::Explain => return explain::run(input, &input.words[1..], session),
         Task::Metrics => return client::metrics(input, session),
         Task::Order => input.order(session.reporter.format() != Format::Text)?,
     };
-    let steps = order.steps()?;
-    input.allows(&steps)?;
+    let steps = input.steps(&order)?;
     if input.is_trial {
-        let added = steps.iter().filter_map(|step| match &step.command {
-            Command::Add(add) if !order.has('q') => {
-                let rule = WithStyle(&add.rule, order.manner().list.style);
-                Some(format!("{:05} {rule}\n", add.number.unwrap_or(0)))
-            }
-            _ => None,
-        });
-        let outcome = Outcome { text: added.collect(), ..Outcome::default() };
-        return show(&outcome, session);
+        return show(&trial(&order, &steps), session);
     }
     if !input.is_certain(&steps, session)? {
         return Ok(());
@@ -115,6 +103,24 @@ fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
     let outcome = client::ask(input, &order, session)?;
     show(&outcome, session)?;
     outcome.fault.map_or(Ok(()), |fault| Err(fault.into()))
+}
+
+fn no_command() -> Fault {
+    let help = "a command, such as: add 100 allow ip from any to any; see --help";
+    let fault = Fault::new("there is no command", sysexits::USAGE);
+    Fault { expected: Some(help.to_owned()), ..fault }
+}
+
+/// What a check says: the rules as they are understood.
+fn trial(order: &Order, steps: &[Step]) -> Outcome {
+    let added = steps.iter().filter_map(|step| match &step.command {
+        Command::Add(add) if !order.has('q') => {
+            let rule = WithStyle(&add.rule, order.manner().list.style);
+            Some(format!("{:05} {rule}\n", add.number.unwrap_or(0)))
+        }
+        _ => None,
+    });
+    Outcome { text: added.collect(), ..Outcome::default() }
 }
 
 fn show(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {
@@ -129,12 +135,31 @@ fn show(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {
 impl Input {
     fn order(&self, json: bool) -> Result<Order, Ended> {
         let (text, is_file) = self.text()?;
-        let mut order =
-            Order { text, is_file, flags: self.flags.clone(), json, ..Order::default() };
+        let mut order = Order {
+            text,
+            is_file,
+            flags: self.flags.clone(),
+            sort: self.sort,
+            json,
+            ..Order::default()
+        };
         for name in Order::profiles_of(&order.text, is_file) {
             let text = input::read(&name)?;
             order.profiles.insert(name, text);
         }
         Ok(order)
     }
+
+    /// The commands of an order, if this program may give them. What pipes may hold is known to
+    /// who carries them out; without anybody, it is what it is at first.
+    fn steps(&self, order: &Order) -> Result<Vec<Step>, Ended> {
+        let steps = order.steps(if self.is_trial { Caps::default() } else { Caps::NONE })?;
+        self.allows(&steps)?;
+        Ok(steps)
+    }
 }
+
+#[cfg(test)]
+mod script;
+#[cfg(test)]
+mod tests;

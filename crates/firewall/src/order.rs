@@ -1,10 +1,13 @@
 //! A list of commands on its way from who types them to the engine.
 
 use serde::{Deserialize, Serialize};
-use slipring_dummynet::text::Command as ShaperCommand;
-use slipring_dummynet::{Config, text};
+use slipring_dummynet::show::RowOrder;
+use slipring_dummynet::text::{Caps, Command as ShaperCommand};
+use slipring_dummynet::{Config, SYSCTL_PREFIX, text};
 use slipring_ipfw::run::{ListOptions, Manner, StatesShown, Times};
-use slipring_ipfw::text::{Command, Style, TextErrorKind, parse_command, parse_file};
+use slipring_ipfw::text::{
+    Command, ShaperCommand as ShaperText, Style, TextErrorKind, parse_command, parse_file,
+};
 use slipring_model::format::DummynetProfile;
 use std::collections::BTreeMap;
 
@@ -35,6 +38,9 @@ pub(crate) struct Order {
     /// Letters of flags.
     #[serde(default)]
     pub(crate) flags: String,
+    /// `-s`: by which counter rows of pipes are sorted.
+    #[serde(default)]
+    pub(crate) sort: i32,
     /// Profiles that pipes name, by that name.
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, String>,
@@ -82,14 +88,29 @@ pub(crate) struct Step {
     pub(crate) shaper: Option<ShaperCommand>,
 }
 
+impl Step {
+    /// What pipes may hold once this is done.
+    pub(crate) fn caps_after(&self, caps: Caps) -> Caps {
+        match &self.shaper {
+            Some(ShaperCommand::Sysctl(name, Some(value))) => caps.after(name, *value),
+            _ => caps,
+        }
+    }
+}
+
+/// A command that the rules have no part in.
+fn nothing() -> Command {
+    Command::Shaper(ShaperText { text: String::new(), column: 1 })
+}
+
 impl Order {
     /// Whether a flag was given.
     pub(crate) fn has(&self, flag: char) -> bool {
         self.flags.contains(flag)
     }
 
-    /// Reads all commands.
-    pub(crate) fn steps(&self) -> Result<Vec<Step>, Fault> {
+    /// Reads all commands. `caps` are those of pipes until a command changes them.
+    pub(crate) fn steps(&self, mut caps: Caps) -> Result<Vec<Step>, Fault> {
         let commands = if self.is_file {
             parse_file(&without_flags(&self.text))
         } else {
@@ -103,7 +124,12 @@ impl Order {
             let message = self.placed(error.line, error.column, &error.message);
             Fault { message, expected: Some(error.expected), exit }
         })?;
-        commands.into_iter().map(|(line, command)| self.step(line, command)).collect()
+        let step = |(line, command)| {
+            let step = self.step(line, command, &caps)?;
+            caps = step.caps_after(caps);
+            Ok(step)
+        };
+        commands.into_iter().map(step).collect()
     }
 
     fn placed(&self, line: u32, column: u32, message: &str) -> String {
@@ -113,11 +139,22 @@ impl Order {
         }
     }
 
-    fn step(&self, line: u32, command: Command) -> Result<Step, Fault> {
-        let Command::Shaper(shaper) = &command else {
-            return Ok(Step { line, command, shaper: None });
+    fn step(&self, line: u32, command: Command, caps: &Caps) -> Result<Step, Fault> {
+        let shaper = match &command {
+            Command::Shaper(shaper) => shaper,
+            Command::Sysctl { name, value } => {
+                let is_all = name.is_empty();
+                let shaper = ShaperCommand::Sysctl(name.clone(), *value);
+                return Ok(match is_all || name.starts_with(SYSCTL_PREFIX) {
+                    false => Step { line, command, shaper: None },
+                    true if is_all => Step { line, command, shaper: Some(shaper) },
+                    // The shaper's alone: the rules have nothing to say to it.
+                    true => Step { line, command: nothing(), shaper: Some(shaper) },
+                });
+            }
+            _ => return Ok(Step { line, command, shaper: None }),
         };
-        let parsed = text::Command::parse(&shaper.text).map_err(|error| {
+        let parsed = text::Command::parse_within(&shaper.text, caps).map_err(|error| {
             let column = shaper.column + error.column as u32 - 1;
             let message = self.placed(line, column, &error.what);
             Fault { message, expected: Some(error.expected), exit: sysexits::DATA }
@@ -153,13 +190,19 @@ impl Order {
             parse_command(&order.text).map(|command| vec![(1, command)]).unwrap_or_default()
         };
         let named = commands.iter().filter_map(|(_, command)| match command {
-            Command::Shaper(shaper) => match text::Command::parse(&shaper.text) {
+            Command::Shaper(shaper) => match text::Command::parse_within(&shaper.text, &Caps::NONE)
+            {
                 Ok(ShaperCommand::ConfigWithProfile(_, name)) => Some(name),
                 _ => None,
             },
             _ => None,
         });
         named.collect()
+    }
+
+    /// How rows of pipes are sorted.
+    pub(crate) const fn rows(&self) -> RowOrder {
+        RowOrder(self.sort)
     }
 
     /// How commands behave.

@@ -14,6 +14,7 @@ use slipring_cli::report::Sample;
 use slipring_cli::units::human;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
 use slipring_control::Server;
+use slipring_dummynet::text::Caps;
 use slipring_ipfw::run::Firewall;
 use slipring_port::{Port, now};
 use slipring_program::meter::{Interval, Meter, bps, pps};
@@ -175,7 +176,8 @@ impl Plan {
         master.set_plain(true);
         let mut join = Join::new(Firewall::new(seed), seed, self.map.clone(), self.passes);
         if let Some(order) = begin {
-            accepted(&desk::begin_alone(&mut master, &mut join, order), self.rules.as_deref())?;
+            let outcome = desk::begin_alone(&mut master, &mut join, order, now());
+            accepted(&outcome, self.rules.as_deref())?;
         }
         join.adopt(&mut master.ruleset());
         let time = self.duration.map(|time| time.as_nanos() as u64);
@@ -194,7 +196,7 @@ impl Plan {
     ) -> Result<(), Failure> {
         accepted(&desk.begin(), None)?;
         if let Some(order) = begin {
-            accepted(&desk.carry_out(&order), self.rules.as_deref())?;
+            accepted(&desk.carry_out(&order, now()), self.rules.as_deref())?;
         }
         let service = Controlled {
             name: self.name.clone(),
@@ -219,10 +221,8 @@ impl Plan {
         let Some(path) = &self.rules else {
             return session.reporter.say("there is no rules file to load: see --rules");
         };
-        let loaded = read_rules(path).and_then(|order| {
-            let text = format!("flush\n{}", order.text);
-            accepted(&desk.carry_out(&Order { text, ..order }), Some(path))
-        });
+        let loaded =
+            read_rules(path).and_then(|order| accepted(&desk.replace(&order, now()), Some(path)));
         match loaded {
             Ok(()) => session.reporter.say(format_args!("{} loaded", path.display())),
             Err(Failure::Error(error)) => session.reporter.warn(error.to_text(false).trim_end()),
@@ -230,7 +230,7 @@ impl Plan {
         }
     }
 
-    fn firewall(&self, seed: u64) -> Firewall {
+    pub(crate) fn firewall(&self, seed: u64) -> Firewall {
         let mut firewall = if self.is_open { Firewall::open(seed) } else { Firewall::new(seed) };
         firewall.set_ports(self.ports.iter().map(rule_name).collect());
         firewall.set_me(self.me.clone());
@@ -290,7 +290,8 @@ pub(crate) fn read_rules(path: &Path) -> Result<Order, Failure> {
         let text = read(Path::new(&name))?;
         order.profiles.insert(name, text);
     }
-    if let Err(fault) = order.steps() {
+    // The desk knows what pipes may hold.
+    if let Err(fault) = order.steps(Caps::NONE) {
         accepted(&Outcome { fault: Some(fault), ..Outcome::default() }, Some(path))?;
     }
     Ok(order)

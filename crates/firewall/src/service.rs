@@ -7,6 +7,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 use slipring_cli::SCHEMA;
 use slipring_control::{Refusal, Reply, Request, Service};
+use slipring_port::now;
 
 use crate::desk::Desk;
 use crate::events::{Events, Told};
@@ -45,7 +46,7 @@ impl Controlled {
     fn order(&self, request: &Request) -> Result<Value, Refusal> {
         let order: Order = serde_json::from_value(Value::Object(request.args.clone()))
             .map_err(|error| Refusal::malformed(format!("it is no order: {error}")))?;
-        Ok(json!(self.desk.carry_out(&order)))
+        Ok(json!(self.desk.carry_out(&order, now())))
     }
 
     /// Log lines behind a number; waits a moment for some.
@@ -71,7 +72,7 @@ impl Service for Controlled {
             "ipfw" => self.order(request)?,
             "events" => self.events(request),
             "explain" => {
-                let told = explain::answer(&self.desk, &request.args);
+                let told = explain::answer(&self.desk, &request.args, now());
                 told.map_err(|fault| Refusal::malformed(fault.message))?
             }
             "metrics" => {

@@ -18,6 +18,7 @@ mod config;
 mod crossing;
 mod engine;
 mod explain;
+mod hosts;
 mod interpret;
 mod list;
 mod log;
@@ -31,6 +32,7 @@ mod show;
 mod tables;
 mod translate;
 mod translate_commands;
+mod translate_figures;
 
 #[cfg(test)]
 mod tests;
@@ -48,7 +50,8 @@ pub use log::LogEvent;
 pub use reassembly::FragmentCounters;
 pub use reply::{Emission, Outputs, Toward};
 pub use rewrite::mark_congestion;
-pub use ruleset::Ruleset;
+pub use ruleset::{KnownFlows, Ruleset};
 pub use settings::{Settings, SysctlError};
 pub use show::{ListOptions, StatesShown, Times};
 pub use translate::Translations;
+pub use translate_figures::TranslationFigures;

@@ -11,7 +11,8 @@ use super::instance::{Instance, Queues};
 use super::objects::{FIFO_FLOWSET, FIFO_SCHED, Flowset, Sched};
 use crate::sched::Share;
 use crate::show::{
-    self, FlowRow, FlowsetView, LinkView, PipeView, ProtocolName, QueueView, SchedShow, SchedView,
+    self, FlowRow, FlowsetView, LinkView, PipeView, ProtocolName, QueueView, RowOrder, SchedShow,
+    SchedView,
 };
 use crate::spec::{Number, PipeSpec, QueueSpec, SchedKind, SchedSpec, ShareSpec};
 
@@ -26,6 +27,7 @@ impl<H: Copy> Dummynet<H> {
         now_ns: u64,
         kind: ObjectKind,
         ranges: &[RangeInclusive<Number>],
+        order: RowOrder,
         protocol: ProtocolName,
     ) -> String {
         let is_in = |number: u32| {
@@ -36,16 +38,19 @@ impl<H: Copy> Dummynet<H> {
             ObjectKind::Pipe => {
                 let mut all = self.show_pipes(now_ns);
                 all.retain(|pipe| is_in(pipe.link.number));
+                all.iter_mut().for_each(|pipe| order.sort(&mut pipe.flows));
                 show::pipes(&all, protocol)
             }
             ObjectKind::Queue => {
                 let mut all = self.show_queues(now_ns);
                 all.retain(|queue| is_in(queue.flowset.number));
+                all.iter_mut().for_each(|queue| order.sort(&mut queue.flows));
                 show::queues(&all, protocol)
             }
             ObjectKind::Sched => {
                 let mut all = self.show_scheds(now_ns);
                 all.retain(|sched| is_in(sched.sched.number));
+                all.iter_mut().for_each(|sched| order.sort(&mut sched.flows));
                 show::scheds(&all, protocol)
             }
         }

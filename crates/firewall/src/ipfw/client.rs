@@ -62,21 +62,28 @@ pub(super) fn metrics(input: &Input, session: &mut Session<'_>) -> Result<(), En
 }
 
 /// The firewall of this name, or the only one.
-fn find(input: &Input, session: &Session<'_>) -> Result<Client, Fault> {
-    let dir = &session.run_dir;
+fn find(input: &Input, session: &mut Session<'_>) -> Result<Client, Ended> {
+    let dir = session.run_dir.clone();
+    let dir = dir.as_path();
     if let Some(name) = &input.name {
-        return Client::find(dir, Some(name)).map_err(fault);
+        let client = Client::find(dir, Some(name)).map_err(fault)?;
+        session.reporter.say_at(1, format_args!("asking {name} in {}", dir.display()))?;
+        return Ok(client);
     }
     let mut firewalls: Vec<_> =
         running(dir).into_iter().filter_map(|run| Some((client_of(dir, run.pid)?, run))).collect();
     match firewalls.len() {
-        0 => Err(nothing(dir)),
-        1 => Ok(firewalls.remove(0).0),
+        0 => Err(nothing(dir).into()),
+        1 => {
+            let (client, run) = firewalls.remove(0);
+            session.reporter.say_at(1, format_args!("asking {run} in {}", dir.display()))?;
+            Ok(client)
+        }
         _ => {
             let names: Vec<_> = firewalls.iter().map(|(_, run)| run.to_string()).collect();
             let message = format!("several firewalls run: {}", names.join(", "));
             let expected = Some("--name NAME, or --name PID".to_owned());
-            Err(Fault { expected, ..Fault::new(message, sysexits::UNAVAILABLE) })
+            Err(Fault { expected, ..Fault::new(message, sysexits::UNAVAILABLE) }.into())
         }
     }
 }

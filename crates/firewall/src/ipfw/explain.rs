@@ -21,29 +21,37 @@ const EXPECTED: &str = "a capture, or PROTO SOURCE[:PORT] DESTINATION[:PORT] [re
 
 /// Carries out `explain WORDS`.
 pub(super) fn run(input: &Input, words: &[String], session: &mut Session<'_>) -> Result<(), Ended> {
+    let (args, many) = question(words)?;
+    let answer = client::explain(input, &args, session)?;
+    if session.reporter.format() != Format::Text {
+        return Ok(session.reporter.document(&json!({ "answer": answer }), "")?);
+    }
+    Ok(session.reporter.raw(text_of(&answer, many).as_bytes())?)
+}
+
+/// What the firewall is asked, and whether that is about several packets.
+pub(super) fn question(words: &[String]) -> Result<(Value, bool), Fault> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (packet, more) = match words[..] {
         [path, ref more @ ..] if std::path::Path::new(path).is_file() => (captured(path)?, more),
         [proto, src, dst, ref more @ ..] => (vec![frame(proto, src, dst)?], more),
-        _ => return Err(wrong("there is no packet").into()),
+        _ => return Err(wrong("there is no packet")),
     };
     let (port, is_out) = match more {
         [] => (None, false),
         ["out"] => (None, true),
         ["recv", port] => (Some(*port), false),
         ["recv", port, "out"] => (Some(*port), true),
-        [word, ..] => return Err(wrong(&format!("`{word}` is one word too many")).into()),
+        [word, ..] => return Err(wrong(&format!("`{word}` is one word too many"))),
     };
     let frames: Vec<_> = packet.iter().map(|frame| hex(frame)).collect();
-    let answer =
-        client::explain(input, &json!({ "frames": frames, "port": port, "out": is_out }), session)?;
-    if session.reporter.format() != Format::Text {
-        return Ok(session.reporter.document(&json!({ "answer": answer }), "")?);
-    }
-    let many = frames.len() > 1;
+    Ok((json!({ "frames": frames, "port": port, "out": is_out }), frames.len() > 1))
+}
+
+/// The answer for people.
+pub(super) fn text_of(answer: &Value, many: bool) -> String {
     let told = answer.as_array().into_iter().flatten().enumerate();
-    let text: String = told.map(|(at, told)| text(at + 1, many, told)).collect();
-    Ok(session.reporter.raw(text.as_bytes())?)
+    told.map(|(at, told)| text(at + 1, many, told)).collect()
 }
 
 fn text(number: usize, many: bool, told: &Value) -> String {
@@ -100,7 +108,7 @@ fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, Fault> {
 }
 
 /// `10.0.0.1`, `10.0.0.1:80`, `fd00::1`, `[fd00::1]:80`.
-fn end(text: &str) -> Option<(IpAddr, u16)> {
+pub(super) fn end(text: &str) -> Option<(IpAddr, u16)> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some((address, 0));
     }

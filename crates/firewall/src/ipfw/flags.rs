@@ -4,6 +4,23 @@ use clap::{Arg, ArgAction, Command};
 use slipring_cli::flags;
 
 const IPFW_EXAMPLES: &str = "\
+Commands:
+  add [N] [set N] [prob P] ACTION [log [logamount N]] [tag|untag N] BODY [// comment]
+  delete N[-N] ...   list|show|zero|resetlog [N[-N] ...]   flush   -- behind `set N`: of that set
+  set show|enable N ...|disable N ...|swap N N|move [rule] N to N
+  table NAME|all create|destroy|modify|swap|lock|unlock|[atomic] add|delete|lookup|flush|list|info
+  pipe|queue|sched N config ...|show|delete|flush
+  nat N config ...|show [config|log|stats]|delete   nptv6 NAME create ...|destroy|list|stats
+  enable|disable firewall|one_pass|verbose|dyn_keepalive   sysctl -a|NAME[=VALUE]
+  explain PROTO SOURCE[:PORT] DESTINATION[:PORT]|FILE   monitor   metrics
+
+  ACTION   allow deny count skipto N call N return check-state pipe N queue N reject unreach CODE
+           unreach6 CODE reset reset6 abort abort6 fwd ADDRESS|port:NAME setdscp D setmark N
+           tcp-setmss N reass nat N|global nptv6 NAME; N may be tablearg
+  BODY     PROTO from SOURCE [PORTS] to DESTINATION [PORTS] OPTIONS, or OPTIONS alone
+  OPTIONS  in out recv|xmit|via PORT keep-state limit WHAT N established setup dst-port PORTS
+           tcpflags icmptypes iplen ipttl dscp frag tagged mark lookup flow MAC mac-type vlan ...
+
 Examples:
   slipring ipfw add 100 allow tcp from any to 192.0.2.1 22 keep-state
   slipring ipfw -a list
@@ -13,6 +30,13 @@ Examples:
   slipring ipfw monitor                       # lines of rules with log, as they come";
 
 const DNCTL_EXAMPLES: &str = "\
+Commands:
+  pipe N config [bw RATE] [delay TIME] [burst SIZE] [queue SIZE] [plr P] [mask FIELDS]
+                [profile FILE] [red|gred W/MIN/MAX/P] [codel ...] [pie ...] [ecn]
+  queue N config pipe|sched N [weight N] [lmax N] [pri N] [mask FIELDS] [queue SIZE] ...
+  sched N config type fifo|wf2q+|rr|qfq|prio|fq_codel|fq_pie [mask FIELDS] ...
+  pipe|queue|sched [N] show|list|delete|flush   sysctl -a|NAME[=VALUE]
+
 Examples:
   slipring dnctl pipe 1 config bw 10Mbit/s delay 20ms
   slipring dnctl pipe show";

@@ -16,6 +16,8 @@ pub(super) struct Input {
     pub(super) task: Task,
     /// Letters of flags.
     pub(super) flags: String,
+    /// `-s`.
+    pub(super) sort: i32,
     pub(super) is_trial: bool,
     pub(super) name: Option<String>,
     pub(super) words: Vec<String>,
@@ -53,6 +55,7 @@ impl Input {
         Ok(Self {
             task,
             flags: given.map(|(letter, _)| letter).collect(),
+            sort: matches.get_one("sort").copied().unwrap_or(0),
             is_trial: matches.get_flag("trial"),
             name: matches.get_one("name").cloned(),
             words,

@@ -66,6 +66,8 @@ fn two_firewalls_are_told_apart_by_name() {
     let ended = site.try_ipfw("list");
     assert_eq!(ended.code(), 69);
     assert!(ended.stderr.contains("(one)") && ended.stderr.contains("(two)"), "{}", ended.stderr);
+    let told = site.try_ipfw("-v --name one list").well();
+    assert!(told.stderr.contains("asking one in "), "{}", told.stderr);
     site.ipfw("--name one add 7 allow ip from any to any");
     assert_eq!(site.ipfw("--name one list").lines().count(), 2);
     assert_eq!(site.ipfw("--name two list").lines().count(), 1);
@@ -77,7 +79,7 @@ fn tables_sets_and_listings_are_as_ipfw_has_them() {
     let _firewall = site.firewall("");
     site.ipfw("table hosts create type addr");
     assert_eq!(site.ipfw("table hosts add 10.0.0.0/8 1"), "added: 10.0.0.0/8 1\n");
-    assert_eq!(site.ipfw("table hosts list"), "10.0.0.0/8 1\n");
+    assert_eq!(site.ipfw("table hosts list"), "--- table(hosts), set(0) ---\n10.0.0.0/8 1\n");
     site.ipfw("add 100 set 5 count ip from table(hosts) to any");
     site.ipfw("set disable 5");
     assert_eq!(

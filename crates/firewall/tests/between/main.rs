@@ -6,6 +6,7 @@ mod support;
 
 mod commands;
 mod sessions;
+mod troubles;
 
 use std::process::Command;
 
@@ -116,5 +117,9 @@ fn a_rules_file_is_loaded_at_the_start_and_again_with_hup_and_a_bad_one_changes_
     site.write("rules", "add 100 allow ip from any to any\nadd 200 alow ip from any to any\n");
     firewall.signal(Signal::HUP);
     firewall.wait_for_text("line 2, column 9");
+    assert_eq!(site.ipfw("list").lines().count(), 3);
+    site.write("rules", "add 100 allow ip from any to any\ndelete 999\n");
+    firewall.signal(Signal::HUP);
+    firewall.wait_for_text("line 2: rule 999 not found");
     assert_eq!(site.ipfw("list").lines().count(), 3);
 }

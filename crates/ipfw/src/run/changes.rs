@@ -278,7 +278,8 @@ impl Firewall {
             let picked =
                 |entry: &super::list::Entry| range.holds(entry.number) && of_set(entry.rule.set);
             if self.config.list.reset(picked, change) == 0 {
-                return Err(CommandError::missing(format!("Entry {range} not found")));
+                let missing = CommandError::missing(format!("Entry {range} not found"));
+                return Err(CommandError { text, ..missing });
             }
             text.push_str(&format!("Entry {range} {one}.\n"));
         }
@@ -324,6 +325,7 @@ impl Firewall {
             Switch::Debug => settings.debug = on.into(),
             Switch::Verbose => settings.verbose = on,
             Switch::DynKeepalive => self.states.keepalive = on,
+            Switch::SkipToCache => {}
         }
     }
 

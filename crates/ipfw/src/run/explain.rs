@@ -6,7 +6,9 @@ use alloc::vec::Vec;
 use super::crossing::Crossing;
 use super::engine::Firewall;
 use super::interpret::{Denied, MAX_STEPS, Run, Step, Verdict, probes};
+use super::log;
 use super::reply::Outputs;
+use super::translate::Fate;
 use crate::packet::Packet;
 use crate::rule::{Action, RuleNumber};
 use crate::text::ClauseText;
@@ -41,7 +43,16 @@ pub enum Outcome {
     Jumped,
     /// It matched, and the search ended.
     Ended,
+    /// It matched, and the packet is now one of these ends.
+    Translated(String),
+    /// It matched, and its translator had nothing to change.
+    Untranslated,
+    /// It matched, and its translator could not or would not let the packet through.
+    Refused,
 }
+
+/// Most translators that are followed: more than any list has that does not go round.
+const MAX_TRANSLATIONS: u32 = 256;
 
 impl Firewall {
     /// The rules that a packet crosses and what each makes of it, as [`Self::check`] would. It
@@ -53,13 +64,43 @@ impl Firewall {
         now_ns: u64,
         outputs: &mut Outputs,
     ) -> (Vec<Crossed>, Verdict) {
-        let mut packet = match Packet::parse(frame) {
-            Ok(packet) => packet,
-            Err(kind) => return (Vec::new(), Verdict::Deny(Denied::Malformed(kind))),
-        };
+        let mut crossed = Vec::new();
         if !self.config.settings.enable {
-            return (Vec::new(), Verdict::Accept);
+            return (crossed, Verdict::Accept);
         }
+        for _ in 0..MAX_TRANSLATIONS {
+            let mut packet = match Packet::parse(frame) {
+                Ok(packet) => packet,
+                Err(kind) => return (crossed, Verdict::Deny(Denied::Malformed(kind))),
+            };
+            let (more, verdict) = self.told(frame, &mut packet, crossing, (now_ns, outputs));
+            crossed.extend(more);
+            if !matches!(verdict, Verdict::Nat(_) | Verdict::Nptv6(_)) {
+                return (crossed, verdict);
+            }
+            let fate = self.translate(&verdict, (frame, &packet), crossing.pass, now_ns);
+            if let Some(last) = crossed.last_mut() {
+                last.outcome = translated(fate, frame, &packet);
+            }
+            match fate {
+                Fate::Dropped => return (crossed, Verdict::Deny(Denied::Translation)),
+                Fate::Translated if self.config.settings.one_pass => {
+                    return (crossed, Verdict::Accept);
+                }
+                Fate::Translated | Fate::Other => {}
+            }
+        }
+        (crossed, Verdict::Deny(Denied::CallLoop))
+    }
+
+    /// From where the crossing says to the next verdict.
+    fn told(
+        &mut self,
+        frame: &mut [u8],
+        packet: &mut Packet,
+        crossing: &mut Crossing,
+        (now, out): (u64, &mut Outputs),
+    ) -> (Vec<Crossed>, Verdict) {
         let mut counters = core::mem::take(&mut self.config.list.counters);
         let (mut other, mut hash) = (None, None);
         let mut run = Run {
@@ -69,16 +110,27 @@ impl Firewall {
             states: &mut self.states,
             draws: &mut self.draws,
             frame,
-            packet: &mut packet,
+            packet,
             crossing,
-            now: now_ns,
-            out: outputs,
+            now,
+            out,
             other: &mut other,
             hash: &mut hash,
         };
         let told = run.told();
         self.config.list.counters = counters;
         told
+    }
+}
+
+fn translated(fate: Fate, frame: &[u8], before: &Packet) -> Outcome {
+    let ends = |packet: &Packet| (packet.src, packet.src_port, packet.dst, packet.dst_port);
+    match (fate, Packet::parse(frame)) {
+        (Fate::Dropped, _) => Outcome::Refused,
+        (Fate::Translated, Ok(now)) if ends(&now) != ends(before) => {
+            Outcome::Translated(log::ends(&now))
+        }
+        _ => Outcome::Untranslated,
     }
 }
 

@@ -69,18 +69,31 @@ fn verb(action: &Action) -> String {
     }
 }
 
-fn what(packet: &Packet) -> String {
+/// Source and destination, with ports where there are any.
+pub(super) fn ends(packet: &Packet) -> String {
+    let (src, dst) = addresses(packet);
+    if packet.has_ports {
+        return format!("{src}:{} {dst}:{}", packet.src_port, packet.dst_port);
+    }
+    format!("{src} {dst}")
+}
+
+fn addresses(packet: &Packet) -> (String, String) {
     let address = |bits: u128| match packet.version {
         Version::V6 => format!("[{}]", Ipv6Addr::from_bits(bits)),
         _ => Ipv4Addr::from_bits(bits as u32).to_string(),
     };
-    let (src, dst) = (address(packet.src), address(packet.dst));
+    (address(packet.src), address(packet.dst))
+}
+
+fn what(packet: &Packet) -> String {
+    let (src, dst) = addresses(packet);
     if packet.version == Version::None {
         return format!("MAC {} {} type {:#06x}", packet.src_mac, packet.dst_mac, packet.ethertype);
     }
     if packet.has_ports {
         let name = proto_name(packet.proto).unwrap_or("").to_ascii_uppercase();
-        return format!("{name} {src}:{} {dst}:{}", packet.src_port, packet.dst_port);
+        return format!("{name} {}", ends(packet));
     }
     let (kind, code) = packet.icmp;
     match (packet.proto, packet.later_fragment) {

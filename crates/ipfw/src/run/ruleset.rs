@@ -16,6 +16,7 @@ use super::compiled::Program;
 use super::config::Config;
 use super::engine::Firewall;
 use super::list::Counters;
+use super::translate::Translators;
 use crate::rule::DEFAULT_RULE;
 use crate::state::{Lifetimes, Snapshot, States};
 
@@ -27,6 +28,13 @@ pub struct Ruleset {
     lifetimes: Lifetimes,
     max: u32,
     keepalive: bool,
+}
+
+/// States and translated flows: what becomes of a packet hangs on them as on the rules.
+#[derive(Clone, Debug)]
+pub struct KnownFlows {
+    states: States,
+    translators: Translators,
 }
 
 impl Ruleset {
@@ -138,9 +146,15 @@ impl Firewall {
         }
     }
 
-    /// Has these states instead of its own.
-    pub fn take_states(&mut self, states: States) {
-        self.states = states;
+    /// A copy of what it knows of flows.
+    #[must_use]
+    pub fn known_flows(&self) -> KnownFlows {
+        KnownFlows { states: self.states.clone(), translators: self.translators.clone() }
+    }
+
+    /// Knows these flows instead of its own.
+    pub fn take_flows(&mut self, known: KnownFlows) {
+        (self.states, self.translators) = (known.states, known.translators);
     }
 
     /// Shows the states of others instead of its own.

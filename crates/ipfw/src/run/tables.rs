@@ -29,9 +29,6 @@ impl Firewall {
                     .collect();
                 let mut text = String::new();
                 for (set, name) in &names {
-                    if command.verb == TableVerb::List {
-                        text.push_str(&format!("--- table({name}), set({set}) ---\n"));
-                    }
                     text.push_str(&self.one_table((*set, name), &command.verb, manner)?);
                 }
                 Ok(text)
@@ -69,7 +66,10 @@ impl Firewall {
                 self.change(at, Table::clear)
             }
             TableVerb::Lookup(key) => self.lookup(at, key, manner),
-            TableVerb::List => Ok(rows(self.existing(at)?, manner)),
+            TableVerb::List => {
+                let table = self.existing(at)?;
+                Ok(format!("--- table({}), set({}) ---\n", at.1, at.0) + &rows(table, manner))
+            }
             TableVerb::Info => Ok(self.info(at, self.existing(at)?)),
             TableVerb::Detail => {
                 let table = self.existing(at)?;
@@ -236,15 +236,16 @@ fn algorithm(options: &TableOptions) -> &str {
 }
 
 fn detail(table: &Table) -> String {
-    let class = algorithm(&table.options).rsplit(':').next().unwrap_or("");
+    let name = algorithm(&table.options).split(' ').next().unwrap_or("");
+    let class = name.rsplit(':').next().unwrap_or("");
+    let part = |family: &str, items: usize, item_len: usize| {
+        // Trees have no size of their own.
+        let size = if class == "radix" { String::new() } else { format!("size: {items} ") };
+        format!(" {family}algorithm {class} info\n  {size}items: {items} itemsize: {item_len}\n")
+    };
     match table.family_lens() {
-        Some((v4, v6)) => format!(
-            " IPv4 algorithm {class} info\n  items: {v4} itemsize: 200\n \
-             IPv6 algorithm {class} info\n  items: {v6} itemsize: 200\n"
-        ),
-        None => {
-            format!(" algorithm {class} info\n  size: {0} items: {0} itemsize: 64\n", table.len())
-        }
+        Some((v4, v6)) => part("IPv4 ", v4, 200) + &part("IPv6 ", v6, 200),
+        None => part("", table.len(), 64),
     }
 }
 

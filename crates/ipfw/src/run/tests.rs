@@ -54,6 +54,14 @@ impl Bed {
         self.try_run(command).unwrap()
     }
 
+    /// What `table NAME list` says below its heading.
+    fn entries(&mut self, table: &str) -> String {
+        let text = self.run(&format!("table {table} list"));
+        let (heading, rows) = text.split_once('\n').unwrap();
+        assert_eq!(heading, format!("--- table({table}), set(0) ---"));
+        rows.into()
+    }
+
     fn try_run(&mut self, command: &str) -> Result<String, CommandError> {
         let command = parse_command(command).unwrap();
         let reply = self.firewall.execute(&command, self.now, Manner::default());

@@ -15,7 +15,9 @@ use slipring_nat::{Outcome, Outside, Scope, Settings, Translator, Way};
 use super::config::Config;
 use super::crossing::Pass;
 use super::engine::Firewall;
+use super::hosts::Hosts;
 use super::interpret::Verdict;
+use super::translate_figures::TranslationFigures;
 use crate::packet::{Packet, Version};
 use crate::rule::{Arg, Name, NatRef};
 use crate::text::{External, Nptv6Options};
@@ -52,15 +54,18 @@ impl Translations {
 }
 
 /// Instances at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Translators {
     seeds: Stream,
+    hosts: Hosts,
+    /// What others have counted, where that is shown.
+    pub(super) shown: Option<TranslationFigures>,
     pub(super) nat: BTreeMap<u16, (u64, Translator)>,
     pub(super) nptv6: BTreeMap<Name, (u64, Exchange)>,
 }
 
 /// An instance of `nptv6` at work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Exchange {
     /// `None` while the port that has the prefix has no address.
     prefixes: Option<Prefixes>,
@@ -70,7 +75,13 @@ pub(super) struct Exchange {
 impl Translators {
     pub(super) fn new(seed: u64) -> Self {
         let seeds = Stream::new(seed, "ipfw/nat");
-        Self { seeds, nat: BTreeMap::new(), nptv6: BTreeMap::new() }
+        Self {
+            seeds,
+            hosts: Hosts::default(),
+            shown: None,
+            nat: BTreeMap::new(),
+            nptv6: BTreeMap::new(),
+        }
     }
 
     /// Makes the instances what the configuration says.
@@ -157,13 +168,33 @@ impl Firewall {
         now: u64,
     ) -> Fate {
         let Some(bytes) = frame.get_mut(packet.l3..packet.end) else { return Fate::Other };
-        match (verdict, packet.version) {
+        let fate = match (verdict, packet.version) {
             (Verdict::Nat(NatRef::Global), Version::V4) => self.nat_global(bytes, pass, now),
             (Verdict::Nat(NatRef::Instance(Arg::Number(number))), Version::V4) => {
                 self.nat(*number, bytes, pass, now)
             }
-            (Verdict::Nptv6(name), Version::V6) => self.nptv6(name, bytes, packet),
-            _ => Fate::Other,
+            (Verdict::Nptv6(name), Version::V6) => return self.nptv6(name, bytes, packet),
+            _ => return Fate::Other,
+        };
+        if fate == Fate::Translated {
+            self.find_host((frame, packet), pass);
+        }
+        fate
+    }
+
+    /// Remembers who has sent a packet out; has one that came in go to the host that it is for.
+    fn find_host(&mut self, (frame, before): (&mut [u8], &Packet), pass: Pass) {
+        let address = |at: usize| frame.get(before.l3 + at..)?.first_chunk::<4>().copied();
+        let (Some(src), Some(dst)) = (address(12), address(16)) else { return };
+        let hosts = &mut self.translators.hosts;
+        match pass {
+            Pass::Out if u32::from_be_bytes(src) != before.src as u32 => {
+                hosts.learn(Ipv4Addr::from_bits(before.src as u32), before.src_mac);
+            }
+            Pass::In if u32::from_be_bytes(dst) != before.dst as u32 => {
+                hosts.address(frame, dst.into());
+            }
+            _ => {}
         }
     }
 

@@ -4,9 +4,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use slipring_nat::Translator;
-use slipring_wire::assigned::IpProto;
-
 use super::changes::CommandError;
 use super::engine::Firewall;
 use crate::rule::{Action, Name};
@@ -42,12 +39,13 @@ impl Firewall {
     fn show_nat(&self, what: NatShow, ranges: &[NumberRange]) -> String {
         let wanted = |number| ranges.is_empty() || ranges.iter().any(|range| range.holds(number));
         let all = &self.config.translations.nat;
+        let figures = self.shown_translations().nat;
         let shown = all.iter().filter(|(number, _)| wanted(**number));
         shown
-            .map(|(&number, made)| match (what, self.nat_instance(number)) {
+            .map(|(&number, made)| match (what, figures.get(&number)) {
                 (NatShow::Config, _) => format!("ipfw nat {number} config{}\n", made.settings),
-                (NatShow::Flows, Some(translator)) => flows(number, translator),
-                (NatShow::Stats, Some(translator)) => stats(number, translator),
+                (NatShow::Flows, Some(figures)) => figures.flows_text(number),
+                (NatShow::Stats, Some(figures)) => figures.stats_text(number),
                 // Made by an earlier line of the same file.
                 (_, None) => String::new(),
             })
@@ -101,12 +99,10 @@ impl Firewall {
     }
 
     fn nptv6_stats(&mut self, name: &Name, reset: bool) -> String {
-        let Some((_, exchange)) = self.translators.nptv6.get_mut(name) else {
-            return String::new();
-        };
-        let counters = exchange.counters;
+        let counters = self.shown_translations().nptv6.get(name).copied();
+        let Some(counters) = counters else { return String::new() };
         if reset {
-            exchange.counters = Default::default();
+            self.reset_nptv6(name);
         }
         format!(
             "nptv6 {name}\n\t{} packets translated (internal to external)\n\
@@ -114,6 +110,12 @@ impl Firewall {
              \t{} packets dropped due to some error\n",
             counters.out, counters.inwards, counters.dropped
         )
+    }
+
+    fn reset_nptv6(&mut self, name: &Name) {
+        if let Some((_, exchange)) = self.translators.nptv6.get_mut(name) {
+            exchange.counters = Default::default();
+        }
     }
 
     /// A rule may name only instances of `nptv6` that are there; `nat` may come later.
@@ -128,46 +130,4 @@ impl Firewall {
 fn missing_nptv6(name: &Name) -> CommandError {
     let next = format!("`nptv6 {name} create int_prefix … ext_prefix … prefixlen …` makes it");
     CommandError::missing(format!("nptv6 {name} not found; {next}"))
-}
-
-/// How many flows there are, as libalias logs it.
-fn flows(number: u16, translator: &Translator) -> String {
-    let (mut icmp, mut udp, mut tcp, mut sctp, mut other) = (0, 0, 0, 0, 0);
-    for flow in translator.flows() {
-        *match flow.proto {
-            IpProto::ICMP => &mut icmp,
-            IpProto::UDP => &mut udp,
-            IpProto::TCP => &mut tcp,
-            IpProto::SCTP => &mut sctp,
-            _ => &mut other,
-        } += 1;
-    }
-    let fragments = translator.fragments();
-    let total = icmp + udp + tcp + sctp + other + fragments;
-    format!(
-        "nat {number}: icmp={icmp}, udp={udp}, tcp={tcp}, sctp={sctp}, pptp=0, proto={other}, \
-         frag_id={fragments} frag_ptr=0 / tot={total}\n"
-    )
-}
-
-fn stats(number: u16, translator: &Translator) -> String {
-    let counters = translator.counters();
-    let lines = [
-        (counters.out, "packets translated (inside to outside)"),
-        (counters.inwards, "packets translated (outside to inside)"),
-        (counters.untouched, "packets left alone"),
-        (counters.made, "flows made"),
-        (counters.ended, "flows ended"),
-        (counters.port_taken, "flows whose own port was taken"),
-        (counters.refused, "packets dropped: nobody inside had asked (deny_in)"),
-        (counters.exhausted, "packets dropped: no port was left"),
-        (counters.collision, "packets dropped: their tuple was another flow's"),
-        (counters.full, "packets dropped: too many flows"),
-        (counters.no_address, "packets dropped: no address outside"),
-        (counters.unknown_fragment, "fragments dropped: their first had not come"),
-        (counters.malformed, "packets dropped: malformed"),
-    ];
-    let mut text = format!("nat {number}\n");
-    lines.iter().for_each(|(count, what)| text.push_str(&format!("\t{count} {what}\n")));
-    text
 }

@@ -151,6 +151,8 @@ pub enum Switch {
     Verbose,
     /// Keepalives of states.
     DynKeepalive,
+    /// Nothing here, where no rule is looked for by its number; kept so that scripts run.
+    SkipToCache,
 }
 
 const EXPECTED: &str = "a command: add, delete, list, show, zero, resetlog, flush, set, table, \
@@ -298,7 +300,7 @@ fn set_change(cursor: &mut Cursor<'_>, enable: bool) -> Result<SetCommand, TextE
 }
 
 fn switch(cursor: &mut Cursor<'_>, on: bool) -> Result<Command, TextError> {
-    let expected = "firewall, one_pass, debug, verbose or dyn_keepalive";
+    let expected = "firewall, one_pass, debug, verbose, dyn_keepalive or skipto_cache";
     let word = cursor.next(expected)?;
     let switch = match word.text.as_str() {
         "firewall" => Switch::Firewall,
@@ -306,6 +308,7 @@ fn switch(cursor: &mut Cursor<'_>, on: bool) -> Result<Command, TextError> {
         "debug" => Switch::Debug,
         "verbose" => Switch::Verbose,
         "dyn_keepalive" => Switch::DynKeepalive,
+        "skipto_cache" => Switch::SkipToCache,
         "altq" => return Err(TextError::refused(word, "`queue` or `pipe`: there is no ALTQ")),
         _ => return Err(TextError::unexpected(word, expected)),
     };

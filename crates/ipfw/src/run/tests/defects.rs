@@ -63,7 +63,7 @@ fn a_file_with_a_pipe_and_rules_is_carried_out_to_its_end() {
 fn rows_of_flows_show_one_flow_each() {
     let mut bed = Bed::new("table f create type flow:src-ip,proto,dst-port");
     bed.run("table f add 1.2.3.4,tcp,80 1 1.2.3.5,17,53 2 2001:db8::1,6,443 3");
-    assert_eq!(bed.run("table f list"), "1.2.3.4,6,80 1\n1.2.3.5,17,53 2\n2001:db8::1,6,443 3\n");
+    assert_eq!(bed.entries("f"), "1.2.3.4,6,80 1\n1.2.3.5,17,53 2\n2001:db8::1,6,443 3\n");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn unknown_ipv6_next_headers_meet_the_rules() {
 fn tables_of_prefixes_hold_hosts_and_nets() {
     let mut bed = Bed::new("table 1 create");
     bed.run("table 1 add 10.0.0.1 1 10.0.0.0/8 2 2001:db8::/32 3");
-    assert_eq!(bed.run("table 1 list"), "10.0.0.0/8 2\n10.0.0.1/32 1\n2001:db8::/32 3\n");
+    assert_eq!(bed.entries("1"), "10.0.0.0/8 2\n10.0.0.1/32 1\n2001:db8::/32 3\n");
     assert_eq!(bed.run("table 1 lookup 10.0.0.1"), "10.0.0.1/32 1\n");
     assert_eq!(bed.run("table 1 lookup 10.9.0.1"), "10.0.0.0/8 2\n");
 }

@@ -119,7 +119,7 @@ fn an_atomic_change_with_a_bad_key_changes_nothing() {
         "{}",
         error.text
     );
-    assert_eq!((bed.run("table t list"), error.exit_code), (String::new(), 71));
+    assert_eq!((bed.entries("t"), error.exit_code), (String::new(), 71));
     assert_eq!(
         bed.run("table t atomic add 1.2.3.4 1 1.2.3.5 3"),
         "added: 1.2.3.4/32 1\nadded: 1.2.3.5/32 3\n"
@@ -141,7 +141,7 @@ fn quiet_adds_update_and_say_nothing() {
     let command = parse_command("table t add 1.1.1.1 2").unwrap();
     let manner = Manner { quiet: true, ..Default::default() };
     assert_eq!(bed.firewall.execute(&command, 0, manner).unwrap().text, "");
-    assert_eq!(bed.run("table t list"), "1.1.1.1/32 2\n");
+    assert_eq!(bed.entries("t"), "1.1.1.1/32 2\n");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn locked_tables_stay_as_they_are() {
     }
     bed.run("table t unlock");
     bed.run("table t flush");
-    assert_eq!(bed.run("table t list"), "");
+    assert_eq!(bed.entries("t"), "");
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn there_are_no_more_than_tables_max() {
     bed.run("table 2 create missing");
     bed.run("table 2 add 1.1.1.1 1");
     bed.run("table 2 create or-flush");
-    assert_eq!(bed.run("table 2 list"), "");
+    assert_eq!(bed.entries("2"), "");
 }
 
 #[test]

@@ -32,6 +32,13 @@ fn answer_to(port: u16) -> Vec<u8> {
     bytes(&spec(B, OWN, L4Spec::Udp(Ports { src: 53, dst: port })))
 }
 
+/// The answer as the client gets it: at its own MAC address.
+fn answer_inside() -> Vec<u8> {
+    let mut frame = udp_back();
+    frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    frame
+}
+
 const GATE: &str = "nat 1 config ip 203.0.113.9 same_ports deny_in\n\
     add 100 nat 1 ip from any to any via em1\nadd 200 allow ip from any to any";
 
@@ -42,8 +49,26 @@ fn a_client_goes_out_by_the_address_of_the_instance_and_is_answered() {
     assert_eq!((verdict, source(&out)), (Verdict::Accept, (OWN, 1000)));
     let (verdict, back) = bed.comes_in(answer_to(1000));
     assert_eq!((verdict, target(&back)), (Verdict::Accept, (A, 1000)));
-    assert_eq!(back, udp_back(), "with right checksums");
+    assert_eq!(back, answer_inside(), "with right checksums");
     assert_eq!((bed.count(100), bed.count(200)), (2, 0), "one_pass accepts at once");
+}
+
+#[test]
+fn an_answer_goes_to_the_mac_address_of_the_host_that_asked() {
+    let mut bed = Bed::new(GATE);
+    let from = |host: u8, port: u16| {
+        let l4 = L4Spec::Udp(Ports { src: port, dst: 53 });
+        let src_mac = MacAddr([2, 0, 0, 0, 0, host]);
+        bytes(&FrameSpec { src_mac, ..spec([10, 0, 0, host], B, l4) })
+    };
+    bed.goes_out(from(5, 1005));
+    bed.goes_out(from(6, 1006));
+    for host in [5, 6] {
+        // The world knows one MAC address for both, here that of neither.
+        let (_, back) = bed.comes_in(answer_to(1000 + u16::from(host)));
+        assert_eq!(target(&back).0, [10, 0, 0, host]);
+        assert_eq!(back[..6], [2, 0, 0, 0, 0, host]);
+    }
 }
 
 #[test]
@@ -84,7 +109,7 @@ fn states_before_the_translator_see_addresses_inside() {
     let (verdict, out) = bed.goes_out(udp());
     assert_eq!(verdict, Verdict::Accept);
     let (_, port) = source(&out);
-    assert_eq!(bed.comes_in(answer_to(port)), (Verdict::Accept, udp_back()));
+    assert_eq!(bed.comes_in(answer_to(port)), (Verdict::Accept, answer_inside()));
     assert_eq!(bed.comes_in(answer_to(port ^ 1)).0, Verdict::Deny(Denied::Rule));
 }
 
@@ -207,6 +232,24 @@ fn instances_are_shown_as_ipfw_shows_them() {
     bed.run("nat delete 1");
     assert_eq!(bed.run("nat show config 1"), "");
     assert_eq!(bed.try_run("nat delete 1").unwrap_err().exit_code, 69);
+}
+
+#[test]
+fn who_reads_commands_shows_the_flows_of_those_who_check_packets() {
+    let mut master = Firewall::new(1);
+    master.set_ports(vec!["em0".into(), "em1".into()]);
+    master.load(GATE, 0).unwrap();
+    let mut bed = Bed::new("");
+    bed.firewall.adopt(&mut master.ruleset());
+    bed.goes_out(udp());
+    let figures = bed.firewall.translation_figures();
+    master.show_translations([figures.clone(), figures]);
+    let show = parse_command("nat 1 show").unwrap();
+    let text = master.execute(&show, 0, Manner::default()).unwrap().text;
+    assert!(text.contains("udp=2,") && text.ends_with("tot=2\n"), "summed: {text}");
+    let show = parse_command("nat 1 show stats").unwrap();
+    let text = master.execute(&show, 0, Manner::default()).unwrap().text;
+    assert!(text.contains("\t2 packets translated (inside to outside)\n"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,128 @@
+//! `sysctl net.inet.ip.dummynet.…`: what can be set, and what is counted.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::{Dummynet, Settings};
+
+/// What the names of all begin with.
+pub const SYSCTL_PREFIX: &str = "net.inet.ip.dummynet.";
+
+/// Idle queues stay for ever.
+const NEVER: u64 = u64::MAX;
+
+/// Name, least and highest value of each one that can be set.
+const SETTABLE: &[(&str, u32, u32)] = &[
+    ("hash_size", 16, 65_536),
+    ("pipe_slot_limit", 1, u32::MAX),
+    ("pipe_byte_limit", 1500, u32::MAX),
+    ("expire", 0, 1),
+    ("io_fast", 0, 1),
+    ("red_lookup_depth", 1, u32::MAX),
+    ("red_avg_pkt_size", 1, u32::MAX),
+    ("red_max_pkt_size", 1, u32::MAX),
+];
+
+/// Names of those that can only be read.
+const COUNTED: &[&str] = &[
+    "io_pkt",
+    "io_pkt_fast",
+    "io_pkt_drop",
+    "tick_lost",
+    "tick_diff",
+    "tick_adjustment",
+    "tick_delta",
+    "tick_delta_sum",
+];
+
+/// A sysctl that is not there, or cannot be set so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SysctlError {
+    /// There is none of that name.
+    #[error("unknown oid '{0}'")]
+    Unknown(String),
+    /// It cannot be set, or not to that.
+    #[error("sysctl {name}: {reason}")]
+    Value {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What is kept so that scripts run, and means nothing where there are no ticks and no tables of
+/// RED.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ignored {
+    io_fast: u32,
+    red_lookup_depth: u32,
+    red_avg_pkt_size: u32,
+    red_max_pkt_size: u32,
+}
+
+impl Default for Ignored {
+    fn default() -> Self {
+        Self { io_fast: 0, red_lookup_depth: 256, red_avg_pkt_size: 512, red_max_pkt_size: 1500 }
+    }
+}
+
+impl<H: Copy> Dummynet<H> {
+    /// Tells a sysctl, all of them where the name is empty, or sets one; what sysctl(8) says.
+    ///
+    /// # Errors
+    /// [`SysctlError`]; nothing has changed.
+    pub fn sysctl(&mut self, name: &str, value: Option<u32>) -> Result<String, SysctlError> {
+        if name.is_empty() {
+            let names = SETTABLE.iter().map(|entry| entry.0).chain(COUNTED.iter().copied());
+            let line =
+                |name| Some(format!("{SYSCTL_PREFIX}{name}: {}\n", self.sysctl_value(name)?));
+            return Ok(names.filter_map(line).collect());
+        }
+        let short = name.strip_prefix(SYSCTL_PREFIX).unwrap_or(name);
+        let before = self.sysctl_value(short).ok_or_else(|| SysctlError::Unknown(name.into()))?;
+        let Some(value) = value else { return Ok(format!("{name}: {before}\n")) };
+        let wrong = |reason| SysctlError::Value { name: name.into(), reason };
+        let known = SETTABLE.iter().find(|entry| entry.0 == short);
+        let &(_, low, high) = known.ok_or_else(|| wrong("it can only be read".into()))?;
+        if !(low..=high).contains(&value) {
+            return Err(wrong(format!("{value} is not in {low} to {high}")));
+        }
+        self.settings.set(short, value);
+        Ok(format!("{name}: {before} -> {value}\n"))
+    }
+
+    fn sysctl_value(&self, name: &str) -> Option<u64> {
+        let Settings { caps, hash_size, expire_ns, ignored, .. } = &self.settings;
+        Some(match name {
+            "hash_size" => (*hash_size).into(),
+            "pipe_slot_limit" => caps.slots.into(),
+            "pipe_byte_limit" => caps.bytes.into(),
+            "expire" => (*expire_ns != NEVER).into(),
+            "io_fast" => ignored.io_fast.into(),
+            "red_lookup_depth" => ignored.red_lookup_depth.into(),
+            "red_avg_pkt_size" => ignored.red_avg_pkt_size.into(),
+            "red_max_pkt_size" => ignored.red_max_pkt_size.into(),
+            "io_pkt" => self.counters.received,
+            "io_pkt_drop" => self.counters.drops.total(),
+            // Nothing passes a link unpaced, and a clock in nanoseconds misses no tick.
+            name => return COUNTED.contains(&name).then_some(0),
+        })
+    }
+}
+
+impl Settings {
+    fn set(&mut self, name: &str, value: u32) {
+        let Self { ignored, .. } = self;
+        match name {
+            "hash_size" => self.hash_size = value,
+            "expire" if value == 0 => self.expire_ns = NEVER,
+            "expire" => self.expire_ns = Self::default().expire_ns,
+            "io_fast" => ignored.io_fast = value,
+            "red_lookup_depth" => ignored.red_lookup_depth = value,
+            "red_avg_pkt_size" => ignored.red_avg_pkt_size = value,
+            "red_max_pkt_size" => ignored.red_max_pkt_size = value,
+            name => self.caps = self.caps.after(name, value),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Sessions with a firewall as text: what is typed, what comes and goes, and how time passes.
+//!
+//! ```text
+//! ; a remark
+//! @ netmap:em0 netmap:em1 --default accept    the firewall, as `slipring firewall` takes it
+//! $ ipfw add 100 deny udp from any to any 53  a command; its output stands below
+//! 00100 deny udp from any to any dst-port 53
+//! > em0 udp 10.0.0.1:1000 10.1.0.1:53 x2 => lost denied x2
+//! + 10s => em1@20ms                           time, and what left meanwhile
+//! ```
+//!
+//! Everything but sockets and ports is the program's own; the clock is the script's. A mistake is
+//! a line with `!`, an exit code other than 0 one with `exit`. Below `>` and `+` stand log lines.
+//!
+//! `SLIPRING_BLESS=1` writes outputs anew, but of what stands behind `=>` only a `?`: what frames
+//! are to do is for people to say.
+
+mod frames;
+mod site;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use slipring_cli::units::Span;
+
+use site::Site;
+
+/// Plays the script of this name and compares.
+pub(super) fn play(folder: &str, name: &str) {
+    let path: PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "tests", folder, &format!("{name}.txt")].iter().collect();
+    let wanted =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let is_blessed = std::env::var_os("SLIPRING_BLESS").is_some();
+    let played = played(&wanted, is_blessed);
+    if is_blessed {
+        fs::write(&path, &played).unwrap();
+        return;
+    }
+    for (number, (got, want)) in (1..).zip(played.lines().zip(wanted.lines())) {
+        assert_eq!(got, want, "{}, line {number}\n{played}", path.display());
+    }
+    assert_eq!(played, wanted, "{}", path.display());
+}
+
+/// The script with the outputs that came.
+fn played(script: &str, fills: bool) -> String {
+    let mut lines = script.lines().peekable();
+    let setup = lines.clone().find_map(|line| line.strip_prefix("@ "));
+    let mut site = Site::new(setup.unwrap_or("netmap:em0 netmap:em1"));
+    let mut text = String::new();
+    while let Some(line) = lines.next() {
+        assert!(is_directive(line), "`{line}` is output of nothing");
+        let output = match line.split_once(' ').unwrap_or((line, "")) {
+            ("$", words) => {
+                text += &format!("{line}\n");
+                site.command(words)
+            }
+            (sign @ (">" | "+"), rest) => {
+                let (question, wanted) = rest.split_once(" => ").unwrap_or((rest, "?"));
+                let got =
+                    if sign == ">" { site.frames(question) } else { site.wait(time(question)) };
+                let shown = if wanted == "?" && fills { &got } else { wanted };
+                text += &format!("{sign} {question} => {shown}\n");
+                assert!(fills || got == wanted, "{line}\n   became {got}\nafter\n{text}");
+                if got != shown {
+                    text += &format!("became {got}\n");
+                }
+                site.log_lines()
+            }
+            _ => {
+                text += &format!("{line}\n");
+                String::new()
+            }
+        };
+        text += &output;
+        while lines.next_if(|line| !is_directive(line)).is_some() {}
+    }
+    site.check();
+    text
+}
+
+fn is_directive(line: &str) -> bool {
+    [";", "@ ", "$ ", "> ", "+ "].iter().any(|sign| line.starts_with(sign))
+}
+
+fn time(text: &str) -> Duration {
+    Span::parse(text, Duration::from_secs(1)).unwrap().duration()
+}

@@ -1,0 +1,246 @@
+//! A firewall without ports, and a clock that stands still.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use rustix::event::{PollFd, PollFlags, poll};
+use slipring_ipfw::run::Firewall;
+
+use super::frames::{self, described};
+use crate::desk::Desk;
+use crate::events::Events;
+use crate::flags::{self, Plan};
+use crate::ipfw::input::{Input, Task};
+use crate::ipfw::{Ended, explain, flags as words, no_command, trial};
+use crate::join::{Join, Nanos, Tally};
+use crate::mail::Mail;
+use crate::order::{Fault, Outcome};
+use crate::ways::Aside;
+
+/// The second of 1970 that the clock begins at: the first of 2026.
+const EPOCH: u64 = 1_767_225_600;
+const SEED: u64 = 1;
+
+/// What checks frames.
+struct Engine {
+    join: Join,
+    aside: Aside,
+}
+
+pub(super) struct Site {
+    desk: Desk,
+    ports: Vec<String>,
+    engine: Arc<Mutex<Engine>>,
+    events: Arc<Events>,
+    told: u64,
+    mail: Arc<Mail>,
+    now: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Site {
+    /// A firewall as `slipring firewall WORDS` would make it.
+    pub(super) fn new(words: &str) -> Self {
+        let words = ["firewall"].into_iter().chain(words.split_whitespace());
+        let matches = flags::command().try_get_matches_from(words).unwrap();
+        let Ok(plan) = Plan::of(&matches) else { panic!("no plan") };
+        let mut master = plan.firewall(SEED);
+        master.set_epoch_ns(EPOCH * 1_000_000_000);
+        let ports = master.config().ports.clone();
+        let events = Arc::new(Events::default());
+        let join = Join::new(Firewall::new(SEED), SEED, plan.map.clone(), plan.passes);
+        let aside = Aside::new(events.clone());
+        let engine = Arc::new(Mutex::new(Engine { join, aside }));
+        let (mail, now) = (Arc::new(Mail::new().unwrap()), Arc::new(AtomicU64::new(0)));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let thread = {
+            let (engine, mail) = (engine.clone(), mail.clone());
+            let (now, is_over) = (now.clone(), is_over.clone());
+            spawn(move || serve(&engine, &mail, &now, &is_over))
+        };
+        let desk = Desk::new(master, vec![mail.clone()]);
+        assert_eq!(desk.begin().fault, None);
+        let thread = Some(thread);
+        Self { desk, ports, engine, events, told: 0, mail, now, is_over, thread }
+    }
+
+    fn now(&self) -> Nanos {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// What a command prints, and how it ends.
+    pub(super) fn command(&self, line: &str) -> String {
+        let line = unquoted(line);
+        let is_dnctl = line[0] == "dnctl";
+        let table = if is_dnctl { words::dnctl() } else { words::ipfw() };
+        let matches = match table.try_get_matches_from(&line) {
+            Ok(matches) => matches,
+            Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+                return error.render().to_string();
+            }
+            Err(error) => {
+                let first = error.to_string().lines().next().unwrap_or_default().to_owned();
+                return format!("! {first}\nexit 64\n");
+            }
+        };
+        match Input::of(&matches, is_dnctl).and_then(|input| self.carried_out(&input)) {
+            Ok(Outcome { text, fault, .. }) => text + &fault.map_or_else(String::new, told),
+            Err(Ended::Fault(fault)) => told(fault),
+            Err(Ended::Failure(_)) => panic!("{line:?} failed"),
+        }
+    }
+
+    fn carried_out(&self, input: &Input) -> Result<Outcome, Ended> {
+        if input.task == Task::Nothing {
+            return Err(no_command().into());
+        }
+        if input.task == Task::Explain {
+            let (args, many) = explain::question(&input.words[1..])?;
+            let args = args.as_object().unwrap();
+            let answer = crate::explain::answer(&self.desk, args, self.now())?;
+            let text = explain::text_of(&answer, many);
+            return Ok(Outcome { text, ..Outcome::default() });
+        }
+        let order = input.order(false)?;
+        let steps = input.steps(&order)?;
+        if input.is_trial {
+            return Ok(trial(&order, &steps));
+        }
+        Ok(self.desk.carry_out(&order, self.now()))
+    }
+
+    /// What becomes of frames: `PORT FRAME [xN]`.
+    pub(super) fn frames(&mut self, words: &str) -> String {
+        let (port, frame) = words.split_once(' ').expect("a port and a frame");
+        let from = self.ports.iter().position(|name| name == port).expect("a port of that name");
+        let (frame, count) = match frame.rsplit_once(" x") {
+            Some((frame, count)) => (frame, count.parse().unwrap()),
+            None => (frame, 1),
+        };
+        let mut fates: Vec<(String, usize)> = Vec::new();
+        for _ in 0..count {
+            let fate = self.fate(frames::frame(frame), from as u16);
+            match fates.iter_mut().find(|(known, _)| *known == fate) {
+                Some((_, count)) => *count += 1,
+                None => fates.push((fate, 1)),
+            }
+        }
+        let times = |(fate, count): &(String, usize)| match count {
+            1 => fate.clone(),
+            count => format!("{fate} x{count}"),
+        };
+        fates.iter().map(times).collect::<Vec<_>>().join(", ")
+    }
+
+    fn fate(&self, mut frame: Vec<u8>, from: u16) -> String {
+        let mut engine = self.engine.lock().unwrap();
+        let Engine { join, aside } = &mut *engine;
+        let (before, was) = (join.tally(), described(&frame));
+        let way = join.offer(&mut frame, from, self.now(), aside);
+        let mut parts = Vec::new();
+        if let Some(port) = way {
+            let (port, is) = (&self.ports[usize::from(port)], described(&frame));
+            parts.push(if is == was { port.clone() } else { format!("{port} as {is}") });
+        }
+        let after = join.tally();
+        parts.extend(losses(&before, &after));
+        if after.waiting > before.waiting {
+            parts.push("waits".to_owned());
+        }
+        for (port, frame) in aside.frames.drain(..) {
+            parts.push(format!("{} gets {}", self.ports[usize::from(port)], described(&frame)));
+        }
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
+    }
+
+    /// What leaves while time passes, and when.
+    pub(super) fn wait(&self, time: Duration) -> String {
+        let mut engine = self.engine.lock().unwrap();
+        let Engine { join, aside } = &mut *engine;
+        let (begin, before) = (self.now(), join.tally());
+        let until = begin + time.as_nanos() as u64;
+        let mut parts = Vec::new();
+        while let Some(due) = join.next_ns().filter(|&due| due <= until) {
+            let now = due.max(self.now());
+            self.now.store(now, Ordering::Relaxed);
+            let made = join.tally().made;
+            join.run(now, aside);
+            let is_made = join.tally().made > made;
+            let at = (now - begin) as f64 / 1e6;
+            for (port, frame) in aside.frames.drain(..) {
+                let port = &self.ports[usize::from(port)];
+                let what = if is_made { format!(" {}", described(&frame)) } else { String::new() };
+                parts.push(format!("{port}@{at}ms{what}"));
+            }
+        }
+        self.now.store(until, Ordering::Relaxed);
+        parts.extend(losses(&before, &join.tally()));
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+    }
+
+    /// Lines that rules have logged since the last question.
+    pub(super) fn log_lines(&mut self) -> String {
+        let late = self.events.behind(self.told, Duration::ZERO);
+        self.told = late.last().map_or(self.told, |told| told.seq);
+        late.iter().map(|told| format!("{}\n", told.event.line)).collect()
+    }
+
+    /// Every frame is accounted for.
+    pub(super) fn check(&self) {
+        let engine = self.engine.lock().unwrap();
+        assert!(engine.join.balance(), "{:?}", engine.join.tally());
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        drop(self.mail.post(|_, _, _| ()));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does what the desk asks for, as a lane does between two bursts.
+fn serve(engine: &Mutex<Engine>, mail: &Mail, now: &AtomicU64, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Acquire) {
+        poll(&mut [PollFd::from_borrowed_fd(mail.as_fd(), PollFlags::IN)], None).unwrap();
+        let mut engine = engine.lock().unwrap();
+        let Engine { join, aside } = &mut *engine;
+        for letter in mail.take() {
+            letter(join, aside, now.load(Ordering::Relaxed));
+        }
+    }
+}
+
+fn told(fault: Fault) -> String {
+    let Fault { message, expected, exit } = fault;
+    let expected = expected.map_or_else(String::new, |expected| format!("; expected {expected}"));
+    format!("! {message}{expected}\nexit {exit}\n")
+}
+
+fn losses(before: &Tally, after: &Tally) -> Vec<String> {
+    let both = before.losses().zip(after.losses());
+    let grown = both.filter(|((_, before), (_, after))| after > before);
+    grown
+        .map(|((cause, before), (_, after))| match after - before {
+            1 => format!("lost {cause}"),
+            count => format!("lost {cause} x{count}"),
+        })
+        .collect()
+}
+
+/// Words, of which those in single quotes are one.
+fn unquoted(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(at, part)| match at % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+        _ => vec![part.to_owned()],
+    });
+    words.collect()
+}

@@ -1,0 +1,127 @@
+//! What must not stop frames: clients that die, logs that are full, changes without end.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::support::eventually;
+
+impl Site {
+    /// A connection to the firewall's socket.
+    fn knock(&self) -> UnixStream {
+        let entries = std::fs::read_dir(self.dir.path()).unwrap();
+        let sockets = entries.map(|entry| entry.unwrap().path());
+        let mut sockets = sockets.filter(|path| path.extension().is_some_and(|end| end == "sock"));
+        UnixStream::connect(sockets.next().expect("a socket")).unwrap()
+    }
+}
+
+#[test]
+fn clients_that_die_or_never_read_stop_neither_frames_nor_other_clients() {
+    let Some(site) = Site::new() else { return };
+    let _firewall = site.firewall("--default accept");
+    assert!(site.pings());
+    // Half a request and no more; many questions and nobody who reads the answers; garbage.
+    let mut half = site.knock();
+    half.write_all(br#"{"id":1,"do":"ipfw","text":"show"#).unwrap();
+    let mut deaf = site.knock();
+    deaf.set_nonblocking(true).unwrap();
+    let question = b"{\"id\":1,\"do\":\"metrics\"}\n";
+    while deaf.write(question).is_ok_and(|written| written == question.len()) {}
+    let mut garbage = site.knock();
+    garbage.write_all(b"\x00\xff nonsense\n").unwrap();
+    assert!(garbage.read(&mut [0; 64]).unwrap() > 0, "it is told");
+    assert!(site.pings(), "frames pass");
+    assert_eq!(site.ipfw("list").lines().count(), 1, "others are answered");
+    drop((half, deaf, garbage));
+    assert!(site.pings());
+    site.ipfw("add 100 count icmp from any to any");
+    assert!(site.pings());
+    assert_eq!(site.count(100), 2);
+}
+
+#[test]
+fn a_log_on_a_full_disk_stops_no_frames_and_what_it_misses_is_counted() {
+    let Some(site) = Site::new() else { return };
+    let firewall = site.firewall("--default accept --log /dev/full --json");
+    site.ipfw("add 100 count log logdst syslog icmp from any to any");
+    assert!(site.pings());
+    assert_eq!(site.count(100), 2);
+    let ended = firewall.stop(Signal::INT).well();
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let told = &report["firewall"];
+    assert_eq!((&told["log_lines"], &told["log_missed"]), (&2.into(), &2.into()), "{told}");
+}
+
+#[test]
+fn who_monitors_and_does_not_read_holds_nothing_up() {
+    let Some(site) = Site::new() else { return };
+    let firewall = site.firewall("--default accept");
+    site.ipfw("add 100 count log icmp from any to any");
+    let monitor = Program::launch(&site.lab.mid, site.command("ipfw", "monitor"));
+    // Lines from the moment on when it has asked for the first time.
+    let pinged = eventually("a line", || {
+        assert!(site.pings());
+        monitor.so_far().stdout.lines().next().map(str::to_owned)
+    });
+    assert!(pinged.starts_with("ipfw: 100 Count ICMP:"), "{pinged}");
+    monitor.signal(Signal::STOP);
+    assert!(site.pings());
+    monitor.signal(Signal::KILL);
+    assert!(site.pings());
+    firewall.stop(Signal::INT).well();
+}
+
+#[test]
+fn sets_that_change_places_under_load_show_each_packet_one_or_the_other() {
+    let Some(site) = Site::new() else { return };
+    let _firewall = site.firewall("--default accept");
+    site.ipfw("set disable 2");
+    for (number, set) in [(100, 1), (200, 1), (300, 2), (400, 2)] {
+        site.ipfw(&format!("add {number} set {set} count icmp from any to any"));
+    }
+    let load = Program::start(&site.lab.left, "ping", "-n -q -f -c 2000 10.9.0.2");
+    eventually("the first ping", || (site.count(100) > 0).then_some(()));
+    for _ in 0..20 {
+        site.ipfw("set swap 1 2");
+    }
+    load.finish().well();
+    let counts = [100, 200, 300, 400].map(|number| {
+        let row = site.ipfw(&format!("-aS list {number}"));
+        let row = row.trim_start_matches("# DISABLED ").to_owned();
+        row.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
+    });
+    assert_eq!((counts[0], counts[2]), (counts[1], counts[3]), "no packet saw a mix");
+    assert_eq!(counts[0] + counts[2], 4000, "each packet saw one of both, and none was lost");
+}
+
+#[test]
+fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
+    let Some(site) = Site::new() else { return };
+    let _firewall = site.firewall("");
+    site.ipfw("add 100 deny ip from table(one) to table(two)");
+    site.ipfw("add 200 allow ip from any to any");
+    let load = Program::start(&site.lab.left, "ping", "-n -q -f -c 2000 10.9.0.2");
+    eventually("the first ping", || (site.count(200) > 0).then_some(()));
+    let lines: String = (0..200)
+        .map(|at| {
+            format!(
+                "-q table one add 192.0.2.{at} {at}\n-q table two add 198.51.100.0/{} 1\n\
+                 table one swap two\n-f table two delete 192.0.2.{}\n",
+                24 + at % 8,
+                at / 2
+            )
+        })
+        .collect();
+    let path = site.write("changes", &lines);
+    for _ in 0..10 {
+        site.ipfw("table one flush");
+        site.ipfw("table two flush");
+        // Entries that are there, or not, end the file as a whole: nothing of it is done then.
+        site.try_ipfw(&format!("-f -q {path}"));
+        site.ipfw("table one swap two");
+    }
+    let ended = load.finish().well();
+    assert!(ended.stdout.contains(" 2000 received"), "{}", ended.stdout);
+    assert_eq!(site.count(100), 0);
+}

@@ -1,0 +1,38 @@
+//! The hosts inside, by the Ethernet addresses that their frames go out with.
+//!
+//! Who answers a translated packet knows one address for all hosts behind the translator, and so
+//! one MAC address. Between two ports nobody routes: the frame has to be addressed to the host
+//! that the packet is for.
+
+use core::hash::BuildHasherDefault;
+use core::net::Ipv4Addr;
+
+use hashbrown::HashMap;
+use siphasher::sip::SipHasher13;
+use slipring_wire::MacAddr;
+
+/// Most hosts that are remembered: anybody can claim addresses.
+const MOST: usize = 65_536;
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hosts {
+    known: HashMap<Ipv4Addr, MacAddr, BuildHasherDefault<SipHasher13>>,
+}
+
+impl Hosts {
+    /// A frame with this source has gone out.
+    pub(super) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr) {
+        let is_known = self.known.get(&address);
+        if is_known != Some(&mac) && (is_known.is_some() || self.known.len() < MOST) {
+            self.known.insert(address, mac);
+        }
+    }
+
+    /// Addresses a frame that comes in to the host that its packet is for now.
+    pub(super) fn address(&self, frame: &mut [u8], to: Ipv4Addr) {
+        if let (Some(mac), Some(field)) = (self.known.get(&to), frame.get_mut(..6)) {
+            field.copy_from_slice(&mac.0);
+        }
+    }
+}
