@@ -95,17 +95,23 @@ scripts! {
     a_delay_both_ways_doubles_the_round_trip
     a_full_state_table_says_so_and_frees_itself
     a_home_router_gives_every_host_its_share_and_games_the_first_place
+    a_mark_is_set_once_and_asked_for_bit_by_bit
+    a_port_chosen_by_fwd_is_left_by_whatever_the_map_says
+    a_reload_keeps_counters_and_states_of_rules_that_stay
     a_ruleset_is_exchanged_at_once_by_swapping_sets
     a_simple_ruleset_keeps_forged_and_reserved_sources_out
     a_slow_pipe_passes_one_ping_and_drops_the_flood
     a_stateful_ruleset_works_on_both_sides_of_its_translator
+    a_stateless_list_lets_connections_out_and_their_answers_in
     a_table_of_attackers_grows_and_is_forgiven_without_a_reload
     a_tag_carries_what_was_decided_on_the_way_in_to_the_way_out
     a_workstation_is_answered_and_only_the_office_may_log_in
     an_open_ruleset_stops_forgers_of_loopback_only
     call_and_return_share_a_list_of_checks
     keepalives_hold_an_idle_connection_open
+    known_machines_only_may_speak_on_a_port
     limit_src_addr_caps_the_connections_of_each_host
+    maintenance_is_a_set_that_is_switched_on_and_off
     malformed_packets_are_lost_by_their_own_cause_whatever_the_rules
     names_tell_states_apart
     neighbour_discovery_works_under_a_list_that_denies
@@ -118,5 +124,7 @@ scripts! {
     states_end_at_their_times_and_the_listing_counts_down
     states_go_with_their_rule_by_number
     tables_hold_flows_ports_and_interfaces
+    traffic_of_customers_is_counted_both_ways
+    values_of_one_table_choose_among_rules
     vlans_are_kept_apart_by_their_tags
 }
