@@ -51,7 +51,7 @@ fn carry_out(dummynet: &mut Dummynet<u32>, line: &str) {
             }
         }
         Ok(Command::Flush) => dummynet.flush(0, &mut |_| {}),
-        Ok(Command::Show(..) | Command::ConfigWithProfile(..)) => {}
+        Ok(Command::Show(..) | Command::ConfigWithProfile(..) | Command::Sysctl(..)) => {}
         Err(error) => assert!(error.column <= line.chars().count() + 1, "{line}: {error}"),
     }
 }
