@@ -28,10 +28,30 @@ mod service;
 mod settings;
 mod supervise;
 
+use std::sync::Arc;
+
 use slipring_cli::{Classic, Exit, Verb};
+use slipring_control::Service;
+use slipring_netmap::{Domain, Parameters};
 
 /// The command.
 pub const VERB: Verb =
     Verb { name: "daemon", classic: &[CLASSIC], command: flags::command, plan: flags::plan };
+
+/// What a daemon with these parameters, and these users who have the device open, answers on its
+/// control socket; it has no configuration to read anew.
+pub fn answers(
+    parameters: &Arc<Parameters>,
+    domains: impl Fn() -> Vec<Arc<Domain>> + Send + Sync + 'static,
+) -> Box<dyn Service> {
+    let reload = service::Reload {
+        sources: settings::Sources { flags: Default::default(), file: None, run_dir_typed: false },
+        rules: Arc::default(),
+        parameters: parameters.clone(),
+        permissions: Arc::default(),
+    };
+    let switches = Box::new(slipring_vale::Switches::new(domains));
+    Box::new(service::Answers::new(Arc::new(reload), switches))
+}
 
 const CLASSIC: Classic = Classic { name: "slipringd", status: Exit::status };
