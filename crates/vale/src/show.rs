@@ -60,7 +60,7 @@ fn is_there(name: &str, answer: &Value) -> Result<(), Failure> {
 
 /// Switches of our own user in our own network namespace.
 fn meant(switch: Option<&str>, port: Option<&str>) -> Value {
-    let netns = std::fs::metadata("/proc/self/ns/net").map(|meta| meta.ino());
+    let netns = std::fs::metadata("/proc/thread-self/ns/net").map(|meta| meta.ino());
     let uid = rustix::process::geteuid().as_raw();
     let mut args = json!({ "uid": uid });
     // Where that cannot be seen there is but one, most likely.
