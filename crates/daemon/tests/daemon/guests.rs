@@ -15,7 +15,7 @@ use crate::support::program::Program;
 static VERBS: [Verb; 1] = [slipring_vale::VERB];
 
 /// `slipring vale` with these words: its report.
-fn vale(site: &Site, words: &str) -> serde_json::Value {
+pub(crate) fn vale(site: &Site, words: &str) -> serde_json::Value {
     let (device, run_dir) = (site.run_dir().join("netmap"), site.run_dir());
     let (device, run_dir) = (device.display(), run_dir.display());
     let args = format!("{words} --device {device} --run-dir {run_dir} --json");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::crowds::start;
+use crate::guests::vale;
 use crate::site::{NOBODY, Site, said};
 use crate::support::eventually;
 use crate::support::program::Program;
@@ -80,6 +81,62 @@ fn every_frame_of_a_pipe_arrives_once_though_the_worker_is_killed_again_and_agai
     assert_eq!(said(receiver.finish()), "bound\nreceived");
     let stopped = daemon.supervisor.stop(Signal::TERM).well();
     assert_eq!(stopped.stderr.matches("another takes over").count(), 6, "{stopped:?}");
+    site.is_clean();
+}
+
+/// A program that sends bursts from one port to another, and insists that nothing comes twice or
+/// out of order.
+struct Shuttle {
+    program: Program,
+    asked: usize,
+}
+
+impl Shuttle {
+    fn start(site: &Site, words: &str) -> Self {
+        let program = site.client(&format!("shuttle {words}"));
+        program.wait_for_text("bound");
+        Self { program, asked: 0 }
+    }
+
+    /// Waits until nothing of many bursts in a row is missing.
+    fn is_whole_again(&mut self) {
+        self.asked += 1;
+        self.program.signal(Signal::USR1);
+        self.program.wait_for("whole bursts", |output| {
+            (output.stdout.matches("through").count() == self.asked).then_some(())
+        });
+    }
+
+    /// Ends it; how many frames never came.
+    fn missing(self) -> u64 {
+        let said = said(self.program.stop(Signal::TERM));
+        said.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+}
+
+/// Frames that a port of a switch counts as lost by the restart before this worker.
+fn lost_by_restart(site: &Site, port: &str) -> u64 {
+    let shown = vale(site, "--show");
+    let ports = shown["switches"][0]["ports"].as_array().unwrap();
+    let port = ports.iter().find(|one| one["port"] == port).unwrap();
+    port["drops"].get("restart").map_or(0, |count| count.as_u64().unwrap())
+}
+
+#[test]
+fn a_frame_of_a_switch_arrives_at_most_once_and_in_order_and_what_is_missing_is_counted() {
+    let Some(site) = Site::new() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    let mut shuttle = Shuttle::start(&site, "vale0:a vale0:b 0");
+    let (mut random, mut counted) = (11, 0);
+    for _ in 0..8 {
+        some_time(&mut random);
+        daemon.kill_and_wait();
+        counted += lost_by_restart(&site, "vale0:a");
+        shuttle.is_whole_again();
+    }
+    let missing = shuttle.missing();
+    assert!(missing <= counted, "{missing} frames, of which {counted} are counted");
+    daemon.supervisor.stop(Signal::TERM).well();
     site.is_clean();
 }
 

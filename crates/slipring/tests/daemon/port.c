@@ -1,10 +1,11 @@
-/* A program written for netmap: port DEVICE VERB NAME [NUMBER [NUMBER]]. It knows nothing but open,
- * ioctl, mmap and poll. */
+/* A program written for netmap: port DEVICE VERB NAME [NUMBER [NUMBER]], or port DEVICE shuttle NAME NAME
+ * MILLISECONDS. It knows nothing but open, ioctl, mmap and poll. */
 #define _GNU_SOURCE
 #include "../../../door/tests/c/netmap.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,66 @@ static void receive_frames(uint64_t count) {
     say("received");
 }
 
+static volatile sig_atomic_t is_over, is_asked;
+
+static void hear(int signal) { *(signal == SIGTERM ? &is_over : &is_asked) = 1; }
+
+static void sync_ring(int port, unsigned long cmd) { CHECK(ioctl(port, cmd, 0) == 0 || errno == EINTR); }
+
+/* Whether a frame has come, or comes in time. */
+static int is_coming(int patience) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    sync_ring(fd, NIOCRXSYNC);
+    return rx->head != rx->tail || (patience > 0 && poll(&p, 1, patience) > 0);
+}
+
+/* Frames from one port to another, until it is told to end. No more are under way than the other has room
+ * for: what has not come in time when all have left is lost, and the rest comes in order. Asked to, it
+ * tells when many bursts in a row came whole. */
+static void shuttle(const char *device, const char *to, int patience) {
+    enum { BURST = 200, MANY = 20 };
+    struct ring *out = tx;
+    int from = fd;
+    CHECK(bind_port(device, to, 1, 0));
+    signal(SIGTERM, hear);
+    signal(SIGUSR1, hear);
+    say("bound");
+    uint64_t sent = 0, expected = 0, came = 0;
+    int whole = 0;
+    while (!is_over) {
+        uint64_t before = came;
+        for (int i = 0; i < BURST; i++, sent++) {
+            uint8_t *frame = buf(out, out->head);
+            memset(frame, 0, LEN);
+            memcpy(frame, HEAD, sizeof HEAD);
+            memcpy(frame + sizeof HEAD, &sent, sizeof sent);
+            out->slot[out->head].len = LEN;
+            __atomic_thread_fence(__ATOMIC_RELEASE);
+            out->head = out->cur = next(out, out->head);
+        }
+        do
+            sync_ring(from, NIOCTXSYNC);
+        while (next(out, out->tail) != out->head);
+        while (expected < sent && is_coming(patience))
+            for (; rx->head != rx->tail; rx->head = rx->cur = next(rx, rx->head)) {
+                uint8_t *frame = buf(rx, rx->head);
+                uint64_t number;
+                if (memcmp(frame, HEAD, sizeof HEAD) != 0)
+                    continue;
+                memcpy(&number, frame + sizeof HEAD, sizeof number);
+                CHECK(number >= expected && number < sent && rx->slot[rx->head].len == LEN);
+                expected = number + 1;
+                came++;
+            }
+        whole = is_asked && came - before == BURST ? whole + 1 : 0;
+        if (whole == MANY) {
+            is_asked = whole = 0;
+            say("through");
+        }
+    }
+    printf("sent %llu missing %llu\n", (unsigned long long)sent, (unsigned long long)(sent - came));
+}
+
 /* The end of the interface is one for good. */
 static void outlive(void) {
     say("bound");
@@ -128,7 +189,7 @@ int main(int argc, char **argv) {
     uint64_t first = argc > 4 ? strtoull(argv[4], 0, 0) : 1;
     uint64_t second = argc > 5 ? strtoull(argv[5], 0, 0) : 0;
     int only_bind = strcmp(verb, "bind") == 0;
-    if (!bind_port(argv[1], argv[3], only_bind ? first : 1, second))
+    if (!bind_port(argv[1], argv[3], only_bind ? first : 1, only_bind ? second : 0))
         say(strerrorname_np(errno));
     else if (only_bind)
         say("bound");
@@ -136,6 +197,8 @@ int main(int argc, char **argv) {
         send_frames(first);
     else if (strcmp(verb, "receive") == 0)
         receive_frames(first);
+    else if (strcmp(verb, "shuttle") == 0)
+        shuttle(argv[1], argv[4], (int)second);
     else if (strcmp(verb, "outlive") == 0)
         outlive();
     else
