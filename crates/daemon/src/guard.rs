@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use slipring_netmap::{Adapter, Errno, News, PortKind, Provider, Wanted};
+use slipring_netmap::{Adapter, Errno, LeftPort, News, PortKind, Provider, Wanted};
 use slipring_nics::{Access, Nics};
 
 use crate::journal::Journal;
@@ -43,6 +43,11 @@ impl Provider for Guard {
             answer => answer,
         }
     }
+
+    fn resume(&self, left: &LeftPort<'_>) -> Option<Arc<dyn Adapter>> {
+        self.nics.resume(left)
+    }
+
     fn tell(&self, news: &News) {
         self.journal.note(news);
     }

@@ -107,10 +107,19 @@ fn door(
             "programs that had the device open have to open it again: what was kept for them \
              cannot be used ({why})"
         ))?,
-        Outcome::Resumed { files, lost } if lost > 0 => session.reporter.warn(format_args!(
-            "{lost} of {files} files had a port open that does not outlive a restart"
-        ))?,
-        _ => {}
+        Outcome::Resumed { files, lost, unsent } => {
+            if lost > 0 {
+                session.reporter.warn(format_args!(
+                    "{lost} of {files} files had a port open that does not outlive a restart"
+                ))?;
+            }
+            if unsent > 0 {
+                session.reporter.warn(format_args!(
+                    "{unsent} slots were queued on interfaces: some may have been sent, none will be"
+                ))?;
+            }
+        }
+        Outcome::New => {}
     }
     Ok(door)
 }

@@ -42,6 +42,9 @@ pub enum Outcome {
         files: usize,
         /// How many of them have a port bound that did not outlive the restart.
         lost: usize,
+        /// Slots of frames that programs had queued on interfaces, and of which nobody knows whether
+        /// they were sent.
+        unsent: u64,
     },
     /// Anew, though there was something to go on with.
     Refused(String),
@@ -106,7 +109,7 @@ fn resume(
         .filter_map(|(_, namespace)| parts.namespaces.adopt(namespace, 0))
         .collect();
     let notify: Arc<dyn Notify> = parts.connection.clone();
-    let (mut files, mut lost) = (0, 0);
+    let (mut files, mut lost, mut unsent) = (0, 0, 0);
     for left in domains(handed) {
         if left.is_blank() {
             // Nobody was ever told of it.
@@ -119,6 +122,7 @@ fn resume(
         let resumed = parts.netmap.resume(left, &config.parameters, store, &namespace, &notify)?;
         files += resumed.opens.len();
         lost += resumed.lost;
+        unsent += resumed.unsent;
         for open in resumed.opens {
             let handle = open.ticket().map_or(0, |ticket| ticket.handle);
             parts.files.put(handle, open);
@@ -130,7 +134,7 @@ fn resume(
     // Before anybody reads, so that these come before what is new.
     rustix::io::write(&parts.connection.0, &proto::notify_resend())
         .map_err(|error| refused(&format!("the kernel sends no request again: {error}")))?;
-    Ok((server, Outcome::Resumed { files, lost }))
+    Ok((server, Outcome::Resumed { files, lost, unsent }))
 }
 
 /// Users of whom there is both.

@@ -51,20 +51,19 @@ impl Detached {
         })
     }
 
-    /// A port of a process that is no more; `None` if it makes no sense. One of another kind than
+    /// A port of a process that is no more, with the rings that were made. One of another kind than
     /// this has what was bound of it, and nothing behind that: who has it bound shall learn so.
-    pub(crate) fn resume(state: &PortState, memory: Arc<Memory>) -> Option<Arc<Self>> {
-        let mut rings = Rings { views: Default::default(), kern: Default::default() };
-        for (dir, states) in state.rings.iter().enumerate() {
-            for ring in states {
-                let kern = ring.resume(memory.region())?;
-                rings.views[dir].push(kern.view());
-                rings.kern[dir].push(Mutex::new(kern));
-            }
-        }
-        let any = state.rings.iter().any(|states| !states.is_empty());
+    pub(crate) fn resume(
+        state: &PortState,
+        made: [Vec<KernRing>; 2],
+        memory: Arc<Memory>,
+    ) -> Option<Arc<Self>> {
+        let any = made.iter().any(|rings| !rings.is_empty());
+        let views = made.each_ref().map(|rings| rings.iter().map(KernRing::view).collect());
+        let kern = made.map(|rings| rings.into_iter().map(Mutex::new).collect());
+        let rings = Rings { views, kern };
         let mut port = Arc::into_inner(Self::new(state.name.clone(), state.shape.into(), memory))?;
-        port.is_gone = state.kind == Kind::Gone;
+        port.is_gone = state.kind != Kind::Detached;
         if any || port.is_gone {
             port.rings = OnceLock::from(rings);
         }

@@ -61,7 +61,7 @@ pub use direct::{Kicks, Lent, LentHalf, Loan};
 pub use domain::{Domain, Memory, Room};
 pub use external::SharedPages;
 pub use kloop::Cancel;
-pub use names::{News, PortKind, Provider, Wanted};
+pub use names::{LeftPort, News, PortKind, Provider, Wanted};
 pub use open::{Netmap, Open, Opener};
 pub use parameters::{Effect, NotSet, PARAMETERS, Parameter, Parameters};
 pub use params::Params;

@@ -115,7 +115,7 @@ impl Monitor {
         port: Option<&Arc<dyn Adapter>>,
         memory: Arc<Memory>,
     ) -> Option<Arc<Self>> {
-        let [tx, rx] = &state.port.rings;
+        let [tx, rx] = state.port.made();
         let silent = tx.first()?.resume(memory.region())?;
         let rings = rx.iter().map(|ring| ring.resume(memory.region())).collect::<Option<_>>()?;
         let bound = state.bound[0] as usize..state.bound[1] as usize;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
@@ -10,6 +11,8 @@ use slipring_abi::{
     NR_MONITOR_RX, NR_MONITOR_TX, NR_REG_ALL_NIC, NR_REG_NULL, NR_REG_ONE_NIC, NR_REG_PIPE_MASTER,
     NR_REG_PIPE_SLAVE, NmreqRegister,
 };
+
+use slipring_ring::RingView;
 
 use crate::adapter::{Adapter, Shape};
 use crate::detached::Detached;
@@ -37,8 +40,30 @@ pub trait Provider: Send + Sync + Debug {
         Ok(())
     }
 
+    /// Makes a port again that a process which is no more had from its provider; `None` if that
+    /// cannot be. Whoever has it bound may go on with it, whatever rules there are by now.
+    fn resume(&self, _left: &LeftPort<'_>) -> Option<Arc<dyn Adapter>> {
+        None
+    }
+
     /// Hears of what happened without anybody having asked for it.
     fn tell(&self, _news: &News) {}
+}
+
+/// What a process that is no more left of a port.
+#[derive(Debug)]
+pub struct LeftPort<'l> {
+    /// The name that requests had for it.
+    pub name: &'l str,
+    /// The network namespace that it was found in, if that is known still.
+    pub netns: Option<Arc<OwnedFd>>,
+    /// Where its rings lie.
+    pub memory: &'l Arc<Memory>,
+    /// All its rings.
+    pub shape: Shape,
+    /// Those that there were, as they stand, by [`crate::Dir`]; the slots that are not the
+    /// program's name a buffer each. They last as long as one of these does.
+    pub rings: [Vec<Option<RingView>>; 2],
 }
 
 /// What happened by itself.

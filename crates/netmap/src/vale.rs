@@ -9,7 +9,7 @@
 //! Every port has a memory of its own, so frames are copied; a ring that is full loses them, which
 //! is counted. A switch is there while it has a port.
 
-mod attach;
+pub(crate) mod attach;
 mod control;
 mod edit;
 mod fill;

@@ -26,8 +26,8 @@ use std::sync::Arc;
 use std::thread;
 
 use rustix::thread::LinkNameSpaceType;
-use slipring_abi::name::{Kind, PortName};
-use slipring_netmap::{Adapter, Errno, Memory, Provider, Room, Wanted};
+use slipring_abi::name::{Conf, Kind, PortName};
+use slipring_netmap::{Adapter, Errno, LeftPort, Memory, Provider, Room, Shape, Wanted};
 use slipring_port::iface::Iface;
 use slipring_port::{Needs, OpenOptions};
 
@@ -58,6 +58,21 @@ impl Nics {
 }
 
 impl Provider for Nics {
+    fn resume(&self, left: &LeftPort<'_>) -> Option<Arc<dyn Adapter>> {
+        let mut name = PortName::from_request_name(left.name.as_bytes()).ok()?;
+        let Shape { rings: [pairs, _], host_rings: [host, _], slots: [slots, _] } = left.shape;
+        match name.kind {
+            Kind::Netmap => {}
+            Kind::Vhost { .. } => name.conf = with_pairs(pairs),
+            _ => return None,
+        }
+        let buf_size = left.memory.region().buf_size();
+        let options = OpenOptions { slots, buf_size, ..OpenOptions::default() };
+        let sides = nic::Sides { nic: pairs, host };
+        let nic = nic::Nic::new(name, left.netns.clone()?, options, sides, left.memory.clone());
+        nic.resume(&left.rings).then(|| Arc::new(nic) as Arc<dyn Adapter>)
+    }
+
     fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
         let everybody = self.access.everybody || wanted.domain.uid() == 0;
         self.find_as(wanted, Access { everybody, ..self.access })
@@ -100,12 +115,16 @@ fn guest(wanted: &Wanted<'_>, name: PortName, access: Access) -> Result<Arc<dyn 
     let netns = Arc::new(netns.try_clone().map_err(|_| Errno::NFILE)?);
     let mut name = name;
     let pairs = wanted.register.nr_tx_rings.max(wanted.register.nr_rx_rings).clamp(1, MAX_PAIRS);
-    name.conf.tx_rings = NonZeroU16::new(pairs);
-    name.conf.rx_rings = name.conf.tx_rings;
+    name.conf = with_pairs(pairs);
     let mut options = options(wanted, access);
     let memory = memory(wanted, Needs::pairs(pairs.into(), options.slots))?;
     options.buf_size = memory.region().buf_size();
     Ok(Arc::new(nic::Nic::new(name, netns, options, nic::Sides::one(pairs), memory)))
+}
+
+fn with_pairs(pairs: u16) -> Conf {
+    let rings = NonZeroU16::new(pairs);
+    Conf { tx_rings: rings, rx_rings: rings, ..Conf::default() }
 }
 
 fn memory(wanted: &Wanted<'_>, needs: Needs) -> Result<Arc<Memory>, Errno> {

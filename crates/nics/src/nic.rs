@@ -1,8 +1,11 @@
 //! One interface as a port that several clients can bind.
 
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use slipring_abi::name::{PortName, Rings};
 use slipring_abi::{NR_REG_NIC_SW, NR_REG_ONE_SW, NR_REG_SW};
@@ -17,12 +20,15 @@ use crate::within;
 
 /// Pairs of rings that lead to the host.
 const HOST_RINGS: u16 = 1;
+/// How often, and after how long, what a killed process had is asked for again.
+const BUSY_TRIES: u32 = 200;
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Ring pairs of the two sides of a port.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sides {
-    nic: u16,
-    host: u16,
+    pub(crate) nic: u16,
+    pub(crate) host: u16,
 }
 
 impl Sides {
@@ -213,6 +219,46 @@ impl Nic {
         let queues = Arc::new(numbered.map(queue).collect::<Vec<_>>());
         let pump = Pump::start(queues.clone()).map_err(|_| Errno::NOMEM)?;
         Ok(Live { _pump: pump, queues, in_stack })
+    }
+
+    /// Goes on with rings of a process that is no more, of the sides that it had taken; whether that
+    /// could be.
+    pub(crate) fn resume(&self, rings: &[Vec<Option<RingView>>; 2]) -> bool {
+        let nic_rings = usize::from(self.expected.rings[0]);
+        let pairs = |range: Range<usize>| {
+            let [tx, rx] =
+                rings.each_ref().map(|rings| rings.get(range.clone()).unwrap_or_default());
+            let pairs = tx.iter().zip(rx).filter_map(|(tx, rx)| Some([tx.clone()?, rx.clone()?]));
+            pairs.collect::<Vec<_>>()
+        };
+        let (nic, host) = (pairs(0..nic_rings), pairs(nic_rings..self.expected.all(Dir::Rx)));
+        // It may have what it had, though rules may say otherwise by now.
+        let options = OpenOptions { take_over: true, ..self.options.clone() };
+        let nic_options =
+            OpenOptions { beside_host: !host.is_empty(), rings: nic, ..options.clone() };
+        let host_options = OpenOptions { rings: host, ..options };
+        // The way to the host that the other process had.
+        let _ = within(&self.netns, slipring_port::host::remove_stale);
+        self.reopen(&self.nic, self.name.rings, &nic_options)
+            && self.reopen(&self.host, Rings::Host, &host_options)
+    }
+
+    /// Opens a side with the rings that the options have, if they have any.
+    fn reopen(&self, side: &OnceLock<Live>, rings: Rings, options: &OpenOptions) -> bool {
+        if options.rings.is_empty() {
+            return true;
+        }
+        // The kernel lets go of a killed process's queues a moment after its end, and does not say
+        // when.
+        let mut tries = 0..BUSY_TRIES;
+        let live = loop {
+            match self.open(rings, options) {
+                Err(Errno::BUSY) if tries.next().is_some() => thread::sleep(BUSY_PAUSE),
+                opened => break opened,
+            }
+        };
+        let same = live.ok().filter(|live| live.queues.len() == options.rings.len());
+        same.is_some_and(|live| side.set(live).is_ok())
     }
 
     /// Takes the interface from the host. Beside host rings not by a program in the stack: that

@@ -1,8 +1,9 @@
 //! How a port is to be opened, beyond its name.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use slipring_ring::HugePages;
+use slipring_ring::{Direction, HugePages, Pair, Region, RegionError, RingView};
 
 use crate::queue::Interest;
 
@@ -53,6 +54,27 @@ pub struct OpenOptions {
     pub daemon: Option<PathBuf>,
     /// Send a frame as soon as it is queued rather than by the kernel's queueing discipline.
     pub qdisc_bypass: bool,
+    /// Rings of a process that is no more, with which the port goes on: tx and rx of each pair.
+    /// They have as many slots as [`Self::slots`] says. Empty: it makes new ones.
+    pub rings: Vec<[RingView; 2]>,
+}
+
+impl OpenOptions {
+    /// A ring of pair `i` of a port: one that is there, or a new one with this number.
+    ///
+    /// # Errors
+    /// [`RegionError`] when the region has not enough left.
+    pub fn ring<D: Direction>(
+        &self,
+        region: &Arc<Region>,
+        i: usize,
+        ringid: u16,
+    ) -> Result<Pair<D>, RegionError> {
+        match self.rings.get(i) {
+            Some(pair) => Ok(Pair::again(&pair[D::DIR as usize])),
+            None => Pair::create(region, ringid, self.slots),
+        }
+    }
 }
 
 impl Default for OpenOptions {
@@ -72,6 +94,7 @@ impl Default for OpenOptions {
             vnet_hdr: 0,
             daemon: None,
             qdisc_bypass: true,
+            rings: Vec::new(),
         }
     }
 }

@@ -88,8 +88,7 @@ fn open_queues(
     let mut queues: Vec<Box<dyn Queue>> = Vec::new();
     for ring in receivers {
         let sender = sender(&iface, options).map_err(refused)?;
-        let ringid = queues.len() as u16;
-        let queue = PacketQueue::new(name, ringid, region, options.slots, ring, sender)?;
+        let queue = PacketQueue::new(name, queues.len() as u16, region, options, ring, sender)?;
         queues.push(Box::new(queue.keeping(host.clone())));
     }
     Ok(Port { info: info(name, &iface, queues.len(), region, options), queues })

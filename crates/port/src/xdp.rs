@@ -41,13 +41,13 @@ mod tx;
 use std::any::Any;
 use std::sync::Arc;
 
-use slipring_ring::{Pair, Region};
+use slipring_ring::Region;
 
 use crate::bpf::host;
 use crate::error::{OpenCause, OpenError};
 use crate::iface::{self, Feature, FeatureGuard, Iface};
 use crate::info::{Caps, Mode, PortInfo};
-use crate::options::{Needs, OpenOptions, XdpMode};
+use crate::options::{Needs, OpenOptions};
 use crate::port::Port;
 use finish::Finisher;
 use layout::{HEADROOM, Layout};
@@ -58,7 +58,7 @@ use tx::TxLimits;
 
 /// Ethernet header and two tags: what a frame may have beyond the MTU.
 const LINK_LEN: u32 = 22;
-/// Buffers per queue kept back for cutting super-frames.
+/// Buffers of a queue kept back for cutting super-frames.
 const RESERVE: u32 = 64;
 /// Most slots of a packet that is sent.
 const MAX_PARTS: u32 = 17;
@@ -76,9 +76,7 @@ pub fn needs(
     let refused = |cause: OpenCause| OpenError::new(name, cause);
     let iface = Iface::find(ifname).map_err(refused)?;
     let queues = chosen_queues(&iface, queue).map_err(refused)?.len() as u32;
-    let mut needs = Needs::pairs(queues, options.slots);
-    needs.bufs += reserve(&iface, options) * queues;
-    Ok(needs)
+    Ok(Needs::pairs(queues, options.slots))
 }
 
 /// Opens queues of an interface: `queue`, or all of them.
@@ -137,9 +135,9 @@ fn open_interface(
     let device = Arc::new(device);
     let info = info(name, &iface, &opened, &device, region, options);
     let make = Maker { name, iface: &iface, region, options, device, mode: opened.mode };
-    let queues = numbers.into_iter().zip(opened.sockets);
-    let queues =
-        queues.map(|(number, socket)| make.queue(number, socket)).collect::<Result<_, _>>()?;
+    let queues = numbers.into_iter().zip(opened.sockets).enumerate();
+    let queues = queues.map(|(i, (number, socket))| make.queue(i, number, socket));
+    let queues = queues.collect::<Result<_, _>>()?;
     Ok(Port { info, queues })
 }
 
@@ -157,10 +155,9 @@ fn chosen_queues(iface: &Iface, queue: Option<u32>) -> Result<Vec<u32>, OpenCaus
     }
 }
 
-/// Buffers that each queue keeps back: only where super-frames may arrive.
-fn reserve(iface: &Iface, options: &OpenOptions) -> u32 {
-    let generic = matches!(options.xdp, XdpMode::Best | XdpMode::Generic);
-    if generic && iface.is_software() { RESERVE } else { 0 }
+/// Buffers that each queue keeps back of those in its rx ring: only where super-frames may arrive.
+fn reserve(iface: &Iface, place: Place, slots: u32) -> u32 {
+    if place == Place::Generic && iface.is_software() { RESERVE.min(slots / 8) } else { 0 }
 }
 
 /// A frame has to fit one buffer, or the longest chain of them.
@@ -263,13 +260,14 @@ struct Maker<'a> {
 impl Maker<'_> {
     fn queue(
         &self,
+        i: usize,
         number: u32,
         socket: socket::Socket,
     ) -> Result<Box<dyn crate::Queue>, OpenCause> {
         let Self { name, iface, region, options, .. } = self;
-        let tx = Pair::create(region, number as u16, options.slots)?;
-        let rx = Pair::create(region, number as u16, options.slots)?;
-        let reserve = region.take_bufs(reserve(iface, options))?;
+        let tx = options.ring(region, i, number as u16)?;
+        let rx = options.ring(region, i, number as u16)?;
+        let reserve = reserve(iface, self.mode.place, options.slots);
         let generic = self.mode.place == Place::Generic;
         let finisher = Finisher::new(iface.is_software(), generic, iface.mtu);
         let limits = TxLimits {

@@ -60,6 +60,14 @@ impl<D: Direction> Pair<D> {
         Ok(Self::over(RingMem::create(region, D::DIR, ringid, 1, &[])?))
     }
 
+    /// Both halves of a ring that is there already, as it stands: what the program was told to be
+    /// its own last, and has not given back, stays that.
+    #[must_use]
+    pub fn again(ring: &RingView) -> Self {
+        let mem = ring.mem();
+        Self { app: AppRing::under_way(mem.clone()), kern: KernRing::under_way(mem.clone()) }
+    }
+
     pub(crate) fn over(mem: RingMem) -> Self {
         let kern = KernRing::start(mem.clone(), D::first_tail(mem.num_slots()));
         Self { app: AppRing::start(mem), kern }
@@ -96,10 +104,13 @@ impl KernRing {
     /// # Errors
     /// [`RegionError`] where no such ring can lie.
     pub fn resume(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
-        let mem = RingMem::resume(region, offset, num_slots, Owned::BytesAndBufs)?;
+        RingMem::resume(region, offset, num_slots, Owned::BytesAndBufs).map(Self::under_way)
+    }
+
+    fn under_way(mem: RingMem) -> Self {
         let word = |word: &AtomicU32| word.load(Ordering::Acquire);
         let (head, tail) = (word(mem.head()), word(mem.tail()));
-        Ok(Self::resumed(mem, head, tail))
+        Self::resumed(mem, head, tail)
     }
 
     /// Goes on where another driver of the ring has left off; false, with nothing done, if that is

@@ -61,7 +61,7 @@ mod region;
 mod view;
 mod words;
 
-pub use app::{AppRing, FrameMut, Rx, RxBatch, RxRing, Tx, TxRing};
+pub use app::{AppRing, Direction, FrameMut, Rx, RxBatch, RxRing, Tx, TxRing};
 pub use bell::Doorbell;
 pub use cell::Cell;
 pub use forward::{copy, forward};

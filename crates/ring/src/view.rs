@@ -25,6 +25,10 @@ impl RingView {
         Self(mem.clone())
     }
 
+    pub(crate) fn mem(&self) -> &RingMem {
+        &self.0
+    }
+
     /// Offset of the `netmap_ring` in its region.
     #[must_use]
     pub fn offset(&self) -> u64 {

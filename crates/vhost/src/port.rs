@@ -51,7 +51,7 @@ fn open_pairs(
         });
     }
     let server = Arc::new(Server::start(name, socket, role, pairs)?);
-    let open = |i| VhostQueue::new(name, i, region, options.slots, &server);
+    let open = |i| VhostQueue::new(name, i, region, options, &server);
     let queues = (0..pairs as u16).map(open).collect::<Result<Vec<_>, _>>()?;
     let info = PortInfo {
         name: name.to_owned(),

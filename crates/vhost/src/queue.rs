@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use slipring_port::{Counters, DropCause, Interest, Queue, Rings, RunError, TxWait, WaitFds};
-use slipring_ring::{KernRing, Pair, Region, RegionError, RxRing, SyncFault, TxRing};
+use slipring_port::{
+    Counters, DropCause, Interest, OpenOptions, Queue, Rings, RunError, TxWait, WaitFds,
+};
+use slipring_ring::{KernRing, Region, RegionError, Rx, RxRing, SyncFault, Tx, TxRing};
 
 use crate::link::{self, Link};
 use crate::receive::receive;
@@ -32,11 +34,11 @@ impl VhostQueue {
         name: &str,
         ringid: u16,
         region: &Arc<Region>,
-        slots: u32,
+        options: &OpenOptions,
         server: &Arc<Server>,
     ) -> Result<Self, RegionError> {
-        let tx = Pair::create(region, ringid, slots)?;
-        let rx = Pair::create(region, ringid, slots)?;
+        let tx = options.ring::<Tx>(region, ringid.into(), ringid)?;
+        let rx = options.ring::<Rx>(region, ringid.into(), ringid)?;
         let links = server.links();
         Ok(Self {
             name: name.to_owned(),

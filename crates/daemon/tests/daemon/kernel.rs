@@ -22,7 +22,7 @@ fn try_open(site: &Site, name: String) -> Result<Port, OpenError> {
     site.inside.run(move || slipring_core::open(&name))
 }
 
-fn open(site: &Site, name: &str) -> Port {
+pub(crate) fn open(site: &Site, name: &str) -> Port {
     try_open(site, named(site, name)).unwrap()
 }
 

@@ -3,14 +3,19 @@
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use slipring_port::forward;
 
 use crate::crowds::start;
 use crate::guests::vale;
+use crate::kernel::open;
 use crate::site::{NOBODY, Site, said};
 use crate::support::eventually;
+use crate::support::namespace::Namespace;
 use crate::support::program::Program;
 
 /// Frames that take seconds.
@@ -138,6 +143,98 @@ fn a_frame_of_a_switch_arrives_at_most_once_and_in_order_and_what_is_missing_is_
     assert!(missing <= counted, "{missing} frames, of which {counted} are counted");
     daemon.supervisor.stop(Signal::TERM).well();
     site.is_clean();
+}
+
+#[test]
+fn programs_go_on_with_their_interfaces() {
+    let Some(site) = Site::with_cable() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    let mut shuttle = Shuttle::start(&site, "e0 e1 100");
+    let mut random = 13;
+    for _ in 0..6 {
+        some_time(&mut random);
+        daemon.kill_and_wait();
+        shuttle.is_whole_again();
+    }
+    shuttle.missing();
+    assert_eq!(site.bind("e0"), "bound", "it is found by its name");
+    daemon.supervisor.stop(Signal::TERM).well();
+    let left = site.inside.ip("-d link show");
+    assert!(!left.contains("xdp") && !left.contains("PROMISC"), "{left}");
+    site.is_clean();
+}
+
+#[test]
+fn a_program_between_an_interface_and_its_host_goes_on() {
+    let (Some(site), Some(outside)) = (Site::new(), Namespace::new()) else { return };
+    site.inside.veth("e0", &outside, "e1", 1500);
+    site.inside.silence("e0");
+    site.inside.ip("addr add 10.9.8.1/24 dev e0");
+    site.inside.ip("link set e0 up");
+    outside.ip("addr add 10.9.8.2/24 dev e1");
+    outside.ip("link set e1 up");
+    let mut daemon = Supervised::start(&site, "");
+    let (mut nic, mut host) = (open(&site, "e0"), open(&site, "e0^"));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let told = is_over.clone();
+    let program = std::thread::spawn(move || {
+        while !told.load(Ordering::Relaxed) {
+            forward(&mut nic, &mut host, u32::MAX).unwrap();
+            forward(&mut host, &mut nic, u32::MAX).unwrap();
+        }
+    });
+    let reach = || {
+        eventually("an answer of the host", || {
+            outside.attempt("ping", "-q -c 1 -W 1 10.9.8.1").0.then_some(())
+        });
+    };
+    reach();
+    for _ in 0..3 {
+        daemon.kill_and_wait();
+        reach();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    program.join().unwrap();
+    daemon.supervisor.stop(Signal::TERM).well();
+    assert!(!site.inside.ip("link show").contains(": sr"), "the ways to the host are gone");
+}
+
+#[test]
+fn an_interface_in_a_switch_stays_there() {
+    let Some(site) = Site::with_cable() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    vale(&site, "-a vale0:e0");
+    let mut shuttle = Shuttle::start(&site, "vale0:a e1 100");
+    let mut random = 17;
+    for _ in 0..4 {
+        some_time(&mut random);
+        daemon.kill_and_wait();
+        shuttle.is_whole_again();
+    }
+    let shown = vale(&site, "--show");
+    let ports = shown["switches"][0]["ports"].as_array().unwrap();
+    let names: Vec<_> = ports.iter().map(|port| port["port"].as_str().unwrap()).collect();
+    assert_eq!(names, ["vale0:e0", "vale0:a"]);
+    shuttle.missing();
+    vale(&site, "-d vale0:e0");
+    assert_eq!(site.bind("e0"), "bound", "it can be had again");
+    daemon.supervisor.stop(Signal::TERM).well();
+    site.is_clean();
+}
+
+#[test]
+fn an_interface_that_is_gone_when_the_next_worker_comes_is_a_port_that_is_gone() {
+    let Some(site) = Site::with_cable() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    let client = site.client("outlive e0");
+    client.wait_for_text("bound");
+    daemon.supervisor.signal(Signal::STOP);
+    daemon.kill();
+    site.inside.ip("link del e0");
+    daemon.supervisor.signal(Signal::CONT);
+    daemon.goes_on();
+    assert_eq!(said(client.finish()), "bound\ngone");
+    daemon.supervisor.wait_for_text("1 of 1 files had a port open that does not outlive a restart");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::open::{Kept, OpenFile};
 use crate::pipe::{Pipe, PipeEnd};
 use crate::restart::state::*;
 use crate::taps::Taps;
+use crate::vale::attach::Attachment;
 use crate::vale::port::ValePort;
 
 /// What has to live until the state is written.
@@ -23,6 +24,7 @@ pub(super) struct Held {
     _files: Vec<Arc<OpenFile>>,
     _ports: Vec<Arc<dyn Adapter>>,
     _pipes: Vec<Arc<Pipe>>,
+    _attached: Vec<Arc<Attachment>>,
 }
 
 /// Lists in the making, with what their entries stand for.
@@ -41,10 +43,11 @@ struct Lists {
 impl State {
     pub(super) fn of(domain: &Domain) -> (Self, Held) {
         let mut lists = Lists::default();
-        let (named, pipes, persistent, hubs) = {
+        let (named, pipes, persistent, attached, hubs) = {
             let names = lock(&domain.names);
-            let (named, pipes) = names.all();
-            (named, pipes, names.switches.all_persistent(), names.switches.states())
+            let ((named, pipes), switches) = (names.all(), &names.switches);
+            let (persistent, attached) = (switches.all_persistent(), switches.all_attached());
+            (named, pipes, persistent, attached, switches.states())
         };
         for (key, port) in persistent.iter().filter(|(_, port)| !port.memory().is_external()) {
             let port: Arc<dyn Adapter> = port.clone();
@@ -68,6 +71,9 @@ impl State {
         let files = domain.book.files();
         let opens = files.iter().filter_map(|file| Some(lists.open(file, file.kept.as_ref()?)));
         let opens = opens.collect();
+        let in_switches = attached.iter().filter(|one| !one.nic().memory().is_external());
+        let in_switches = in_switches.filter_map(|one| one.state(lists.bound(one.binding())));
+        let in_switches = in_switches.collect();
         lists.find_monitored();
         // After all that takes from them was looked at: what goes meanwhile goes to nobody.
         let memories = domain.memories();
@@ -82,6 +88,7 @@ impl State {
             pipes: lists.pipes.iter().map(|(_, state)| state.clone()).collect(),
             hubs,
             vales: lists.vales.iter().map(|(_, state)| state.clone()).collect(),
+            attached: in_switches,
             monitors: lists.monitors.iter().map(|(_, state)| state.clone()).collect(),
             opens,
         };
@@ -92,6 +99,7 @@ impl State {
             _files: files,
             _ports: ports.chain(named.into_iter().map(|(_, port)| port)).collect(),
             _pipes: pipes.into_iter().map(|(_, pipe)| pipe).collect(),
+            _attached: attached,
             _memories: memories,
         };
         (state, held)
@@ -119,10 +127,8 @@ impl PortState {
     /// Any port, as far as all have the same.
     fn of(port: &dyn Adapter, kind: Kind) -> Self {
         let shape = port.shape();
-        let rings = Dir::BOTH.map(|dir| {
-            let rings = (0..shape.all(dir)).map_while(|i| port.ring(dir, i));
-            rings.map(RingState::of).collect()
-        });
+        let rings = Dir::BOTH
+            .map(|dir| (0..shape.all(dir)).map(|i| port.ring(dir, i).map(RingState::of)).collect());
         let (name, memory) = (port.name().to_owned(), port.memory().id());
         Self { kind, key: None, name, shape: shape.into(), memory, rings }
     }
@@ -144,8 +150,11 @@ impl Lists {
         let next = self.ports.len() as u32;
         let at = *self.places.entry(Arc::as_ptr(port).cast()).or_insert(next);
         if at == next {
-            let is_detached = any.is_some_and(|any| any.is::<Detached>());
-            let kind = if is_detached { Kind::Detached } else { Kind::Gone };
+            let kind = match any.is_some_and(|any| any.is::<Detached>()) {
+                true => Kind::Detached,
+                false if port.has_vanished() => Kind::Gone,
+                false => Kind::Provided,
+            };
             self.ports.push((port.clone(), PortState::of(&**port, kind)));
             self.note_taps(port.taps(), PortRef::Port(at));
         }

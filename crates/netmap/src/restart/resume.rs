@@ -1,22 +1,24 @@
 //! A domain made again from its ledger.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use slipring_abi::name::Role;
-use slipring_ring::{BufsLeft, Cell, Geometry};
+use slipring_ring::{BufIdx, BufsLeft, Cell, Geometry, KernRing, Slot, SlotIdx};
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Dir};
 use crate::binding::Binding;
 use crate::detached::Detached;
 use crate::domain::{Domain, Memory, Objects, lock};
 use crate::monitor::Monitor;
+use crate::names::{LeftPort, News};
 use crate::open::{Kept, Netmap, Open, Opener};
 use crate::parameters::Parameters;
 use crate::pipe::Pipe;
 use crate::restart::state::*;
 use crate::restart::{Ledger, Left, Refused, Store, Ticket};
+use crate::vale::attach::{Attachment, Place};
 use crate::vale::hub::Hub;
 use crate::vale::port::ValePort;
 use crate::waker::Notify;
@@ -30,11 +32,16 @@ pub struct Resumed {
     pub opens: Vec<Open>,
     /// How many have something bound that did not outlive the restart.
     pub lost: usize,
+    /// Slots of frames that stood in tx rings of interfaces: they may have been sent, or never are.
+    pub unsent: u64,
 }
 
 /// What has been made again so far.
-struct Resuming {
+struct Resuming<'r> {
     domain: Arc<Domain>,
+    netmap: &'r Netmap,
+    namespace: &'r dyn Fn(u64) -> Option<Arc<OwnedFd>>,
+    unsent: u64,
     memories: HashMap<u16, Arc<Memory>>,
     ports: Vec<Arc<dyn Adapter>>,
     hubs: HashMap<u16, Arc<Hub>>,
@@ -70,6 +77,9 @@ impl Netmap {
             .map_err(|error| refused(&format!("no memory: {error}")))?;
         let mut resuming = Resuming {
             domain: domain.clone(),
+            netmap: self,
+            namespace,
+            unsent: 0,
             memories: HashMap::new(),
             ports: Vec::new(),
             hubs: HashMap::new(),
@@ -86,11 +96,11 @@ impl Netmap {
         let opens = opens.collect::<Result<Vec<_>, _>>()?;
         let gone = |open: &&Open| open.bound.get().is_some_and(|bound| bound.port.has_vanished());
         let lost = opens.iter().filter(gone).count();
-        Ok(Resumed { domain, opens, lost })
+        Ok(Resumed { domain, opens, lost, unsent: resuming.unsent })
     }
 }
 
-impl Resuming {
+impl Resuming<'_> {
     fn all(&mut self, state: &State) -> Result<(), String> {
         for memory in &state.memories {
             let made = self.memory(memory).ok_or_else(|| format!("memory {}", memory.id))?;
@@ -108,6 +118,9 @@ impl Resuming {
         for vale in &state.vales {
             let made = self.vale(vale).ok_or_else(|| format!("port {}", vale.port.name))?;
             self.vales.push(made);
+        }
+        for attached in &state.attached {
+            self.attach(attached).ok_or_else(|| format!("interface {}", attached.key.1))?;
         }
         for pipe in &state.pipes {
             let made = self.pipe(pipe).ok_or_else(|| format!("pipe {}", pipe.names[0]))?;
@@ -128,13 +141,49 @@ impl Resuming {
         self.domain.resume_memory(*id, *at, geometry, &left, Objects::of(*objects))
     }
 
-    fn port(&self, state: &PortState) -> Option<Arc<dyn Adapter>> {
+    fn port(&mut self, state: &PortState) -> Option<Arc<dyn Adapter>> {
         let memory = self.memories.get(&state.memory)?.clone();
-        let port: Arc<dyn Adapter> = Detached::resume(state, memory)?;
+        let resume = |rings: &Vec<Option<RingState>>| {
+            let rings = rings.iter().flatten().map(|ring| ring.resume(memory.region()));
+            rings.collect::<Option<Vec<_>>>()
+        };
+        let [tx, rx] = &state.rings;
+        let made = [resume(tx)?, resume(rx)?];
+        let port = match self.provided(state, &made, &memory) {
+            Some(port) => port,
+            None => Detached::resume(state, made, memory)? as Arc<dyn Adapter>,
+        };
         // The name of what is gone is free for what will have it next.
-        if let Some(key) = state.key.clone().filter(|_| state.kind != Kind::Gone) {
+        if let Some(key) = state.key.clone().filter(|_| !port.has_vanished()) {
             lock(&self.domain.names).add_port(key, &port);
         }
+        Some(port)
+    }
+
+    /// The provider's port, with the rings that it had; `None` if it is none, or there no more.
+    fn provided(
+        &mut self,
+        state: &PortState,
+        made: &[Vec<KernRing>; 2],
+        memory: &Arc<Memory>,
+    ) -> Option<Arc<dyn Adapter>> {
+        let (netns, _) = state.key.as_ref().filter(|_| state.kind == Kind::Provided)?;
+        let [tx, rx] = made;
+        tx.iter().for_each(|ring| mend(ring, ring.next(ring.hwtail()), ring.room()));
+        rx.iter().for_each(|ring| mend(ring, ring.hwtail(), ring.room() + 1));
+        let views = |dir: Dir| {
+            let mut made = made[dir as usize].iter();
+            let rings = state.rings[dir as usize].iter();
+            rings.map(|ring| ring.and_then(|_| made.next()).map(KernRing::view)).collect()
+        };
+        let port = self.netmap.provider.resume(&LeftPort {
+            name: &state.name,
+            netns: (self.namespace)(*netns),
+            memory,
+            shape: state.shape.into(),
+            rings: Dir::BOTH.map(views),
+        })?;
+        self.unsent += tx.iter().map(|ring| u64::from(ring.room())).sum::<u64>();
         Some(port)
     }
 
@@ -149,6 +198,23 @@ impl Resuming {
             (None, _) => {}
         }
         Some(port)
+    }
+
+    /// An interface in a switch, if there still is one.
+    fn attach(&self, state: &AttachState) -> Option<()> {
+        let nic = self.find(state.bound.port)?;
+        let Netmap { provider, ticker, .. } = self.netmap;
+        if nic.has_vanished() {
+            let (uid, port) = (self.domain.uid(), state.key.1.clone());
+            provider.tell(&News::InterfaceGone { uid, port });
+            return Some(());
+        }
+        let (domain, key) = (Arc::downgrade(&self.domain), state.key.clone());
+        let place = Place { domain, key: key.clone(), provider: provider.clone() };
+        let hub = self.hubs.get(&state.nic.hub)?;
+        let attachment = Attachment::resume(state, place, &nic, hub, ticker)?;
+        lock(&self.domain.names).switches.add_attached(key, attachment);
+        Some(())
     }
 
     fn pipe(&self, state: &PipeState) -> Option<Arc<Pipe>> {
@@ -202,5 +268,21 @@ impl Resuming {
             let _ = open.bound.set(binding);
         }
         Ok(open)
+    }
+}
+
+/// Sees to it that each of the `count` slots from `from` on, which are the driver's, has a buffer of
+/// its own, at whatever instruction the one before was killed.
+fn mend(ring: &KernRing, from: SlotIdx, count: u32) {
+    let (view, region) = (ring.view(), ring.region());
+    let slots = |from: SlotIdx, count: u32| (0..count).map(move |i| ring.add(from, i));
+    let others = slots(ring.add(from, count), ring.num_slots() - count);
+    let mut seen: HashSet<BufIdx> = others.map(|at| view.slot(at).buf).collect();
+    for at in slots(from, count) {
+        let slot = view.slot(at);
+        if !region.is_usable(slot.buf) || !seen.insert(slot.buf) {
+            let fresh = region.take_bufs(1).ok().and_then(|bufs| bufs.first().copied());
+            view.set_slot(at, Slot { buf: fresh.unwrap_or(BufIdx(0)), ..slot });
+        }
     }
 }

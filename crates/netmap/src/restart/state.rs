@@ -19,6 +19,7 @@ pub(crate) struct State {
     pub(crate) pipes: Vec<PipeState>,
     pub(crate) hubs: Vec<HubState>,
     pub(crate) vales: Vec<ValeState>,
+    pub(crate) attached: Vec<AttachState>,
     pub(crate) monitors: Vec<MonitorState>,
     pub(crate) opens: Vec<OpenState>,
 }
@@ -120,8 +121,15 @@ pub(crate) struct PortState {
     pub(crate) name: String,
     pub(crate) shape: ShapeState,
     pub(crate) memory: u16,
-    /// By direction; empty before the first bind.
-    pub(crate) rings: [Vec<RingState>; 2],
+    /// By direction; `None` for those that are not made before somebody binds them.
+    pub(crate) rings: [Vec<Option<RingState>>; 2],
+}
+
+impl PortState {
+    /// Those of its rings that there are.
+    pub(crate) fn made(&self) -> [Vec<RingState>; 2] {
+        self.rings.each_ref().map(|rings| rings.iter().flatten().copied().collect())
+    }
 }
 
 /// Which kind.
@@ -129,6 +137,8 @@ pub(crate) struct PortState {
 pub(crate) enum Kind {
     /// Nothing is behind it.
     Detached,
+    /// The provider's.
+    Provided,
     /// What was behind it did not outlive the daemon.
     Gone,
 }
@@ -178,6 +188,17 @@ pub(crate) struct ValeState {
     pub(crate) seat: Option<SeatState>,
     /// Where the words of its tx rings lie.
     pub(crate) words: Vec<u64>,
+}
+
+/// An interface in a switch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct AttachState {
+    pub(crate) key: Key,
+    pub(crate) nic: SeatState,
+    pub(crate) host: Option<SeatState>,
+    pub(crate) bound: BoundState,
+    /// Processors that ask rings for frames: each with the first of its rings, and their end.
+    pub(crate) polling: Option<Vec<[u32; 3]>>,
 }
 
 /// A place in a switch.

@@ -5,6 +5,8 @@
 //! has for the interface its senders put into the tx rings themselves. An interface that is no more
 //! is plugged out by the worker that meets its end.
 
+mod restart;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -38,7 +40,7 @@ enum Workers {
     /// One worker that sleeps while there are none.
     Sleeping { _all: Worker },
     /// Workers that never sleep, for the rings of the NIC; one that does, for those of the host.
-    Polling { _nic: Vec<Worker>, _host: Option<Worker> },
+    Polling { _nic: Vec<Worker>, _host: Option<Worker>, plan: Polling },
     /// Between the two.
     None,
 }
@@ -80,17 +82,31 @@ impl Attachment {
         ticker: &Arc<Ticker>,
     ) -> Result<Self, Errno> {
         let register = NmreqRegister { nr_flags: register.nr_flags | NR_EXCLUSIVE, ..*register };
-        // Its wakers listen for themselves.
-        let idle = Waker::new(Arc::new(Bell::default()), ticker.clone());
-        let binding = Binding::new(nic.clone(), &register, None, &idle)?;
+        let binding = Binding::new(nic.clone(), &register, None, &Self::idle(ticker))?;
+        Self::plug(place, &nic, binding, ticker, |name, member| hub.join(name, member))
+    }
+
+    /// For its binding: its workers listen for themselves.
+    fn idle(ticker: &Arc<Ticker>) -> Arc<Waker> {
+        Waker::new(Arc::new(Bell::default()), ticker.clone())
+    }
+
+    /// Plugs in what is bound; `join` is told the name, first of the NIC's side, then of the host's.
+    fn plug(
+        place: Place,
+        nic: &Arc<dyn Adapter>,
+        binding: Binding,
+        ticker: &Arc<Ticker>,
+        mut join: impl FnMut(&str, Arc<Member>) -> Result<Seat, Errno>,
+    ) -> Result<Self, Errno> {
         let (shape, rings) = (nic.shape(), binding.rings.clone());
         let count = |dir: Dir| usize::from(shape.rings[dir as usize]);
-        let tx = |range: Range<usize>| range.filter_map(|i| Outlet::of_nic(&nic, i)).collect();
-        let plug = |name: &str, outlets: Vec<Outlet>| {
+        let tx = |range: Range<usize>| range.filter_map(|i| Outlet::of_nic(nic, i)).collect();
+        let mut plug = |name: &str, outlets: Vec<Outlet>| {
             if outlets.is_empty() {
                 return Err(Errno::INVAL);
             }
-            hub.join(name, Member::new(outlets, 0, nic.taps().cloned()))
+            join(name, Member::new(outlets, 0, nic.taps().cloned()))
         };
         let (nic_tx, name) = (count(Dir::Tx), place.key.1.clone());
         let host = rings[Dir::Rx as usize].end > count(Dir::Rx);
@@ -139,7 +155,8 @@ impl Attachment {
             true => None,
             false => Some(Worker::start(self.plugged.clone(), host, None, ticker)?),
         };
-        *workers = Workers::Polling { _nic: nic.collect::<Result<_, _>>()?, _host: host };
+        let nic = nic.collect::<Result<_, _>>()?;
+        *workers = Workers::Polling { _nic: nic, _host: host, plan: polling.clone() };
         Ok(())
     }
 

@@ -15,6 +15,7 @@ use crate::domain::Memory;
 use crate::names::Key;
 use crate::restart::state::{HubState, PlugState, SeatState, ValeState, VlanState};
 use crate::vale::Switches;
+use crate::vale::attach::Attachment;
 use crate::vale::hub::Hub;
 use crate::vale::port::ValePort;
 
@@ -22,6 +23,16 @@ impl Switches {
     /// Persistent ports.
     pub(crate) fn all_persistent(&self) -> Vec<(Key, Arc<ValePort>)> {
         self.persistent.iter().map(|(key, port)| (key.clone(), port.clone())).collect()
+    }
+
+    /// Interfaces in switches.
+    pub(crate) fn all_attached(&self) -> Vec<Arc<Attachment>> {
+        self.attached.values().cloned().collect()
+    }
+
+    /// Lets an interface in a switch be found again.
+    pub(crate) fn add_attached(&mut self, key: Key, attachment: Attachment) {
+        self.attached.insert(key, Arc::new(attachment));
     }
 
     /// Lets a persistent port be found again.
@@ -108,7 +119,7 @@ impl PlugState {
     }
 
     /// For a port of so many rings; `None` if they make no sense.
-    fn config(&self, rings: u32) -> Option<PortConfig> {
+    pub(crate) fn config(&self, rings: u32) -> Option<PortConfig> {
         let id = |id: &u16| VlanId::new(*id).ok();
         let vlan = match &self.vlan {
             VlanState::Access(of) => Vlan::Access(id(of)?),
@@ -153,7 +164,7 @@ impl ValePort {
         let (name, shape) = (state.port.name.clone(), state.port.shape.into());
         let port = Self::new(name, shape, memory, cells.clone(), home);
         port.set_vnet(state.vnet);
-        let [tx, rx] = &state.port.rings;
+        let [tx, rx] = state.port.made();
         if tx.is_empty() && rx.is_empty() {
             return Some(port);
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use slipring_ring::{KernRing, Pair, Region, RxRing, SyncFault, TxRing};
+use slipring_ring::{KernRing, Region, Rx, RxRing, SyncFault, Tx, TxRing};
 
 use super::inlet::{Inlet, Raw};
 use super::sys::ring::{RxFrame, RxSocket};
@@ -12,6 +12,7 @@ use super::sys::{self, VNET_LEN};
 use crate::bpf::host::HostDetached;
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::gather::{Gather, transmit};
+use crate::options::OpenOptions;
 use crate::queue::{Queue, Rings, TxWait, WaitFds};
 use crate::stats::{Counters, DropCause};
 
@@ -47,12 +48,12 @@ impl PacketQueue {
         name: &str,
         ringid: u16,
         region: &Arc<Region>,
-        slots: u32,
+        options: &OpenOptions,
         receiver: RxSocket,
         sender: OwnedFd,
     ) -> Result<Self, OpenCause> {
-        let tx = Pair::create(region, ringid, slots)?;
-        let rx = Pair::create(region, ringid, slots)?;
+        let tx = options.ring::<Tx>(region, ringid.into(), ringid)?;
+        let rx = options.ring::<Rx>(region, ringid.into(), ringid)?;
         Ok(Self {
             name: name.to_owned(),
             tx: tx.app,
@@ -65,7 +66,7 @@ impl PacketQueue {
             idle_syncs: 0,
             kernel_drops: 0,
             sender,
-            gather: Gather::new(region, slots),
+            gather: Gather::new(region, options.slots),
             _host: None,
         })
     }

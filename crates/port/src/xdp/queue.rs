@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use slipring_ring::{BufIdx, Pair, Rx, RxRing, Tx, TxRing};
+use slipring_ring::{Pair, Rx, RxRing, Tx, TxRing};
 
 use super::Kept;
 use super::finish::Finisher;
@@ -36,7 +36,8 @@ pub(super) struct Device {
 pub(super) struct Parts {
     pub(super) tx: Pair<Tx>,
     pub(super) rx: Pair<Rx>,
-    pub(super) reserve: Vec<BufIdx>,
+    /// Buffers that the rx side keeps back.
+    pub(super) reserve: u32,
     pub(super) finisher: Finisher,
     pub(super) limits: TxLimits,
     pub(super) device: Arc<Device>,

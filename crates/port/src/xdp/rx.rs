@@ -1,7 +1,8 @@
 //! The receiving half of a queue.
 //!
-//! The kernel's slots (`tail..head`) have no meaning until a frame arrives: which buffers the
-//! kernel may fill is known from [`Posted`], and a frame's buffer goes into the next slot.
+//! Which buffers the kernel may fill is known from [`Posted`], and a frame's buffer goes into the
+//! next slot. The kernel's slots (`tail..head`) name, in any order, just the buffers that it has and
+//! those kept back: whoever goes on with the ring after a kill knows them by that.
 
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub(super) struct RxSide {
     /// Buffers kept back so that a super-frame can become more frames than it had buffers.
     reserve: Vec<BufIdx>,
     reserve_size: usize,
+    /// How many slots behind the tail the last buffer was named that came out of turn.
+    ahead: u32,
     finisher: Finisher,
     /// The tail, ahead of the published one during a sync.
     tail: SlotIdx,
@@ -52,23 +55,23 @@ impl Part {
 }
 
 impl RxSide {
-    /// Gives all buffers of the ring to the kernel: every slot is the driver's at first.
-    /// `reserve` comes from the ring's region.
+    /// Gives the buffers in the driver's slots to the kernel, but for `reserve` of them. Of a new
+    /// ring all slots are the driver's.
     pub(super) fn start(
         ring: KernRing,
         ends: &mut RxEnds,
-        mut reserve: Vec<BufIdx>,
+        reserve: u32,
         finisher: Finisher,
         counters: Arc<Counters>,
     ) -> Self {
-        let reserve_size = reserve.len();
-        // Room for the buffers of a super-frame, so that none is allocated later.
-        reserve.reserve(reserve_size);
+        let reserve_size = reserve as usize;
         let mut side = Self {
             layout: Layout::of(ring.region()),
             posted: Posted::new(ring.region().num_bufs()),
             reserve_size,
-            reserve,
+            // Room for the buffers of a super-frame, so that none is allocated later.
+            reserve: Vec::with_capacity(2 * reserve_size),
+            ahead: reserve,
             finisher,
             tail: ring.hwtail(),
             room: 0,
@@ -76,9 +79,11 @@ impl RxSide {
             counters,
             ring,
         };
-        for at in 0..side.ring.num_slots() {
+        let mut at = side.tail;
+        for _ in 0..=side.ring.room() {
             let buf = side.ring.slot(at).buf;
             side.post(ends, buf);
+            at = side.ring.next(at);
         }
         ends.fill.publish();
         side
@@ -166,10 +171,28 @@ impl RxSide {
     /// Fills the next slot.
     #[inline(always)]
     fn put(&mut self, slot: Slot) {
+        let named = self.ring.slot(self.tail).buf;
+        if named != slot.buf {
+            self.rename(slot.buf, named);
+        }
         self.ring.set_slot(self.tail, slot);
         self.tail = self.ring.next(self.tail);
         self.room -= 1;
         self.received.bytes += u64::from(slot.len);
+    }
+
+    /// Has the slot behind the tail that names `buf` name another buffer.
+    fn rename(&mut self, buf: BufIdx, to: BufIdx) {
+        let names = |ahead: u32| self.ring.slot(self.ring.add(self.tail, ahead)).buf == buf;
+        let last =
+            Some(self.ahead).filter(|&ahead| (1..=self.room).contains(&ahead) && names(ahead));
+        let Some(ahead) = last.or_else(|| (1..=self.room).find(|&ahead| names(ahead))) else {
+            return;
+        };
+        self.ahead = ahead;
+        let at = self.ring.add(self.tail, ahead);
+        let slot = self.ring.slot(at);
+        self.ring.set_slot(at, Slot { buf: to, ..slot });
     }
 
     /// A packet of several buffers, or one to be cut up. How many descriptors it took; `None`

@@ -183,12 +183,10 @@ impl Attempt<'_> {
         Ok(socket)
     }
 
-    /// All rings hold what all slots hold, and the reserve, so that none can overflow.
+    /// All rings hold what all slots hold, so that none can overflow.
     fn sizes(&self) -> RingSizes {
         let slots = self.options.slots.max(MIN_RING).next_power_of_two();
-        let reserve = super::reserve(self.iface, self.options);
-        let received = (self.options.slots + reserve).max(MIN_RING).next_power_of_two();
-        RingSizes { fill: received, completion: slots, rx: received, tx: slots }
+        RingSizes { fill: slots, completion: slots, rx: slots, tx: slots }
     }
 
     fn failure(&self, error: io::Error, queue: u32) -> Failure {

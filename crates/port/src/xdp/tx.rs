@@ -10,7 +10,9 @@
 //! The kernel completes frames in any order, and a slot that was sent has no meaning until it is
 //! free again. So the k-th buffer that comes back goes into the k-th slot after `tail`: slots
 //! become free in order, no frame waits for a slower one, and each buffer is in one slot. Where
-//! that is another buffer than the slot had, it says `NS_BUF_CHANGED`.
+//! that is another buffer than the slot had, it says `NS_BUF_CHANGED`, and the slot which named that
+//! one names the other: the kernel's slots name just the buffers that it has, by which whoever goes
+//! on with the ring after a kill knows them.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -66,7 +68,8 @@ impl TxSide {
     pub(super) fn new(ring: KernRing, limits: TxLimits, counters: Arc<Counters>) -> Self {
         let layout = Layout::of(ring.region());
         let flight = InFlight::new(ring.region().num_bufs());
-        let tail = ring.hwtail();
+        // What was with the kernel in a process that is no more is with nobody now.
+        let tail = ring.prev(ring.hwcur());
         let sent = Traffic::default();
         Self { ring, layout, flight, limits, tail, packets_out: 0, sent, counters }
     }
@@ -223,21 +226,32 @@ impl TxSide {
         while at != chain.to {
             // Freeing writes to slots up to this one, so it is read first.
             let buf = self.ring.slot(at).buf;
-            self.free(buf);
+            self.free(buf, chain.to);
             at = self.ring.next(at);
         }
         self.counters.dropped(cause, 1);
     }
 
-    /// Puts a buffer into the next slot that becomes free: the completion rule.
+    /// Puts a buffer into the next slot that becomes free: the completion rule. The slots before
+    /// `end` were handed to the kernel.
     #[inline(always)]
-    fn free(&mut self, buf: BufIdx) {
+    fn free(&mut self, buf: BufIdx, end: SlotIdx) {
         let at = self.ring.next(self.tail);
         let slot = self.ring.slot(at);
         if slot.buf != buf {
+            self.rename(self.ring.next(at), end, buf, slot.buf);
             self.ring.set_slot(at, Slot { buf, flags: SlotFlags::BUF_CHANGED, ..slot });
         }
         self.tail = at;
+    }
+
+    /// Has that of the slots `from..end` which names `buf` name another buffer.
+    #[cold]
+    fn rename(&mut self, from: SlotIdx, end: SlotIdx, buf: BufIdx, to: BufIdx) {
+        let found = self.ring.slots(from, end).find(|(_, slot)| slot.buf == buf);
+        if let Some((at, slot)) = found {
+            self.ring.set_slot(at, Slot { buf: to, ..slot });
+        }
     }
 
     /// Takes back what the kernel has completed.
@@ -249,7 +263,7 @@ impl TxSide {
             let buf = self.layout.owner(address);
             match self.flight.complete(buf) {
                 Ok(Some(sending)) => {
-                    self.free(buf);
+                    self.free(buf, self.ring.hwcur());
                     self.count(sending);
                 }
                 Ok(None) => {}

@@ -15,9 +15,13 @@ impl<D> AppRing<D> {
     /// [`RegionError::NotARegion`] if no such ring can lie there.
     pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         let impossible = RegionError::NotARegion("a ring lies outside of it");
-        let mem = RingMem::foreign(region, offset, num_slots).ok_or(impossible)?;
-        let head = mem.head().load(Ordering::Relaxed);
+        RingMem::foreign(region, offset, num_slots).map(Self::under_way).ok_or(impossible)
+    }
+
+    /// The program's half of a ring as it stands.
+    pub(crate) fn under_way(mem: RingMem) -> Self {
+        let (head, num_slots) = (mem.head().load(Ordering::Relaxed), mem.num_slots());
         let ring = Self::start(mem);
-        Ok(if head < num_slots { Self { head, ..ring } } else { ring })
+        if head < num_slots { Self { head, ..ring } } else { ring }
     }
 }
