@@ -27,6 +27,7 @@ use slipring_ipfw::text::{Command, NatCommand, Nptv6Verb, TableVerb, WithStyle, 
 use crate::join::{Join, Nanos};
 use crate::mail::Mail;
 use crate::order::{Fault, Order, Outcome, Step, sysexits};
+use crate::threads::obstacle;
 use crate::ways::Aside;
 
 /// How long the threads that check frames may take to look into their mail.
@@ -106,6 +107,12 @@ impl Desk {
         self.fetch(master, steps, manner)?;
         let before = master.before();
         let (mut texts, fault) = try_on(master, order, steps, now)?;
+        if self.engines.len() > 1
+            && let Some(obstacle) = obstacle(master.config())
+        {
+            master.undo(before);
+            return Err(Fault::new(obstacle, sysexits::DATA));
+        }
         let change = Change {
             ruleset: ruleset_after(master, steps),
             shaper: (0..)

@@ -83,6 +83,9 @@ pub(crate) fn command() -> Command {
                 .short('b')
                 .default_value("256")
                 .value_parser(clap::value_parser!(u32).range(1..=65_536)),
+            value("threads", "N", "Threads that check frames, beside the one at the ports")
+                .default_value("1")
+                .value_parser(clap::value_parser!(u16).range(1..=64)),
             value("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
                 .short('w')
                 .default_value("2")
@@ -111,6 +114,7 @@ pub(crate) struct Plan {
     pub(crate) seed: Option<u64>,
     pub(crate) copy: bool,
     pub(crate) burst: u32,
+    pub(crate) threads: u16,
     pub(crate) link_wait: Duration,
     pub(crate) period: Option<Duration>,
     pub(crate) duration: Option<Duration>,
@@ -152,6 +156,7 @@ impl Plan {
             seed: matches.get_one::<Count>("seed").map(|count| count.0),
             copy: matches.get_flag("copy"),
             burst: matches.get_one("burst").copied().unwrap_or(256),
+            threads: matches.get_one("threads").copied().unwrap_or(1),
             link_wait: span("wait").unwrap_or_default(),
             period: flags::period_of(matches),
             duration: span("duration"),

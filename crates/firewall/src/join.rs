@@ -10,6 +10,8 @@
 //! # Invariants
 //! 1. Frames offered, copied and made here = sent + lost by cause + waiting ([`Join::balance`]).
 //! 2. Nothing here waits, and nothing is slower for frames that no rule logs or answers.
+//! 3. Of several joins, to which flows are dealt out, the first one has the pipes of all: a link is
+//!    as fast as it is, whoever uses it. Frames go there and come back as [`Parcel`]s.
 //!
 //! # What needed a decision
 //! - **The second check.** A frame is checked as it comes in, and as it goes out if the list asks
@@ -25,10 +27,13 @@
 
 mod hops;
 mod map;
+mod parcel;
 mod tally;
 mod waiting;
 
+pub use hops::Told;
 pub use map::{Map, MapError};
+pub use parcel::{Parcel, Place};
 pub use tally::{Loss, Tally};
 
 use slipring_dummynet::flow::FlowKey;
@@ -36,12 +41,13 @@ use slipring_dummynet::{Dummynet, Event, Object, Packet as Shaped};
 use slipring_ipfw::packet::{Packet, Version};
 use slipring_ipfw::rule::{Action, Condition, Hop};
 use slipring_ipfw::run::{
-    Config, Crossing, Denied, Emission, Firewall, LogEvent, Outputs, Pass, PortId, Ruleset, Toward,
-    Verdict, mark_congestion,
+    Checked, Config, Crossing, Denied, Emission, Firewall, Frames, LogEvent, Outputs, Pass, PortId,
+    Ruleset, Toward, Verdict, mark_congestion,
 };
 use slipring_model::aqm::Ecn;
 
 use hops::Hops;
+use parcel::Abroad;
 use waiting::Hall;
 
 /// Nanoseconds of the caller's clock.
@@ -78,6 +84,11 @@ pub struct Join {
     passes: Passes,
     /// What `passes` comes to with these rules.
     checks_out: bool,
+    /// Frames that came together can be checked together: the rules do nothing between them but
+    /// what a check does.
+    checks_together: bool,
+    batch: Vec<Checked>,
+    abroad: Abroad,
     hops: Hops,
     outputs: Outputs,
     events: Vec<Event<u32>>,
@@ -95,6 +106,9 @@ impl Join {
             map,
             passes,
             checks_out: false,
+            checks_together: false,
+            batch: Vec::new(),
+            abroad: Abroad::default(),
             hops: Hops::default(),
             outputs: Outputs::default(),
             events: Vec::new(),
@@ -162,6 +176,10 @@ impl Join {
             Passes::Both => true,
             Passes::Auto => asks_directions(config),
         };
+        let mut rules = config.list.iter().map(|(entry, _)| &entry.rule);
+        // What is put together from fragments goes out before the next frame is checked.
+        let reassembles = rules.any(|rule| rule.action == Action::Reass);
+        self.checks_together = !self.checks_out && !reassembles;
         self.hops.is_wanted =
             config.list.iter().any(|(entry, _)| entry.rule.action.forwards_to_address());
     }
@@ -176,13 +194,64 @@ impl Join {
         outlet: &mut impl Outlet,
     ) -> Option<PortId> {
         self.tally.offered += 1;
-        if self.hops.is_wanted {
-            self.hops.learn(frame, from);
-        }
+        self.learn(frame, from);
         let way = self.go(frame, Crossing::incoming(from), now, outlet);
         self.settle(now, outlet);
         self.tally.sent += u64::from(way.is_some());
         way
+    }
+
+    /// Takes frames that came by a port together, `count` of them, in their order; `ways` gets for
+    /// each what [`Self::offer`] gives. Costs less than asking for one after the other.
+    pub fn offer_all<F: Frames + ?Sized>(
+        &mut self,
+        frames: &mut F,
+        count: usize,
+        (from, now): (PortId, Nanos),
+        outlet: &mut impl Outlet,
+        ways: &mut Vec<Option<PortId>>,
+    ) {
+        ways.clear();
+        if !self.checks_together {
+            ways.extend((0..count).map(|at| self.offer(frames.frame(at), from, now, outlet)));
+            return;
+        }
+        self.tally.offered += count as u64;
+        (0..count).for_each(|at| self.learn(frames.frame(at), from));
+        let mut batch = std::mem::take(&mut self.batch);
+        batch.truncate(count);
+        batch.iter_mut().for_each(|checked| checked.crossing = Crossing::incoming(from));
+        batch.resize(count, Checked::new(Crossing::incoming(from)));
+        self.firewall.check_all(frames, &mut batch, now, &mut self.outputs);
+        self.put_out(outlet);
+        let only = match *self.map.targets(from) {
+            [only] => Some(only),
+            _ => None,
+        };
+        for (at, checked) in batch.iter_mut().enumerate() {
+            let way = match only {
+                Some(_) if checked.verdict == Verdict::Accept => only,
+                _ => {
+                    let Checked { verdict, crossing } =
+                        std::mem::replace(checked, Checked::new(Crossing::incoming(from)));
+                    let way = self.act(verdict, frames.frame(at), crossing, now, outlet);
+                    self.settle(now, outlet);
+                    way
+                }
+            };
+            self.tally.sent += u64::from(way.is_some());
+            ways.push(way);
+        }
+        self.batch = batch;
+    }
+
+    #[inline]
+    fn learn(&mut self, frame: &[u8], from: PortId) {
+        if self.hops.is_wanted
+            && let Some(told) = self.hops.learn(frame, from)
+        {
+            self.abroad.tell(told);
+        }
     }
 
     /// The frame that [`Self::offer`] gave a way had no room there.
@@ -343,12 +412,22 @@ impl Join {
         let Ok(number) = u16::try_from(number) else {
             return self.tally.lose(Loss::NoNumber);
         };
+        let object = object(number);
+        if self.abroad.shapes_elsewhere() {
+            return self.send_away(object, frame, crossing);
+        }
+        let handle = self.hall.keep(frame, (crossing, self.abroad.own()));
+        self.submit(object, handle, now);
+    }
+
+    /// Has the shaper take a frame that is in the hall.
+    fn submit(&mut self, object: Object, handle: u32, now: Nanos) {
+        let frame = &self.hall.get_mut(handle).bytes;
         let (key, ecn) = flow_of(frame);
-        let handle = self.hall.keep(frame, crossing);
         // The rule is in the crossing.
         let packet = Shaped { handle, rule: 0, len: frame.len() as u32, ecn };
         let events = &mut self.events;
-        self.shaper.submit(now, object(number), &key, packet, &mut |event| events.push(event));
+        self.shaper.submit(now, object, &key, packet, &mut |event| events.push(event));
     }
 
     /// Does what the shaper told of. Frames that go on may have it tell more.
@@ -357,7 +436,7 @@ impl Join {
         while let Some(&event) = self.events.get(at) {
             at += 1;
             match event {
-                Event::Dropped { handle, .. } => self.hall.free(handle, None),
+                Event::Dropped { handle, .. } => self.gave_up(handle),
                 Event::Marked { handle } => mark_congestion(&mut self.hall.get_mut(handle).bytes),
                 Event::Released { handle, .. } => self.released(handle, now, outlet),
             }
@@ -367,14 +446,29 @@ impl Join {
 
     fn released(&mut self, handle: u32, now: Nanos, outlet: &mut impl Outlet) {
         let mut waiting = self.hall.take(handle);
+        if waiting.home != self.abroad.own() {
+            self.hall.free(handle, None);
+            return self.send_home(waiting);
+        }
         let crossing = std::mem::replace(&mut waiting.crossing, Crossing::incoming(0));
-        let way = if self.firewall.continues_after_shaper() {
-            self.go(&mut waiting.bytes, crossing, now, outlet)
-        } else {
-            self.accepted(&mut waiting.bytes, crossing, now, outlet)
-        };
-        way.into_iter().for_each(|port| self.send(port, &waiting.bytes, outlet));
+        self.go_on(&mut waiting.bytes, crossing, now, outlet);
         self.hall.free(handle, Some(waiting));
+    }
+
+    /// What becomes of a frame that has left the shaper.
+    fn go_on(
+        &mut self,
+        frame: &mut [u8],
+        crossing: Crossing,
+        now: Nanos,
+        outlet: &mut impl Outlet,
+    ) {
+        let way = if self.firewall.continues_after_shaper() {
+            self.go(frame, crossing, now, outlet)
+        } else {
+            self.accepted(frame, crossing, now, outlet)
+        };
+        way.into_iter().for_each(|port| self.send(port, frame, outlet));
     }
 
     fn send(&mut self, port: PortId, frame: &[u8], outlet: &mut impl Outlet) {

@@ -7,14 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::thread::set_current_timer_slack;
-use slipring_ipfw::run::{LogEvent, PortId};
+use slipring_ipfw::run::{Frames, LogEvent, PortId};
 use slipring_port::{Interest, Queue, RunError, Visit, WaitSet, now};
 use slipring_program::mover::{LONGEST_SLEEP, Mover};
 use slipring_program::slots::{Outbox, bytes, slots_of, whole_frames};
+use slipring_ring::{RxRing, SlotFlags};
 
 use crate::board::Board;
 use crate::join::{Join, Nanos, Outlet};
 use crate::mail::Mail;
+use crate::shared::Shared;
 use crate::ways::Aside;
 
 /// How long before a frame is due a sleep ends; what is left is spun.
@@ -57,6 +59,14 @@ impl Side {
         self.is_awaited |= !fits;
         fits
     }
+
+    /// How many frames of one slot have room, of so many.
+    fn room(&mut self, queue: usize, most: u32) -> u32 {
+        let at = queue % self.queues.len();
+        let room = if self.late.is_empty() { self.queues[at].room(most) } else { 0 };
+        self.is_awaited |= room == 0;
+        room
+    }
 }
 
 /// The ports, for frames that no longer lie in a ring.
@@ -75,6 +85,19 @@ impl Outlet for Ports<'_> {
     }
 }
 
+/// Frames of one slot each, in an rx ring.
+struct Singles<'r> {
+    rx: &'r mut RxRing,
+    first: u32,
+}
+
+impl Frames for Singles<'_> {
+    #[inline]
+    fn frame(&mut self, at: usize) -> &mut [u8] {
+        self.rx.frame(self.first + at as u32).map_or(&mut [], |frame| frame.bytes)
+    }
+}
+
 /// What one thread has.
 pub(crate) struct Lane {
     sides: Vec<Side>,
@@ -88,6 +111,9 @@ pub(crate) struct Lane {
     /// By port: a frame waits there for room elsewhere.
     blocked: Vec<bool>,
     scratch: Vec<u8>,
+    ways: Vec<Option<PortId>>,
+    /// With other threads.
+    shared: Option<Shared>,
     has_begun: bool,
 }
 
@@ -114,8 +140,26 @@ impl Lane {
         };
         let sides: Vec<_> = ports.into_iter().map(side).collect();
         let blocked = vec![false; sides.len()];
-        let (scratch, has_begun) = (Vec::new(), false);
-        Self { sides, join, mail, board, aside, burst, may_swap, blocked, scratch, has_begun }
+        Self {
+            sides,
+            join,
+            mail,
+            board,
+            aside,
+            burst,
+            may_swap,
+            blocked,
+            scratch: Vec::new(),
+            ways: Vec::new(),
+            shared: None,
+            has_begun: false,
+        }
+    }
+
+    /// The same as one of several, to which another thread deals frames.
+    pub(crate) fn sharing(mut self, shared: Shared) -> Self {
+        self.shared = Some(shared);
+        self
     }
 
     /// Shows the frames of one queue to the rules; how many slots they had.
@@ -125,13 +169,15 @@ impl Lane {
         let mut at = 0;
         while at < end {
             let rx = self.sides[from].queues[queue].queue.rings().rx;
-            let slots = slots_of(rx, at, end);
-            if !self.may_pass(from, queue, slots) {
+            let taken = match slots_of(rx, at, end) {
+                1 => self.take_singles(from, queue, (at, end), time),
+                slots => self.take_long(from, queue, (at, slots), time),
+            };
+            if taken == 0 {
                 self.blocked[from] = true;
                 break;
             }
-            self.take(from, queue, (at, slots), time);
-            at += slots;
+            at += taken;
         }
         if at > 0 {
             self.sides[from].queues[queue].queue.rings().rx.advance(at);
@@ -139,29 +185,68 @@ impl Lane {
         at
     }
 
-    /// Whether there is room wherever a frame of this port goes.
-    fn may_pass(&mut self, from: usize, queue: usize, slots: u32) -> bool {
-        let Self { join, sides, .. } = self;
+    /// Shows frames of one slot to the rules, all that stand together and have room wherever they
+    /// may go; how many.
+    fn take_singles(
+        &mut self,
+        from: usize,
+        queue: usize,
+        (at, end): (u32, u32),
+        time: Nanos,
+    ) -> u32 {
+        let Self { sides, join, aside, ways, .. } = self;
+        let rx = sides[from].queues[queue].queue.rings().rx;
+        let more = |i: u32| rx.slot(i).is_some_and(|slot| slot.flags.has(SlotFlags::MOREFRAG));
+        let together = (at..end).take_while(|&i| !more(i)).count() as u32;
         let targets = join.map().targets(from as PortId);
-        targets.iter().all(|&to| sides[usize::from(to)].has_room(queue, slots))
+        let room = |most, &to: &PortId| sides[usize::from(to)].room(queue, most);
+        let count = targets.iter().fold(together, room);
+        if count == 0 {
+            return 0;
+        }
+        let rx = sides[from].queues[queue].queue.rings().rx;
+        let mut frames = Singles { rx, first: at };
+        let came = (from as PortId, time);
+        join.offer_all(&mut frames, count as usize, came, aside, ways);
+        let ways = std::mem::take(&mut self.ways);
+        for (at, way) in (at..).zip(&ways) {
+            way.iter().for_each(|&to| self.pass(from, queue, (at, 1), usize::from(to)));
+        }
+        self.ways = ways;
+        if !self.aside.frames.is_empty() {
+            self.send_aside();
+        }
+        count
     }
 
-    fn take(&mut self, from: usize, queue: usize, (at, slots): (u32, u32), time: Nanos) {
+    /// The same with a frame of several slots: its slots, or 0 where it has no room.
+    fn take_long(
+        &mut self,
+        from: usize,
+        queue: usize,
+        (at, slots): (u32, u32),
+        time: Nanos,
+    ) -> u32 {
+        if !self.may_pass(from, queue, slots) {
+            return 0;
+        }
         let Self { sides, join, aside, scratch, .. } = self;
         let rx = sides[from].queues[queue].queue.rings().rx;
-        let way = if slots == 1 {
-            let Some(frame) = rx.frame(at) else { return };
-            join.offer(frame.bytes, from as PortId, time, aside)
-        } else {
-            bytes(rx, at, slots, scratch);
-            join.offer(scratch, from as PortId, time, aside)
-        };
-        if let Some(to) = way {
+        bytes(rx, at, slots, scratch);
+        if let Some(to) = join.offer(scratch, from as PortId, time, aside) {
             self.pass(from, queue, (at, slots), usize::from(to));
         }
         if !self.aside.frames.is_empty() {
             self.send_aside();
         }
+        slots
+    }
+
+    /// Whether there is room wherever a frame of this port goes.
+    fn may_pass(&mut self, from: usize, queue: usize, slots: u32) -> bool {
+        let Self { join, sides, .. } = self;
+        let targets = join.map().targets(from as PortId);
+        targets.iter().all(|&to| sides[usize::from(to)].has_room(queue, slots))
     }
 
     /// Sends a frame of an rx ring on: its buffer, where that is possible.
@@ -244,6 +329,9 @@ impl Mover for Lane {
             }
         }
         self.run_due(now());
+        if let Some(shared) = &self.shared {
+            shared.exchange(&mut self.join);
+        }
         self.flush()?;
         self.board.publish(&self.join, self.late());
         Ok(moved)
@@ -266,8 +354,18 @@ impl Mover for Lane {
     /// Whether a port will bring no more frames, and those that came have left.
     fn ended(&mut self) -> bool {
         let mut boxes = self.sides.iter_mut().flat_map(|side| &mut side.queues);
-        let ended =
-            boxes.any(|outbox| outbox.queue.ended() && outbox.queue.rings().rx.avail() == 0);
+        let ended = match &self.shared {
+            Some(shared) => {
+                // What was dealt out before the end was said is there after a sync.
+                let is_read = |outbox: &mut Outbox| {
+                    outbox.queue.rx_sync().is_err() || outbox.queue.rings().rx.avail() == 0
+                };
+                shared.is_over() && boxes.all(is_read)
+            }
+            None => {
+                boxes.any(|outbox| outbox.queue.ended() && outbox.queue.rings().rx.avail() == 0)
+            }
+        };
         ended && self.join.is_empty() && self.late() == 0
     }
 
@@ -285,6 +383,9 @@ impl Mover for Lane {
         }
         self.update_stats();
         self.board.publish(&self.join, self.late());
+        if let Some(shared) = &self.shared {
+            shared.common.say_done();
+        }
         Ok(())
     }
 

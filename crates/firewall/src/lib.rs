@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`join`] | the engines joined: a frame in, its way out, without I/O |
 //! | `lane` | the loop between rings and engine |
+//! | `threads`, `dealer`, `shared` | the same in several threads |
 //! | `desk` | commands, tried and made ready away from the loop, then handed over whole |
 //! | `mail`, `board`, `events` | what passes between threads |
 //! | `run`, `flags` | the program |
@@ -22,6 +23,7 @@
 
 mod bench;
 mod board;
+mod dealer;
 mod desk;
 mod events;
 mod explain;
@@ -34,6 +36,8 @@ mod metrics;
 mod order;
 mod run;
 mod service;
+mod shared;
+mod threads;
 mod ways;
 
 use clap::ArgMatches;

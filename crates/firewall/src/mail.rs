@@ -34,22 +34,26 @@ impl Mail {
         Ok(Self { letters, has_some, bell: Doorbell::new()? })
     }
 
-    /// Has `act` done; what it gives comes later, or never, where the engine has ended.
-    pub(crate) fn post<T: Send + 'static>(
-        &self,
-        act: impl FnOnce(&mut Join, &mut Aside, Nanos) -> T + Send + 'static,
-    ) -> Receiver<T> {
-        let (answer, answered) = mpsc::channel();
-        let letter: Letter = Box::new(move |join, aside, now| {
-            // Who asked may have given up.
-            let _ = answer.send(act(join, aside, now));
-        });
+    /// Has `letter` done, unless the engine has ended.
+    pub(crate) fn send(&self, letter: Letter) {
         let mut held = self.lock();
         if !held.is_closed {
             held.letters.push(letter);
             self.has_some.store(true, Ordering::Release);
             self.bell.ring();
         }
+    }
+
+    /// Has `act` done; what it gives comes later, or never, where the engine has ended.
+    pub(crate) fn post<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&mut Join, &mut Aside, Nanos) -> T + Send + 'static,
+    ) -> Receiver<T> {
+        let (answer, answered) = mpsc::channel();
+        self.send(Box::new(move |join, aside, now| {
+            // Who asked may have given up.
+            let _ = answer.send(act(join, aside, now));
+        }));
         answered
     }
 

@@ -16,10 +16,10 @@ use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
 use slipring_control::Server;
 use slipring_dummynet::text::Caps;
 use slipring_ipfw::run::Firewall;
-use slipring_port::{Port, now};
+use slipring_port::now;
 use slipring_program::meter::{Interval, Meter, bps, pps};
-use slipring_program::workers::{Due, Task, Workers};
-use slipring_program::{mover, opening, publish};
+use slipring_program::workers::{Due, Workers};
+use slipring_program::{opening, publish};
 
 use crate::bench::{self, Source};
 use crate::board::{Board, Shown};
@@ -27,11 +27,9 @@ use crate::desk::{self, Desk};
 use crate::events::{Events, Log};
 use crate::flags::Plan;
 use crate::join::{Join, Tally};
-use crate::lane::{Lane, Manner};
-use crate::mail::Mail;
 use crate::order::{Order, Outcome};
 use crate::service::Controlled;
-use crate::ways::Aside;
+use crate::threads::{self, Threads};
 
 /// All figures of a run.
 #[derive(Clone)]
@@ -64,13 +62,17 @@ struct Told {
 impl Figures {
     pub(crate) fn shown(&self) -> Shown {
         let all = self.boards.iter().map(|board| board.look());
-        all.reduce(|sum, one| Shown {
+        let sum = all.reduce(|sum, one| Shown {
             tally: sum.tally.plus(&one.tally),
             late: sum.late + one.late,
             states: sum.states + one.states,
             ..one
-        })
-        .unwrap_or_default()
+        });
+        let mut shown = sum.unwrap_or_default();
+        // Those on their way from thread to thread.
+        let Tally { away, guests, .. } = shown.tally;
+        shown.tally.waiting += away.saturating_sub(guests);
+        shown
     }
 
     fn sample(&self) -> Sample<Extra> {
@@ -145,16 +147,14 @@ impl Plan {
         let events = Arc::new(Events::default());
         let log = Log::start(events.clone(), self.log_file()?);
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-        let ports = self.opening.open(&self.ports)?;
-        let (mail, board) = (Arc::new(Mail::new()?), Arc::new(Board::default()));
-        let (meter, boards) = (Meter::new(&ports), vec![board.clone()]);
+        let pipes = threads::pipes(self.ports.len(), self.threads);
+        let ports = self.opening.open_beside(&self.ports, &pipes)?;
+        let meter = Meter::new(&ports[..self.ports.len()]);
+        let Threads { tasks, mails, boards } = threads::threads(&self, ports, seed, &events)?;
         let mut figures = Figures { meter, boards, events: events.clone() };
         session.reporter.start(Some(seed), "monotonic", &figures.meter.reports())?;
-        let desk = Arc::new(Desk::new(self.firewall(seed), vec![mail.clone()]));
-        // It denies everything until it is handed what the desk has.
-        let join = Join::new(Firewall::new(seed), seed, self.map.clone(), self.passes);
-        let task = self.task(ports, join, (mail, board), Aside::new(events.clone()));
-        let workers = Workers::start(vec![task])?;
+        let desk = Arc::new(Desk::new(self.firewall(seed), mails));
+        let workers = Workers::start(tasks)?;
         let result = self.attend(session, &workers, &signals, (&desk, begin), &mut figures, events);
         let ended = workers.finish();
         drop(log);
@@ -238,19 +238,6 @@ impl Plan {
         let unix = since.map_or(0, |time| time.as_nanos() as u64);
         firewall.set_epoch_ns(unix.saturating_sub(now()));
         firewall
-    }
-
-    fn task(
-        &self,
-        ports: Vec<Port>,
-        join: Join,
-        shared: (Arc<Mail>, Arc<Board>),
-        aside: Aside,
-    ) -> Task {
-        let queues = ports.into_iter().map(|port| port.queues).collect();
-        let manner = Manner { burst: self.burst, may_swap: !self.copy };
-        let lane = Lane::new(queues, join, shared, aside, manner);
-        mover::task("firewall", lane, self.opening.patience)
     }
 
     fn log_file(&self) -> Result<Box<dyn Write + Send>, Failure> {

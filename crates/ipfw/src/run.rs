@@ -38,7 +38,7 @@ mod translate_figures;
 mod tests;
 
 pub use changes::{BatchError, CommandError, Manner, Reply};
-pub use checking::Checked;
+pub use checking::{Checked, Frames};
 pub use compiled::Program;
 pub use config::{Config, PortId};
 pub use crossing::{Crossing, Pass, Resume};

@@ -132,13 +132,22 @@ impl Opening {
 
     /// Opens the ports, in one region, and wraps what was asked for around them.
     pub fn open(&self, names: &[PortName]) -> Result<Vec<Port>, Failure> {
+        self.open_beside(names, &[])
+    }
+
+    /// The same with pipes of the program's own in that region, which come last and bare.
+    pub fn open_beside(
+        &self,
+        names: &[PortName],
+        pipes: &[PortName],
+    ) -> Result<Vec<Port>, Failure> {
         let mut options = self.options.clone();
         if self.faults.is_some() {
             options.layers += middleware::LAYERS;
         }
-        let mut ports = Host::global().open_all(names, &options)?;
-        let capture = self.start_capture(&ports)?;
-        for (i, port) in ports.iter_mut().enumerate() {
+        let mut ports = Host::global().open_all(&[names, pipes].concat(), &options)?;
+        let capture = self.start_capture(&ports[..names.len()])?;
+        for (i, port) in ports[..names.len()].iter_mut().enumerate() {
             if let Some(faults) = &self.faults {
                 let name = port.info.name.clone();
                 rewrap(port, |index, queue| inject(&name, index, queue, faults))?;

@@ -60,6 +60,13 @@ impl Outbox {
         slots <= self.room
     }
 
+    /// How many frames of one slot fit, of so many.
+    #[inline]
+    pub fn room(&mut self, most: u32) -> u32 {
+        let fits = self.has_room(most);
+        if fits { most } else { self.room }
+    }
+
     /// Takes the frame in slots `at..at + slots` of `rx`: its buffers, where both rings lie in one
     /// region and `may_swap`, else a copy. False, with nothing done, where it does not fit.
     #[inline]

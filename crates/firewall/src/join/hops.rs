@@ -13,6 +13,9 @@ const ARP: u16 = 0x0806;
 const ICMPV6: u8 = 58;
 const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
 
+/// What a frame told of a neighbour: its address, the port behind which it is, its MAC address.
+pub type Told = (IpAddr, (PortId, [u8; 6]));
+
 /// What ARP and neighbour discovery told.
 #[derive(Debug, Default)]
 pub(super) struct Hops {
@@ -22,13 +25,16 @@ pub(super) struct Hops {
 }
 
 impl Hops {
-    /// Remembers what a frame tells of its sender.
-    pub(super) fn learn(&mut self, frame: &[u8], from: PortId) {
-        if let Some((address, mac)) = told(frame)
-            && (self.known.len() < MOST || self.known.contains_key(&address))
-        {
-            self.known.insert(address, (from, mac));
-        }
+    /// Remembers what a frame tells of its sender; what that is, if it was not known.
+    pub(super) fn learn(&mut self, frame: &[u8], from: PortId) -> Option<Told> {
+        let (address, mac) = told(frame)?;
+        self.know((address, (from, mac))).then_some((address, (from, mac)))
+    }
+
+    /// Remembers where a neighbour is; whether that is new.
+    pub(super) fn know(&mut self, (address, place): Told) -> bool {
+        let has_room = self.known.len() < MOST || self.known.contains_key(&address);
+        has_room && self.known.insert(address, place) != Some(place)
     }
 
     /// Addresses a frame to a next hop; the port behind which that is.

@@ -27,11 +27,13 @@ pub enum Loss {
     Translation,
     /// The port it was to leave by has no room.
     Full,
+    /// The thread that has the pipes is behind.
+    Crowded,
 }
 
 impl Loss {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Denied,
         Self::Malformed,
         Self::StatesFull,
@@ -42,6 +44,7 @@ impl Loss {
         Self::NoTarget,
         Self::Translation,
         Self::Full,
+        Self::Crowded,
     ];
 
     /// Its name in reports.
@@ -58,6 +61,7 @@ impl Loss {
             Self::NoTarget => "no_target",
             Self::Translation => "translation",
             Self::Full => "tx_full",
+            Self::Crowded => "pipes_behind",
         }
     }
 }
@@ -75,6 +79,10 @@ pub struct Tally {
     pub sent: u64,
     /// In pipes, or fragments that wait for others.
     pub waiting: u64,
+    /// Handed to other threads, for their pipes and back.
+    pub away: u64,
+    /// Taken from other threads so.
+    pub guests: u64,
     lost: [u64; Loss::ALL.len()],
     /// What the shaper did.
     pub shaper: ShaperCounters,
@@ -114,10 +122,11 @@ impl Tally {
     /// Whether every frame is accounted for.
     #[must_use]
     pub fn balance(&self) -> bool {
-        self.offered + self.copies + self.made == self.sent + self.lost() + self.waiting
+        let came = self.offered + self.copies + self.made + self.guests;
+        came == self.sent + self.lost() + self.waiting + self.away
     }
 
-    /// Those of several engines together.
+    /// Those of several engines together, the one that has the pipes first.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.offered += other.offered;
@@ -125,6 +134,15 @@ impl Tally {
         self.made += other.made;
         self.sent += other.sent;
         self.waiting += other.waiting;
+        self.away += other.away;
+        self.guests += other.guests;
+        let (fragments, more) = (&mut self.fragments, &other.fragments);
+        fragments.fragments += more.fragments;
+        fragments.whole += more.whole;
+        fragments.released += more.released;
+        fragments.late += more.late;
+        fragments.overlapping += more.overlapping;
+        fragments.crowded += more.crowded;
         self.lost.iter_mut().zip(other.lost).for_each(|(to, more)| *to += more);
         self
     }

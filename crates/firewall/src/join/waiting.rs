@@ -2,11 +2,15 @@
 
 use slipring_ipfw::run::Crossing;
 
+use super::Place;
+
 /// A frame that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) bytes: Vec<u8>,
     pub(super) crossing: Crossing,
+    /// The join where its flow is known.
+    pub(super) home: Place,
 }
 
 /// All of them, by handle. The room of one that left is given to the next: it is still in the
@@ -19,15 +23,15 @@ pub(super) struct Hall {
 
 impl Hall {
     /// Keeps a copy.
-    pub(super) fn keep(&mut self, frame: &[u8], crossing: Crossing) -> u32 {
+    pub(super) fn keep(&mut self, frame: &[u8], (crossing, home): (Crossing, Place)) -> u32 {
         if let Some(handle) = self.free.pop() {
             let place = &mut self.places[handle as usize];
             place.bytes.clear();
             place.bytes.extend_from_slice(frame);
-            place.crossing = crossing;
+            (place.crossing, place.home) = (crossing, home);
             return handle;
         }
-        self.places.push(Waiting { bytes: frame.to_vec(), crossing });
+        self.places.push(Waiting { bytes: frame.to_vec(), crossing, home });
         (self.places.len() - 1) as u32
     }
 
@@ -37,7 +41,7 @@ impl Hall {
 
     /// Lends one out, to be put back by [`Self::free`] with its room.
     pub(super) fn take(&mut self, handle: u32) -> Waiting {
-        let empty = Waiting { bytes: Vec::new(), crossing: Crossing::incoming(0) };
+        let empty = Waiting { bytes: Vec::new(), crossing: Crossing::incoming(0), home: 0 };
         std::mem::replace(&mut self.places[handle as usize], empty)
     }
 

@@ -6,6 +6,7 @@ mod support;
 
 mod commands;
 mod sessions;
+mod threads;
 mod troubles;
 
 use std::process::Command;

@@ -4,6 +4,7 @@
 mod balance;
 mod directions;
 mod shaping;
+mod together;
 
 use std::net::Ipv4Addr;
 
@@ -58,6 +59,14 @@ impl Bed {
 
     fn new(rules: &str) -> Self {
         Self::with(rules, Map::crossed(), Passes::Auto)
+    }
+
+    /// One of several joins.
+    fn at(place: u16, rules: &str) -> Self {
+        let mut bed = Self::new("");
+        bed.join = bed.join.at_place(place);
+        bed.load(rules);
+        bed
     }
 
     /// Commands of rules and pipes.

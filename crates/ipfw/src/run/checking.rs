@@ -20,22 +20,32 @@ const GROUP: usize = 32;
 /// Most translators that one packet meets: more than any list that does not go round by calls.
 const MAX_TRANSLATIONS: u32 = 256;
 
-/// A frame to be checked together with others, and what came of it.
-#[derive(Debug)]
-pub struct Checked<'f> {
-    /// The frame; rules may change its headers.
-    pub frame: &'f mut [u8],
-    /// What else is known of it.
+/// Frames that are checked together, wherever they lie: each is lent for a moment, again and again.
+pub trait Frames {
+    /// The frame at a place.
+    fn frame(&mut self, at: usize) -> &mut [u8];
+}
+
+impl<F: AsMut<[u8]>> Frames for [F] {
+    fn frame(&mut self, at: usize) -> &mut [u8] {
+        self[at].as_mut()
+    }
+}
+
+/// What is known of a frame that is checked together with others, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// What is known of it besides its bytes.
     pub crossing: Crossing,
     /// What to do with it.
     pub verdict: Verdict,
 }
 
-impl<'f> Checked<'f> {
+impl Checked {
     /// A frame that is still to be checked.
     #[must_use]
-    pub const fn new(frame: &'f mut [u8], crossing: Crossing) -> Self {
-        Self { frame, crossing, verdict: Verdict::Deny(Denied::Rule) }
+    pub const fn new(crossing: Crossing) -> Self {
+        Self { crossing, verdict: Verdict::Deny(Denied::Rule) }
     }
 }
 
@@ -58,6 +68,17 @@ pub(super) struct Parsed {
     pub(super) classes: Classes,
     hash: Option<FlowHash>,
     fault: Option<Malformed>,
+    /// How long the frame was.
+    len: usize,
+}
+
+/// A frame that is checked: all that a check is told, and may change, besides the firewall.
+struct Case<'c> {
+    parsed: &'c mut Parsed,
+    frame: &'c mut [u8],
+    crossing: &'c mut Crossing,
+    now: u64,
+    out: &'c mut Outputs,
 }
 
 impl Firewall {
@@ -83,9 +104,10 @@ impl Firewall {
         if let Some(program) = &self.program {
             program.classes(&parsed.packet, crossing, &mut parsed.classes);
         }
-        let end = self.run(&mut parsed, frame, crossing, now_ns, outputs);
+        let mut case = Case { parsed: &mut parsed, frame, crossing, now: now_ns, out: outputs };
+        let end = self.run(&mut case);
         if end == End::Other {
-            let verdict = self.otherwise(&mut parsed, frame, crossing, now_ns, outputs);
+            let verdict = self.otherwise(&mut case);
             self.room.one = Some(parsed);
             return verdict;
         }
@@ -94,36 +116,63 @@ impl Firewall {
         self.usual(end)
     }
 
-    /// Does the same with many frames, in their order, for less.
-    pub fn check_all(&mut self, batch: &mut [Checked<'_>], now_ns: u64, outputs: &mut Outputs) {
+    /// Does the same with many frames, in their order, for less: `batch` has one place for each.
+    pub fn check_all<F: Frames + ?Sized>(
+        &mut self,
+        frames: &mut F,
+        batch: &mut [Checked],
+        now_ns: u64,
+        outputs: &mut Outputs,
+    ) {
+        if !self.config.settings.enable {
+            batch.iter_mut().for_each(|checked| checked.verdict = self.accept());
+            return;
+        }
         let mut room = core::mem::take(&mut self.room.group);
         room.resize(GROUP, Parsed::default());
-        for group in batch.chunks_mut(GROUP) {
+        for (group, first) in batch.chunks_mut(GROUP).zip((0..).step_by(GROUP)) {
             let parsed = &mut room[..group.len()];
-            self.look_up(group, parsed);
+            self.look_up(frames, first, group, parsed);
             self.bring_near(parsed);
-            for (checked, parsed) in group.iter_mut().zip(parsed) {
-                checked.verdict = match parsed.fault {
-                    _ if !self.config.settings.enable => self.accept(),
-                    Some(kind) => self.drop_malformed(kind),
-                    None => {
-                        let Checked { frame, crossing, .. } = checked;
-                        match self.run(parsed, frame, crossing, now_ns, outputs) {
-                            End::Other => self.otherwise(parsed, frame, crossing, now_ns, outputs),
-                            end => self.usual(end),
-                        }
-                    }
-                };
+            for ((checked, parsed), at) in group.iter_mut().zip(parsed).zip(first..) {
+                let Checked { crossing, verdict } = checked;
+                let frame = frames.frame(at);
+                let case = Case { parsed, frame, crossing, now: now_ns, out: outputs };
+                *verdict = self.check_parsed(case);
             }
         }
         self.room.group = room;
     }
 
+    /// What is left to do for a frame of a group.
+    #[inline]
+    fn check_parsed(&mut self, mut case: Case<'_>) -> Verdict {
+        if let Some(kind) = case.parsed.fault {
+            return self.drop_malformed(kind);
+        }
+        if case.frame.len() != case.parsed.len {
+            // Whoever shares the memory has changed it meanwhile: what was read holds no more.
+            return self.check(case.frame, case.crossing, case.now, case.out);
+        }
+        match self.run(&mut case) {
+            End::Other => self.otherwise(&mut case),
+            end => self.usual(end),
+        }
+    }
+
     /// Reads the frames of a group, then looks up field after field. Neither depends on what the
     /// rules do to frames before.
-    fn look_up(&self, group: &[Checked<'_>], parsed: &mut [Parsed]) {
-        for (checked, parsed) in group.iter().zip(&mut *parsed) {
-            parsed.fault = parsed.packet.read(checked.frame).err();
+    fn look_up<F: Frames + ?Sized>(
+        &self,
+        frames: &mut F,
+        first: usize,
+        group: &[Checked],
+        parsed: &mut [Parsed],
+    ) {
+        for (parsed, at) in parsed.iter_mut().zip(first..) {
+            let frame = frames.frame(at);
+            parsed.fault = parsed.packet.read(frame).err();
+            parsed.len = frame.len();
             parsed.hash = None;
         }
         if let Some(program) = &self.program {
@@ -187,67 +236,47 @@ impl Firewall {
 
     /// Less common verdicts.
     #[inline(never)]
-    fn otherwise(
-        &mut self,
-        parsed: &mut Parsed,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now: u64,
-        out: &mut Outputs,
-    ) -> Verdict {
+    fn otherwise(&mut self, case: &mut Case<'_>) -> Verdict {
         let verdict = self.other();
-        let mut verdict = self.translated(verdict, parsed, frame, crossing, now, out);
+        let mut verdict = self.translated(verdict, case);
         if verdict == Verdict::Held {
-            verdict = self.fragment(parsed, frame, crossing, now, out);
+            verdict = self.fragment(case);
         }
         self.drops.count(&verdict);
         verdict
     }
 
     /// Takes a packet through translators until it has another verdict.
-    fn translated(
-        &mut self,
-        mut verdict: Verdict,
-        parsed: &mut Parsed,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now: u64,
-        out: &mut Outputs,
-    ) -> Verdict {
+    fn translated(&mut self, mut verdict: Verdict, case: &mut Case<'_>) -> Verdict {
         for _ in 0..MAX_TRANSLATIONS {
             if !matches!(verdict, Verdict::Nat(_) | Verdict::Nptv6(_)) {
                 return verdict;
             }
-            let fate = self.translate(&verdict, (frame, &parsed.packet), crossing.pass, now);
+            let packet = (&mut *case.frame, &case.parsed.packet);
+            let fate = self.translate(&verdict, packet, case.crossing.pass, case.now);
             if fate == Fate::Dropped {
                 return Verdict::Deny(Denied::Translation);
             }
             if fate == Fate::Translated && self.config.settings.one_pass {
-                crossing.resume = None;
+                case.crossing.resume = None;
                 return Verdict::Accept;
             }
-            verdict = self.again(parsed, frame, crossing, now, out);
+            verdict = self.again(case);
         }
         Verdict::Deny(Denied::CallLoop)
     }
 
     /// A packet that has changed goes on behind the rule that changed it.
-    fn again(
-        &mut self,
-        parsed: &mut Parsed,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now: u64,
-        out: &mut Outputs,
-    ) -> Verdict {
-        if let Err(kind) = parsed.packet.read(frame) {
+    fn again(&mut self, case: &mut Case<'_>) -> Verdict {
+        if let Err(kind) = case.parsed.packet.read(case.frame) {
             return self.malformed_frame(kind);
         }
-        parsed.hash = None;
+        case.parsed.hash = None;
         if let Some(program) = &self.program {
-            program.classes(&parsed.packet, crossing, &mut parsed.classes);
+            let Parsed { packet, classes, .. } = &mut *case.parsed;
+            program.classes(packet, case.crossing, classes);
         }
-        match self.run(parsed, frame, crossing, now, out) {
+        match self.run(case) {
             End::Accept => Verdict::Accept,
             End::Deny => Verdict::Deny(Denied::Rule),
             End::Other => self.other(),
@@ -259,29 +288,23 @@ impl Firewall {
     }
 
     /// Keeps a fragment, or goes on with the packet that it completes.
-    fn fragment(
-        &mut self,
-        parsed: &mut Parsed,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now: u64,
-        out: &mut Outputs,
-    ) -> Verdict {
+    fn fragment(&mut self, case: &mut Case<'_>) -> Verdict {
         // Rules before this one may have changed the frame: what waits is the frame as it is now.
-        let Some(mut whole) = self.reassembly.offer(frame, &parsed.packet, now) else {
-            return Verdict::Held;
-        };
-        let before = out.released.len();
-        out.released.append(&mut whole.earlier);
+        let offered = self.reassembly.offer(case.frame, &case.parsed.packet, case.now);
+        let Some(mut whole) = offered else { return Verdict::Held };
+        let before = case.out.released.len();
+        case.out.released.append(&mut whole.earlier);
         if self.config.settings.one_pass {
-            crossing.resume = None;
+            case.crossing.resume = None;
             return Verdict::Accept;
         }
-        let verdict = self.again(parsed, &mut whole.frame, crossing, now, out);
-        let verdict = self.translated(verdict, parsed, &mut whole.frame, crossing, now, out);
+        let Case { parsed, crossing, now, out, .. } = case;
+        let mut of_whole = Case { parsed, frame: &mut whole.frame, crossing, now: *now, out };
+        let verdict = self.again(&mut of_whole);
+        let verdict = self.translated(verdict, &mut of_whole);
         if let Ok(after) = Packet::parse(&whole.frame) {
-            let parts = out.released[before..].iter_mut().map(Vec::as_mut_slice);
-            parts.chain([frame]).for_each(|part| {
+            let parts = case.out.released[before..].iter_mut().map(Vec::as_mut_slice);
+            parts.chain([&mut *case.frame]).for_each(|part| {
                 rewrite::take_over(part, (&whole.frame, &after));
             });
         }
@@ -295,32 +318,26 @@ impl Firewall {
 
     /// A packet through the list.
     #[inline]
-    fn run(
-        &mut self,
-        parsed: &mut Parsed,
-        frame: &mut [u8],
-        crossing: &mut Crossing,
-        now: u64,
-        out: &mut Outputs,
-    ) -> End {
+    fn run(&mut self, case: &mut Case<'_>) -> End {
         // Counters leave the list for the run, so that rules can be read while they change.
         let mut counters = core::mem::take(&mut self.config.list.counters);
+        let Parsed { packet, classes, hash, .. } = &mut *case.parsed;
         let mut run = Run {
             config: &self.config,
             counters: &mut counters,
             entries: &self.config.list.entries,
             states: &mut self.states,
             draws: &mut self.draws,
-            frame,
-            packet: &mut parsed.packet,
-            crossing,
-            now,
-            out,
+            frame: case.frame,
+            packet,
+            crossing: case.crossing,
+            now: case.now,
+            out: case.out,
             other: &mut self.room.other,
-            hash: &mut parsed.hash,
+            hash,
         };
         let end = match &self.program {
-            Some(program) => run.searched(program, &parsed.classes, &mut self.room.candidates),
+            Some(program) => run.searched(program, classes, &mut self.room.candidates),
             None => run.plain(),
         };
         self.config.list.counters = counters;

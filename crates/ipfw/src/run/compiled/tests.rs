@@ -14,6 +14,7 @@ use slipring_wire::frame::{
 
 use super::super::*;
 use super::Program;
+use crate::packet::Malformed;
 use crate::text::parse_command;
 
 /// A pool of parts of rules, small so that rules and packets meet.
@@ -217,14 +218,13 @@ fn both_ways(rules: &[String], frames: &[(Vec<u8>, Pass)]) {
     let (mut one, mut many) = (firewall(rules, false), firewall(rules, false));
     let (mut one_out, mut many_out) = (Outputs::default(), Outputs::default());
     let mut bytes: Vec<_> = frames.iter().map(|(bytes, _)| bytes.clone()).collect();
-    let mut batch: Vec<_> =
-        bytes.iter_mut().map(|bytes| Checked::new(bytes, Crossing::incoming(0))).collect();
-    many.check_all(&mut batch, 0, &mut many_out);
-    for ((bytes, _), checked) in frames.iter().zip(&batch) {
+    let mut batch = vec![Checked::new(Crossing::incoming(0)); bytes.len()];
+    many.check_all(&mut bytes[..], &mut batch, 0, &mut many_out);
+    for (((bytes, _), checked), changed) in frames.iter().zip(&batch).zip(&bytes) {
         let (mut frame, mut crossing) = (bytes.clone(), Crossing::incoming(0));
         let verdict = one.check(&mut frame, &mut crossing, 0, &mut one_out);
         assert_eq!((&verdict, &crossing), (&checked.verdict, &checked.crossing));
-        assert_eq!(frame, checked.frame);
+        assert_eq!(frame, *changed);
     }
     assert_eq!(one_out, many_out);
     assert_eq!(one.drops(), many.drops());
@@ -235,6 +235,32 @@ fn both_ways(rules: &[String], frames: &[(Vec<u8>, Pass)]) {
             .iter()
             .map(|(_, counters)| *counters))
     );
+}
+
+/// Frames of which the second one gets shorter once it was read, as memory that others share can.
+struct Shrinking {
+    frames: Vec<Vec<u8>>,
+    asked: usize,
+}
+
+impl Frames for Shrinking {
+    fn frame(&mut self, at: usize) -> &mut [u8] {
+        self.asked += usize::from(at == 1);
+        let len = if at == 1 && self.asked > 1 { 20 } else { self.frames[at].len() };
+        &mut self.frames[at][..len]
+    }
+}
+
+#[test]
+fn a_frame_that_gets_shorter_between_two_looks_is_read_again() {
+    let frame = FrameSpec::default().build(64).unwrap().bytes.to_vec();
+    let mut frames = Shrinking { frames: vec![frame; 3], asked: 0 };
+    let mut firewall = firewall(&["add setdscp 9 ip from any to any".into()], false);
+    let mut batch = vec![Checked::new(Crossing::incoming(0)); 3];
+    firewall.check_all(&mut frames, &mut batch, 0, &mut Outputs::default());
+    let verdicts: Vec<_> = batch.iter().map(|checked| &checked.verdict).collect();
+    let malformed = Verdict::Deny(Denied::Malformed(Malformed::ShortIp));
+    assert_eq!(verdicts, [&Verdict::Accept, &malformed, &Verdict::Accept]);
 }
 
 /// What a firewall says, does and has counted, for frame after frame.
