@@ -29,7 +29,7 @@ use std::sync::{Arc, LazyLock};
 
 use slipring_abi::name::PortName;
 use slipring_port::{Needs, OpenCause, OpenError, OpenOptions, Port};
-use slipring_ring::{Geometry, Region};
+use slipring_ring::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, Region};
 
 use crate::pipes::Pipes;
 
@@ -136,6 +136,12 @@ fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
     OpenOptions { slots: wish.map_or(options.slots, std::num::NonZero::get), ..options.clone() }
 }
 
+/// The size of buffers that suits these ports.
+fn buf_size(names: &[PortName]) -> u32 {
+    let device = |name: &PortName| name.kind.names_interface() && name.pipe.is_none();
+    if names.iter().any(device) { BUF_SIZE_FOR_DEVICES } else { BUF_SIZE }
+}
+
 /// A region that holds what the ports need, and a few pages.
 fn make_region(
     names: &[PortName],
@@ -146,7 +152,7 @@ fn make_region(
         ring_bytes: needs.ring_bytes + 4096,
         // Buffers 0 and 1 are reserved.
         bufs: needs.bufs + 2,
-        buf_size: options.buf_size,
+        buf_size: options.buf_size.unwrap_or_else(|| buf_size(names)),
     };
     let first = names.first().map(ToString::to_string).unwrap_or_default();
     Region::create(geometry, options.huge).map_err(|error| OpenError::new(first, error))

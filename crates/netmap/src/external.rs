@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 use slipring_abi::{NmreqOptExtmem, NmreqPoolsInfo};
-use slipring_ring::{Geometry, Lent};
+use slipring_ring::{Geometry, Lent, is_buf_size};
 
 use crate::domain::Objects;
 use crate::parameters::Parameters;
@@ -106,7 +106,7 @@ impl Split {
             && objects.if_num <= MAX_IFS
             && (2..=MAX_RINGS).contains(&objects.ring_num)
             && (4..=MAX_BUFS).contains(&bufs)
-            && matches!(buf_size, 2048 | 4096);
+            && is_buf_size(buf_size);
         let geometry = Geometry { ring_bytes: objects.bytes(), bufs, buf_size };
         right.then_some(Self { len: info.nr_memsize, objects, geometry }).ok_or(Errno::INVAL)
     }

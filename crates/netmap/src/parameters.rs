@@ -43,13 +43,13 @@ impl Parameter {
     pub fn allowed(&self) -> String {
         match (self.effect, self.name) {
             (Effect::ReadOnly, _) => "it can only be read".to_owned(),
-            (_, "buf_size" | "priv_buf_size") => "2048 or 4096".to_owned(),
+            (_, "buf_size" | "priv_buf_size") => "a multiple of 64 from 2048 to 4096".to_owned(),
             _ => format!("{} to {}", self.least, self.most),
         }
     }
 
     fn admits(&self, value: i64) -> bool {
-        let sized = !self.name.ends_with("buf_size") || matches!(value, 2048 | 4096);
+        let sized = !self.name.ends_with("buf_size") || value % 64 == 0;
         sized && (self.least..=self.most).contains(&value)
     }
 }
@@ -73,7 +73,7 @@ parameters! {
     Ring_num "ring_num" 200 2 100000 Works
     Ring_size "ring_size" 36864 1024 4194304 Works
     Buf_num "buf_num" 163840 4 1000000 Works
-    Buf_size "buf_size" 2048 2048 4096 Works
+    Buf_size "buf_size" 2112 2048 4096 Works
     If_curr_num "if_curr_num" 0 1 0 ReadOnly
     If_curr_size "if_curr_size" 0 1 0 ReadOnly
     Ring_curr_num "ring_curr_num" 0 1 0 ReadOnly
@@ -85,7 +85,7 @@ parameters! {
     Priv_ring_num "priv_ring_num" 4 2 100000 Works
     Priv_ring_size "priv_ring_size" 20480 1024 4194304 Works
     Priv_buf_num "priv_buf_num" 4098 4 1000000 Works
-    Priv_buf_size "priv_buf_size" 2048 2048 4096 Works
+    Priv_buf_size "priv_buf_size" 2112 2048 4096 Works
     Generic_ringsize "generic_ringsize" 1024 2 4096 Works
     No_timestamp "no_timestamp" 0 0 1 Works
     Default_pipes "default_pipes" 0 0 65535 Kept

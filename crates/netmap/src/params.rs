@@ -1,6 +1,8 @@
 //! What netmap calls module parameters: sizes that hold for all.
 
-/// Sizes of memory and rings; the names and defaults are netmap's.
+use slipring_ring::BUF_SIZE;
+
+/// Sizes of memory and rings; the names are netmap's, and so are the defaults but that of `buf_size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Params {
     /// Interfaces that the global memory has room for.
@@ -13,7 +15,7 @@ pub struct Params {
     pub ring_size: u32,
     /// Buffers of the global memory.
     pub buf_num: u32,
-    /// Bytes per buffer: 2048 or 4096.
+    /// Bytes per buffer ([`slipring_ring::is_buf_size`]).
     pub buf_size: u32,
     /// Slots of a ring whose opener does not say.
     pub ring_slots: u32,
@@ -31,7 +33,7 @@ impl Default for Params {
             ring_num: 200,
             ring_size: 36_864,
             buf_num: 163_840,
-            buf_size: 2048,
+            buf_size: BUF_SIZE,
             ring_slots: 1024,
             no_timestamp: false,
             domain_bytes: 64 << 30,

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use slipring_abi::*;
+use slipring_ring::BUF_SIZE;
 
 use crate::domain::lock;
 use crate::*;
@@ -43,6 +44,9 @@ impl Notify for Told {
         lock(&self.0).push(handle);
     }
 }
+
+/// From one buffer to the next.
+const BUF: u64 = BUF_SIZE as u64;
 
 /// The memory of a program: 64 KiB from `BASE` on.
 struct Flat {

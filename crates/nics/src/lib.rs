@@ -99,7 +99,7 @@ impl Nics {
             return Err(Errno::PERM);
         }
         let memory = memory(wanted, needs)?;
-        options.buf_size = memory.region().buf_size();
+        options.buf_size = Some(memory.region().buf_size());
         let queues = iface.rx_queues.min(u16::MAX.into()) as u16;
         Ok(Arc::new(nic::Nic::new(name, netns, options, nic::Sides::both(queues), memory)))
     }
@@ -118,7 +118,7 @@ fn guest(wanted: &Wanted<'_>, name: PortName, access: Access) -> Result<Arc<dyn 
     name.conf = with_pairs(pairs);
     let mut options = options(wanted, access);
     let memory = memory(wanted, Needs::pairs(pairs.into(), options.slots))?;
-    options.buf_size = memory.region().buf_size();
+    options.buf_size = Some(memory.region().buf_size());
     Ok(Arc::new(nic::Nic::new(name, netns, options, nic::Sides::one(pairs), memory)))
 }
 
@@ -139,7 +139,7 @@ fn options(wanted: &Wanted<'_>, access: Access) -> OpenOptions {
     let params = wanted.domain.params();
     OpenOptions {
         slots: params.ring_slots,
-        buf_size: params.buf_size,
+        buf_size: Some(params.buf_size),
         take_over: access.take_over,
         ..OpenOptions::default()
     }

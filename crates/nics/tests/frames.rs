@@ -138,7 +138,8 @@ impl Client {
 
     fn buffer(&self, ring: u64, slot: &NetmapSlot) -> u64 {
         let header: NetmapRing = self.peek(ring);
-        ring.wrapping_add_signed(header.buf_ofs) + 2048 * u64::from(slot.buf_idx)
+        ring.wrapping_add_signed(header.buf_ofs)
+            + u64::from(header.nr_buf_size) * u64::from(slot.buf_idx)
     }
 
     fn send(&self, frame: &[u8]) {

@@ -26,8 +26,9 @@ pub enum XdpMode {
 pub struct OpenOptions {
     /// Slots per ring. The name's `@conf:` wins.
     pub slots: u32,
-    /// Bytes per buffer of a region made for this port: 2048 or 4096.
-    pub buf_size: u32,
+    /// Bytes per buffer of a region made for this port (`slipring_ring::is_buf_size`); what suits
+    /// the ports if not said.
+    pub buf_size: Option<u32>,
     /// How many times each port's own needs to keep free for what it will be wrapped in.
     pub layers: u32,
     /// Pages of such a region.
@@ -81,7 +82,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             slots: 1024,
-            buf_size: 2048,
+            buf_size: None,
             layers: 0,
             huge: HugePages::Try,
             direction: Interest::BOTH,

@@ -16,13 +16,14 @@ use slipring_port::{
     DropCause, Interest, OpenOptions, Patience, Port, Queue, RunCause, RunError, Waiter, Woken,
     XdpMode, xdp,
 };
-use slipring_ring::{Geometry, HugePages, Region, SlotFlags, forward};
+use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region, SlotFlags, forward};
 
 const MODES: [XdpMode; 2] = [XdpMode::Native, XdpMode::Generic];
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn region(bufs: u32) -> Arc<Region> {
-    Region::create(Geometry { bufs, ..Geometry::default() }, HugePages::Never).unwrap()
+    let geometry = Geometry { bufs, buf_size: BUF_SIZE_FOR_DEVICES, ..Geometry::default() };
+    Region::create(geometry, HugePages::Never).unwrap()
 }
 
 fn options(xdp: XdpMode) -> OpenOptions {
@@ -436,7 +437,9 @@ fn unfinished_checksums_of_the_peer_s_stack_are_completed() {
 
 #[test]
 fn jumbo_packets_take_several_slots_both_ways() {
-    for (mode, buf_size) in [(MODES[0], 2048), (MODES[1], 2048), (MODES[0], 4096)] {
+    let sizes = [2048, 2112, 4032, 4096];
+    let cases = MODES.into_iter().flat_map(|mode| sizes.map(|buf_size| (mode, buf_size)));
+    for (mode, buf_size) in cases {
         let Some((here, there)) = pair("mtu 9000") else { return };
         let geometry = Geometry { bufs: 4096, buf_size, ..Geometry::default() };
         let region = Region::create(geometry, HugePages::Never).unwrap();
@@ -445,14 +448,14 @@ fn jumbo_packets_take_several_slots_both_ways() {
         let mut b = open_in(&there, "vb", &region, &options(mode));
         // Lengths around the edges of parts and buffers; `push` fills whole buffers, so that
         // slots are longer than what a descriptor holds.
-        for len in [1792, 1793, 2048, 2049, 3584, 3840, 3841, 4096, 9000, 9014] {
+        for len in [1792, 1793, 1856, 1857, 2048, 2049, 3584, 3776, 3840, 3841, 4096, 9000, 9014] {
             let mut sent = frame(len as u32, len);
             sent[18..].iter_mut().enumerate().for_each(|(i, byte)| *byte = (i / 7) as u8);
             send_all(&mut *a.queues[0], &[sent.clone()]);
-            assert_eq!(receive(&mut *b.queues[0]), [sent], "{mode:?}, {len} bytes");
+            assert_eq!(receive(&mut *b.queues[0]), [sent], "{mode:?}, {buf_size}, {len} bytes");
         }
         settle(&mut *a.queues[0]);
-        assert_eq!(a.stats().tx.packets, 10);
+        assert_eq!(a.stats().tx.packets, 13);
         drop((a, b));
         assert_eq!(region.free_bufs(), free);
     }

@@ -23,7 +23,7 @@ use slipring_port::netlink::LinkEvents;
 use slipring_port::{
     Interest, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, native, now,
 };
-use slipring_ring::HugePages;
+use slipring_ring::{HugePages, is_buf_size};
 
 /// How the ports of one command are opened.
 #[derive(Debug, Clone)]
@@ -50,9 +50,8 @@ pub fn flags(command: Command) -> Command {
             .default_value("best"),
         value("slots", "N", "Slots per ring")
             .value_parser(clap::value_parser!(u32).range(64..=65_536)),
-        value("buf-size", "BYTES", "Bytes per buffer")
-            .value_parser(["2048", "4096"])
-            .default_value("2048"),
+        value("buf-size", "BYTES", "Bytes per buffer [default: 2112; 2048 beside interfaces]")
+            .value_parser(buf_size),
         switch("hugepages", "Refuse to run without 2 MiB pages"),
         switch("shared", "Leave the interface to the host's stack as well"),
         switch("take-over", "Allow the interface that carries the default route"),
@@ -88,6 +87,11 @@ pub fn typed(matches: &ArgMatches) -> Option<String> {
     known.get_arguments().find(typed).map(|arg| format!("--{}", arg.get_id()))
 }
 
+fn buf_size(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().filter(|&size| is_buf_size(size));
+    size.ok_or_else(|| "buffers have a multiple of 64 bytes from 2048 to 4096".to_owned())
+}
+
 impl Opening {
     /// What the flags say.
     pub fn of(matches: &ArgMatches) -> Self {
@@ -97,7 +101,7 @@ impl Opening {
         let busy_poll = matches.get_one::<Span>("busy-poll").map_or(0, |span| span.nanos() / 1000);
         let options = OpenOptions {
             slots: matches.get_one("slots").copied().unwrap_or(defaults.slots),
-            buf_size: if text("buf-size") == Some("4096") { 4096 } else { 2048 },
+            buf_size: matches.get_one("buf-size").copied(),
             huge: if flag("hugepages") { HugePages::Require } else { HugePages::Try },
             xdp: match text("mode") {
                 Some("zerocopy") => XdpMode::ZeroCopy,

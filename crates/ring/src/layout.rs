@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::region::{Geometry, HUGE_PAGE, RegionError, memory};
+use crate::region::{Geometry, HUGE_PAGE, RegionError, is_buf_size, memory};
 
 /// Bytes in a chunk before a frame's first byte: AF_XDP's own headroom.
 pub(crate) const HEADROOM: u64 = 256;
@@ -51,7 +51,7 @@ impl Header {
     /// The layout of a region of this geometry.
     pub(crate) fn plan(geometry: Geometry) -> Result<Self, RegionError> {
         let Geometry { ring_bytes, bufs, buf_size } = geometry;
-        if buf_size != 2048 && buf_size != 4096 {
+        if !is_buf_size(buf_size) {
             return Err(RegionError::BufSize(buf_size));
         }
         if bufs < RESERVED_BUFS || ring_bytes > MAX_RING_BYTES {
@@ -163,7 +163,11 @@ mod tests {
         let plan = |ring_bytes, bufs, buf_size| {
             Header::plan(Geometry { ring_bytes, bufs, buf_size }).map_err(|e| e.to_string())
         };
-        assert_eq!(plan(0, 2, 1500).unwrap_err(), "buffer size 1500 is neither 2048 nor 4096");
+        for wrong in [0, 1500, 1984, 2049, 4160, 65_536] {
+            let said = format!("buffer size {wrong} is no multiple of 64 from 2048 to 4096");
+            assert_eq!(plan(0, 2, wrong).unwrap_err(), said);
+        }
+        assert!([2048, 2112, 4032, 4096].iter().all(|&size| plan(0, 2, size).is_ok()));
         assert!(plan(u64::MAX, 2, 2048).is_err() && plan(0, 1, 2048).is_err());
         assert!(plan(MAX_RING_BYTES, u32::MAX, 4096).is_ok());
     }

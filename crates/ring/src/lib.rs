@@ -75,5 +75,8 @@ pub use offsets::Offsets;
 pub use pipe::{PipeEnd, PipePair, SyncFault};
 pub use prefetch::prefetch;
 pub use protocol::{Peer, PeerFault, Receiver, Sender, Word};
-pub use region::{BufsLeft, Geometry, HugePages, Mapping, Region, RegionError};
+pub use region::{
+    BUF_SIZE, BUF_SIZE_FOR_DEVICES, BufsLeft, Geometry, HugePages, Mapping, Region, RegionError,
+    is_buf_size,
+};
 pub use view::RingView;

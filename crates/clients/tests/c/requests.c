@@ -248,10 +248,10 @@ bound_rings_are_as_netmap_leaves_them(void)
 
 	CHECK(t->head == 0 && t->cur == 0 && t->tail == t->num_slots - 1);
 	CHECK(r->head == 0 && r->cur == 0 && r->tail == 0);
-	CHECK(t->dir == 0 && r->dir == 1 && t->ringid == 0 && t->nr_buf_size == 2048);
+	CHECK(t->dir == 0 && r->dir == 1 && t->ringid == 0 && t->nr_buf_size == 2112);
 	for (i = 0; i < t->num_slots; i++) {
-		CHECK(t->slot[i].buf_idx >= 2 && t->slot[i].len == 2048 && t->slot[i].flags == 0);
-		CHECK(r->slot[i].buf_idx >= 2 && r->slot[i].len == 2048);
+		CHECK(t->slot[i].buf_idx >= 2 && t->slot[i].len == 2112 && t->slot[i].flags == 0);
+		CHECK(r->slot[i].buf_idx >= 2 && r->slot[i].len == 2112);
 	}
 	/* Host rings that are not bound have no place. */
 	CHECK(p.nif->ring_ofs[0] && !p.nif->ring_ofs[1] && p.nif->ring_ofs[2] && !p.nif->ring_ofs[3]);
@@ -446,7 +446,7 @@ port_info_without_a_name_is_of_a_memory(void)
 	struct nmreq_port_info_get info = { 0 }, other = { .nr_mem_id = 99 };
 
 	CHECK(ask(device(), "", NETMAP_REQ_PORT_INFO_GET, &info) == 0);
-	CHECK(info.nr_mem_id == 1 && info.nr_memsize >= 163840ul * 2048);
+	CHECK(info.nr_mem_id == 1 && info.nr_memsize >= 163840ul * 2112);
 	CHECK(ask(device(), "", NETMAP_REQ_PORT_INFO_GET, &other) != 0);
 }
 
@@ -464,7 +464,7 @@ pools_are_told_of_a_port(void)
 	struct nmreq_pools_info pools = { 0 };
 
 	CHECK(ask(device(), "x{1", NETMAP_REQ_POOLS_INFO_GET, &pools) == 0);
-	CHECK(pools.nr_mem_id == 1 && pools.nr_buf_pool_objsize == 2048);
+	CHECK(pools.nr_mem_id == 1 && pools.nr_buf_pool_objsize == 2112);
 	CHECK(pools.nr_buf_pool_objtotal == 163840 && pools.nr_ring_pool_objtotal == 200);
 	CHECK(pools.nr_if_pool_objtotal == 100 && pools.nr_buf_pool_offset > pools.nr_ring_pool_offset);
 }

@@ -162,7 +162,11 @@ fn parameters_are_listed_and_set_by_the_control_socket() {
     ctl(&site, "params buf_num=2000 priv_buf_num=5").well();
     assert_eq!(ctl(&site, "params buf_num").well().stdout, "buf_num = 2000\n");
     let refused = ctl(&site, "params buf_size=3000");
-    assert!(refused.code() != 0 && refused.stderr.contains("allowed: 2048 or 4096"), "{refused:?}");
+    assert!(
+        refused.code() != 0
+            && refused.stderr.contains("allowed: a multiple of 64 from 2048 to 4096"),
+        "{refused:?}"
+    );
     assert!(ctl(&site, "params bufnum").stderr.contains("no parameter `bufnum`"));
 }
 

@@ -139,7 +139,7 @@ impl<'w> Station<'w> {
         let mut bytes = [[255; 6], [2, 0, 0, 0, 0, mark]].concat();
         bytes.extend([8, 0, mark]);
         bytes.resize(60, 0);
-        let at = (*tx as i64 + client.ring(*tx).buf_ofs) as u64 + u64::from(slot.buf_idx) * 2048;
+        let at = (*tx as i64 + client.ring(*tx).buf_ofs) as u64 + u64::from(slot.buf_idx) * BUF;
         rustix::io::pwrite(client.world.domain.file(), &bytes, at).unwrap();
         client.queue(*tx, i, 60, 0);
         client.ioctl(NIOCTXSYNC).unwrap();
@@ -155,7 +155,7 @@ impl<'w> Station<'w> {
         }
         let i = client.ring(*rx).head;
         let slot = client.slot(*rx, i);
-        let at = (*rx as i64 + client.ring(*rx).buf_ofs) as u64 + u64::from(slot.buf_idx) * 2048;
+        let at = (*rx as i64 + client.ring(*rx).buf_ofs) as u64 + u64::from(slot.buf_idx) * BUF;
         let mut mark = [0];
         rustix::io::pread(client.world.domain.file(), &mut mark, at + 14).unwrap();
         client.advance(*rx, (i + 1) % client.ring(*rx).num_slots);

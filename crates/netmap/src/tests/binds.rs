@@ -21,14 +21,14 @@ fn a_bound_port_finds_its_rings_as_netmap_has_them() {
     let [tx, host_tx, rx, host_rx] = [0, 1, 2, 3].map(|i| client.ring_at(&got, i));
     assert_eq!((host_tx, host_rx), (0, 0), "they only pretend to be there");
     let ring = client.ring(tx);
-    assert_eq!((ring.num_slots, ring.nr_buf_size, ring.dir), (1024, 2048, 0));
+    assert_eq!((ring.num_slots, ring.nr_buf_size, ring.dir), (1024, BUF_SIZE, 0));
     assert_eq!((ring.head, ring.cur, ring.tail), (0, 0, 1023));
     let ring = client.ring(rx);
     assert_eq!((ring.dir, ring.head, ring.cur, ring.tail), (1, 0, 0, 0));
     let slot = client.slot(tx, 5);
-    assert!(slot.buf_idx >= 2 && slot.len == 2048);
-    let buffer = (tx as i64 + client.ring(tx).buf_ofs) as u64 + u64::from(slot.buf_idx) * 2048;
-    assert!(buffer + 2048 <= got.nr_memsize);
+    assert!(slot.buf_idx >= 2 && u64::from(slot.len) == BUF);
+    let buffer = (tx as i64 + client.ring(tx).buf_ofs) as u64 + u64::from(slot.buf_idx) * BUF;
+    assert!(buffer + BUF <= got.nr_memsize);
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn extra_list(client: &Client<'_>, got: &NmreqRegister) -> Vec<u32> {
     let (mut list, mut next) = (Vec::new(), interface.ni_bufs_head);
     while next != 0 {
         list.push(next);
-        next = client.peek(bufs + u64::from(next) * 2048);
+        next = client.peek(bufs + u64::from(next) * BUF);
     }
     list
 }
@@ -262,7 +262,7 @@ fn a_hostile_extra_list_ends_somewhere_and_gives_back_each_buffer_once() {
         let ring = client.ring_at(&got, 0);
         let bufs = (ring as i64 + client.ring(ring).buf_ofs) as u64;
         // The last one leads back to the first; the head leads anywhere.
-        client.poke(bufs + u64::from(list[3]) * 2048, &list[0]);
+        client.poke(bufs + u64::from(list[3]) * BUF, &list[0]);
         if head != 0 {
             client.poke(got.nr_offset + 32, &head);
         }

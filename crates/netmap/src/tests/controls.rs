@@ -224,7 +224,7 @@ fn figures_without_a_name_are_those_of_a_memory() {
     let mut client = world.open();
     let got = client.ask("", NETMAP_REQ_PORT_INFO_GET, &NmreqPortInfoGet::default()).unwrap();
     assert_eq!(got.nr_mem_id, 1);
-    assert!(got.nr_memsize > 163_840 * 2048);
+    assert!(got.nr_memsize > 163_840 * BUF);
     let wrong = NmreqPortInfoGet { nr_mem_id: 9, ..NmreqPortInfoGet::default() };
     assert_eq!(client.ask("", NETMAP_REQ_PORT_INFO_GET, &wrong), Err(Errno::INVAL));
     assert_eq!(
@@ -238,7 +238,7 @@ fn pools_are_told_of_a_port_and_not_of_nothing() {
     let world = World::new();
     let mut client = world.open();
     let got = client.ask("x{1", NETMAP_REQ_POOLS_INFO_GET, &NmreqPoolsInfo::default()).unwrap();
-    assert_eq!((got.nr_buf_pool_objtotal, got.nr_buf_pool_objsize), (163_840, 2048));
+    assert_eq!((got.nr_buf_pool_objtotal, got.nr_buf_pool_objsize), (163_840, BUF_SIZE));
     assert!(got.nr_buf_pool_offset > got.nr_ring_pool_offset);
     assert_eq!(
         client.ask("", NETMAP_REQ_POOLS_INFO_GET, &NmreqPoolsInfo::default()),

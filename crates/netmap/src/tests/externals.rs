@@ -85,9 +85,9 @@ fn sizes_that_are_not_said_are_those_of_private_memories_and_are_told() {
     let info = told.nro_info;
     assert_eq!((info.nr_if_pool_objtotal, info.nr_if_pool_objsize), (2, 1024));
     assert_eq!((info.nr_ring_pool_objtotal, info.nr_ring_pool_objsize), (4, 20_480));
-    assert_eq!((info.nr_buf_pool_objtotal, info.nr_buf_pool_objsize), (4098, 2048));
+    assert_eq!((info.nr_buf_pool_objtotal, info.nr_buf_pool_objsize), (4098, BUF_SIZE));
     assert!(info.nr_buf_pool_offset > info.nr_ring_pool_offset);
-    assert!(info.nr_memsize > 4098 * 2048 && info.nr_memsize <= 32 * MIB);
+    assert!(info.nr_memsize > 4098 * BUF && info.nr_memsize <= 32 * MIB);
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Client<'_> {
         let at = match random.below(3) {
             0 => random.below(region.ring_start() + 8192),
             1 => random.below(region.buf_start()),
-            _ => region.data_start() + 2048 * random.below(500),
+            _ => region.data_start() + BUF * random.below(500),
         };
         self.poke((region.at() + at) & !3, &(random.number() as u32));
     }

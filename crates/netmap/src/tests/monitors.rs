@@ -23,7 +23,7 @@ impl<'w> Station<'w> {
     }
 
     fn buffer(&self, ring: u64, slot: &NetmapSlot) -> u64 {
-        (ring as i64 + self.client.ring(ring).buf_ofs) as u64 + u64::from(slot.buf_idx) * 2048
+        (ring as i64 + self.client.ring(ring).buf_ofs) as u64 + u64::from(slot.buf_idx) * BUF
     }
 
     fn queue(&self, mark: u32, flags: u16) {

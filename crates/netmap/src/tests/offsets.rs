@@ -49,7 +49,7 @@ impl<'w> Station<'w> {
     }
 
     fn byte_at(&self, ring: u64, slot: &NetmapSlot, at: u64) -> u64 {
-        let buf = u64::from(slot.buf_idx) * 2048;
+        let buf = u64::from(slot.buf_idx) * BUF;
         (ring as i64 + self.client.ring(ring).buf_ofs) as u64 + buf + at
     }
 
@@ -217,7 +217,11 @@ fn fragments_have_an_offset_each_and_are_cut_anew_where_there_is_less_room() {
     let whole = [first, rest].concat();
     assert_eq!(plain.take().into_iter().flat_map(|(_, bytes)| bytes).collect::<Vec<_>>(), whole);
     let parts = b.take();
-    assert!(parts.iter().all(|(offset, bytes)| *offset == 128 && bytes.len() <= 2048 - 256));
+    assert!(
+        parts
+            .iter()
+            .all(|(offset, bytes)| *offset == 128 && bytes.len() <= BUF_SIZE as usize - 256)
+    );
     assert_eq!(parts.into_iter().flat_map(|(_, bytes)| bytes).collect::<Vec<_>>(), whole);
 }
 
@@ -233,10 +237,10 @@ fn a_length_that_leads_out_of_the_buffer_is_cropped() {
     a.client.poke(slot_at(a.tx, i + 1), &NetmapSlot { ptr: 256, ..slot });
     let at = a.byte_at(a.tx, &slot, 256);
     rustix::io::pwrite(world.domain.file(), &frame(2), at).unwrap();
-    a.client.queue(a.tx, i + 1, 2048, 0);
+    a.client.queue(a.tx, i + 1, BUF_SIZE as u16, 0);
     a.client.ioctl(NIOCTXSYNC).unwrap();
     let got = b.take();
-    assert_eq!((got.len(), got[0].1.len()), (1, 2048 - 256));
+    assert_eq!((got.len(), got[0].1.len()), (1, BUF_SIZE as usize - 256));
 }
 
 #[test]

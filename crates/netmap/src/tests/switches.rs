@@ -24,7 +24,7 @@ impl<'w> Station<'w> {
     }
 
     fn buffer(&self, ring: u64, slot: &NetmapSlot) -> u64 {
-        (ring as i64 + self.client.ring(ring).buf_ofs) as u64 + u64::from(slot.buf_idx) * 2048
+        (ring as i64 + self.client.ring(ring).buf_ofs) as u64 + u64::from(slot.buf_idx) * BUF
     }
 
     fn put(&self, i: u32, bytes: &[u8]) {
@@ -325,7 +325,7 @@ fn rings_lead_to_the_ring_of_the_same_number() {
     let there = b.register("vale0:b", &many).unwrap();
     let talk = |client: &mut Client<'_>, ring: u64, bytes: &[u8]| {
         let slot = client.slot(ring, 0);
-        let at = (ring as i64 + client.ring(ring).buf_ofs) as u64 + u64::from(slot.buf_idx) * 2048;
+        let at = (ring as i64 + client.ring(ring).buf_ofs) as u64 + u64::from(slot.buf_idx) * BUF;
         rustix::io::pwrite(world.domain.file(), bytes, at).unwrap();
         client.queue(ring, 0, bytes.len() as u16, 0);
         client.ioctl(NIOCTXSYNC).unwrap();

@@ -7,7 +7,8 @@
 //!           first part          tail part of a slot longer than chunk - 256
 //! ```
 //!
-//! The kernel takes no descriptor that crosses chunks, so a long slot is sent as two.
+//! The kernel takes no descriptor that crosses chunks where they are aligned, so a long slot is
+//! sent as two.
 
 use slipring_ring::{BufIdx, Region};
 
@@ -17,26 +18,39 @@ pub(super) const HEADROOM: u32 = 256;
 /// The arithmetic of one region.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Layout {
-    shift: u32,
+    size: u32,
+    /// Where the size is a power of two.
+    shift: Option<u32>,
     num_bufs: u32,
+}
+
+/// Bits of an address. Where chunks may lie anywhere the kernel writes above them how far behind
+/// the address that it was given a frame begins.
+const ADDRESS_BITS: u32 = 48;
+
+/// Whether chunks of this size lie so that none crosses a page: those that do cannot be had
+/// without a copy.
+pub(super) fn is_aligned(region: &Region) -> bool {
+    region.buf_size().is_power_of_two()
 }
 
 impl Layout {
     pub(super) fn of(region: &Region) -> Self {
-        // 2048 or 4096, as `Region` makes sure.
-        Self { shift: region.buf_size().trailing_zeros(), num_bufs: region.num_bufs() }
+        let size = region.buf_size();
+        let shift = is_aligned(region).then_some(size.trailing_zeros());
+        Self { size, shift, num_bufs: region.num_bufs() }
     }
 
     /// Bytes of a chunk that one descriptor can name.
     #[inline(always)]
     pub(super) fn part(self) -> u32 {
-        (1 << self.shift) - HEADROOM
+        self.size - HEADROOM
     }
 
     /// Where a chunk begins: what the fill ring takes.
     #[inline(always)]
     pub(super) fn chunk(self, buf: BufIdx) -> u64 {
-        u64::from(buf.0) << self.shift
+        u64::from(buf.0) * u64::from(self.size)
     }
 
     /// Where a buffer's data begins.
@@ -53,8 +67,13 @@ impl Layout {
     /// The chunk that an address lies in, and the offset in it.
     #[inline(always)]
     pub(super) fn locate(self, address: u64) -> (BufIdx, u32) {
-        let offset = address & ((1 << self.shift) - 1);
-        (BufIdx((address >> self.shift) as u32), offset as u32)
+        let address = (address & ((1 << ADDRESS_BITS) - 1)) + (address >> ADDRESS_BITS);
+        let chunk = match self.shift {
+            Some(shift) => address >> shift,
+            None => address / u64::from(self.size),
+        };
+        let offset = address - chunk * u64::from(self.size);
+        (BufIdx(chunk as u32), offset as u32)
     }
 
     /// The buffer that a completed address belongs to, whichever of its parts it is.

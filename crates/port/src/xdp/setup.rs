@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use slipring_ring::Region;
 
+use super::layout::is_aligned;
 use super::owner;
 use super::program::{Hook, HookError, Place, Vlan, Wanted};
 use super::socket::{Socket, Unbound};
@@ -44,8 +45,11 @@ pub(super) fn open_queues(
 ) -> Result<Opened, OpenCause> {
     let attempt = Attempt { iface, queues, region, options };
     let mut hook = Hook::existing(iface.index);
-    let mut last = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-    for mode in modes(iface, options.xdp) {
+    let mut last = io::Error::other(format!(
+        "buffers of {} bytes cannot be read without a copy; those of 2048 or 4096 can",
+        region.buf_size()
+    ));
+    for mode in modes(iface, options.xdp, is_aligned(region)) {
         match attempt.open(mode, hook.take()) {
             Ok(opened) => return Ok(opened),
             Err(Failure::Fatal(cause)) => return Err(cause),
@@ -61,8 +65,8 @@ pub(super) fn open_queues(
     Err(OpenCause::ModeRefused { ifname: iface.name.clone(), wanted, source: last })
 }
 
-/// Modes to be tried, best first.
-fn modes(iface: &Iface, wanted: XdpMode) -> Vec<SocketMode> {
+/// Modes to be tried, best first; without a copy only where chunks are aligned.
+fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
     // Registering a region takes a while, so it is not tried where it is known to fail. Of the
     // devices that end in the kernel itself, only virtio has hardware rings.
     let hopeless = iface.is_software() && iface.driver != "virtio_net";
@@ -78,7 +82,7 @@ fn modes(iface: &Iface, wanted: XdpMode) -> Vec<SocketMode> {
     let both = |&(place, zero_copy): &(Place, bool)| {
         [true, false].map(|chains| SocketMode { place, zero_copy, chains })
     };
-    ways.iter().flat_map(both).collect()
+    ways.iter().filter(|&&(_, zero_copy)| aligned || !zero_copy).flat_map(both).collect()
 }
 
 /// Why an attempt failed.

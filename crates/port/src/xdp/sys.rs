@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use slipring_ring::{BufIdx, Region};
 
 use super::HEADROOM;
+use super::layout::is_aligned;
 
 /// `setsockopt` of the TX budget, Linux 6.18 (`XDP_MAX_TX_SKB_BUDGET`).
 const MAX_TX_SKB_BUDGET: c_int = 9;
@@ -54,7 +55,7 @@ pub(super) fn register_umem(socket: BorrowedFd<'_>, region: &Region) -> io::Resu
         len: region.buf_area_len(),
         chunk_size: region.buf_size(),
         headroom: 0,
-        flags: 0,
+        flags: if is_aligned(region) { 0 } else { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG },
         tx_metadata_len: 0,
     };
     set(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)

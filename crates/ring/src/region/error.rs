@@ -7,7 +7,7 @@ use std::io;
 #[non_exhaustive]
 pub enum RegionError {
     /// Buffers of this size cannot serve as AF_XDP chunks.
-    #[error("buffer size {0} is neither 2048 nor 4096")]
+    #[error("buffer size {0} is no multiple of 64 from 2048 to 4096")]
     BufSize(u32),
     /// The numbers do not describe a region.
     #[error("a region of {bufs} buffers and {ring_bytes} bytes of rings is out of range")]
