@@ -22,6 +22,14 @@ pub(crate) struct Source<'s> {
 /// Slots ahead of the one that is filled whose buffers are brought near.
 const AHEAD: u32 = 8;
 
+/// The slot that is filled so much later than `at`, or, in a very short ring, one that is not.
+#[inline(always)]
+fn ahead(at: SlotIdx, n: u32) -> SlotIdx {
+    // Not by a remainder: a division takes as long as the rest of a short frame.
+    let to = at + AHEAD;
+    if to < n { to } else { (to - n).min(at) }
+}
+
 /// How frames get from one ring to another.
 #[derive(Clone, Copy)]
 pub(super) struct Plan<'p> {
@@ -78,7 +86,7 @@ impl Plan<'_> {
         let (view, n) = (self.view, self.view.num_slots());
         let (mut at, mut delivered) = (run.start, Delivered::default());
         for copy in copies.take(run.count as usize) {
-            view.prefetch((at + AHEAD) % n, copy.len);
+            view.prefetch(ahead(at, n), copy.len);
             let (from, line) = self.source.frames.single(copy.slots);
             let (buf, len) = (view.slot(at).buf, usize::from(from.len));
             // A whole line where there is one: cheaper than to look how much of it counts.
