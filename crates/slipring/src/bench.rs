@@ -7,6 +7,7 @@ mod child;
 mod emulate;
 mod footprint;
 mod frame;
+mod handover;
 mod kernel;
 mod lab;
 mod latency;

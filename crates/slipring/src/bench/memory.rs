@@ -8,7 +8,7 @@ use super::measure::{PROGRAM_CPU, Why, on_cpu, tally};
 use super::row::{Bout, Role, Row, Unit};
 
 const BUFS: usize = 1024;
-const BUF_SIZE: usize = 2048;
+const BUF_SIZE: usize = slipring_ring::BUF_SIZE as usize;
 
 /// Copies frames of `N` bytes.
 pub(crate) fn copies<const N: usize>() -> Result<Bout, Why> {

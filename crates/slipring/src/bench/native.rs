@@ -14,7 +14,7 @@ use super::party;
 use super::pipe::{End, Reader, Way, Writer, beside_writer, two_threads};
 use super::row::{Bout, Of, Role, Row, Unit};
 
-const OWN: &str = "own pipe, 2 threads";
+pub(super) const OWN: &str = "own pipe, 2 threads";
 const BATCH: u32 = 256;
 const SLOTS: u32 = super::pipe::SLOTS;
 

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::handover;
 use super::measure::{Reading, Tally, Why, process_cpu};
+use super::native::OWN;
+use super::pipe::{Way::Swap, two_threads};
 use super::row::{Bout, Of, Role, Row, Unit};
 use super::scratch::Scratch;
 
@@ -42,6 +45,7 @@ fn sync_row(way: Way) -> Row {
     let title = format!("/dev/netmap {}, NIOCTXSYNC of an idle ring", way.name);
     Row::new(format!("netmap-txsync{}", way.suffix), title, Unit::Nanos)
         .with(Role::Ours, "slipring", move || bout(way, idle_sync))
+        .with(Role::Floor, handover::NAME, handover::round_trip)
         .goal(Of::Value, 4_000.0)
 }
 
@@ -49,6 +53,7 @@ fn pipe_row(way: Way) -> Row {
     let title = format!("/dev/netmap {}, pipe between processes, 64 B, 1024 slots", way.name);
     Row::new(format!("netmap-pipe-64{}", way.suffix), title, Unit::PacketsPerSec)
         .with(Role::Ours, "slipring", move || bout(way, pipe_between))
+        .with(Role::Floor, OWN, || two_threads::<64>(Swap, 256))
         .goal(Of::Value, way.goal)
 }
 

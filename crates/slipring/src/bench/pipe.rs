@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use slipring_ring::{
-    Geometry, HugePages, Pair, PipeEnd, PipePair, Region, RxRing, SyncFault, Tx, TxRing,
+    BUF_SIZE, Geometry, HugePages, Pair, PipeEnd, PipePair, Region, RxRing, SyncFault, Tx, TxRing,
 };
 
 use super::frame;
@@ -81,7 +81,7 @@ fn held_to<const N: usize>(row: Row, batch: u32) -> Row {
 
 /// A pipe in a region of its own.
 pub(super) fn pipe() -> Result<PipePair, Why> {
-    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 2 * SLOTS + 2, buf_size: 2048 };
+    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 2 * SLOTS + 2, buf_size: BUF_SIZE };
     Ok(PipePair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS)?)
 }
 
@@ -168,7 +168,7 @@ pub(super) struct Reader<E = PipeEnd> {
 
 impl<E: End> Reader<E> {
     pub(super) fn new(end: E, way: Way) -> Result<Self, Why> {
-        let geometry = Geometry { ring_bytes: 1 << 20, bufs: SLOTS + 2, buf_size: 2048 };
+        let geometry = Geometry { ring_bytes: 1 << 20, bufs: SLOTS + 2, buf_size: BUF_SIZE };
         let copies = || Pair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS);
         let copies = (way == Way::Copy).then(copies).transpose()?;
         Ok(Self { end, next: 0, copies })

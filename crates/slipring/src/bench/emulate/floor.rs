@@ -15,7 +15,7 @@ use crate::bench::measure::{FEEDER_CPU, PROGRAM_CPU, Tally, Why, on_cpu, pin, th
 
 /// Records moved at a time.
 const BATCH: usize = 64;
-const BUF_SIZE: usize = 2048;
+const BUF_SIZE: usize = slipring_ring::BUF_SIZE as usize;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -45,7 +45,7 @@ impl Slots {
     fn next<const N: usize>(&mut self) -> &mut [u8; N] {
         let start = self.next * BUF_SIZE;
         self.next = (self.next + 1) % SLOTS as usize;
-        self.bytes[start..].first_chunk_mut().expect("a slot has 2048 bytes, a frame fewer")
+        self.bytes[start..].first_chunk_mut().expect("a slot is longer than a frame")
     }
 }
 

@@ -6,7 +6,7 @@ use slipring_port::{
     Caps, Counters, Mode, Port, PortInfo, Queue, Rings, RunError, Traffic, WaitFds,
 };
 use slipring_ring::{
-    Geometry, HugePages, KernRing, Pair, Region, Rx, RxRing, Slot, SlotFlags, Tx, TxRing,
+    BUF_SIZE, Geometry, HugePages, KernRing, Pair, Region, Rx, RxRing, Slot, SlotFlags, Tx, TxRing,
 };
 
 use crate::bench::measure::Why;
@@ -16,7 +16,7 @@ pub(super) const SLOTS: u32 = 512;
 
 /// A port that always has frames of `len` bytes, and another that takes whatever it gets.
 pub(super) fn pair(len: u16) -> Result<Vec<Port>, Why> {
-    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 4 * SLOTS + 2, buf_size: 2048 };
+    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 4 * SLOTS + 2, buf_size: BUF_SIZE };
     let region = Region::create(geometry, HugePages::Try)?;
     let rings =
         || Ok::<_, Why>((Pair::create(&region, 0, SLOTS)?, Pair::create(&region, 0, SLOTS)?));
@@ -29,7 +29,7 @@ pub(super) fn trickles(count: usize, len: u16) -> Result<Vec<Port>, Why> {
     let most = 2 * count as u32;
     let bufs = FEW * count as u32 + most + 2;
     let ring_bytes = (2048 * count as u64 + 32 * u64::from(most)).next_multiple_of(1 << 20);
-    let region = Region::create(Geometry { ring_bytes, bufs, buf_size: 2048 }, HugePages::Try)?;
+    let region = Region::create(Geometry { ring_bytes, bufs, buf_size: BUF_SIZE }, HugePages::Try)?;
     let one = |i| -> Result<Port, Why> {
         let tx = if i == 0 { Pair::create(&region, 0, most)? } else { Pair::absent(&region, 0)? };
         Ok(port("trickle", len, 1, (tx, Pair::create(&region, 0, FEW)?)))
@@ -51,7 +51,7 @@ fn port(name: &str, len: u16, per_sync: u32, (tx, mut rx): (Pair<Tx>, Pair<Rx>))
         per_sync,
         counters: Arc::default(),
     };
-    let caps = Caps { rx: true, tx: true, max_packet: 2048, max_slot: 2048 };
+    let caps = Caps { rx: true, tx: true, max_packet: BUF_SIZE, max_slot: BUF_SIZE };
     let (name, mode) = (name.to_owned(), Mode::new());
     let info = PortInfo { name, kind: "memory", mode, caps, mac: None, mtu: None };
     Port { info, queues: vec![Box::new(queue)] }
