@@ -67,7 +67,7 @@ impl Provider for Nics {
             _ => return None,
         }
         let buf_size = left.memory.region().buf_size();
-        let options = OpenOptions { slots, buf_size, ..OpenOptions::default() };
+        let options = OpenOptions { slots, buf_size: Some(buf_size), ..OpenOptions::default() };
         let sides = nic::Sides { nic: pairs, host };
         let nic = nic::Nic::new(name, left.netns.clone()?, options, sides, left.memory.clone());
         nic.resume(&left.rings).then(|| Arc::new(nic) as Arc<dyn Adapter>)

@@ -8,6 +8,7 @@ mod bytes;
 mod error;
 mod foreign;
 mod free;
+mod geometry;
 #[cfg(test)]
 mod tests;
 
@@ -24,56 +25,13 @@ pub use error::RegionError;
 pub use foreign::Mapping;
 pub use free::BufsLeft;
 use free::Free;
+pub use geometry::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, HugePages, is_buf_size};
 
 use crate::index::BufIdx;
 use crate::layout::{HEADROOM, Header, PAGE, RESERVED_BUFS};
 use crate::lent::Lent;
 
 pub(crate) const HUGE_PAGE: u64 = 2 << 20;
-
-/// Whether a region asks for 2 MiB pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum HugePages {
-    /// Take ordinary pages.
-    Never,
-    /// Take huge pages when the kernel has some to give, ordinary ones otherwise.
-    #[default]
-    Try,
-    /// Fail when there are none.
-    Require,
-}
-
-/// How much a region holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Geometry {
-    /// Bytes for rings, slots and pipe words, page-rounded.
-    pub ring_bytes: u64,
-    /// Buffers, the two reserved ones included.
-    pub bufs: u32,
-    /// Bytes per buffer and distance between buffers: see [`is_buf_size`].
-    pub buf_size: u32,
-}
-
-/// Bytes per buffer where no device reads them itself: an odd number of cache lines. What is
-/// touched of a short frame is its first lines; at a distance of a power of two these would all
-/// fall into the same few sets of the caches, and push each other out.
-pub const BUF_SIZE: u32 = 33 * 64;
-
-/// Bytes per buffer that devices can read without a copy: never across a page.
-pub const BUF_SIZE_FOR_DEVICES: u32 = 2048;
-
-/// Whether buffers can have this size: what AF_XDP takes for a chunk, in cache lines.
-#[must_use]
-pub const fn is_buf_size(bytes: u32) -> bool {
-    bytes.is_multiple_of(64) && BUF_SIZE_FOR_DEVICES <= bytes && bytes <= 4096
-}
-
-impl Default for Geometry {
-    /// Room for a dozen default ports: 1 MiB of rings and 16,384 buffers.
-    fn default() -> Self {
-        Self { ring_bytes: 1 << 20, bufs: 16_384, buf_size: BUF_SIZE }
-    }
-}
 
 /// Shared memory for rings and buffers; see the module for its layout.
 #[derive(Debug)]

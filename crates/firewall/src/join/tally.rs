@@ -1,7 +1,7 @@
 //! What became of frames.
 
 use slipring_dummynet::{Counters as ShaperCounters, DropCause};
-use slipring_ipfw::run::FragmentCounters;
+use slipring_ipfw::run::{Denied, FragmentCounters};
 
 /// Why a frame is lost here; pipes and fragments have causes of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,5 +145,19 @@ impl Tally {
         fragments.crowded += more.crowded;
         self.lost.iter_mut().zip(other.lost).for_each(|(to, more)| *to += more);
         self
+    }
+}
+
+impl From<Denied> for Loss {
+    fn from(why: Denied) -> Self {
+        match why {
+            Denied::Rule => Self::Denied,
+            Denied::Malformed(_) => Self::Malformed,
+            Denied::StatesFull => Self::StatesFull,
+            Denied::StateLimit => Self::StateLimit,
+            Denied::CallDepth | Denied::CallLoop => Self::Calls,
+            Denied::NoNumber => Self::NoNumber,
+            Denied::Translation => Self::Translation,
+        }
     }
 }
