@@ -19,7 +19,7 @@ impl Signs {
         self.direction.0.shared_side(self.dir).expect("a direction that is shared")
     }
 
-    /// The host says that it wants to be told ([`Moved::host`]) when there is news for this half,
+    /// The host says that it wants to be told ([`Moved::host`](super::Moved::host)) when there is news for this half,
     /// and must look once more afterwards.
     pub fn host_sleeps(&self) {
         bell::announce(&self.side().host_sleeps);
@@ -32,7 +32,7 @@ impl Signs {
     }
 
     /// The program that syncs this half says that it is about to sleep until there is news
-    /// ([`Moved::guest`]). It must sync and look once more before it does.
+    /// ([`Moved::guest`](super::Moved::guest)). It must sync and look once more before it does.
     pub fn guest_sleeps(&self) {
         bell::announce(&self.side().guest_sleeps);
     }
