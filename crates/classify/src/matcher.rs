@@ -135,6 +135,12 @@ impl Matcher {
         if self.dense.is_some() { (CHUNK * 64).ilog2() } else { BAND.ilog2() }
     }
 
+    /// Whether a search is one look at a few words: nothing is found faster.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        self.dense.is_some() && self.bands() <= 1
+    }
+
     /// Bytes that it takes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {

@@ -55,6 +55,12 @@ impl Partition {
         self.starts[self.starts.partition_point(|start| start.0 <= point) - 1].1
     }
 
+    /// How many classes there are.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.rows.classes()
+    }
+
     /// The rows of the classes.
     #[must_use]
     pub fn into_rows(self) -> Rows {

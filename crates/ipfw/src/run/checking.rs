@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::compiled::{Candidates, Classes};
+use super::compiled::{Candidates, Classes, Key, Memo};
 use super::crossing::Crossing;
 use super::engine::Firewall;
 use super::interpret::{Denied, End, Run, Verdict};
@@ -53,6 +53,7 @@ impl Checked {
 #[derive(Debug, Default)]
 pub(super) struct Room {
     candidates: Candidates,
+    memo: Memo,
     /// The verdict of a run that ended by [`End::Other`].
     other: Option<Verdict>,
     /// `None` while a packet is checked.
@@ -66,6 +67,7 @@ pub(super) struct Room {
 pub(super) struct Parsed {
     pub(super) packet: Packet,
     pub(super) classes: Classes,
+    key: Key,
     hash: Option<FlowHash>,
     fault: Option<Malformed>,
     /// How long the frame was.
@@ -79,6 +81,13 @@ struct Case<'c> {
     crossing: &'c mut Crossing,
     now: u64,
     out: &'c mut Outputs,
+}
+
+impl Room {
+    /// Forgets what belongs to a program.
+    pub(super) fn forget(&mut self) {
+        self.memo.forget();
+    }
 }
 
 impl Firewall {
@@ -103,6 +112,7 @@ impl Firewall {
         parsed.hash = None;
         if let Some(program) = &self.program {
             program.classes(&parsed.packet, crossing, &mut parsed.classes);
+            parsed.key = program.key(&parsed.classes);
         }
         let mut case = Case { parsed: &mut parsed, frame, crossing, now: now_ns, out: outputs };
         let end = self.run(&mut case);
@@ -178,6 +188,12 @@ impl Firewall {
         if let Some(program) = &self.program {
             let crossings = || group.iter().map(|checked| &checked.crossing);
             program.classes_of_all(parsed, crossings);
+            if program.remembers() {
+                for parsed in &mut *parsed {
+                    parsed.key = program.key(&parsed.classes);
+                }
+                self.room.memo.bring_near(parsed.iter().map(|parsed| parsed.key));
+            }
         }
     }
 
@@ -273,8 +289,9 @@ impl Firewall {
         }
         case.parsed.hash = None;
         if let Some(program) = &self.program {
-            let Parsed { packet, classes, .. } = &mut *case.parsed;
+            let Parsed { packet, classes, key, .. } = &mut *case.parsed;
             program.classes(packet, case.crossing, classes);
+            *key = program.key(classes);
         }
         match self.run(case) {
             End::Accept => Verdict::Accept,
@@ -321,7 +338,8 @@ impl Firewall {
     fn run(&mut self, case: &mut Case<'_>) -> End {
         // Counters leave the list for the run, so that rules can be read while they change.
         let mut counters = core::mem::take(&mut self.config.list.counters);
-        let Parsed { packet, classes, hash, .. } = &mut *case.parsed;
+        let Parsed { packet, classes, key, hash, .. } = &mut *case.parsed;
+        let Room { candidates, memo, other, .. } = &mut self.room;
         let mut run = Run {
             config: &self.config,
             counters: &mut counters,
@@ -333,11 +351,11 @@ impl Firewall {
             crossing: case.crossing,
             now: case.now,
             out: case.out,
-            other: &mut self.room.other,
+            other,
             hash,
         };
         let end = match &self.program {
-            Some(program) => run.searched(program, classes, &mut self.room.candidates),
+            Some(program) => run.searched(program, (classes, *key), candidates, memo),
             None => run.plain(),
         };
         self.config.list.counters = counters;

@@ -14,6 +14,8 @@
 //! asks everything again. Header values that rules can change (`setdscp`, tags, marks) are no
 //! fields, so classes hold for a packet's whole way through the list, jumps included.
 //!
+//! Candidates that were found are remembered by their classes ([`memo`]).
+//!
 //! Short lists are walked rule by rule, with all clauses as checks.
 //!
 //! Not for: changing rules. A changed list, set, port or address of `me` wants a new program, a
@@ -21,6 +23,7 @@
 
 mod check;
 mod field;
+mod memo;
 mod plan;
 mod program;
 mod walk;
@@ -28,6 +31,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub(super) use memo::{Key, Memo};
 pub(super) use program::Classes;
 pub use program::Program;
 pub(super) use walk::Candidates;

@@ -40,6 +40,11 @@ pub(super) struct Plan {
 pub(super) type Wants = [Option<RangeSet>; Field::ALL.len()];
 
 impl Plan {
+    /// Whether no packet that comes here goes on.
+    pub(super) fn ends_all(&self) -> bool {
+        self.checks.is_empty() && matches!(self.does, Does::Accept | Does::Deny)
+    }
+
     /// Makes a rule ready. Clauses that are wants go there, if there is a place for them; all
     /// others become checks.
     pub(super) fn of(

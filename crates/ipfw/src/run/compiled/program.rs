@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 
 use slipring_classify::matcher::{DENSE, MAX_FIELDS, Matcher};
+use slipring_classify::partition::Partition;
 
 use super::super::checking::Parsed;
 use super::super::config::Config;
@@ -8,6 +9,7 @@ use super::super::crossing::Crossing;
 use super::super::interpret::probes;
 use super::check::Check;
 use super::field::{Field, Lookup};
+use super::memo::Key;
 use super::plan::{Plan, Wants};
 use crate::packet::Packet;
 use crate::rule::{Addresses, Condition, Name};
@@ -44,6 +46,9 @@ pub(in super::super) struct NearTable {
 pub(super) struct Index {
     lookups: Vec<Lookup>,
     pub(super) matcher: Matcher,
+    /// Where in a [`Key`] the class of each field stands; empty where candidates are found as fast
+    /// as they are remembered, and where a key cannot hold the classes.
+    packing: Vec<(u8, u8)>,
 }
 
 /// The class of a packet in each field of an [`Index`].
@@ -101,6 +106,23 @@ impl Program {
         }
     }
 
+    /// Whether candidates are remembered.
+    #[inline]
+    pub(in super::super) fn remembers(&self) -> bool {
+        self.index.as_ref().is_some_and(|index| !index.packing.is_empty())
+    }
+
+    /// What candidates are remembered by.
+    #[inline]
+    pub(in super::super) fn key(&self, classes: &Classes) -> Key {
+        let mut key = [0; 2];
+        let packing = self.index.as_ref().map_or(&[][..], |index| &index.packing);
+        for (&class, &(word, shift)) in classes.iter().zip(packing) {
+            key[usize::from(word & 1)] |= u64::from(class) << shift;
+        }
+        key
+    }
+
     /// The classes of a packet in all fields.
     #[inline]
     pub(in super::super) fn classes(
@@ -156,11 +178,25 @@ impl Index {
         let (matcher, partitions) = Matcher::with_plain(&columns, plain);
         let lookups =
             fields.iter().zip(&partitions).map(|(&field, part)| Lookup::new(field, part)).collect();
-        Self { lookups, matcher }
+        let packing = if matcher.is_short() { Vec::new() } else { packing(&partitions) };
+        Self { lookups, matcher, packing }
     }
 
     fn size_bytes(&self) -> usize {
         let lookups: usize = self.lookups.iter().map(Lookup::size_bytes).sum();
         lookups + self.matcher.size_bytes()
     }
+}
+
+/// Word and shift for each field, so that no two share a bit; none where they do not fit.
+fn packing(partitions: &[Partition]) -> Vec<(u8, u8)> {
+    let mut used = [0; 2];
+    let place = |part: &Partition| {
+        let bits = part.classes().next_power_of_two().ilog2();
+        let word = (0..2).find(|&word| used[word] + bits <= u64::BITS)?;
+        let shift = used[word];
+        used[word] += bits;
+        Some((word as u8, shift as u8))
+    };
+    partitions.iter().map(place).collect::<Option<_>>().unwrap_or_default()
 }

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::super::interpret::{Denied, End, MAX_STEPS, Run, Step, Verdict};
 use super::check::Check;
+use super::memo::{Key, Memo};
 use super::plan::{Does, Plan};
 use super::program::{Classes, Index, Program};
 
@@ -62,12 +63,24 @@ impl Run<'_> {
     pub(in super::super) fn searched(
         &mut self,
         program: &Program,
-        classes: &Classes,
+        (classes, key): (&Classes, Key),
         candidates: &mut Candidates,
+        memo: &mut Memo,
     ) -> End {
         let Some(index) = &program.index else { return self.walk(program, |at| at) };
         candidates.start();
-        self.walk(program, |at| candidates.from(index, classes, at))
+        if !program.remembers() {
+            return self.walk(program, |at| candidates.from(index, classes, at));
+        }
+        let mut next = Some(0);
+        let mut known = memo.recall(key, || {
+            let found = candidates.from(index, classes, next?);
+            next = (!program.plans[found].ends_all()).then_some(found + 1);
+            Some(found as u32)
+        });
+        self.walk(program, |at| {
+            known.from(at).unwrap_or_else(|| candidates.from(index, classes, at))
+        })
     }
 
     /// Goes from rule to rule; `next` leaves out those that would do nothing.
