@@ -5,6 +5,7 @@
 
 mod child;
 mod emulate;
+mod firewall;
 mod footprint;
 mod frame;
 mod handover;

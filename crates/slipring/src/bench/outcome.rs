@@ -156,7 +156,7 @@ impl Outcome {
             let reached = self.reached(goal.of);
             let met = reached.is_some_and(|reached| match self.unit {
                 Unit::PacketsPerSec => reached >= goal.bound,
-                Unit::Nanos | Unit::Bytes | Unit::Share => reached <= goal.bound,
+                Unit::Nanos | Unit::Bytes | Unit::Share | Unit::Packets => reached <= goal.bound,
             });
             Verdict { goal, reached, met }
         })

@@ -17,6 +17,8 @@ pub(crate) enum Unit {
     Bytes,
     /// Parts of 1; less is better.
     Share,
+    /// Packets; less is better.
+    Packets,
 }
 
 impl Unit {
@@ -27,6 +29,7 @@ impl Unit {
             Self::Nanos => "ns",
             Self::Bytes => "bytes",
             Self::Share => "share",
+            Self::Packets => "packets",
         }
     }
 
@@ -37,6 +40,7 @@ impl Unit {
             Self::Nanos => human::span(Duration::from_nanos(value.max(0.0) as u64)),
             Self::Bytes => human::bytes(value.max(0.0) as u64),
             Self::Share => format!("{:.4} %", value * 100.0),
+            Self::Packets => format!("{value:.0} packets"),
         }
     }
 }

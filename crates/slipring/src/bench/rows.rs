@@ -6,7 +6,9 @@ use super::pipe::{self, Parties, Way};
 use super::row::Row;
 use super::veth::{self, Job, Path};
 use super::xsk::Yardstick;
-use super::{child, emulate, footprint, latency, memory, native, netmap, null, raw, vale};
+use super::{
+    child, emulate, firewall, footprint, latency, memory, native, netmap, null, raw, vale,
+};
 
 /// Every row; with `full` those that repeat others at another size, too.
 pub(crate) fn all(full: bool) -> Vec<Row> {
@@ -42,5 +44,6 @@ pub(crate) fn all(full: bool) -> Vec<Row> {
     rows.push(native::row());
     rows.extend(vale::rows());
     rows.extend(emulate::rows());
+    rows.extend(firewall::rows());
     rows
 }

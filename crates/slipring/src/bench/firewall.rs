@@ -1,0 +1,70 @@
+//! The firewall: what rules, tables, states and pipes cost, without ports and between namespaces.
+//!
+//! Figures without ports are per second of CPU time: a busy machine changes them less.
+
+mod draw;
+mod frames;
+mod pipes;
+mod rules;
+mod states;
+mod tables;
+
+use std::time::Duration;
+
+use slipring_ipfw::run::{Checked, Crossing, Firewall, Outputs};
+
+use super::measure::{PROGRAM_CPU, Reading, Tally, Why, on_cpu, tally};
+use super::row::{Bout, Row};
+
+/// Our own interpreter, which goes from rule to rule as ipfw does.
+const PLAIN: &str = "rule by rule";
+
+/// All rows.
+pub(crate) fn rows() -> Vec<Row> {
+    let mut rows = rules::rows();
+    rows.extend(tables::rows());
+    rows.extend(states::rows());
+    rows.extend(pipes::rows());
+    rows
+}
+
+/// Runs `work` again and again; its packets by CPU time.
+fn bout(mut work: impl FnMut() -> u64 + Send + 'static) -> Bout {
+    Box::new(move |time: Duration| {
+        let done = on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, Why>(work())))?;
+        Ok(by_cpu(done))
+    })
+}
+
+/// The rate by CPU time alone.
+fn by_cpu(tally: Tally) -> Reading {
+    Reading::from(Tally { wall: tally.cpu, ..tally })
+}
+
+fn failed(error: impl std::fmt::Display) -> Why {
+    Why::Failed(error.to_string())
+}
+
+/// A firewall with these commands; one that asks rule by rule if `is_plain`.
+fn firewall(text: &str, is_plain: bool) -> Result<Firewall, Why> {
+    let mut firewall = Firewall::open(1);
+    firewall.set_plain(true);
+    let commands = slipring_ipfw::text::parse_file(text).map_err(failed)?;
+    // Prefixes may be drawn twice: quiet, as a file of them is loaded.
+    let manner = slipring_ipfw::run::Manner { quiet: true, ..Default::default() };
+    firewall.batch(&commands, 0, manner).map_err(|error| failed(format!("{error:?}")))?;
+    firewall.set_plain(is_plain);
+    Ok(firewall)
+}
+
+/// Checks all frames, in bursts as ports give them; how many.
+fn check(firewall: &mut Firewall, frames: &mut [Vec<u8>], outputs: &mut Outputs) -> u64 {
+    const BURST: usize = 256;
+    let mut batch = vec![Checked::new(Crossing::incoming(0)); BURST];
+    for frames in frames.chunks_mut(BURST) {
+        let batch = &mut batch[..frames.len()];
+        firewall.check_all(frames, batch, 1, outputs);
+        std::hint::black_box(&batch);
+    }
+    frames.len() as u64
+}

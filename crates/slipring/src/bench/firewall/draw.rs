@@ -1,0 +1,22 @@
+//! Numbers that are the same every time.
+
+/// Marsaglia's xorshift.
+pub(super) struct Draw(pub(super) u64);
+
+impl Draw {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        (self.next() >> 33) % end
+    }
+
+    /// One of some.
+    pub(super) fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u64) as usize]
+    }
+}
