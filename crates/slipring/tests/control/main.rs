@@ -188,7 +188,7 @@ fn another_user_is_refused_with_a_reason_however_open_the_socket_is() {
         assert_ne!(ended.code(), 0, "{words}: {ended:?}");
         assert!(ended.stdout.is_empty(), "{words}: {ended:?}");
         assert!(ended.stderr.contains("SR0204"), "{words}: {ended:?}");
-        assert!(ended.stderr.contains("ask as that user: sudo"), "{words}: {ended:?}");
+        assert!(ended.stderr.contains("ask as that user, with sudo"), "{words}: {ended:?}");
         ended.stderr
     };
     for words in ["stats", "stats --name lab", "set up.delay=1s --name lab"] {

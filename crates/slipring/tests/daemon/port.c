@@ -189,7 +189,8 @@ int main(int argc, char **argv) {
     uint64_t first = argc > 4 ? strtoull(argv[4], 0, 0) : 1;
     uint64_t second = argc > 5 ? strtoull(argv[5], 0, 0) : 0;
     int only_bind = strcmp(verb, "bind") == 0;
-    if (!bind_port(argv[1], argv[3], only_bind ? first : 1, only_bind ? second : 0))
+    uint64_t flags = strcmp(verb, "shuttle") == 0 ? 0 : second;
+    if (!bind_port(argv[1], argv[3], only_bind ? first : 1, flags))
         say(strerrorname_np(errno));
     else if (only_bind)
         say("bound");
