@@ -41,8 +41,9 @@ pub enum Way {
 }
 
 const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
-/// Root alone can open it, so nobody else can keep us from locking it.
-const LOCKED: &str = "/sys/module/fuse/uevent";
+/// Root alone can open it, so nobody else can keep us from locking it; and it is there wherever the
+/// parameter is, while FUSE's own has none where it is built into the kernel.
+const LOCKED: &str = "/sys/bus/platform/uevent";
 
 /// The module parameter, as it is wanted until this is dropped.
 #[derive(Debug)]
@@ -105,4 +106,23 @@ fn switch_on() -> io::Result<Option<File>> {
     file.write_all(b"Y")?;
     file.seek(SeekFrom::Start(0))?;
     Ok(Some(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_at_the_parameter_waits_for_who_has_switched_it() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: the parameter is root's");
+        }
+        let held = lock(FlockOperation::LockExclusive).expect("there is something to lock");
+        let other = File::options().write(true).open(LOCKED).unwrap();
+        let look = || flock(&other, FlockOperation::NonBlockingLockShared);
+        assert_eq!(look(), Err(rustix::io::Errno::WOULDBLOCK));
+        drop(held);
+        // Others may be about it at this moment.
+        flock(&other, FlockOperation::LockShared).unwrap();
+    }
 }
