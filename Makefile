@@ -5,6 +5,8 @@ DESTDIR ?=
 # LINKS=1 also installs the classic names bare: pkt-gen, bridge (iproute2 has one too), ...
 LINKS   ?= 0
 SOAK_SECONDS ?= 600
+# Empty: what `make test` has built, with its checks for overflow.
+SOAK_BUILD   ?= --release
 FUZZ_SECONDS ?= 60
 FUZZ_RUNS    ?= 1000000
 
@@ -47,9 +49,9 @@ bench-gate: ## count the instructions of the hot loops, which no busy machine bl
 soak: ## for SOAK_SECONDS (600) each: gen, bridge, gen, balanced to the packet; hostile programs on the device
 	@scripts/setup.sh test
 	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
-		cargo test --release -q -p slipring --test soak -- --ignored --nocapture
+		cargo test $(SOAK_BUILD) -q --workspace --test soak -- --ignored --nocapture
 	@SLIPRING_SOAK_SECONDS=$(SOAK_SECONDS) \
-		cargo test --release -q -p slipring-daemon --test daemon hostile -- --nocapture
+		cargo test $(SOAK_BUILD) -q --workspace --test daemon hostile -- --nocapture
 
 fuzz: ## fuzz each target for FUZZ_SECONDS (60) or FUZZ_RUNS, whichever ends first
 	@scripts/setup.sh fuzz
