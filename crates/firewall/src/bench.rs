@@ -1,6 +1,7 @@
 //! `slipring firewall --bench`: an infinite source, the rules, and nothing behind them.
 //!
-//! Frames are offered as those of a port are, a burst at a time, in one thread; packets per second of that thread's own time are what rules cost.
+//! Frames are offered as those of a port are, a burst at a time, in one thread; packets per second
+//! of that thread's own time are what rules cost.
 
 use std::net::Ipv4Addr;
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use rustix::io::Errno;
-use slipring_ring::Geometry;
+use slipring_ring::{Geometry, is_buf_size};
 
 use crate::domain::Objects;
 use crate::params::Params;
@@ -49,7 +49,8 @@ impl Parameter {
     }
 
     fn admits(&self, value: i64) -> bool {
-        let sized = !self.name.ends_with("buf_size") || value % 64 == 0;
+        let is_right = |size: i64| u32::try_from(size).is_ok_and(is_buf_size);
+        let sized = !self.name.ends_with("buf_size") || is_right(value);
         sized && (self.least..=self.most).contains(&value)
     }
 }

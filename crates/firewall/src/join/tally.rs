@@ -136,13 +136,7 @@ impl Tally {
         self.waiting += other.waiting;
         self.away += other.away;
         self.guests += other.guests;
-        let (fragments, more) = (&mut self.fragments, &other.fragments);
-        fragments.fragments += more.fragments;
-        fragments.whole += more.whole;
-        fragments.released += more.released;
-        fragments.late += more.late;
-        fragments.overlapping += more.overlapping;
-        fragments.crowded += more.crowded;
+        self.fragments.add(&other.fragments);
         self.lost.iter_mut().zip(other.lost).for_each(|(to, more)| *to += more);
         self
     }

@@ -38,6 +38,19 @@ pub struct FragmentCounters {
     pub crowded: u64,
 }
 
+impl FragmentCounters {
+    /// Adds those of another engine.
+    pub const fn add(&mut self, other: &Self) {
+        let Self { fragments, whole, released, late, overlapping, crowded } = *other;
+        self.fragments += fragments;
+        self.whole += whole;
+        self.released += released;
+        self.late += late;
+        self.overlapping += overlapping;
+        self.crowded += crowded;
+    }
+}
+
 /// Source, destination, identification, protocol.
 type FragmentKey = (u128, u128, u16, u8);
 

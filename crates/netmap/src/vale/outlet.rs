@@ -220,6 +220,6 @@ impl Room {
     }
 }
 
-fn distance(from: SlotIdx, to: SlotIdx, n: u32) -> u32 {
+pub(super) fn distance(from: SlotIdx, to: SlotIdx, n: u32) -> u32 {
     if to >= from { to - from } else { to + n - from }
 }

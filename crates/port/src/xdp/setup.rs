@@ -45,6 +45,7 @@ pub(super) fn open_queues(
 ) -> Result<Opened, OpenCause> {
     let attempt = Attempt { iface, queues, region, options };
     let mut hook = Hook::existing(iface.index);
+    // Said where no mode is left to be tried.
     let mut last = io::Error::other(format!(
         "buffers of {} bytes cannot be read without a copy; those of 2048 or 4096 can",
         region.buf_size()

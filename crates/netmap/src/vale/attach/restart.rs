@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use slipring_ring::RingView;
 use slipring_switch::{DropReason, PortId};
 
 use super::{Attachment, Place, Plugged, Polling, Workers, arrived};
@@ -13,6 +14,7 @@ use crate::binding::Binding;
 use crate::domain::lock;
 use crate::restart::state::{AttachState, BoundState, SeatState};
 use crate::vale::hub::{Hub, Seat};
+use crate::vale::outlet::distance;
 use crate::waker::Ticker;
 
 impl Attachment {
@@ -58,17 +60,10 @@ impl Attachment {
         ticker: &Arc<Ticker>,
     ) -> Option<Self> {
         let binding = Binding::resume(&state.bound, nic.clone(), &Self::idle(ticker))?;
-        let lost = [0, usize::from(nic.shape().rings[Dir::Rx as usize]), usize::MAX];
-        let lost = [lost[0]..lost[1], lost[1]..lost[2]].map(|side| {
+        let host = usize::from(nic.shape().rings[Dir::Rx as usize]);
+        let lost = [0..host, host..usize::MAX].map(|side| {
             let rings = binding.rings[Dir::Rx as usize].clone().filter(|i| side.contains(i));
-            rings
-                .filter_map(|i| nic.ring(Dir::Rx, i))
-                .map(|view| {
-                    let (from, to) = arrived(view);
-                    view.advance_to(to);
-                    u64::from(if to >= from { to - from } else { to + view.num_slots() - from })
-                })
-                .sum::<u64>()
+            rings.filter_map(|i| nic.ring(Dir::Rx, i)).map(give_up).sum::<u64>()
         });
         let seats = [Some(&state.nic), state.host.as_ref()];
         let mut seats = seats.into_iter().flatten().zip(lost);
@@ -89,4 +84,11 @@ impl Attachment {
         }
         Some(attachment)
     }
+}
+
+/// Gives back what has arrived; how many slots.
+fn give_up(view: &RingView) -> u64 {
+    let (from, to) = arrived(view);
+    view.advance_to(to);
+    distance(from, to, view.num_slots()).into()
 }
