@@ -191,6 +191,11 @@ pub trait Adapter: Send + Sync + Debug {
         false
     }
 
+    /// The largest offset that leaves room for all that it puts into a slot, in bytes.
+    fn max_offset(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Whether what is in its rings waits for the next who binds it.
     fn keeps_frames(&self) -> bool {
         false

@@ -2,10 +2,11 @@
 //! ring with `NR_FORWARD`, those that it marks `NS_FORWARD` and gives back go to the other side. With
 //! the parameter `fwd` all do, on all rings.
 //!
-//! They move by exchange of buffers, from an rx ring to a tx ring of the same open, at the rx sync
-//! that would have let them go. So both have to be bound: the host's tx rings for what the
-//! interface received, and all tx rings of the interface for what the host sent. A frame for which
-//! there is no room is lost, as it would have been with the mark forgotten.
+//! They move by exchange of buffers, or as copies where payloads have offsets, from an rx ring to a
+//! tx ring of the same open, at the rx sync that would have let them go. So both have to be bound:
+//! the host's tx rings for what the interface received, and all tx rings of the interface for what
+//! the host sent. A frame for which there is no room is lost, as it would have been with the mark
+//! forgotten.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -100,6 +101,13 @@ fn pass_on(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Range<usi
     let to = tx.head();
     let free = tx.slot(to);
     let more = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0);
+    if ring.offsets().is_some() || tx.offsets().is_some() {
+        // An offset belongs to its slot, and the other one may have none.
+        let (from, place) = ((slot.buf, ring.payload_at(at)), (free.buf, tx.payload_at(to)));
+        let len = tx.copy(place, ring, from, slot.len.into());
+        tx.set_slot(to, Slot { len: len as u16, flags: more, ..free });
+        return tx.advance_to(after(to, tx.num_slots()));
+    }
     tx.set_slot(to, Slot { flags: more | SlotFlags::BUF_CHANGED, ..slot });
     ring.set_slot(at, Slot { buf: free.buf, flags: kept | SlotFlags::BUF_CHANGED, ..slot });
     tx.advance_to(after(to, tx.num_slots()));

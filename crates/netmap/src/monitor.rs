@@ -201,7 +201,7 @@ impl Adapter for Monitor {
     }
 
     fn has_offsets(&self) -> bool {
-        self.copies
+        true
     }
 
     fn as_any(&self) -> Option<&dyn Any> {

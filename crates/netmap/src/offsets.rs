@@ -21,8 +21,8 @@ pub(crate) struct Wish {
     offsets: Offsets,
     initial: u64,
     tx_align: u32,
-    /// Others have asked for less.
-    is_refused: bool,
+    /// Why it cannot be, though it makes sense.
+    refused: Option<Errno>,
 }
 
 impl Wish {
@@ -49,17 +49,17 @@ impl Wish {
             offsets: Offsets { mask, max: max as u32 },
             initial,
             tx_align: align,
-            is_refused: false,
+            refused: None,
         })
     }
 
     /// What was granted, which may be more, as the option says it.
     ///
     /// # Errors
-    /// [`Errno::BUSY`]: others have less.
+    /// [`Errno::BUSY`]: others have less. [`Errno::INVAL`]: the port can do less.
     pub(crate) fn granted(&self, option: &NmreqOptOffsets) -> Result<NmreqOptOffsets, Errno> {
-        if self.is_refused {
-            return Err(Errno::BUSY);
+        if let Some(why) = self.refused {
+            return Err(why);
         }
         let bits = self.offsets.mask.count_ones();
         let (nro_max_offset, nro_offset_bits) = (self.offsets.max.into(), bits);
@@ -67,7 +67,10 @@ impl Wish {
     }
 
     /// What the rings have that somebody has asked for before, if that is enough.
-    fn agreed(mut self, rings: &[Ring<'_>]) -> Result<Self, Errno> {
+    fn agreed(mut self, rings: &[Ring<'_>], most: u32) -> Result<Self, Errno> {
+        if self.offsets.max > most {
+            return Err(Errno::INVAL);
+        }
         for offsets in rings.iter().filter_map(|ring| ring.view.offsets()) {
             let wanted = self.offsets;
             if offsets.mask & wanted.mask != wanted.mask || offsets.max < wanted.max {
@@ -107,6 +110,7 @@ struct Ring<'p> {
 ///
 /// # Errors
 /// [`Errno::OPNOTSUPP`]: the port has no offsets. [`Errno::BUSY`]: others have less.
+/// [`Errno::INVAL`]: the port can do less.
 pub(crate) fn settle(
     port: &dyn Adapter,
     claim: &Claim,
@@ -121,8 +125,8 @@ pub(crate) fn settle(
         ring.view.set_offsets(None, 0);
     }
     let Some(wish) = wish else { return Ok(()) };
-    let agreed = wish.agreed(&rings);
-    wish.is_refused = agreed.is_err();
+    let agreed = wish.agreed(&rings, port.max_offset());
+    wish.refused = agreed.as_ref().err().copied();
     *wish = agreed?;
     rings.iter().for_each(|ring| wish.apply(ring, port.keeps_frames()));
     Ok(())

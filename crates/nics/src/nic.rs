@@ -68,6 +68,8 @@ struct Live {
     queues: Arc<Vec<NicQueue>>,
     /// An XDP program in the stack has it, which would see what is sent to the host.
     in_stack: bool,
+    /// What is left of a buffer beside the longest payload of a slot, where one is not cut to fit.
+    spare: u32,
 }
 
 impl Live {
@@ -213,12 +215,17 @@ impl Nic {
         let port = within(&self.netns, open).ok_or(Errno::NXIO)?;
         let port = port.map_err(|error| errno(&error))?;
         let in_stack = port.info.mode.get("mode").is_some_and(|mode| mode == "generic");
+        let info = &port.info;
+        let spare = match info.kind {
+            "xdp" | "host" => self.memory.region().buf_size().saturating_sub(info.caps.max_slot),
+            _ => u32::MAX,
+        };
         let first = if rings == Rings::Host { usize::from(self.shape().rings[0]) } else { 0 };
         let numbered = port.queues.into_iter().zip(first..);
         let queue = |(driver, number)| NicQueue::new(driver, self.taps.clone(), number);
         let queues = Arc::new(numbered.map(queue).collect::<Vec<_>>());
         let pump = Pump::start(queues.clone()).map_err(|_| Errno::NOMEM)?;
-        Ok(Live { _pump: pump, queues, in_stack })
+        Ok(Live { _pump: pump, queues, in_stack, spare })
     }
 
     /// Goes on with rings of a process that is no more, of the sides that it had taken; whether that
@@ -372,6 +379,15 @@ impl Adapter for Nic {
         let sides = [&self.nic, &self.host].into_iter().filter_map(OnceLock::get);
         let mut queues = sides.flat_map(|side| side.queues.iter());
         queues.any(|queue| queue.vanished.load(Ordering::Relaxed))
+    }
+
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    fn max_offset(&self) -> u32 {
+        let sides = [&self.nic, &self.host].into_iter().filter_map(OnceLock::get);
+        sides.map(|side| side.spare).min().unwrap_or(u32::MAX)
     }
 
     fn taps(&self) -> Option<&Arc<Taps>> {

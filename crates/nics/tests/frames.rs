@@ -25,17 +25,27 @@ impl Notify for Bell {
     }
 }
 
-/// A program's memory that holds one request body at address 8.
+/// A program's memory, of which address 8 is the first byte: a request's body, and behind it options.
 struct Body(Vec<u8>);
 
+/// Where an option lies.
+const OPTION: u64 = 512;
+
+impl Body {
+    fn range(&mut self, addr: u64, len: usize) -> &mut [u8] {
+        &mut self.0[addr as usize - 8..][..len]
+    }
+}
+
 impl CallerMemory for Body {
-    fn read(&mut self, _: u64, out: &mut [u8]) -> Result<(), Errno> {
-        out.copy_from_slice(&self.0[..out.len()]);
+    fn read(&mut self, addr: u64, out: &mut [u8]) -> Result<(), Errno> {
+        let len = out.len();
+        out.copy_from_slice(self.range(addr, len));
         Ok(())
     }
 
-    fn write(&mut self, _: u64, bytes: &[u8]) -> Result<(), Errno> {
-        self.0[..bytes.len()].copy_from_slice(bytes);
+    fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.range(addr, bytes.len()).copy_from_slice(bytes);
         Ok(())
     }
 }
@@ -84,14 +94,41 @@ impl World {
         Ok(Client { open, domain: self.domain.clone(), register })
     }
 
+    /// With payloads that begin 64 bytes into their buffers, at first, and `most` at most.
+    fn open_with_offsets(&self, name: &str, most: u64) -> Result<Client, Errno> {
+        let option = NmreqOptOffsets {
+            nro_opt: NmreqOption { nro_reqtype: NETMAP_REQ_OPT_OFFSETS, ..NmreqOption::default() },
+            nro_max_offset: most,
+            nro_initial_offset: 64,
+            nro_offset_bits: 16,
+            ..NmreqOptOffsets::default()
+        };
+        let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
+        let asked = self.ask_with(name, NETMAP_REQ_REGISTER, &register, Some(&option));
+        asked.map(|(open, register)| Client { open, domain: self.domain.clone(), register })
+    }
+
     /// A request about `name` on a file of its own.
     fn ask<T: Plain>(&self, name: &str, kind: u16, body: &T) -> Result<(Open, T), Errno> {
+        self.ask_with(name, kind, body, None)
+    }
+
+    fn ask_with<T: Plain>(
+        &self,
+        name: &str,
+        kind: u16,
+        body: &T,
+        option: Option<&NmreqOptOffsets>,
+    ) -> Result<(Open, T), Errno> {
         let fd = self.netns.as_fd().try_clone_to_owned().unwrap();
         let netns = std::fs::File::from(fd.try_clone().unwrap()).metadata().unwrap().ino();
         let opener = Opener { netns, netns_fd: Some(fd.into()), gids: Vec::new() };
         let open = self.netmap.open(self.domain.clone(), opener, self.bell.clone());
-        let mut bytes = Body(vec![0; T::SIZE]);
-        body.write_to(&mut bytes.0);
+        let mut bytes = Body(vec![0; 1024]);
+        body.write_to(bytes.range(8, T::SIZE));
+        if let Some(option) = option {
+            option.write_to(bytes.range(OPTION, NmreqOptOffsets::SIZE));
+        }
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
         nr_name[..name.len()].copy_from_slice(name.as_bytes());
         let header = NmreqHeader {
@@ -99,12 +136,13 @@ impl World {
             nr_reqtype: kind,
             nr_name,
             nr_body: 8,
+            nr_options: if option.is_some() { OPTION } else { 0 },
             ..NmreqHeader::default()
         };
         let mut arg = vec![0; NmreqHeader::SIZE];
         header.write_to(&mut arg);
         self.netmap.ioctl(&open, NIOCCTRL, &mut arg, &mut bytes)?;
-        Ok((open, T::read_from(&bytes.0).unwrap()))
+        Ok((open, T::read_from(bytes.range(8, T::SIZE)).unwrap()))
     }
 }
 
@@ -149,7 +187,8 @@ impl Client {
     fn send_on(&self, i: u64, frame: &[u8]) {
         let (at, ring) = self.ring(i);
         let (slot_at, slot) = self.slot(at, ring.head);
-        self.poke(self.buffer(at, &slot), frame);
+        let offset = slot.ptr & ring.offset_mask;
+        self.poke(self.buffer(at, &slot) + offset, frame);
         self.poke(slot_at + 4, &(frame.len() as u16).to_ne_bytes());
         let next = (ring.head + 1) % ring.num_slots;
         self.poke(at + 24, &next.to_ne_bytes());
@@ -171,7 +210,8 @@ impl Client {
             let (at, ring) = self.ring(i);
             let (_, slot) = self.slot(at, ring.head);
             let mut frame = vec![0; slot.len.into()];
-            rustix::io::pread(self.domain.file(), &mut frame, self.buffer(at, &slot)).unwrap();
+            let from = self.buffer(at, &slot) + (slot.ptr & ring.offset_mask);
+            rustix::io::pread(self.domain.file(), &mut frame, from).unwrap();
             let next = (ring.head + 1) % ring.num_slots;
             self.poke(at + 24, &next.to_ne_bytes());
             self.poke(at + 20, &next.to_ne_bytes());
@@ -202,6 +242,31 @@ fn what_one_client_sends_on_an_interface_the_other_end_receives() {
         right.send(&frame(i));
         assert_eq!(left.receive(&world), frame(i));
     }
+}
+
+#[test]
+fn payloads_on_an_interface_begin_at_the_offsets_of_their_slots() {
+    let world = World::new(0, Access::default());
+    let left = world.open_with_offsets("left", 256).unwrap();
+    let right = world.open("right").unwrap();
+    for (mark, offset) in [(1, 0u64), (2, 64), (3, 200), (4, 256)] {
+        let (at, ring) = left.ring(0);
+        let (slot_at, _) = left.slot(at, ring.head);
+        left.poke(slot_at + 8, &offset.to_ne_bytes());
+        left.send(&frame(mark));
+        assert_eq!(right.receive(&world), frame(mark));
+        let (at, ring) = left.ring(left.first_rx());
+        assert_eq!((ring.offset_mask, left.slot(at, ring.head).1.ptr), (0xffff, 64));
+        right.send(&frame(mark));
+        assert_eq!(left.receive(&world), frame(mark));
+    }
+}
+
+#[test]
+fn offsets_that_leave_no_room_for_what_an_interface_receives_are_refused() {
+    let world = World::new(0, Access::default());
+    assert_eq!(world.open_with_offsets("left", 257).err(), Some(Errno::INVAL));
+    assert!(world.open_with_offsets("left", 256).is_ok());
 }
 
 #[test]

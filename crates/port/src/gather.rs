@@ -134,7 +134,7 @@ impl Gather {
         let (mut len, mut more) = (0, true);
         while more {
             let part = ring.slot(self.end);
-            let bytes = ring.bytes(part);
+            let bytes = ring.payload(self.end);
             if bytes.is_empty() || bytes.len() != usize::from(part.len) {
                 self.refused = Some(DropCause::TxBadSlot);
             }
@@ -195,7 +195,7 @@ pub(crate) fn transmit(
 
 #[cfg(test)]
 mod tests {
-    use slipring_ring::{Geometry, HugePages, Pair, Tx, TxRing};
+    use slipring_ring::{Geometry, HugePages, Offsets, Pair, Tx, TxRing};
 
     use super::*;
 
@@ -270,6 +270,25 @@ mod tests {
         assert_eq!(rig.transmit(9), [(64, 1), (65, 1)]);
         let seen = rig.counters.snapshot();
         assert_eq!((seen.in_flight, seen.dropped(DropCause::TxBadSlot)), (0, 2));
+    }
+
+    #[test]
+    fn a_frame_is_taken_from_the_offset_of_its_slot_and_not_beyond_its_buffer() {
+        let mut rig = Rig::new();
+        let begin = rig.kern.buffer(0).as_ptr().expose_provenance();
+        rig.kern.view().set_offsets(Some(Offsets { mask: 0xff, max: 200 }), 0);
+        for (slot, len) in [(0, 60), (1, 2048)] {
+            rig.kern.view().set_slot_ptr(slot, 100);
+            rig.queue(len, SlotFlags::default());
+        }
+        let mut parts = Vec::new();
+        transmit(&mut rig.kern, &mut rig.gather, 4000, &rig.counters, |run| {
+            parts.extend((0..run.len()).map(|i| (run.parts(i)[0].address(), run.frame_len(i))));
+            Ok(run.len())
+        })
+        .unwrap();
+        assert_eq!(parts, [(begin + 100, 60)]);
+        assert_eq!(rig.counters.snapshot().dropped(DropCause::TxBadSlot), 1);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::app::{AppRing, Direction};
 use crate::index::{Cyclic, SlotIdx, add, cyclic, distance, next, prev};
 use crate::mem::{Owned, RingMem, Slot, SlotFlags};
+use crate::offsets::Offsets;
 use crate::region::{Region, RegionError};
 use crate::view::RingView;
 
@@ -287,12 +288,37 @@ impl KernRing {
         unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), len as usize) }
     }
 
-    /// The whole buffer of slot `i`, for a driver that receives by copying.
+    /// The whole buffer of slot `i` from its offset on, for a driver that receives by copying.
     #[must_use]
     #[inline(always)]
     pub fn buffer(&mut self, i: SlotIdx) -> &mut [u8] {
-        let slot = self.slot(i);
-        self.bytes(Slot { len: self.mem.buf_size() as u16, ..slot })
+        let (slot, at) = (self.slot(i), self.payload_at(i));
+        let whole = self.bytes(Slot { len: self.mem.buf_size() as u16, ..slot });
+        whole.get_mut(at..).unwrap_or_default()
+    }
+
+    /// What slot `i` holds, from its offset on; shorter than `slot.len` where the buffer ends first,
+    /// and empty when the slot names no usable buffer.
+    #[must_use]
+    #[inline(always)]
+    pub fn payload(&mut self, i: SlotIdx) -> &mut [u8] {
+        let (slot, at) = (self.slot(i), self.payload_at(i));
+        let end = (at + usize::from(slot.len)).min(self.mem.buf_size() as usize);
+        self.bytes(Slot { len: end as u16, ..slot }).get_mut(at..).unwrap_or_default()
+    }
+
+    /// Where in its buffer the payload of slot `i` begins, in bytes.
+    #[must_use]
+    #[inline(always)]
+    pub fn payload_at(&self, i: SlotIdx) -> usize {
+        self.offsets().map_or(0, |offsets| offsets.of(self.mem.slot(i).ptr()) as usize)
+    }
+
+    /// Where in their buffers the payloads may begin; `None` where they begin with the buffer.
+    #[must_use]
+    #[inline(always)]
+    pub fn offsets(&self) -> Option<Offsets> {
+        self.mem.offsets()
     }
 
     /// The region that the ring lies in.

@@ -70,7 +70,7 @@ impl Frame {
         let mut frame = Self { start, end: start, len: 0, fault: None };
         loop {
             let slot = ring.slot(frame.end);
-            let bytes = ring.bytes(slot).len();
+            let bytes = ring.payload(frame.end).len();
             if bytes == 0 || bytes != usize::from(slot.len) {
                 frame.fault = Some(DropCause::TxBadSlot);
             }
@@ -169,8 +169,7 @@ impl Filler<'_> {
         let mut written = self.write(&mut cursor, &head[..header]);
         let mut at = frame.start;
         while written && at != frame.end {
-            let slot = ring.slot(at);
-            written = self.write(&mut cursor, ring.bytes(slot));
+            written = self.write(&mut cursor, ring.payload(at));
             at = ring.next(at);
         }
         self.give_back(if written { header + frame.len } else { 0 });

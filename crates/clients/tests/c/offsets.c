@@ -148,18 +148,35 @@ busy_port_does_not_grow_its_offsets(void)
 }
 
 static void
-zero_copy_monitor_has_no_offsets(void)
+zero_copy_monitor_has_offsets_of_its_own(void)
 {
-	struct port p = bound("vale0:a");
+	struct port p = with_offsets("x{1"), m;
+	struct nmreq_opt_offsets o = usual();
 
-	refused("vale0:a", NR_MONITOR_TX | NR_ZCOPY_MON, usual(), EOPNOTSUPP);
-	CHECK(p.fd >= 0);
+	CHECK(bind_with(&m, "x{1", NR_MONITOR_TX | NR_ZCOPY_MON, &o) == 0);
+	map(&m);
+	send_at(&p, 64, 64, 'z');
+	arrived_at(&m, 128, 'z');
 }
 
 static void
-interface_has_no_offsets(void)
+interface_moves_frames_from_offset_to_offset(void)
 {
-	refused("left", 0, usual(), EOPNOTSUPP);
+	struct port a = with_offsets("left"), b = with_offsets("right");
+	struct pollfd p = { .fd = b.fd, .events = POLLIN };
+
+	send_at(&a, 200, 200, 'i');
+	CHECK(poll(&p, 1, 20000) == 1);
+	arrived_at(&b, 128, 'i');
+}
+
+static void
+offset_beyond_what_an_interface_leaves_is_einval(void)
+{
+	struct nmreq_opt_offsets o = usual();
+
+	o.nro_max_offset = 257;
+	refused("left", 0, o, EINVAL);
 }
 
 static void
@@ -207,8 +224,9 @@ static const struct scenario scenarios[] = {
 	SCENARIO(offset_that_the_bits_cannot_say_is_einval),
 	SCENARIO(first_offset_beyond_the_largest_is_einval),
 	SCENARIO(busy_port_does_not_grow_its_offsets),
-	SCENARIO(zero_copy_monitor_has_no_offsets),
-	SCENARIO(interface_has_no_offsets),
+	SCENARIO(zero_copy_monitor_has_offsets_of_its_own),
+	SCENARIO(interface_moves_frames_from_offset_to_offset),
+	SCENARIO(offset_beyond_what_an_interface_leaves_is_einval),
 	SCENARIO(pipe_carries_the_offset),
 	SCENARIO(switch_moves_frames_from_offset_to_offset),
 	SCENARIO(monitor_shows_a_frame_at_its_own_offset),

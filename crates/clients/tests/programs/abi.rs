@@ -178,8 +178,9 @@ scenarios! {
     offset_that_the_bits_cannot_say_is_einval
     first_offset_beyond_the_largest_is_einval
     busy_port_does_not_grow_its_offsets
-    zero_copy_monitor_has_no_offsets
-    interface_has_no_offsets
+    zero_copy_monitor_has_offsets_of_its_own
+    interface_moves_frames_from_offset_to_offset
+    offset_beyond_what_an_interface_leaves_is_einval
     pipe_carries_the_offset
     switch_moves_frames_from_offset_to_offset
     monitor_shows_a_frame_at_its_own_offset

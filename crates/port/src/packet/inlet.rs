@@ -45,7 +45,8 @@ impl<'q> Inlet<'q> {
     /// Most slots that a frame of `len` bytes can take once it is finished.
     #[inline(always)]
     pub(super) fn slots_for(&self, len: u32, vnet: &[u8]) -> u32 {
-        let buf_size = self.ring.region().buf_size();
+        let offset = self.ring.offsets().map_or(0, |offsets| offsets.max);
+        let buf_size = self.ring.region().buf_size() - offset;
         match VnetHeader::parse(vnet, VnetForm::Short) {
             Ok(header) if header.gso_type != VnetHeader::GSO_NONE && header.gso_size > 0 => {
                 let size = u32::from(header.gso_size);
@@ -135,7 +136,7 @@ impl<'q> Inlet<'q> {
         for &part in parts {
             let mut rest = part;
             while !rest.is_empty() {
-                if filled == self.ring.region().buf_size() as usize {
+                if filled > 0 && filled == self.ring.buffer(self.at).len() {
                     self.close(filled, SlotFlags::MOREFRAG);
                     total += filled;
                     filled = 0;

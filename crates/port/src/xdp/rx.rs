@@ -175,10 +175,25 @@ impl RxSide {
         if named != slot.buf {
             self.rename(slot.buf, named);
         }
+        if self.ring.offsets().is_some() {
+            self.shift(slot);
+        }
         self.ring.set_slot(self.tail, slot);
         self.tail = self.ring.next(self.tail);
         self.room -= 1;
         self.received.bytes += u64::from(slot.len);
+    }
+
+    /// Moves a payload to where the next slot says that it begins. Offsets are no larger than what
+    /// the longest one leaves of a buffer.
+    #[cold]
+    fn shift(&mut self, slot: Slot) {
+        let (at, len) = (self.ring.payload_at(self.tail), usize::from(slot.len));
+        let end = (at + len).min(self.ring.region().buf_size() as usize);
+        let whole = self.ring.bytes(Slot { len: end as u16, ..slot });
+        if whole.len() == at + len {
+            whole.copy_within(..len, at);
+        }
     }
 
     /// Has the slot behind the tail that names `buf` name another buffer.
@@ -236,13 +251,11 @@ impl RxSide {
         self.finisher.begin_gather();
         let mut at = start;
         while at != self.tail {
-            let slot = self.ring.slot(at);
-            self.finisher.gather(self.ring.bytes(slot));
+            self.finisher.gather(self.ring.payload(at));
             at = self.ring.next(at);
         }
         // A checksum lies in the headers, so within the first buffer.
-        let first = self.ring.slot(start);
-        self.finisher.finish_gathered(self.ring.bytes(first));
+        self.finisher.finish_gathered(self.ring.payload(start));
     }
 
     /// Cuts a packet of `parts` descriptors into frames that fit the MTU. False when the ring has

@@ -110,7 +110,11 @@ impl TxSide {
     #[inline(always)]
     fn submit(&mut self, ends: &mut TxEnds, head: SlotIdx) -> SlotIdx {
         let mut at = self.ring.hwcur();
-        let longest = self.layout.part().min(self.limits.packet) as u16;
+        // Those that begin elsewhere are looked at more closely.
+        let longest = match self.ring.offsets() {
+            None => self.layout.part().min(self.limits.packet) as u16,
+            Some(_) => 0,
+        };
         while at != head {
             let slot = self.ring.slot(at);
             let simple = !slot.flags.has(SlotFlags::MOREFRAG)
@@ -173,12 +177,13 @@ impl TxSide {
         let most = if self.limits.chains { MAX_PARTS } else { 1 };
         let (mut parts, mut bytes) = (0, 0);
         let mut seen = [BufIdx(0); MAX_PARTS as usize];
-        for (i, (_, slot)) in self.ring.slots(chain.from, chain.to).enumerate() {
+        for (i, (at, slot)) in self.ring.slots(chain.from, chain.to).enumerate() {
             let repeated = seen.iter().take(i).any(|&buf| buf == slot.buf);
-            if repeated || !self.is_sendable(slot) {
+            let end = self.ring.payload_at(at) as u32 + u32::from(slot.len);
+            if repeated || !self.is_sendable(slot, end) {
                 return Err(DropCause::TxBadSlot);
             }
-            let split = u32::from(slot.len) > self.layout.part();
+            let split = end > self.layout.part();
             parts += 1 + u32::from(split);
             bytes += u32::from(slot.len);
             let no_tail = split && self.layout.tail(slot.buf).is_none();
@@ -190,9 +195,11 @@ impl TxSide {
         Ok(parts)
     }
 
-    fn is_sendable(&self, slot: Slot) -> bool {
+    /// Whether a slot whose payload ends at byte `end` of its buffer can be.
+    fn is_sendable(&self, slot: Slot, end: u32) -> bool {
         let region = self.ring.region();
-        (1..=region.buf_size()).contains(&slot.len.into())
+        slot.len > 0
+            && end <= region.buf_size()
             && region.is_usable(slot.buf)
             && !self.flight.has(slot.buf)
     }
@@ -201,21 +208,23 @@ impl TxSide {
         let mut at = chain.from;
         while at != chain.to {
             let slot = self.ring.slot(at);
-            self.push_slot(ends, slot);
+            self.push_slot(ends, slot, self.ring.payload_at(at) as u32);
             self.clear_changed(at, slot);
             at = self.ring.next(at);
         }
         self.packets_out += 1;
     }
 
-    fn push_slot(&mut self, ends: &mut TxEnds, slot: Slot) {
+    /// Hands a payload over that begins at byte `at` of its buffer, and so does in the first part.
+    fn push_slot(&mut self, ends: &mut TxEnds, slot: Slot, at: u32) {
         let more = slot.flags.has(SlotFlags::MOREFRAG);
         let part = self.layout.part();
-        let rest = u32::from(slot.len).saturating_sub(part);
+        let rest = (at + u32::from(slot.len)).saturating_sub(part);
         let tail = if rest > 0 { self.layout.tail(slot.buf) } else { None };
         let first = u32::from(slot.len) - rest;
         self.flight.start(slot.buf, Sending::new(slot.len, !more, tail.is_some()));
-        ends.tx.push([self.layout.data(slot.buf), descriptor(first, more || tail.is_some())]);
+        let from = self.layout.data(slot.buf) + u64::from(at);
+        ends.tx.push([from, descriptor(first, more || tail.is_some())]);
         if let Some(tail) = tail {
             ends.tx.push([tail, descriptor(rest, more)]);
         }

@@ -1,4 +1,4 @@
-use slipring_ring::{Geometry, HugePages, Pair, Region, Rx, RxRing};
+use slipring_ring::{Geometry, HugePages, Offsets, Pair, Region, Rx, RxRing};
 use slipring_wire::Headers;
 use slipring_wire::frame::{Fill, FrameSpec, L4Spec, TcpSpec};
 
@@ -40,6 +40,25 @@ impl Rig {
     fn dropped(&self, cause: DropCause) -> u64 {
         self.counters.snapshot().dropped(cause)
     }
+}
+
+#[test]
+fn a_frame_begins_at_the_offset_of_its_slot_and_goes_on_at_that_of_the_next() {
+    let mut rig = Rig::new(64);
+    let view = rig.kern.view();
+    view.set_offsets(Some(Offsets { mask: 0xffff, max: 256 }), 0);
+    view.set_slot_ptr(0, 100);
+    view.set_slot_ptr(1, 7 << 16 | 200);
+    let mut bytes: Vec<u8> = (0..2200).map(|i: u32| i as u8).collect();
+    let whole = bytes.clone();
+    let mut inlet = Inlet::new(&mut rig.kern, &rig.counters);
+    assert!(inlet.slots_for(2200, &[0; 10]) >= 2);
+    inlet.deliver(Raw { bytes: &mut bytes, vnet: &[0; 10], tag: None });
+    assert_eq!(inlet.publish(), 1);
+    let parts = [0, 1].map(|i| rig.kern.payload(i).to_vec());
+    assert_eq!([parts[0].len(), parts[1].len()], [2048 - 100, 2200 - (2048 - 100)]);
+    assert_eq!(parts.concat(), whole);
+    assert_eq!(view.region().copy_out(view.slot(0).buf, &mut [0; 1]), Some(1));
 }
 
 fn tcp(payload: usize) -> Vec<u8> {
