@@ -153,6 +153,12 @@ pub trait Adapter: Send + Sync + Debug {
     /// Sends from, or receives into, ring `i`. Never blocks; bounded by a ring's worth of work.
     fn sync(&self, dir: Dir, i: usize) -> Synced;
 
+    /// As [`Self::sync`] for a switch that has put frames into a tx ring: who finds another one at it
+    /// waits, so that none stays there.
+    fn flush(&self, i: usize) -> Synced {
+        self.sync(Dir::Tx, i)
+    }
+
     /// Whom to wake when ring `i` becomes ready; `None` beyond the last.
     fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners>;
 

@@ -6,6 +6,7 @@ mod controls;
 mod externals;
 mod forwards;
 mod hostile;
+mod joints;
 mod legacies;
 mod loops;
 mod monitors;

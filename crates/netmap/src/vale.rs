@@ -16,6 +16,7 @@ mod fill;
 mod finish;
 mod frames;
 pub(crate) mod hub;
+mod joints;
 mod outlet;
 pub(crate) mod port;
 mod requests;
@@ -55,7 +56,7 @@ pub(crate) struct Switches {
     hubs: Vec<(Key, Weak<Hub>)>,
     /// Ports made by request.
     persistent: std::collections::HashMap<Key, Arc<ValePort>>,
-    /// Interfaces, by their name in the switch.
+    /// Interfaces and second places of persistent ports, by their name in the switch.
     attached: std::collections::HashMap<Key, Arc<Attachment>>,
 }
 

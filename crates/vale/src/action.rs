@@ -186,6 +186,7 @@ fn failed<'f>(what: &'f str, name: &'f str) -> impl Fn(Errno) -> Failure + 'f {
             Errno::BUSY => "somebody else has it: slipring vale lists what is plugged in",
             Errno::NXIO | Errno::NOENT => "look up the name: slipring vale, slipring ports",
             Errno::INVAL => "ports of switches are named vale0:eth0, persistent ones without vale",
+            Errno::LOOP => "something joins the two switches already: detach that first",
             Errno::EXIST => "give it a name that nothing has",
             Errno::PERM => "interfaces are for root",
             _ => "see docs/netmap.md, Switches",

@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use slipring_abi::*;
 
 use crate::adapter::Dir;
-use crate::domain::GLOBAL;
+use crate::domain::{GLOBAL, lock};
 use crate::open::{Netmap, Open};
 use crate::request::Request;
 
@@ -67,7 +67,13 @@ impl Netmap {
     /// PORT_HDR_SET: for ports of switches.
     pub(super) fn set_port_header(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
         let wish: NmreqPortHdr = request.read()?;
-        self.find_existing(open, request)?.set_vnet_header(wish.nr_hdr_len)
+        let port = self.find_existing(open, request)?;
+        let names = lock(&open.domain.names);
+        // What passes from one switch to the other would change its form on the way.
+        if names.switches.second_of(&*port).is_some() {
+            return Err(Errno::BUSY);
+        }
+        port.set_vnet_header(wish.nr_hdr_len)
     }
 }
 

@@ -420,13 +420,26 @@ fn persistent_ports_are_there_after_a_restart() {
     let new = caller::bytes_of(&NmreqValeNewif::default());
     let attach = caller::bytes_of(&NmreqValeAttach { reg: all(), ..NmreqValeAttach::default() });
     assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_NEWIF, &new), Ok(0));
-    assert_eq!(ask(&mut daemon, "vale0:v0", NETMAP_REQ_VALE_ATTACH, &attach), Ok(0));
+    for name in ["vale0:v0", "vale1:v0"] {
+        assert_eq!(ask(&mut daemon, name, NETMAP_REQ_VALE_ATTACH, &attach), Ok(0));
+    }
     let mut daemon = daemon.killed();
-    assert_eq!(daemon.world.domain.switches()[0].ports[0].name, "vale0:v0");
+    let switches = daemon.world.domain.switches();
+    let names: Vec<_> = switches.iter().map(|one| one.ports[0].name.as_str()).collect();
+    assert_eq!(names, ["vale0:v0", "vale1:v0"]);
+    // It joins the two as before.
+    let [(a, got_a), (_, got_b)] = ["vale1:a", "vale0:b"].map(|name| daemon.bound(name, &small()));
+    let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
+    daemon.eye().queue(tx, 0, 60, 0);
+    daemon.sync(a, NIOCTXSYNC).unwrap();
+    assert_eq!(daemon.eye().ring(rx).tail, 1);
+    daemon.callers.truncate(a);
     assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_NEWIF, &new), Err(Errno::EXIST));
     assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_DELIF, &[]), Err(Errno::BUSY));
     let detach = caller::bytes_of(&NmreqValeDetach::default());
-    assert_eq!(ask(&mut daemon, "vale0:v0", NETMAP_REQ_VALE_DETACH, &detach), Ok(0));
+    for name in ["vale0:v0", "vale1:v0"] {
+        assert_eq!(ask(&mut daemon, name, NETMAP_REQ_VALE_DETACH, &detach), Ok(0));
+    }
     assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_DELIF, &[]), Ok(0));
     assert!(daemon.killed().world.domain.memories().is_empty());
 }

@@ -4,14 +4,14 @@ use super::*;
 use crate::switch::{DropReason, PortCounters};
 
 /// A program with a port of a switch: its rings, and where it is in them.
-struct Station<'w> {
+pub(super) struct Station<'w> {
     client: Client<'w>,
     tx: u64,
     rx: u64,
 }
 
 impl<'w> Station<'w> {
-    fn new(world: &'w World, name: &str) -> Self {
+    pub(super) fn new(world: &'w World, name: &str) -> Self {
         Self::with(world, name, &all())
     }
 
@@ -46,7 +46,7 @@ impl<'w> Station<'w> {
         self.queue_parts(&[frame], 0);
     }
 
-    fn send(&mut self, frame: &[u8]) {
+    pub(super) fn send(&mut self, frame: &[u8]) {
         self.queue(frame);
         assert_eq!(self.client.ioctl(NIOCTXSYNC), Ok(0));
     }
@@ -70,13 +70,13 @@ impl<'w> Station<'w> {
         slots
     }
 
-    fn frames(&mut self) -> Vec<Vec<u8>> {
+    pub(super) fn frames(&mut self) -> Vec<Vec<u8>> {
         self.slots().into_iter().map(|(_, bytes)| bytes).collect()
     }
 }
 
 /// An Ethernet frame of 60 bytes between stations; 255 is everybody.
-fn frame(to: u8, from: u8, mark: u8) -> Vec<u8> {
+pub(super) fn frame(to: u8, from: u8, mark: u8) -> Vec<u8> {
     let mac = |station| if station == 255 { [255; 6] } else { [2, 0, 0, 0, 0, station] };
     let mut bytes = [mac(to), mac(from)].concat();
     bytes.extend([8, 0, mark]);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn list(
+pub(super) fn list(
     client: &mut Client<'_>,
     name: &str,
     place: (u16, u32),
@@ -18,21 +18,21 @@ fn list(
     Ok((name, got.nr_bridge_idx, got.nr_port_idx))
 }
 
-fn new_port(client: &mut Client<'_>, name: &str) -> Result<(), Errno> {
+pub(super) fn new_port(client: &mut Client<'_>, name: &str) -> Result<(), Errno> {
     client.ask(name, NETMAP_REQ_VALE_NEWIF, &NmreqValeNewif::default()).map(|_| ())
 }
 
-fn remove(client: &mut Client<'_>, name: &str) -> Result<(), Errno> {
+pub(super) fn remove(client: &mut Client<'_>, name: &str) -> Result<(), Errno> {
     let header = NmreqHeader { nr_body: 0, ..header(name, NETMAP_REQ_VALE_DELIF) };
     client.control(&header).map(|_| ())
 }
 
-fn attach(client: &mut Client<'_>, name: &str) -> Result<u32, Errno> {
+pub(super) fn attach(client: &mut Client<'_>, name: &str) -> Result<u32, Errno> {
     let body = NmreqValeAttach { reg: all(), ..NmreqValeAttach::default() };
     client.ask(name, NETMAP_REQ_VALE_ATTACH, &body).map(|got| got.port_index)
 }
 
-fn detach(client: &mut Client<'_>, name: &str) -> Result<u32, Errno> {
+pub(super) fn detach(client: &mut Client<'_>, name: &str) -> Result<u32, Errno> {
     client.ask(name, NETMAP_REQ_VALE_DETACH, &NmreqValeDetach::default()).map(|got| got.port_index)
 }
 
@@ -105,7 +105,6 @@ fn a_persistent_port_stays_is_attached_and_detached_and_removed() {
     let mut client = world.open();
     assert_eq!(attach(&mut client, "vale5:v0"), Ok(0));
     assert_eq!(attach(&mut client, "vale5:v0"), Err(Errno::BUSY));
-    assert_eq!(attach(&mut client, "vale6:v0"), Err(Errno::BUSY));
     assert_eq!(list(&mut client, "", (0, 0)), Ok(("vale5:v0".into(), 0, 0)));
     assert_eq!(remove(&mut client, "v0"), Err(Errno::BUSY));
     assert_eq!(detach(&mut client, "vale6:v0"), Err(Errno::NXIO));

@@ -130,6 +130,10 @@ impl Attachment {
         &self.plugged.binding.port
     }
 
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.plugged.nic.hub
+    }
+
     pub(crate) fn id(&self) -> PortId {
         self.plugged.nic.id
     }

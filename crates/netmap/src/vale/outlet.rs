@@ -152,8 +152,10 @@ impl Outlet {
         if count == 0
             && let Some((nic, i)) = &self.nic
         {
-            // What was sent may have left by now.
-            nic.sync(Dir::Tx, *i);
+            // What was sent may have left by now. No lock is held: it may lead into another switch.
+            drop(room);
+            nic.flush(*i);
+            room = lock(&self.room);
             count = wanted(room.free(&self.view));
         }
         (count > 0).then(|| room.take(count, self.view.num_slots()))
@@ -168,7 +170,7 @@ impl Outlet {
         }
         match &self.nic {
             Some((nic, i)) => {
-                nic.sync(Dir::Tx, *i);
+                nic.flush(*i);
             }
             None => self.listeners.wake(),
         }

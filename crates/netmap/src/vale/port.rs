@@ -1,7 +1,8 @@
 //! A port of a switch that programs bind: rings of its own, frames by copy.
 //!
 //! Most live as long as somebody has them bound (`vale0:a`). Persistent ones are made and removed
-//! by requests and plugged into a switch by others; outside of a switch what they send vanishes.
+//! by requests and plugged into a switch by others; outside of a switch what they send vanishes. In
+//! a second switch they are what an interface is there: its senders put frames into the tx rings.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -203,13 +204,13 @@ impl ValePort {
         Ok(Rings { tx, member: Member::new(outlets, vnet, Some(self.taps.clone())) })
     }
 
-    /// Sends what the program has queued on ring `i`.
-    fn send(&self, i: usize) -> Synced {
-        let Some(inlet) = self.rings.get().and_then(|rings| rings.tx.get(i)) else {
-            return Synced::Gone;
-        };
-        let Some(mut sender) = inlet.try_sender() else { return Synced::Busy };
-        let Sender { kern, frames, batch } = &mut *sender;
+    fn inlet(&self, i: usize) -> Option<&Inlet> {
+        self.rings.get()?.tx.get(i)
+    }
+
+    /// Sends what is queued on ring `i`.
+    fn send(&self, i: usize, inlet: &Inlet, sender: &mut Sender) -> Synced {
+        let Sender { kern, frames, batch } = sender;
         let Ok(head) = kern.released() else { return Synced::Reinit };
         if head != kern.hwcur() {
             let vnet = self.vnet_header() as usize;
@@ -305,13 +306,22 @@ impl Adapter for ValePort {
 
     fn sync(&self, dir: Dir, i: usize) -> Synced {
         match dir {
-            Dir::Tx => self.send(i),
+            Dir::Tx => {
+                let Some(inlet) = self.inlet(i) else { return Synced::Gone };
+                let sender = inlet.try_sender();
+                sender.map_or(Synced::Busy, |mut sender| self.send(i, inlet, &mut sender))
+            }
             Dir::Rx => {
                 let outlets = self.rings.get().map(|rings| &rings.member.outlets);
                 let outlet = outlets.and_then(|outlets| outlets.get(i));
                 outlet.map_or(Synced::Gone, Outlet::sync)
             }
         }
+    }
+
+    fn flush(&self, i: usize) -> Synced {
+        let Some(inlet) = self.inlet(i) else { return Synced::Gone };
+        self.send(i, inlet, &mut lock(&inlet.sender))
     }
 
     fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
@@ -350,12 +360,11 @@ impl Adapter for ValePort {
     }
 
     fn has_indirect(&self, i: usize) -> bool {
-        let inlet = self.rings.get().and_then(|rings| rings.tx.get(i));
-        inlet.is_some_and(|inlet| inlet.indirect(|slots| slots.next().is_some()))
+        self.inlet(i).is_some_and(|inlet| inlet.indirect(|slots| slots.next().is_some()))
     }
 
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
-        let Some(inlet) = self.rings.get().and_then(|rings| rings.tx.get(i)) else { return Ok(()) };
+        let Some(inlet) = self.inlet(i) else { return Ok(()) };
         let mut bytes = Vec::new();
         // No lock is held while the program keeps us waiting; its own syncs stop before these slots.
         for (at, slot) in inlet.indirect(|slots| slots.collect::<Vec<_>>()) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use slipring_abi::*;
 
+use crate::adapter::Adapter;
 use crate::domain::lock;
 use crate::names::{PortKind, Wanted};
 use crate::open::{Netmap, Open};
@@ -34,21 +35,24 @@ impl Netmap {
             return Err(Errno::BUSY);
         }
         let persistent = names.switches.persistent.get(&(netns, port.to_owned())).cloned();
+        let hub = names.switches.hub(netns, switch);
+        if let Some(port) = &persistent {
+            names.switches.may_join(port, &hub)?;
+        }
         let index = match persistent {
-            Some(persistent) => {
-                let hub = names.switches.hub(netns, switch);
-                persistent.sit(&hub, &request.name)?
-            }
-            None => {
+            Some(port) if port.seated().is_none() => port.sit(&hub, &request.name)?,
+            persistent => {
                 let register = attached(&wish.reg)?;
                 let memory = memory_of(&open.domain, register.nr_mem_id)?;
                 let memory = memory.as_ref();
                 let wanted = Wanted { domain, opener, name: port, register: &register, memory };
+                let nic = match persistent {
+                    Some(port) => Ok(port as Arc<dyn Adapter>),
+                    None => wanted.interface(&mut names, &*self.provider),
+                };
                 // A name that nothing has cannot be attached.
-                let nic = wanted.interface(&mut names, &*self.provider);
                 let nic =
                     nic.map_err(|error| if error == Errno::NXIO { Errno::INVAL } else { error })?;
-                let hub = names.switches.hub(netns, switch);
                 let place = Place {
                     domain: Arc::downgrade(&open.domain),
                     key: key.clone(),
@@ -141,7 +145,7 @@ impl Netmap {
             _ => return Err(Errno::EXIST),
         }
         let port = wanted.vale_port(name, None)?;
-        let nr_mem_id = crate::Adapter::memory(&*port).id();
+        let nr_mem_id = port.memory().id();
         names.switches.persistent.insert((opener.netns, name.to_owned()), port);
         request.reply(&NmreqValeNewif { nr_mem_id, ..wish });
         Ok(())
