@@ -40,8 +40,8 @@ pub use tally::{Loss, Tally};
 use slipring_dummynet::{Dummynet, Event, Object};
 use slipring_ipfw::rule::{Action, Condition, Hop};
 use slipring_ipfw::run::{
-    Checked, Config, Crossing, Emission, Firewall, Frames, LogEvent, Outputs, Pass, PortId,
-    Ruleset, Toward, Verdict,
+    Batch, Checked, Config, Crossing, Denied, Emission, Firewall, Frames, LogEvent, Outputs, Pass,
+    PortId, Ruleset, Toward, Verdict,
 };
 
 use hops::Hops;
@@ -85,7 +85,7 @@ pub struct Join {
     /// Frames that came together can be checked together: the rules do nothing between them but
     /// what a check does.
     checks_together: bool,
-    batch: Vec<Checked>,
+    batch: Batch,
     abroad: Abroad,
     hops: Hops,
     outputs: Outputs,
@@ -105,7 +105,7 @@ impl Join {
             passes,
             checks_out: false,
             checks_together: false,
-            batch: Vec::new(),
+            batch: Batch::default(),
             abroad: Abroad::default(),
             hops: Hops::default(),
             outputs: Outputs::default(),
@@ -217,26 +217,25 @@ impl Join {
         self.tally.offered += count as u64;
         (0..count).for_each(|at| self.learn(frames.frame(at), from));
         let mut batch = std::mem::take(&mut self.batch);
-        batch.truncate(count);
-        batch.iter_mut().for_each(|checked| checked.crossing = Crossing::incoming(from));
-        batch.resize(count, Checked::new(Crossing::incoming(from)));
-        self.firewall.check_all(frames, &mut batch, now, &mut self.outputs);
+        self.firewall.check_all(frames, count, (from, now), &mut self.outputs, &mut batch);
         self.put_out(outlet);
         let only = match *self.map.targets(from) {
             [only] => Some(only),
             _ => None,
         };
-        for (at, checked) in batch.iter_mut().enumerate() {
-            let way = match only {
-                Some(_) if checked.verdict == Verdict::Accept => only,
-                _ => {
-                    let Checked { verdict, crossing } =
-                        std::mem::replace(checked, Checked::new(Crossing::incoming(from)));
-                    let way = self.act(verdict, frames.frame(at), crossing, now, outlet);
-                    self.settle(now, outlet);
-                    way
+        for (at, checked) in batch.drain().enumerate() {
+            let (verdict, crossing) = match checked {
+                Checked::Accepted if only.is_some() => {
+                    self.tally.sent += 1;
+                    ways.push(only);
+                    continue;
                 }
+                Checked::Accepted => (Verdict::Accept, Crossing::incoming(from)),
+                Checked::Denied => (Verdict::Deny(Denied::Rule), Crossing::incoming(from)),
+                Checked::Other(verdict, crossing) => (verdict, crossing),
             };
+            let way = self.act(verdict, frames.frame(at), crossing, now, outlet);
+            self.settle(now, outlet);
             self.tally.sent += u64::from(way.is_some());
             ways.push(way);
         }

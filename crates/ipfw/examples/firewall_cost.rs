@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use rustix::time::{ClockId, clock_gettime};
-use slipring_ipfw::run::{Checked, Crossing, Firewall, Outputs};
+use slipring_ipfw::run::{Batch, Crossing, Firewall, Outputs};
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
 
@@ -45,10 +45,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 firewall.check(frame, &mut crossing, now, &mut outputs);
             }
         });
-        let mut batch = vec![Checked::new(Crossing::incoming(0)); FRAMES];
+        let mut batch = Batch::default();
         let many = rate(|| {
             now += 1;
-            firewall.check_all(&mut frames[..], &mut batch, now, &mut outputs);
+            firewall.check_all(&mut frames[..], FRAMES, (0, now), &mut outputs, &mut batch);
         });
         let size = firewall.program().map_or(0, |program| program.size_bytes());
         println!(
@@ -177,14 +177,13 @@ fn packets_rate<T>(
 ) -> f64 {
     let mut frames = vec![frame.to_vec(); 64];
     let mut outputs = Outputs::default();
-    let mut batch = vec![Checked::new(Crossing::incoming(0)); 64];
+    let mut batch = Batch::default();
     let start = cpu_seconds();
     for some in destinations.chunks(64) {
         for (frame, to) in frames.iter_mut().zip(some) {
             write(frame, to);
         }
-        let batch = &mut batch[..some.len()];
-        firewall.check_all(&mut frames[..], batch, 1, &mut outputs);
+        firewall.check_all(&mut frames[..], some.len(), (0, 1), &mut outputs, &mut batch);
     }
     destinations.len() as f64 / (cpu_seconds() - start) / 1e6
 }

@@ -32,10 +32,8 @@ pub enum Version {
 /// Everything that rules ask of headers. Fields that a frame does not have are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Where from, on Ethernet.
-    pub src_mac: MacAddr,
-    /// Where to, on Ethernet.
-    pub dst_mac: MacAddr,
+    /// Where to and where from on Ethernet, as on the wire.
+    pub macs: [u8; 12],
     /// The type behind all tags.
     pub ethertype: u16,
     /// VLAN tags, outermost first.
@@ -93,8 +91,7 @@ impl Default for Packet {
 impl Packet {
     /// No packet at all.
     pub const EMPTY: Self = Self {
-        src_mac: MacAddr::ZERO,
-        dst_mac: MacAddr::ZERO,
+        macs: [0; 12],
         ethertype: 0,
         tags: [None; 2],
         version: Version::None,
@@ -119,6 +116,20 @@ impl Packet {
         end: 0,
         counted_len: 0,
     };
+
+    /// Where from, on Ethernet.
+    #[must_use]
+    pub const fn src_mac(&self) -> MacAddr {
+        let [.., a, b, c, d, e, f] = self.macs;
+        MacAddr([a, b, c, d, e, f])
+    }
+
+    /// Where to, on Ethernet.
+    #[must_use]
+    pub const fn dst_mac(&self) -> MacAddr {
+        let [a, b, c, d, e, f, ..] = self.macs;
+        MacAddr([a, b, c, d, e, f])
+    }
 
     /// The packet is TCP and has its header.
     #[inline]
@@ -155,6 +166,6 @@ impl Packet {
             Version::V6 => self.dst >> 120 == 0xff,
             Version::None => false,
         };
-        by_ip || self.dst_mac.is_multicast()
+        by_ip || self.dst_mac().is_multicast()
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! Not for: reading commands (see [`crate::text`]).
 
+mod batch;
 mod changes;
 mod checking;
 mod compiled;
@@ -37,8 +38,8 @@ mod translate_figures;
 #[cfg(test)]
 mod tests;
 
+pub use batch::{Batch, Checked, Frames};
 pub use changes::{BatchError, CommandError, Manner, Reply};
-pub use checking::{Checked, Frames};
 pub use compiled::Program;
 pub use config::{Config, PortId};
 pub use crossing::{Crossing, Pass, Resume};

@@ -1,6 +1,5 @@
 //! One pass over the headers of a frame.
 
-use slipring_wire::MacAddr;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::view::{Fragment, Headers, Ip, IpVersion, Layer, ViewError};
 
@@ -36,28 +35,18 @@ impl Packet {
         const L3: u16 = 14;
         let Some(head) = frame.first_chunk::<34>() else { return false };
         let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let word = |at: usize| u128::from(half(at)) << 16 | u128::from(half(at + 2));
+        let word =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let total_len = half(16);
         if head[12..15] != [0x08, 0x00, 0x45] || total_len < 20 {
             return false;
         }
-        let mac = |at: usize| {
-            MacAddr([
-                head[at],
-                head[at + 1],
-                head[at + 2],
-                head[at + 3],
-                head[at + 4],
-                head[at + 5],
-            ])
-        };
         *self = Self {
-            src_mac: mac(6),
-            dst_mac: mac(0),
+            macs: *head.first_chunk().expect("twelve of 34 bytes"),
             ethertype: 0x0800,
             version: Version::V4,
-            src: word(26),
-            dst: word(30),
+            src: word(26).into(),
+            dst: word(30).into(),
             proto: head[23],
             ttl: head[22],
             tos: head[15],
@@ -96,14 +85,8 @@ impl Packet {
     /// Starts over with the Ethernet header.
     fn link(&mut self, frame: &[u8], headers: &Headers) {
         *self = Self::EMPTY;
-        let mac = |at: usize| {
-            frame
-                .get(at..)
-                .and_then(|rest| rest.first_chunk::<6>())
-                .map_or(MacAddr::ZERO, |mac| MacAddr(*mac))
-        };
         let found = headers.tags_found();
-        (self.src_mac, self.dst_mac) = (mac(6), mac(0));
+        self.macs = frame.first_chunk().copied().unwrap_or_default();
         self.ethertype = headers.ethertype.0;
         self.tags = [found.first().copied(), found.get(1).copied()];
         (self.l3, self.l4) = (usize::from(headers.l3), usize::from(headers.l3));

@@ -1,64 +1,30 @@
-//! Packets through the rules, one by one or many at once.
+//! Packets through the rules.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::compiled::{Candidates, Classes, Key, Memo};
+use super::compiled::{Finders, Sight};
 use super::crossing::Crossing;
 use super::engine::Firewall;
 use super::interpret::{Denied, End, Run, Verdict};
 use super::reply::Outputs;
 use super::rewrite;
 use super::translate::Fate;
-use crate::packet::{Malformed, Packet, Version};
+use crate::packet::{Malformed, Packet};
 use crate::state::FlowHash;
-
-/// Packets of which one field is looked up after the other: so many that none waits for memory
-/// that another one needs, so few that they stay in the nearest cache.
-const GROUP: usize = 32;
 
 /// Most translators that one packet meets: more than any list that does not go round by calls.
 const MAX_TRANSLATIONS: u32 = 256;
 
-/// Frames that are checked together, wherever they lie: each is lent for a moment, again and again.
-pub trait Frames {
-    /// The frame at a place.
-    fn frame(&mut self, at: usize) -> &mut [u8];
-}
-
-impl<F: AsMut<[u8]>> Frames for [F] {
-    fn frame(&mut self, at: usize) -> &mut [u8] {
-        self[at].as_mut()
-    }
-}
-
-/// What is known of a frame that is checked together with others, and what came of it.
-#[derive(Clone, Debug)]
-pub struct Checked {
-    /// What is known of it besides its bytes.
-    pub crossing: Crossing,
-    /// What to do with it.
-    pub verdict: Verdict,
-}
-
-impl Checked {
-    /// A frame that is still to be checked.
-    #[must_use]
-    pub const fn new(crossing: Crossing) -> Self {
-        Self { crossing, verdict: Verdict::Deny(Denied::Rule) }
-    }
-}
-
 /// Room for packets, used again and again.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    candidates: Candidates,
-    memo: Memo,
+    pub(super) finders: Finders,
     /// The verdict of a run that ended by [`End::Other`].
     other: Option<Verdict>,
     /// `None` while a packet is checked.
     one: Option<Box<Parsed>>,
-    group: Vec<Parsed>,
+    pub(super) group: Vec<Parsed>,
 }
 
 /// A packet, and what was looked up for it. It stays where it was read: a copy costs more than
@@ -66,27 +32,29 @@ pub(super) struct Room {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parsed {
     pub(super) packet: Packet,
-    pub(super) classes: Classes,
-    key: Key,
-    hash: Option<FlowHash>,
-    fault: Option<Malformed>,
+    pub(super) sight: Sight,
+    pub(super) hash: Option<FlowHash>,
+    pub(super) fault: Option<Malformed>,
     /// How long the frame was.
-    len: usize,
+    pub(super) len: usize,
 }
 
 /// A frame that is checked: all that a check is told, and may change, besides the firewall.
-struct Case<'c> {
-    parsed: &'c mut Parsed,
-    frame: &'c mut [u8],
-    crossing: &'c mut Crossing,
-    now: u64,
-    out: &'c mut Outputs,
+pub(super) struct Case<'c> {
+    pub(super) parsed: &'c mut Parsed,
+    pub(super) frame: &'c mut [u8],
+    pub(super) crossing: &'c mut Crossing,
+    pub(super) now: u64,
+    pub(super) out: &'c mut Outputs,
 }
 
-impl Room {
-    /// Forgets what belongs to a program.
-    pub(super) fn forget(&mut self) {
-        self.memo.forget();
+impl Parsed {
+    /// Reads a frame.
+    #[inline(always)]
+    pub(super) fn read(&mut self, frame: &[u8]) -> Result<(), Malformed> {
+        self.hash = None;
+        self.sight.forget();
+        self.packet.read(frame)
     }
 }
 
@@ -105,14 +73,9 @@ impl Firewall {
         }
         // Out of the way of the firewall, and put back: one pointer.
         let mut parsed = self.room.one.take().unwrap_or_default();
-        if let Err(kind) = parsed.packet.read(frame) {
+        if let Err(kind) = parsed.read(frame) {
             self.room.one = Some(parsed);
             return self.drop_malformed(kind);
-        }
-        parsed.hash = None;
-        if let Some(program) = &self.program {
-            program.classes(&parsed.packet, crossing, &mut parsed.classes);
-            parsed.key = program.key(&parsed.classes);
         }
         let mut case = Case { parsed: &mut parsed, frame, crossing, now: now_ns, out: outputs };
         let end = self.run(&mut case);
@@ -126,108 +89,9 @@ impl Firewall {
         self.usual(end)
     }
 
-    /// Does the same with many frames, in their order, for less: `batch` has one place for each.
-    pub fn check_all<F: Frames + ?Sized>(
-        &mut self,
-        frames: &mut F,
-        batch: &mut [Checked],
-        now_ns: u64,
-        outputs: &mut Outputs,
-    ) {
-        if !self.config.settings.enable {
-            batch.iter_mut().for_each(|checked| checked.verdict = self.accept());
-            return;
-        }
-        let mut room = core::mem::take(&mut self.room.group);
-        room.resize(GROUP, Parsed::default());
-        for (group, first) in batch.chunks_mut(GROUP).zip((0..).step_by(GROUP)) {
-            let parsed = &mut room[..group.len()];
-            self.look_up(frames, first, group, parsed);
-            self.bring_near(parsed);
-            for ((checked, parsed), at) in group.iter_mut().zip(parsed).zip(first..) {
-                let Checked { crossing, verdict } = checked;
-                let frame = frames.frame(at);
-                let case = Case { parsed, frame, crossing, now: now_ns, out: outputs };
-                *verdict = self.check_parsed(case);
-            }
-        }
-        self.room.group = room;
-    }
-
-    /// What is left to do for a frame of a group.
-    #[inline]
-    fn check_parsed(&mut self, mut case: Case<'_>) -> Verdict {
-        if let Some(kind) = case.parsed.fault {
-            return self.drop_malformed(kind);
-        }
-        if case.frame.len() != case.parsed.len {
-            // Whoever shares the memory has changed it meanwhile: what was read holds no more.
-            return self.check(case.frame, case.crossing, case.now, case.out);
-        }
-        match self.run(&mut case) {
-            End::Other => self.otherwise(&mut case),
-            end => self.usual(end),
-        }
-    }
-
-    /// Reads the frames of a group, then looks up field after field. Neither depends on what the
-    /// rules do to frames before.
-    fn look_up<F: Frames + ?Sized>(
-        &self,
-        frames: &mut F,
-        first: usize,
-        group: &[Checked],
-        parsed: &mut [Parsed],
-    ) {
-        for (parsed, at) in parsed.iter_mut().zip(first..) {
-            let frame = frames.frame(at);
-            parsed.fault = parsed.packet.read(frame).err();
-            parsed.len = frame.len();
-            parsed.hash = None;
-        }
-        if let Some(program) = &self.program {
-            let crossings = || group.iter().map(|checked| &checked.crossing);
-            program.classes_of_all(parsed, crossings);
-            if program.remembers() {
-                for parsed in &mut *parsed {
-                    parsed.key = program.key(&parsed.classes);
-                }
-                self.room.memo.bring_near(parsed.iter().map(|parsed| parsed.key));
-            }
-        }
-    }
-
-    /// Brings near what rules will ask of tables and states for the packets of a group. Packets
-    /// before them may change states, so the answers are forgotten.
-    fn bring_near(&self, parsed: &mut [Parsed]) {
-        let Some(program) = &self.program else { return };
-        for near in program.near_tables() {
-            let Some(table) = self.config.table(near.set, near.name.as_str()) else { continue };
-            let addresses = |version: Version| {
-                let packets = parsed.iter().map(|parsed| &parsed.packet);
-                let address = |packet: &Packet| if near.of_dst { packet.dst } else { packet.src };
-                packets.filter(move |packet| packet.version == version).map(address)
-            };
-            let (mut v4, mut v6) = ([0; GROUP], [0; GROUP]);
-            let narrow = fill(&mut v4, addresses(Version::V4).map(|address| address as u32));
-            let wide = fill(&mut v6, addresses(Version::V6));
-            table.bring_near(&v4[..narrow], &v6[..wide]);
-        }
-        if program.asks_states() {
-            // In three goes, so that memory is waited for together.
-            for parsed in &mut *parsed {
-                parsed.hash = Some(self.states.hash(&parsed.packet.flow()));
-            }
-            let heads = parsed.iter().filter_map(|parsed| self.states.head(parsed.hash?));
-            let mut found = [0; GROUP];
-            let known = found.iter_mut().zip(heads).map(|(to, head)| *to = head).count();
-            self.states.bring_near(&found[..known]);
-        }
-    }
-
     /// The common verdicts, counted.
     #[inline]
-    fn usual(&mut self, end: End) -> Verdict {
+    pub(super) fn usual(&mut self, end: End) -> Verdict {
         if end == End::Accept {
             return self.accept();
         }
@@ -237,14 +101,14 @@ impl Firewall {
     }
 
     #[inline]
-    fn accept(&mut self) -> Verdict {
+    pub(super) fn accept(&mut self) -> Verdict {
         self.drops.checked += 1;
         self.drops.accepted += 1;
         Verdict::Accept
     }
 
     #[inline(never)]
-    fn drop_malformed(&mut self, kind: Malformed) -> Verdict {
+    pub(super) fn drop_malformed(&mut self, kind: Malformed) -> Verdict {
         let verdict = self.malformed_frame(kind);
         self.drops.count(&verdict);
         verdict
@@ -252,7 +116,7 @@ impl Firewall {
 
     /// Less common verdicts.
     #[inline(never)]
-    fn otherwise(&mut self, case: &mut Case<'_>) -> Verdict {
+    pub(super) fn otherwise(&mut self, case: &mut Case<'_>) -> Verdict {
         let verdict = self.other();
         let mut verdict = self.translated(verdict, case);
         if verdict == Verdict::Held {
@@ -284,14 +148,8 @@ impl Firewall {
 
     /// A packet that has changed goes on behind the rule that changed it.
     fn again(&mut self, case: &mut Case<'_>) -> Verdict {
-        if let Err(kind) = case.parsed.packet.read(case.frame) {
+        if let Err(kind) = case.parsed.read(case.frame) {
             return self.malformed_frame(kind);
-        }
-        case.parsed.hash = None;
-        if let Some(program) = &self.program {
-            let Parsed { packet, classes, key, .. } = &mut *case.parsed;
-            program.classes(packet, case.crossing, classes);
-            *key = program.key(classes);
         }
         match self.run(case) {
             End::Accept => Verdict::Accept,
@@ -335,11 +193,11 @@ impl Firewall {
 
     /// A packet through the list.
     #[inline]
-    fn run(&mut self, case: &mut Case<'_>) -> End {
+    pub(super) fn run(&mut self, case: &mut Case<'_>) -> End {
         // Counters leave the list for the run, so that rules can be read while they change.
         let mut counters = core::mem::take(&mut self.config.list.counters);
-        let Parsed { packet, classes, key, hash, .. } = &mut *case.parsed;
-        let Room { candidates, memo, other, .. } = &mut self.room;
+        let Parsed { packet, sight, hash, .. } = &mut *case.parsed;
+        let Room { finders, other, .. } = &mut self.room;
         let mut run = Run {
             config: &self.config,
             counters: &mut counters,
@@ -355,15 +213,10 @@ impl Firewall {
             hash,
         };
         let end = match &self.program {
-            Some(program) => run.searched(program, (classes, *key), candidates, memo),
+            Some(program) => run.searched(program, sight, finders),
             None => run.plain(),
         };
         self.config.list.counters = counters;
         end
     }
-}
-
-/// How many there are.
-fn fill<T>(places: &mut [T], all: impl Iterator<Item = T>) -> usize {
-    places.iter_mut().zip(all).map(|(place, one)| *place = one).count()
 }

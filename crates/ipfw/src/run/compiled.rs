@@ -14,7 +14,8 @@
 //! asks everything again. Header values that rules can change (`setdscp`, tags, marks) are no
 //! fields, so classes hold for a packet's whole way through the list, jumps included.
 //!
-//! Candidates that were found are remembered by their classes ([`memo`]).
+//! Candidates that were found are remembered by their flow and by their classes ([`memo`]). Packets
+//! that come together go as far as their headers lead before any of them goes further ([`lead`]).
 //!
 //! Short lists are walked rule by rule, with all clauses as checks.
 //!
@@ -23,6 +24,7 @@
 
 mod check;
 mod field;
+mod lead;
 mod memo;
 mod plan;
 mod program;
@@ -31,7 +33,5 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
-pub(super) use memo::{Key, Memo};
-pub(super) use program::Classes;
 pub use program::Program;
-pub(super) use walk::Candidates;
+pub(super) use walk::{Finders, Sight};

@@ -145,7 +145,7 @@ impl Firewall {
 
     /// Makes the rules ready, after any change of what a program is made of.
     pub(super) fn compile(&mut self) {
-        self.room.forget();
+        self.room.finders.forget();
         self.program = (!self.plain).then(|| Arc::new(Program::compile(&self.config)));
     }
 

@@ -225,10 +225,7 @@ impl Run<'_> {
 
     #[inline]
     pub(super) fn count(&mut self, at: usize) {
-        let counters = &mut self.counters[at];
-        counters.packets += 1;
-        counters.bytes += u64::from(self.packet.counted_len);
-        counters.last_match_ns = Some(self.now);
+        self.counters[at].count(self.packet.counted_len, self.now);
     }
 
     /// Counts, logs, tags, and does what the rule at `at` says.

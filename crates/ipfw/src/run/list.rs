@@ -31,6 +31,16 @@ pub struct Counters {
     pub logged: u64,
 }
 
+impl Counters {
+    /// Counts a packet.
+    #[inline(always)]
+    pub(super) fn count(&mut self, bytes: u32, now: u64) {
+        self.packets += 1;
+        self.bytes += u64::from(bytes);
+        self.last_match_ns = Some(now);
+    }
+}
+
 /// Rules in the order in which they are asked, and their counters at the same places.
 ///
 /// The last one is the default rule: it is always there, and matches.

@@ -89,7 +89,12 @@ fn addresses(packet: &Packet) -> (String, String) {
 fn what(packet: &Packet) -> String {
     let (src, dst) = addresses(packet);
     if packet.version == Version::None {
-        return format!("MAC {} {} type {:#06x}", packet.src_mac, packet.dst_mac, packet.ethertype);
+        return format!(
+            "MAC {} {} type {:#06x}",
+            packet.src_mac(),
+            packet.dst_mac(),
+            packet.ethertype
+        );
     }
     if packet.has_ports {
         let name = proto_name(packet.proto).unwrap_or("").to_ascii_uppercase();

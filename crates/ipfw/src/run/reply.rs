@@ -65,7 +65,7 @@ const V6_QUOTE_MAX: usize = 1280 - 40 - 8;
 
 /// The frame that answers, if the packet may be answered.
 pub(super) fn answer(frame: &[u8], packet: &Packet, answer: Answer) -> Option<Vec<u8>> {
-    let is_group = packet.is_multicast() || packet.src_mac.is_multicast();
+    let is_group = packet.is_multicast() || packet.src_mac().is_multicast();
     if packet.version == Version::None || packet.later_fragment || is_group || packet.src == 0 {
         return None;
     }

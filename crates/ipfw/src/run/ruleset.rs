@@ -95,7 +95,7 @@ impl Firewall {
         core::mem::swap(&mut self.config, &mut ruleset.config);
         if ruleset.program.is_some() {
             core::mem::swap(&mut self.program, &mut ruleset.program);
-            self.room.forget();
+            self.room.finders.forget();
         }
         (self.states.lifetimes, self.states.max, self.states.keepalive) =
             (ruleset.lifetimes, ruleset.max, ruleset.keepalive);

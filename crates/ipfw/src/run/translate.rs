@@ -189,7 +189,7 @@ impl Firewall {
         let hosts = &mut self.translators.hosts;
         match pass {
             Pass::Out if u32::from_be_bytes(src) != before.src as u32 => {
-                hosts.learn(Ipv4Addr::from_bits(before.src as u32), before.src_mac);
+                hosts.learn(Ipv4Addr::from_bits(before.src as u32), before.src_mac());
             }
             Pass::In if u32::from_be_bytes(dst) != before.dst as u32 => {
                 hosts.address(frame, dst.into());

@@ -22,7 +22,7 @@ impl Link {
     /// That of `packet`.
     #[must_use]
     pub const fn of(packet: &Packet) -> Self {
-        Self { src_mac: packet.src_mac, dst_mac: packet.dst_mac, tags: packet.tags }
+        Self { src_mac: packet.src_mac(), dst_mac: packet.dst_mac(), tags: packet.tags }
     }
 
     /// The other way round.

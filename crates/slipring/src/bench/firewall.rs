@@ -11,7 +11,7 @@ mod tables;
 
 use std::time::Duration;
 
-use slipring_ipfw::run::{Checked, Crossing, Firewall, Outputs};
+use slipring_ipfw::run::{Batch, Firewall, Outputs};
 
 use super::measure::{PROGRAM_CPU, Reading, Tally, Why, on_cpu, tally};
 use super::row::{Bout, Row};
@@ -57,14 +57,21 @@ fn firewall(text: &str, is_plain: bool) -> Result<Firewall, Why> {
     Ok(firewall)
 }
 
-/// Checks all frames, in bursts as ports give them; how many.
-fn check(firewall: &mut Firewall, frames: &mut [Vec<u8>], outputs: &mut Outputs) -> u64 {
-    const BURST: usize = 256;
-    let mut batch = vec![Checked::new(Crossing::incoming(0)); BURST];
-    for frames in frames.chunks_mut(BURST) {
-        let batch = &mut batch[..frames.len()];
-        firewall.check_all(frames, batch, 1, outputs);
-        std::hint::black_box(&batch);
+/// Checks frames, in bursts as ports give them.
+#[derive(Default)]
+struct Checks {
+    outputs: Outputs,
+    batch: Batch,
+}
+
+impl Checks {
+    /// Checks all frames; how many.
+    fn all(&mut self, firewall: &mut Firewall, frames: &mut [Vec<u8>]) -> u64 {
+        const BURST: usize = 256;
+        for frames in frames.chunks_mut(BURST) {
+            firewall.check_all(frames, frames.len(), (0, 1), &mut self.outputs, &mut self.batch);
+            std::hint::black_box(&self.batch);
+        }
+        frames.len() as u64
     }
-    frames.len() as u64
 }

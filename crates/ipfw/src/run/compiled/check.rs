@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::super::matches::Question;
-use crate::packet::Version;
+use crate::packet::{Packet, Version};
 use crate::rule::{Addresses, Bits, Condition, HeaderField, Pattern, V4Mask};
 
 /// A question, and how its answer counts.
@@ -41,6 +41,22 @@ impl Check {
                 ends_clause: at + 1 == clause.len(),
             });
         }
+    }
+
+    /// The same where headers alone answer; `None` where more has to be asked.
+    #[inline(always)]
+    pub(super) fn all_hold_for(checks: &[Self], packet: &Packet) -> Option<bool> {
+        let mut any = false;
+        for check in checks {
+            any |= check.test.holds_for(packet)? != check.not;
+            if check.ends_clause {
+                if !any {
+                    return Some(false);
+                }
+                any = false;
+            }
+        }
+        Some(true)
     }
 
     /// Whether every clause has a question that holds.
@@ -84,9 +100,16 @@ impl Test {
 
     #[inline(always)]
     fn holds(&self, question: &mut Question<'_>) -> bool {
-        let packet = question.packet;
-        let is_v4 = packet.version == Version::V4;
         match self {
+            Self::Other(condition) => question.holds(condition),
+            _ => self.holds_for(question.packet) == Some(true),
+        }
+    }
+
+    #[inline(always)]
+    fn holds_for(&self, packet: &Packet) -> Option<bool> {
+        let is_v4 = packet.version == Version::V4;
+        Some(match self {
             Self::Proto(proto) => packet.version != Version::None && packet.proto == *proto,
             Self::Version(version) => packet.version == *version,
             Self::Src4(network) => is_v4 && network.contains(packet.src as u32),
@@ -100,7 +123,7 @@ impl Test {
             Self::TcpFlags(bits) => packet.is_tcp() && bits.holds(packet.tcp_flags),
             Self::Established => packet.is_tcp() && packet.tcp_flags & 0x16 != 0x02,
             Self::Always => true,
-            Self::Other(condition) => question.holds(condition),
-        }
+            Self::Other(_) => return None,
+        })
     }
 }

@@ -62,6 +62,23 @@ impl Field {
         Self::Pass,
     ];
 
+    /// Whether packets of a flow that come in by the same port have the same value.
+    pub(super) const fn is_of_flow(self) -> bool {
+        use Field as F;
+        matches!(
+            self,
+            F::Src
+                | F::Dst
+                | F::SrcPort
+                | F::DstPort
+                | F::Proto
+                | F::Recv
+                | F::Xmit
+                | F::Via
+                | F::Pass
+        )
+    }
+
     /// Which field the patterns of a clause ask for, and which values of it they accept together;
     /// `None` if that is not the whole of what they ask.
     pub(super) fn wanted(clause: &[Pattern], config: &Config) -> Option<(Self, RangeSet)> {

@@ -3,7 +3,6 @@ use alloc::vec::Vec;
 use slipring_classify::matcher::{DENSE, MAX_FIELDS, Matcher};
 use slipring_classify::partition::Partition;
 
-use super::super::checking::Parsed;
 use super::super::config::Config;
 use super::super::crossing::Crossing;
 use super::super::interpret::probes;
@@ -44,8 +43,10 @@ pub(in super::super) struct NearTable {
 /// Finds the rules of a list that a packet's fields leave.
 #[derive(Clone, Debug)]
 pub(super) struct Index {
-    lookups: Vec<Lookup>,
+    pub(super) lookups: Vec<Lookup>,
     pub(super) matcher: Matcher,
+    /// All fields are those of flows.
+    pub(super) is_of_flows: bool,
     /// Where in a [`Key`] the class of each field stands; empty where candidates are found as fast
     /// as they are remembered, and where a key cannot hold the classes.
     packing: Vec<(u8, u8)>,
@@ -90,53 +91,6 @@ impl Program {
         &self.near
     }
 
-    /// The classes of many packets, field after field.
-    pub(in super::super) fn classes_of_all<'c, C: Iterator<Item = &'c Crossing>>(
-        &self,
-        parsed: &mut [Parsed],
-        crossings: impl Fn() -> C,
-    ) {
-        let lookups = self.index.as_ref().map_or(&[][..], |index| &index.lookups);
-        for (field, lookup) in lookups.iter().enumerate() {
-            let packets = parsed
-                .iter_mut()
-                .zip(crossings())
-                .map(|(parsed, crossing)| (&parsed.packet, crossing, &mut parsed.classes[field]));
-            lookup.classes(packets);
-        }
-    }
-
-    /// Whether candidates are remembered.
-    #[inline]
-    pub(in super::super) fn remembers(&self) -> bool {
-        self.index.as_ref().is_some_and(|index| !index.packing.is_empty())
-    }
-
-    /// What candidates are remembered by.
-    #[inline]
-    pub(in super::super) fn key(&self, classes: &Classes) -> Key {
-        let mut key = [0; 2];
-        let packing = self.index.as_ref().map_or(&[][..], |index| &index.packing);
-        for (&class, &(word, shift)) in classes.iter().zip(packing) {
-            key[usize::from(word & 1)] |= u64::from(class) << shift;
-        }
-        key
-    }
-
-    /// The classes of a packet in all fields.
-    #[inline]
-    pub(in super::super) fn classes(
-        &self,
-        packet: &Packet,
-        crossing: &Crossing,
-        classes: &mut Classes,
-    ) {
-        let lookups = self.index.as_ref().map_or(&[][..], |index| &index.lookups);
-        for (class, lookup) in classes.iter_mut().zip(lookups) {
-            *class = lookup.class(packet, crossing);
-        }
-    }
-
     /// Bytes that searching takes, counters apart.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
@@ -179,7 +133,25 @@ impl Index {
         let lookups =
             fields.iter().zip(&partitions).map(|(&field, part)| Lookup::new(field, part)).collect();
         let packing = if matcher.is_short() { Vec::new() } else { packing(&partitions) };
-        Self { lookups, matcher, packing }
+        let is_of_flows = fields.iter().all(|field| field.is_of_flow());
+        Self { lookups, matcher, is_of_flows, packing }
+    }
+
+    /// The classes of a packet in all fields.
+    pub(super) fn classes(&self, packet: &Packet, crossing: &Crossing, classes: &mut Classes) {
+        for (class, lookup) in classes.iter_mut().zip(&self.lookups) {
+            *class = lookup.class(packet, crossing);
+        }
+    }
+
+    /// What candidates are remembered by, if they are.
+    #[inline]
+    pub(super) fn key(&self, classes: &Classes) -> Option<Key> {
+        let mut key = [0; 2];
+        for (&class, &(word, shift)) in classes.iter().zip(&self.packing) {
+            key[usize::from(word & 1)] |= u64::from(class) << shift;
+        }
+        (!self.packing.is_empty()).then_some(key)
     }
 
     fn size_bytes(&self) -> usize {

@@ -2,11 +2,13 @@
 
 use alloc::vec::Vec;
 
+use super::super::crossing::Crossing;
 use super::super::interpret::{Denied, End, MAX_STEPS, Run, Step, Verdict};
 use super::check::Check;
-use super::memo::{Key, Memo};
+use super::memo::{self, Key, Known, MAX_RULES, Memo, NO_KEY, Rules};
 use super::plan::{Does, Plan};
 use super::program::{Classes, Index, Program};
+use crate::packet::Packet;
 
 /// The candidates of a packet, band by band. Its room is used again for each packet.
 #[derive(Clone, Debug, Default)]
@@ -57,38 +59,130 @@ enum Went {
     Ended(End),
 }
 
+/// What is known of a packet's way through the list, and how far it has gone.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Sight {
+    /// What its flow is known by.
+    pub(super) flow: Key,
+    pub(super) known: Known,
+    pub(super) classes: Classes,
+    pub(super) is_classified: bool,
+    /// The rule that is next.
+    pub(super) at: usize,
+    pub(super) steps_left: usize,
+}
+
+impl Default for Sight {
+    fn default() -> Self {
+        Self {
+            flow: NO_KEY,
+            known: Known::NOTHING,
+            classes: Classes::default(),
+            is_classified: false,
+            at: 0,
+            steps_left: MAX_STEPS as usize,
+        }
+    }
+}
+
+impl Sight {
+    /// Forgets all: another packet, or one that has changed.
+    #[inline(always)]
+    pub(in super::super) fn forget(&mut self) {
+        (self.at, self.steps_left) = (0, MAX_STEPS as usize);
+        self.is_classified = false;
+        self.known.clear();
+    }
+
+    /// Looks the fields up, unless that was done.
+    pub(super) fn classify(&mut self, index: &Index, packet: &Packet, crossing: &Crossing) {
+        if !self.is_classified {
+            index.classes(packet, crossing, &mut self.classes);
+            self.is_classified = true;
+        }
+    }
+}
+
+/// What finds candidates, used again and again.
+#[derive(Debug, Default)]
+pub(in super::super) struct Finders {
+    pub(super) candidates: Candidates,
+    /// By classes.
+    pub(super) memo: Memo,
+    /// By flow.
+    pub(super) flows: Memo,
+}
+
+impl Finders {
+    /// Forgets what belongs to a program.
+    pub(in super::super) fn forget(&mut self) {
+        self.memo.forget();
+        self.flows.forget();
+    }
+}
+
+impl Program {
+    /// The first candidates for classes, up to one that ends every packet's way.
+    #[inline(never)]
+    pub(super) fn first_rules(
+        &self,
+        index: &Index,
+        classes: &Classes,
+        (candidates, memo): (&mut Candidates, &mut Memo),
+    ) -> Rules {
+        let mut search = || {
+            let mut next = Some(0);
+            candidates.start();
+            memo::first_of(|| {
+                let found = candidates.from(index, classes, next?);
+                next = (!self.plans[found].ends_all()).then_some(found + 1);
+                Some(found)
+            })
+        };
+        match index.key(classes) {
+            Some(key) => *memo.recall(key, search),
+            None => search(),
+        }
+    }
+}
+
 impl Run<'_> {
     /// How the list ends that `program` was made of.
     #[inline]
     pub(in super::super) fn searched(
         &mut self,
         program: &Program,
-        (classes, key): (&Classes, Key),
-        candidates: &mut Candidates,
-        memo: &mut Memo,
+        sight: &mut Sight,
+        finders: &mut Finders,
     ) -> End {
-        let Some(index) = &program.index else { return self.walk(program, |at| at) };
-        candidates.start();
-        if !program.remembers() {
-            return self.walk(program, |at| candidates.from(index, classes, at));
+        let at = if sight.at == 0 { self.start() } else { sight.at };
+        let from = (at, sight.steps_left);
+        let Some(index) = &program.index else { return self.walk(program, from, |_, at| at) };
+        let Finders { candidates, memo, .. } = finders;
+        if sight.known.is_empty() && program.plans.len() < MAX_RULES {
+            sight.classify(index, self.packet, self.crossing);
+            sight.known = Known::of(program.first_rules(index, &sight.classes, (candidates, memo)));
         }
-        let mut next = Some(0);
-        let mut known = memo.recall(key, || {
-            let found = candidates.from(index, classes, next?);
-            next = (!program.plans[found].ends_all()).then_some(found + 1);
-            Some(found as u32)
-        });
-        self.walk(program, |at| {
-            known.from(at).unwrap_or_else(|| candidates.from(index, classes, at))
+        candidates.start();
+        let mut known = sight.known;
+        self.walk(program, from, |run, at| {
+            known.from(at).unwrap_or_else(|| {
+                sight.classify(index, run.packet, run.crossing);
+                candidates.from(index, &sight.classes, at)
+            })
         })
     }
 
     /// Goes from rule to rule; `next` leaves out those that would do nothing.
     #[inline(always)]
-    fn walk(&mut self, program: &Program, mut next: impl FnMut(usize) -> usize) -> End {
-        let (mut at, mut steps_left) = (self.start(), MAX_STEPS as usize);
+    fn walk(
+        &mut self,
+        program: &Program,
+        (mut at, mut steps_left): (usize, usize),
+        mut next: impl FnMut(&Self, usize) -> usize,
+    ) -> End {
         loop {
-            let here = next(at);
+            let here = next(self, at);
             // Rules that were left out count as shown, as the plain interpreter shows them.
             let steps = here - at + 1;
             if steps > steps_left {

@@ -25,7 +25,7 @@ fn unreach_port_answers_with_an_icmp_error_that_quotes_the_packet() {
         (packet.src as u32, packet.dst as u32),
         (u32::from_be_bytes(B), u32::from_be_bytes(A))
     );
-    assert_eq!(packet.dst_mac, MacAddr([2, 0, 0, 0, 0, 1]));
+    assert_eq!(packet.dst_mac(), MacAddr([2, 0, 0, 0, 0, 1]));
     assert_eq!((checksum::of(&frame[14..34]), checksum::of(&frame[34..])), (0, 0));
     assert_eq!(frame[42..], question[14..42]);
 }

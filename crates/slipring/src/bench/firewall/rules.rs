@@ -1,11 +1,10 @@
 //! Lists of rules.
 
-use slipring_ipfw::run::Outputs;
 use slipring_wire::FrameSpec;
 
 use super::draw::Draw;
 use super::frames::{self, Rule};
-use super::{PLAIN, bout, check, firewall};
+use super::{Checks, PLAIN, bout, firewall};
 use crate::bench::measure::Why;
 use crate::bench::row::{Bout, Of, Role, Row, Unit};
 
@@ -55,11 +54,11 @@ fn mixed(count: usize, goal: f64) -> Row {
 }
 
 fn checks(text: &str, mut frames: Vec<Vec<u8>>, is_plain: bool) -> Result<Bout, Why> {
-    let (mut firewall, mut outputs) = (firewall(text, is_plain)?, Outputs::default());
+    let (mut firewall, mut checks) = (firewall(text, is_plain)?, Checks::default());
     let mut at = 0;
     // A burst at a time: the slowest list takes milliseconds for one.
     Ok(bout(move || {
         at = (at + 256) % FLOWS;
-        check(&mut firewall, &mut frames[at..at + 256], &mut outputs)
+        checks.all(&mut firewall, &mut frames[at..at + 256])
     }))
 }

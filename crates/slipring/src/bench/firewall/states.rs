@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use slipring_ipfw::run::{Firewall, Outputs};
+use slipring_ipfw::run::Firewall;
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{IpSpec, Ipv4Spec};
 
 use super::draw::Draw;
-use super::{bout, by_cpu, check, firewall, frames};
+use super::{Checks, bout, by_cpu, firewall, frames};
 use crate::bench::measure::{PROGRAM_CPU, Tally, Why, on_cpu, thread_cpu};
 use crate::bench::row::{Bout, Of, Role, Row, Unit};
 
@@ -54,10 +54,10 @@ impl Flows {
         &mut self.frames[..to.len()]
     }
 
-    fn all(&mut self, firewall: &mut Firewall, outputs: &mut Outputs) -> u64 {
+    fn all(&mut self, firewall: &mut Firewall, checks: &mut Checks) -> u64 {
         let mut count = 0;
         while count < FLOWS as u64 {
-            count += check(firewall, self.burst(), outputs);
+            count += checks.all(firewall, self.burst());
         }
         count
     }
@@ -65,9 +65,9 @@ impl Flows {
 
 fn hits() -> Result<Bout, Why> {
     let (mut firewall, mut flows) = (firewall(RULES, false)?, Flows::new());
-    let mut outputs = Outputs::default();
-    flows.all(&mut firewall, &mut outputs);
-    Ok(bout(move || check(&mut firewall, flows.burst(), &mut outputs)))
+    let mut checks = Checks::default();
+    flows.all(&mut firewall, &mut checks);
+    Ok(bout(move || checks.all(&mut firewall, flows.burst())))
 }
 
 /// All of them once, whatever the time of a turn.
@@ -76,7 +76,7 @@ fn new_flows() -> Result<Bout, Why> {
         let (mut firewall, mut flows) = (firewall(RULES, false)?, Flows::new());
         let tally = on_cpu(PROGRAM_CPU, || {
             let before = thread_cpu();
-            let packets = flows.all(&mut firewall, &mut Outputs::default());
+            let packets = flows.all(&mut firewall, &mut Checks::default());
             Tally { packets, wall: 0, cpu: thread_cpu() - before }
         });
         Ok(by_cpu(tally))

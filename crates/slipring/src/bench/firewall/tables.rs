@@ -3,12 +3,11 @@
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use slipring_ipfw::run::Outputs;
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{IpSpec, Ipv4Spec, Ipv6Spec};
 
 use super::draw::Draw;
-use super::{bout, check, firewall, frames};
+use super::{Checks, bout, firewall, frames};
 use crate::bench::measure::{PROGRAM_CPU, Reading, Why, on_cpu, thread_cpu};
 use crate::bench::row::{Bout, Of, Role, Row, Unit};
 
@@ -40,10 +39,10 @@ fn looked_up(is_v6: bool) -> Result<Bout, Why> {
     let rules = "add deny ip from any to table(t,2)\nadd count ip from any to table(t)";
     let mut firewall = firewall(&format!("{}{rules}", text(&prefixes)), false)?;
     let mut frames: Vec<_> = prefixes.iter().take(FRAMES).map(|&(ip, _)| frame(ip)).collect();
-    let (mut outputs, mut at) = (Outputs::default(), 0);
+    let (mut checks, mut at) = (Checks::default(), 0);
     Ok(bout(move || {
         at = (at + 256) % FRAMES;
-        RULES * check(&mut firewall, &mut frames[at..at + 256], &mut outputs)
+        RULES * checks.all(&mut firewall, &mut frames[at..at + 256])
     }))
 }
 
