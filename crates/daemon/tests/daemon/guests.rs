@@ -28,7 +28,7 @@ pub(crate) fn vale(site: &Site, words: &str) -> serde_json::Value {
 }
 
 /// Where kernel and initrd are, or why there are none.
-fn kit() -> Result<PathBuf, String> {
+pub(crate) fn kit() -> Result<PathBuf, String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/kit.sh");
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
     let done = Command::new("sh").arg(script).arg(&dir).output().unwrap();
@@ -47,7 +47,7 @@ fn is_there(program: &str) -> bool {
 }
 
 /// Boots a machine that pings its peers, plugged in at a socket.
-fn boot(site: &Site, kit: &Path, socket: &Path, host: u8, peers: &str) -> Program {
+pub(crate) fn boot(site: &Site, kit: &Path, socket: &Path, host: u8, peers: &str) -> Program {
     let mut qemu = Command::new("qemu-system-x86_64");
     qemu.args(
         "-accel tcg -cpu max -nodefaults -no-user-config -display none -no-reboot".split(' '),
@@ -67,7 +67,7 @@ fn boot(site: &Site, kit: &Path, socket: &Path, host: u8, peers: &str) -> Progra
 }
 
 /// Whether a machine answers.
-fn answers(from: &Namespace, host: u8) -> bool {
+pub(crate) fn answers(from: &Namespace, host: u8) -> bool {
     from.attempt("ping", &format!("-q -c 1 -W 1 10.9.8.{host}")).0
 }
 

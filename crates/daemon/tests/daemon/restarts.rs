@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use slipring_port::forward;
 
 use crate::crowds::start;
-use crate::guests::vale;
+use crate::guests::{answers, boot, kit, vale};
 use crate::kernel::open;
 use crate::site::{NOBODY, Site, said};
 use crate::support::eventually;
@@ -220,6 +220,55 @@ fn an_interface_in_a_switch_stays_there() {
     assert_eq!(site.bind("e0"), "bound", "it can be had again");
     daemon.supervisor.stop(Signal::TERM).well();
     site.is_clean();
+}
+
+#[test]
+fn an_interface_that_was_polled_for_a_switch_is_polled_again() {
+    let Some(site) = Site::with_cable() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    vale(&site, "-a vale0:e0");
+    vale(&site, "-p vale0:e0");
+    let mut shuttle = Shuttle::start(&site, "vale0:a e1 100");
+    let mut random = 19;
+    for _ in 0..4 {
+        some_time(&mut random);
+        daemon.kill_and_wait();
+        shuttle.is_whole_again();
+    }
+    shuttle.missing();
+    // Only what is polled can be polled no longer.
+    vale(&site, "-P vale0:e0");
+    vale(&site, "-d vale0:e0");
+    assert_eq!(site.bind("e0"), "bound", "it can be had again");
+    daemon.supervisor.stop(Signal::TERM).well();
+    site.is_clean();
+}
+
+#[test]
+fn a_virtual_machine_in_a_switch_is_there_again() {
+    let kit = match kit() {
+        Ok(kit) => kit,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    let (Some(site), Some(outside)) = (Site::new(), Namespace::new()) else { return };
+    site.inside.veth("e0", &outside, "e1", 1500);
+    outside.silence("e1");
+    outside.ip("addr add 10.9.8.9/24 dev e1");
+    outside.ip("link set e1 up");
+    let mut daemon = Supervised::start(&site, "");
+    let socket = site.path("guest");
+    vale(&site, "-a vale0:e0");
+    vale(&site, &format!("-a vale0:vhost:{}", socket.display()));
+    let guest = boot(&site, &kit, &socket, 1, "10.9.8.9");
+    guest.wait_for_text("guest: done");
+    for _ in 0..3 {
+        daemon.kill_and_wait();
+        eventually("an answer of the guest", || answers(&outside, 1).then_some(()));
+    }
+    let listed = vale(&site, "");
+    assert_eq!(listed["ports"].as_array().map(Vec::len), Some(2), "{listed}");
+    daemon.supervisor.stop(Signal::TERM).well();
+    assert!(!socket.exists(), "the socket goes with the port");
 }
 
 #[test]
