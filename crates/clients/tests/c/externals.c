@@ -101,6 +101,30 @@ anonymous_shared_memory_will_do(void)
 }
 
 static void
+huge_pages_will_do(void)
+{
+	int fd = memfd_create("pages", MFD_HUGETLB);
+	struct port a, b = bound("vale0:b");
+	char *mem;
+
+	CHECK(fd >= 0 && ftruncate(fd, SIZE) == 0);
+	mem = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (mem == MAP_FAILED && errno == ENOMEM) {
+		printf("skipped: no huge pages\n");
+		return;
+	}
+	CHECK(mem != MAP_FAILED);
+	refused(pages(mem + 4096, SIZE / 2), EINVAL);
+	a = bound_in("vale0:a", mem);
+	sends_and_receives(&a, &b);
+	sends_and_receives(&b, &a);
+	CHECK(ftruncate(fd, 0) == 0);
+	put(tx(&b), 3, 7, 60, 0);
+	CHECK(call(b.fd, NIOCTXSYNC, NULL) == 0);
+	CHECK(call(a.fd, NIOCRXSYNC, NULL) == EIO);
+}
+
+static void
 private_memory_is_eopnotsupp(void)
 {
 	refused(pages(mapped(-1, MAP_PRIVATE | MAP_ANONYMOUS), SIZE), EOPNOTSUPP);
@@ -277,6 +301,7 @@ child_uses_the_memory_of_its_parent(void)
 static const struct scenario scenarios[] = {
 	SCENARIO(port_lies_in_the_pages_of_the_program),
 	SCENARIO(anonymous_shared_memory_will_do),
+	SCENARIO(huge_pages_will_do),
 	SCENARIO(private_memory_is_eopnotsupp),
 	SCENARIO(file_on_a_disk_is_eopnotsupp),
 	SCENARIO(read_only_pages_are_efault),

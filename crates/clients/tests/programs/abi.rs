@@ -1,6 +1,7 @@
 //! Every request, every error, every rule of syncs and polls: static programs that make nothing but
 //! system calls, one test for each of their scenarios.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -23,7 +24,7 @@ macro_rules! scenarios {
         mod $program {
             use super::*;
 
-            fn program() -> &'static Path {
+            pub(super) fn program() -> &'static Path {
                 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
                 PROGRAM.get_or_init(|| c_program(stringify!($program), &[]))
             }
@@ -238,4 +239,32 @@ scenarios! {
     signal_ends_a_loop_with_eintr
     killed_caller_ends_its_loop
     many_loops_run_beside_each_other
+}
+
+/// The kernel makes huge pages as they are asked for, a few, until this is dropped.
+struct HugePages {
+    before: String,
+}
+
+impl HugePages {
+    const SETTING: &str = "/proc/sys/vm/nr_overcommit_hugepages";
+
+    fn new() -> Option<Self> {
+        let before = fs::read_to_string(Self::SETTING).ok()?;
+        let pages = before.trim().parse::<u64>().ok()?;
+        fs::write(Self::SETTING, (pages + 8).to_string()).ok()?;
+        Some(Self { before })
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let _ = fs::write(Self::SETTING, &self.before);
+    }
+}
+
+#[test]
+fn external_memory_of_huge_pages_will_do() {
+    let _pages = HugePages::new();
+    print!("{}", Stage::new().run(externals::program(), &["huge_pages_will_do"]));
 }
