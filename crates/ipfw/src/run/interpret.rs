@@ -225,7 +225,7 @@ impl Run<'_> {
 
     #[inline]
     pub(super) fn count(&mut self, at: usize) {
-        self.counters[at].count(self.packet.counted_len, self.now);
+        self.counters[at].count(1, self.packet.counted_len.into(), self.now);
     }
 
     /// Counts, logs, tags, and does what the rule at `at` says.

@@ -32,12 +32,14 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Counts a packet.
+    /// Counts packets that matched together.
     #[inline(always)]
-    pub(super) fn count(&mut self, bytes: u32, now: u64) {
-        self.packets += 1;
-        self.bytes += u64::from(bytes);
-        self.last_match_ns = Some(now);
+    pub(super) fn count(&mut self, packets: u64, bytes: u64, now: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
+        if packets > 0 {
+            self.last_match_ns = Some(now);
+        }
     }
 }
 

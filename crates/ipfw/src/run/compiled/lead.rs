@@ -27,6 +27,17 @@ impl Program {
         (counters, now): (&mut [Counters], u64),
         ends: &mut [Option<End>],
     ) {
+        if let Some(end) = self.plans[0].end_of_all() {
+            // One count for the whole group, whose packets otherwise wait for each other to count.
+            let (mut packets, mut bytes) = (0, 0);
+            for (Parsed { packet, .. }, to) in parsed.iter_mut().zip(ends).filter(is_sound) {
+                *to = Some(end);
+                packets += 1;
+                bytes += u64::from(packet.counted_len);
+            }
+            counters[0].count(packets, bytes, now);
+            return;
+        }
         let Some(index) = &self.index else {
             let all = parsed.iter_mut().zip(ends).filter(is_sound);
             for (Parsed { packet, sight, .. }, end) in all {
@@ -104,7 +115,7 @@ impl Program {
                 if plan.does == Does::Step {
                     return None;
                 }
-                counters[here].count(packet.counted_len, now);
+                counters[here].count(1, packet.counted_len.into(), now);
                 match plan.does {
                     Does::Accept => return Some(End::Accept),
                     Does::Deny => return Some(End::Deny),

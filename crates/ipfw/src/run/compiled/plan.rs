@@ -6,7 +6,7 @@ use core::ops::Range;
 use slipring_classify::ranges::RangeSet;
 
 use super::super::config::Config;
-use super::super::interpret::probes;
+use super::super::interpret::{End, probes};
 use super::super::list::Entry;
 use super::check::Check;
 use super::field::Field;
@@ -42,7 +42,16 @@ pub(super) type Wants = [Option<RangeSet>; Field::ALL.len()];
 impl Plan {
     /// Whether no packet that comes here goes on.
     pub(super) fn ends_all(&self) -> bool {
-        self.checks.is_empty() && matches!(self.does, Does::Accept | Does::Deny)
+        self.end_of_all().is_some()
+    }
+
+    /// How every packet ends that comes here, if they all do.
+    pub(super) fn end_of_all(&self) -> Option<End> {
+        match self.does {
+            Does::Accept if self.checks.is_empty() => Some(End::Accept),
+            Does::Deny if self.checks.is_empty() => Some(End::Deny),
+            _ => None,
+        }
     }
 
     /// Makes a rule ready. Clauses that are wants go there, if there is a place for them; all
