@@ -256,6 +256,24 @@ fn an_interface_that_goes_down_wakes_a_sleeper() {
 }
 
 #[test]
+fn while_an_interface_is_down_both_syncs_say_so_even_with_nothing_to_send() {
+    let Some((here, _there)) = pair("") else { return };
+    let region = region(4096);
+    let mut port = open_in(&here, "va", &region, &options(XdpMode::Best));
+    here.ip("link set va down");
+    let queue = &mut *port.queues[0];
+    let mut waiter = Waiter::new([&*queue], Patience::Sleep).unwrap();
+    wait(&mut waiter, &mut *queue, Interest::RX).unwrap_err();
+    for _ in 0..2 {
+        assert!(matches!(queue.tx_sync().unwrap_err().cause, RunCause::WentDown));
+        assert!(matches!(queue.rx_sync().unwrap_err().cause, RunCause::WentDown));
+    }
+    here.ip("link set va up");
+    queue.tx_sync().unwrap();
+    queue.rx_sync().unwrap();
+}
+
+#[test]
 fn refusals_say_what_to_do() {
     let Some((here, _there)) = pair("numtxqueues 2 numrxqueues 2") else { return };
     let region = region(4096);

@@ -130,6 +130,14 @@ impl XdpQueue {
         }
         Ok(())
     }
+
+    /// The next sync, whichever way, asks again: while one way says that the interface is down, the
+    /// other one does not say that all is well.
+    #[cold]
+    fn failed(&mut self, cause: RunCause) -> RunError {
+        self.doubt = true;
+        RunError::new(&self.name, cause)
+    }
 }
 
 impl Queue for XdpQueue {
@@ -138,11 +146,11 @@ impl Queue for XdpQueue {
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        self.send().map_err(|cause| RunError::new(&self.name, cause))
+        self.send().map_err(|cause| self.failed(cause))
     }
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
-        self.receive().map_err(|cause| RunError::new(&self.name, cause))
+        self.receive().map_err(|cause| self.failed(cause))
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
