@@ -35,7 +35,9 @@ impl Diagnose for AttachError {
     fn help(&self) -> Option<String> {
         Some(
             match self {
-                Self::NothingRuns { .. } => "start one: slipring emulate …, or say --run-dir DIR",
+                Self::NothingRuns { .. } => {
+                    "start one (slipring emulate, lb, firewall, …), or say --run-dir DIR"
+                }
                 Self::Several { .. } => "say which: slipring top NAME, or slipring top PID",
                 Self::Unknown { .. } => {
                     "take a name or process number of those, or say --run-dir DIR"

@@ -10,12 +10,12 @@ use super::measure::{PROGRAM_CPU, Reading, Why, pin, process_cpu};
 use super::row::{Bout, Of, Role, Row, Unit};
 
 /// Itself.
-const PROGRAM: &str = "/proc/self/exe";
+pub(super) const PROGRAM: &str = "/proc/self/exe";
 /// No command outlives the run by more.
-const LONGEST: &str = "120";
+pub(super) const LONGEST: &str = "120";
 
 /// A command of this program on the program's CPU.
-fn command(args: &[&str]) -> Command {
+pub(super) fn command(args: &[&str]) -> Command {
     pin(PROGRAM_CPU);
     let mut command = Command::new(PROGRAM);
     command.args(args).stdin(Stdio::null());
@@ -31,7 +31,7 @@ pub(crate) fn idle_bridge() -> Row {
 }
 
 /// Ends a process when dropped.
-struct Running(Child);
+pub(super) struct Running(pub(super) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {

@@ -2,9 +2,12 @@
 //!
 //! Figures without ports are per second of CPU time: a busy machine changes them less.
 
+mod accuracy;
+mod between;
 mod draw;
 mod frames;
 mod pipes;
+mod program;
 mod rules;
 mod states;
 mod tables;
@@ -25,6 +28,8 @@ pub(crate) fn rows() -> Vec<Row> {
     rows.extend(tables::rows());
     rows.extend(states::rows());
     rows.extend(pipes::rows());
+    rows.extend(between::rows());
+    rows.extend(accuracy::rows());
     rows
 }
 

@@ -119,7 +119,7 @@ fn within<T: Send>(netns: &Netns, work: impl FnOnce() -> Result<T, Why> + Send) 
 }
 
 /// Two joined links, up, in the calling thread's namespace.
-fn pair(one: &str, other: &str) -> Result<(), Why> {
+pub(super) fn pair(one: &str, other: &str) -> Result<(), Why> {
     let netlink = Netlink::open()?;
     netlink.add_veth(one, other, None)?;
     for name in [one, other] {
