@@ -1,13 +1,14 @@
-//! A list made ready does what the plain interpreter does: the same verdicts, frames, log lines,
-//! states and counters, whatever the rules and the frames.
+//! A list made ready does what the plain interpreter does, for frames one by one and together: the
+//! same verdicts, frames, log lines, states and counters, whatever the rules and the frames.
 //!
 //! The first byte says how many of the next ones pick rules from a list of parts, two for each
-//! part; the rest are frames, each behind a byte with its length: as they are, or what they change
-//! in a frame that is well formed.
+//! part; if it is odd, the list is as long as to be searched by parts. The rest are frames, each
+//! behind a byte that says its length, whether it is as it is or what it changes in a frame that is
+//! well formed, and whether it is the last one of those that come together.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use slipring_ipfw::run::{Crossing, Firewall, Outputs};
+use slipring_ipfw::run::{Batch, Checked, Crossing, Denied, Firewall, Outputs, Verdict};
 use slipring_ipfw::text::parse_command;
 
 const ACTIONS: &[&str] = &[
@@ -72,29 +73,45 @@ const OPTIONS: &[&str] = &[
     "ipid 7",
 ];
 
+/// More rules than are searched at once.
+const LONG: usize = 300;
+
 fuzz_target!(|data: &[u8]| {
     let Some((&split, data)) = data.split_first() else { return };
     let (picks, frames) = data.split_at(usize::from(split).min(data.len()));
-    let rules: Vec<String> = picks.chunks_exact(6).map(rule).collect();
-    let (mut plain, mut ready) = (firewall(&rules, true), firewall(&rules, false));
-    let (mut rest, mut now_ns) = (frames, 0);
-    while let Some((&len, after)) = rest.split_first() {
-        let (frame, after) = after.split_at(usize::from(len).min(after.len()));
-        rest = after;
-        now_ns += 300_000_000;
-        let frame = &changed(frame, len);
-        assert_eq!(
-            check(&mut plain, frame, now_ns),
-            check(&mut ready, frame, now_ns),
-            "{rules:#?}"
-        );
+    let mut rules: Vec<String> = picks.chunks_exact(6).map(rule).collect();
+    if split % 2 == 1 {
+        rules = rules.into_iter().cycle().take(LONG).collect();
     }
-    let counters = |firewall: &Firewall| -> Vec<_> {
-        firewall.config().list.iter().map(|(entry, counted)| (entry.number, *counted)).collect()
+    let [mut plain, mut ready, mut together] = [true, false, false].map(|p| firewall(&rules, p));
+    let mut now_ns = 0;
+    for burst in &bursts(frames) {
+        now_ns += 300_000_000;
+        let expected = each(&mut plain, burst, now_ns);
+        assert_eq!(expected, each(&mut ready, burst, now_ns), "{rules:#?}");
+        assert_eq!(expected, all(&mut together, burst, now_ns), "{rules:#?}");
+    }
+    let counted = |firewall: &Firewall| {
+        let rules = firewall.config().list.iter().map(|(entry, counted)| (entry.number, *counted));
+        (rules.collect::<Vec<_>>(), *firewall.drops(), *firewall.malformed())
     };
-    assert_eq!(counters(&plain), counters(&ready), "{rules:#?}");
-    assert_eq!((plain.drops(), plain.malformed()), (ready.drops(), ready.malformed()));
+    assert_eq!(counted(&plain), counted(&ready), "{rules:#?}");
+    assert_eq!(counted(&plain), counted(&together), "{rules:#?}");
 });
+
+/// Frames that come together.
+fn bursts(mut rest: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let mut bursts = vec![Vec::new()];
+    while let Some((&how, after)) = rest.split_first() {
+        let (frame, after) = after.split_at(usize::from(how & 0x7f).min(after.len()));
+        rest = after;
+        bursts.last_mut().expect("there is always one").push(changed(frame, how));
+        if how & 0x80 != 0 {
+            bursts.push(Vec::new());
+        }
+    }
+    bursts
+}
 
 /// Ethernet and IPv4 from 10.0.0.0 to 10.0.0.0, and room for TCP.
 const WELL_FORMED: [u8; 60] = {
@@ -138,11 +155,28 @@ fn firewall(rules: &[String], plain: bool) -> Firewall {
     firewall
 }
 
-/// Everything that a check says and does.
-fn check(firewall: &mut Firewall, frame: &[u8], now_ns: u64) -> String {
-    let (mut frame, mut outputs) = (frame.to_vec(), Outputs::default());
-    let mut crossing = Crossing::incoming(0);
-    let verdict = firewall.check(&mut frame, &mut crossing, now_ns, &mut outputs);
+/// Everything that checks of one frame after the other say and do.
+fn each(firewall: &mut Firewall, burst: &[Vec<u8>], now_ns: u64) -> String {
+    let (mut frames, mut outputs) = (burst.to_vec(), Outputs::default());
+    let checked = frames.iter_mut().map(|frame| {
+        let mut crossing = Crossing::incoming(0);
+        match firewall.check(frame, &mut crossing, now_ns, &mut outputs) {
+            Verdict::Accept => Checked::Accepted,
+            Verdict::Deny(Denied::Rule) => Checked::Denied,
+            other => Checked::Other(other, crossing),
+        }
+    });
+    let checked: Vec<_> = checked.collect();
     firewall.tick(now_ns, &mut outputs);
-    format!("{verdict:?} {frame:?} {crossing:?} {outputs:?}")
+    format!("{checked:?} {frames:?} {outputs:?}")
+}
+
+/// Everything that a check of all together says and does.
+fn all(firewall: &mut Firewall, burst: &[Vec<u8>], now_ns: u64) -> String {
+    let (mut frames, mut outputs) = (burst.to_vec(), Outputs::default());
+    let mut batch = Batch::default();
+    firewall.check_all(&mut frames[..], burst.len(), (0, now_ns), &mut outputs, &mut batch);
+    let checked: Vec<_> = batch.drain().collect();
+    firewall.tick(now_ns, &mut outputs);
+    format!("{checked:?} {frames:?} {outputs:?}")
 }

@@ -27,19 +27,19 @@ impl Program {
         (counters, now): (&mut [Counters], u64),
         ends: &mut [Option<End>],
     ) {
-        if let Some(end) = self.plans[0].end_of_all() {
-            // One count for the whole group, whose packets otherwise wait for each other to count.
-            let (mut packets, mut bytes) = (0, 0);
-            for (Parsed { packet, .. }, to) in parsed.iter_mut().zip(ends).filter(is_sound) {
-                *to = Some(end);
-                packets += 1;
-                bytes += u64::from(packet.counted_len);
-            }
-            counters[0].count(packets, bytes, now);
-            return;
-        }
         let Some(index) = &self.index else {
             let all = parsed.iter_mut().zip(ends).filter(is_sound);
+            if let Some(end) = self.plans[0].end_of_all() {
+                // One count for the whole group, whose packets otherwise wait for each other to
+                // count.
+                let (mut packets, mut bytes) = (0, 0);
+                for (Parsed { packet, .. }, to) in all {
+                    *to = Some(end);
+                    packets += 1;
+                    bytes += u64::from(packet.counted_len);
+                }
+                return counters[0].count(packets, bytes, now);
+            }
             for (Parsed { packet, sight, .. }, end) in all {
                 *end = self.swift(packet, sight, (counters, now), Some);
             }

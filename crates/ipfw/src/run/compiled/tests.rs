@@ -241,6 +241,25 @@ fn both_ways(rules: &[String], frames: &[(Vec<u8>, Pass)]) {
     );
 }
 
+#[test]
+fn the_first_of_many_rules_decides_for_none_but_the_packets_that_it_is_about() {
+    let of = |src: [u8; 4]| {
+        let ip = IpSpec::V4(Ipv4Spec { src: src.into(), ..Ipv4Spec::default() });
+        let spec = FrameSpec { ip, ..FrameSpec::default() };
+        (spec.build(64).unwrap().bytes.to_vec(), Pass::In)
+    };
+    let frames = [of([10, 0, 0, 1]), of([192, 0, 2, 1])];
+    for count in [1, 3, 10, 300] {
+        let others = (0..count).map(|n| format!("add deny ip from 203.0.113.{} to any", n % 250));
+        let last = String::from("add allow ip from any to any");
+        let rules: Vec<_> = std::iter::once(String::from("add deny ip from 10.0.0.1 to any"))
+            .chain(others)
+            .chain([last])
+            .collect();
+        both_ways(&rules, &frames);
+    }
+}
+
 /// Frames of which the second one gets shorter once it was read, as memory that others share can.
 struct Shrinking {
     frames: Vec<Vec<u8>>,
