@@ -2,14 +2,16 @@
 //! same verdicts, frames, log lines, states and counters, whatever the rules and the frames.
 //!
 //! The first byte says how many of the next ones pick rules from a list of parts, two for each
-//! part; if it is odd, the list is as long as to be searched by parts. The rest are frames, each
+//! part; if it ends in three ones, the list is as long as to be searched by parts. The rest are frames, each
 //! behind a byte that says its length, whether it is as it is or what it changes in a frame that is
 //! well formed, and whether it is the last one of those that come together.
 #![no_main]
 
+use std::sync::LazyLock;
+
 use libfuzzer_sys::fuzz_target;
-use slipring_ipfw::run::{Batch, Checked, Crossing, Denied, Firewall, Outputs, Verdict};
-use slipring_ipfw::text::parse_command;
+use slipring_ipfw::run::{Batch, Checked, Crossing, Denied, Firewall, Manner, Outputs, Verdict};
+use slipring_ipfw::text::{Command, parse_command, parse_file};
 
 const ACTIONS: &[&str] = &[
     "allow",
@@ -79,11 +81,13 @@ const LONG: usize = 300;
 fuzz_target!(|data: &[u8]| {
     let Some((&split, data)) = data.split_first() else { return };
     let (picks, frames) = data.split_at(usize::from(split).min(data.len()));
-    let mut rules: Vec<String> = picks.chunks_exact(6).map(rule).collect();
-    if split % 2 == 1 {
-        rules = rules.into_iter().cycle().take(LONG).collect();
+    let rules: Vec<String> = picks.chunks_exact(6).map(rule).collect();
+    let mut commands: Vec<_> = rules.iter().filter_map(|rule| parse_command(rule).ok()).collect();
+    if split % 8 == 7 {
+        commands = commands.into_iter().cycle().take(LONG).collect();
     }
-    let [mut plain, mut ready, mut together] = [true, false, false].map(|p| firewall(&rules, p));
+    let made = [true, false, false].map(|is_plain| firewall(&commands, is_plain));
+    let [mut plain, mut ready, mut together] = made;
     let mut now_ns = 0;
     for burst in &bursts(frames) {
         now_ns += 300_000_000;
@@ -139,21 +143,26 @@ fn rule(picks: &[u8]) -> String {
     format!("add {number} {action} {proto} from {src} to {dst} {one} {other}")
 }
 
-fn firewall(rules: &[String], plain: bool) -> Firewall {
+fn firewall(commands: &[Command], is_plain: bool) -> Firewall {
     let mut firewall = Firewall::open(1);
-    firewall.set_plain(plain);
+    firewall.set_plain(true);
     firewall.set_ports(vec!["em0".into(), "em1".into()]);
     firewall.set_me(vec![([10, 0, 0, 2].into(), Some(0))]);
-    let table = "table 1 create\ntable 1 add 10.0.0.0/30 300 192.0.2.0/25 400";
-    firewall.load(table, 0).expect("a table of its own");
-    let translators = "nat 1 config ip 192.0.2.9 same_ports\n\
-        nptv6 x create int_prefix 2001:db8:: ext_prefix fd00:: prefixlen 32\ndisable one_pass";
-    firewall.load(translators, 0).expect("translators of its own");
-    let taken: Vec<_> = rules.iter().filter(|rule| parse_command(rule).is_ok()).cloned().collect();
-    firewall.load(&taken.join("\n"), 0).expect("each of the rules was taken");
+    let rules = (0..).zip(commands.iter().cloned());
+    let commands: Vec<_> = SETTINGS.iter().cloned().chain(rules).collect();
+    firewall.batch(&commands, 0, Manner::default()).expect("each of the rules was taken");
     firewall.load("set disable 4", 0).expect("a set");
+    firewall.set_plain(is_plain);
     firewall
 }
+
+/// A table and translators.
+static SETTINGS: LazyLock<Vec<(u32, Command)>> = LazyLock::new(|| {
+    let text = "table 1 create\ntable 1 add 10.0.0.0/30 300 192.0.2.0/25 400\n\
+        nat 1 config ip 192.0.2.9 same_ports\n\
+        nptv6 x create int_prefix 2001:db8:: ext_prefix fd00:: prefixlen 32\ndisable one_pass";
+    parse_file(text).expect("text of its own")
+});
 
 /// Everything that checks of one frame after the other say and do.
 fn each(firewall: &mut Firewall, burst: &[Vec<u8>], now_ns: u64) -> String {
