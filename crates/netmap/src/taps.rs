@@ -209,9 +209,6 @@ impl TapRing {
     fn copy(&self, dir: Dir, ring: &RingView, slots: &[Piece]) {
         // Waited for: whoever has it copies a batch, and is no program.
         let mut kern = lock(&self.kern);
-        if let Ok(head) = kern.released() {
-            kern.done_to(head);
-        }
         let (mut frames, mut lost) = (0, 0);
         for frame in slots.split_inclusive(|slot| !slot.flags.has(SlotFlags::MOREFRAG)) {
             let fits = frame.len() <= kern.room() as usize;

@@ -227,6 +227,11 @@ impl Client<'_> {
     /// Moves head and cur.
     fn advance(&self, ring: u64, to: u32) {
         self.poke(ring + std::mem::offset_of!(NetmapRing, cur) as u64, &to);
+        self.move_head(ring, to);
+    }
+
+    /// Moves head, as a program does that is going to move cur next.
+    fn move_head(&self, ring: u64, to: u32) {
         self.poke(ring + std::mem::offset_of!(NetmapRing, head) as u64, &to);
     }
 

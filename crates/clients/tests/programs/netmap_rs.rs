@@ -44,8 +44,14 @@ impl Running {
     }
 
     fn wait_for(&mut self, start: &str) {
-        let found = self.lines.by_ref().map_while(Result::ok).find(|line| line.starts_with(start));
-        assert!(found.is_some(), "never said: {start}");
+        let mut last = String::new();
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            if line.starts_with(start) {
+                return;
+            }
+            last = line;
+        }
+        panic!("never said {start:?}, but last {last:?}");
     }
 }
 

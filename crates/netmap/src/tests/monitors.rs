@@ -103,6 +103,21 @@ fn a_monitor_of_a_switch_port_sees_what_it_sends_and_what_reaches_it() {
 }
 
 #[test]
+fn a_monitor_gives_slots_back_by_a_sync_and_not_before() {
+    let world = World::new();
+    let mut a = Station::new(&world, "vale0:a", &all());
+    let few = NmreqRegister { nr_rx_slots: 64, ..monitor(NR_MONITOR_TX) };
+    let mut seen = Station::new(&world, "vale0:a", &few);
+    a.send(0..63);
+    seen.client.ioctl(NIOCRXSYNC).unwrap();
+    seen.client.advance(seen.rx, 63);
+    a.send([63]);
+    seen.client.ioctl(NIOCRXSYNC).unwrap();
+    a.send([64]);
+    assert_eq!(seen.marks(), [64]);
+}
+
+#[test]
 fn what_did_not_fit_the_port_its_monitor_does_not_see() {
     let world = World::new();
     let mut a = Station::new(&world, "vale0:a", &all());

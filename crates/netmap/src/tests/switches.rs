@@ -155,6 +155,33 @@ fn a_full_receiver_loses_frames_that_are_counted_and_delays_nobody() {
 }
 
 #[test]
+fn a_program_that_writes_its_indices_just_then_loses_nothing() {
+    let world = World::new();
+    let [mut a, mut b] = ["vale0:a", "vale0:b"].map(|n| Station::new(&world, n));
+    a.send(&frame(255, 1, 1));
+    b.client.ioctl(NIOCRXSYNC).unwrap();
+    b.client.move_head(b.rx, 1);
+    a.send(&frame(255, 1, 2));
+    b.client.advance(b.rx, 1);
+    assert_eq!(b.frames(), [frame(255, 1, 2)]);
+}
+
+#[test]
+fn slots_are_given_back_by_a_sync_and_not_before() {
+    let world = World::new();
+    let mut a = Station::new(&world, "vale0:a");
+    let mut b = Station::with(&world, "vale0:b", &NmreqRegister { nr_rx_slots: 64, ..all() });
+    (0..63).for_each(|mark| a.send(&frame(255, 1, mark)));
+    b.client.ioctl(NIOCRXSYNC).unwrap();
+    b.client.advance(b.rx, 63);
+    a.send(&frame(255, 1, 63));
+    assert_eq!(counters(&world, "vale0:b").dropped(DropReason::DestinationFull), 1);
+    b.client.ioctl(NIOCRXSYNC).unwrap();
+    a.send(&frame(255, 1, 64));
+    assert_eq!(b.frames(), [frame(255, 1, 64)]);
+}
+
+#[test]
 fn sender_and_receiver_balance_whatever_happens() {
     let world = World::new();
     let [mut a, mut b, c] = ["vale0:a", "vale0:b", "vale0:c"].map(|n| Station::new(&world, n));

@@ -88,9 +88,10 @@ impl Outlet {
         &self.view
     }
 
-    /// Takes back what the program has read. A sender that has the ring at the moment does so too.
+    /// Takes back what the program has read.
     pub(crate) fn sync(&self) -> Synced {
-        let Ok(mut room) = self.room.try_lock() else { return Synced::Busy };
+        // Waited for: whoever has it is a sender, which copies nothing meanwhile but for monitors.
+        let mut room = lock(&self.room);
         let Some(kern) = &mut room.kern else { return Synced::Done };
         let Ok(head) = kern.released() else { return Synced::Reinit };
         kern.done_to(head);
@@ -178,14 +179,12 @@ impl Outlet {
 }
 
 impl Room {
-    fn free(&mut self, view: &RingView) -> u32 {
+    fn free(&self, view: &RingView) -> u32 {
         let n = view.num_slots();
-        match &mut self.kern {
-            Some(kern) => {
-                let Ok(head) = kern.released() else { return 0 };
-                kern.done_to(head);
-                n - 1 - distance(head, self.next, n)
-            }
+        match &self.kern {
+            // What its program gave back with the last sync: between syncs it may be about to write
+            // head and cur, and still read the slots before them.
+            Some(kern) => n - 1 - distance(kern.hwcur(), self.next, n),
             // Written by our own driver; a client of the same user can write to it, too.
             None => distance(self.next, view.tail().min(n - 1), n),
         }
