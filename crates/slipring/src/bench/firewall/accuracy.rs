@@ -67,15 +67,30 @@ fn bandwidth() -> Result<Bout, Why> {
     }))
 }
 
+/// What the pipe adds to the way of a frame, against what it should; wake-ups of the firewall and
+/// of the receiver lie on the way in any case.
 fn delay() -> Result<Bout, Why> {
-    let mut probe = Probe::new("pipe 1 config delay 10ms\nadd pipe 1 ip from any to any")?;
+    let mut probe = Probe::new(
+        "pipe 1 config delay 10ms\nadd set 1 allow ip from any to any\n\
+         add pipe 1 ip from any to any",
+    )?;
     Ok(Box::new(move |time| {
-        let seen = probe.run(Offer { flows: 1, len: 60, gap_ns: 1_000_000 }, time)?;
-        let mut ages: Vec<_> = seen.came.iter().map(|frame| frame.at - frame.sent).collect();
-        ages.sort_unstable();
-        let median = ages.get(ages.len() / 2).ok_or_else(|| super::failed("nothing came"))?;
-        Ok(Reading::of(median.abs_diff(DELAY_NS) as f64))
+        let mut age = |pass: &str| {
+            probe.program.ask(&["set", pass, "1"])?;
+            let seen = probe.run(Offer { flows: 1, len: 60, gap_ns: 1_000_000 }, time / 2)?;
+            median_age(seen).ok_or_else(|| super::failed("nothing came"))
+        };
+        let (without, with) = (age("enable")?, age("disable")?);
+        let error = with.abs_diff(without + DELAY_NS) as f64;
+        let seen = with.abs_diff(DELAY_NS) as f64;
+        Ok(Reading { extra: vec![("seen by the receiver", seen)], ..Reading::of(error) })
     }))
+}
+
+fn median_age(seen: Seen) -> Option<Nanos> {
+    let mut ages: Vec<_> = seen.came.iter().map(|frame| frame.at - frame.sent).collect();
+    ages.sort_unstable();
+    ages.get(ages.len() / 2).copied()
 }
 
 fn shares_of_weights() -> Result<Bout, Why> {
