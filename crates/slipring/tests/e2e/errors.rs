@@ -10,7 +10,7 @@ use crate::support::bridge::Report;
 use crate::support::installed;
 use crate::support::lab::{Lab, Way};
 use crate::support::namespace::Namespace;
-use crate::support::program::{Ended, Program, SLIPRING};
+use crate::support::program::{Ended, Program, SLIPRING, copy_to};
 
 /// Command lines with their errors, as a person would see them.
 struct Transcript {
@@ -256,10 +256,8 @@ fn an_ordinary_user_is_told_which_capability_is_missing() {
     if !installed("setpriv") {
         return;
     }
-    // The build directory may be closed to others.
     let dir = tempfile::Builder::new().permissions(open_to_all()).tempdir().unwrap();
-    let program = dir.path().join("slipring");
-    fs::copy(SLIPRING, &program).unwrap();
+    let program = copy_to(dir.path());
     let program = program.to_str().unwrap();
     let mut transcript = Transcript::new("privilege.txt");
     for words in [

@@ -15,7 +15,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use support::namespace::Namespace;
-use support::program::{Ended, Program, SLIPRING};
+use support::program::{Ended, Program, SLIPRING, copy_to};
 
 /// Runs slipring with words separated by spaces to its end.
 fn slipring(namespace: &Namespace, words: &str) -> Ended {
@@ -55,9 +55,7 @@ fn as_ordinary_user(dir: &tempfile::TempDir) -> Option<Command> {
         println!("skipped: only root can become an ordinary user");
         return None;
     }
-    // The build directory may be closed to others.
-    let copy = dir.path().join("slipring");
-    std::fs::copy(SLIPRING, &copy).unwrap();
+    let copy = copy_to(dir.path());
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(copy);

@@ -1,6 +1,7 @@
 //! A running program: its output as it comes, its end, and its certain death.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -21,6 +22,16 @@ pub(crate) const SLIPRING: &str = match (
     (None, Some(alone), _) | (None, None, Some(alone)) => alone,
     (None, None, None) => panic!("the crate has no binary"),
 };
+
+/// A copy of it where ordinary users can run it: the build directory may be closed to them.
+///
+/// Another process writes it. If this one did, any program that another test starts meanwhile
+/// would have it open for writing for a moment, and nobody could run it.
+pub(crate) fn copy_to(dir: &Path) -> PathBuf {
+    let copy = dir.join("slipring");
+    assert!(Command::new("cp").arg(SLIPRING).arg(&copy).status().unwrap().success());
+    copy
+}
 
 /// What a program has written so far.
 #[derive(Debug, Default, Clone)]
