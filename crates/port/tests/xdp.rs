@@ -594,7 +594,9 @@ fn copy_by_tcp(mode: XdpMode, mtu: u32, len: usize) {
     done.store(true, std::sync::atomic::Ordering::Relaxed);
     let (b, c) = bridge.join().unwrap();
     println!("{mode:?} mtu {mtu}: {rate:.2} Gbit/s");
-    let drops: Vec<_> = b.drops().chain(c.drops()).collect();
+    // The kernel refuses frames where a CPU's backlog is full, which all namespaces share.
+    let ours = |(cause, _): &(DropCause, u64)| *cause != DropCause::TxRefused;
+    let drops: Vec<_> = b.drops().chain(c.drops()).filter(ours).collect();
     assert_eq!(drops, [], "{mode:?}");
 }
 

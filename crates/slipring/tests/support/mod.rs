@@ -15,8 +15,9 @@ pub(crate) mod witness;
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take that will happen. Far more than it takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take that will happen. Far more than it takes on a busy machine, a virtual
+/// one in software included.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Looks again and again until `look` finds something.
 ///
