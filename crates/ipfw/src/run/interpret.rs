@@ -151,8 +151,14 @@ impl Run<'_> {
         let tablearg = question.tablearg.cloned();
         if let Some(keep) = &rule.keep {
             match self.keep(entry, keep, tablearg.as_ref()) {
-                Err(Refusal::Full) => return Step::Done(Verdict::Deny(Denied::StatesFull)),
-                Err(Refusal::Limit) => return Step::Done(Verdict::Deny(Denied::StateLimit)),
+                Err(refusal) => {
+                    // It is this rule that drops the packet.
+                    self.count(at);
+                    return Step::Done(Verdict::Deny(match refusal {
+                        Refusal::Full => Denied::StatesFull,
+                        Refusal::Limit => Denied::StateLimit,
+                    }));
+                }
                 Ok(()) if rule.defer => return Step::Next,
                 Ok(()) => {}
             }

@@ -145,6 +145,18 @@ fn keepalives_can_be_switched_off() {
 }
 
 #[test]
+fn a_rule_counts_what_it_drops_for_want_of_a_state() {
+    let rules = "add 100 allow udp from any to any 53 limit src-addr 2\n\
+                 add 200 allow udp from any to any 54 keep-state";
+    let mut bed = Bed::new(rules);
+    (1..=5).for_each(|port| drop(bed.check(udp_ports(port, 53))));
+    assert_eq!(bed.count(100), 5);
+    bed.run("sysctl net.inet.ip.fw.dyn_max=3");
+    (1..=5).for_each(|port| drop(bed.check(udp_ports(port, 54))));
+    assert_eq!(bed.count(200), 5);
+}
+
+#[test]
 fn a_limit_counts_by_its_fields_and_denies_what_exceeds() {
     let mut bed = Bed::new("add 100 allow udp from any to any limit src-addr 2");
     assert!(bed.passes(udp_ports(1, 53)) && bed.passes(udp_ports(2, 53)));
