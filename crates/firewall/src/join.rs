@@ -300,6 +300,15 @@ impl Join {
         outlet: &mut impl Outlet,
     ) -> Option<PortId> {
         let verdict = self.firewall.check(frame, &mut crossing, now, &mut self.outputs);
+        if let Some(whole) = self.outputs.whole.take()
+            && (&verdict, crossing.pass, self.checks_out) == (&Verdict::Accept, Pass::In, true)
+        {
+            let mut parts = std::mem::take(&mut self.outputs.released);
+            parts.push(frame.to_vec());
+            self.put_out(outlet);
+            self.leave_whole((whole, parts), &crossing, now, outlet);
+            return None;
+        }
         if !self.outputs.released.is_empty() {
             // Fragments that waited go before the one that completed them, the same way.
             for mut part in std::mem::take(&mut self.outputs.released) {
@@ -356,6 +365,32 @@ impl Join {
             way.into_iter().for_each(|port| self.send(port, &copy, outlet));
         }
         self.leave(self.map.targets(from)[last], frame, crossing, now, outlet)
+    }
+
+    /// A packet that `reass` put together is one on its way out, too: its parts go where it goes.
+    fn leave_whole(
+        &mut self,
+        (whole, parts): (Vec<u8>, Vec<Vec<u8>>),
+        crossing: &Crossing,
+        now: Nanos,
+        outlet: &mut impl Outlet,
+    ) {
+        let targets = self.map.targets(crossing.recv.unwrap_or(0)).to_vec();
+        if targets.is_empty() {
+            parts.iter().for_each(|_| self.tally.lose(Loss::NoTarget));
+        }
+        self.tally.copies += (targets.len().saturating_sub(1) * parts.len()) as u64;
+        for port in targets {
+            let (mut whole, mut parts) = (whole.clone(), parts.clone());
+            let (mut crossing, outputs) = (crossing.clone().outgoing(port), &mut self.outputs);
+            let verdict =
+                self.firewall.check_whole(&mut whole, &mut parts, &mut crossing, now, outputs);
+            self.put_out(outlet);
+            for mut part in parts {
+                let way = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
+                way.into_iter().for_each(|port| self.send(port, &part, outlet));
+            }
+        }
     }
 
     /// By this port, if rules that are asked for the way out let it.

@@ -82,6 +82,41 @@ fn fwd_sends_to_a_port_or_to_the_next_hop_that_arp_told_of() {
     assert_eq!(frame[..6], [2, 0, 0, 0, 0, 9]);
 }
 
+/// A datagram of 100 bytes to a port, in two fragments.
+fn fragments(dst_port: u16) -> [Vec<u8>; 2] {
+    let whole = udp(dst_port, 114);
+    [(34..82, 0x20, 0), (82..114, 0, 6)].map(|(part, more, offset)| {
+        let mut frame = [&whole[..34], &whole[part]].concat();
+        let len = frame.len() as u16 - 14;
+        frame[16..18].copy_from_slice(&len.to_be_bytes());
+        (frame[20], frame[21]) = (more, offset);
+        frame[24..26].fill(0);
+        let sum = slipring_wire::checksum::of(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        frame
+    })
+}
+
+#[test]
+fn what_was_put_together_is_one_packet_on_its_way_out_too() {
+    let rules = "add 100 reass ip from any to any in\nadd 200 allow udp from any to any 9 out\n\
+                 add 300 deny ip from any to any";
+    for one_pass in ["enable", "disable"] {
+        let in_rule = "add 150 allow ip from any to any in";
+        let map = Map::read(["1=2,3", "2=1", "3=1"], 3).unwrap();
+        let mut bed =
+            Bed::with(&format!("{one_pass} one_pass\n{rules}\n{in_rule}"), map, Passes::Auto);
+        let [first, last] = fragments(9);
+        assert_eq!((bed.offer(first.clone(), 0), bed.offer(last.clone(), 0)), (None, None));
+        let to = |port| [(port, first.clone()), (port, last.clone())];
+        assert_eq!(bed.sink.sent, [to(1), to(2)].concat());
+        assert_eq!(bed.count(200), 2, "one for each port");
+        fragments(8).map(|part| bed.offer(part, 0));
+        assert_eq!((bed.sink.sent.len(), bed.count(300)), (4, 2));
+        assert_eq!(bed.join.tally().of(Loss::Denied), 4);
+    }
+}
+
 #[test]
 fn rejects_are_answered_on_the_port_that_the_packet_came_by() {
     let mut bed = Bed::new("add 100 unreach port udp from any to any");

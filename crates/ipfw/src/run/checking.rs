@@ -171,18 +171,31 @@ impl Firewall {
         case.out.released.append(&mut whole.earlier);
         if self.config.settings.one_pass {
             case.crossing.resume = None;
+            case.out.whole = Some(whole.frame);
             return Verdict::Accept;
         }
         let Case { parsed, crossing, now, out, .. } = case;
         let mut of_whole = Case { parsed, frame: &mut whole.frame, crossing, now: *now, out };
         let verdict = self.again(&mut of_whole);
         let verdict = self.translated(verdict, &mut of_whole);
-        if let Ok(after) = Packet::parse(&whole.frame) {
-            let parts = case.out.released[before..].iter_mut().map(Vec::as_mut_slice);
-            parts.chain([&mut *case.frame]).for_each(|part| {
-                rewrite::take_over(part, (&whole.frame, &after));
-            });
-        }
+        let parts = case.out.released[before..].iter_mut().map(Vec::as_mut_slice);
+        parts_take_over(parts.chain([&mut *case.frame]), &whole.frame);
+        case.out.whole = Some(whole.frame);
+        verdict
+    }
+
+    /// Says what to do with a packet that was put together, and so with its fragments, which
+    /// take over what changes in its headers.
+    pub fn check_whole(
+        &mut self,
+        whole: &mut [u8],
+        parts: &mut [Vec<u8>],
+        crossing: &mut Crossing,
+        now_ns: u64,
+        outputs: &mut Outputs,
+    ) -> Verdict {
+        let verdict = self.check(whole, crossing, now_ns, outputs);
+        parts_take_over(parts.iter_mut().map(Vec::as_mut_slice), whole);
         verdict
     }
 
@@ -218,5 +231,11 @@ impl Firewall {
         };
         self.config.list.counters = counters;
         end
+    }
+}
+
+fn parts_take_over<'p>(parts: impl Iterator<Item = &'p mut [u8]>, whole: &[u8]) {
+    if let Ok(after) = Packet::parse(whole) {
+        parts.for_each(|part| drop(rewrite::take_over(part, (whole, &after))));
     }
 }

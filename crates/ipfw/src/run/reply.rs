@@ -23,6 +23,8 @@ pub struct Outputs {
     /// Fragments that waited for the frame that was checked: its verdict is theirs, and they go
     /// before it.
     pub released: Vec<Vec<u8>>,
+    /// The packet that these and the frame that was checked are parts of.
+    pub whole: Option<Vec<u8>>,
     /// Lines to log.
     pub log: Vec<LogEvent>,
 }
