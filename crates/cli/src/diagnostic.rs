@@ -52,6 +52,8 @@ pub trait Diagnose {
 pub struct Diagnostic {
     code: Code,
     exit: Exit,
+    /// The exit status where it is not that of `exit`.
+    status: Option<u8>,
     summary: String,
     cause: Option<String>,
     help: Option<String>,
@@ -65,6 +67,7 @@ impl Diagnostic {
         Self {
             code,
             exit: code.exit(),
+            status: None,
             summary: summary.into(),
             cause: None,
             help: None,
@@ -78,11 +81,19 @@ impl Diagnostic {
         Self {
             code: error.code(),
             exit: error.exit(),
+            status: None,
             summary: error.summary(),
             cause: error.cause(),
             help: error.help(),
             note: error.note(),
         }
+    }
+
+    /// Says which status the program exits with, where that is one of its own.
+    #[must_use]
+    pub const fn with_status(mut self, status: u8) -> Self {
+        self.status = Some(status);
+        self
     }
 
     /// Says why.
@@ -130,7 +141,7 @@ impl Diagnostic {
             "schema": SCHEMA,
             "event": "error",
             "code": self.code.to_string(),
-            "exit": self.exit.status(),
+            "exit": self.status.unwrap_or_else(|| self.exit.status()),
             "summary": self.summary,
         });
         let parts = [("cause", &self.cause), ("help", &self.help), ("note", &self.note)];

@@ -151,6 +151,29 @@ impl RowOrder {
 /// How names of protocols are found: `tcp` for 6.
 pub type ProtocolName = fn(u8) -> Option<&'static str>;
 
+/// What a listing tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// `pipe show`.
+    Pipes(alloc::vec::Vec<PipeView>),
+    /// `queue show`.
+    Queues(alloc::vec::Vec<QueueView>),
+    /// `sched show`.
+    Scheds(alloc::vec::Vec<SchedShow>),
+}
+
+impl Shown {
+    /// As ipfw prints it.
+    #[must_use]
+    pub fn text(&self, protocol: ProtocolName) -> String {
+        match self {
+            Self::Pipes(all) => pipes(all, protocol),
+            Self::Queues(all) => queues(all, protocol),
+            Self::Scheds(all) => scheds(all, protocol),
+        }
+    }
+}
+
 /// `pipe show`.
 #[must_use]
 pub fn pipes(pipes: &[PipeView], protocol: ProtocolName) -> String {

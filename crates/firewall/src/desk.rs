@@ -12,22 +12,23 @@
 //! 2. An order in a file is carried out wholly or not at all, pipes included; no packet meets half
 //!    of it.
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
 use slipring_control::PATIENCE;
-use slipring_dummynet::show::RowOrder;
+use slipring_dummynet::show::{RowOrder, Shown};
 use slipring_dummynet::text::{Caps, Command as ShaperCommand};
 use slipring_dummynet::{Dummynet, Event, SysctlError};
 use slipring_ipfw::run::{BatchError, Counters, Firewall, Manner, Ruleset};
-use slipring_ipfw::text::{Command, NatCommand, Nptv6Verb, TableVerb, WithStyle, proto_name};
+use slipring_ipfw::text::{Command, NatCommand, Nptv6Verb, TableVerb, proto_name};
 
 use crate::join::{Join, Nanos};
 use crate::mail::Mail;
 use crate::order::{Fault, Order, Outcome, Step, sysexits};
 use crate::threads::obstacle;
+use crate::values;
 use crate::ways::Aside;
 
 /// How long the threads that check frames may take to look into their mail.
@@ -53,11 +54,17 @@ struct Change {
     rows: RowOrder,
 }
 
-/// What a command says, by its place.
-type Text = (usize, String);
+/// What a command says to a shaper's owner, by its place.
+#[derive(Default)]
+struct Said {
+    at: usize,
+    text: String,
+    /// What a listing told, too.
+    shown: Option<Shown>,
+}
 
 /// What commands say, or which one fails, why, and with what exit code.
-type Changed = Result<Vec<Text>, (usize, String, u8)>;
+type Changed = Result<Vec<Said>, (usize, String, u8)>;
 
 impl Desk {
     /// A desk for engines that have adopted what `master` has.
@@ -127,8 +134,14 @@ impl Desk {
             manner,
             rows: order.rows(),
         };
+        let mut shown = BTreeMap::new();
         match self.hand_over(change) {
-            Ok(told) => told.into_iter().for_each(|(at, text)| texts[at].push_str(&text)),
+            Ok(told) => {
+                for said in told {
+                    texts[said.at].push_str(&said.text);
+                    shown.extend(said.shown.map(|shown| (said.at, shown)));
+                }
+            }
             Err(mut fault) => {
                 master.undo(before);
                 if let (true, Some(at)) = (order.is_file, fault.1) {
@@ -137,7 +150,13 @@ impl Desk {
                 return Err(fault.0);
             }
         }
-        let value = order.json.then(|| value_of(master, steps, &texts));
+        let value = order.json.then(|| {
+            let all = (0..).zip(steps).zip(&texts);
+            let answer = |((at, step), text): ((usize, &Step), &String)| {
+                values::answer(master, &step.command, text, shown.get(&at))
+            };
+            all.map(answer).collect()
+        });
         Ok(Outcome { text: texts.concat(), value, fault })
     }
 
@@ -165,7 +184,7 @@ impl Desk {
     }
 
     /// Has every engine make a change; nobody has where one fails.
-    fn hand_over(&self, change: Change) -> Result<Vec<Text>, (Fault, Option<usize>)> {
+    fn hand_over(&self, change: Change) -> Result<Vec<Said>, (Fault, Option<usize>)> {
         if change.ruleset.is_none() && change.shaper.is_empty() && change.counters.is_empty() {
             return Ok(Vec::new());
         }
@@ -285,7 +304,7 @@ fn shape(
     let (mut texts, mut events) = (Vec::new(), Vec::new());
     for (at, command) in commands {
         match shape_once(join.shaper_mut(), command, rows, (now, &mut events)) {
-            Ok(text) => texts.push((*at, text)),
+            Ok(said) => texts.push(Said { at: *at, ..said }),
             Err((message, exit)) => {
                 if let Some(saved) = saved {
                     *join.shaper_mut() = saved;
@@ -303,7 +322,7 @@ fn shape_once(
     command: &ShaperCommand,
     rows: RowOrder,
     (now, events): (Nanos, &mut Vec<Event<u32>>),
-) -> Result<String, (String, u8)> {
+) -> Result<Said, (String, u8)> {
     let tell = &mut |event| events.push(event);
     match command {
         ShaperCommand::Config(config) => {
@@ -320,25 +339,28 @@ fn shape_once(
             }
         }
         ShaperCommand::Show(kind, ranges) => {
-            return Ok(shaper.show(now, *kind, ranges, rows, protocol));
+            let shown = shaper.show(now, *kind, ranges, rows);
+            let text = shown.text(protocol);
+            return Ok(Said { text, shown: Some(shown), ..Said::default() });
         }
         ShaperCommand::Sysctl(name, value) => {
-            return shaper.sysctl(name, *value).map_err(|error| {
+            let said = shaper.sysctl(name, *value).map_err(|error| {
                 let is_unknown = matches!(error, SysctlError::Unknown(_));
                 let exit = if is_unknown { sysexits::UNAVAILABLE } else { sysexits::DATA };
                 (error.to_string(), exit)
             });
+            return said.map(|text| Said { text, ..Said::default() });
         }
         ShaperCommand::Flush => {
             shaper.flush(now, tell);
-            return Ok("Flushed all pipes.\n".to_owned());
+            return Ok(Said { text: "Flushed all pipes.\n".to_owned(), ..Said::default() });
         }
     }
-    Ok(String::new())
+    Ok(Said::default())
 }
 
 /// The name of a protocol in rows of pipes, where none is told apart as `ip`, as protocols(5) has it.
-fn protocol(number: u8) -> Option<&'static str> {
+pub(crate) fn protocol(number: u8) -> Option<&'static str> {
     if number == 0 { Some("ip") } else { proto_name(number) }
 }
 
@@ -393,43 +415,4 @@ const fn shows_translations(command: &Command) -> bool {
         Command::Nptv6(nptv6) => matches!(nptv6.verb, Nptv6Verb::Stats { .. }),
         _ => false,
     }
-}
-
-/// Answers as values: rules where rules were listed, lines for all else.
-fn value_of(master: &Firewall, steps: &[Step], texts: &[String]) -> Value {
-    let value = |(step, text): (&Step, &String)| match &step.command {
-        Command::List { ranges, set, .. } => {
-            let is_meant =
-                |number: u16| ranges.is_empty() || ranges.iter().any(|range| range.holds(number));
-            json!({ "rules": rules_of(master, *set, is_meant), "text": text })
-        }
-        _ => json!({ "text": text }),
-    };
-    Value::Array(steps.iter().zip(texts).map(value).collect())
-}
-
-/// Every rule with its counters.
-pub(crate) fn rules_of(
-    master: &Firewall,
-    set: Option<u8>,
-    is_meant: impl Fn(u16) -> bool,
-) -> Vec<Value> {
-    let config = master.config();
-    let all = config.list.iter();
-    let meant = all
-        .filter(|(entry, _)| is_meant(entry.number) && set.is_none_or(|set| entry.rule.set == set));
-    meant
-        .map(|(entry, counters)| {
-            json!({
-                "number": entry.number,
-                "set": entry.rule.set,
-                "enabled": config.is_enabled(entry.rule.set),
-                "rule": WithStyle(&entry.rule, Default::default()).to_string(),
-                "packets": counters.packets,
-                "bytes": counters.bytes,
-                "last_match_ns": counters.last_match_ns.map(|ns| master.unix_ns(ns)),
-                "logged": counters.logged,
-            })
-        })
-        .collect()
 }

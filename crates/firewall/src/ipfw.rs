@@ -76,7 +76,7 @@ impl From<Failure> for Ended {
 
 /// Says what is wrong; the exit code is the fault's.
 fn tell(fault: &Fault, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    let error = Diagnostic::new(SR0018, fault.message.clone());
+    let error = Diagnostic::new(SR0018, fault.message.clone()).with_status(fault.exit);
     let error = match &fault.expected {
         Some(expected) => error.with_help(format!("expected {expected}")),
         None => error,
@@ -101,7 +101,9 @@ fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
         return Ok(());
     }
     let outcome = client::ask(input, &order, session)?;
-    show(&outcome, session)?;
+    if outcome.fault.is_none() || !outcome.text.is_empty() {
+        show(&outcome, session)?;
+    }
     outcome.fault.map_or(Ok(()), |fault| Err(fault.into()))
 }
 

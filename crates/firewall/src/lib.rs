@@ -13,6 +13,7 @@
 //! | `lane` | the loop between rings and engine |
 //! | `threads`, `dealer`, `shared` | the same in several threads |
 //! | `desk` | commands, tried and made ready away from the loop, then handed over whole |
+//! | `values` | answers for `--json` |
 //! | `mail`, `board`, `events` | what passes between threads |
 //! | `run`, `flags` | the program |
 //! | `ipfw` | the command line of ipfw and dnctl |
@@ -38,6 +39,7 @@ mod run;
 mod service;
 mod shared;
 mod threads;
+mod values;
 mod ways;
 
 use clap::ArgMatches;

@@ -5,8 +5,10 @@ use slipring_dummynet::show::RowOrder;
 use slipring_dummynet::text::{Caps, Command as ShaperCommand};
 use slipring_dummynet::{Config, SYSCTL_PREFIX, text};
 use slipring_ipfw::run::{ListOptions, Manner, StatesShown, Times};
+use slipring_ipfw::table::{Key, Value};
 use slipring_ipfw::text::{
-    Command, ShaperCommand as ShaperText, Style, TextErrorKind, parse_command, parse_file,
+    Command, ShaperCommand as ShaperText, Style, TableCommand, TableOptions, TableScope, TableVerb,
+    TextErrorKind, parse_command, parse_file,
 };
 use slipring_model::format::DummynetProfile;
 use std::collections::BTreeMap;
@@ -124,12 +126,60 @@ impl Order {
             let message = self.placed(error.line, error.column, &error.message);
             Fault { message, expected: Some(error.expected), exit }
         })?;
+        self.check_entries(&commands)?;
         let step = |(line, command)| {
             let step = self.step(line, command, &caps)?;
             caps = step.caps_after(caps);
             Ok(step)
         };
         commands.into_iter().map(step).collect()
+    }
+
+    /// Looks at keys and values for tables that the same text makes, before anybody is asked.
+    fn check_entries(&self, commands: &[(u32, Command)]) -> Result<(), Fault> {
+        let mut made = BTreeMap::new();
+        for (line, command) in commands {
+            let Command::Table(TableCommand { scope: TableScope::One(name), set, verb }) = command
+            else {
+                continue;
+            };
+            match verb {
+                TableVerb::Create(options) => drop(made.insert((*set, name), options)),
+                TableVerb::Destroy => drop(made.remove(&(*set, name))),
+                TableVerb::Swap(other) => {
+                    made.remove(&(*set, name));
+                    made.remove(&(*set, other));
+                }
+                TableVerb::Add { entries, .. } => {
+                    let Some(options) = made.get(&(*set, name)) else { continue };
+                    for (key, value) in entries {
+                        self.check_entry(*line, (key, value.as_deref()), options)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check_entry(
+        &self,
+        line: u32,
+        (key, value): (&str, Option<&str>),
+        options: &TableOptions,
+    ) -> Result<(), Fault> {
+        let wrong = |word: &str, message: &dyn std::fmt::Display| {
+            let text = self.text.lines().nth(line as usize - 1).unwrap_or("");
+            let before = text.find(word).map_or("", |at| &text[..at]);
+            let column = before.chars().count() as u32 + 1;
+            Fault::new(self.placed(line, column, &message.to_string()), sysexits::DATA)
+        };
+        Key::parse(key, options.kind).map_err(|error| wrong(key, &error))?;
+        let value = value.map(|value| (value, Value::parse(value, options.values)));
+        match value {
+            Some((value, Err(error))) => Err(wrong(value, &error)),
+            _ => Ok(()),
+        }
     }
 
     fn placed(&self, line: u32, column: u32, message: &str) -> String {

@@ -78,7 +78,7 @@ pub struct Packet {
     pub l4: usize,
     /// Offset of the end of the packet, within the frame.
     pub end: usize,
-    /// Bytes that counters count: of IP its length, else of the whole frame.
+    /// Bytes that counters count: of IP its length as far as there is any, else of the whole frame.
     pub counted_len: u32,
 }
 

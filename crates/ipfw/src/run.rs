@@ -55,4 +55,4 @@ pub use ruleset::{KnownFlows, Ruleset};
 pub use settings::{Settings, SysctlError};
 pub use show::{ListOptions, StatesShown, Times};
 pub use translate::Translations;
-pub use translate_figures::TranslationFigures;
+pub use translate_figures::{NatView, TranslationFigures};

@@ -29,3 +29,15 @@ pub enum TableKind {
     /// Some fields of a flow.
     Flow(FlowFields),
 }
+
+impl core::fmt::Display for TableKind {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Addr => f.write_str("addr"),
+            Self::Iface => f.write_str("iface"),
+            Self::Number => f.write_str("number"),
+            Self::Mac => f.write_str("mac"),
+            Self::Flow(fields) => write!(f, "flow:{fields}"),
+        }
+    }
+}

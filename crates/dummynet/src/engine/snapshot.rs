@@ -11,8 +11,7 @@ use super::instance::{Instance, Queues};
 use super::objects::{FIFO_FLOWSET, FIFO_SCHED, Flowset, Sched};
 use crate::sched::Share;
 use crate::show::{
-    self, FlowRow, FlowsetView, LinkView, PipeView, ProtocolName, QueueView, RowOrder, SchedShow,
-    SchedView,
+    FlowRow, FlowsetView, LinkView, PipeView, QueueView, RowOrder, SchedShow, SchedView, Shown,
 };
 use crate::spec::{Number, PipeSpec, QueueSpec, SchedKind, SchedSpec, ShareSpec};
 
@@ -20,16 +19,15 @@ use crate::spec::{Number, PipeSpec, QueueSpec, SchedKind, SchedSpec, ShareSpec};
 const HAVE_MASK: u32 = 1;
 
 impl<H: Copy> Dummynet<H> {
-    /// What `pipe show`, `queue show` or `sched show` prints for objects in `ranges`; without
-    /// ranges, for all. Queues are as the last [`Self::release`] or [`Self::submit`] left them.
+    /// What `pipe show`, `queue show` or `sched show` tells of objects in `ranges`; without
+    /// ranges, of all. Queues are as the last [`Self::release`] or [`Self::submit`] left them.
     pub fn show(
         &mut self,
         now_ns: u64,
         kind: ObjectKind,
         ranges: &[RangeInclusive<Number>],
         order: RowOrder,
-        protocol: ProtocolName,
-    ) -> String {
+    ) -> Shown {
         let is_in = |number: u32| {
             let number = (number % FIFO_SCHED) as Number;
             ranges.is_empty() || ranges.iter().any(|range| range.contains(&number))
@@ -39,19 +37,19 @@ impl<H: Copy> Dummynet<H> {
                 let mut all = self.show_pipes(now_ns);
                 all.retain(|pipe| is_in(pipe.link.number));
                 all.iter_mut().for_each(|pipe| order.sort(&mut pipe.flows));
-                show::pipes(&all, protocol)
+                Shown::Pipes(all)
             }
             ObjectKind::Queue => {
                 let mut all = self.show_queues(now_ns);
                 all.retain(|queue| is_in(queue.flowset.number));
                 all.iter_mut().for_each(|queue| order.sort(&mut queue.flows));
-                show::queues(&all, protocol)
+                Shown::Queues(all)
             }
             ObjectKind::Sched => {
                 let mut all = self.show_scheds(now_ns);
                 all.retain(|sched| is_in(sched.sched.number));
                 all.iter_mut().for_each(|sched| order.sort(&mut sched.flows));
-                show::scheds(&all, protocol)
+                Shown::Scheds(all)
             }
         }
     }

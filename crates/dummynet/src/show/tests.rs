@@ -196,7 +196,7 @@ fn ranges_choose_what_is_shown() {
          queue 30 config pipe 2",
     );
     let mut shown = |kind, ranges: &[core::ops::RangeInclusive<u16>]| {
-        let text = dummynet.show(0, kind, ranges, RowOrder::default(), protocol);
+        let text = dummynet.show(0, kind, ranges, RowOrder::default()).text(protocol);
         let heads = text.lines().filter(|line| !line.starts_with([' ', '\t']));
         heads.map(|line| String::from(&line[..6])).collect::<std::vec::Vec<_>>()
     };

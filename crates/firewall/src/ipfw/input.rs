@@ -112,16 +112,18 @@ impl Input {
     }
 }
 
-/// A file, or standard input.
+/// A file, or standard input. Comments may be in any encoding: bytes that are no UTF-8 become a
+/// character that no command has, so that elsewhere they are told with their place.
 pub(super) fn read(path: &str) -> Result<String, Fault> {
     let failed =
         |error: io::Error| Fault::new(format!("cannot read {path}: {error}"), sysexits::NO_INPUT);
-    if path != "-" {
-        return std::fs::read_to_string(path).map_err(failed);
+    let mut bytes = Vec::new();
+    if path == "-" {
+        io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
+    } else {
+        bytes = std::fs::read(path).map_err(failed)?;
     }
-    let mut text = String::new();
-    io::stdin().lock().read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// What a preprocessor makes of a file.
@@ -145,6 +147,5 @@ fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, F
         let message = format!("{command} failed on {path}: {}", output.status);
         return Err(Fault::new(message, sysexits::DATA));
     }
-    String::from_utf8(output.stdout)
-        .map_err(|_| Fault::new(format!("{command} wrote no text"), sysexits::DATA))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -85,6 +85,7 @@ fn same_as_files(folder: &str, names: &[&str]) {
 scripts! {
     golden:
     actions counters errors explain help list_flags log nat options pipes sets states sysctl tables
+    values
 }
 
 scripts! {

@@ -111,7 +111,7 @@ fn what_was_put_together_is_one_packet_on_its_way_out_too() {
         let to = |port| [(port, first.clone()), (port, last.clone())];
         assert_eq!(bed.sink.sent, [to(1), to(2)].concat());
         assert_eq!(bed.count(200), 2, "one for each port");
-        fragments(8).map(|part| bed.offer(part, 0));
+        assert_eq!(fragments(8).map(|part| bed.offer(part, 0)), [None, None]);
         assert_eq!((bed.sink.sent.len(), bed.count(300)), (4, 2));
         assert_eq!(bed.join.tally().of(Loss::Denied), 4);
     }

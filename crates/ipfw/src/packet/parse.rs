@@ -57,7 +57,7 @@ impl Packet {
             l3: L3.into(),
             l4: usize::from(L3) + 20,
             end: (usize::from(L3) + usize::from(total_len)).min(frame.len()),
-            counted_len: total_len.into(),
+            counted_len: u32::from(total_len).min((frame.len() - usize::from(L3)) as u32),
             ..Self::EMPTY
         };
         true
@@ -74,7 +74,7 @@ impl Packet {
         self.end = (ip.end as usize).min(frame.len());
         self.later_fragment = ip.fragment == Fragment::Later;
         self.ip_len = ip.end - u32::from(headers.l3);
-        self.counted_len = self.ip_len;
+        self.counted_len = (self.end - self.l3) as u32;
         match ip.version {
             IpVersion::V4 => self.v4(frame).ok_or(Malformed::ShortIp)?,
             IpVersion::V6 => self.v6(frame, &ip).ok_or(Malformed::ShortIp)?,

@@ -236,6 +236,9 @@ impl Firewall {
 
 fn parts_take_over<'p>(parts: impl Iterator<Item = &'p mut [u8]>, whole: &[u8]) {
     if let Ok(after) = Packet::parse(whole) {
-        parts.for_each(|part| drop(rewrite::take_over(part, (whole, &after))));
+        for part in parts {
+            // A part without a header of the transport layer has none to take over.
+            let _ = rewrite::take_over(part, (whole, &after));
+        }
     }
 }

@@ -116,7 +116,7 @@ impl Settings {
     pub fn set(&mut self, states: &mut States, name: &str, value: u32) -> Result<(), SysctlError> {
         let wrong = |reason: String| SysctlError { name: name.into(), reason };
         let known = NAMES.iter().find(|entry| entry.0 == name);
-        let &(_, low, high) = known.ok_or_else(|| wrong("there is none that can be set".into()))?;
+        let &(_, low, high) = known.ok_or_else(|| wrong("it can only be read".into()))?;
         if !(low..=high).contains(&value) {
             return Err(wrong(format!("{value} is not in {low} to {high}")));
         }

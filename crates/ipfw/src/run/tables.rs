@@ -200,7 +200,7 @@ impl Firewall {
         let options = &table.options;
         let locked = if options.locked { ", locked" } else { "" };
         let mut text = format!("--- table({}), set({}) ---\n", at.1, at.0);
-        text += &format!(" kindex: {}, type: {}{locked}\n", table.index, kind_text(options.kind));
+        text += &format!(" kindex: {}, type: {}{locked}\n", table.index, options.kind);
         text += &format!(" references: {}, valtype: {}\n", self.references(at), options.values);
         text += &format!(" algorithm: {}\n", algorithm(options));
         text += &format!(" items: {}, size: {}\n", table.len(), table.len() * ENTRY_LEN + HEAD_LEN);
@@ -214,16 +214,6 @@ impl Firewall {
 /// Bytes that FreeBSD's listing of an entry takes, and of what stands before all entries.
 const ENTRY_LEN: usize = 120;
 const HEAD_LEN: usize = 296;
-
-fn kind_text(kind: TableKind) -> String {
-    match kind {
-        TableKind::Addr => "addr".into(),
-        TableKind::Iface => "iface".into(),
-        TableKind::Number => "number".into(),
-        TableKind::Mac => "mac".into(),
-        TableKind::Flow(fields) => format!("flow:{fields}"),
-    }
-}
 
 fn algorithm(options: &TableOptions) -> &str {
     options.algorithm.as_deref().unwrap_or(match options.kind {
@@ -277,7 +267,12 @@ fn changed(
     match error {
         None => Ok(text),
         Some(error) => {
-            Err(CommandError { text, ..CommandError::system(format!("{what}: {error}")) })
+            let message = format!("{what}: {error}");
+            let error = match error {
+                TableError::Key(_) | TableError::Value(_) => CommandError::data(message),
+                _ => CommandError::system(message),
+            };
+            Err(CommandError { text, ..error })
         }
     }
 }

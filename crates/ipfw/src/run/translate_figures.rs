@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use slipring_nat::{Counters, Translator, nptv6};
 use slipring_wire::assigned::IpProto;
@@ -15,6 +16,19 @@ use crate::rule::Name;
 pub struct TranslationFigures {
     pub(super) nat: BTreeMap<u16, NatFigures>,
     pub(super) nptv6: BTreeMap<Name, nptv6::Counters>,
+}
+
+/// An instance of `nat`.
+#[derive(Clone, Debug)]
+pub struct NatView {
+    /// Its number.
+    pub number: u16,
+    /// What stands behind `config`.
+    pub config: String,
+    /// Flows there are, by their sort; `None` before it has met a packet.
+    pub flows: Option<[(&'static str, u64); 6]>,
+    /// Packets and flows, by what became of them.
+    pub fates: Option<[(&'static str, u64); 13]>,
 }
 
 /// Those of one instance of `nat`.
@@ -49,6 +63,22 @@ impl Firewall {
         let mut sum = TranslationFigures::default();
         of_all.into_iter().for_each(|figures| sum.add(figures));
         self.translators.shown = Some(sum);
+    }
+
+    /// What each instance of `nat` is told, and what it has counted.
+    #[must_use]
+    pub fn nats(&self) -> Vec<NatView> {
+        let figures = self.shown_translations().nat;
+        let all = self.config.translations.nat.iter();
+        let view = |(&number, made): (&u16, &super::translate::Made<_>)| NatView {
+            number,
+            config: format!("{}", made.settings),
+            flows: figures.get(&number).map(NatFigures::flows),
+            fates: figures
+                .get(&number)
+                .map(|one| one.fates().map(|(count, name, _)| (name, count))),
+        };
+        all.map(view).collect()
     }
 
     pub(super) fn shown_translations(&self) -> TranslationFigures {
@@ -93,9 +123,55 @@ impl NatFigures {
         self.counters.add(&other.counters);
     }
 
+    /// Flows there are, by their sort.
+    fn flows(&self) -> [(&'static str, u64); 6] {
+        let Flows { icmp, udp, tcp, sctp, other, fragments } = self.flows;
+        let all = [
+            ("icmp", icmp),
+            ("udp", udp),
+            ("tcp", tcp),
+            ("sctp", sctp),
+            ("other", other),
+            ("fragments", fragments),
+        ];
+        all.map(|(sort, count)| (sort, count as u64))
+    }
+
+    /// Packets and flows by what became of them, in two ways of saying it.
+    const fn fates(&self) -> [(u64, &'static str, &'static str); 13] {
+        let counters = &self.counters;
+        [
+            (counters.out, "out", "packets translated (inside to outside)"),
+            (counters.inwards, "in", "packets translated (outside to inside)"),
+            (counters.untouched, "untouched", "packets left alone"),
+            (counters.made, "flows_made", "flows made"),
+            (counters.ended, "flows_ended", "flows ended"),
+            (counters.port_taken, "port_taken", "flows whose own port was taken"),
+            (
+                counters.refused,
+                "lost_refused",
+                "packets dropped: nobody inside had asked (deny_in)",
+            ),
+            (counters.exhausted, "lost_exhausted", "packets dropped: no port was left"),
+            (
+                counters.collision,
+                "lost_collision",
+                "packets dropped: their tuple was another flow's",
+            ),
+            (counters.full, "lost_full", "packets dropped: too many flows"),
+            (counters.no_address, "lost_no_address", "packets dropped: no address outside"),
+            (
+                counters.unknown_fragment,
+                "lost_unknown_fragment",
+                "fragments dropped: their first had not come",
+            ),
+            (counters.malformed, "lost_malformed", "packets dropped: malformed"),
+        ]
+    }
+
     /// How many flows there are, as libalias logs it.
     pub(super) fn flows_text(&self, number: u16) -> String {
-        let Flows { icmp, udp, tcp, sctp, other, fragments } = self.flows;
+        let [icmp, udp, tcp, sctp, other, fragments] = self.flows().map(|(_, count)| count);
         let total = icmp + udp + tcp + sctp + other + fragments;
         format!(
             "nat {number}: icmp={icmp}, udp={udp}, tcp={tcp}, sctp={sctp}, pptp=0, proto={other}, \
@@ -104,24 +180,10 @@ impl NatFigures {
     }
 
     pub(super) fn stats_text(&self, number: u16) -> String {
-        let counters = &self.counters;
-        let lines = [
-            (counters.out, "packets translated (inside to outside)"),
-            (counters.inwards, "packets translated (outside to inside)"),
-            (counters.untouched, "packets left alone"),
-            (counters.made, "flows made"),
-            (counters.ended, "flows ended"),
-            (counters.port_taken, "flows whose own port was taken"),
-            (counters.refused, "packets dropped: nobody inside had asked (deny_in)"),
-            (counters.exhausted, "packets dropped: no port was left"),
-            (counters.collision, "packets dropped: their tuple was another flow's"),
-            (counters.full, "packets dropped: too many flows"),
-            (counters.no_address, "packets dropped: no address outside"),
-            (counters.unknown_fragment, "fragments dropped: their first had not come"),
-            (counters.malformed, "packets dropped: malformed"),
-        ];
         let mut text = format!("nat {number}\n");
-        lines.iter().for_each(|(count, what)| text.push_str(&format!("\t{count} {what}\n")));
+        for (count, _, what) in self.fates() {
+            text.push_str(&format!("\t{count} {what}\n"));
+        }
         text
     }
 }

@@ -33,9 +33,14 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), TextE
 /// Whether a protocol comes next, and not an option: one that `from` follows, or whose name
 /// cannot begin an option.
 fn has_head(cursor: &Cursor<'_>) -> bool {
-    let mut ahead = cursor.clone();
+    let (mut ahead, mut second) = (cursor.clone(), cursor.clone());
     let known = block(&mut ahead, protocol).is_ok();
-    known && (ahead.peek_text() == "from" || !is_option_start(cursor))
+    if known && ahead.peek_text() == "from" {
+        return true;
+    }
+    second.skip();
+    // A word before `from` is meant as a protocol, also where it is none.
+    (known || second.peek_text() == "from") && !is_option_start(cursor)
 }
 
 fn is_option_start(cursor: &Cursor<'_>) -> bool {

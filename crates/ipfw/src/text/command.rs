@@ -156,7 +156,8 @@ pub enum Switch {
 }
 
 const EXPECTED: &str = "a command: add, delete, list, show, zero, resetlog, flush, set, table, \
-                        pipe, queue, sched, nat, nptv6, enable, disable, sysctl";
+                        pipe, queue, sched, nat, nptv6, enable, disable, sysctl, monitor, explain, \
+                        metrics";
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Command, TextError> {
     cursor.eat("ipfw");
@@ -213,6 +214,11 @@ fn verb(cursor: &mut Cursor<'_>, word: &Word, set: Option<u8>) -> Result<Command
         "sysctl" => sysctl(cursor)?,
         "nat" => Command::Nat(nat::parse(cursor)?),
         "nptv6" => Command::Nptv6(nptv6::parse(cursor)?),
+        "internal" => {
+            let instead = "`table all info` for tables, `monitor` for log lines: there are no \
+                           lists inside a kernel to show";
+            return Err(TextError::refused(word, instead));
+        }
         _ => {
             let error = TextError::unexpected(word, EXPECTED);
             return Err(TextError { kind: TextErrorKind::Usage, ..error });

@@ -74,7 +74,10 @@ impl Site {
 
     /// What a command prints, and how it ends.
     pub(super) fn command(&self, line: &str) -> String {
-        let line = unquoted(line);
+        let mut line = unquoted(line);
+        // A flag of every program, which is not in the tables of this one.
+        let json =
+            line.iter().position(|word| word == "--json").map(|at| line.remove(at)).is_some();
         let is_dnctl = line[0] == "dnctl";
         let table = if is_dnctl { words::dnctl() } else { words::ipfw() };
         let matches = match table.try_get_matches_from(&line) {
@@ -87,14 +90,15 @@ impl Site {
                 return format!("! {first}\nexit 64\n");
             }
         };
-        match Input::of(&matches, is_dnctl).and_then(|input| self.carried_out(&input)) {
+        match Input::of(&matches, is_dnctl).and_then(|input| self.carried_out(&input, json)) {
+            Ok(Outcome { value: Some(answers), fault: None, .. }) => values(answers),
             Ok(Outcome { text, fault, .. }) => text + &fault.map_or_else(String::new, told),
             Err(Ended::Fault(fault)) => told(fault),
             Err(Ended::Failure(_)) => panic!("{line:?} failed"),
         }
     }
 
-    fn carried_out(&self, input: &Input) -> Result<Outcome, Ended> {
+    fn carried_out(&self, input: &Input, json: bool) -> Result<Outcome, Ended> {
         if input.task == Task::Nothing {
             return Err(no_command().into());
         }
@@ -105,7 +109,7 @@ impl Site {
             let text = explain::text_of(&answer, many);
             return Ok(Outcome { text, ..Outcome::default() });
         }
-        let order = input.order(false)?;
+        let order = input.order(json)?;
         let steps = input.steps(&order)?;
         if input.is_trial {
             return Ok(trial(&order, &steps));
@@ -243,4 +247,13 @@ fn unquoted(line: &str) -> Vec<String> {
         _ => vec![part.to_owned()],
     });
     words.collect()
+}
+
+/// Answers without the text that stands in them, too.
+fn values(answers: serde_json::Value) -> String {
+    let serde_json::Value::Array(mut answers) = answers else { panic!("answers are a list") };
+    for answer in &mut answers {
+        answer.as_object_mut().unwrap().remove("text").unwrap();
+    }
+    serde_json::to_string_pretty(&answers).unwrap() + "\n"
 }

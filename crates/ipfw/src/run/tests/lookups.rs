@@ -119,7 +119,7 @@ fn an_atomic_change_with_a_bad_key_changes_nothing() {
         "{}",
         error.text
     );
-    assert_eq!((bed.entries("t"), error.exit_code), (String::new(), 71));
+    assert_eq!((bed.entries("t"), error.exit_code), (String::new(), 65));
     assert_eq!(
         bed.run("table t atomic add 1.2.3.4 1 1.2.3.5 3"),
         "added: 1.2.3.4/32 1\nadded: 1.2.3.5/32 3\n"
