@@ -1,5 +1,6 @@
 /*
- * Syncs in the program itself, where the device is slipring's and the port is one end of a pipe.
+ * Syncs in the program itself, where the device is slipring's and the port is one end of a pipe, or an
+ * interface by AF_XDP (net/netmap_sync_nic.h).
  * SPDX-License-Identifier: BSD-2-Clause
  *
  * nm_open and nmport_open ask the device to lend the rings that they bound. What the program then
@@ -29,6 +30,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <net/netmap_sync_nic.h>
 #include <net/netmap_user.h>
 
 /* ---- what the device says ---- */
@@ -75,7 +77,10 @@ struct nm_words {
 struct nm_sync_port {
 	char *mem;
 	uint32_t no_tx_poll;
-	struct nm_lent lent;
+	uint32_t who, stamps;
+	struct nm_lent lent;           /* rings of a pipe, */
+	struct nm_nic_queue *queues;   /* or queues of an interface */
+	uint32_t queue_count;
 };
 
 #define NM_SYNC_FDS 1024
@@ -116,11 +121,32 @@ static inline void
 nm_sync_stop(int fd)
 {
 	struct nm_sync_port *port = nm_sync_port_(fd);
+	uint32_t i;
 
 	if (port) {
 		__atomic_store_n(&nm_sync_ports[fd], NULL, __ATOMIC_RELEASE);
+		for (i = 0; i < port->queue_count; i++)
+			nm_nic_close(&port->queues[i]);
+		free(port->queues);
 		free(port);
 	}
+}
+
+/* The queues of an interface. */
+static inline int
+nm_sync_start_nic_(int fd, struct nm_sync_port *port, uint64_t memsize)
+{
+	struct nm_lent_queues *lent = (struct nm_lent_queues *)calloc(1, sizeof(*lent));
+
+	port->lent.count = 0;
+	if (!lent)
+		return 0;
+	port->queues = nm_nic_start(fd, memsize, lent);
+	port->queue_count = port->queues ? lent->count : 0;
+	port->who = lent->who;
+	port->stamps = lent->stamps;
+	free(lent);
+	return port->queues != NULL;
 }
 
 /* Has the rings of fd synced here from now on, if the device lends them. */
@@ -142,8 +168,15 @@ nm_sync_start(int fd, void *mem, uint64_t memsize, uint64_t flags)
 	port->lent.version = 1;
 	port->mem = (char *)mem;
 	port->no_tx_poll = (flags & NR_NO_TX_POLL) != 0;
-	if (ioctl(fd, NIOCLEND, &port->lent) != 0 || port->lent.count > NM_LENT_RINGS)
+	if (ioctl(fd, NIOCLEND, &port->lent) != 0) {
+		if (!nm_sync_start_nic_(fd, port, memsize))
+			goto refused;
+	} else if (port->lent.count > NM_LENT_RINGS) {
 		goto refused;
+	} else {
+		port->who = port->lent.who;
+		port->stamps = port->lent.stamps;
+	}
 	for (i = 0; i < port->lent.count; i++) {
 		struct nm_lent_ring *l = &port->lent.rings[i];
 		uint64_t ring = sizeof(struct netmap_ring) + (uint64_t)l->num_slots * sizeof(struct netmap_slot);
@@ -202,7 +235,7 @@ nm_sync_ring_(int fd, struct nm_sync_port *port, const struct nm_lent_ring *l)
 	uint32_t n = l->num_slots, nobody = 0, hwcur, held, head, cur, far, at, tail;
 
 	/* Who finds another at it lets that one do it. */
-	if (!__atomic_compare_exchange_n(&mine->owner, &nobody, port->lent.who, 0, __ATOMIC_ACQUIRE,
+	if (!__atomic_compare_exchange_n(&mine->owner, &nobody, port->who, 0, __ATOMIC_ACQUIRE,
 	    __ATOMIC_RELAXED))
 		return 1;
 	hwcur = (uint32_t)mine->at;
@@ -249,7 +282,19 @@ nm_sync_rings_(int fd, struct nm_sync_port *port, uint32_t receives, int *ready)
 			continue;
 		done &= nm_sync_ring_(fd, port, l);
 		ring = (struct netmap_ring *)(void *)(port->mem + (receives ? l->rx : l->tx));
-		if (receives && (port->lent.stamps || ring->flags & NR_TIMESTAMP))
+		if (receives && (port->stamps || ring->flags & NR_TIMESTAMP))
+			gettimeofday(&ring->ts, NULL);
+		*ready |= *(volatile uint32_t *)&ring->cur != *(volatile uint32_t *)&ring->tail;
+	}
+	for (i = 0; i < port->queue_count; i++) {
+		struct nm_nic_queue *q = &port->queues[i];
+		uint64_t at = receives ? q->lent.rx : q->lent.tx;
+		struct netmap_ring *ring = (struct netmap_ring *)(void *)(port->mem + at);
+
+		if (!at)
+			continue;
+		done &= receives ? nm_nic_rx(q, port->mem, port->who) : nm_nic_tx(q, port->mem, port->who);
+		if (receives && (port->stamps || ring->flags & NR_TIMESTAMP))
 			gettimeofday(&ring->ts, NULL);
 		*ready |= *(volatile uint32_t *)&ring->cur != *(volatile uint32_t *)&ring->tail;
 	}

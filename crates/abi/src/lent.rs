@@ -62,9 +62,84 @@ pub fn lent(who: u32, stamps: bool, rings: &[LentRing]) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
+/// The bound queues of an interface, to be synced by the program: [`LENT_QUEUES_SIZE`] bytes.
+pub const NIOCLENDQ: u32 = ioc(Dir::ReadWrite, b'i', 162, LENT_QUEUES_SIZE);
+
+const _: () = assert!(NIOCLENDQ == 0xc618_69a2);
+
+/// Bytes of an answer to [`NIOCLENDQ`].
+pub const LENT_QUEUES_SIZE: usize = QUEUES_HEAD + LENT_RINGS * QUEUE;
+
+/// version, who, stamps, count, token.
+const QUEUES_HEAD: usize = 24;
+const QUEUE: usize = 48;
+
+/// A queue; offsets in bytes from the start of the mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LentQueue {
+    /// The words by which program and host take turns.
+    pub words: u64,
+    /// The tx ring; 0 if that is not lent.
+    pub tx: u64,
+    /// The rx ring; 0 if that is not lent.
+    pub rx: u64,
+    /// Slots of either.
+    pub num_slots: u32,
+    /// Cells of each of the kernel's rings.
+    pub cells: u32,
+    /// Bytes of the longest frame that is sent.
+    pub longest: u32,
+    /// Buffers of the region.
+    pub bufs: u32,
+    /// [`LENT_SOFTWARE`], [`LENT_ZERO_COPY`].
+    pub flags: u32,
+}
+
+/// Frames come from the kernel itself: checksums may be unfinished.
+pub const LENT_SOFTWARE: u32 = 1;
+/// The kernel copies nothing.
+pub const LENT_ZERO_COPY: u32 = 2;
+
+/// An answer; `None` if there are too many queues. With the token the native door gives the sockets.
+#[must_use]
+pub fn lent_queues(who: u32, stamps: bool, token: u64, queues: &[LentQueue]) -> Option<Vec<u8>> {
+    if queues.len() > LENT_RINGS {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(LENT_QUEUES_SIZE);
+    for word in [LENT_VERSION, who, stamps.into(), queues.len() as u32] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes.extend(token.to_ne_bytes());
+    for queue in queues {
+        for at in [queue.words, queue.tx, queue.rx] {
+            bytes.extend(at.to_ne_bytes());
+        }
+        let LentQueue { num_slots, cells, longest, bufs, flags, .. } = *queue;
+        for word in [num_slots, cells, longest, bufs, flags, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
+    }
+    bytes.resize(LENT_QUEUES_SIZE, 0);
+    Some(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_about_queues_has_the_layout_of_the_c_structures() {
+        let queue =
+            LentQueue { words: 1, tx: 2, rx: 3, num_slots: 4, flags: 5, ..LentQueue::default() };
+        let bytes = lent_queues(7, true, 9, &[queue, queue]).unwrap();
+        assert_eq!(bytes.len(), 1560);
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!([word(0), word(4), word(8), word(12), word(16)], [1, 7, 1, 2, 9]);
+        assert_eq!([word(24), word(32), word(40), word(48), word(64)], [1, 2, 3, 4, 5]);
+        assert_eq!(word(72), 1);
+        assert_eq!(lent_queues(7, true, 9, &[queue; LENT_RINGS + 1]), None);
+    }
 
     #[test]
     fn an_answer_has_the_layout_of_the_c_structures() {

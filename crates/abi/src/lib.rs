@@ -32,7 +32,10 @@ pub use csb::*;
 pub use ioctl::{NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC};
 pub use layout::Plain;
 pub use legacy::*;
-pub use lent::{LENT_RINGS, LENT_SIZE, LENT_VERSION, LentRing, NIOCKICK, NIOCLEND, lent};
+pub use lent::{
+    LENT_QUEUES_SIZE, LENT_RINGS, LENT_SIZE, LENT_SOFTWARE, LENT_VERSION, LENT_ZERO_COPY,
+    LentQueue, LentRing, NIOCKICK, NIOCLEND, NIOCLENDQ, lent, lent_queues,
+};
 pub use option::*;
 pub use request::*;
 pub use ring::*;

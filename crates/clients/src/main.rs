@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         parameters: Parameters::new(&Params::default()),
     };
     let nics = Nics::new(Access { everybody: true, take_over: true });
-    let door = Door::open(&config, Netmap::new(Box::new(nics)))?;
+    let mut door = Door::open(&config, Netmap::new(Box::new(nics)))?;
+    door.open_native(&config.dir.with_file_name("native.sock"))?;
     println!("ready");
     io::stdin().read_line(&mut String::new())?;
     door.close();

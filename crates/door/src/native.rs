@@ -262,6 +262,7 @@ impl Native {
                 connection.answer(Ok(Answer::plain(events.0 as i32).into()));
             }
             Op::Memory => connection.answer(memory(open)),
+            Op::Sockets => connection.answer(sockets(self.server.netmap(), open, &call)),
             Op::Lend => connection.answer(open.lend(&self.kicks).and_then(lent)),
         }
     }
@@ -307,6 +308,12 @@ fn memory(open: &Open) -> Result<Reply, Errno> {
     let (file, bytes) = open.memory()?;
     let argument = bytes.to_ne_bytes().to_vec();
     Ok(Reply { answer: Answer { argument, ..Answer::plain(0) }, fds: vec![file] })
+}
+
+fn sockets(netmap: &Netmap, open: &Open, call: &Call) -> Result<Reply, Errno> {
+    let token = call.argument.as_slice().try_into().map_err(|_| Errno::INVAL)?;
+    let fds = netmap.sockets(open.uid(), u64::from_ne_bytes(token))?;
+    Ok(Reply { answer: Answer::plain(fds.len() as i32), fds })
 }
 
 fn lent(lent: Lent) -> Result<Reply, Errno> {

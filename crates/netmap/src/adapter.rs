@@ -16,6 +16,7 @@ use crate::caller::CallerMemory;
 use crate::claims::Claims;
 use crate::direct::{Kicks, Lent, Loan};
 use crate::domain::Memory;
+use crate::queues::QueueLent;
 use crate::taps::Taps;
 use crate::waker::Listeners;
 
@@ -167,6 +168,18 @@ pub trait Adapter: Send + Sync + Debug {
     /// # Errors
     /// [`Errno::OPNOTSUPP`] where that cannot be, [`Errno::BUSY`] where somebody else has one.
     fn lend(&self, _: &[Range<usize>; 2], _: &Arc<Kicks>) -> Result<(Lent, Loan), Errno> {
+        Err(Errno::OPNOTSUPP)
+    }
+
+    /// Lends queues to the program that has bound them, as [`Self::lend`] does; `who` is its number.
+    ///
+    /// # Errors
+    /// As [`Self::lend`].
+    fn lend_queues(
+        &self,
+        _rings: &[Range<usize>; 2],
+        _who: u32,
+    ) -> Result<(Vec<QueueLent>, Loan), Errno> {
         Err(Errno::OPNOTSUPP)
     }
 

@@ -23,6 +23,7 @@ use slipring_abi::{LENT_RINGS, LENT_SIZE, LENT_VERSION, LentRing, NR_EXCLUSIVE};
 use slipring_ring::{Doorbell, Place, Signs};
 
 use crate::adapter::Dir;
+use crate::binding::Binding;
 use crate::domain::lock;
 use crate::open::{Netmap, Open};
 
@@ -65,16 +66,8 @@ impl Open {
     /// [`Errno::NXIO`]: nothing is bound. [`Errno::OPNOTSUPP`]: this port is synced by its host.
     /// [`Errno::BUSY`]: a ring is lent already.
     pub fn lend(&self, kicks: &Arc<Kicks>) -> Result<Lent, Errno> {
-        let binding = self.bound.get().ok_or(Errno::NXIO)?;
-        // The process that follows would not know how far programs are that sync themselves.
-        if self.csb.get().is_some() || self.domain.book.has_store() {
-            return Err(Errno::OPNOTSUPP);
-        }
+        let binding = self.may_be_lent_by_socket()?;
         let region = binding.port.memory().region();
-        // The program finds everything in the user's file.
-        if rustix::fs::fstat(region.fd())?.st_ino != rustix::fs::fstat(self.domain.file())?.st_ino {
-            return Err(Errno::OPNOTSUPP);
-        }
         let mut loan = lock(&binding.loan);
         if loan.is_some() {
             return Err(Errno::BUSY);
@@ -89,6 +82,32 @@ impl Open {
         }
         *loan = Some(made);
         Ok(lent)
+    }
+}
+
+impl Open {
+    /// What is bound, where that could be synced by a program of the native door.
+    fn may_be_lent_by_socket(&self) -> Result<&Binding, Errno> {
+        let binding = self.bound.get().ok_or(Errno::NXIO)?;
+        // The process that follows would not know how far programs are that sync themselves.
+        if self.csb.get().is_some() || self.domain.book.has_store() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let region = binding.port.memory().region();
+        // The program finds everything in the user's file.
+        if rustix::fs::fstat(region.fd())?.st_ino != rustix::fs::fstat(self.domain.file())?.st_ino {
+            return Err(Errno::OPNOTSUPP);
+        }
+        Ok(binding)
+    }
+
+    /// What is bound, where that could be synced by a program that has the device open.
+    pub(crate) fn may_be_lent(&self) -> Result<&Binding, Errno> {
+        // Who is alone may still hand the rings over to a sync loop.
+        if self.bound_rings() > LENT_RINGS || self.is_alone() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        self.may_be_lent_by_socket()
     }
 }
 
@@ -111,10 +130,7 @@ impl Netmap {
         if version != Some(LENT_VERSION) || arg.len() != LENT_SIZE {
             return Err(Errno::INVAL);
         }
-        // Who is alone may still hand the rings over to a sync loop.
-        if open.bound_rings() > LENT_RINGS || open.is_alone() {
-            return Err(Errno::OPNOTSUPP);
-        }
+        open.may_be_lent()?;
         let lent = open.lend(&self.kicks()?)?;
         let ring = |half: &LentHalf| LentRing {
             words: half.place.words,

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
 use slipring_abi::{
-    NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCKICK, NIOCLEND, NIOCREGIF,
-    NIOCRXSYNC, NIOCTXSYNC, NR_TIMESTAMP, NmreqHeader, Plain,
+    NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCKICK, NIOCLEND, NIOCLENDQ,
+    NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NR_TIMESTAMP, NmreqHeader, Plain,
 };
 use slipring_ring::Cell;
 
@@ -20,6 +20,7 @@ use crate::direct::Kicks;
 use crate::domain::Domain;
 use crate::kloop::Kloop;
 use crate::names::Provider;
+use crate::queues::Waiting;
 use crate::restart::{Answered, Change, Ticket};
 use crate::waker::{Notify, Ticker, Waker};
 
@@ -29,6 +30,7 @@ pub struct Netmap {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) kicks: Mutex<Option<Arc<Kicks>>>,
+    pub(crate) waiting: Waiting,
 }
 
 /// Who opened a file, as far as names depend on it.
@@ -117,7 +119,8 @@ impl Netmap {
     }
 
     fn over(provider: Arc<dyn Provider>) -> Self {
-        Self { provider, ticker: Arc::default(), kicks: Mutex::default() }
+        let (kicks, waiting) = (Mutex::default(), Waiting::default());
+        Self { provider, ticker: Arc::default(), kicks, waiting }
     }
 
     /// Another one with the same provider.
@@ -205,6 +208,7 @@ impl Netmap {
             NIOCRXSYNC => open.sync(Dir::Rx),
             NIOCKICK => open.kick(),
             NIOCLEND => self.lend(open, arg),
+            NIOCLENDQ => self.lend_queues(open, arg),
             NIOCCTRL => self.control(open, arg, caller),
             NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg, caller.call()),
             // Messages to a switch's own module; there are no such modules.

@@ -31,14 +31,14 @@ pub struct Taps {
 }
 
 /// A port that has to know whether it has monitors.
-pub(crate) trait Watched: Send + Sync + std::fmt::Debug {
+pub trait Watched: Send + Sync + std::fmt::Debug {
     /// That may have changed.
     fn watched(&self);
 }
 
 impl Taps {
     /// Tells `whom` from now on; only the first one is told.
-    pub(crate) fn tell(&self, whom: Weak<dyn Watched>) {
+    pub fn tell(&self, whom: Weak<dyn Watched>) {
         let _ = self.watched.set(whom);
     }
 

@@ -5,16 +5,21 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use slipring_abi::name::{PortName, Rings};
-use slipring_abi::{NR_REG_NIC_SW, NR_REG_ONE_SW, NR_REG_SW};
+use slipring_abi::{
+    LENT_SOFTWARE, LENT_ZERO_COPY, LentQueue, NR_REG_NIC_SW, NR_REG_ONE_SW, NR_REG_SW,
+};
 use slipring_core::Host;
-use slipring_netmap::{Adapter, Claims, Dir, Errno, Listeners, Memory, Shape, Synced, Taps};
+use slipring_netmap::{
+    Adapter, Claims, Dir, Errno, Listeners, Loan, Memory, QueueLent, Shape, Synced, Taps, Watched,
+};
 use slipring_port::iface::Iface;
 use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, RunCause};
 use slipring_ring::{RingView, SlotFlags, SyncFault};
 
+use crate::loan::{Loans, Minder};
 use crate::pump::Pump;
 use crate::within;
 
@@ -23,6 +28,8 @@ const HOST_RINGS: u16 = 1;
 /// How often, and after how long, what a killed process had is asked for again.
 const BUSY_TRIES: u32 = 200;
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
+/// How long a monitor's opener waits for a program that is just syncing; more than a sync takes.
+const FINISH: Duration = Duration::from_millis(1);
 
 /// Ring pairs of the two sides of a port.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +73,7 @@ struct Live {
     /// Ends before the queues do.
     _pump: Pump,
     queues: Arc<Vec<NicQueue>>,
+    minder: Arc<Minder>,
     /// An XDP program in the stack has it, which would see what is sent to the host.
     in_stack: bool,
     /// What is left of a buffer beside the longest payload of a slot, where one is not cut to fit.
@@ -91,6 +99,8 @@ pub(crate) struct NicQueue {
     number: usize,
     /// First slot of the tx ring that nobody was shown. Belongs to whoever has the driver.
     tx_seen: AtomicU32,
+    /// The program that syncs it in its own process, too; 0 for none.
+    pub(crate) holder: AtomicU32,
 }
 
 impl std::fmt::Debug for NicQueue {
@@ -112,6 +122,7 @@ impl NicQueue {
             taps,
             number,
             tx_seen,
+            holder: AtomicU32::new(0),
         }
     }
 
@@ -126,6 +137,48 @@ impl NicQueue {
         let to = if self.taps.is_any() { whole_frames(view, from, head) } else { head };
         self.taps.see(Dir::Tx, self.number, view, from, to);
         self.tx_seen.store(to, Ordering::Relaxed);
+    }
+
+    /// A monitor came or went.
+    pub(crate) fn watched(&self) {
+        let start = Instant::now();
+        loop {
+            let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+            let lent = self.holder.load(Ordering::Acquire) != 0;
+            let Some(lender) = driver.lender().filter(|_| lent) else { return };
+            let free = lender.keep_to_host(self.taps.is_any());
+            // What the program has sent itself was nobody's to see.
+            self.tx_seen.store(self.views[Dir::Tx as usize].hwcur(), Ordering::Relaxed);
+            if free || start.elapsed() > FINISH {
+                return;
+            }
+        }
+    }
+
+    /// What a program needs to sync it, of the rings that it has bound.
+    pub(crate) fn lend(&self, rings: &[Range<usize>; 2]) -> Result<QueueLent, Errno> {
+        let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let lender = driver.lender().ok_or(Errno::OPNOTSUPP)?;
+        let lent = lender.lend().ok_or(Errno::OPNOTSUPP)?;
+        if self.taps.is_any() {
+            lender.keep_to_host(true);
+        }
+        let place = |dir: Dir| {
+            let bound = rings[dir as usize].contains(&self.number);
+            if bound { self.views[dir as usize].offset() } else { 0 }
+        };
+        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+        let layout = LentQueue {
+            words: lent.words,
+            tx: place(Dir::Tx),
+            rx: place(Dir::Rx),
+            num_slots: self.views[0].num_slots(),
+            cells: lent.cells,
+            longest: lent.longest,
+            bufs: self.views[0].region().num_bufs(),
+            flags: flag(lent.software, LENT_SOFTWARE) | flag(lent.zero_copy, LENT_ZERO_COPY),
+        };
+        Ok(QueueLent { socket: lent.socket, layout })
     }
 
     /// Shows what has arrived since `from`.
@@ -143,6 +196,8 @@ impl NicQueue {
         }
         // Waited for, not skipped: both directions share this lock, and a sync is short.
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a program has found itself is not shown.
+        driver.catch_up();
         let tail = self.views[Dir::Rx as usize].tail();
         let done = match dir {
             Dir::Tx => {
@@ -225,7 +280,8 @@ impl Nic {
         let queue = |(driver, number)| NicQueue::new(driver, self.taps.clone(), number);
         let queues = Arc::new(numbered.map(queue).collect::<Vec<_>>());
         let pump = Pump::start(queues.clone()).map_err(|_| Errno::NOMEM)?;
-        Ok(Live { _pump: pump, queues, in_stack, spare })
+        let minder = Arc::new(Minder(queues.clone()));
+        Ok(Live { _pump: pump, queues, minder, in_stack, spare })
     }
 
     /// Goes on with rings of a process that is no more, of the sides that it had taken; whether that
@@ -373,6 +429,22 @@ impl Adapter for Nic {
 
     fn sync(&self, dir: Dir, i: usize) -> Synced {
         self.queue(i).map_or(Synced::Gone, |queue| queue.sync(dir))
+    }
+
+    fn lend_queues(
+        &self,
+        rings: &[Range<usize>; 2],
+        who: u32,
+    ) -> Result<(Vec<QueueLent>, Loan), Errno> {
+        let live = self.nic.get().ok_or(Errno::OPNOTSUPP)?;
+        // Those of the host are synced here.
+        if rings.iter().any(|rings| rings.end > live.queues.len()) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let watcher: Arc<dyn Watched> = live.minder.clone();
+        self.taps.tell(Arc::downgrade(&watcher));
+        let (lent, loan) = Loans::make(&live.queues, rings, who)?;
+        Ok((lent, Box::new(loan)))
     }
 
     fn has_vanished(&self) -> bool {

@@ -7,6 +7,7 @@ use slipring_ring::{RxRing, TxRing};
 
 use crate::clock::Nanos;
 use crate::error::RunError;
+use crate::lender::Lender;
 use crate::stats::Counters;
 
 /// The program's halves of a queue's rings.
@@ -107,4 +108,12 @@ pub trait Queue: Send {
 
     /// Fetches drop counts that the kernel keeps. A system call or two: once per report.
     fn update_stats(&mut self) {}
+
+    /// Where programs can sync it in their own processes.
+    fn lender(&mut self) -> Option<&mut dyn Lender> {
+        None
+    }
+
+    /// Goes on where a program has left off that syncs it itself; the syncs do so, too.
+    fn catch_up(&mut self) {}
 }

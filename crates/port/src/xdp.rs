@@ -36,6 +36,7 @@ mod rx;
 mod setup;
 mod socket;
 mod sys;
+mod turns;
 mod tx;
 
 use std::any::Any;
@@ -275,7 +276,9 @@ impl Maker<'_> {
             chains: self.mode.chains,
             enabled: number < iface.tx_queues,
         };
-        let parts = queue::Parts { tx, rx, reserve, finisher, limits, device: self.device.clone() };
+        let device = self.device.clone();
+        let software = iface.is_software();
+        let parts = queue::Parts { tx, rx, reserve, finisher, limits, software, device };
         let busy_poll = options.busy_poll_us > 0;
         Ok(Box::new(XdpQueue::start(name, number, socket, parts, busy_poll)?))
     }

@@ -11,11 +11,13 @@ pub enum Op {
     Memory = 3,
     /// The bound rings, to be synced by the program itself.
     Lend = 4,
+    /// The sockets of queues that were lent on the device; the argument is the token.
+    Sockets = 5,
 }
 
 impl Op {
     fn of(number: u16) -> Option<Self> {
-        [Self::Ioctl, Self::Poll, Self::Memory, Self::Lend]
+        [Self::Ioctl, Self::Poll, Self::Memory, Self::Lend, Self::Sockets]
             .into_iter()
             .find(|&op| op as u16 == number)
     }

@@ -11,4 +11,5 @@ mod library;
 mod names;
 mod netmap_rs;
 mod pcap;
+mod queues;
 mod stage;

@@ -131,6 +131,8 @@ impl Client<'_> {
                 for cmd in [NIOCLEND, NIOCKICK] {
                     let _ = self.world.netmap.ioctl(&self.open, cmd, &mut arg, &mut self.memory);
                 }
+                arg.resize(LENT_QUEUES_SIZE, 0);
+                let _ = self.world.netmap.ioctl(&self.open, NIOCLENDQ, &mut arg, &mut self.memory);
             }
             _ => self.random_advance(random),
         }

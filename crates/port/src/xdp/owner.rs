@@ -14,6 +14,34 @@ pub(super) fn of_program(ifindex: u32) -> Option<String> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let pid = pids.find(|&pid: &u32| is_near(pid) && holds(pid, ifindex))?;
+    named(pid)
+}
+
+/// A process of this network namespace, but not this one, that has AF_XDP rings: what is left of a
+/// queue that it was lent keeps that queue. `None` if there is none, or several.
+pub(super) fn of_sockets() -> Option<String> {
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has_rings = |pid: u32| {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
+        maps.is_ok_and(|maps| maps.lines().any(is_fill_ring))
+    };
+    let own = std::process::id();
+    let mut found = pids.filter(|&pid| pid != own && is_near(pid) && has_rings(pid));
+    let (pid, another) = (found.next()?, found.next());
+    another.is_none().then(|| named(pid)).flatten()
+}
+
+/// Of a mapping: addresses, rights, offset, device, inode, name.
+fn is_fill_ring(mapping: &str) -> bool {
+    let mut words = mapping.split_ascii_whitespace();
+    let offset = words.nth(2).and_then(|offset| u64::from_str_radix(offset, 16).ok());
+    offset == Some(libc::XDP_UMEM_PGOFF_FILL_RING)
+        && words.nth(2).is_some_and(|name| name.starts_with("socket:["))
+}
+
+/// `name (pid)`.
+fn named(pid: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(format!("{} ({pid})", name.trim_end()))
 }
@@ -43,6 +71,17 @@ fn says_link_to(info: &str, ifindex: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fill_ring_is_known_by_its_offset_in_a_socket() {
+        let mapping = |offset, name| {
+            format!("7f0f8c000000-7f0f8c003000 rw-s {offset} 00:09 4711                 {name}")
+        };
+        assert!(is_fill_ring(&mapping("100000000", "socket:[4711]")));
+        assert!(!is_fill_ring(&mapping("00000000", "socket:[4711]")), "a packet socket's");
+        assert!(!is_fill_ring(&mapping("100000000", "/tmp/large")));
+        assert!(!is_fill_ring("7f0f8c000000-7f0f8c003000 rw-p 00000000 00:00 0"));
+    }
 
     #[test]
     fn only_an_xdp_link_to_the_interface_counts() {

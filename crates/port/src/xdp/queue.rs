@@ -1,5 +1,6 @@
 //! One queue: a socket between two pairs of rings.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -11,10 +12,12 @@ use super::program::Hook;
 use super::rx::RxSide;
 use super::socket::{Socket, fault};
 use super::sys;
+use super::turns::{Turns, Way};
 use super::tx::{TxLimits, TxSide};
 use crate::bpf::host::HostDetached;
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::iface::{FeatureGuard, Promisc};
+use crate::lender::{Lender, LentQueue};
 use crate::queue::{Interest, Queue, Rings, TxWait, WaitFds};
 use crate::stats::{Counters, DropCause};
 
@@ -40,6 +43,8 @@ pub(super) struct Parts {
     pub(super) reserve: u32,
     pub(super) finisher: Finisher,
     pub(super) limits: TxLimits,
+    /// Frames come from the kernel itself.
+    pub(super) software: bool,
     pub(super) device: Arc<Device>,
 }
 
@@ -58,6 +63,10 @@ pub(super) struct XdpQueue {
     doubt: bool,
     busy_poll: bool,
     chains: bool,
+    software: bool,
+    longest: u32,
+    /// Once it has been lent.
+    turns: Option<Turns>,
     counters: Arc<Counters>,
     device: Arc<Device>,
 }
@@ -72,7 +81,7 @@ impl XdpQueue {
         parts: Parts,
         busy_poll: bool,
     ) -> Result<Self, OpenCause> {
-        let Parts { tx, rx, reserve, finisher, limits, device } = parts;
+        let Parts { tx, rx, reserve, finisher, limits, software, device } = parts;
         let counters = Arc::<Counters>::default();
         let rx_side = RxSide::start(rx.kern, &mut socket.rx, reserve, finisher, counters.clone());
         let queue = Self {
@@ -86,6 +95,9 @@ impl XdpQueue {
             doubt: false,
             busy_poll,
             chains: limits.chains,
+            software,
+            longest: limits.packet,
+            turns: None,
             counters,
             device,
         };
@@ -140,17 +152,112 @@ impl XdpQueue {
     }
 }
 
+/// Turns with a program that the queue is lent to.
+impl XdpQueue {
+    /// Syncs where no program is just doing it.
+    #[inline(always)]
+    fn in_turn(
+        &mut self,
+        way: Way,
+        sync: impl FnOnce(&mut Self) -> Result<(), RunCause>,
+    ) -> Result<(), RunCause> {
+        let Some(turns) = &self.turns else { return sync(self) };
+        if !turns.take(way) {
+            return Ok(());
+        }
+        let done = self.rejoin(way).and_then(|()| sync(self));
+        self.give(way);
+        done
+    }
+
+    /// Goes on where the program has left off.
+    fn rejoin(&mut self, way: Way) -> Result<(), RunCause> {
+        let Some(turns) = &mut self.turns else { return Ok(()) };
+        let rejoined = match way {
+            Way::Tx => self.tx_side.rejoin(&mut self.socket.tx, turns),
+            Way::Rx => self.rx_side.rejoin(&mut self.socket.rx, turns),
+        };
+        rejoined.map_err(|_| RunCause::System {
+            what: "go on with the kernel's rings, which a program has spoiled",
+            source: io::ErrorKind::InvalidData.into(),
+        })
+    }
+
+    fn give(&self, way: Way) {
+        let Some(turns) = &self.turns else { return };
+        match way {
+            Way::Tx => {
+                let places = self.tx_side.places(&self.socket.tx);
+                turns.give(way, places, self.tx_side.is_special());
+            }
+            Way::Rx => turns.give(way, self.rx_side.places(&self.socket.rx), false),
+        }
+    }
+}
+
+impl Lender for XdpQueue {
+    fn lend(&mut self) -> Option<LentQueue> {
+        if !self.tx_side.is_lendable() || !self.rx_side.is_lendable() {
+            return None;
+        }
+        let socket = self.socket.fd().try_clone_to_owned().ok()?;
+        if self.turns.is_none() {
+            self.turns = Some(Turns::new(self.rx.region())?);
+        }
+        let _ = self.keep_to_host(false);
+        let turns = self.turns.as_ref()?;
+        Some(LentQueue {
+            socket,
+            words: turns.at(),
+            cells: self.socket.rx.fill.size(),
+            longest: self.longest,
+            software: self.software,
+            zero_copy: self.socket.zero_copy,
+        })
+    }
+
+    fn take_back(&mut self, who: u32) {
+        let _ = self.keep_to_host(true);
+        for way in [Way::Tx, Way::Rx] {
+            let Some(turns) = self.turns.as_ref().filter(|turns| turns.is_held_by(way, who)) else {
+                continue;
+            };
+            turns.wrest(way);
+            // It was at any instruction of a sync, and what was not published is not done. Words
+            // that make no sense are found by the next sync again.
+            if self.rejoin(way).is_ok() {
+                match way {
+                    Way::Tx => self.tx_side.know_again(&mut self.socket.tx),
+                    Way::Rx => self.rx_side.know_again(&mut self.socket.rx),
+                }
+            }
+            self.give(way);
+        }
+    }
+
+    fn keep_to_host(&mut self, keep: bool) -> bool {
+        if let Some(turns) = &mut self.turns {
+            turns.keep(keep);
+        }
+        // Says where the rings are, and whether the program may go on.
+        self.catch_up();
+        self.turns.as_ref().is_none_or(Turns::is_free)
+    }
+}
+
 impl Queue for XdpQueue {
     fn rings(&mut self) -> Rings<'_> {
         Rings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
+    #[inline(always)]
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        self.send().map_err(|cause| self.failed(cause))
+        self.in_turn(Way::Tx, Self::send).map_err(|cause| self.failed(cause))
     }
 
+    #[inline(always)]
     fn rx_sync(&mut self) -> Result<(), RunError> {
-        self.receive().map_err(|cause| self.failed(cause))
+        self.in_turn(Way::Rx, Self::receive).map_err(|cause| self.failed(cause))
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
@@ -173,7 +280,19 @@ impl Queue for XdpQueue {
         &self.counters
     }
 
+    fn lender(&mut self) -> Option<&mut dyn Lender> {
+        Some(self)
+    }
+
+    /// What cannot be gone on with, the next sync says.
+    fn catch_up(&mut self) {
+        for way in [Way::Tx, Way::Rx] {
+            let _ = self.in_turn(way, |_| Ok(()));
+        }
+    }
+
     fn update_stats(&mut self) {
+        self.catch_up();
         let Ok(kernel) = sys::statistics(self.socket.fd()) else { return };
         // Two reasons make one count: no buffer, and too long. The latter is no reason for chains;
         // otherwise the looks for a buffer that failed are an upper bound of the former.

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::sys::SharedRing;
+use super::turns::Spoiled;
 
 /// A ring that we write and the kernel reads: fill and TX.
 #[derive(Debug)]
@@ -25,11 +26,17 @@ impl<const W: usize> Producer<W> {
     /// Whether `count` more cells fit.
     #[inline(always)]
     pub(super) fn has_room(&mut self, count: u32) -> bool {
-        if self.ring.size() - self.next.wrapping_sub(self.consumed) >= count {
+        if self.room() >= count {
             return true;
         }
         self.refresh();
-        self.ring.size() - self.next.wrapping_sub(self.consumed) >= count
+        self.room() >= count
+    }
+
+    /// Cells that fit. The kernel's index may be a program's, to which the ring was lent.
+    #[inline(always)]
+    fn room(&self) -> u32 {
+        self.ring.size().saturating_sub(self.next.wrapping_sub(self.consumed))
     }
 
     /// Writes a cell, for which there is room.
@@ -60,6 +67,33 @@ impl<const W: usize> Producer<W> {
     pub(super) fn unconsumed(&mut self) -> u32 {
         self.refresh();
         self.published.wrapping_sub(self.consumed)
+    }
+
+    /// Whether published cells wait for the kernel, whoever published them.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.ring.producer().load(Ordering::Relaxed) != self.ring.consumer().load(Ordering::Acquire)
+    }
+
+    /// Goes on behind the cells that somebody else has pushed; how many.
+    pub(super) fn rejoin(&mut self) -> Result<u32, Spoiled> {
+        let next = self.ring.producer().load(Ordering::Acquire);
+        let consumed = self.ring.consumer().load(Ordering::Acquire);
+        if next.wrapping_sub(consumed) > self.ring.size() {
+            return Err(Spoiled);
+        }
+        let moved = next.wrapping_sub(self.next);
+        (self.next, self.published, self.consumed) = (next, next, consumed);
+        Ok(moved)
+    }
+
+    /// Where the next cell goes.
+    pub(super) fn at(&self) -> u32 {
+        self.next
+    }
+
+    /// Cells in the ring.
+    pub(super) fn size(&self) -> u32 {
+        self.ring.size()
     }
 
     /// The `back`-th cell before the one that the kernel takes next, as we wrote it.
@@ -94,7 +128,25 @@ impl<const W: usize> Consumer<W> {
     pub(super) fn refresh(&mut self) -> u32 {
         // Acquire: pairs with the kernel's release after it wrote the cells.
         self.produced = self.ring.producer().load(Ordering::Acquire);
-        self.produced.wrapping_sub(self.next)
+        // It may be a program's, to which the ring was lent.
+        self.produced.wrapping_sub(self.next).min(self.ring.size())
+    }
+
+    /// Goes on behind the cells that somebody else has taken; how many.
+    pub(super) fn rejoin(&mut self) -> Result<u32, Spoiled> {
+        let next = self.ring.consumer().load(Ordering::Acquire);
+        let produced = self.ring.producer().load(Ordering::Acquire);
+        if produced.wrapping_sub(next) > self.ring.size() {
+            return Err(Spoiled);
+        }
+        let moved = next.wrapping_sub(self.next);
+        (self.next, self.produced) = (next, produced);
+        Ok(moved)
+    }
+
+    /// The next cell to be read.
+    pub(super) fn at(&self) -> u32 {
+        self.next
     }
 
     /// The `i`-th cell of those that [`Self::refresh`] counted.

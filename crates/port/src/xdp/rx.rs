@@ -14,6 +14,7 @@ use super::layout::{HEADROOM, Layout};
 use super::ring::Consumer;
 use super::socket::RxEnds;
 use super::sys;
+use super::turns::{self, Spoiled, Turns, Way};
 use crate::error::RunCause;
 use crate::stats::{Counters, DropCause, Traffic};
 
@@ -102,6 +103,45 @@ impl RxSide {
         self.ring.set_tail(self.tail);
         self.counters.received(std::mem::take(&mut self.received));
         Ok(true)
+    }
+
+    /// Whether a program can do what this does.
+    pub(super) fn is_lendable(&self) -> bool {
+        let slots = self.ring.num_slots();
+        slots.is_power_of_two() && self.reserve_size == 0 && self.ring.offsets().is_none()
+    }
+
+    /// Goes on where a program has left off.
+    pub(super) fn rejoin(&mut self, ends: &mut RxEnds, turns: &mut Turns) -> Result<(), Spoiled> {
+        let n = self.ring.num_slots();
+        let posted = ends.fill.rejoin()?;
+        self.ring.done_to(turns::on(self.ring.hwcur(), posted, n));
+        let taken = ends.rx.rejoin()?;
+        let counted = turns.counted(Way::Rx);
+        self.counters.received(Traffic { packets: counted.packets, bytes: counted.bytes });
+        if posted == 0 && taken == 0 {
+            return Ok(());
+        }
+        self.tail = turns::on(self.tail, taken, n);
+        self.ring.set_tail(self.tail);
+        self.know_again(ends);
+        Ok(())
+    }
+
+    /// Knows from the slots which buffers the kernel has.
+    pub(super) fn know_again(&mut self, ends: &mut RxEnds) {
+        self.posted.drain().for_each(drop);
+        let count = self.ring.room() + 1;
+        let coming = ends.rx.refresh();
+        let coming = (0..coming).map(|i| self.layout.locate(ends.rx.peek(i)[0]).0);
+        turns::enter(&mut self.ring, self.tail, count, coming, |slot| self.posted.add(slot.buf));
+    }
+
+    /// Which slots go with index 0 of fill and RX ring.
+    pub(super) fn places(&self, ends: &RxEnds) -> [u32; 2] {
+        let n = self.ring.num_slots();
+        let fill = turns::place(self.ring.hwcur(), ends.fill.at(), n);
+        [fill, turns::place(self.tail, ends.rx.at(), n)]
     }
 
     #[inline(always)]

@@ -198,7 +198,8 @@ impl Attempt<'_> {
         let ifname = self.iface.name.clone();
         Failure::Fatal(match error.raw_os_error() {
             Some(libc::EBUSY) => {
-                OpenCause::Busy { by: owner::of_program(self.iface.index), ifname, queue }
+                let by = owner::of_program(self.iface.index).or_else(owner::of_sockets);
+                OpenCause::Busy { by, ifname, queue }
             }
             Some(libc::EPERM | libc::EACCES) => OpenCause::Privilege {
                 what: "open an AF_XDP socket",

@@ -175,7 +175,7 @@ impl Socket {
     }
 
     pub(super) fn before_sleep(&mut self) {
-        let stuck = self.tx.tx.unconsumed() > 0;
+        let stuck = self.tx.tx.is_stuck();
         self.wait.watch_room(stuck);
         self.wait.watch_frames(&self.fd, true);
     }
@@ -183,7 +183,7 @@ impl Socket {
     /// Frames under way are left watched while they are stuck: to watch anew is to be woken.
     pub(super) fn after_sleep(&mut self) {
         self.wait.watch_frames(&self.fd, false);
-        if self.tx.tx.unconsumed() == 0 {
+        if !self.tx.tx.is_stuck() {
             self.wait.watch_room(false);
         }
     }

@@ -23,6 +23,7 @@ use super::flight::{InFlight, Sending};
 use super::layout::Layout;
 use super::socket::{TxEnds, fault};
 use super::sys;
+use super::turns::{self, Spoiled, Turns, Way};
 use crate::error::RunCause;
 use crate::stats::{Counters, DropCause, Traffic};
 
@@ -42,6 +43,8 @@ pub(super) struct TxSide {
     tail: SlotIdx,
     /// Packets handed to the kernel and not come back.
     packets_out: u64,
+    /// Among them are some of several descriptors, whose buffers do not go with slots one by one.
+    has_chains: bool,
     sent: Traffic,
     counters: Arc<Counters>,
 }
@@ -71,7 +74,8 @@ impl TxSide {
         // What was with the kernel in a process that is no more is with nobody now.
         let tail = ring.prev(ring.hwcur());
         let sent = Traffic::default();
-        Self { ring, layout, flight, limits, tail, packets_out: 0, sent, counters }
+        let (packets_out, has_chains) = (0, false);
+        Self { ring, layout, flight, limits, tail, packets_out, has_chains, sent, counters }
     }
 
     /// Sends what was released; frees what has left.
@@ -88,6 +92,62 @@ impl TxSide {
         let kicked = self.kick(ends, socket, zero_copy);
         self.publish();
         kicked
+    }
+
+    /// Whether a program can do what this does.
+    pub(super) fn is_lendable(&self) -> bool {
+        let slots = self.ring.num_slots();
+        slots.is_power_of_two() && self.limits.enabled && self.ring.offsets().is_none()
+    }
+
+    /// Goes on where a program has left off.
+    pub(super) fn rejoin(&mut self, ends: &mut TxEnds, turns: &mut Turns) -> Result<(), Spoiled> {
+        let n = self.ring.num_slots();
+        let submitted = ends.tx.rejoin()?;
+        self.ring.done_to(turns::on(self.ring.hwcur(), submitted, n));
+        let completed = ends.completion.rejoin()?;
+        let counted = turns.counted(Way::Tx);
+        let packets = counted.packets.saturating_sub(counted.refused);
+        self.counters.sent(Traffic { packets, bytes: counted.bytes });
+        self.counters.dropped(DropCause::TxRefused, counted.refused);
+        if submitted == 0 && completed == 0 {
+            return Ok(());
+        }
+        self.tail = turns::on(self.tail, completed, n);
+        self.ring.set_tail(self.tail);
+        self.know_again(ends);
+        Ok(())
+    }
+
+    /// Knows from the slots which buffers the kernel has.
+    pub(super) fn know_again(&mut self, ends: &mut TxEnds) {
+        // A look at each buffer that there is.
+        if self.packets_out > 0 {
+            self.flight.drain().for_each(drop);
+        }
+        let first = self.ring.next(self.tail);
+        let count = self.ring.slots(first, self.ring.hwcur()).count() as u32;
+        let coming = ends.completion.refresh();
+        let coming = (0..coming).map(|i| self.layout.owner(ends.completion.peek(i)[0]));
+        self.packets_out = 0;
+        turns::enter(&mut self.ring, first, count, coming, |slot| {
+            let entered = self.flight.start(slot.buf, Sending::new(slot.len, true, false));
+            self.packets_out += u64::from(entered);
+            entered
+        });
+        self.counters.set_in_flight(self.packets_out);
+    }
+
+    /// Which slots go with index 0 of TX and completion ring.
+    pub(super) fn places(&self, ends: &TxEnds) -> [u32; 2] {
+        let n = self.ring.num_slots();
+        let sent = turns::place(self.ring.hwcur(), ends.tx.at(), n);
+        [sent, turns::place(self.tail, ends.completion.at(), n)]
+    }
+
+    /// Whether something is under way that a program could not take back.
+    pub(super) fn is_special(&self) -> bool {
+        self.has_chains && self.packets_out > 0
     }
 
     /// Frames that are with the kernel.
@@ -228,6 +288,7 @@ impl TxSide {
         if let Some(tail) = tail {
             ends.tx.push([tail, descriptor(rest, more)]);
         }
+        self.has_chains |= more || tail.is_some();
     }
 
     fn drop_chain(&mut self, chain: Chain, cause: DropCause) {
@@ -248,19 +309,19 @@ impl TxSide {
         let at = self.ring.next(self.tail);
         let slot = self.ring.slot(at);
         if slot.buf != buf {
-            self.rename(self.ring.next(at), end, buf, slot.buf);
-            self.ring.set_slot(at, Slot { buf, flags: SlotFlags::BUF_CHANGED, ..slot });
+            let len = self.rename(self.ring.next(at), end, buf, slot).unwrap_or(slot.len);
+            self.ring.set_slot(at, Slot { buf, len, flags: SlotFlags::BUF_CHANGED });
         }
         self.tail = at;
     }
 
-    /// Has that of the slots `from..end` which names `buf` name another buffer.
+    /// Has that of the slots `from..end` which names `buf` name the buffer of another one, and its
+    /// length, which goes with it; the length that it had.
     #[cold]
-    fn rename(&mut self, from: SlotIdx, end: SlotIdx, buf: BufIdx, to: BufIdx) {
-        let found = self.ring.slots(from, end).find(|(_, slot)| slot.buf == buf);
-        if let Some((at, slot)) = found {
-            self.ring.set_slot(at, Slot { buf: to, ..slot });
-        }
+    fn rename(&mut self, from: SlotIdx, end: SlotIdx, buf: BufIdx, to: Slot) -> Option<u16> {
+        let (at, slot) = self.ring.slots(from, end).find(|(_, slot)| slot.buf == buf)?;
+        self.ring.set_slot(at, Slot { buf: to.buf, len: to.len, ..slot });
+        Some(slot.len)
     }
 
     /// Takes back what the kernel has completed.
@@ -286,6 +347,7 @@ impl TxSide {
     fn count(&mut self, sending: Sending) {
         let last = u64::from(sending.is_last());
         self.packets_out -= last;
+        self.has_chains &= self.packets_out > 0;
         if sending.is_refused() {
             self.counters.dropped(DropCause::TxRefused, last);
         } else {
@@ -304,7 +366,11 @@ impl TxSide {
         zero_copy: bool,
     ) -> Result<(), RunCause> {
         let mut waiting = ends.tx.unconsumed();
-        while waiting > 0 {
+        // Each call takes one at least, where the kernel's index is the kernel's.
+        for _ in 0..ends.tx.size() {
+            if waiting == 0 {
+                break;
+            }
             if zero_copy && !ends.tx.needs_wakeup() {
                 return Ok(());
             }

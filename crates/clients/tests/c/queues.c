@@ -1,0 +1,467 @@
+/* Queues of an interface, synced in the program: `near` and `far` are the ends of a cable. */
+#define NETMAP_WITH_LIBS
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <net/netmap_user.h>
+
+#include "check.h"
+
+enum { LEN = 100 };
+
+static struct nm_desc *
+opened(const char *name)
+{
+	struct nm_desc *d = nm_open(name, NULL, 0, NULL);
+
+	CHECK(d);
+	return d;
+}
+
+static int
+is_lent(struct nm_desc *d)
+{
+	struct nm_sync_port *port = nm_sync_port_(d->fd);
+
+	return port && port->queue_count > 0;
+}
+
+static int
+is_wished(void)
+{
+	return getenv("NETMAP_INPROCESS")[0] != '0';
+}
+
+/* Whatever goes to the device from now on fails; what is given back opens it again. */
+static int
+shut(struct nm_desc *d)
+{
+	int kept = dup(d->fd), null = open("/dev/null", O_RDWR);
+
+	CHECK(kept >= 0 && dup2(null, d->fd) == d->fd && close(null) == 0);
+	return kept;
+}
+
+static void
+make(unsigned char *frame, uint32_t number)
+{
+	int i;
+
+	memset(frame, 0xff, 6);
+	memset(frame + 6, 2, 6);
+	frame[12] = 0x88, frame[13] = 0xb5;
+	memcpy(frame + 14, &number, 4);
+	for (i = 18; i < LEN; i++)
+		frame[i] = (unsigned char)(number + (uint32_t)i);
+}
+
+/* The number of a frame of ours that is whole; 0 for others. */
+static uint32_t
+number_of(const unsigned char *got, uint32_t len)
+{
+	unsigned char frame[LEN];
+	uint32_t number;
+
+	if (len < 18 || got[12] != 0x88 || got[13] != 0xb5)
+		return 0;
+	memcpy(&number, got + 14, 4);
+	make(frame, number);
+	CHECK(len == LEN && memcmp(got, frame, LEN) == 0);
+	return number;
+}
+
+static void
+sync_tx(struct nm_desc *d)
+{
+	CHECK(ioctl(d->fd, NIOCTXSYNC, NULL) == 0);
+}
+
+/* Sends the frames from..to, a batch at a time. */
+static void
+send_frames(struct nm_desc *d, uint32_t from, uint32_t to)
+{
+	unsigned char frame[LEN];
+
+	for (; from < to; from++) {
+		make(frame, from);
+		while (nm_inject(d, frame, LEN) != LEN)
+			sync_tx(d);
+	}
+	sync_tx(d);
+}
+
+/* Receives just these, in order. Whoever sent them may have been skipped, if somebody was at its ring. */
+static void
+receive_frames(struct nm_desc *sender, struct nm_desc *d, uint32_t from, uint32_t to)
+{
+	struct nm_pkthdr h;
+	unsigned char *got;
+	int tries = 0;
+
+	while (from < to) {
+		CHECK(ioctl(d->fd, NIOCRXSYNC, NULL) == 0);
+		while ((got = nm_nextpkt(d, &h)) != NULL) {
+			uint32_t number = number_of(got, h.len);
+
+			if (number) {
+				CHECK(number == from);
+				from++, tries = 0;
+			}
+		}
+		if (from < to) {
+			CHECK(tries++ < 600);
+			sync_tx(sender);
+			usleep(1000);
+		}
+	}
+}
+
+static void
+exchange(struct nm_desc *a, struct nm_desc *b, int rounds)
+{
+	static uint32_t next = 1;
+
+	for (; rounds > 0; rounds--, next += 200) {
+		send_frames(a, next, next + 200);
+		receive_frames(a, b, next, next + 200);
+		send_frames(b, next, next + 200);
+		receive_frames(b, a, next, next + 200);
+	}
+}
+
+static void
+an_interface_is_synced_in_the_program_without_the_device(void)
+{
+	struct nm_desc *a = opened("netmap:near"), *b = opened("netmap:far");
+	int kept[2] = { -1, -1 };
+
+	CHECK(is_lent(a) == is_wished() && is_lent(b) == is_wished());
+	if (is_wished())
+		kept[0] = shut(a), kept[1] = shut(b);
+	exchange(a, b, 50);
+	if (is_wished()) {
+		CHECK(ioctl(a->fd, NIOCGINFO, &a->req) != 0);
+		CHECK(dup2(kept[0], a->fd) >= 0 && dup2(kept[1], b->fd) >= 0);
+	}
+	nm_close(a);
+	nm_close(b);
+}
+
+static void *
+sends_later(void *arg)
+{
+	usleep(100000);
+	send_frames(arg, 1, 2);
+	return NULL;
+}
+
+/* Both kinds of poll: of the descriptor alone, and beside another, which the device answers. */
+static void
+who_sleeps_is_woken_by_a_frame(void)
+{
+	struct nm_desc *a = opened("netmap:near"), *b = opened("netmap:far");
+	nfds_t count;
+
+	for (count = 1; count <= 2; count++) {
+		struct pollfd p[2] = { { b->fd, POLLIN, 0 }, { -1, POLLIN, 0 } };
+		struct nm_pkthdr h;
+		unsigned char *got;
+		pthread_t t;
+		int frames = 0;
+
+		CHECK(pthread_create(&t, NULL, sends_later, a) == 0);
+		while (frames == 0) {
+			CHECK(poll(p, count, 10000) == 1 && p[0].revents == POLLIN);
+			while ((got = nm_nextpkt(b, &h)) != NULL)
+				frames += number_of(got, h.len) == 1;
+		}
+		CHECK(frames == 1 && pthread_join(t, NULL) == 0);
+	}
+	nm_close(a);
+	nm_close(b);
+}
+
+/* Syncs of a second opener are the device's, and take turns with those here. */
+static void
+two_openers_of_an_interface_take_turns(void)
+{
+	struct nm_desc *a = opened("netmap:near"), *b = opened("netmap:far"), *again = opened("netmap:near");
+	int i;
+
+	CHECK(!is_lent(again));
+	for (i = 0; i < 40; i++) {
+		exchange(a, b, 1);
+		CHECK(ioctl(again->fd, NIOCTXSYNC, NULL) == 0 && ioctl(again->fd, NIOCRXSYNC, NULL) == 0);
+	}
+	nm_close(again);
+	exchange(a, b, 3);
+	nm_close(a);
+	nm_close(b);
+}
+
+static void
+an_interface_is_closed_and_opened_again(void)
+{
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		struct nm_desc *a = opened("netmap:near"), *b = opened("netmap:far");
+
+		CHECK(is_lent(a) == is_wished());
+		exchange(a, b, 2);
+		nm_close(a);
+		nm_close(b);
+	}
+}
+
+static void
+packets_of_several_slots_are_the_devices(void)
+{
+	struct nm_desc *a = opened("netmap:near"), *b = opened("netmap:far");
+	struct netmap_ring *tx = NETMAP_TXRING(a->nifp, a->first_tx_ring);
+	unsigned char frame[LEN], *got = NULL;
+	struct nm_pkthdr h;
+	uint32_t i;
+	int tries;
+
+	for (i = 1; i < 20; i++) {
+		uint32_t cur = tx->cur, next = nm_ring_next(tx, cur);
+
+		make(frame, i);
+		memcpy(NETMAP_BUF(tx, tx->slot[cur].buf_idx), frame, 50);
+		memcpy(NETMAP_BUF(tx, tx->slot[next].buf_idx), frame + 50, LEN - 50);
+		tx->slot[cur].len = 50, tx->slot[cur].flags = NS_MOREFRAG;
+		tx->slot[next].len = LEN - 50, tx->slot[next].flags = 0;
+		tx->head = tx->cur = nm_ring_next(tx, next);
+		sync_tx(a);
+		for (tries = 0; tries < 1000; tries++) {
+			CHECK(ioctl(b->fd, NIOCRXSYNC, NULL) == 0);
+			while ((got = nm_nextpkt(b, &h)) != NULL && number_of(got, h.len) != i)
+				;
+			if (got)
+				break;
+			usleep(1000);
+		}
+		CHECK(got);
+		exchange(a, b, 1);
+	}
+	nm_close(a);
+	nm_close(b);
+}
+
+static void
+a_monitor_sees_what_the_program_would_sync_itself(void)
+{
+	struct nm_desc *a = opened("netmap:near"), *b = opened("netmap:far"), *m;
+	struct nm_pkthdr h;
+	unsigned char *got;
+	uint32_t sent = 0, came = 0, number;
+
+	exchange(a, b, 2);
+	m = opened("netmap:near/rt");
+	send_frames(a, 1000001, 1000101);
+	receive_frames(a, b, 1000001, 1000101);
+	send_frames(b, 2000001, 2000101);
+	receive_frames(b, a, 2000001, 2000101);
+	CHECK(ioctl(m->fd, NIOCRXSYNC, NULL) == 0);
+	while ((got = nm_nextpkt(m, &h)) != NULL)
+		if ((number = number_of(got, h.len)) != 0) {
+			CHECK(number > 1000000);
+			sent += number < 2000000;
+			came += number > 2000000;
+		}
+	CHECK(sent == 100 && came == 100);
+	nm_close(m);
+	exchange(a, b, 2);
+	nm_close(a);
+	nm_close(b);
+}
+
+/* All buffers of both rings are there once. */
+static void
+no_buffer_is_lost(struct nm_desc *d)
+{
+	static unsigned char seen[1 << 20];
+	struct netmap_ring *rings[2] = { NETMAP_TXRING(d->nifp, 0), NETMAP_RXRING(d->nifp, 0) };
+	uint32_t i, k;
+
+	memset(seen, 0, sizeof(seen));
+	for (k = 0; k < 2; k++)
+		for (i = 0; i < rings[k]->num_slots; i++) {
+			uint32_t buf = rings[k]->slot[i].buf_idx;
+
+			CHECK(buf >= 2 && buf < sizeof(seen) && !seen[buf]);
+			seen[buf] = 1;
+		}
+}
+
+static void
+exchange_forever(void)
+{
+	struct nm_desc *a = opened("netmap:near");
+	unsigned char frame[LEN];
+	struct nm_pkthdr h;
+
+	CHECK(is_lent(a) == is_wished());
+	make(frame, 7);
+	for (;;) {
+		nm_inject(a, frame, LEN);
+		nm_inject(a, frame, LEN);
+		ioctl(a->fd, NIOCTXSYNC, NULL);
+		ioctl(a->fd, NIOCRXSYNC, NULL);
+		while (nm_nextpkt(a, &h))
+			;
+	}
+}
+
+/* The interface stays bound by a second opener, and goes on where the first was killed. */
+static void
+a_program_killed_in_mid_sync_leaves_all_as_it_should_be(void)
+{
+	const char *wish = getenv("NETMAP_INPROCESS");
+	struct nm_desc *keeps, *b;
+	struct nm_pkthdr h;
+	unsigned char *got;
+	int round, i;
+
+	wish = wish[0] == '0' ? "0" : "1";
+	setenv("NETMAP_INPROCESS", "0", 1);
+	keeps = opened("netmap:near");
+	for (round = 0; round < 40; round++) {
+		pid_t pid = fork();
+
+		CHECK(pid >= 0);
+		if (pid == 0) {
+			setenv("NETMAP_INPROCESS", wish, 1);
+			exchange_forever();
+		}
+		b = opened("netmap:far");
+		for (i = 0; i < 30 + round * 3; i++) {
+			unsigned char frame[LEN];
+
+			make(frame, 9);
+			nm_inject(b, frame, LEN);
+			CHECK(ioctl(b->fd, NIOCTXSYNC, NULL) == 0 && ioctl(b->fd, NIOCRXSYNC, NULL) == 0);
+			while ((got = nm_nextpkt(b, &h)) != NULL)
+				number_of(got, h.len);
+			usleep(100 + round);
+		}
+		CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+		/* Frames that it left, and those of it that are under way: the device learns of its end, then all
+		 * that was sent has come back. */
+		for (i = 0; i < 100 || (nm_tx_pending(NETMAP_TXRING(keeps->nifp, 0)) && i < 20000); i++) {
+			CHECK(ioctl(keeps->fd, NIOCRXSYNC, NULL) == 0 && ioctl(keeps->fd, NIOCTXSYNC, NULL) == 0);
+			while (nm_nextpkt(keeps, &h))
+				;
+			CHECK(ioctl(b->fd, NIOCRXSYNC, NULL) == 0);
+			while (nm_nextpkt(b, &h))
+				;
+			usleep(200);
+		}
+		no_buffer_is_lost(keeps);
+		exchange(keeps, b, 2);
+		nm_close(b);
+	}
+	nm_close(keeps);
+}
+
+/* A program that spoils what it was lent stops itself, and what it leaves is good for the next. */
+static void
+words_that_make_no_sense_hurt_who_wrote_them(void)
+{
+	int round;
+
+	for (round = 0; round < 12; round++) {
+		pid_t pid = fork();
+		struct nm_desc *a, *b;
+		int status;
+
+		CHECK(pid >= 0);
+		if (pid == 0) {
+			struct nm_sync_port *port;
+			struct nm_nic_queue *q;
+			uint64_t *words;
+			uint32_t i;
+
+			srand((unsigned)round);
+			a = opened("netmap:near");
+			b = opened("netmap:far");
+			exchange(a, b, 1);
+			port = nm_sync_port_(a->fd);
+			if (!port)
+				_exit(0);
+			q = &port->queues[0];
+			words = (uint64_t *)(void *)(port->mem + q->lent.words);
+			for (i = 0; i < 200; i++) {
+				uint32_t *indices[8] = { q->fill.producer, q->fill.consumer, q->rx.producer,
+				    q->rx.consumer, q->tx.producer, q->tx.consumer, q->completion.producer,
+				    q->completion.consumer };
+				uint32_t *index = indices[rand() % 8];
+
+				switch (rand() % 3) {
+				case 0:
+					words[rand() % 32] = (uint64_t)(rand() % 3 ? rand() % 4 : rand());
+					break;
+				case 1:
+					*index = rand() % 2 ? *index + (uint32_t)rand() % 64 : (uint32_t)rand();
+					break;
+				default:
+					((uint64_t *)q->rx.cells)[rand() % 64] = (uint64_t)rand() << 20 ^ (uint64_t)rand();
+				}
+				(ioctl)(a->fd, NIOCTXSYNC, NULL);
+				(ioctl)(a->fd, NIOCRXSYNC, NULL);
+			}
+			_exit(0);
+		}
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+		a = opened("netmap:near");
+		b = opened("netmap:far");
+		exchange(a, b, 1);
+		nm_close(a);
+		nm_close(b);
+	}
+}
+
+static void
+who_keeps_a_socket_keeps_the_queue(void)
+{
+	struct nm_desc *a = opened("netmap:near");
+	int kept, error;
+
+	CHECK(is_lent(a) == is_wished());
+	if (!is_wished())
+		return;
+	kept = dup(nm_sync_port_(a->fd)->queues[0].fd);
+	CHECK(kept >= 0);
+	nm_close(a);
+	a = nm_open("netmap:near", NULL, 0, NULL);
+	error = errno;
+	CHECK(!a && error == EBUSY);
+	close(kept);
+	nm_close(opened("netmap:near"));
+}
+
+#define SCENARIO(name) { #name, name }
+
+static const struct scenario scenarios[] = {
+	SCENARIO(an_interface_is_synced_in_the_program_without_the_device),
+	SCENARIO(who_sleeps_is_woken_by_a_frame),
+	SCENARIO(two_openers_of_an_interface_take_turns),
+	SCENARIO(an_interface_is_closed_and_opened_again),
+	SCENARIO(packets_of_several_slots_are_the_devices),
+	SCENARIO(a_monitor_sees_what_the_program_would_sync_itself),
+	SCENARIO(a_program_killed_in_mid_sync_leaves_all_as_it_should_be),
+	SCENARIO(who_keeps_a_socket_keeps_the_queue),
+	SCENARIO(words_that_make_no_sense_hurt_who_wrote_them),
+	{ NULL, NULL },
+};
+
+int
+main(int argc, char **argv)
+{
+	return run_scenario(scenarios, argc, argv);
+}

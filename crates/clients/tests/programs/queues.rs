@@ -1,0 +1,46 @@
+//! Queues of an interface that programs sync in their own processes.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::builds::c_program;
+use super::stage::Stage;
+
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| c_program("queues", &[]))
+}
+
+/// A cable of one queue each way, on which the host says nothing.
+const CABLE: &str = "
+    ip link add near numtxqueues 1 numrxqueues 1 type veth peer name far numtxqueues 1 numrxqueues 1
+    ip link set near addrgenmode none
+    ip link set far addrgenmode none
+    ip link set near up
+    ip link set far up";
+
+/// One test for each scenario of `tests/c/queues.c`, with syncs in the program and without.
+macro_rules! scenarios {
+    ($($name:ident)*) => {$(
+        #[test]
+        fn $name() {
+            for wish in ["NETMAP_INPROCESS=1", "NETMAP_INPROCESS=0"] {
+                let (stage, program) = (Stage::new(), program().to_str().unwrap());
+                stage.shell(CABLE);
+                stage.run("env", &[wish, program, stringify!($name)]);
+            }
+        }
+    )*};
+}
+
+scenarios! {
+    an_interface_is_synced_in_the_program_without_the_device
+    who_sleeps_is_woken_by_a_frame
+    two_openers_of_an_interface_take_turns
+    an_interface_is_closed_and_opened_again
+    packets_of_several_slots_are_the_devices
+    a_monitor_sees_what_the_program_would_sync_itself
+    a_program_killed_in_mid_sync_leaves_all_as_it_should_be
+    who_keeps_a_socket_keeps_the_queue
+    words_that_make_no_sense_hurt_who_wrote_them
+}

@@ -1,0 +1,260 @@
+//! How this process and a program that was lent a queue take turns at it.
+//!
+//! ```text
+//!   word    0       1         2         3         4         5       6
+//!         | owner | by_host | hwcur - | tail -  | packets | bytes | refused |     tx; rx 128 bytes on
+//!                             fill,tx   rx,completion
+//! ```
+//!
+//! Where a ring stands needs no word: each slot that goes to the kernel is a cell of the fill or TX
+//! ring, and each that comes back one of the RX or completion ring. So the kernel's own indices say it
+//! at any instant, also of a program that was killed, and words 2 and 3 only say which slot goes with
+//! index 0. Nothing else is kept: the driver's slots name the buffers that the kernel has.
+//!
+//! `include/net/netmap_sync_nic.h` has the same layout for programs in C.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slipring_ring::{BufIdx, Cell, KernRing, Region, Slot, SlotIdx};
+
+/// `owner`, when it is this process that syncs; 0 is nobody.
+const HOST: u64 = 1;
+
+/// Which half of the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    Tx = 0,
+    Rx = 1,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Name {
+    Owner = 0,
+    ByHost = 1,
+    In = 2,
+    Out = 3,
+    Packets = 4,
+    Bytes = 5,
+    Refused = 6,
+}
+
+/// What a program has counted since it was last asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) refused: u64,
+}
+
+/// The words, and what of them was seen.
+#[derive(Debug)]
+pub(super) struct Turns {
+    cell: Cell<2>,
+    seen: [Counted; 2],
+    /// Only this process may sync.
+    kept: bool,
+}
+
+/// What lies in memory that a program can write makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spoiled;
+
+impl Turns {
+    /// Words that let nobody in yet; `None` where the region has no room for them.
+    pub(super) fn new(region: &Arc<Region>) -> Option<Self> {
+        let cell = Cell::new(region).ok()?;
+        let mut turns = Self { cell, seen: Default::default(), kept: true };
+        turns.keep(true);
+        Some(turns)
+    }
+
+    pub(super) fn at(&self) -> u64 {
+        self.cell.at()
+    }
+
+    #[inline(always)]
+    fn word(&self, way: Way, name: Name) -> &AtomicU64 {
+        self.cell.word(way as u64, name as u64)
+    }
+
+    /// Has only this process sync, or others as well once it has given a direction.
+    pub(super) fn keep(&mut self, keep: bool) {
+        self.kept = keep;
+        if keep {
+            self.set_by_host(Way::Tx, true);
+            self.set_by_host(Way::Rx, true);
+        }
+    }
+
+    fn set_by_host(&self, way: Way, special: bool) {
+        let by_host = self.kept || special;
+        // Release: pairs with the program's acquire, so it finds what was done before.
+        self.word(way, Name::ByHost).store(by_host.into(), Ordering::Release);
+    }
+
+    /// Takes a direction; false while a program is at it.
+    pub(super) fn take(&self, way: Way) -> bool {
+        let owner = self.word(way, Name::Owner);
+        // A thread of ours that panicked has left its word; the queue's lock keeps others out.
+        let taken = owner.compare_exchange(0, HOST, Ordering::AcqRel, Ordering::Acquire);
+        taken.is_ok() || taken == Err(HOST)
+    }
+
+    /// Leaves a direction to who comes next. `special`: with something that programs cannot do.
+    pub(super) fn give(&self, way: Way, places: [u32; 2], special: bool) {
+        for (name, place) in [Name::In, Name::Out].into_iter().zip(places) {
+            self.word(way, name).store(place.into(), Ordering::Relaxed);
+        }
+        self.set_by_host(way, special);
+        // Release: pairs with the claim of the next.
+        self.word(way, Name::Owner).store(0, Ordering::Release);
+    }
+
+    /// Whether nobody is at either direction.
+    pub(super) fn is_free(&self) -> bool {
+        let free = |way| self.word(way, Name::Owner).load(Ordering::Acquire) == 0;
+        free(Way::Tx) && free(Way::Rx)
+    }
+
+    /// Whether `who` is at it.
+    pub(super) fn is_held_by(&self, way: Way, who: u32) -> bool {
+        self.word(way, Name::Owner).load(Ordering::Acquire) == u64::from(who)
+    }
+
+    /// Takes a direction from whoever is gone in mid-sync.
+    pub(super) fn wrest(&self, way: Way) {
+        self.word(way, Name::Owner).store(HOST, Ordering::Release);
+    }
+
+    /// What programs have counted since the last call.
+    pub(super) fn counted(&mut self, way: Way) -> Counted {
+        let read = |name| self.word(way, name).load(Ordering::Relaxed);
+        let now = Counted {
+            packets: read(Name::Packets),
+            bytes: read(Name::Bytes),
+            refused: read(Name::Refused),
+        };
+        let last = std::mem::replace(&mut self.seen[way as usize], now);
+        Counted {
+            packets: now.packets.wrapping_sub(last.packets),
+            bytes: now.bytes.wrapping_sub(last.bytes),
+            refused: now.refused.wrapping_sub(last.refused),
+        }
+    }
+}
+
+/// Which slot goes with index 0 of a kernel's ring whose index `at` goes with `slot`.
+pub(super) fn place(slot: SlotIdx, at: u32, num_slots: u32) -> u32 {
+    slot.wrapping_sub(at) & (num_slots - 1)
+}
+
+/// The slot `moved` cells on.
+pub(super) fn on(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx {
+    slot.wrapping_add(moved) & (num_slots - 1)
+}
+
+/// Goes through the driver's slots `from`, `count` of them, and enters their buffers. One that is
+/// named twice was being exchanged: it stands for that of `coming` which no slot names.
+pub(super) fn enter(
+    ring: &mut KernRing,
+    from: SlotIdx,
+    count: u32,
+    coming: impl Iterator<Item = BufIdx>,
+    mut enter: impl FnMut(Slot) -> bool,
+) {
+    let mut twice = Vec::new();
+    let mut at = from;
+    for _ in 0..count {
+        let slot = ring.slot(at);
+        if ring.region().is_usable(slot.buf) && !enter(slot) {
+            twice.push(at);
+        }
+        at = ring.next(at);
+    }
+    if twice.is_empty() {
+        return;
+    }
+    let bufs = ring.region().num_bufs();
+    for buf in coming.filter(|buf| buf.0 < bufs) {
+        let Some(&at) = twice.last() else { return };
+        let slot = Slot { buf, ..ring.slot(at) };
+        if ring.region().is_usable(buf) && enter(slot) {
+            ring.set_slot(at, slot);
+            twice.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slipring_ring::{Geometry, HugePages, Pair, Rx};
+    use std::collections::BTreeSet;
+
+    fn region() -> Arc<Region> {
+        let geometry = Geometry { ring_bytes: 1 << 16, bufs: 32, buf_size: 2048 };
+        Region::create(geometry, HugePages::Never).unwrap()
+    }
+
+    #[test]
+    fn who_finds_another_at_it_does_not_get_it() {
+        let mut turns = Turns::new(&region()).unwrap();
+        assert!(turns.take(Way::Tx) && turns.take(Way::Tx), "its own word lets it in");
+        turns.give(Way::Tx, [3, 4], false);
+        turns.keep(false);
+        turns.word(Way::Tx, Name::Owner).store(7, Ordering::Relaxed);
+        assert!(!turns.take(Way::Tx) && turns.take(Way::Rx));
+        assert!(turns.is_held_by(Way::Tx, 7));
+        turns.wrest(Way::Tx);
+        assert!(turns.take(Way::Tx));
+    }
+
+    #[test]
+    fn only_the_host_syncs_while_it_keeps_to_that_or_has_something_special() {
+        let mut turns = Turns::new(&region()).unwrap();
+        let kept = |turns: &Turns| turns.word(Way::Tx, Name::ByHost).load(Ordering::Relaxed) != 0;
+        assert!(kept(&turns));
+        turns.keep(false);
+        turns.give(Way::Tx, [0, 0], false);
+        assert!(!kept(&turns));
+        turns.give(Way::Tx, [0, 0], true);
+        assert!(kept(&turns));
+        turns.give(Way::Tx, [0, 0], false);
+        assert!(!kept(&turns));
+        turns.keep(true);
+        assert!(kept(&turns));
+    }
+
+    #[test]
+    fn counts_are_told_once() {
+        let mut turns = Turns::new(&region()).unwrap();
+        turns.word(Way::Rx, Name::Packets).store(5, Ordering::Relaxed);
+        assert_eq!(turns.counted(Way::Rx), Counted { packets: 5, ..Counted::default() });
+        assert_eq!(turns.counted(Way::Rx), Counted::default());
+    }
+
+    #[test]
+    fn a_slot_follows_its_index_round_both() {
+        for (slot, at) in [(0, 0), (5, u32::MAX), (63, 1), (7, 1 << 31)] {
+            let place = place(slot, at, 64);
+            assert_eq!(at.wrapping_add(place) & 63, slot);
+            assert_eq!(at.wrapping_add(9).wrapping_add(place) & 63, on(slot, 9, 64));
+        }
+    }
+
+    /// Of an exchange `slot[k] = old; slot[at] = new` only the first half was done.
+    #[test]
+    fn a_buffer_that_was_being_exchanged_is_found_again() {
+        let region = region();
+        let mut ring = Pair::<Rx>::create(&region, 0, 8).unwrap().kern;
+        let bufs: Vec<BufIdx> = (0..8).map(|i| ring.slot(i).buf).collect();
+        let coming = bufs[3];
+        ring.set_slot(3, Slot { buf: bufs[0], ..ring.slot(3) });
+        let mut entered = BTreeSet::new();
+        enter(&mut ring, 0, 8, [bufs[1], coming].into_iter(), |slot| entered.insert(slot.buf.0));
+        assert_eq!(entered, bufs.iter().map(|buf| buf.0).collect());
+        let named: BTreeSet<_> = (0..8).map(|i| ring.slot(i).buf.0).collect();
+        assert_eq!(named, entered);
+    }
+}
