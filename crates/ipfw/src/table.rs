@@ -10,7 +10,7 @@ mod flow;
 mod registry;
 mod value;
 
-pub use entry::{Key, KeyError, Table, TableError};
+pub use entry::{Found, Key, KeyError, Table, TableError};
 pub use flow::{FlowFields, FlowKey};
 pub use registry::{Change, ChangeResult, Tables};
 pub use value::{Value, ValueError, ValueKind, ValueKinds};

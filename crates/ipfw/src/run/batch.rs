@@ -8,11 +8,11 @@ use super::crossing::Crossing;
 use super::engine::Firewall;
 use super::interpret::{Denied, End, Verdict};
 use super::reply::Outputs;
-use crate::packet::{Packet, Version};
+use crate::table::Found;
 
 /// Packets of which one field is looked up after the other: so many that none waits for memory
 /// that another one needs, so few that they stay in the nearest cache.
-const GROUP: usize = 32;
+const GROUP: usize = Found::MOST;
 
 /// Frames that are checked together, wherever they lie: each is lent for a moment, again and again.
 pub trait Frames {
@@ -114,6 +114,10 @@ impl Firewall {
             if self.settle(ends, batch) {
                 continue;
             }
+            self.lead_by_tables(parsed, ends, now_ns);
+            if self.settle(ends, batch) {
+                continue;
+            }
             self.bring_near(parsed, ends);
             for ((parsed, &end), at) in parsed.iter_mut().zip(&*ends).zip(first..) {
                 if let Some(end) = end {
@@ -167,37 +171,35 @@ impl Firewall {
         }
     }
 
-    /// Brings near what rules will ask of tables and states for the packets of a group. Packets
-    /// before them may change states, so the answers are forgotten.
-    fn bring_near(&self, parsed: &mut [Parsed], ends: &[Option<End>]) {
-        let Some(program) = &self.program else { return };
-        for near in program.near_tables() {
-            let Some(table) = self.config.table(near.set, near.name.as_str()) else { continue };
-            let addresses = |version: Version| {
-                let open = parsed.iter().zip(ends).filter(|(_, end)| end.is_none());
-                let packets = open.map(|(parsed, _)| &parsed.packet);
-                let address = |packet: &Packet| if near.of_dst { packet.dst } else { packet.src };
-                packets.filter(move |packet| packet.version == version).map(address)
-            };
-            let (mut v4, mut v6) = ([0; GROUP], [0; GROUP]);
-            let narrow = fill(&mut v4, addresses(Version::V4).map(|address| address as u32));
-            let wide = fill(&mut v6, addresses(Version::V6));
-            table.bring_near(&v4[..narrow], &v6[..wide]);
+    /// Looks up what rules ask of tables, and leads the packets of a group on with it.
+    fn lead_by_tables(&mut self, parsed: &mut [Parsed], ends: &mut [Option<End>], now: u64) {
+        let Some(program) = self.program.as_ref().filter(|program| !program.near().is_empty())
+        else {
+            return;
+        };
+        let mut answers = [0; GROUP];
+        let answers = &mut answers[..parsed.len()];
+        let packets = parsed.iter().map(|parsed| &parsed.packet);
+        program.near().answer(&self.config, packets, answers);
+        for (parsed, &mut answers) in parsed.iter_mut().zip(answers) {
+            parsed.sight.answers = Some(answers);
         }
-        if program.asks_states() {
-            // In three goes, so that memory is waited for together.
-            for (parsed, _) in parsed.iter_mut().zip(ends).filter(|(_, end)| end.is_none()) {
-                parsed.hash = Some(self.states.hash(&parsed.packet.flow()));
-            }
-            let heads = parsed.iter().filter_map(|parsed| self.states.head(parsed.hash?));
-            let mut found = [0; GROUP];
-            let known = found.iter_mut().zip(heads).map(|(to, head)| *to = head).count();
-            self.states.bring_near(&found[..known]);
-        }
+        program.lead_on(parsed, (&mut self.config.list.counters, now), ends);
     }
-}
 
-/// How many there are.
-fn fill<T>(places: &mut [T], all: impl Iterator<Item = T>) -> usize {
-    places.iter_mut().zip(all).map(|(place, one)| *place = one).count()
+    /// Brings near the states that rules will ask for. Packets before others may change them, so
+    /// the answers are forgotten.
+    fn bring_near(&self, parsed: &mut [Parsed], ends: &[Option<End>]) {
+        if !self.program.as_ref().is_some_and(|program| program.asks_states()) {
+            return;
+        }
+        // In three goes, so that memory is waited for together.
+        for (parsed, _) in parsed.iter_mut().zip(ends).filter(|(_, end)| end.is_none()) {
+            parsed.hash = Some(self.states.hash(&parsed.packet.flow()));
+        }
+        let heads = parsed.iter().filter_map(|parsed| self.states.head(parsed.hash?));
+        let mut found = [0; GROUP];
+        let known = found.iter_mut().zip(heads).map(|(to, head)| *to = head).count();
+        self.states.bring_near(&found[..known]);
+    }
 }

@@ -26,6 +26,7 @@ mod check;
 mod field;
 mod lead;
 mod memo;
+mod near;
 mod plan;
 mod program;
 mod walk;

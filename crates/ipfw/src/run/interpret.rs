@@ -140,6 +140,13 @@ impl Run<'_> {
         {
             return self.act(place, None);
         }
+        self.unknown(at)
+    }
+
+    /// A rule that is asked, and knows no state of the packet.
+    pub(super) fn unknown(&mut self, at: usize) -> Step {
+        let entry = &self.entries[at];
+        let rule = &*entry.rule;
         if matches!(rule.action, Action::CheckState(_)) {
             return Step::Next;
         }
@@ -179,7 +186,7 @@ impl Run<'_> {
     }
 
     /// The place of the rule that made the packet's state.
-    fn hit(&mut self, name: Option<&Name>) -> Option<usize> {
+    pub(super) fn hit(&mut self, name: Option<&Name>) -> Option<usize> {
         if self.packet.version == Version::None {
             return None;
         }
@@ -235,7 +242,7 @@ impl Run<'_> {
     }
 
     /// Counts, logs, tags, and does what the rule at `at` says.
-    fn act(&mut self, at: usize, tablearg: Option<&Value>) -> Step {
+    pub(super) fn act(&mut self, at: usize, tablearg: Option<&Value>) -> Step {
         let entry = &self.entries[at];
         let rule = &*entry.rule;
         self.count(at);

@@ -1,9 +1,8 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::hash::BuildHasherDefault;
+use core::hash::{BuildHasherDefault, Hasher};
 
 use hashbrown::HashMap;
-use siphasher::sip::SipHasher13;
 
 use crate::rule::{Action, DEFAULT_RULE, RESERVED_SET, Rule, RuleNumber};
 
@@ -43,6 +42,25 @@ impl Counters {
     }
 }
 
+/// For numbers that the list itself gives: nobody else can make them collide.
+#[derive(Clone, Copy, Debug, Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        // Fibonacci hashing, with the high bits, which mix best, where tables look first.
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |all, byte| all << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, id: u64) {
+        self.0 = id;
+    }
+}
+
 /// Rules in the order in which they are asked, and their counters at the same places.
 ///
 /// The last one is the default rule: it is always there, and matches.
@@ -50,7 +68,7 @@ impl Counters {
 pub struct List {
     pub(super) entries: Vec<Entry>,
     pub(super) counters: Vec<Counters>,
-    places: HashMap<u64, usize, BuildHasherDefault<SipHasher13>>,
+    places: HashMap<u64, usize, BuildHasherDefault<IdHasher>>,
     last_id: u64,
 }
 

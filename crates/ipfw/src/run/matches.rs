@@ -211,15 +211,20 @@ impl<'a> Question<'a> {
     ) -> bool {
         let Some(table) = self.config.table(self.set, table) else { return false };
         let Some(value) = find(table) else { return false };
-        if let Some(wanted) = wanted {
-            let kind = wanted.kind.unwrap_or_else(|| first_kind(table.options.values));
-            if value.number(kind) != wanted.value {
-                return false;
-            }
+        if !is_wanted(table, value, wanted) {
+            return false;
         }
         self.tablearg = Some(value);
         true
     }
+}
+
+/// Whether a value of a table is the one that is asked for, if one is.
+pub(super) fn is_wanted(table: &Table, value: &Value, wanted: Option<ValueTest>) -> bool {
+    wanted.is_none_or(|wanted| {
+        let kind = wanted.kind.unwrap_or_else(|| first_kind(table.options.values));
+        value.number(kind) == wanted.value
+    })
 }
 
 /// What a value is compared by when a rule does not say.

@@ -6,12 +6,14 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
-use slipring_classify::prefixes::PrefixMap;
+use slipring_classify::prefixes::{NONE, PrefixMap};
+use slipring_classify::trie;
 use slipring_wire::MacAddr;
 
 use super::TableKind;
 use super::flow::FlowKey;
 use super::value::{Value, ValueError};
+use crate::packet::Version;
 use crate::text::{TableOptions, number_value};
 
 type Map<K> = HashMap<K, u32, BuildHasherDefault<SipHasher13>>;
@@ -311,11 +313,25 @@ impl Table {
         v4.get(address).map(|index| self.value(index))
     }
 
-    /// Brings near what lookups of addresses will need; does nothing else.
-    pub fn bring_near(&self, v4: &[u32], v6: &[u128]) {
+    /// Looks up addresses, as many as there is room for in `found`: none waits for memory that
+    /// another one needs.
+    pub fn find_all(
+        &self,
+        addresses: impl Iterator<Item = (Version, u128)> + Clone,
+        found: &mut Found,
+    ) {
         let Entries::Addr { v4: narrow, v6: wide } = &self.entries else { return };
-        look_up(narrow, v4);
-        look_up(wide, v6);
+        let of = |version: Version| {
+            let all = addresses.clone().enumerate();
+            all.filter(move |(_, (has, _))| *has == version).map(|(at, (_, bits))| (at, bits))
+        };
+        look_up(narrow, of(Version::V4).map(|(at, bits)| (at, bits as u32)), found);
+        look_up(wide, of(Version::V6), found);
+    }
+
+    /// The values that were found, in the order of the addresses.
+    pub fn values_of(&self, found: &Found) -> impl Iterator<Item = Option<&Value>> {
+        found.0.map(|index| (index != NONE).then(|| self.value(index))).into_iter()
     }
 
     /// The value for an IPv6 address.
@@ -392,11 +408,33 @@ impl Table {
     }
 }
 
-fn look_up<K: slipring_classify::trie::Key>(prefixes: &PrefixMap<K>, keys: &[K]) {
-    for keys in keys.chunks(32) {
-        let mut numbers = [0; 32];
-        prefixes.get_many(keys, &mut numbers);
-        core::hint::black_box(numbers);
+/// What many addresses were found to map to, by their place.
+#[derive(Clone, Copy, Debug)]
+pub struct Found([u32; Self::MOST]);
+
+impl Found {
+    /// Most addresses that are looked up together.
+    pub const MOST: usize = 32;
+}
+
+impl Default for Found {
+    fn default() -> Self {
+        Self([NONE; Self::MOST])
+    }
+}
+
+fn look_up<K: trie::Key>(
+    prefixes: &PrefixMap<K>,
+    asked: impl Iterator<Item = (usize, K)>,
+    found: &mut Found,
+) {
+    let (mut places, mut keys) = ([0; Found::MOST], [K::ZERO; Found::MOST]);
+    let all = places.iter_mut().zip(&mut keys).zip(asked);
+    let count = all.map(|((place, key), asked)| (*place, *key) = asked).count();
+    let mut numbers = [NONE; Found::MOST];
+    prefixes.get_many(&keys[..count], &mut numbers[..count]);
+    for (&place, number) in places[..count].iter().zip(numbers) {
+        found.0[place] = number;
     }
 }
 

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::super::matches::Question;
+use super::near::{Answers, Near};
 use crate::packet::{Packet, Version};
 use crate::rule::{Addresses, Bits, Condition, HeaderField, Pattern, V4Mask};
 
@@ -27,28 +28,38 @@ enum Test {
     TcpFlags(Bits),
     Established,
     Always,
+    /// In a table, which packets that come together have looked up before.
+    Near(u8, Box<Condition>),
     /// Whatever else: asked as the plain interpreter does.
     Other(Box<Condition>),
 }
 
 impl Check {
     /// Adds the questions of a clause.
-    pub(super) fn add(clause: &[Pattern], checks: &mut Vec<Self>) {
+    pub(super) fn add(clause: &[Pattern], (near, set): (&mut Near, u8), checks: &mut Vec<Self>) {
         for (at, pattern) in clause.iter().enumerate() {
+            let condition = &pattern.condition;
             checks.push(Self {
-                test: Test::of(&pattern.condition),
+                test: match near.bit(set, condition) {
+                    Some(bit) => Test::Near(bit, Box::new(condition.clone())),
+                    None => Test::of(condition),
+                },
                 not: pattern.not,
                 ends_clause: at + 1 == clause.len(),
             });
         }
     }
 
-    /// The same where headers alone answer; `None` where more has to be asked.
+    /// The same where headers and what was looked up answer; `None` where more has to be asked.
     #[inline(always)]
-    pub(super) fn all_hold_for(checks: &[Self], packet: &Packet) -> Option<bool> {
+    pub(super) fn all_hold_for(
+        checks: &[Self],
+        packet: &Packet,
+        answers: Option<Answers>,
+    ) -> Option<bool> {
         let mut any = false;
         for check in checks {
-            any |= check.test.holds_for(packet)? != check.not;
+            any |= check.test.holds_for(packet, answers)? != check.not;
             if check.ends_clause {
                 if !any {
                     return Some(false);
@@ -101,13 +112,13 @@ impl Test {
     #[inline(always)]
     fn holds(&self, question: &mut Question<'_>) -> bool {
         match self {
-            Self::Other(condition) => question.holds(condition),
-            _ => self.holds_for(question.packet) == Some(true),
+            Self::Other(condition) | Self::Near(_, condition) => question.holds(condition),
+            _ => self.holds_for(question.packet, None) == Some(true),
         }
     }
 
     #[inline(always)]
-    fn holds_for(&self, packet: &Packet) -> Option<bool> {
+    fn holds_for(&self, packet: &Packet, answers: Option<Answers>) -> Option<bool> {
         let is_v4 = packet.version == Version::V4;
         Some(match self {
             Self::Proto(proto) => packet.version != Version::None && packet.proto == *proto,
@@ -123,6 +134,7 @@ impl Test {
             Self::TcpFlags(bits) => packet.is_tcp() && bits.holds(packet.tcp_flags),
             Self::Established => packet.is_tcp() && packet.tcp_flags & 0x16 != 0x02,
             Self::Always => true,
+            Self::Near(bit, _) => answers? >> bit & 1 == 1,
             Self::Other(_) => return None,
         })
     }

@@ -66,6 +66,23 @@ impl Program {
         }
     }
 
+    /// Leads packets on that have answers now.
+    pub(in super::super) fn lead_on(
+        &self,
+        parsed: &mut [Parsed],
+        (counters, now): (&mut [Counters], u64),
+        ends: &mut [Option<End>],
+    ) {
+        let all = parsed.iter_mut().zip(ends).filter(|(_, end)| end.is_none()).filter(is_sound);
+        for (Parsed { packet, sight, .. }, end) in all {
+            let mut known = sight.known;
+            let searched = self.index.is_some();
+            let next = |at| if searched { known.from(at) } else { Some(at) };
+            *end = self.swift(packet, sight, (counters, now), next);
+            sight.known = known;
+        }
+    }
+
     /// Finds out what flows are known, and the classes of all others: field after field, so that
     /// none waits for memory that another one needs.
     fn look_up(
@@ -111,8 +128,8 @@ impl Program {
             let steps_left = sight.steps_left.checked_sub(here - sight.at + 1)?;
             let checks = &self.checks[plan.checks.start as usize..plan.checks.end as usize];
             let mut after = here + 1;
-            if plan.does != Does::Nothing && Check::all_hold_for(checks, packet)? {
-                if plan.does == Does::Step {
+            if plan.does != Does::Nothing && Check::all_hold_for(checks, packet, sight.answers)? {
+                if matches!(plan.does, Does::Probe | Does::Step) {
                     return None;
                 }
                 counters[here].count(1, packet.counted_len.into(), now);
@@ -120,7 +137,7 @@ impl Program {
                     Does::Accept => return Some(End::Accept),
                     Does::Deny => return Some(End::Deny),
                     Does::Jump(to) => after = to as usize,
-                    Does::Nothing | Does::Count | Does::Step => {}
+                    Does::Nothing | Does::Count | Does::Probe | Does::Step => {}
                 }
             }
             (sight.at, sight.steps_left) = (after, steps_left);

@@ -10,6 +10,7 @@ use super::super::interpret::{End, probes};
 use super::super::list::Entry;
 use super::check::Check;
 use super::field::Field;
+use super::near::Near;
 use crate::rule::{Action, Arg, Pattern, Rule};
 
 /// What a rule does, if all its checks hold.
@@ -25,6 +26,8 @@ pub(super) enum Does {
     Count,
     /// Counts, and goes on at a place of the list.
     Jump(u32),
+    /// Looks for a state, whose rule says what to do; else asks for everything.
+    Probe,
     /// What the plain interpreter says, which asks for everything.
     Step,
 }
@@ -34,6 +37,8 @@ pub(super) enum Does {
 pub(super) struct Plan {
     pub(super) checks: Range<u32>,
     pub(super) does: Does,
+    /// What it does to a packet of a state that it made.
+    pub(super) to_known: Does,
 }
 
 /// The wants of one rule: a set for each field that it restricts.
@@ -59,25 +64,28 @@ impl Plan {
     pub(super) fn of(
         entry: &Entry,
         config: &Config,
-        checks: &mut Vec<Check>,
+        (checks, near): (&mut Vec<Check>, &mut Near),
         mut wants: Option<&mut Wants>,
     ) -> Self {
         let (rule, from) = (&*entry.rule, checks.len() as u32);
+        let to_known = acts(entry, config);
         if !config.is_enabled(rule.set) {
             if let Some(wants) = wants {
                 wants[Field::Proto as usize] = Some(RangeSet::default());
             }
-            return Self { checks: from..from, does: Does::Nothing };
+            return Self { checks: from..from, does: Does::Nothing, to_known };
         }
         if acts_unmatched(rule) {
-            return Self { checks: from..from, does: Does::Step };
+            let does = if rule.chance.is_some() { Does::Step } else { Does::Probe };
+            return Self { checks: from..from, does, to_known };
         }
         for clause in rule.body.clauses().filter(|clause| !is_always(clause)) {
             if !wants.as_mut().is_some_and(|wants| want(clause, config, wants)) {
-                Check::add(clause, checks);
+                Check::add(clause, (near, rule.set), checks);
             }
         }
-        Self { checks: from..checks.len() as u32, does: does(entry, config) }
+        let does = if rule.keep.is_some() { Does::Step } else { to_known };
+        Self { checks: from..checks.len() as u32, does, to_known }
     }
 }
 
@@ -102,9 +110,10 @@ fn want(clause: &[Pattern], config: &Config, wants: &mut Wants) -> bool {
     true
 }
 
-fn does(entry: &Entry, config: &Config) -> Does {
+/// What a rule does to a packet that it is for.
+fn acts(entry: &Entry, config: &Config) -> Does {
     let rule = &*entry.rule;
-    if rule.log.is_some() || !rule.tags.is_empty() || rule.keep.is_some() {
+    if rule.log.is_some() || !rule.tags.is_empty() {
         return Does::Step;
     }
     match &rule.action {

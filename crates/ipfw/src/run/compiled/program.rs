@@ -9,15 +9,13 @@ use super::super::interpret::probes;
 use super::check::Check;
 use super::field::{Field, Lookup};
 use super::memo::Key;
+use super::near::Near;
 use super::plan::{Plan, Wants};
 use crate::packet::Packet;
-use crate::rule::{Addresses, Condition, Name};
 
 /// Lists up to this long are walked rule by rule: looking fields up costs about as much as two
 /// rules.
 const SHORT: usize = 3;
-/// Most tables whose entries are brought near for many packets at once.
-const NEAR_TABLES: usize = 4;
 
 /// A list made ready.
 #[derive(Clone, Debug)]
@@ -27,17 +25,8 @@ pub struct Program {
     /// What is searched, in longer lists.
     pub(super) index: Option<Index>,
     asks_states: bool,
-    /// Tables that addresses are looked up in.
-    near: Vec<NearTable>,
-}
-
-/// A table that rules of a set look addresses up in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in super::super) struct NearTable {
-    pub(in super::super) set: u8,
-    pub(in super::super) name: Name,
-    /// Destinations; otherwise sources.
-    pub(in super::super) of_dst: bool,
+    /// What addresses are looked up in.
+    near: Near,
 }
 
 /// Finds the rules of a list that a packet's fields leave.
@@ -66,16 +55,17 @@ impl Program {
     pub(super) fn with_limits(config: &Config, short: usize, plain: usize) -> Self {
         let (mut plans, mut checks) = (Vec::new(), Vec::new());
         let entries = &config.list.entries;
-        let near = near_tables(config);
+        let mut near = Near::default();
         let asks_states = entries.iter().any(|entry| probes(&entry.rule).is_some());
         if entries.len() <= short {
-            plans.extend(entries.iter().map(|entry| Plan::of(entry, config, &mut checks, None)));
+            let plan = |entry| Plan::of(entry, config, (&mut checks, &mut near), None);
+            plans.extend(entries.iter().map(plan));
             return Self { plans, checks, index: None, asks_states, near };
         }
         let mut wants: Vec<Wants> = Vec::with_capacity(entries.len());
         for entry in entries {
             let mut mine = Wants::default();
-            plans.push(Plan::of(entry, config, &mut checks, Some(&mut mine)));
+            plans.push(Plan::of(entry, config, (&mut checks, &mut near), Some(&mut mine)));
             wants.push(mine);
         }
         Self { plans, checks, index: Some(Index::new(wants, plain)), asks_states, near }
@@ -86,8 +76,8 @@ impl Program {
         self.asks_states
     }
 
-    /// Tables whose entries are worth to be brought near before packets are checked.
-    pub(in super::super) fn near_tables(&self) -> &[NearTable] {
+    /// What is looked up for packets that come together.
+    pub(in super::super) const fn near(&self) -> &Near {
         &self.near
     }
 
@@ -98,24 +88,6 @@ impl Program {
             + self.checks.len() * size_of::<Check>()
             + self.index.as_ref().map_or(0, Index::size_bytes)
     }
-}
-
-fn near_tables(config: &Config) -> Vec<NearTable> {
-    let mut near = Vec::new();
-    for entry in config.list.entries.iter().filter(|entry| config.is_enabled(entry.rule.set)) {
-        for pattern in entry.rule.body.clauses().flatten() {
-            let (test, of_dst) = match &pattern.condition {
-                Condition::Src(Addresses::Table(test)) => (test, false),
-                Condition::Dst(Addresses::Table(test)) => (test, true),
-                _ => continue,
-            };
-            let table = NearTable { set: entry.rule.set, name: test.table.clone(), of_dst };
-            if near.len() < NEAR_TABLES && !near.contains(&table) {
-                near.push(table);
-            }
-        }
-    }
-    near
 }
 
 impl Index {

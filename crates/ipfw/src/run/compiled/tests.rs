@@ -260,6 +260,36 @@ fn the_first_of_many_rules_decides_for_none_but_the_packets_that_it_is_about() {
     }
 }
 
+#[test]
+fn packets_together_find_in_tables_what_each_finds_alone_however_many_are_asked() {
+    let of = |ip: IpSpec| {
+        let spec = FrameSpec { ip, ..FrameSpec::default() };
+        (spec.build(80).unwrap().bytes.to_vec(), Pass::In)
+    };
+    let v4 = |n| of(IpSpec::V4(Ipv4Spec { src: [10, 0, n, 1].into(), ..Ipv4Spec::default() }));
+    let v6 = |n| Ipv6Addr::new(0x2001, 0xdb8, n, 0, 0, 0, 0, 1);
+    let v6 = |n| of(IpSpec::V6(Ipv6Spec { src: v6(n), ..Ipv6Spec::default() }));
+    let mut arp = v4(0);
+    arp.0[12..14].copy_from_slice(&[8, 6]);
+    let frames: Vec<_> = (0..40).flat_map(|n| [v4(n), v6(n.into()), arp.clone()]).collect();
+    let tables = (0..7).flat_map(|t| {
+        let create = format!("table near{t} create");
+        let add = move |n: u32| {
+            let (v4, v6) = (format!("10.0.{n}.0/24 {}", n % 3), format!("2001:db8:{n:x}::/48 {n}"));
+            format!("table near{t} add {v4} {v6}")
+        };
+        std::iter::once(create).chain((t..40).step_by(t as usize + 2).map(add))
+    });
+    let rules = (0..7).flat_map(|t| {
+        let value = move |n: u32| format!("add count ip from table(near{t},{n}) to any");
+        let not = format!("add count ip from any to not table(near{t})");
+        (0..9).map(value).chain([not, format!("add skipto 60000 ip from table(near{t}) to any")])
+    });
+    let last = ["add deny ip from any to any", "add 60000 allow ip from any to any"];
+    let rules: Vec<String> = tables.chain(rules).chain(last.map(String::from)).collect();
+    both_ways(&rules, &frames);
+}
+
 /// Frames of which the second one gets shorter once it was read, as memory that others share can.
 struct Shrinking {
     frames: Vec<Vec<u8>>,

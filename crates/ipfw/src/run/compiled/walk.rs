@@ -3,9 +3,10 @@
 use alloc::vec::Vec;
 
 use super::super::crossing::Crossing;
-use super::super::interpret::{Denied, End, MAX_STEPS, Run, Step, Verdict};
+use super::super::interpret::{Denied, End, MAX_STEPS, Run, Step, Verdict, probes};
 use super::check::Check;
 use super::memo::{self, Key, Known, MAX_RULES, Memo, NO_KEY, Rules};
+use super::near::Answers;
 use super::plan::{Does, Plan};
 use super::program::{Classes, Index, Program};
 use crate::packet::Packet;
@@ -70,6 +71,8 @@ pub(in super::super) struct Sight {
     /// The rule that is next.
     pub(super) at: usize,
     pub(super) steps_left: usize,
+    /// What was found in tables.
+    pub(in super::super) answers: Option<Answers>,
 }
 
 impl Default for Sight {
@@ -81,6 +84,7 @@ impl Default for Sight {
             is_classified: false,
             at: 0,
             steps_left: MAX_STEPS as usize,
+            answers: None,
         }
     }
 }
@@ -91,6 +95,7 @@ impl Sight {
     pub(in super::super) fn forget(&mut self) {
         (self.at, self.steps_left) = (0, MAX_STEPS as usize);
         self.is_classified = false;
+        self.answers = None;
         self.known.clear();
     }
 
@@ -203,21 +208,48 @@ impl Run<'_> {
         if plan.does == Does::Nothing || !checks.is_empty() && !self.all_hold(checks, at) {
             return Went::Next;
         }
-        if plan.does == Does::Step {
-            return self.full_step(at);
-        }
-        self.count(at);
         match plan.does {
+            Does::Probe => self.probe(program, at),
+            Does::Step => self.full_step(at),
+            does => self.plainly(does, at),
+        }
+    }
+
+    /// Counts at a rule, and does what is no step.
+    #[inline(always)]
+    fn plainly(&mut self, does: Does, at: usize) -> Went {
+        self.count(at);
+        match does {
             Does::Accept => Went::Ended(End::Accept),
             Does::Deny => Went::Ended(End::Deny),
             Does::Jump(to) => Went::Jump(to as usize),
-            Does::Nothing | Does::Count | Does::Step => Went::Next,
+            Does::Nothing | Does::Count | Does::Probe | Does::Step => Went::Next,
         }
+    }
+
+    /// Does what the rule of the packet's state says, if there is one.
+    #[inline(never)]
+    fn probe(&mut self, program: &Program, at: usize) -> Went {
+        let name = probes(&self.entries[at].rule).flatten();
+        let step = match self.hit(name) {
+            None => self.unknown(at),
+            Some(place) => match program.plans[place].to_known {
+                Does::Step => self.act(place, None),
+                does => return self.plainly(does, place),
+            },
+        };
+        self.went(step)
     }
 
     #[inline(never)]
     fn full_step(&mut self, at: usize) -> Went {
-        match self.step(at) {
+        let step = self.step(at);
+        self.went(step)
+    }
+
+    #[inline]
+    fn went(&mut self, step: Step) -> Went {
+        match step {
             Step::Next => Went::Next,
             Step::Jump(to) => Went::Jump(to),
             Step::Done(verdict) => Went::Ended(self.end(verdict)),
