@@ -113,7 +113,7 @@ receive_frames(struct nm_desc *sender, struct nm_desc *d, uint32_t from, uint32_
 			}
 		}
 		if (from < to) {
-			CHECK(tries++ < 600);
+			CHECK(tries++ < 20000);
 			sync_tx(sender);
 			usleep(1000);
 		}
