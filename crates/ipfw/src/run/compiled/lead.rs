@@ -2,8 +2,9 @@
 //!
 //! Most rules only ask what headers say, count, and end a packet's way or do not. So packets that
 //! come together are led through such rules first, in one small loop, until each has ended or
-//! stands before a rule that wants more: a state, a table, a change. Those go on one by one, in
-//! their order. Nothing that they do can change what was left to the others, and counters add up
+//! stands before a rule that wants more. What tables say of addresses is looked up for all of them,
+//! and leads them further; those that stand before a state or a change go on one by one, in their
+//! order. Nothing that they do can change what was left to the others, and counters add up
 //! in any order.
 
 use super::super::checking::Parsed;
