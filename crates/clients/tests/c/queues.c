@@ -331,7 +331,7 @@ a_program_killed_in_mid_sync_leaves_all_as_it_should_be(void)
 	wish = wish[0] == '0' ? "0" : "1";
 	setenv("NETMAP_INPROCESS", "0", 1);
 	keeps = opened("netmap:near");
-	for (round = 0; round < 40; round++) {
+	for (round = 0; round < 10; round++) {
 		pid_t pid = fork();
 
 		CHECK(pid >= 0);
@@ -340,7 +340,7 @@ a_program_killed_in_mid_sync_leaves_all_as_it_should_be(void)
 			exchange_forever();
 		}
 		b = opened("netmap:far");
-		for (i = 0; i < 30 + round * 3; i++) {
+		for (i = 0; i < 30 + round * 12; i++) {
 			unsigned char frame[LEN];
 
 			make(frame, 9);
@@ -348,7 +348,7 @@ a_program_killed_in_mid_sync_leaves_all_as_it_should_be(void)
 			CHECK(ioctl(b->fd, NIOCTXSYNC, NULL) == 0 && ioctl(b->fd, NIOCRXSYNC, NULL) == 0);
 			while ((got = nm_nextpkt(b, &h)) != NULL)
 				number_of(got, h.len);
-			usleep(100 + round);
+			usleep(100 + round * 4);
 		}
 		CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
 		/* Frames that it left, and those of it that are under way: the device learns of its end, then all
@@ -375,7 +375,7 @@ words_that_make_no_sense_hurt_who_wrote_them(void)
 {
 	int round;
 
-	for (round = 0; round < 12; round++) {
+	for (round = 0; round < 6; round++) {
 		pid_t pid = fork();
 		struct nm_desc *a, *b;
 		int status;
