@@ -5,6 +5,7 @@
 //! too, and slow.
 
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
 use crate::trie::{Key, Trie, prefix};
@@ -60,8 +61,32 @@ impl<K: Key> PrefixMap<K> {
 
     /// Maps the first `len` bits of `key` to a number; what they mapped to before.
     pub fn insert(&mut self, key: K, len: u8, number: u32) -> Option<u32> {
+        self.insert_if((key, len), number, true, true).unwrap_or_default()
+    }
+
+    /// As [`Self::insert`], if the prefix is there and `changes`, or is not there and `grows`;
+    /// else nothing changes.
+    ///
+    /// # Errors
+    /// What it maps to, if anything.
+    pub fn insert_if(
+        &mut self,
+        (key, len): (K, u8),
+        number: u32,
+        changes: bool,
+        grows: bool,
+    ) -> Result<Option<u32>, Option<u32>> {
+        let old = match self.prefixes.entry((prefix(key, len.into()), len)) {
+            Entry::Vacant(entry) if grows => {
+                entry.insert(number);
+                None
+            }
+            Entry::Vacant(_) => return Err(None),
+            Entry::Occupied(mut entry) if changes => Some(entry.insert(number)),
+            Entry::Occupied(entry) => return Err(Some(*entry.get())),
+        };
         self.note(key, len);
-        self.prefixes.insert((prefix(key, len.into()), len), number)
+        Ok(old)
     }
 
     /// Forgets a prefix; what it mapped to.

@@ -46,13 +46,21 @@ impl Firewall {
             TableVerb::Create(options) => self.create(at, options).map(|()| String::new()),
             TableVerb::Add { atomic, entries } => {
                 let notice = self.create_for(at, &entries[0].0)?;
-                let (changes, error) = self.config.tables.add(at, entries, manner.quiet, *atomic);
-                changed(notice, &changes, error, manner, "Adding record failed")
+                let tables = &mut self.config.tables;
+                let (mut changes, error) = tables.add(at, entries, manner.quiet, *atomic);
+                if is_silent(error.as_ref(), manner) {
+                    return Ok(String::new());
+                }
+                tables.rows_of(at, entries, &mut changes);
+                changed(notice, &changes, error, "Adding record failed")
             }
             TableVerb::Delete { atomic, keys } => {
                 self.existing(at)?;
                 let (changes, error) = self.config.tables.remove(at, keys, *atomic);
-                changed(String::new(), &changes, error, manner, "Deleting record failed")
+                if is_silent(error.as_ref(), manner) {
+                    return Ok(String::new());
+                }
+                changed(String::new(), &changes, error, "Deleting record failed")
             }
             TableVerb::Destroy => self.destroy(at).map(|()| String::new()),
             TableVerb::Swap(other) => self.swap(at, other).map(|()| String::new()),
@@ -247,23 +255,23 @@ fn rows(table: &Table, manner: Manner) -> String {
     table.sorted().into_iter().map(row).collect()
 }
 
+/// Doubled keys and missing ones are no error for who asked to hear nothing.
+const fn is_silent(error: Option<&TableError>, manner: Manner) -> bool {
+    let is_harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
+    manner.quiet && is_harmless
+}
+
 fn changed(
     notice: String,
     changes: &[Change],
     error: Option<TableError>,
-    manner: Manner,
     what: &str,
 ) -> Result<String, CommandError> {
-    // Doubled keys and missing ones are no error for who asked to hear nothing.
-    let harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
-    if manner.quiet && harmless {
-        return Ok(String::new());
-    }
-    let row = |change: &Change| {
+    let mut text = notice;
+    for change in changes {
         let reverted = if change.reverted { "(reverted)" } else { "" };
-        format!("{}{reverted}: {}\n", change.result.word(), change.row)
-    };
-    let text = notice + &changes.iter().map(row).collect::<String>();
+        text.extend([change.result.word(), reverted, ": ", &change.row, "\n"]);
+    }
     match error {
         None => Ok(text),
         Some(error) => {

@@ -1,10 +1,11 @@
-use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::{self, Display as _};
 use core::hash::BuildHasherDefault;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry as Slot;
 use siphasher::sip::SipHasher13;
 use slipring_classify::prefixes::{NONE, PrefixMap};
 use slipring_classify::trie;
@@ -79,17 +80,21 @@ impl Key {
     /// The key as listings show it.
     #[must_use]
     pub fn show(&self, kind: TableKind) -> String {
-        match self {
-            Self::V4(bits, len) => format!("{}/{len}", Ipv4Addr::from_bits(*bits)),
-            Self::V6(bits, len) => format!("{}/{len}", Ipv6Addr::from_bits(*bits)),
-            Self::Iface(name) => name.clone(),
-            Self::Number(number) => number.to_string(),
-            Self::Mac(bits, len) => format!("{}/{len}", MacAddr::from_u64(*bits)),
+        self.shown(kind).to_string()
+    }
+
+    pub(super) fn shown(&self, kind: TableKind) -> impl fmt::Display {
+        fmt::from_fn(move |f| match self {
+            Self::V4(bits, len) => write!(f, "{}/{len}", Ipv4Addr::from_bits(*bits)),
+            Self::V6(bits, len) => write!(f, "{}/{len}", Ipv6Addr::from_bits(*bits)),
+            Self::Iface(name) => f.write_str(name),
+            Self::Number(number) => number.fmt(f),
+            Self::Mac(bits, len) => write!(f, "{}/{len}", MacAddr::from_u64(*bits)),
             Self::Flow(key) => match kind {
-                TableKind::Flow(fields) => key.show(fields),
-                _ => key.show(super::FlowFields::ALL),
+                TableKind::Flow(fields) => f.write_str(&key.show(fields)),
+                _ => f.write_str(&key.show(super::FlowFields::ALL)),
             },
-        }
+        })
     }
 }
 
@@ -144,6 +149,8 @@ pub struct Table {
     values: Vec<(Value, u32)>,
     known: Map<Value>,
     free: Vec<u32>,
+    /// That of the entry which came last.
+    last: u32,
 }
 
 /// Why an entry did not change.
@@ -175,7 +182,7 @@ impl Table {
     pub fn new(options: TableOptions, index: u32) -> Self {
         let entries = Entries::new(options.kind);
         let (values, known, free) = (Vec::new(), Map::default(), Vec::new());
-        Self { options, index, entries, values, known, free }
+        Self { options, index, entries, values, known, free, last: 0 }
     }
 
     /// How many entries there are.
@@ -221,17 +228,16 @@ impl Table {
         value: Value,
         update: bool,
     ) -> Result<Option<Value>, TableError> {
-        let old = self.exact(key);
-        if old.is_some() && !update {
-            return Err(TableError::Exists);
-        }
         let limit = self.options.limit as usize;
-        if old.is_none() && limit != 0 && self.len() >= limit {
-            return Err(TableError::Limit);
-        }
+        let grows = limit == 0 || self.len() < limit;
         let index = self.intern(value);
-        self.entries.insert(key, index);
-        Ok(old.map(|old| self.release(old)))
+        match self.entries.insert_if(key, index, update, grows) {
+            Ok(old) => Ok(old.map(|old| self.release(old))),
+            Err(there) => {
+                self.release(index);
+                Err(if there.is_some() { TableError::Exists } else { TableError::Limit })
+            }
+        }
     }
 
     /// Takes an entry out.
@@ -256,6 +262,17 @@ impl Table {
     }
 
     fn intern(&mut self, value: Value) -> u32 {
+        // Entries that come together mostly have the same.
+        let last = self.values.get_mut(self.last as usize);
+        if let Some((_, uses)) = last.filter(|(last, uses)| *uses > 0 && *last == value) {
+            *uses += 1;
+            return self.last;
+        }
+        self.last = self.intern_other(value);
+        self.last
+    }
+
+    fn intern_other(&mut self, value: Value) -> u32 {
         if let Some(&index) = self.known.get(&value) {
             self.values[index as usize].1 += 1;
             return index;
@@ -438,6 +455,24 @@ fn look_up<K: trie::Key>(
     }
 }
 
+fn insert_if<K: Eq + core::hash::Hash>(
+    map: &mut Map<K>,
+    key: K,
+    value: u32,
+    changes: bool,
+    grows: bool,
+) -> Result<Option<u32>, Option<u32>> {
+    match map.entry(key) {
+        Slot::Vacant(slot) if grows => {
+            slot.insert(value);
+            Ok(None)
+        }
+        Slot::Vacant(_) => Err(None),
+        Slot::Occupied(mut slot) if changes => Ok(Some(slot.insert(value))),
+        Slot::Occupied(slot) => Err(Some(*slot.get())),
+    }
+}
+
 const fn left_mac(bits: u64) -> u64 {
     bits << 16
 }
@@ -453,16 +488,33 @@ impl Entries {
         }
     }
 
-    fn insert(&mut self, key: &Key, value: u32) {
+    /// As [`PrefixMap::insert_if`].
+    fn insert_if(
+        &mut self,
+        key: &Key,
+        value: u32,
+        changes: bool,
+        grows: bool,
+    ) -> Result<Option<u32>, Option<u32>> {
         match (self, key) {
-            (Self::Addr { v4, .. }, Key::V4(bits, len)) => v4.insert(*bits, *len, value),
-            (Self::Addr { v6, .. }, Key::V6(bits, len)) => v6.insert(*bits, *len, value),
-            (Self::Iface(map), Key::Iface(name)) => map.insert(name.clone(), value),
-            (Self::Number(map), Key::Number(number)) => map.insert(*number, value),
-            (Self::Mac(map), Key::Mac(bits, len)) => map.insert(left_mac(*bits), *len, value),
-            (Self::Flow(map), Key::Flow(flow)) => map.insert(*flow, value),
-            _ => None,
-        };
+            (Self::Addr { v4, .. }, Key::V4(bits, len)) => {
+                v4.insert_if((*bits, *len), value, changes, grows)
+            }
+            (Self::Addr { v6, .. }, Key::V6(bits, len)) => {
+                v6.insert_if((*bits, *len), value, changes, grows)
+            }
+            (Self::Iface(map), Key::Iface(name)) => {
+                insert_if(map, name.clone(), value, changes, grows)
+            }
+            (Self::Number(map), Key::Number(number)) => {
+                insert_if(map, *number, value, changes, grows)
+            }
+            (Self::Mac(map), Key::Mac(bits, len)) => {
+                map.insert_if((left_mac(*bits), *len), value, changes, grows)
+            }
+            (Self::Flow(map), Key::Flow(flow)) => insert_if(map, *flow, value, changes, grows),
+            _ => Err(None),
+        }
     }
 
     fn remove(&mut self, key: &Key) -> Option<u32> {

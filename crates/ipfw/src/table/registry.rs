@@ -156,7 +156,8 @@ impl Tables {
         all
     }
 
-    /// Puts entries into a table. Returns what became of each, and the first error.
+    /// Puts entries into a table. Returns what became of each, without rows
+    /// ([`Self::rows_of`]), and the first error.
     pub fn add(
         &mut self,
         at: (u8, &Name),
@@ -164,24 +165,29 @@ impl Tables {
         update: bool,
         atomic: bool,
     ) -> (Vec<Change>, Option<TableError>) {
-        let label = |index: usize| entries[index].0.clone();
-        self.change(at, atomic, entries.len(), &label, |table, index| {
-            let (key, value) = &entries[index];
-            let one = || {
-                let key = Key::parse(key, table.options.kind)?;
-                let value = value.as_deref().map(|text| Value::parse(text, table.options.values));
-                Ok((key, value.transpose()?.unwrap_or_default()))
-            };
-            let parsed: Result<_, TableError> = one();
-            let shown = format!("{key} {}", value.as_deref().unwrap_or("0"));
-            let (key, value) = parsed.map_err(|error| (shown, error))?;
-            let row = row(table, &key, &value);
-            match table.insert(&key, value, update) {
-                Ok(None) => Ok((ChangeResult::Added, row)),
-                Ok(Some(_)) => Ok((ChangeResult::Updated, row)),
-                Err(error) => Err((row, error)),
-            }
+        self.change(at, atomic, entries.len(), |table, index| {
+            let (key, value) = parsed(&entries[index], &table.options)?;
+            let old = table.insert(&key, value, update)?;
+            Ok(if old.is_some() { ChangeResult::Updated } else { ChangeResult::Added })
         })
+    }
+
+    /// Gives the changes of [`Self::add`] their rows: a file of many entries is spared them.
+    pub fn rows_of(
+        &self,
+        (set, name): (u8, &Name),
+        entries: &[(String, Option<String>)],
+        changes: &mut [Change],
+    ) {
+        let Some(table) = self.get(set, name.as_str()) else { return };
+        for (change, entry) in changes.iter_mut().zip(entries) {
+            change.row = match parsed(entry, &table.options) {
+                // Shown as it was written: it was not tried on the table.
+                _ if change.result == ChangeResult::Ignored => entry.0.clone(),
+                Ok((key, value)) => row(table, &key, &value),
+                Err(_) => format!("{} {}", entry.0, entry.1.as_deref().unwrap_or("0")),
+            };
+        }
     }
 
     /// Takes entries out of a table. Returns what became of each, and the first error.
@@ -191,15 +197,18 @@ impl Tables {
         keys: &[String],
         atomic: bool,
     ) -> (Vec<Change>, Option<TableError>) {
-        let label = |index: usize| keys[index].clone();
-        self.change(at, atomic, keys.len(), &label, |table, index| {
+        let mut rows = Vec::with_capacity(keys.len());
+        let (mut changes, error) = self.change(at, atomic, keys.len(), |table, index| {
             let key = Key::parse(&keys[index], table.options.kind);
-            let key = key.map_err(|error| (format!("{} 0", keys[index]), error.into()))?;
-            match table.remove(&key) {
-                Ok(value) => Ok((ChangeResult::Deleted, row(table, &key, &value))),
-                Err(error) => Err((row(table, &key, &Value::default()), error)),
-            }
-        })
+            let key = key.inspect_err(|_| rows.push(format!("{} 0", keys[index])))?;
+            let removed = table.remove(&key);
+            rows.push(row(table, &key, removed.as_ref().unwrap_or(&Value::default())));
+            removed.map(|_| ChangeResult::Deleted)
+        });
+        // Those that were not tried are shown as they were written.
+        let rows = rows.iter().chain(keys.get(rows.len()..).unwrap_or_default());
+        changes.iter_mut().zip(rows).for_each(|(change, row)| change.row.clone_from(row));
+        (changes, error)
     }
 
     fn change(
@@ -207,8 +216,7 @@ impl Tables {
         (set, name): (u8, &Name),
         atomic: bool,
         count: usize,
-        label: &dyn Fn(usize) -> String,
-        mut one: impl FnMut(&mut Table, usize) -> Result<(ChangeResult, String), (String, TableError)>,
+        mut one: impl FnMut(&mut Table, usize) -> Result<ChangeResult, TableError>,
     ) -> (Vec<Change>, Option<TableError>) {
         let Some(shared) = self.shared_mut(set, name) else {
             return (Vec::new(), Some(TableError::NotFound));
@@ -219,22 +227,18 @@ impl Tables {
         // The copy is what an atomic change falls back to; a plain one needs none.
         let before = atomic.then(|| Arc::clone(shared));
         let table = Arc::make_mut(shared);
-        let (mut changes, mut first_error): (Vec<Change>, _) = (Vec::new(), None);
+        let (mut changes, mut first_error) = (Vec::with_capacity(count), None);
         for index in 0..count {
-            let (result, row) = if atomic && first_error.is_some() {
-                // Shown as it was written: it was not tried on the table.
-                (ChangeResult::Ignored, label(index))
+            let result = if atomic && first_error.is_some() {
+                ChangeResult::Ignored
             } else {
-                match one(table, index) {
-                    Ok(done) => done,
-                    Err((row, error)) => {
-                        let result = ChangeResult::of(&error);
-                        first_error.get_or_insert(error);
-                        (result, row)
-                    }
-                }
+                one(table, index).unwrap_or_else(|error| {
+                    let result = ChangeResult::of(&error);
+                    first_error.get_or_insert(error);
+                    result
+                })
             };
-            changes.push(Change { result, reverted: false, row });
+            changes.push(Change { result, reverted: false, row: String::new() });
         }
         if let (Some(before), Some(_)) = (before, &first_error) {
             *shared = before;
@@ -248,6 +252,16 @@ impl Tables {
     }
 }
 
+fn parsed(
+    (key, value): &(String, Option<String>),
+    options: &TableOptions,
+) -> Result<(Key, Value), TableError> {
+    let key = Key::parse(key, options.kind)?;
+    let value = value.as_deref().map(|text| Value::parse(text, options.values));
+    Ok((key, value.transpose()?.unwrap_or_default()))
+}
+
 fn row(table: &Table, key: &Key, value: &Value) -> String {
-    format!("{} {}", key.show(table.options.kind), value.show(table.options.values, false))
+    let options = &table.options;
+    format!("{} {}", key.shown(options.kind), value.shown(options.values, false))
 }

@@ -1,5 +1,6 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::{self, Display as _};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::text::dscp_value;
@@ -170,13 +171,18 @@ impl Value {
     /// The value as listings show it; a legacy one as an address if `as_ip`.
     #[must_use]
     pub fn show(&self, kinds: ValueKinds, as_ip: bool) -> String {
+        self.shown(kinds, as_ip).to_string()
+    }
+
+    pub(super) fn shown(&self, kinds: ValueKinds, as_ip: bool) -> impl fmt::Display {
         let legacy = self.numbers[0];
-        if kinds == ValueKinds::LEGACY {
-            let address = || Ipv4Addr::from_bits(legacy).to_string();
-            return if as_ip { address() } else { legacy.to_string() };
-        }
-        let items: Vec<_> = kinds.iter().map(|kind| self.item(kind)).collect();
-        items.join(",")
+        fmt::from_fn(move |f| {
+            if kinds != ValueKinds::LEGACY {
+                let items: Vec<_> = kinds.iter().map(|kind| self.item(kind)).collect();
+                return f.write_str(&items.join(","));
+            }
+            if as_ip { Ipv4Addr::from_bits(legacy).fmt(f) } else { legacy.fmt(f) }
+        })
     }
 
     fn item(&self, kind: ValueKind) -> String {
