@@ -21,6 +21,7 @@ mod queue;
 mod sys;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use slipring_abi::name::PortName;
 use slipring_ring::{Geometry, HugePages, Mapping, Region};
@@ -52,24 +53,44 @@ pub fn open(shown: &str, name: &PortName) -> Result<Port, OpenError> {
 
 fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {
     let bounds = bind_all(name, device)?;
+    let is_monitor = name.flags.is_monitor();
+    // Every monitor is its opener's own, and so is its memory.
+    let laid: Vec<Laid> = match is_monitor {
+        true => bounds.chunks(1).map(laid_out).collect::<Result<Vec<_>, _>>()?.concat(),
+        false => laid_out(&bounds)?,
+    };
+    let none = Geometry { ring_bytes: 512 * laid.len() as u64, bufs: 2, buf_size: 2048 };
+    let none = Region::create(none, HugePages::Never)?;
+    let iface = name.pipe.is_none().then(|| Iface::find(&name.name).ok()).flatten();
+    let mut queues = Vec::new();
+    for (bound, (pair, region)) in bounds.into_iter().zip(&laid) {
+        let queue = KernelQueue::new(shown, bound.into_file(), pair, [region, &none])?;
+        let queue = if is_monitor { queue.watching() } else { queue };
+        queues.push(match &iface {
+            Some(_) => queue.of_interface(&name.name),
+            None => queue,
+        });
+    }
+    let buf_size = laid[0].0.first().map_or(0, |ring| ring.buf_size);
+    let info = info(shown, device, iface, &queues, buf_size);
+    let queues = queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
+    Ok(Port { info, queues })
+}
+
+/// Rings of one bind, and the memory in which they lie.
+type Laid = (BoundRings, Arc<Region>);
+
+/// Where the rings of binds lie that share a memory.
+fn laid_out(bounds: &[Bound]) -> Result<Vec<Laid>, OpenCause> {
     let mapping = Mapping::new(bounds[0].file()?, bounds[0].memory_bytes())?;
     let mut pairs: Vec<BoundRings> = Vec::new();
-    for bound in &bounds {
+    for bound in bounds {
         let pair = bound.layout(&mapping)?.without(&pairs);
         pairs.push(pair);
     }
     let first = *pairs[0].first().ok_or_else(|| nonsense("no ring at all"))?;
     let region = mapping.into_region(first.data_start, first.buf_size)?;
-    let none = Geometry { ring_bytes: 512 * pairs.len() as u64, bufs: 2, buf_size: 2048 };
-    let none = Region::create(none, HugePages::Never)?;
-    let mut queues = Vec::new();
-    for (bound, pair) in bounds.into_iter().zip(&pairs) {
-        let queue = KernelQueue::new(shown, bound.into_file(), pair, [&region, &none])?;
-        queues.push(if name.flags.is_monitor() { queue.watching() } else { queue });
-    }
-    let info = info(shown, name, device, &queues, first.buf_size);
-    let queues = queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
-    Ok(Port { info, queues })
+    Ok(pairs.into_iter().map(|pair| (pair, region.clone())).collect())
 }
 
 /// A bind for each ring pair; the first one tells how many there are.
@@ -91,12 +112,11 @@ fn bind_all(name: &PortName, device: &Path) -> Result<Vec<Bound>, OpenCause> {
 
 fn info(
     shown: &str,
-    name: &PortName,
     device: &Path,
+    iface: Option<Iface>,
     queues: &[KernelQueue],
     buf_size: u32,
 ) -> PortInfo {
-    let iface = name.pipe.is_none().then(|| Iface::find(&name.name).ok()).flatten();
     let mode = Mode::new().with("mode", "netmap").with("device", device.display());
     PortInfo {
         name: shown.to_owned(),

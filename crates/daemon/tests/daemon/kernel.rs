@@ -132,6 +132,32 @@ fn a_monitor_sees_what_its_port_sends() {
 }
 
 #[test]
+fn a_monitor_of_several_rings_sees_what_each_of_them_sends() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let (mut a, mut b) = (open(&site, "x{1@conf:rings=3"), open(&site, "x}1@conf:rings=3"));
+    let mut monitor = open(&site, "x{1/t");
+    assert_eq!(monitor.queues.len(), 3);
+    numbered::queues_keep_apart(frame, &mut a, &mut b);
+    for (number, queue) in (0..).zip(&mut monitor.queues) {
+        queue.rx_sync().unwrap();
+        let same = |bytes: &mut [u8]| bytes == frame(number);
+        assert_eq!(queue.rings().rx.packet(&mut Vec::new(), same), Some(true));
+        assert_eq!(queue.rings().rx.avail(), 0);
+    }
+}
+
+#[test]
+fn an_interface_that_goes_down_is_not_said_to_be_gone() {
+    let Some(site) = Site::with_cable() else { return };
+    let _daemon = site.daemon("");
+    let mut port = open(&site, "e0");
+    site.inside.ip("link set e0 down");
+    let error = site.inside.run(move || eventually("its end", || port.rx_sync().err()));
+    assert_eq!(error.to_string().rsplit(": ").next(), Some("the interface went down"));
+}
+
+#[test]
 fn what_a_monitor_had_no_room_for_is_counted_where_it_is_read() {
     let Some(site) = Site::new() else { return };
     let _daemon = site.daemon("");

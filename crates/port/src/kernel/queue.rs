@@ -12,6 +12,7 @@ use slipring_ring::{
 use super::bind::{BoundRings, Ring};
 use super::sys;
 use crate::error::{RunCause, RunError};
+use crate::iface::Iface;
 use crate::queue::{Queue, Rings, TxWait, WaitFds};
 use crate::stats::{Counters, DropCause, Traffic};
 
@@ -30,6 +31,8 @@ pub(super) struct KernelQueue {
     /// Whether it is a monitor's, and whether the port that it watches is gone.
     watches: bool,
     ended: bool,
+    /// The interface that it is of, if it is one's.
+    interface: Option<String>,
     counters: Arc<Counters>,
 }
 
@@ -80,6 +83,7 @@ impl KernelQueue {
             rx_view,
             watches: false,
             ended: false,
+            interface: None,
             counters: Arc::default(),
         })
     }
@@ -87,6 +91,11 @@ impl KernelQueue {
     /// It is a monitor's.
     pub(super) fn watching(self) -> Self {
         Self { watches: true, ..self }
+    }
+
+    /// It is an interface's.
+    pub(super) fn of_interface(self, name: &str) -> Self {
+        Self { interface: Some(name.to_owned()), ..self }
     }
 
     pub(super) fn slots(&self) -> u32 {
@@ -118,10 +127,13 @@ impl KernelQueue {
     }
 
     fn lost(&self, what: &'static str, error: io::Error) -> RunError {
-        match is_gone(&error) {
-            true => RunError::new(&self.name, RunCause::Vanished),
-            false => RunError::system(&self.name, what, error),
+        if !is_gone(&error) {
+            return RunError::system(&self.name, what, error);
         }
+        // The device says the same of one that went down.
+        let is_there = self.interface.as_ref().is_some_and(|name| Iface::find(name).is_ok());
+        let cause = if is_there { RunCause::WentDown } else { RunCause::Vanished };
+        RunError::new(&self.name, cause)
     }
 }
 
