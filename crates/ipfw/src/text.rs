@@ -30,6 +30,7 @@ mod words;
 mod tests;
 
 pub use command::{Add, Command, DeleteWhat, NumberRange, SetCommand, Switch};
+pub(crate) use error::shortened;
 pub use error::{TextError, TextErrorKind};
 pub use names::{dscp_name, proto_name};
 pub use nat::{NatCommand, NatShow};

@@ -5,8 +5,10 @@ use crate::translator::Way;
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It belongs to a flow and has been translated, though perhaps to what it was.
+    /// It belongs to a flow and has been translated.
     Translated,
+    /// It belongs to a flow that keeps its ends, so it goes on as it is.
+    Kept,
     /// It is none of the instance's business and goes on as it is.
     Untouched,
     /// It must not go on.
@@ -97,7 +99,7 @@ impl Counters {
         let counter = match (outcome, way) {
             (Outcome::Translated, Way::Out) => &mut self.out,
             (Outcome::Translated, Way::In) => &mut self.inwards,
-            (Outcome::Untouched, _) => &mut self.untouched,
+            (Outcome::Kept | Outcome::Untouched, _) => &mut self.untouched,
             (Outcome::Dropped(Dropped::Malformed), _) => &mut self.malformed,
             (Outcome::Dropped(Dropped::Refused), _) => &mut self.refused,
             (Outcome::Dropped(Dropped::NoAddress), _) => &mut self.no_address,

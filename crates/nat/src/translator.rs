@@ -247,12 +247,13 @@ impl Translator {
         let said = (*way == Way::Out, view.tcp_flags(packet));
         self.flows.touch(flow, said, &self.lifetimes, now);
         let end = self.other_end(flow, *way);
+        let outcome = if end == seen.near { Outcome::Kept } else { Outcome::Translated };
         rewrite::set_end(packet, view, way.side(), end);
         if view.part == Part::First {
             let until = now.saturating_add(u64::from(self.lifetimes.fragments) * 1_000_000_000);
             self.fragments.remember(view, *way == Way::Out, end.address, until);
         }
-        Ok(Outcome::Translated)
+        Ok(outcome)
     }
 
     /// What our end becomes.
@@ -381,8 +382,9 @@ impl Translator {
             // Ahead of its first: whatever port that will get, this will be its address.
             (None, Way::Out) => self.usual_address(view)?,
         };
+        let before = if way == Way::Out { view.src } else { view.dst };
         rewrite::set_end(packet, view, way.side(), End::new(address, 0));
-        Ok(Outcome::Translated)
+        Ok(if address == before { Outcome::Kept } else { Outcome::Translated })
     }
 
     /// The address that packets of a source mostly get.
@@ -409,17 +411,19 @@ impl Translator {
         let flow = icmp::quoted(packet, at).and_then(|quoted| {
             let [near, far] = quoted.view.ends(quoted.load, quoted_side);
             let flow = self.flows.find(way.from(), (quoted.view.proto, near, far))?;
-            Some((quoted, flow))
+            Some((quoted, (flow, near)))
         });
         let denies = self.settings.modes.has(Mode::DenyIn) && scope == Scope::All;
         let Some((quoted, flow)) = flow else {
             let refused = way == Way::In && denies;
             return if refused { Err(Dropped::Refused) } else { Ok(Outcome::Untouched) };
         };
+        let (flow, near) = flow;
         let end = self.other_end(flow, way);
+        let outcome = if end == near { Outcome::Kept } else { Outcome::Translated };
         quoted.set_end(packet, view, quoted_side, end);
         rewrite::set_end(packet, view, way.side(), End::new(end.address, rest(packet, view)));
-        Ok(Outcome::Translated)
+        Ok(outcome)
     }
 }
 

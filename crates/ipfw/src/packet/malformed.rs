@@ -40,8 +40,13 @@ impl Malformed {
 
 impl MalformedCounters {
     /// Counts one.
-    pub(crate) fn count(&mut self, kind: Malformed) {
+    pub fn count(&mut self, kind: Malformed) {
         self.0[kind as usize] += 1;
+    }
+
+    /// Adds those of another.
+    pub fn add(&mut self, more: &Self) {
+        self.0.iter_mut().zip(more.0).for_each(|(to, more)| *to += more);
     }
 
     /// How many there were of `kind`.

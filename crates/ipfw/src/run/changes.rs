@@ -8,11 +8,14 @@ use super::config::Config;
 use super::engine::Firewall;
 use super::settings::{self, READ_ONLY};
 use super::show::{ListOptions, StatesShown};
-use crate::rule::{DEFAULT_RULE, RESERVED_SET};
+use crate::rule::{Action, DEFAULT_RULE, Hop, RESERVED_SET};
 use crate::text::{
     Add, Command, DeleteWhat, NatCommand, NumberRange, SetCommand, ShaperCommand, Style, Switch,
     TextError, WithStyle, parse_file,
 };
+
+/// Rules at most. Ten thousand are many; a quarter of a million take a gigabyte and seconds.
+const MOST_RULES: usize = 1 << 18;
 
 /// How commands behave: the flags of the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -216,6 +219,11 @@ impl Firewall {
     fn add(&mut self, add: &Add, manner: Manner) -> Result<String, CommandError> {
         let mut rule = add.rule.clone();
         self.check_translator(&rule.action)?;
+        self.check_hop(&rule.action)?;
+        if self.config.list.len() >= MOST_RULES {
+            let message = format!("there are {MOST_RULES} rules, the most there can be");
+            return Err(CommandError::system(message));
+        }
         let settings = self.config.settings;
         if let Some(log) = rule.log.as_mut().filter(|_| settings.verbose_limit != 0) {
             log.amount.get_or_insert(settings.verbose_limit);
@@ -224,6 +232,17 @@ impl Firewall {
         let shown = rule.clone();
         let number = self.config.list.add(add.number, rule, settings.autoinc_step);
         Ok(format!("{number:05} {}\n", WithStyle(&shown, manner.list.style)))
+    }
+
+    /// A port that `fwd` names must be there.
+    fn check_hop(&self, action: &Action) -> Result<(), CommandError> {
+        match action {
+            Action::Forward(Hop::Port(name)) if !self.config.ports.contains(name) => {
+                let ports = self.config.ports.join(", ");
+                Err(CommandError::missing(format!("there is no port {name}: there are {ports}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn delete(&mut self, what: &DeleteWhat, manner: Manner) -> Result<String, CommandError> {

@@ -381,6 +381,10 @@ impl Run<'_> {
         if !(to.syslog || to.ipfw0 || to.rtsock) {
             (to.syslog, to.ipfw0) = (self.config.settings.verbose, !self.config.settings.verbose);
         }
+        if !(to.syslog || self.out.is_watched) {
+            self.out.unseen += 1 + u64::from(is_last);
+            return;
+        }
         let number = entry.number;
         let line = log::line(self.config, number, &entry.rule.action, self.packet, self.crossing);
         self.out.log.push(LogEvent { number, line, to });

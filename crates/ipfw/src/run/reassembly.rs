@@ -6,7 +6,8 @@
 //! # Invariants
 //! 1. At most [`MAX_PACKETS`] packets wait, of at most [`MAX_FRAGMENTS`] fragments each.
 //! 2. Fragments of one packet never overlap: a packet whose fragments do is forgotten wholly, for
-//!    which bytes a host would believe nobody knows (RFC 5722 says so for IPv6).
+//!    which bytes a host would believe nobody knows (RFC 5722 says so for IPv6). One that comes
+//!    again with the same bytes is dropped alone.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -36,18 +37,21 @@ pub struct FragmentCounters {
     pub overlapping: u64,
     /// Frames dropped for want of room.
     pub crowded: u64,
+    /// Frames dropped since the same one waits already.
+    pub repeated: u64,
 }
 
 impl FragmentCounters {
     /// Adds those of another engine.
     pub const fn add(&mut self, other: &Self) {
-        let Self { fragments, whole, released, late, overlapping, crowded } = *other;
+        let Self { fragments, whole, released, late, overlapping, crowded, repeated } = *other;
         self.fragments += fragments;
         self.whole += whole;
         self.released += released;
         self.late += late;
         self.overlapping += overlapping;
         self.crowded += crowded;
+        self.repeated += repeated;
     }
 }
 
@@ -117,8 +121,12 @@ impl Reassembly {
         self.order += 1;
         let waiting = self.waiting.get_mut(&key)?;
         match waiting.add(frame, packet, self.order) {
-            Ok(false) => None,
-            Ok(true) => {
+            Ok(Added::Waits) => None,
+            Ok(Added::Repeated) => {
+                self.counters.repeated += 1;
+                None
+            }
+            Ok(Added::Last) => {
                 let waiting = self.take(key)?;
                 self.counters.whole += 1;
                 self.counters.released += waiting.fragments.len() as u64;
@@ -150,10 +158,19 @@ impl Reassembly {
     }
 }
 
+/// What a fragment did.
+enum Added {
+    /// Others are missing.
+    Waits,
+    /// It was the last one missing.
+    Last,
+    /// It had come before.
+    Repeated,
+}
+
 impl Waiting {
-    /// Adds a fragment; `true` once none is missing. An error means the packet is not to be
-    /// trusted.
-    fn add(&mut self, frame: &[u8], packet: &Packet, order: u64) -> Result<bool, ()> {
+    /// Adds a fragment. An error means the packet is not to be trusted.
+    fn add(&mut self, frame: &[u8], packet: &Packet, order: u64) -> Result<Added, ()> {
         let start = u32::from(packet.ip_off & 0x1fff) * 8;
         let payload = packet.l4..packet.end;
         let len = payload.len() as u32;
@@ -163,6 +180,12 @@ impl Waiting {
         let odd = !is_last && !len.is_multiple_of(8);
         if cut || odd || len == 0 || end > 65_515 || self.fragments.len() >= MAX_FRAGMENTS {
             return Err(());
+        }
+        let bytes = &frame[payload.clone()];
+        let is_end = self.total == Some(end);
+        if self.fragments.get(&start).is_some_and(|same| same.bytes() == bytes && is_last == is_end)
+        {
+            return Ok(Added::Repeated);
         }
         let before = self.fragments.range(..=start).next_back();
         let overlaps_before = before.is_some_and(|(at, fragment)| at + fragment.len() > start);
@@ -181,7 +204,7 @@ impl Waiting {
         }
         self.fragments.insert(start, Fragment { frame: frame.to_vec(), payload, order });
         let have: u32 = self.fragments.values().map(Fragment::len).sum();
-        Ok(self.total == Some(have))
+        Ok(if self.total == Some(have) { Added::Last } else { Added::Waits })
     }
 
     /// Links and IP header of the first fragment, all payloads behind it.
@@ -201,6 +224,10 @@ impl Waiting {
 }
 
 impl Fragment {
+    fn bytes(&self) -> &[u8] {
+        &self.frame[self.payload.clone()]
+    }
+
     fn len(&self) -> u32 {
         self.payload.len() as u32
     }

@@ -16,7 +16,7 @@ use crate::state::{Link, ip_frame, pseudo, reversed, tcp_frame};
 use crate::table::FlowKey;
 
 /// What a check gives besides its verdict. Empty for most packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outputs {
     /// Frames to send.
     pub frames: Vec<Emission>,
@@ -27,6 +27,24 @@ pub struct Outputs {
     pub whole: Option<Vec<u8>>,
     /// Lines to log.
     pub log: Vec<LogEvent>,
+    /// Whether anybody reads lines that are not for the system's log: said by the caller.
+    pub is_watched: bool,
+    /// Lines that are not in `log`, since nobody would read them.
+    pub unseen: u64,
+}
+
+impl Default for Outputs {
+    /// Empty, and somebody reads.
+    fn default() -> Self {
+        Self {
+            frames: Vec::new(),
+            released: Vec::new(),
+            whole: None,
+            log: Vec::new(),
+            is_watched: true,
+            unseen: 0,
+        }
+    }
 }
 
 /// A frame that the firewall itself sends.
@@ -68,7 +86,7 @@ const V6_QUOTE_MAX: usize = 1280 - 40 - 8;
 /// The frame that answers, if the packet may be answered.
 pub(super) fn answer(frame: &[u8], packet: &Packet, answer: Answer) -> Option<Vec<u8>> {
     let is_group = packet.is_multicast() || packet.src_mac().is_multicast();
-    if packet.version == Version::None || packet.later_fragment || is_group || packet.src == 0 {
+    if packet.later_fragment || is_group || !is_one_host(packet) {
         return None;
     }
     let link = Link::of(packet).reversed();
@@ -76,7 +94,7 @@ pub(super) fn answer(frame: &[u8], packet: &Packet, answer: Answer) -> Option<Ve
     match answer {
         Answer::Reset => reset(frame, packet, &link, &flow),
         Answer::Abort => abort(frame, packet, &link, &flow),
-        _ if is_icmp_error(packet) => None,
+        _ if is_icmp_without_question(packet) => None,
         Answer::Unreach(unreach) if packet.version == Version::V4 => {
             let rest = if unreach.code == 4 { u32::from(unreach.mtu) } else { 0 };
             Some(icmp4(frame, packet, &link, &flow, unreach.code, rest))
@@ -104,11 +122,22 @@ const fn v6_code(code: u8) -> u8 {
     }
 }
 
-/// Errors must not be answered by errors; questions and their answers may.
-const fn is_icmp_error(packet: &Packet) -> bool {
+/// Whether the source is an address that a host can have: nothing is sent to others
+/// (RFC 1122, 3.2.2; RFC 4443, 2.4 e).
+const fn is_one_host(packet: &Packet) -> bool {
+    match packet.version {
+        Version::V4 => !matches!((packet.src >> 24) as u8, 0 | 127 | 224..),
+        Version::V6 => packet.src > 1 && packet.src >> 120 != 0xff,
+        Version::None => false,
+    }
+}
+
+/// Of ICMP only questions are answered, as ipfw does: an error about an error or an answer helps
+/// nobody.
+const fn is_icmp_without_question(packet: &Packet) -> bool {
     match packet.proto {
-        1 => !matches!(packet.icmp.0, 0 | 8 | 10 | 13 | 15 | 17),
-        58 => packet.icmp.0 < 128,
+        1 => !matches!(packet.icmp.0, 8 | 10 | 13 | 15 | 17),
+        58 => !matches!(packet.icmp.0, 128 | 130 | 139),
         _ => false,
     }
 }

@@ -203,7 +203,7 @@ impl Firewall {
         // FreeBSD drops what is for an instance that is not there.
         let Some(translator) = instance else { return Fate::Dropped };
         match translator.translate(bytes, way(pass), Scope::All, now) {
-            Outcome::Translated | Outcome::Untouched => Fate::Translated,
+            Outcome::Translated | Outcome::Kept | Outcome::Untouched => Fate::Translated,
             Outcome::Dropped(_) => Fate::Dropped,
         }
     }
@@ -218,7 +218,7 @@ impl Firewall {
         let all = self.translators.nat.values_mut().map(|(_, translator)| translator);
         for translator in all.filter(|translator| !skips(translator.settings())) {
             match translator.translate(bytes, way(pass), Scope::Known, now) {
-                Outcome::Translated => return Fate::Translated,
+                Outcome::Translated | Outcome::Kept => return Fate::Translated,
                 Outcome::Dropped(_) => return Fate::Dropped,
                 Outcome::Untouched => {}
             }

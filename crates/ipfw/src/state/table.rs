@@ -61,6 +61,19 @@ pub struct State {
     keepalive_at: u64,
 }
 
+impl State {
+    /// When there is something to do next: its end, or from `earliest` on a keepalive, if it gets
+    /// any.
+    #[inline]
+    fn wake_from(&self, earliest: u64, keepalive: bool) -> u64 {
+        if !(keepalive && self.is_open_tcp()) {
+            return self.expires_ns;
+        }
+        let window = self.expires_ns.saturating_sub(KEEPALIVE_WINDOW_NS);
+        window.max(self.keepalive_at).max(earliest).min(self.expires_ns)
+    }
+}
+
 // An empty place costs no more than a state.
 const _: () = assert!(size_of::<Option<State>>() == 3 * 64);
 
@@ -268,8 +281,9 @@ impl States {
                 state.packets += 1;
                 state.bytes += u64::from(update.bytes);
                 state.update(update, direction, now, &self.lifetimes);
-                if state.expires_ns < state.wakes_ns {
-                    state.wakes_ns = state.expires_ns;
+                let due = state.wake_from(now + KEEPALIVE_PERIOD_NS, self.keepalive);
+                if due < state.wakes_ns {
+                    state.wakes_ns = due;
                     self.wakes.push(Reverse((state.wakes_ns, index, state.generation)));
                 }
                 return Some(Hit { rule: state.rule, direction });
@@ -424,8 +438,7 @@ impl States {
                 state.keepalive_at = now + KEEPALIVE_PERIOD_NS;
                 keepalives(state).into_iter().for_each(|each| send(each, state.port, state));
             }
-            let next = if alive { window.max(state.keepalive_at).max(now + 1) } else { u64::MAX };
-            let wake = next.min(state.expires_ns);
+            let wake = state.wake_from(now + 1, self.keepalive);
             state.wakes_ns = wake;
             self.wakes.push(Reverse((wake, index, generation)));
         }

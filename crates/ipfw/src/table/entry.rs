@@ -15,7 +15,7 @@ use super::TableKind;
 use super::flow::FlowKey;
 use super::value::{Value, ValueError};
 use crate::packet::Version;
-use crate::text::{TableOptions, number_value};
+use crate::text::{TableOptions, number_value, shortened};
 
 type Map<K> = HashMap<K, u32, BuildHasherDefault<SipHasher13>>;
 
@@ -62,7 +62,23 @@ impl Key {
                 (FlowKey::parse(text, fields).map(Self::Flow), "flow with the fields of the table")
             }
         };
-        found.ok_or(KeyError { text: text.into(), wanted })
+        found.ok_or_else(|| KeyError { text: shortened(text.into()), wanted })
+    }
+
+    /// Reads a key that is to be put into a table made so.
+    ///
+    /// # Errors
+    /// [`KeyError`], also for a prefix of another length than all of the table have.
+    pub fn for_table(text: &str, options: &TableOptions) -> Result<Self, KeyError> {
+        let key = Self::parse(text, options.kind)?;
+        let fits = match (options.masks, &key) {
+            (Some([only, _]), Self::V4(_, len)) | (Some([_, only]), Self::V6(_, len)) => {
+                *len == only
+            }
+            _ => true,
+        };
+        let wanted = "prefix of the length that `masks=` of addr:hash says (/32,/128 without)";
+        if fits { Ok(key) } else { Err(KeyError { text: shortened(text.into()), wanted }) }
     }
 
     /// The kind of table that a key is meant for when there is none yet.

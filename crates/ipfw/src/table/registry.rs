@@ -256,7 +256,7 @@ fn parsed(
     (key, value): &(String, Option<String>),
     options: &TableOptions,
 ) -> Result<(Key, Value), TableError> {
-    let key = Key::parse(key, options.kind)?;
+    let key = Key::for_table(key, options)?;
     let value = value.as_deref().map(|text| Value::parse(text, options.values));
     Ok((key, value.transpose()?.unwrap_or_default()))
 }

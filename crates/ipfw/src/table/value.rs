@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::fmt::{self, Display as _};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::text::dscp_value;
+use crate::text::{dscp_value, shortened};
 
 /// What a number in a table's value is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,7 +138,9 @@ impl Value {
         if kinds == ValueKinds::LEGACY {
             let wanted = "number or IPv4 address";
             let found = number(text).or_else(|| text.parse().ok().map(Ipv4Addr::to_bits));
-            return found.map(Self::legacy).ok_or(ValueError { text: text.into(), wanted });
+            return found
+                .map(Self::legacy)
+                .ok_or_else(|| ValueError { text: shortened(text.into()), wanted });
         }
         let mut value = Self::default();
         let mut items = text.split(',');
@@ -147,7 +149,9 @@ impl Value {
             // Fewer items than kinds: the last one serves for the rest, if it fits.
             let item = items.next().or(last).unwrap_or("");
             last = Some(item);
-            value.set(kind, item).ok_or(ValueError { text: item.into(), wanted: kind.name() })?;
+            value
+                .set(kind, item)
+                .ok_or_else(|| ValueError { text: shortened(item.into()), wanted: kind.name() })?;
         }
         match items.next() {
             None => Ok(value),

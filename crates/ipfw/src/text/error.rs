@@ -35,7 +35,7 @@ impl TextError {
         Self {
             line: word.line,
             column: word.column,
-            message,
+            message: shortened(message),
             expected: expected.into(),
             kind: TextErrorKind::Data,
         }
@@ -68,4 +68,16 @@ impl TextError {
             TextErrorKind::Data | TextErrorKind::Refused => 65,
         }
     }
+}
+
+/// What messages quote, without the middle of what is absurdly long.
+pub(crate) fn shortened(text: String) -> String {
+    const HEAD: usize = 200;
+    const TAIL: usize = 60;
+    let chars = text.chars().count();
+    if chars <= 2 * HEAD {
+        return text;
+    }
+    let place = |nth| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
+    format!("{}…{}", &text[..place(HEAD)], &text[place(chars - TAIL)..])
 }

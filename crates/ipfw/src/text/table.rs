@@ -84,6 +84,8 @@ pub struct TableOptions {
     pub values: ValueKinds,
     /// The algorithm asked for, for the listing.
     pub algorithm: Option<String>,
+    /// The one length of prefixes of IPv4 and of IPv6 that `addr:hash` takes.
+    pub masks: Option<[u8; 2]>,
     /// Most entries; 0 is no limit.
     pub limit: u32,
     /// Locked from the start.
@@ -100,6 +102,7 @@ impl Default for TableOptions {
             kind: TableKind::Addr,
             values: ValueKinds::LEGACY,
             algorithm: None,
+            masks: None,
             limit: 0,
             locked: false,
             missing: false,
@@ -199,7 +202,10 @@ fn options(cursor: &mut Cursor<'_>) -> Result<TableOptions, TextError> {
         match word.text.as_str() {
             "type" => options.kind = kind(cursor)?,
             "valtype" => options.values = values(cursor)?,
-            "algo" => options.algorithm = Some(algorithm(cursor)?),
+            "algo" => {
+                let (name, masks) = algorithm(cursor)?;
+                (options.algorithm, options.masks) = (Some(name), masks);
+            }
             "limit" => options.limit = limit(cursor)?,
             "locked" => options.locked = true,
             "missing" => options.missing = true,
@@ -244,7 +250,8 @@ fn values(cursor: &mut Cursor<'_>) -> Result<ValueKinds, TextError> {
 }
 
 /// The algorithms of ipfw are taken by name; how entries are really found is the engine's choice.
-fn algorithm(cursor: &mut Cursor<'_>) -> Result<String, TextError> {
+/// What `addr:hash` cannot hold is refused all the same.
+fn algorithm(cursor: &mut Cursor<'_>) -> Result<(String, Option<[u8; 2]>), TextError> {
     let expected = "addr:radix, addr:hash, addr:kfib, iface:array, number:array, flow:hash or \
                     mac:radix";
     let word = cursor.next(expected)?;
@@ -261,11 +268,28 @@ fn algorithm(cursor: &mut Cursor<'_>) -> Result<String, TextError> {
     if !known.contains(&name) {
         return Err(TextError::unexpected(word, expected));
     }
+    let is_hash = name == "addr:hash";
     let mut text = word.text.clone();
     while cursor.peek_text().contains('=') {
         text.push(' ');
         text.push_str(cursor.peek_text());
         cursor.skip();
     }
-    Ok(text)
+    let given = text.split_whitespace().find_map(|option| option.strip_prefix("masks="));
+    let expected = "masks=/LENGTH,/LENGTH of IPv4 and IPv6 prefixes, as in masks=/24,/64";
+    let masks = match given {
+        Some(given) => masks(given).ok_or_else(|| TextError::unexpected(word, expected))?,
+        None => [32, 128],
+    };
+    Ok((text, is_hash.then_some(masks)))
+}
+
+/// `/24,/64`; what is left out is a whole address.
+fn masks(text: &str) -> Option<[u8; 2]> {
+    let (v4, v6) = text.split_once(',').unwrap_or((text, ""));
+    let len = |text: &str, most: u8| match text {
+        "" => Some(most),
+        _ => text.strip_prefix('/')?.parse().ok().filter(|&len| len <= most),
+    };
+    Some([len(v4, 32)?, len(v6, 128)?])
 }

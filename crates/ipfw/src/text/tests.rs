@@ -408,3 +408,12 @@ proptest! {
         let _ = parse_command(&format!("add allow ip from any to any {text}"));
     }
 }
+
+#[test]
+fn errors_quote_absurdly_long_words_in_part() {
+    let word = "x".repeat(5_000_000);
+    for text in [format!("add 100 allow ip from {word} to any"), format!("add 100 {word}")] {
+        let error = parse_file(&text).unwrap_err().to_string();
+        assert!(error.len() < 700 && error.contains("x…x"), "{} bytes", error.len());
+    }
+}

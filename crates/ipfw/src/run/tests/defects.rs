@@ -121,6 +121,21 @@ fn tables_of_prefixes_hold_hosts_and_nets() {
 }
 
 #[test]
+fn hashed_tables_take_prefixes_of_one_length() {
+    let mut bed = Bed::new("table H create type addr algo addr:hash masks=/24,/64");
+    assert_eq!(bed.run("table H add 1.2.3.0/24 1"), "added: 1.2.3.0/24 1\n");
+    for key in ["1.2.3.0/25", "1.2.0.0/16", "4.4.4.4", "fd00::/48"] {
+        let error = bed.try_run(&format!("table H add {key} 1")).unwrap_err().message;
+        assert!(error.contains("masks="), "{error}");
+    }
+    bed.run("table W create type addr algo addr:hash");
+    assert_eq!(bed.run("table W add 4.4.4.4 1 fd00::1 2").lines().count(), 2);
+    assert!(bed.try_run("table W add 4.4.4.0/24 1").unwrap_err().message.contains("/32,/128"));
+    let error = bed.firewall.load("table X create algo addr:hash masks=/33", 0).unwrap_err();
+    assert!(error.to_string().contains("masks="), "{error}");
+}
+
+#[test]
 fn number_tables_need_no_algorithm() {
     let mut bed =
         Bed::new("table n create type number\nadd 100 allow udp from any to any lookup dst-port n");

@@ -80,6 +80,19 @@ fn overlapping_fragments_are_dropped_with_their_packet() {
 }
 
 #[test]
+fn a_fragment_that_comes_twice_is_dropped_alone() {
+    let mut bed = Bed::new(RULES);
+    let all = pieces(53, 1);
+    for piece in [&all[0], &all[0], &all[2], &all[2]] {
+        assert_eq!(bed.check(piece.clone()), Verdict::Held);
+    }
+    assert_eq!(bed.firewall.fragments_held(), 2);
+    assert_eq!(bed.check(all[1].clone()), Verdict::Accept);
+    let counters = bed.firewall.fragments();
+    assert_eq!((counters.repeated, counters.overlapping, counters.released), (2, 0, 3));
+}
+
+#[test]
 fn fragments_wait_thirty_seconds_and_no_more_than_so_many() {
     let mut bed = Bed::new(RULES);
     bed.check(pieces(53, 1)[0].clone());

@@ -113,6 +113,34 @@ fn answers_keep_the_tags_of_the_question() {
     assert_eq!(Packet::parse(&frame).unwrap().tags[0].unwrap().vid(), 5);
 }
 
+#[test]
+fn nothing_is_answered_to_what_is_no_host() {
+    for first in [0, 127, 224, 240, 255] {
+        let odd = |frame: Vec<u8>| v4_with(&frame, |ip| ip[12] = first);
+        for (rule, frame) in [("reject ip", odd(udp())), ("reset tcp", odd(tcp(2)))] {
+            let rule = format!("add 100 {rule} from any to any");
+            assert_eq!(answer(&rule, frame), None, "{first} {rule}");
+        }
+    }
+    let loopback = Ipv6Addr::LOCALHOST.octets();
+    for source in [loopback, [0xff; 16], [0; 16]] {
+        let mut frame = udp6();
+        frame[22..38].copy_from_slice(&source);
+        assert_eq!(answer("add 100 reject ip from any to any", frame), None, "{source:?}");
+    }
+}
+
+#[test]
+fn of_icmp_only_questions_are_answered() {
+    let kind = |kind| {
+        let mut frame = ping();
+        frame[34] = kind;
+        answer("add 100 reject ip from any to any", frame).is_some()
+    };
+    let answered: Vec<u8> = (0..=18).filter(|&it| kind(it)).collect();
+    assert_eq!(answered, [8, 10, 13, 15, 17]);
+}
+
 fn lines(bed: &mut Bed) -> Vec<String> {
     core::mem::take(&mut bed.outputs.log).into_iter().map(|event| event.line).collect()
 }
@@ -152,6 +180,17 @@ fn logging_stops_at_its_budget_until_resetlog() {
     assert_eq!(bed.run("resetlog"), "Logging counts reset.\n");
     bed.check(udp());
     assert_eq!((lines(&mut bed).len(), bed.count(100)), (1, 6));
+}
+
+#[test]
+fn lines_that_nobody_would_read_are_counted_and_not_made() {
+    let mut bed = Bed::new(
+        "add 100 count log logamount 2 ip from any to any\n\
+         add 200 count log logdst syslog ip from any to any",
+    );
+    bed.outputs.is_watched = false;
+    (0..5).for_each(|_| drop(bed.check(udp())));
+    assert_eq!((lines(&mut bed).len(), bed.outputs.unseen), (5, 3), "the log is read always");
 }
 
 #[test]

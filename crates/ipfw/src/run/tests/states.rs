@@ -124,6 +124,24 @@ fn keepalives_ask_both_ends_every_five_seconds_at_the_end() {
 }
 
 #[test]
+fn keepalives_begin_in_time_when_lifetimes_are_short() {
+    for (lifetime, expected) in [(30, vec![10, 15, 20, 25]), (15, vec![5, 10])] {
+        let mut bed = Bed::new(TCP);
+        bed.run(&format!("sysctl net.inet.ip.fw.dyn_ack_lifetime={lifetime}"));
+        open(&mut bed);
+        let mut sent = vec![];
+        for second in 0..=lifetime {
+            bed.now = second * SECOND;
+            bed.firewall.tick(bed.now, &mut bed.outputs);
+            let frames = core::mem::take(&mut bed.outputs.frames).len();
+            sent.extend((frames > 0).then_some(second));
+        }
+        assert_eq!(sent, expected, "{lifetime}");
+        assert!(bed.firewall.states().is_empty());
+    }
+}
+
+#[test]
 fn an_answered_keepalive_keeps_the_state() {
     let mut bed = Bed::new(TCP);
     open(&mut bed);
