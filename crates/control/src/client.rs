@@ -21,6 +21,8 @@ const LONGEST_ANSWER: usize = 1 << 28;
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
+    /// How long it waits for an answer.
+    patience: Duration,
     lines: Lines,
     next_id: u64,
 }
@@ -35,7 +37,16 @@ impl Client {
         let failed = |error| ControlError::system("set up", dir, error);
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-        Ok(Self { stream, lines: Lines::bounded(LONGEST_ANSWER), next_id: 1 })
+        Ok(Self { stream, patience: PATIENCE, lines: Lines::bounded(LONGEST_ANSWER), next_id: 1 })
+    }
+
+    /// Waits so long for answers from now on, for what takes longer than most.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn wait_for(&mut self, patience: Duration) -> Result<(), ControlError> {
+        self.patience = patience;
+        self.stream.set_read_timeout(Some(patience)).map_err(|error| self.no_answer(&error))
     }
 
     /// Asks `what` with these arguments, an object, and waits for the answer.
@@ -57,8 +68,7 @@ impl Client {
         period: Duration,
         mut show: impl FnMut(Value) -> bool,
     ) -> Result<(), ControlError> {
-        let patience = Some(period.saturating_add(PATIENCE));
-        self.stream.set_read_timeout(patience).map_err(|error| no_answer(&error))?;
+        self.wait_for(period.saturating_add(PATIENCE))?;
         self.send("watch", json!({ "period": format!("{}ns", period.as_nanos()) }))?;
         let mut more = show(self.answer()?);
         while more {
@@ -79,7 +89,7 @@ impl Client {
         match self.stream.write_all(line.as_bytes()) {
             // Who has left may have said why before: the answer tells.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            written => written.map_err(|error| no_answer(&error)),
+            written => written.map_err(|error| self.no_answer(&error)),
         }
     }
 
@@ -106,7 +116,7 @@ impl Client {
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
                     return Ok(None);
                 }
-                Err(error) => return Err(no_answer(&error)),
+                Err(error) => return Err(self.no_answer(&error)),
             }
         }
     }
@@ -123,17 +133,17 @@ impl Client {
             serde_json::from_value(error).map_err(|_| unreadable("it is neither ok nor error"))?;
         Err(ControlError::Refused(refusal))
     }
+
+    fn no_answer(&self, error: &std::io::Error) -> ControlError {
+        ControlError::NoAnswer(match error.kind() {
+            std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                format!("nothing came in {} seconds", self.patience.as_secs())
+            }
+            _ => error.to_string(),
+        })
+    }
 }
 
 fn unreadable(what: &str) -> ControlError {
     ControlError::NoAnswer(format!("what came is none: {what}"))
-}
-
-fn no_answer(error: &std::io::Error) -> ControlError {
-    ControlError::NoAnswer(match error.kind() {
-        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-            format!("nothing came in {} seconds", PATIENCE.as_secs())
-        }
-        _ => error.to_string(),
-    })
 }

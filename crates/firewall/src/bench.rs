@@ -17,7 +17,7 @@ use slipring_port::now;
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
 
-use crate::join::{Join, Nanos, Outlet};
+use crate::join::{Join, Loss, Nanos, Outlet};
 
 /// Frames between two looks at the clock.
 const BATCH: usize = 256;
@@ -98,11 +98,17 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, Failure> {
 struct Void;
 
 impl Outlet for Void {
-    fn send(&mut self, _: PortId, _: &[u8]) -> bool {
-        true
+    fn send(&mut self, _: PortId, _: &[u8]) -> Result<(), Loss> {
+        Ok(())
     }
 
     fn log(&mut self, _: LogEvent) {}
+
+    fn is_watched(&self) -> bool {
+        false
+    }
+
+    fn unseen(&mut self, _: u64) {}
 }
 
 /// Runs frames through the rules for a time, and reports.

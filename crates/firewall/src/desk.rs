@@ -80,6 +80,11 @@ impl Desk {
         Outcome { fault, ..Outcome::default() }
     }
 
+    /// Lets frames in, once the rules to begin with hold.
+    pub(crate) fn let_in(&self) {
+        self.engines.iter().for_each(|mail| mail.begin());
+    }
+
     /// Carries out an order.
     pub(crate) fn carry_out(&self, order: &Order, now: Nanos) -> Outcome {
         self.do_all(order, Vec::new(), now)

@@ -3,6 +3,9 @@
 //! # Invariants
 //! 1. Who adds a line never waits for a disk, a terminal or a client. Lines for which there is no
 //!    room are lost and counted.
+//! 2. Nobody is woken who does not sleep, and lines are kept for monitors only while there are any:
+//!    once [`MOST`] lines came and none was asked for, they are counted alone. Further ones would
+//!    have pushed out what the last question left, so a monitor that comes back loses no more.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -27,37 +30,107 @@ pub(crate) struct Told {
 /// All lines of late.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    late: Mutex<VecDeque<Told>>,
-    added: Condvar,
+    kept: Mutex<Kept>,
+    /// Wakes monitors.
+    for_monitors: Condvar,
+    /// Wakes the log's thread.
+    for_log: Condvar,
     /// Lines so far.
     count: AtomicU64,
     /// Lines that the log file missed.
     missed: AtomicU64,
+    is_watched: AtomicBool,
     is_over: AtomicBool,
 }
 
+#[derive(Debug, Default)]
+struct Kept {
+    /// For monitors.
+    late: VecDeque<Told>,
+    /// Lines to come before nobody is thought to monitor.
+    patience: usize,
+    /// Monitors that sleep.
+    sleepers: usize,
+    /// For the log.
+    log: VecDeque<String>,
+    log_sleeps: bool,
+}
+
 impl Events {
-    /// Adds a line; the oldest one goes if there are too many.
+    /// Adds a line. To the monitors the oldest one is lost if there are too many, to the log this.
     pub(crate) fn add(&self, event: LogEvent) {
-        let mut late = self.lock();
-        if late.len() == MOST {
-            late.pop_front();
-        }
+        let mut kept = self.lock();
         let seq = self.count.fetch_add(1, Ordering::Relaxed) + 1;
-        late.push_back(Told { seq, event });
-        drop(late);
-        self.added.notify_all();
+        if event.to.syslog {
+            if kept.log.len() < MOST {
+                kept.log.push_back(event.line.clone());
+            } else {
+                self.missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if self.is_watched() {
+            if kept.late.len() == MOST {
+                kept.late.pop_front();
+            }
+            kept.late.push_back(Told { seq, event });
+            kept.patience -= 1;
+            self.is_watched.store(kept.patience > 0, Ordering::Relaxed);
+        }
+        let wakes = (kept.sleepers > 0, kept.log_sleeps && !kept.log.is_empty());
+        drop(kept);
+        if wakes.0 {
+            self.for_monitors.notify_all();
+        }
+        if wakes.1 {
+            self.for_log.notify_one();
+        }
+    }
+
+    /// Adds lines of which nobody wants more than their number.
+    pub(crate) fn unseen(&self, lines: u64) {
+        self.count.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// Whether anybody monitors.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched.load(Ordering::Relaxed)
+    }
+
+    /// Keeps lines for a monitor from here on; the number of the last one before.
+    pub(crate) fn watch(&self) -> u64 {
+        self.keep(&mut self.lock());
+        self.count()
+    }
+
+    fn keep(&self, kept: &mut Kept) {
+        kept.patience = MOST;
+        self.is_watched.store(true, Ordering::Relaxed);
     }
 
     /// Lines behind number `seq`, waiting for one if there is none yet.
     pub(crate) fn behind(&self, seq: u64, patience: Duration) -> Vec<Told> {
-        let is_old = |late: &mut VecDeque<Told>| {
-            late.back().is_none_or(|told| told.seq <= seq) && !self.is_over.load(Ordering::Relaxed)
+        let is_old = |kept: &mut Kept| {
+            kept.late.back().is_none_or(|told| told.seq <= seq) && !self.is_over()
         };
-        let waited = self.added.wait_timeout_while(self.lock(), patience, is_old);
-        let (late, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        let first = late.partition_point(|told| told.seq <= seq);
-        late.range(first..).cloned().collect()
+        let mut kept = self.lock();
+        self.keep(&mut kept);
+        kept.sleepers += 1;
+        let waited = self.for_monitors.wait_timeout_while(kept, patience, is_old);
+        let (mut kept, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        kept.sleepers -= 1;
+        let first = kept.late.partition_point(|told| told.seq <= seq);
+        kept.late.range(first..).cloned().collect()
+    }
+
+    /// Lines for the log, waiting for some; none once no more will come.
+    fn for_log(&self) -> VecDeque<String> {
+        let mut kept = self.lock();
+        kept.log_sleeps = true;
+        let is_empty = |kept: &mut Kept| kept.log.is_empty() && !self.is_over();
+        let waited = self.for_log.wait_while(kept, is_empty);
+        let mut kept = waited.unwrap_or_else(PoisonError::into_inner);
+        kept.log_sleeps = false;
+        std::mem::take(&mut kept.log)
     }
 
     /// How many lines there were.
@@ -70,15 +143,20 @@ impl Events {
         self.missed.load(Ordering::Relaxed)
     }
 
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
     fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         drop(self.lock());
-        self.added.notify_all();
+        self.for_monitors.notify_all();
+        self.for_log.notify_one();
     }
 
     /// A line is whole or not there, also when a thread that held the lock panicked.
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Told>> {
-        self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,28 +171,28 @@ impl Log {
     pub(crate) fn start(events: Arc<Events>, mut file: Box<dyn Write + Send>) -> Self {
         let read = events.clone();
         let thread = spawn(move || {
-            let mut seq = 0;
             loop {
-                let is_last = read.is_over.load(Ordering::Relaxed);
-                let late = read.behind(seq, Duration::from_secs(3600));
-                if let Some(first) = late.first() {
-                    read.missed.fetch_add(first.seq - seq - 1, Ordering::Relaxed);
-                }
-                for told in &late {
-                    seq = told.seq;
-                    if told.event.to.syslog && writeln!(file, "{}", told.event.line).is_err() {
-                        read.missed.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-                // A full disk is told of by the count.
-                let _ = file.flush();
-                if is_last && late.is_empty() {
+                let lines = read.for_log();
+                if lines.is_empty() {
                     return;
                 }
+                let missed = write_all(&mut file, &lines);
+                read.missed.fetch_add(missed, Ordering::Relaxed);
             }
         });
         Self { events, thread: Some(thread) }
     }
+}
+
+/// Writes lines; how many of them could not be.
+fn write_all(file: &mut impl Write, lines: &VecDeque<String>) -> u64 {
+    // Each in one piece, so that others who write there do not come between.
+    let missed =
+        lines.iter().filter(|line| file.write_all(format!("{line}\n").as_bytes()).is_err());
+    let missed = missed.count() as u64;
+    // A full disk is told of by the count.
+    let _ = file.flush();
+    missed
 }
 
 impl Drop for Log {
@@ -124,5 +202,45 @@ impl Drop for Log {
             // A panic was told by its thread already.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_ipfw::rule::LogDestination;
+
+    use super::*;
+
+    fn lines(events: &Events, count: usize, to: LogDestination) {
+        for at in 0..count {
+            events.add(LogEvent { number: 1, line: at.to_string(), to });
+        }
+    }
+
+    #[test]
+    fn lines_are_kept_for_a_monitor_until_it_is_gone_for_long() {
+        let (events, to) = (Events::default(), LogDestination::default());
+        lines(&events, 3, to);
+        assert!(events.lock().late.is_empty(), "nobody has asked");
+        assert_eq!(events.watch(), 3);
+        lines(&events, MOST, to);
+        assert!(!events.is_watched(), "nobody asks");
+        lines(&events, 5, to);
+        let late = events.behind(3, Duration::ZERO);
+        assert_eq!((late[0].seq, late.len(), late[0].event.line.as_str()), (4, MOST, "0"));
+        assert!(events.is_watched());
+        lines(&events, 1, to);
+        let late = events.behind(late[MOST - 1].seq, Duration::ZERO);
+        assert_eq!((late[0].seq, late.len()), (3 + MOST as u64 + 6, 1), "the gap shows");
+    }
+
+    #[test]
+    fn the_log_misses_what_it_has_no_room_for_and_writes_the_rest() {
+        let events = Events::default();
+        lines(&events, MOST + 2, LogDestination { syslog: true, ..LogDestination::default() });
+        let mut file = Vec::new();
+        assert_eq!(write_all(&mut file, &events.for_log()), 0);
+        assert_eq!((events.missed(), events.count()), (2, MOST as u64 + 2));
+        assert!(file.starts_with(b"0\n1\n") && file.ends_with(b"16383\n"));
     }
 }

@@ -23,28 +23,62 @@ pub(crate) fn answer(desk: &Desk, args: &Map<String, Value>, now: Nanos) -> Resu
         None => 0,
         Some(name) => {
             let at = firewall.config().ports.iter().position(|port| port == name);
-            at.ok_or_else(|| wrong(&format!("there is no port {name}")))? as PortId
+            let missing = || Fault {
+                expected: Some(firewall.config().ports.join(", ")),
+                ..Fault::new(format!("there is no port {name}"), sysexits::UNAVAILABLE)
+            };
+            at.ok_or_else(missing)? as PortId
         }
     };
-    let told = frames.into_iter().map(|frame| explained(&mut firewall, frame, port, (args, now)));
-    Ok(told.collect())
+    let targets = desk.ask(|| move |join: &mut Join, _: &mut Aside, _| ways_out(join, port))?;
+    let targets = targets.into_iter().next().unwrap_or_default();
+    let is_out = args.get("out") == Some(&Value::Bool(true));
+    let mut way = Way { firewall: &mut firewall, port, targets, now };
+    Ok(frames.into_iter().map(|frame| way.explained(frame, is_out)).collect())
 }
 
-fn explained(
-    firewall: &mut Firewall,
-    mut frame: Vec<u8>,
+/// The ports at which rules are asked again about a frame that came by `port`.
+fn ways_out(join: &Join, port: PortId) -> Vec<PortId> {
+    if join.checks_out() { join.map().targets(port).to_vec() } else { Vec::new() }
+}
+
+/// The way of frames through the firewall.
+struct Way<'f> {
+    firewall: &'f mut Firewall,
     port: PortId,
-    (args, now): (&Map<String, Value>, Nanos),
-) -> Value {
-    let mut crossing = Crossing::incoming(port);
-    if args.get("out") == Some(&Value::Bool(true)) {
-        let other = PortId::from(port == 0);
-        crossing = crossing.outgoing(other);
+    targets: Vec<PortId>,
+    now: Nanos,
+}
+
+impl Way<'_> {
+    fn explained(&mut self, mut frame: Vec<u8>, is_out: bool) -> Value {
+        let mut crossing = Crossing::incoming(self.port);
+        if is_out {
+            crossing = crossing.outgoing(PortId::from(self.port == 0));
+        }
+        let (verdict, mut told) = self.pass(&mut frame, &mut crossing);
+        if !is_out && verdict == Verdict::Accept {
+            let targets = self.targets.clone();
+            let out = targets.into_iter().map(|to| self.leaving(frame.clone(), &crossing, to));
+            told["out"] = out.collect();
+        }
+        told
     }
-    let (crossed, verdict) =
-        firewall.explain(&mut frame, &mut crossing, now, &mut Outputs::default());
-    let rules: Vec<_> = crossed.iter().map(row).collect();
-    json!({ "rules": rules, "verdict": verdict_text(&verdict) })
+
+    /// The same frame, asked about once more as it leaves by a port.
+    fn leaving(&mut self, mut frame: Vec<u8>, crossing: &Crossing, to: PortId) -> Value {
+        let (_, mut told) = self.pass(&mut frame, &mut crossing.clone().outgoing(to));
+        told["port"] = json!(self.firewall.config().port_name(Some(to)));
+        told
+    }
+
+    fn pass(&mut self, frame: &mut [u8], crossing: &mut Crossing) -> (Verdict, Value) {
+        let mut outputs = Outputs::default();
+        let (crossed, verdict) = self.firewall.explain(frame, crossing, self.now, &mut outputs);
+        let rules: Vec<_> = crossed.iter().map(row).collect();
+        let told = json!({ "rules": rules, "verdict": verdict_text(&verdict) });
+        (verdict, told)
+    }
 }
 
 fn row(crossed: &Crossed) -> Value {

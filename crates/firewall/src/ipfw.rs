@@ -13,6 +13,7 @@ use serde_json::json;
 use slipring_cli::codes::SR0018;
 use slipring_cli::{Classic, Diagnostic, Exit, Failure, Format, Job, Session, Verb};
 use slipring_dummynet::text::Caps;
+use slipring_ipfw::run::Firewall;
 use slipring_ipfw::text::{Command, WithStyle};
 
 use crate::order::{Fault, Order, Outcome, Step, sysexits};
@@ -95,7 +96,7 @@ fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
     };
     let steps = input.steps(&order)?;
     if input.is_trial {
-        return show(&trial(&order, &steps), session);
+        return show(&trial(&order, &steps)?, session);
     }
     if !input.is_certain(&steps, session)? {
         return Ok(());
@@ -114,7 +115,16 @@ fn no_command() -> Fault {
 }
 
 /// What a check says: the rules as they are understood.
-fn trial(order: &Order, steps: &[Step]) -> Outcome {
+fn trial(order: &Order, steps: &[Step]) -> Result<Outcome, Fault> {
+    let mut nobody = Firewall::new(0);
+    let settings =
+        |step: &&Step| step.shaper.is_none() && matches!(step.command, Command::Sysctl { .. });
+    for Step { line, command, .. } in steps.iter().filter(settings) {
+        nobody.execute(command, 0, order.manner()).map_err(|error| {
+            let place = if order.is_file { format!("line {line}: ") } else { String::new() };
+            Fault::new(place + &error.message, error.exit_code)
+        })?;
+    }
     let added = steps.iter().filter_map(|step| match &step.command {
         Command::Add(add) if !order.has('q') => {
             let rule = WithStyle(&add.rule, order.manner().list.style);
@@ -122,7 +132,7 @@ fn trial(order: &Order, steps: &[Step]) -> Outcome {
         }
         _ => None,
     });
-    Outcome { text: added.collect(), ..Outcome::default() }
+    Ok(Outcome { text: added.collect(), ..Outcome::default() })
 }
 
 fn show(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {

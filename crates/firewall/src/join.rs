@@ -27,6 +27,7 @@
 
 mod hops;
 mod map;
+mod outlet;
 mod parcel;
 mod shaping;
 mod tally;
@@ -34,14 +35,15 @@ mod waiting;
 
 pub use hops::Told;
 pub use map::{Map, MapError};
+pub use outlet::Outlet;
 pub use parcel::{Parcel, Place};
 pub use tally::{Loss, Tally};
 
 use slipring_dummynet::{Dummynet, Event, Object};
 use slipring_ipfw::rule::{Action, Condition, Hop};
 use slipring_ipfw::run::{
-    Batch, Checked, Config, Crossing, Denied, Emission, Firewall, Frames, LogEvent, Outputs, Pass,
-    PortId, Ruleset, Toward, Verdict,
+    Batch, Checked, Config, Crossing, Denied, Emission, Firewall, Frames, Outputs, Pass, PortId,
+    Ruleset, Toward, Verdict,
 };
 
 use hops::Hops;
@@ -50,15 +52,6 @@ use waiting::Hall;
 
 /// Nanoseconds of the caller's clock.
 pub type Nanos = u64;
-
-/// Where frames and log lines go.
-pub trait Outlet {
-    /// Sends a copy of `frame`; false if there is no room for it.
-    fn send(&mut self, port: PortId, frame: &[u8]) -> bool;
-
-    /// Takes a line of a rule with `log`.
-    fn log(&mut self, event: LogEvent);
-}
 
 /// How often a frame is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -217,6 +210,7 @@ impl Join {
         self.tally.offered += count as u64;
         (0..count).for_each(|at| self.learn(frames.frame(at), from));
         let mut batch = std::mem::take(&mut self.batch);
+        self.outputs.is_watched = outlet.is_watched();
         self.firewall.check_all(frames, count, (from, now), &mut self.outputs, &mut batch);
         self.put_out(outlet);
         let only = match *self.map.targets(from) {
@@ -251,10 +245,10 @@ impl Join {
         }
     }
 
-    /// The frame that [`Self::offer`] gave a way had no room there.
-    pub fn had_no_room(&mut self) {
+    /// The frame that [`Self::offer`] gave a way could not go it.
+    pub fn was_not_sent(&mut self, why: Loss) {
         self.tally.sent -= 1;
-        self.tally.lose(Loss::Full);
+        self.tally.lose(why);
     }
 
     /// When [`Self::run`] has something to do next.
@@ -266,6 +260,7 @@ impl Join {
     /// Does what is due: frames leave pipes, states end, keepalives go.
     pub fn run(&mut self, now: Nanos, outlet: &mut impl Outlet) {
         if self.firewall.next_tick_ns().is_some_and(|due| due <= now) {
+            self.outputs.is_watched = outlet.is_watched();
             self.firewall.tick(now, &mut self.outputs);
             self.put_out(outlet);
         }
@@ -299,6 +294,7 @@ impl Join {
         now: Nanos,
         outlet: &mut impl Outlet,
     ) -> Option<PortId> {
+        self.outputs.is_watched = outlet.is_watched();
         let verdict = self.firewall.check(frame, &mut crossing, now, &mut self.outputs);
         if let Some(whole) = self.outputs.whole.take()
             && (&verdict, crossing.pass, self.checks_out) == (&Verdict::Accept, Pass::In, true)
@@ -331,7 +327,7 @@ impl Join {
         match verdict {
             Verdict::Accept => return self.accepted(frame, crossing, now, outlet),
             Verdict::Forward(hop) => return self.forward(&hop, frame, crossing, now, outlet),
-            Verdict::Deny(why) => self.tally.lose(why.into()),
+            Verdict::Deny(why) => self.tally.deny(why),
             Verdict::Pipe(number) => self.shape(Object::Pipe, number, frame, crossing, now),
             Verdict::Queue(number) => self.shape(Object::Queue, number, frame, crossing, now),
             // The check translates by itself: no caller ever sees these.
@@ -451,15 +447,16 @@ impl Join {
 
     fn send(&mut self, port: PortId, frame: &[u8], outlet: &mut impl Outlet) {
         match outlet.send(port, frame) {
-            true => self.tally.sent += 1,
-            false => self.tally.lose(Loss::Full),
+            Ok(()) => self.tally.sent += 1,
+            Err(why) => self.tally.lose(why),
         }
     }
 
     /// Sends and logs what a check gave besides its verdict.
     fn put_out(&mut self, outlet: &mut impl Outlet) {
-        if !self.outputs.log.is_empty() {
-            std::mem::take(&mut self.outputs.log).into_iter().for_each(|event| outlet.log(event));
+        self.outputs.log.drain(..).for_each(|event| outlet.log(event));
+        if self.outputs.unseen > 0 {
+            outlet.unseen(std::mem::take(&mut self.outputs.unseen));
         }
         if self.outputs.frames.is_empty() {
             return;

@@ -14,7 +14,7 @@ use slipring_program::slots::{Outbox, bytes, slots_of, whole_frames};
 use slipring_ring::{RxRing, SlotFlags};
 
 use crate::board::Board;
-use crate::join::{Join, Nanos, Outlet};
+use crate::join::{Join, Loss, Nanos, Outlet};
 use crate::mail::Mail;
 use crate::shared::Shared;
 use crate::ways::Aside;
@@ -32,19 +32,31 @@ struct Side {
     late: VecDeque<Vec<u8>>,
     /// A frame at another port waits for room here.
     is_awaited: bool,
+    /// It has a ring to send by: a capture that is read has none.
+    sends: bool,
 }
 
 impl Side {
-    /// Sends a copy behind those that wait; false if too many do.
-    fn put(&mut self, frame: &[u8]) -> bool {
+    fn new(queues: Vec<Box<dyn Queue>>) -> Self {
+        let mut queues: Vec<_> = queues.into_iter().map(Outbox::new).collect();
+        // The ring of a direction that a port does not have is of one slot, which holds nothing.
+        let sends = queues.iter_mut().any(|outbox| outbox.queue.rings().tx.num_slots() > 1);
+        Self { queues, late: VecDeque::new(), is_awaited: false, sends }
+    }
+
+    /// Sends a copy behind those that wait, if there are not too many.
+    fn put(&mut self, frame: &[u8]) -> Result<(), Loss> {
+        if !self.sends {
+            return Err(Loss::NoTx);
+        }
         if self.late.is_empty() && self.queues[0].put(frame) {
-            return true;
+            return Ok(());
         }
         if self.late.len() == MOST_LATE {
-            return false;
+            return Err(Loss::Full);
         }
         self.late.push_back(frame.to_vec());
-        true
+        Ok(())
     }
 
     fn send_late(&mut self) {
@@ -55,7 +67,8 @@ impl Side {
 
     fn has_room(&mut self, queue: usize, slots: u32) -> bool {
         let at = queue % self.queues.len();
-        let fits = self.late.is_empty() && self.queues[at].has_room(slots);
+        // What cannot be sent at all is not waited for.
+        let fits = !self.sends || self.late.is_empty() && self.queues[at].has_room(slots);
         self.is_awaited |= !fits;
         fits
     }
@@ -63,7 +76,11 @@ impl Side {
     /// How many frames of one slot have room, of so many.
     fn room(&mut self, queue: usize, most: u32) -> u32 {
         let at = queue % self.queues.len();
-        let room = if self.late.is_empty() { self.queues[at].room(most) } else { 0 };
+        let room = match self.late.is_empty() {
+            _ if !self.sends => most,
+            true => self.queues[at].room(most),
+            false => 0,
+        };
         self.is_awaited |= room == 0;
         room
     }
@@ -72,16 +89,24 @@ impl Side {
 /// The ports, for frames that no longer lie in a ring.
 struct Ports<'s> {
     sides: &'s mut [Side],
-    aside: &'s Aside,
+    aside: &'s mut Aside,
 }
 
 impl Outlet for Ports<'_> {
-    fn send(&mut self, port: PortId, frame: &[u8]) -> bool {
+    fn send(&mut self, port: PortId, frame: &[u8]) -> Result<(), Loss> {
         self.sides[usize::from(port)].put(frame)
     }
 
     fn log(&mut self, event: LogEvent) {
-        self.aside.events.add(event);
+        self.aside.log(event);
+    }
+
+    fn is_watched(&self) -> bool {
+        self.aside.is_watched()
+    }
+
+    fn unseen(&mut self, lines: u64) {
+        self.aside.unseen(lines);
     }
 }
 
@@ -133,12 +158,7 @@ impl Lane {
         aside: Aside,
         Manner { burst, may_swap }: Manner,
     ) -> Self {
-        let side = |queues: Vec<Box<dyn Queue>>| Side {
-            queues: queues.into_iter().map(Outbox::new).collect(),
-            late: VecDeque::new(),
-            is_awaited: false,
-        };
-        let sides: Vec<_> = ports.into_iter().map(side).collect();
+        let sides: Vec<_> = ports.into_iter().map(Side::new).collect();
         let blocked = vec![false; sides.len()];
         Self {
             sides,
@@ -257,7 +277,7 @@ impl Lane {
         };
         let rx = source.queues[queue].queue.rings().rx;
         let out = queue % target.queues.len();
-        let is_direct = slots == 1 && target.late.is_empty();
+        let is_direct = slots == 1 && target.late.is_empty() && target.sends;
         if !is_direct || !target.queues[out].take(rx, at, slots, self.may_swap) {
             self.pass_copy(from, queue, (at, slots), to);
         }
@@ -269,15 +289,15 @@ impl Lane {
             self.scratch.clear();
             self.scratch.extend_from_slice(rx.frame(at).map_or(&[], |frame| frame.bytes));
         }
-        if !self.sides[to].put(&self.scratch) {
-            self.join.had_no_room();
+        if let Err(why) = self.sides[to].put(&self.scratch) {
+            self.join.was_not_sent(why);
         }
     }
 
     fn send_aside(&mut self) {
         for (port, frame) in self.aside.frames.drain(..) {
-            if !self.sides[usize::from(port)].put(&frame) {
-                self.join.had_no_room();
+            if let Err(why) = self.sides[usize::from(port)].put(&frame) {
+                self.join.was_not_sent(why);
             }
         }
     }
@@ -315,6 +335,9 @@ impl Mover for Lane {
     /// Passes one burst of each queue on, and what was due.
     fn step(&mut self) -> Result<u32, RunError> {
         self.read_mail(now());
+        if !self.mail.has_begun() {
+            return Ok(0);
+        }
         for side in &mut self.sides {
             side.queues.iter_mut().try_for_each(Outbox::reclaim)?;
             side.is_awaited = false;
@@ -366,7 +389,7 @@ impl Mover for Lane {
                 boxes.any(|outbox| outbox.queue.ended() && outbox.queue.rings().rx.avail() == 0)
             }
         };
-        ended && self.join.is_empty() && self.late() == 0
+        ended && self.mail.has_begun() && self.join.is_empty() && self.late() == 0
     }
 
     /// Lets frames that are on their way out leave, for a bounded time. Those in pipes stay there.
@@ -397,9 +420,10 @@ impl Mover for Lane {
 
 impl WaitSet for Lane {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        let has_begun = self.mail.has_begun();
         for (side, &blocked) in self.sides.iter_mut().zip(&self.blocked) {
             let tx = side.is_awaited || !side.late.is_empty();
-            let interest = Interest { rx: !blocked, tx };
+            let interest = Interest { rx: !blocked && has_begun, tx };
             side.queues.iter_mut().try_for_each(|outbox| visit(&mut *outbox.queue, interest))?;
         }
         Ok(())

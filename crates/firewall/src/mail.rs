@@ -25,13 +25,25 @@ struct Letters {
 pub(crate) struct Mail {
     letters: Mutex<Letters>,
     has_some: AtomicBool,
+    has_begun: AtomicBool,
     bell: Doorbell,
 }
 
 impl Mail {
     pub(crate) fn new() -> io::Result<Self> {
-        let (letters, has_some) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Self { letters, has_some, bell: Doorbell::new()? })
+        let (letters, flag) = (Mutex::default(), || AtomicBool::new(false));
+        Ok(Self { letters, has_some: flag(), has_begun: flag(), bell: Doorbell::new()? })
+    }
+
+    /// Says that the rules to begin with hold: frames may be taken from now on.
+    pub(crate) fn begin(&self) {
+        self.has_begun.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Whether frames may be taken.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Acquire)
     }
 
     /// Has `letter` done, unless the engine has ended.

@@ -27,9 +27,17 @@ pub(crate) fn text(desk: &Desk, figures: &Figures) -> Result<String, Fault> {
         ("sent", "Frames that were sent", shown.tally.sent),
         ("made", "Frames made here", shown.tally.made),
     ];
+    let lines = [
+        ("log_lines", "Lines of rules with log", figures.log_lines()),
+        ("log_missed_lines", "Lines that the log has missed", figures.log_missed()),
+    ];
     for (name, meaning, count) in totals {
         head(&mut text, &format!("{name}_packets"), "counter", meaning);
         line(&mut text, &format!("{name}_packets_total"), "", count);
+    }
+    for (name, meaning, count) in lines {
+        head(&mut text, name, "counter", meaning);
+        line(&mut text, &format!("{name}_total"), "", count);
     }
     for (name, meaning, count) in [
         ("states", "States there are", shown.states),

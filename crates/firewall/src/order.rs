@@ -174,7 +174,7 @@ impl Order {
             let column = before.chars().count() as u32 + 1;
             Fault::new(self.placed(line, column, &message.to_string()), sysexits::DATA)
         };
-        Key::parse(key, options.kind).map_err(|error| wrong(key, &error))?;
+        Key::for_table(key, options).map_err(|error| wrong(key, &error))?;
         let value = value.map(|value| (value, Value::parse(value, options.values)));
         match value {
             Some((value, Err(error))) => Err(wrong(value, &error)),

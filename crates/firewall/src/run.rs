@@ -52,6 +52,8 @@ struct Told {
     made: u64,
     sent: u64,
     waiting: u64,
+    /// Frames that ports have received and nobody has looked at yet.
+    unread: u64,
     lost: std::collections::BTreeMap<String, u64>,
     states: u64,
     checks_out: bool,
@@ -75,6 +77,22 @@ impl Figures {
         shown
     }
 
+    /// Lines that rules with `log` have given.
+    pub(crate) fn log_lines(&self) -> u64 {
+        self.events.count()
+    }
+
+    /// How many of them the log has missed.
+    pub(crate) fn log_missed(&self) -> u64 {
+        self.events.missed()
+    }
+
+    /// Frames in the rings of ports, where `offered` were looked at.
+    fn unread(&self, offered: u64) -> u64 {
+        let received: u64 = self.meter.reports().iter().map(|port| port.rx.packets).sum();
+        received.saturating_sub(offered)
+    }
+
     fn sample(&self) -> Sample<Extra> {
         let shown = self.shown();
         let Tally { offered, made, sent, waiting, copies, .. } = shown.tally;
@@ -83,16 +101,17 @@ impl Figures {
             made,
             sent,
             waiting,
+            unread: self.unread(offered),
             lost: shown.tally.losses().filter(|(_, count)| *count > 0).collect(),
             states: shown.states,
             checks_out: shown.checks_out,
-            log_lines: self.events.count(),
-            log_missed: self.events.missed(),
+            log_lines: self.log_lines(),
+            log_missed: self.log_missed(),
         };
         Sample {
             elapsed: self.meter.elapsed(),
             ports: self.meter.reports(),
-            in_flight: self.meter.in_flight() + waiting + shown.late,
+            in_flight: self.meter.in_flight() + waiting + shown.late + told.unread,
             copies,
             extra: Extra { firewall: told },
         }
@@ -122,6 +141,10 @@ impl Figures {
             }
         }
         text += &format!(", {sent} sent, {} lost, {waiting} wait", shown.tally.lost());
+        let unread = self.unread(offered);
+        if unread > 0 {
+            text += &format!("\n{unread} frames were received and not looked at");
+        }
         for (cause, count) in shown.tally.losses().filter(|(_, count)| *count > 0) {
             text += &format!("\nlost: {count} ({cause})");
         }
@@ -198,6 +221,7 @@ impl Plan {
         if let Some(order) = begin {
             accepted(&desk.carry_out(&order, now()), self.rules.as_deref())?;
         }
+        desk.let_in();
         let service = Controlled {
             name: self.name.clone(),
             desk: desk.clone(),

@@ -52,12 +52,10 @@ impl Controlled {
     /// Log lines behind a number; waits a moment for some.
     fn events(&self, request: &Request) -> Value {
         let seq = request.args.get("behind").and_then(Value::as_u64);
-        let late = match seq {
-            Some(seq) => self.events.behind(seq, LONGEST_WAIT),
-            // The first question is from where on.
-            None => Vec::new(),
-        };
-        let last = late.last().map_or(seq.unwrap_or_else(|| self.events.count()), |told| told.seq);
+        // The first question is from where on.
+        let Some(seq) = seq else { return json!({ "last": self.events.watch(), "lines": [] }) };
+        let late = self.events.behind(seq, LONGEST_WAIT);
+        let last = late.last().map_or(seq, |told| told.seq);
         let lines = late.iter().map(
             |Told { seq, event }| json!({ "seq": seq, "rule": event.number, "line": event.line }),
         );
@@ -73,7 +71,7 @@ impl Service for Controlled {
             "events" => self.events(request),
             "explain" => {
                 let told = explain::answer(&self.desk, &request.args, now());
-                told.map_err(|fault| Refusal::malformed(fault.message))?
+                told.unwrap_or_else(|fault| json!({ "fault": fault }))
             }
             "metrics" => {
                 let text = metrics::text(&self.desk, &self.figures);

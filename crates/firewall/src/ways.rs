@@ -3,7 +3,7 @@
 use slipring_ipfw::run::{LogEvent, PortId};
 
 use crate::events::Events;
-use crate::join::Outlet;
+use crate::join::{Loss, Outlet};
 use std::sync::Arc;
 
 /// Keeps frames until the ports can be touched again. Few are: answers, copies, fragments.
@@ -20,12 +20,20 @@ impl Aside {
 }
 
 impl Outlet for Aside {
-    fn send(&mut self, port: PortId, frame: &[u8]) -> bool {
+    fn send(&mut self, port: PortId, frame: &[u8]) -> Result<(), Loss> {
         self.frames.push((port, frame.to_vec()));
-        true
+        Ok(())
     }
 
     fn log(&mut self, event: LogEvent) {
         self.events.add(event);
+    }
+
+    fn is_watched(&self) -> bool {
+        self.events.is_watched()
+    }
+
+    fn unseen(&mut self, lines: u64) {
+        self.events.unseen(lines);
     }
 }

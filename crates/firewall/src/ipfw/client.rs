@@ -1,10 +1,11 @@
 //! The way to the running firewall.
 
 use std::path::Path;
+use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use slipring_cli::{Diagnose, Format, Session};
-use slipring_control::{Client, ControlError, running};
+use slipring_control::{Client, ControlError, PATIENCE, running};
 
 use super::Ended;
 use super::input::Input;
@@ -18,17 +19,35 @@ pub(super) fn ask(
     session: &mut Session<'_>,
 ) -> Result<Outcome, Ended> {
     let mut client = find(input, session)?;
-    let answer = client.ask("ipfw", json!(order)).map_err(fault)?;
+    client.wait_for(patience(order)).map_err(fault)?;
+    let answer = client.ask("ipfw", json!(order)).map_err(|error| match error {
+        ControlError::NoAnswer(_) => Fault {
+            expected: Some("an answer; what is under way goes on: see ipfw list".to_owned()),
+            ..fault(error)
+        },
+        _ => fault(error),
+    })?;
     serde_json::from_value(answer)
         .map_err(|error| Fault::new(format!("no answer: {error}"), sysexits::PROTOCOL).into())
+}
+
+/// How long an order may take: a second more for each thousand rules or so.
+fn patience(order: &Order) -> Duration {
+    PATIENCE + Duration::from_secs(order.text.len() as u64 >> 16)
 }
 
 /// Shows lines of rules with `log` as they come, until the firewall ends.
 pub(super) fn monitor(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
     let mut client = find(input, session)?;
     let mut answer = client.ask("events", json!({})).map_err(fault)?;
+    let mut last = answer["last"].as_u64().unwrap_or_default();
     loop {
         for line in answer["lines"].as_array().into_iter().flatten() {
+            let seq = line["seq"].as_u64().unwrap_or_default();
+            if let Some(missed @ 1..) = seq.checked_sub(last + 1) {
+                session.reporter.warn(format_args!("{missed} lines were missed here"))?;
+            }
+            last = seq;
             match session.reporter.format() {
                 Format::Text => {
                     let text = format!("{}\n", line["line"].as_str().unwrap_or_default());
@@ -52,13 +71,38 @@ pub(super) fn explain(
     args: &Value,
     session: &mut Session<'_>,
 ) -> Result<Value, Ended> {
-    Ok(find(input, session)?.ask("explain", args.clone()).map_err(fault)?)
+    let mut answer = find(input, session)?.ask("explain", args.clone()).map_err(fault)?;
+    match answer.get_mut("fault").map(Value::take) {
+        None => Ok(answer),
+        Some(said) => Err(serde_json::from_value::<Fault>(said)
+            .unwrap_or_else(|error| Fault::new(format!("no answer: {error}"), sysexits::PROTOCOL))
+            .into()),
+    }
 }
 
 /// Shows rules, pipes and losses as OpenMetrics text.
 pub(super) fn metrics(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
     let answer = find(input, session)?.ask("metrics", json!({})).map_err(fault)?;
-    Ok(session.reporter.raw(answer.as_str().unwrap_or_default().as_bytes())?)
+    let text = answer.as_str().unwrap_or_default();
+    match session.reporter.format() {
+        Format::Text => Ok(session.reporter.raw(text.as_bytes())?),
+        _ => Ok(session.reporter.document(&json!({ "metrics": values(text) }), "")?),
+    }
+}
+
+/// OpenMetrics text as values: `name{label=\"value\",…} number`.
+fn values(text: &str) -> Vec<Value> {
+    let value = |line: &str| {
+        let (what, number) = line.rsplit_once(' ')?;
+        let (name, labels) = what.trim_end_matches('}').split_once('{').unwrap_or((what, ""));
+        let labels: Map<_, _> = labels
+            .split(',')
+            .filter_map(|label| label.split_once('='))
+            .map(|(name, value)| (name.to_owned(), json!(value.trim_matches('"'))))
+            .collect();
+        Some(json!({ "name": name, "labels": labels, "value": number.parse::<u64>().ok()? }))
+    };
+    text.lines().filter(|line| !line.starts_with('#')).filter_map(value).collect()
 }
 
 /// The firewall of this name, or the only one.
@@ -70,10 +114,16 @@ fn find(input: &Input, session: &mut Session<'_>) -> Result<Client, Ended> {
         session.reporter.say_at(1, format_args!("asking {name} in {}", dir.display()))?;
         return Ok(client);
     }
-    let mut firewalls: Vec<_> =
-        running(dir).into_iter().filter_map(|run| Some((client_of(dir, run.pid)?, run))).collect();
+    let (mut firewalls, mut unreachable) = (Vec::new(), None);
+    for run in running(dir) {
+        match client_of(dir, run.pid) {
+            Ok(Some(client)) => firewalls.push((client, run)),
+            Ok(None) => {}
+            Err(error) => unreachable = unreachable.or(Some(error)),
+        }
+    }
     match firewalls.len() {
-        0 => Err(nothing(dir).into()),
+        0 => Err(unreachable.map_or_else(|| nothing(dir), fault).into()),
         1 => {
             let (client, run) = firewalls.remove(0);
             session.reporter.say_at(1, format_args!("asking {run} in {}", dir.display()))?;
@@ -88,11 +138,12 @@ fn find(input: &Input, session: &mut Session<'_>) -> Result<Client, Ended> {
     }
 }
 
-/// A connection, if what answers is a firewall.
-fn client_of(dir: &Path, pid: u32) -> Option<Client> {
-    let mut client = Client::find(dir, Some(&pid.to_string())).ok()?;
-    let hello: Value = client.ask("hello", json!({})).ok()?;
-    (hello["program"] == PROGRAM).then_some(client)
+/// A connection, if what answers is a firewall. What does not answer may be one: of another user,
+/// perhaps.
+fn client_of(dir: &Path, pid: u32) -> Result<Option<Client>, ControlError> {
+    let mut client = Client::find(dir, Some(&pid.to_string()))?;
+    let hello: Value = client.ask("hello", json!({}))?;
+    Ok((hello["program"] == PROGRAM).then_some(client))
 }
 
 fn nothing(dir: &Path) -> Fault {

@@ -34,6 +34,7 @@ pub(super) fn question(words: &[String]) -> Result<(Value, bool), Fault> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (packet, more) = match words[..] {
         [path, ref more @ ..] if std::path::Path::new(path).is_file() => (captured(path)?, more),
+        [path] if path.contains(['/', '.']) => (captured(path)?, &[][..]),
         [proto, src, dst, ref more @ ..] => (vec![frame(proto, src, dst)?], more),
         _ => return Err(wrong("there is no packet")),
     };
@@ -56,6 +57,15 @@ pub(super) fn text_of(answer: &Value, many: bool) -> String {
 
 fn text(number: usize, many: bool, told: &Value) -> String {
     let mut text = if many { format!("packet {number}\n") } else { String::new() };
+    text += &pass(told);
+    for out in told["out"].as_array().into_iter().flatten() {
+        text += &format!("and out by {}\n{}", out["port"].as_str().unwrap_or(""), pass(out));
+    }
+    text
+}
+
+fn pass(told: &Value) -> String {
+    let mut text = String::new();
     for row in told["rules"].as_array().into_iter().flatten() {
         let (number, word) =
             (row["number"].as_u64().unwrap_or(0), |key: &str| row[key].as_str().unwrap_or(""));

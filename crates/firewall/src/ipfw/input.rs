@@ -1,5 +1,6 @@
 //! What was typed, and the files that it names.
 
+use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
@@ -112,16 +113,25 @@ impl Input {
     }
 }
 
+/// Bytes of rules at most: ten times a million prefixes.
+const LONGEST: usize = 256 << 20;
+
 /// A file, or standard input. Comments may be in any encoding: bytes that are no UTF-8 become a
 /// character that no command has, so that elsewhere they are told with their place.
 pub(super) fn read(path: &str) -> Result<String, Fault> {
     let failed =
         |error: io::Error| Fault::new(format!("cannot read {path}: {error}"), sysexits::NO_INPUT);
     let mut bytes = Vec::new();
+    let most = LONGEST as u64 + 1;
     if path == "-" {
-        io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
+        io::stdin().lock().take(most).read_to_end(&mut bytes).map_err(failed)?;
     } else {
-        bytes = std::fs::read(path).map_err(failed)?;
+        let file = File::open(path).map_err(failed)?;
+        file.take(most).read_to_end(&mut bytes).map_err(failed)?;
+    }
+    if bytes.len() > LONGEST {
+        let message = format!("{path}: there are more than {} MiB of rules", LONGEST >> 20);
+        return Err(Fault::new(message, sysexits::NO_INPUT));
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

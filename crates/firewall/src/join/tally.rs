@@ -1,6 +1,7 @@
 //! What became of frames.
 
 use slipring_dummynet::{Counters as ShaperCounters, DropCause};
+use slipring_ipfw::packet::{Malformed, MalformedCounters};
 use slipring_ipfw::run::{Denied, FragmentCounters};
 
 /// Why a frame is lost here; pipes and fragments have causes of their own.
@@ -27,13 +28,15 @@ pub enum Loss {
     Translation,
     /// The port it was to leave by has no room.
     Full,
+    /// The port it was to leave by only receives.
+    NoTx,
     /// The thread that has the pipes is behind.
     Crowded,
 }
 
 impl Loss {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Denied,
         Self::Malformed,
         Self::StatesFull,
@@ -44,6 +47,7 @@ impl Loss {
         Self::NoTarget,
         Self::Translation,
         Self::Full,
+        Self::NoTx,
         Self::Crowded,
     ];
 
@@ -61,6 +65,7 @@ impl Loss {
             Self::NoTarget => "no_target",
             Self::Translation => "translation",
             Self::Full => "tx_full",
+            Self::NoTx => "no_tx",
             Self::Crowded => "pipes_behind",
         }
     }
@@ -84,6 +89,8 @@ pub struct Tally {
     /// Taken from other threads so.
     pub guests: u64,
     lost: [u64; Loss::ALL.len()],
+    /// Those of [`Loss::Malformed`], by kind.
+    malformed: MalformedCounters,
     /// What the shaper did.
     pub shaper: ShaperCounters,
     /// What became of fragments.
@@ -95,6 +102,13 @@ impl Tally {
         self.lost[why as usize] += 1;
     }
 
+    pub(super) fn deny(&mut self, why: Denied) {
+        if let Denied::Malformed(kind) = why {
+            self.malformed.count(kind);
+        }
+        self.lose(why.into());
+    }
+
     /// Frames lost here for one cause.
     #[must_use]
     pub const fn of(&self, why: Loss) -> u64 {
@@ -103,14 +117,22 @@ impl Tally {
 
     /// Everything that was lost, by cause.
     pub fn losses(&self) -> impl Iterator<Item = (String, u64)> {
-        let own = Loss::ALL.map(|why| (why.name().to_owned(), self.of(why)));
+        let own = Loss::ALL.into_iter().filter(|why| *why != Loss::Malformed);
+        let own = own.map(|why| (why.name().to_owned(), self.of(why)));
+        let malformed = Malformed::ALL
+            .map(|(kind, name)| (format!("malformed_{name}"), self.malformed.of(kind)));
         let shaper = DropCause::ALL.map(|cause| {
             (format!("pipe_{}", cause.name().replace('-', "_")), self.shaper.drops.of(cause))
         });
-        let FragmentCounters { late, overlapping, crowded, .. } = self.fragments;
-        let fragments = [("late", late), ("overlapping", overlapping), ("crowded", crowded)]
-            .map(|(name, count)| (format!("fragments_{name}"), count));
-        own.into_iter().chain(shaper).chain(fragments)
+        let FragmentCounters { late, overlapping, crowded, repeated, .. } = self.fragments;
+        let fragments = [
+            ("late", late),
+            ("overlapping", overlapping),
+            ("crowded", crowded),
+            ("repeated", repeated),
+        ];
+        let fragments = fragments.map(|(name, count)| (format!("fragments_{name}"), count));
+        own.chain(malformed).chain(shaper).chain(fragments)
     }
 
     /// All that was lost.
@@ -137,6 +159,7 @@ impl Tally {
         self.away += other.away;
         self.guests += other.guests;
         self.fragments.add(&other.fragments);
+        self.malformed.add(&other.malformed);
         self.lost.iter_mut().zip(other.lost).for_each(|(to, more)| *to += more);
         self
     }

@@ -4,6 +4,7 @@
 #[path = "../../../slipring/tests/support/mod.rs"]
 mod support;
 
+mod captures;
 mod commands;
 mod sessions;
 mod threads;

@@ -23,15 +23,24 @@ struct Sink {
 }
 
 impl Outlet for Sink {
-    fn send(&mut self, port: PortId, frame: &[u8]) -> bool {
-        if !self.is_full {
-            self.sent.push((port, frame.to_vec()));
+    fn send(&mut self, port: PortId, frame: &[u8]) -> Result<(), Loss> {
+        if self.is_full {
+            return Err(Loss::Full);
         }
-        !self.is_full
+        self.sent.push((port, frame.to_vec()));
+        Ok(())
     }
 
     fn log(&mut self, event: LogEvent) {
         self.lines.push(event.line);
+    }
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+
+    fn unseen(&mut self, lines: u64) {
+        panic!("{lines} lines were not written");
     }
 }
 

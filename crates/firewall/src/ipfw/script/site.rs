@@ -52,6 +52,7 @@ impl Site {
         master.set_epoch_ns(EPOCH * 1_000_000_000);
         let ports = master.config().ports.clone();
         let events = Arc::new(Events::default());
+        events.watch();
         let join = Join::new(Firewall::new(SEED), SEED, plan.map.clone(), plan.passes);
         let aside = Aside::new(events.clone());
         let engine = Arc::new(Mutex::new(Engine { join, aside }));
@@ -112,7 +113,7 @@ impl Site {
         let order = input.order(json)?;
         let steps = input.steps(&order)?;
         if input.is_trial {
-            return Ok(trial(&order, &steps));
+            return Ok(trial(&order, &steps)?);
         }
         Ok(self.desk.carry_out(&order, self.now()))
     }

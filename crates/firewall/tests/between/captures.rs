@@ -1,0 +1,59 @@
+//! Captures in place of links.
+
+use slipring_pcap::{LinkType, PcapWriter, Reader};
+use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
+use slipring_wire::{FrameSpec, MacAddr};
+
+use super::*;
+
+/// A firewall from a capture of UDP to ports 1 to `count` into another, once it has ended.
+fn pass(site: &Site, count: u16, words: &str) -> (Ended, usize) {
+    let (from, to) = (site.write("from.pcap", ""), site.dir.path().join("to.pcap"));
+    let mut bytes = Vec::new();
+    let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 65_535);
+    for port in 1..=count {
+        let l4 = L4Spec::Udp(Ports { src: 9, dst: port });
+        let ip = IpSpec::V4(Ipv4Spec {
+            src: [10, 0, 0, 1].into(),
+            dst: [10, 0, 0, 2].into(),
+            ..Default::default()
+        });
+        let (src_mac, dst_mac) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
+        let frame = FrameSpec { src_mac, dst_mac, ip, l4, ..Default::default() }.build(60).unwrap();
+        writer.packet(&mut bytes, 0, frame.bytes.len() as u32, &frame.bytes).unwrap();
+    }
+    std::fs::write(&from, &bytes).unwrap();
+    let words = format!("-T 0 --json pcap:{from} pcap:{} {words}", to.display());
+    let ended = Program::launch(&site.lab.mid, site.command("firewall", &words)).finish().well();
+    let passed = Reader::new(&std::fs::read(to).unwrap()).count();
+    (ended, passed)
+}
+
+fn told(ended: &Ended) -> serde_json::Value {
+    serde_json::from_str::<serde_json::Value>(&ended.stdout).unwrap()["firewall"].clone()
+}
+
+#[test]
+fn the_rules_to_begin_with_hold_before_the_first_frame() {
+    let Some(site) = Site::new() else { return };
+    // Long, so that loading it takes a while.
+    let mut rules: String =
+        (0..5000).map(|at| format!("add deny udp from any to any {}\n", 20_000 + at)).collect();
+    rules += "add 60000 allow ip from any to any\n";
+    let rules = site.write("rules", &rules);
+    let (ended, passed) = pass(&site, 1000, &format!("--rules {rules}"));
+    assert_eq!((passed, &told(&ended)["sent"]), (1000, &1000.into()), "{ended:?}");
+}
+
+#[test]
+fn an_answer_toward_a_capture_is_lost_with_its_cause_and_holds_nothing_up() {
+    let Some(site) = Site::new() else { return };
+    let rules = site.write(
+        "rules",
+        "add 10 reject udp from any to any 1-400\nadd 20 allow ip from any to any\n",
+    );
+    let (ended, passed) = pass(&site, 2000, &format!("--rules {rules}"));
+    let told = told(&ended);
+    assert_eq!((passed, &told["made"], &told["sent"]), (1600, &400.into(), &1600.into()));
+    assert_eq!((&told["lost"]["no_tx"], &told["lost"]["denied"]), (&400.into(), &400.into()));
+}
