@@ -7,11 +7,13 @@
 
 mod entry;
 mod flow;
+mod key;
 mod registry;
 mod value;
 
-pub use entry::{Found, Key, KeyError, Table, TableError};
+pub use entry::{Found, Table, TableError};
 pub use flow::{FlowFields, FlowKey};
+pub use key::{Key, KeyError};
 pub use registry::{Change, ChangeResult, Tables};
 pub use value::{Value, ValueError, ValueKind, ValueKinds};
 

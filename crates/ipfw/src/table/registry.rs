@@ -4,7 +4,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::entry::{Key, Table, TableError};
+use super::entry::{Table, TableError};
+use super::key::Key;
 use super::value::Value;
 use crate::rule::Name;
 use crate::text::TableOptions;
