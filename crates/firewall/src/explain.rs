@@ -1,6 +1,7 @@
 //! What rules make of a packet, told without counting it: on a copy of rules and states.
 
 use serde_json::{Map, Value, json};
+use slipring_ipfw::rule::Hop;
 use slipring_ipfw::run::{Crossed, Crossing, Firewall, Outcome, Outputs, PortId, Verdict};
 
 use crate::desk::Desk;
@@ -57,12 +58,24 @@ impl Way<'_> {
             crossing = crossing.outgoing(PortId::from(self.port == 0));
         }
         let (verdict, mut told) = self.pass(&mut frame, &mut crossing);
-        if !is_out && verdict == Verdict::Accept {
-            let targets = self.targets.clone();
-            let out = targets.into_iter().map(|to| self.leaving(frame.clone(), &crossing, to));
+        if !is_out && !self.targets.is_empty() {
+            let out = self.ways_of(&verdict).into_iter();
+            let out = out.map(|to| self.leaving(frame.clone(), &crossing, to));
             told["out"] = out.collect();
         }
         told
+    }
+
+    /// The ports by which a frame leaves.
+    fn ways_of(&self, verdict: &Verdict) -> Vec<PortId> {
+        let ports = &self.firewall.config().ports;
+        match verdict {
+            Verdict::Accept => self.targets.clone(),
+            Verdict::Forward(Hop::Port(name)) => {
+                (0..).zip(ports).filter(|(_, port)| *port == name).map(|(at, _)| at).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// The same frame, asked about once more as it leaves by a port.

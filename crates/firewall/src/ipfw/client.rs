@@ -90,7 +90,7 @@ pub(super) fn metrics(input: &Input, session: &mut Session<'_>) -> Result<(), En
     }
 }
 
-/// OpenMetrics text as values: `name{label=\"value\",…} number`.
+/// OpenMetrics text as values: `name{label="value",…} number`.
 fn values(text: &str) -> Vec<Value> {
     let value = |line: &str| {
         let (what, number) = line.rsplit_once(' ')?;
