@@ -102,3 +102,20 @@ fn tables_sets_and_listings_are_as_ipfw_has_them() {
             .finish();
     assert_eq!(ended.code(), 64);
 }
+
+#[test]
+fn metrics_are_text_and_values() {
+    let Some(site) = Site::new() else { return };
+    let _firewall = site.firewall("--default accept");
+    site.ipfw("add 100 count log icmp from any to any");
+    assert!(site.pings());
+    let text = site.ipfw("metrics");
+    assert!(text.contains("rule_packets_total{rule=\"100\",nth=\"0\",set=\"0\"} 2"), "{text}");
+    assert!(text.contains("log_lines_total 2\n") && text.ends_with("# EOF\n"), "{text}");
+    let told: serde_json::Value = serde_json::from_str(&site.ipfw("--json metrics")).unwrap();
+    let rule = told["metrics"].as_array().unwrap().iter().find(|metric| {
+        metric["name"].as_str().unwrap().ends_with("rule_packets_total")
+            && metric["labels"]["rule"] == "100"
+    });
+    assert_eq!(rule.unwrap()["value"], 2, "{told}");
+}
