@@ -247,13 +247,14 @@ impl Translator {
         let said = (*way == Way::Out, view.tcp_flags(packet));
         self.flows.touch(flow, said, &self.lifetimes, now);
         let end = self.other_end(flow, *way);
-        let outcome = if end == seen.near { Outcome::Kept } else { Outcome::Translated };
-        rewrite::set_end(packet, view, way.side(), end);
+        if end != seen.near {
+            rewrite::set_end(packet, view, way.side(), end);
+        }
         if view.part == Part::First {
             let until = now.saturating_add(u64::from(self.lifetimes.fragments) * 1_000_000_000);
             self.fragments.remember(view, *way == Way::Out, end.address, until);
         }
-        Ok(outcome)
+        Ok(if end == seen.near { Outcome::Kept } else { Outcome::Translated })
     }
 
     /// What our end becomes.
@@ -382,9 +383,11 @@ impl Translator {
             // Ahead of its first: whatever port that will get, this will be its address.
             (None, Way::Out) => self.usual_address(view)?,
         };
-        let before = if way == Way::Out { view.src } else { view.dst };
+        if address == near(view, way) {
+            return Ok(Outcome::Kept);
+        }
         rewrite::set_end(packet, view, way.side(), End::new(address, 0));
-        Ok(if address == before { Outcome::Kept } else { Outcome::Translated })
+        Ok(Outcome::Translated)
     }
 
     /// The address that packets of a source mostly get.
@@ -418,12 +421,22 @@ impl Translator {
             let refused = way == Way::In && denies;
             return if refused { Err(Dropped::Refused) } else { Ok(Outcome::Untouched) };
         };
-        let (flow, near) = flow;
+        let (flow, quoted_near) = flow;
         let end = self.other_end(flow, way);
-        let outcome = if end == near { Outcome::Kept } else { Outcome::Translated };
+        if end == quoted_near && end.address == near(view, way) {
+            return Ok(Outcome::Kept);
+        }
         quoted.set_end(packet, view, quoted_side, end);
         rewrite::set_end(packet, view, way.side(), End::new(end.address, rest(packet, view)));
-        Ok(outcome)
+        Ok(Outcome::Translated)
+    }
+}
+
+/// The address on our side of a packet that goes so.
+const fn near(view: &View, way: Way) -> Ipv4Addr {
+    match way {
+        Way::Out => view.src,
+        Way::In => view.dst,
     }
 }
 

@@ -132,3 +132,18 @@ fn settings_are_written_as_ipfw_lists_them() {
          proxy_only port_range 2000-3000"
     );
 }
+
+#[test]
+fn what_keeps_its_ends_is_left_alone_to_the_last_byte() {
+    let mut bed = Bed::with(Mode::SamePorts);
+    // Whatever their checksums say, 0 and all ones among it.
+    for (port, sum) in [(1, [0, 0]), (2, [0xff, 0xff]), (3, [1, 2])] {
+        let mut stranger = udp((SERVER, 53), (CLIENT, port));
+        stranger[26..28].copy_from_slice(&sum);
+        let before = stranger.clone();
+        assert_eq!(bed.nat.translate(&mut stranger, Way::In, Scope::All, 0), Outcome::Kept);
+        assert_eq!(stranger, before);
+    }
+    let counters = bed.nat.counters();
+    assert_eq!((counters.untouched, counters.inwards, counters.made), (3, 0, 3));
+}
