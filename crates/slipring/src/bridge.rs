@@ -13,6 +13,7 @@ use slipring_cli::{
 };
 use slipring_port::{Port, now};
 
+use crate::between;
 use engine::{Lane, Pass};
 use slipring_program::meter::{Interval, Meter, bps, pps};
 use slipring_program::mover;
@@ -133,6 +134,7 @@ impl Plan {
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let mut ports = self.opening.open(&self.ports)?;
+        check_ways(&ports, session)?;
         let mut meter = Meter::new(&ports);
         session.reporter.start(None, "monotonic", &meter.reports())?;
         self.announce(session, &mut ports)?;
@@ -161,7 +163,7 @@ impl Plan {
         if session.reporter.format() != Format::Text {
             return Ok(());
         }
-        let swap = !self.copy && in_one_region(ports);
+        let swap = !self.copy && between::in_one_region(ports);
         session
             .reporter
             .say(format_args!("zerocopy {}supported", if swap { "" } else { "NOT " }))?;
@@ -189,11 +191,22 @@ impl Plan {
     }
 }
 
-/// Whether buffers can be exchanged between the ports.
-fn in_one_region(ports: &mut [Port]) -> bool {
-    let mut rings = ports.iter_mut().flat_map(|port| &mut port.queues).map(|queue| queue.rings());
-    let first = rings.next();
-    first.is_some_and(|first| rings.all(|other| first.rx.same_region(other.tx)))
+/// Frames pass at least one way; the user learns where they do not pass the other one.
+fn check_ways(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
+    // One port alone sends its frames back.
+    let (left, right) = (&ports[0].info, &ports[ports.len() - 1].info);
+    if !between::passes(left, right) && !between::passes(right, left) {
+        return Err(between::no_way(left, right).into());
+    }
+    for (from, to) in [(left, right), (right, left)] {
+        if from.caps.rx && !to.caps.tx {
+            session.reporter.warn(format_args!(
+                "{} only gives frames: those of {} wait there and are not taken",
+                to.name, from.name
+            ))?;
+        }
+    }
+    Ok(())
 }
 
 /// One port alone is joined to the host's side of its interface.

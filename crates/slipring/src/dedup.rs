@@ -15,6 +15,7 @@ use slipring_cli::{
 use slipring_dedup::{Dedup, Limits};
 use slipring_port::{Port, now};
 
+use crate::between;
 use engine::{Lane, Ways};
 use report::Figures;
 use slipring_program::meter::Meter;
@@ -54,10 +55,14 @@ impl Plan {
         let dedup = self.window()?;
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
-        let ports = self.opening.open(&self.ports)?;
+        let mut ports = self.opening.open(&self.ports)?;
+        let (from, to) = (&ports[0].info, &ports[1].info);
+        if !between::passes(from, to) {
+            return Err(between::no_way(from, to).into());
+        }
         let mut figures = Figures::new(Meter::new(&ports), self.limits, self.hold);
         session.reporter.start(None, "monotonic", &figures.ports())?;
-        self.announce(session)?;
+        self.announce(session, &mut ports)?;
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(vec![self.task(ports, dedup, &figures)])?;
@@ -87,11 +92,11 @@ impl Plan {
         Ok(if self.hold { window.holding() } else { window })
     }
 
-    fn announce(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+    fn announce(&self, session: &mut Session<'_>, ports: &mut [Port]) -> Result<(), Failure> {
         if session.reporter.format() != Format::Text {
             return Ok(());
         }
-        let swap = !self.copy && !self.hold;
+        let swap = !self.copy && !self.hold && between::in_one_region(ports);
         session
             .reporter
             .say(format_args!("zerocopy {}supported", if swap { "" } else { "NOT " }))?;

@@ -3,6 +3,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bench;
+mod between;
 mod bridge;
 mod dedup;
 mod demo;

@@ -195,6 +195,12 @@ fn files_that_are_no_captures_exit_2_and_say_why() {
         transcript.run(&namespace, &format!("gen -i null: -f tx -P {path}"));
     }
     transcript.run(&namespace, &format!("bridge -i pcap:{} -i null:", dir.path().display()));
+    let read = format!("pcap:{}", dir.path().join("read.pcap").display());
+    transcript.run(&namespace, &format!("gen -i {read} -f tx -n 1"));
+    transcript.run(&namespace, &format!("bridge -i {read} -i {read}"));
+    transcript.run(&namespace, &format!("bridge -L -i {read}"));
+    transcript.run(&namespace, &format!("bridge -i null: -i {read}"));
+    transcript.run(&namespace, &format!("dedup -i null: -i {read}"));
     transcript.check();
 }
 
