@@ -117,6 +117,7 @@ nmport_register(struct nmport_d *d)
 		errno = EINVAL;
 		return -1;
 	}
+	nm_sync_sweep();
 	d->fd = open(NETMAP_DEVICE_NAME, O_RDWR);
 	if (d->fd < 0) {
 		error = errno;
@@ -240,7 +241,7 @@ nmport_mmap(struct nmport_d *d)
 	    &d->first_rx_ring, &d->last_rx_ring, &d->cur_rx_ring);
 	d->mmap_done = 1;
 	if (!d->mem->external)
-		nm_sync_start(d->fd, d->mem->mem, d->reg.nr_memsize, d->reg.nr_flags);
+		nm_sync_start(d->fd, d->reg.nr_memsize, d->reg.nr_flags);
 	return 0;
 }
 

@@ -357,6 +357,7 @@ nm_open(const char *ifname, const struct nmreq *req, uint64_t flags, const struc
 	d->req.nr_version = NETMAP_API;
 	d->req.nr_ringid = (uint16_t)((d->req.nr_ringid & NETMAP_RING_MASK) |
 	    (flags & (NETMAP_NO_TX_POLL | NETMAP_DO_RX_POLL)));
+	nm_sync_sweep();
 	d->fd = open(NETMAP_DEVICE_NAME, O_RDWR);
 	if (d->fd < 0 || ioctl(d->fd, NIOCREGIF, &d->req) != 0) {
 		error = errno;
@@ -367,7 +368,7 @@ nm_open(const char *ifname, const struct nmreq *req, uint64_t flags, const struc
 		error = nm_mmap(d, parent);
 		if (error)
 			goto fail;
-		nm_sync_start(d->fd, d->mem, d->memsize, d->req.nr_flags |
+		nm_sync_start(d->fd, d->memsize, d->req.nr_flags |
 		    (flags & NETMAP_NO_TX_POLL ? NR_NO_TX_POLL : 0) |
 		    (flags & NETMAP_DO_RX_POLL ? NR_DO_RX_POLL : 0));
 	}

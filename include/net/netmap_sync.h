@@ -11,7 +11,8 @@
  *
  * means what it always means. The descriptor stays the device's: everything else (select, epoll,
  * dup, fork, exec, passing it on, polling it beside others) goes to the device, which syncs the same
- * rings. So does a process that was forked, and so does all of it where the device lends nothing.
+ * rings. So does a process that was forked, and so does all of it where the device lends nothing. One
+ * sync a second is the device's, so that it can say that the interface or the daemon is gone.
  *
  * NETMAP_INPROCESS=0 in the environment keeps to the device; so do sources that define
  * NETMAP_NO_INPROCESS before they include this, and C++, whose methods may be called poll.
@@ -23,11 +24,13 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <net/netmap_sync_nic.h>
@@ -65,7 +68,8 @@ struct nm_half {
 	uint32_t owner;       /* who is syncing; 0 for nobody */
 	uint32_t guest_sleeps, host_sleeps;
 	uint32_t by_host;     /* only the device may sync */
-	uint32_t pad[25];
+	uint32_t holder;      /* whom it is lent to */
+	uint32_t pad[24];
 };
 
 struct nm_words {
@@ -75,9 +79,13 @@ struct nm_words {
 /* ---- ports that sync themselves, by descriptor ---- */
 
 struct nm_sync_port {
-	char *mem;
+	char *mem;                     /* a mapping of its own, whatever the program does with its */
+	size_t memsize;
+	char file[128];                /* what is open, as /proc says */
 	uint32_t no_tx_poll;
 	uint32_t who, stamps;
+	uint32_t second;               /* in which the device was asked last */
+	uint32_t asks;                 /* it had an error: each sync asks */
 	struct nm_lent lent;           /* rings of a pipe, */
 	struct nm_nic_queue *queues;   /* or queues of an interface */
 	uint32_t queue_count;
@@ -85,7 +93,8 @@ struct nm_sync_port {
 
 #define NM_SYNC_FDS 1024
 
-/* One for all objects of a program. Empty in a process that was forked. */
+/* One for all objects of a program, and a lock behind it for who takes ports out. Empty in a process that
+ * was forked. */
 __attribute__((weak)) struct nm_sync_port *volatile *nm_sync_ports;
 
 static inline struct nm_sync_port *
@@ -100,7 +109,7 @@ nm_sync_port_(int fd)
 static inline int
 nm_sync_table_(void)
 {
-	size_t size = NM_SYNC_FDS * sizeof(void *);
+	size_t size = (NM_SYNC_FDS + 1) * sizeof(void *);
 	struct nm_sync_port *volatile *none = NULL;
 	void *made;
 
@@ -116,20 +125,97 @@ nm_sync_table_(void)
 	return __atomic_load_n(&nm_sync_ports, __ATOMIC_ACQUIRE) != NULL;
 }
 
-/* Before fd is closed or its memory unmapped. */
+static inline void
+nm_sync_lock_(int lock)
+{
+	struct nm_sync_port *volatile *word = &nm_sync_ports[NM_SYNC_FDS];
+
+	if (!lock)
+		__atomic_clear(word, __ATOMIC_RELEASE);
+	else
+		while (__atomic_test_and_set(word, __ATOMIC_ACQUIRE))
+			sched_yield();
+}
+
+/* Under the lock. */
+static inline void
+nm_sync_take_out_(int fd)
+{
+	struct nm_sync_port *port = nm_sync_ports[fd];
+	uint32_t i;
+
+	if (!port)
+		return;
+	__atomic_store_n(&nm_sync_ports[fd], NULL, __ATOMIC_RELEASE);
+	for (i = 0; i < port->queue_count; i++)
+		nm_nic_close(&port->queues[i]);
+	munmap(port->mem, port->memsize);
+	free(port->queues);
+	free(port);
+}
+
+/* Before fd is closed. */
 static inline void
 nm_sync_stop(int fd)
 {
-	struct nm_sync_port *port = nm_sync_port_(fd);
-	uint32_t i;
-
-	if (port) {
-		__atomic_store_n(&nm_sync_ports[fd], NULL, __ATOMIC_RELEASE);
-		for (i = 0; i < port->queue_count; i++)
-			nm_nic_close(&port->queues[i]);
-		free(port->queues);
-		free(port);
+	if (nm_sync_port_(fd)) {
+		nm_sync_lock_(1);
+		nm_sync_take_out_(fd);
+		nm_sync_lock_(0);
 	}
+}
+
+/* What is open as fd, or the beginning of its name. fstat would be a call of the device. */
+static inline void
+nm_sync_file_(int fd, char file[128])
+{
+	char link[32];
+	ssize_t len;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	len = readlink(link, file, 127);
+	file[len > 0 ? len : 0] = '\0';
+}
+
+/* Whether what is open as fd is still the port that was lent: programs may close it by themselves. */
+static inline int
+nm_sync_holds_(int fd, const struct nm_sync_port *port)
+{
+	char file[128];
+	uint32_t i, others = 0;
+
+	nm_sync_file_(fd, file);
+	if (strcmp(file, port->file) != 0)
+		return 0;
+	for (i = 0; i < port->lent.count; i++) {
+		struct nm_words *words = (struct nm_words *)(void *)(port->mem + port->lent.rings[i].words);
+		struct nm_half *mine = port->lent.rings[i].receives ? &words->receiver : &words->sender;
+
+		others += *(volatile uint32_t *)&mine->holder != port->who;
+	}
+	for (i = 0; i < port->queue_count; i++) {
+		struct nm_nic_words *words =
+		    (struct nm_nic_words *)(void *)(port->mem + port->queues[i].lent.words);
+
+		others += *(volatile uint64_t *)&words->tx.holder != port->who;
+	}
+	return !others;
+}
+
+/* Before a port is opened: lets go of those that were closed by themselves. */
+static inline void
+nm_sync_sweep(void)
+{
+	int fd, error = errno;
+
+	if (!__atomic_load_n(&nm_sync_ports, __ATOMIC_ACQUIRE))
+		return;
+	nm_sync_lock_(1);
+	for (fd = 0; fd < NM_SYNC_FDS; fd++)
+		if (nm_sync_ports[fd] && !nm_sync_holds_(fd, nm_sync_ports[fd]))
+			nm_sync_take_out_(fd);
+	nm_sync_lock_(0);
+	errno = error;
 }
 
 /* The queues of an interface. */
@@ -151,7 +237,7 @@ nm_sync_start_nic_(int fd, struct nm_sync_port *port, uint64_t memsize)
 
 /* Has the rings of fd synced here from now on, if the device lends them. */
 static inline void
-nm_sync_start(int fd, void *mem, uint64_t memsize, uint64_t flags)
+nm_sync_start(int fd, uint64_t memsize, uint64_t flags)
 {
 	const char *wish = getenv("NETMAP_INPROCESS");
 	struct nm_sync_port *port;
@@ -165,9 +251,16 @@ nm_sync_start(int fd, void *mem, uint64_t memsize, uint64_t flags)
 	port = (struct nm_sync_port *)calloc(1, sizeof(*port));
 	if (!port)
 		return;
+	port->mem = (char *)mmap(NULL, memsize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (port->mem == (char *)MAP_FAILED) {
+		port->mem = NULL;
+		goto refused;
+	}
+	port->memsize = memsize;
+	nm_sync_file_(fd, port->file);
 	port->lent.version = 1;
-	port->mem = (char *)mem;
 	port->no_tx_poll = (flags & NR_NO_TX_POLL) != 0;
+	port->second = (uint32_t)time(NULL);
 	if (ioctl(fd, NIOCLEND, &port->lent) != 0) {
 		if (!nm_sync_start_nic_(fd, port, memsize))
 			goto refused;
@@ -188,6 +281,8 @@ nm_sync_start(int fd, void *mem, uint64_t memsize, uint64_t flags)
 	__atomic_store_n(&nm_sync_ports[fd], port, __ATOMIC_RELEASE);
 	return;
 refused:
+	if (port->mem)
+		munmap(port->mem, memsize);
 	free(port);
 	errno = error; /* nothing has failed */
 }
@@ -234,6 +329,8 @@ nm_sync_ring_(int fd, struct nm_sync_port *port, const struct nm_lent_ring *l)
 	struct netmap_ring *ring = l->receives ? rx : tx;
 	uint32_t n = l->num_slots, nobody = 0, hwcur, held, head, cur, far, at, tail;
 
+	if (__atomic_load_n(&mine->holder, __ATOMIC_ACQUIRE) != port->who)
+		return 0;
 	/* Who finds another at it lets that one do it. */
 	if (!__atomic_compare_exchange_n(&mine->owner, &nobody, port->who, 0, __ATOMIC_ACQUIRE,
 	    __ATOMIC_RELAXED))
@@ -303,21 +400,38 @@ nm_sync_rings_(int fd, struct nm_sync_port *port, uint32_t receives, int *ready)
 
 /* ---- the calls ---- */
 
+/* Whether the device syncs this time. It alone knows errors, and has them until it says otherwise. */
+static inline int
+nm_sync_asks_(struct nm_sync_port *port)
+{
+	uint32_t now = (uint32_t)time(NULL);
+
+	if (__atomic_load_n(&port->asks, __ATOMIC_RELAXED))
+		return 1;
+	if (__atomic_load_n(&port->second, __ATOMIC_RELAXED) == now)
+		return 0;
+	__atomic_store_n(&port->second, now, __ATOMIC_RELAXED);
+	return 1;
+}
+
 static inline int
 nm_sync_ioctl(int fd, unsigned long request, ...)
 {
 	struct nm_sync_port *port;
 	va_list rest;
 	void *arg;
-	int ready = 0;
+	int ready = 0, result;
 
-	if ((request == NIOCTXSYNC || request == NIOCRXSYNC) && (port = nm_sync_port_(fd)) &&
-	    nm_sync_rings_(fd, port, request == NIOCRXSYNC, &ready))
+	port = request == NIOCTXSYNC || request == NIOCRXSYNC ? nm_sync_port_(fd) : NULL;
+	if (port && !nm_sync_asks_(port) && nm_sync_rings_(fd, port, request == NIOCRXSYNC, &ready))
 		return 0;
 	va_start(rest, request);
 	arg = va_arg(rest, void *);
 	va_end(rest);
-	return ioctl(fd, request, arg);
+	result = ioctl(fd, request, arg);
+	if (port)
+		__atomic_store_n(&port->asks, result != 0, __ATOMIC_RELAXED);
+	return result;
 }
 
 static inline int
@@ -326,7 +440,7 @@ nm_sync_poll(struct pollfd *fds, nfds_t count, int timeout)
 	struct nm_sync_port *port = count == 1 && fds ? nm_sync_port_(fds->fd) : NULL;
 	int in, out, frames = 0, room = 0, done = 1;
 
-	if (!port)
+	if (!port || nm_sync_asks_(port))
 		return poll(fds, count, timeout);
 	in = fds->events & (POLLIN | POLLRDNORM);
 	out = fds->events & (POLLOUT | POLLWRNORM);
@@ -348,9 +462,14 @@ nm_sync_poll(struct pollfd *fds, nfds_t count, int timeout)
 #else
 
 static inline void
-nm_sync_start(int fd, void *mem, uint64_t memsize, uint64_t flags)
+nm_sync_start(int fd, uint64_t memsize, uint64_t flags)
 {
-	(void)fd, (void)mem, (void)memsize, (void)flags;
+	(void)fd, (void)memsize, (void)flags;
+}
+
+static inline void
+nm_sync_sweep(void)
+{
 }
 
 static inline void

@@ -61,7 +61,8 @@ struct nm_nic_half {
 	uint64_t by_host;     /* only the device may sync */
 	uint64_t in, out;     /* the slot that goes with index 0: of the fill or TX ring; of the other */
 	uint64_t packets, bytes, refused;
-	uint64_t pad[9];
+	uint64_t holder;      /* whom it is lent to */
+	uint64_t pad[8];
 };
 
 struct nm_nic_words {
@@ -100,13 +101,10 @@ struct nm_nic_queue {
 	struct nm_lent_queue lent;
 	struct nm_nic_ring fill, completion, rx, tx;
 	int fd;
-	uint32_t idle;        /* syncs in a row that moved nothing */
 };
 
 /* The kernel puts frames, and netmap their data, so far behind where a chunk begins. */
 #define NM_NIC_HEADROOM 256
-/* So many idle syncs between two questions of the device whether the interface is still there. */
-#define NM_NIC_IDLE 1024
 
 /* ---- opening and closing ---- */
 
@@ -330,6 +328,8 @@ nm_nic_take_(struct nm_nic_turn *t, uint32_t who, const uint32_t *in, const uint
 	uint64_t nobody = 0;
 	uint32_t held, cur;
 
+	if (__atomic_load_n(&t->half->holder, __ATOMIC_ACQUIRE) != who)
+		return 0;
 	if (!__atomic_compare_exchange_n(&t->half->owner, &nobody, (uint64_t)who, 0, __ATOMIC_ACQUIRE,
 	    __ATOMIC_RELAXED))
 		return -1;
@@ -438,7 +438,6 @@ static inline int
 nm_nic_tx(struct nm_nic_queue *q, char *mem, uint32_t who)
 {
 	struct nm_nic_turn t;
-	uint32_t before, moved;
 	int taken, good;
 
 	t.half = &((struct nm_nic_words *)(void *)(mem + q->lent.words))->tx;
@@ -447,13 +446,11 @@ nm_nic_tx(struct nm_nic_queue *q, char *mem, uint32_t who)
 	taken = nm_nic_take_(&t, who, q->tx.producer, q->completion.consumer);
 	if (taken != 1)
 		return taken != 0;
-	before = t.hwcur;
-	moved = nm_nic_complete_(q, &t);
+	nm_nic_complete_(q, &t);
 	good = nm_nic_submit_(q, &t) & nm_nic_kick_(q, &t);
 	nm_nic_write_(&t.ring->tail, t.tail);
 	nm_nic_give_(&t);
-	q->idle = moved || before != t.hwcur ? 0 : q->idle + 1;
-	return good && q->idle % NM_NIC_IDLE != NM_NIC_IDLE - 1;
+	return good;
 }
 
 static inline uint32_t
@@ -554,7 +551,6 @@ static inline int
 nm_nic_rx(struct nm_nic_queue *q, char *mem, uint32_t who)
 {
 	struct nm_nic_turn t;
-	uint32_t before;
 	int taken, good;
 
 	t.half = &((struct nm_nic_words *)(void *)(mem + q->lent.words))->rx;
@@ -563,15 +559,13 @@ nm_nic_rx(struct nm_nic_queue *q, char *mem, uint32_t who)
 	taken = nm_nic_take_(&t, who, q->fill.producer, q->rx.consumer);
 	if (taken != 1)
 		return taken != 0;
-	before = t.tail;
 	good = nm_nic_post_(q, &t) && nm_nic_receive_(q, &t);
 	if (nm_nic_read_(q->fill.flags) & NM_XDP_NEED_WAKEUP &&
 	    recvfrom(q->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL) < 0 && nm_nic_failed_())
 		good = 0;
 	nm_nic_write_(&t.ring->tail, t.tail);
 	nm_nic_give_(&t);
-	q->idle = before != t.tail ? 0 : q->idle + 1;
-	return good && q->idle % NM_NIC_IDLE != NM_NIC_IDLE - 1;
+	return good;
 }
 
 #endif /* _NET_NETMAP_SYNC_NIC_H_ */

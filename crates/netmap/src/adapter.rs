@@ -194,6 +194,12 @@ pub trait Adapter: Send + Sync + Debug {
         false
     }
 
+    /// Whether whoever asks for its name now would mean something else: what it stands for is no
+    /// more, or has another name. Asked once for each bind.
+    fn is_stale(&self) -> bool {
+        self.has_vanished()
+    }
+
     /// Its monitors; `None` where it cannot have any.
     fn taps(&self) -> Option<&Arc<Taps>> {
         None

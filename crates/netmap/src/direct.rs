@@ -181,7 +181,11 @@ impl Half {
     }
 
     fn take(&self, who: u32) -> bool {
-        self.holder.compare_exchange(0, who, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        let taken = self.holder.compare_exchange(0, who, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_ok() {
+            self.signs.lend_to(who);
+        }
+        taken.is_ok()
     }
 
     fn give_back(&self, who: u32) {
@@ -281,8 +285,9 @@ struct Known {
 
 /// The number of the bell that ends it.
 const STOP: u64 = 0;
-/// The first number that a program gets: 0 is nobody, 1 the host.
-const FIRST: u32 = 2;
+/// The first number that a program gets: 0 is nobody, 1 the host. None is like what stands in rings, for
+/// programs that look where words were that are no more.
+const FIRST: u32 = 1 << 31;
 
 impl Kicks {
     /// Without any bell.

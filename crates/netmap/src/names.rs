@@ -152,9 +152,9 @@ impl Names {
         self.pipes.insert(key, Arc::downgrade(pipe));
     }
 
-    /// The port of this name, if somebody has it.
+    /// The port of this name, if somebody has it and it stands for what has the name today.
     pub(crate) fn port(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
-        self.ports.get(key).and_then(Weak::upgrade)
+        self.ports.get(key).and_then(Weak::upgrade).filter(|port| !port.is_stale())
     }
 }
 

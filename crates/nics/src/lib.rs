@@ -70,7 +70,10 @@ impl Provider for Nics {
         let buf_size = left.memory.region().buf_size();
         let options = OpenOptions { slots, buf_size: Some(buf_size), ..OpenOptions::default() };
         let sides = nic::Sides { nic: pairs, host };
-        let nic = nic::Nic::new(name, left.netns.clone()?, options, sides, left.memory.clone());
+        let netns = left.netns.clone()?;
+        let index = within(&netns, || Iface::find(&name.name).map(|iface| iface.index));
+        let index = index.and_then(Result::ok);
+        let nic = nic::Nic::new(name, index, netns, options, sides, left.memory.clone());
         nic.resume(&left.rings).then(|| Arc::new(nic) as Arc<dyn Adapter>)
     }
 
@@ -101,8 +104,8 @@ impl Nics {
         }
         let memory = memory(wanted, needs)?;
         options.buf_size = Some(memory.region().buf_size());
-        let queues = iface.rx_queues.min(u16::MAX.into()) as u16;
-        Ok(Arc::new(nic::Nic::new(name, netns, options, nic::Sides::both(queues), memory)))
+        let sides = nic::Sides::both(iface.rx_queues.min(u16::MAX.into()) as u16);
+        Ok(Arc::new(nic::Nic::new(name, Some(iface.index), netns, options, sides, memory)))
     }
 }
 
@@ -120,7 +123,7 @@ fn guest(wanted: &Wanted<'_>, name: PortName, access: Access) -> Result<Arc<dyn 
     let mut options = options(wanted, access);
     let memory = memory(wanted, Needs::pairs(pairs.into(), options.slots))?;
     options.buf_size = Some(memory.region().buf_size());
-    Ok(Arc::new(nic::Nic::new(name, netns, options, nic::Sides::one(pairs), memory)))
+    Ok(Arc::new(nic::Nic::new(name, None, netns, options, nic::Sides::one(pairs), memory)))
 }
 
 fn with_pairs(pairs: u16) -> Conf {

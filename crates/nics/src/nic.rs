@@ -55,6 +55,8 @@ impl Sides {
 pub(crate) struct Nic {
     shown: String,
     name: PortName,
+    /// The kernel's number of the interface, which stays while it is there; a guest has none.
+    index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
     expected: Shape,
@@ -159,7 +161,7 @@ impl NicQueue {
     pub(crate) fn lend(&self, rings: &[Range<usize>; 2]) -> Result<QueueLent, Errno> {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         let lender = driver.lender().ok_or(Errno::OPNOTSUPP)?;
-        let lent = lender.lend().ok_or(Errno::OPNOTSUPP)?;
+        let lent = lender.lend(self.holder.load(Ordering::Acquire)).ok_or(Errno::OPNOTSUPP)?;
         if self.taps.is_any() {
             lender.keep_to_host(true);
         }
@@ -241,6 +243,7 @@ fn whole_frames(view: &RingView, from: u32, to: u32) -> u32 {
 impl Nic {
     pub(crate) fn new(
         name: PortName,
+        index: Option<u32>,
         netns: Arc<OwnedFd>,
         options: OpenOptions,
         sides: Sides,
@@ -251,6 +254,7 @@ impl Nic {
         Self {
             shown: name.request_name().unwrap_or_else(|| name.name.clone()),
             name,
+            index,
             netns,
             options,
             expected,
@@ -451,6 +455,17 @@ impl Adapter for Nic {
         let sides = [&self.nic, &self.host].into_iter().filter_map(OnceLock::get);
         let mut queues = sides.flat_map(|side| side.queues.iter());
         queues.any(|queue| queue.vanished.load(Ordering::Relaxed))
+    }
+
+    fn is_stale(&self) -> bool {
+        let find = || Iface::find(&self.name.name).map(|iface| iface.index);
+        self.has_vanished()
+            || self.index.is_some_and(|index| match within(&self.netns, find) {
+                Some(Ok(now)) => now != index,
+                Some(Err(OpenCause::NoInterface { .. })) => true,
+                // Not known: what is bound may well be there.
+                _ => false,
+            })
     }
 
     fn has_offsets(&self) -> bool {

@@ -22,8 +22,8 @@ pub struct LentQueue {
 /// A queue that can be lent. Whoever is lent it and this process take turns sync by sync: who finds
 /// the other one at a direction leaves that to him.
 pub trait Lender {
-    /// Lends both directions; `None` where programs could not sync them.
-    fn lend(&mut self) -> Option<LentQueue>;
+    /// Lends both directions to `who`; `None` where programs could not sync them.
+    fn lend(&mut self, who: u32) -> Option<LentQueue>;
 
     /// Ends that, wherever `who` was. He may keep descriptor and mappings, so nothing that lies there
     /// is believed from then on either.

@@ -1,9 +1,9 @@
 //! The words through which the two halves of a hosted direction meet, in a region or beside it.
 //!
 //! ```text
-//!   byte   0    8      12      16             20            24       128 ...
-//!        | at | tail | owner | guest_sleeps | host_sleeps | by_host |   the same once more
-//!          sender's                                                     receiver's
+//!   byte   0    8      12      16             20            24        28      128 ...
+//!        | at | tail | owner | guest_sleeps | host_sleeps | by_host | holder |   the same once more
+//!          sender's                                                              receiver's
 //! ```
 //!
 //! `include/net/netmap_sync.h` has the same layout for programs in C.
@@ -35,6 +35,9 @@ pub(crate) struct Side {
     pub(crate) host_sleeps: AtomicU32,
     /// Whether only the host may sync.
     pub(crate) by_host: AtomicU32,
+    /// Whom it is lent to. A program that closed its port without a word to its library finds here
+    /// that the half is its no more.
+    pub(crate) holder: AtomicU32,
 }
 
 impl Side {
@@ -53,7 +56,7 @@ pub(crate) struct Words {
 }
 
 const _: () = assert!(offset_of!(Words, rx) == 128 && size_of::<Words>() == 256);
-const _: () = assert!(offset_of!(Side, by_host) == 24);
+const _: () = assert!(offset_of!(Side, by_host) == 24 && offset_of!(Side, holder) == 28);
 
 impl Words {
     #[inline(always)]

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "shut.h"
 
 #define AT(type, field, byte) _Static_assert(offsetof(struct type, field) == (byte), #type "." #field)
 
@@ -598,16 +599,6 @@ is_lent(struct nm_desc *d)
 	return nm_sync_port_(d->fd) != NULL;
 }
 
-/* Whatever goes to the device from now on fails; what is given back opens it again. */
-static int
-shut(struct nm_desc *d)
-{
-	int kept = dup(d->fd), null = open("/dev/null", O_RDWR);
-
-	CHECK(kept >= 0 && dup2(null, d->fd) == d->fd && close(null) == 0);
-	return kept;
-}
-
 static void
 a_pipe_is_synced_in_the_program_without_the_device(void)
 {
@@ -632,7 +623,7 @@ a_pipe_is_synced_in_the_program_without_the_device(void)
 	}
 	/* What is no sync still goes there. */
 	CHECK(ioctl(a->fd, NIOCGINFO, &a->req) != 0);
-	CHECK(dup2(kept[0], a->fd) >= 0 && dup2(kept[1], b->fd) >= 0);
+	open_again(a, kept[0]), open_again(b, kept[1]);
 	nm_close(a);
 	nm_close(b);
 }

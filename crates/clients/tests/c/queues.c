@@ -1,6 +1,5 @@
 /* Queues of an interface, synced in the program: `near` and `far` are the ends of a cable. */
 #define NETMAP_WITH_LIBS
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,6 +9,7 @@
 #include <net/netmap_user.h>
 
 #include "check.h"
+#include "shut.h"
 
 enum { LEN = 100 };
 
@@ -34,16 +34,6 @@ static int
 is_wished(void)
 {
 	return getenv("NETMAP_INPROCESS")[0] != '0';
-}
-
-/* Whatever goes to the device from now on fails; what is given back opens it again. */
-static int
-shut(struct nm_desc *d)
-{
-	int kept = dup(d->fd), null = open("/dev/null", O_RDWR);
-
-	CHECK(kept >= 0 && dup2(null, d->fd) == d->fd && close(null) == 0);
-	return kept;
 }
 
 static void
@@ -145,7 +135,7 @@ an_interface_is_synced_in_the_program_without_the_device(void)
 	exchange(a, b, 50);
 	if (is_wished()) {
 		CHECK(ioctl(a->fd, NIOCGINFO, &a->req) != 0);
-		CHECK(dup2(kept[0], a->fd) >= 0 && dup2(kept[1], b->fd) >= 0);
+		open_again(a, kept[0]), open_again(b, kept[1]);
 	}
 	nm_close(a);
 	nm_close(b);
@@ -445,6 +435,153 @@ who_keeps_a_socket_keeps_the_queue(void)
 	nm_close(opened("netmap:near"));
 }
 
+static void
+shell(const char *command)
+{
+	CHECK(system(command) == 0);
+}
+
+/* Once a sleeper is told that the interface is not usable, each sync says so, also one without frames. */
+static void
+is_told(struct nm_desc *d)
+{
+	struct pollfd p = { .fd = d->fd, .events = POLLIN };
+	int i;
+
+	CHECK(poll(&p, 1, 10000) == 1 && p.revents & POLLERR);
+	for (i = 0; i < 100; i++) {
+		CHECK(ioctl(d->fd, NIOCRXSYNC, NULL) == -1 && errno == EIO);
+		CHECK(ioctl(d->fd, NIOCTXSYNC, NULL) == -1 && errno == EIO);
+	}
+}
+
+static void
+an_interface_that_is_down_says_so_until_it_is_up(void)
+{
+	struct nm_desc *a = opened("netmap:near"), *b;
+	int kept, i;
+
+	shell("ip link set near down");
+	is_told(a);
+	shell("ip link set near up");
+	for (i = 0; ioctl(a->fd, NIOCRXSYNC, NULL) || ioctl(a->fd, NIOCTXSYNC, NULL); i++) {
+		CHECK(i < 10000 && errno == EIO);
+		usleep(1000);
+	}
+	b = opened("netmap:far");
+	exchange(a, b, 1);
+	exchange(b, a, 1);
+	if (is_wished()) {
+		/* The program syncs for itself again. */
+		kept = shut(a);
+		exchange(b, a, 1);
+		open_again(a, kept);
+	}
+	nm_close(a);
+	nm_close(b);
+}
+
+static void
+an_interface_that_comes_again_is_another_one(void)
+{
+	struct nm_desc *old = opened("netmap:near"), *a, *b;
+
+	shell("ip link del near");
+	CHECK(!nm_open("netmap:near", NULL, 0, NULL) && errno == ENXIO);
+	is_told(old);
+	shell("ip link add near numtxqueues 1 numrxqueues 1 type veth peer name far numtxqueues 1 numrxqueues 1"
+	    " && ip link set near addrgenmode none up && ip link set far addrgenmode none up");
+	a = opened("netmap:near");
+	b = opened("netmap:far");
+	exchange(a, b, 2);
+	is_told(old);
+	nm_close(old);
+	exchange(b, a, 1);
+	nm_close(a);
+	nm_close(b);
+}
+
+/* Closes a port as programs do that know nothing of the library, and has the number be another file's. */
+static int
+close_unsaid(struct nm_desc *d, int other[2])
+{
+	int fd = d->fd;
+
+	CHECK(munmap(d->mem, d->memsize) == 0 && close(fd) == 0 && pipe(other) == 0 && other[0] == fd);
+	free(d);
+	return fd;
+}
+
+static void
+a_number_that_was_closed_unsaid_is_another_files(void)
+{
+	const char *names[] = { "netmap:x{1", "netmap:near" };
+	struct nm_desc *a, *b;
+	int i, tries;
+
+	for (i = 0; i < 2; i++) {
+		struct pollfd p = { .events = POLLIN | POLLOUT };
+		int other[2];
+
+		p.fd = close_unsaid(opened(names[i]), other);
+		/* The device hears of it a moment later. */
+		for (tries = 0; poll(&p, 1, 0) != 0; tries++) {
+			CHECK(tries < 10000);
+			usleep(1000);
+		}
+		CHECK(ioctl(p.fd, NIOCTXSYNC, NULL) == -1 && errno == ENOTTY);
+		CHECK(write(other[1], "x", 1) == 1 && poll(&p, 1, 0) == 1 && p.revents == POLLIN);
+		close(other[0]);
+		close(other[1]);
+	}
+	a = opened("netmap:x{1");
+	CHECK(is_wished() == (nm_sync_port_(a->fd) != NULL));
+	b = opened("netmap:x}1");
+	exchange(a, b, 1);
+	nm_close(a);
+	nm_close(b);
+	a = opened("netmap:near");
+	CHECK(is_wished() == is_lent(a));
+	b = opened("netmap:far");
+	exchange(a, b, 1);
+	nm_close(a);
+	nm_close(b);
+}
+
+/* Syncs until there is an error, and all that follow have it. */
+static void
+is_deserted(struct nm_desc *d)
+{
+	time_t start = time(NULL);
+	int i;
+
+	while (ioctl(d->fd, NIOCTXSYNC, NULL) == 0 && ioctl(d->fd, NIOCRXSYNC, NULL) == 0)
+		CHECK(time(NULL) - start < 30);
+	for (i = 0; i < 100; i++) {
+		CHECK(ioctl(d->fd, NIOCTXSYNC, NULL) == -1 && (errno == ENOTCONN || errno == EIO));
+		CHECK(ioctl(d->fd, NIOCRXSYNC, NULL) == -1 && (errno == ENOTCONN || errno == EIO));
+	}
+}
+
+/* DAEMON in the environment is its process. */
+static void
+the_end_of_the_daemon_is_told_to_who_never_sleeps(void)
+{
+	const char *names[] = { "netmap:near", "netmap:far", "netmap:x{1", "netmap:x}1", "vale0:a" };
+	struct nm_desc *d[5];
+	int i;
+
+	for (i = 0; i < 5; i++)
+		d[i] = opened(names[i]);
+	exchange(d[0], d[1], 1);
+	exchange(d[2], d[3], 1);
+	CHECK(kill(atoi(getenv("DAEMON")), SIGKILL) == 0);
+	for (i = 0; i < 5; i++)
+		is_deserted(d[i]);
+	for (i = 0; i < 5; i++)
+		nm_close(d[i]);
+}
+
 #define SCENARIO(name) { #name, name }
 
 static const struct scenario scenarios[] = {
@@ -457,6 +594,10 @@ static const struct scenario scenarios[] = {
 	SCENARIO(a_program_killed_in_mid_sync_leaves_all_as_it_should_be),
 	SCENARIO(who_keeps_a_socket_keeps_the_queue),
 	SCENARIO(words_that_make_no_sense_hurt_who_wrote_them),
+	SCENARIO(an_interface_that_is_down_says_so_until_it_is_up),
+	SCENARIO(an_interface_that_comes_again_is_another_one),
+	SCENARIO(a_number_that_was_closed_unsaid_is_another_files),
+	SCENARIO(the_end_of_the_daemon_is_told_to_who_never_sleeps),
 	{ NULL, NULL },
 };
 

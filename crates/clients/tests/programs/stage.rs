@@ -48,6 +48,11 @@ impl Stage {
         Self { dir, device, space }
     }
 
+    /// The process that serves the device.
+    pub(crate) fn daemon(&self) -> u32 {
+        self.device.id()
+    }
+
     /// A program to run on the stage; for a minute at most.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");

@@ -136,11 +136,25 @@ impl XdpQueue {
             self.idle += 1;
         }
         if self.doubt || self.idle >= IDLE_SYNCS {
-            self.idle = 0;
-            self.doubt = false;
-            return self.socket.probe();
+            return self.probe();
         }
         Ok(())
+    }
+
+    /// Asks the kernel, and tells a program with the queue.
+    #[cold]
+    fn probe(&mut self) -> Result<(), RunCause> {
+        self.idle = 0;
+        self.doubt = false;
+        let health = self.socket.probe();
+        self.set_down(health.as_ref().err().is_some_and(is_down));
+        health
+    }
+
+    fn set_down(&mut self, down: bool) {
+        if let Some(turns) = &mut self.turns {
+            turns.set_down(down);
+        }
     }
 
     /// The next sync, whichever way, asks again: while one way says that the interface is down, the
@@ -148,8 +162,16 @@ impl XdpQueue {
     #[cold]
     fn failed(&mut self, cause: RunCause) -> RunError {
         self.doubt = true;
+        if is_down(&cause) {
+            self.set_down(true);
+        }
         RunError::new(&self.name, cause)
     }
+}
+
+/// Whether a program that syncs the queue itself would not notice.
+fn is_down(cause: &RunCause) -> bool {
+    matches!(cause, RunCause::Vanished | RunCause::WentDown)
 }
 
 /// Turns with a program that the queue is lent to.
@@ -196,7 +218,7 @@ impl XdpQueue {
 }
 
 impl Lender for XdpQueue {
-    fn lend(&mut self) -> Option<LentQueue> {
+    fn lend(&mut self, who: u32) -> Option<LentQueue> {
         if !self.tx_side.is_lendable() || !self.rx_side.is_lendable() {
             return None;
         }
@@ -206,6 +228,7 @@ impl Lender for XdpQueue {
         }
         let _ = self.keep_to_host(false);
         let turns = self.turns.as_ref()?;
+        turns.lend_to(who);
         Some(LentQueue {
             socket,
             words: turns.at(),
@@ -217,6 +240,9 @@ impl Lender for XdpQueue {
     }
 
     fn take_back(&mut self, who: u32) {
+        if let Some(turns) = &self.turns {
+            turns.lend_to(0);
+        }
         let _ = self.keep_to_host(true);
         for way in [Way::Tx, Way::Rx] {
             let Some(turns) = self.turns.as_ref().filter(|turns| turns.is_held_by(way, who)) else {
@@ -274,6 +300,11 @@ impl Queue for XdpQueue {
     fn after_sleep(&mut self) {
         self.socket.after_sleep();
         self.doubt = true;
+        // A program that syncs by itself would not ask.
+        if self.turns.is_some() && self.socket.has_news() {
+            // The next sync says it again.
+            let _ = self.probe();
+        }
     }
 
     fn counters(&self) -> &Arc<Counters> {

@@ -131,16 +131,19 @@ impl WaitPoints {
         }
     }
 
-    /// Reads off the news; what they say is asked of the socket.
-    fn drain_monitor(&self) {
+    /// Reads off the news, and says whether there were any; what they say is asked of the socket.
+    fn drain_monitor(&self) -> bool {
         let mut bytes = [0; 4096];
+        let mut any = false;
         while let Some(monitor) = &self.monitor {
             match rustix::io::read(monitor, &mut bytes) {
                 // Some were lost: there may be more.
-                Ok(_) | Err(rustix::io::Errno::NOBUFS | rustix::io::Errno::INTR) => {}
-                Err(_) => return,
+                Ok(_) | Err(rustix::io::Errno::NOBUFS) => any = true,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => break,
             }
         }
+        any
     }
 }
 
@@ -186,6 +189,11 @@ impl Socket {
         if !self.tx.tx.is_stuck() {
             self.wait.watch_room(false);
         }
+    }
+
+    /// Whether something happened to an interface, this one or another, since this was last asked.
+    pub(super) fn has_news(&self) -> bool {
+        self.wait.drain_monitor()
     }
 
     /// Asks whether the interface is still there and up.

@@ -1,8 +1,8 @@
 //! How this process and a program that was lent a queue take turns at it.
 //!
 //! ```text
-//!   word    0       1         2         3         4         5       6
-//!         | owner | by_host | hwcur - | tail -  | packets | bytes | refused |     tx; rx 128 bytes on
+//!   word    0       1         2         3         4         5       6         7
+//!         | owner | by_host | hwcur - | tail -  | packets | bytes | refused | holder |     tx; rx 128 bytes on
 //!                             fill,tx   rx,completion
 //! ```
 //!
@@ -37,6 +37,7 @@ enum Name {
     Packets = 4,
     Bytes = 5,
     Refused = 6,
+    Holder = 7,
 }
 
 /// What a program has counted since it was last asked.
@@ -54,6 +55,8 @@ pub(super) struct Turns {
     seen: [Counted; 2],
     /// Only this process may sync.
     kept: bool,
+    /// The interface is down or away, which this process says at every sync.
+    down: bool,
 }
 
 /// What lies in memory that a program can write makes no sense.
@@ -64,7 +67,7 @@ impl Turns {
     /// Words that let nobody in yet; `None` where the region has no room for them.
     pub(super) fn new(region: &Arc<Region>) -> Option<Self> {
         let cell = Cell::new(region).ok()?;
-        let mut turns = Self { cell, seen: Default::default(), kept: true };
+        let mut turns = Self { cell, seen: Default::default(), kept: true, down: false };
         turns.keep(true);
         Some(turns)
     }
@@ -78,6 +81,14 @@ impl Turns {
         self.cell.word(way as u64, name as u64)
     }
 
+    /// Says whom the queue is lent to; 0 for nobody. A program that closed its port without a word to
+    /// its library finds here that the queue is its no more.
+    pub(super) fn lend_to(&self, who: u32) {
+        for way in [Way::Tx, Way::Rx] {
+            self.word(way, Name::Holder).store(who.into(), Ordering::Release);
+        }
+    }
+
     /// Has only this process sync, or others as well once it has given a direction.
     pub(super) fn keep(&mut self, keep: bool) {
         self.kept = keep;
@@ -87,8 +98,18 @@ impl Turns {
         }
     }
 
+    /// Has programs ask for each sync while the interface is down. Once it is up again, each
+    /// direction is theirs when it has been given.
+    pub(super) fn set_down(&mut self, down: bool) {
+        self.down = down;
+        if down {
+            self.set_by_host(Way::Tx, true);
+            self.set_by_host(Way::Rx, true);
+        }
+    }
+
     fn set_by_host(&self, way: Way, special: bool) {
-        let by_host = self.kept || special;
+        let by_host = self.kept || self.down || special;
         // Release: pairs with the program's acquire, so it finds what was done before.
         self.word(way, Name::ByHost).store(by_host.into(), Ordering::Release);
     }

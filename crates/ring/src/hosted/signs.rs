@@ -59,8 +59,14 @@ impl Signs {
         !matches!(self.side().owner.acquire(), 0 | HOST)
     }
 
+    /// Says whom the half is lent to.
+    pub fn lend_to(&self, who: u32) {
+        self.side().holder.release(who);
+    }
+
     /// Takes the half out of the hands of a program that is gone, wherever it was.
     pub fn free_of(&self, who: u32) {
+        self.side().holder.release(0);
         self.side().free_of(who);
     }
 }
