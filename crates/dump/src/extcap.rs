@@ -15,6 +15,8 @@
 
 mod sentences;
 
+use std::path::Path;
+
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_abi::name::PortName;
 use slipring_cli::codes::{SR0002, SR0006};
@@ -75,7 +77,7 @@ pub fn command() -> Command {
 pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
     let flag = |id: &str| matches.get_flag(id);
     if flag("extcap-interfaces") {
-        return Ok(say(move || sentences::interfaces(&list())));
+        return Ok(say(move |run_dir| sentences::interfaces(&list(run_dir))));
     }
     let name = matches.get_one::<String>("extcap-interface");
     let name = name.ok_or_else(|| missing("--extcap-interface <NAME>"))?;
@@ -83,25 +85,25 @@ pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
         port_of(name)?;
     }
     if flag("extcap-dlts") {
-        return Ok(say(sentences::link_types));
+        return Ok(say(|_| sentences::link_types()));
     }
     if flag("extcap-config") {
         let any = name == sentences::ANY;
-        return Ok(say(move || sentences::settings(any)));
+        return Ok(say(move |_| sentences::settings(any)));
     }
     let filter = matches.get_one::<String>("extcap-capture-filter").map_or("", String::as_str);
     if !flag("capture") {
         let verdict = slipring_filter::compile(filter).map_err(|error| error.to_string());
-        return Ok(say(move || verdict.err().map_or(String::new(), |error| error + "\n")));
+        return Ok(say(move |_| verdict.err().map_or(String::new(), |error| error + "\n")));
     }
     let capture = capture(matches, name, filter)?;
     Ok(Box::new(move |session| capture.run(list, session)))
 }
 
 /// A job that prints a text, which is data though Wireshark reads it.
-fn say(text: impl FnOnce() -> String + 'static) -> Job {
+fn say(text: impl FnOnce(&Path) -> String + 'static) -> Job {
     Box::new(move |session: &mut Session<'_>| {
-        session.reporter.raw(text().as_bytes())?;
+        session.reporter.raw(text(&session.run_dir).as_bytes())?;
         Ok(Exit::Done)
     })
 }

@@ -1,7 +1,9 @@
 //! What can be captured from here, as whoever calls this crate knows it.
 //!
-//! Interfaces come from the caller, who asks the kernel; pipes, switch ports and monitors come
-//! from the daemon, when it tells of them. Both arrive as [`Interface`]s.
+//! Interfaces come from the caller, who asks the kernel; pipes, switch ports and monitors from the
+//! daemon of a run directory. Both arrive as [`Interface`]s.
+
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -23,8 +25,8 @@ pub struct Interface {
     pub holders: Vec<String>,
 }
 
-/// Lists what there is now; nothing where the system does not say.
-pub type List = fn() -> Vec<Interface>;
+/// Lists what there is now, also by the daemon of this run directory; nothing where they do not say.
+pub type List = fn(&Path) -> Vec<Interface>;
 
 /// The lines of `-D`: a number, a name to open, what it is.
 #[must_use]

@@ -71,7 +71,7 @@ pub(crate) struct Plan {
 pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
     let flag = |id: &str| matches.get_flag(id);
     if flag("list-interfaces") {
-        return Ok(Box::new(move |session| run::list(&list(), session)));
+        return Ok(Box::new(move |session| run::list(&list(&session.run_dir), session)));
     }
     if flag("list-data-link-types") {
         return Ok(Box::new(run::link_types));

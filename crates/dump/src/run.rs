@@ -146,7 +146,8 @@ impl Plan {
                 "# {name} is taken for this capture: its frames go no further"
             ))?;
         }
-        for holder in source.listens_on().map(|ifname| holders(list, ifname)).unwrap_or_default() {
+        let listed = |ifname| holders(list(&session.run_dir), ifname);
+        for holder in source.listens_on().map(listed).unwrap_or_default() {
             let told = format_args!("# frames that {holder} takes by XDP are not seen here");
             session.reporter.say(told)?;
         }
@@ -170,8 +171,8 @@ fn mode_line(from: &From, report: &PortReport, snaplen: u32) -> String {
     )
 }
 
-fn holders(list: List, ifname: &str) -> Vec<String> {
-    let interfaces = list().into_iter().filter(|interface| interface.name == ifname);
+fn holders(interfaces: Vec<Interface>, ifname: &str) -> Vec<String> {
+    let interfaces = interfaces.into_iter().filter(|interface| interface.name == ifname);
     interfaces.flat_map(|interface| interface.holders).collect()
 }
 

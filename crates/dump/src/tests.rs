@@ -19,7 +19,7 @@ fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
     crate::plan(matches, listed)
 }
 
-fn listed() -> Vec<Interface> {
+fn listed(_: &Path) -> Vec<Interface> {
     vec![Interface {
         port: "packet:eth0".into(),
         taking: Some("netmap:eth0".into()),

@@ -27,6 +27,7 @@
 
 mod adapter;
 mod binding;
+mod bound;
 mod caller;
 mod claims;
 mod csb;
@@ -56,6 +57,7 @@ mod vale;
 mod waker;
 
 pub use adapter::{Adapter, Dir, Shape, Synced};
+pub use bound::BoundPort;
 pub use caller::CallerMemory;
 pub use claims::Claims;
 pub use direct::{Kicks, Lent, LentHalf, Loan};

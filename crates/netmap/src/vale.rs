@@ -71,6 +71,15 @@ impl Switches {
         self.persistent.contains_key(key)
     }
 
+    /// All that [`Self::existing`] finds, by their own names.
+    pub(crate) fn named(&self) -> Vec<(Key, Arc<dyn Adapter>)> {
+        let attached = self.attached.iter().map(|(key, one)| (key.clone(), one.nic().clone()));
+        let persistent = self.persistent.iter();
+        let persistent =
+            persistent.map(|(key, one)| (key.clone(), one.clone() as Arc<dyn Adapter>));
+        attached.chain(persistent).collect()
+    }
+
     /// An interface in a switch, or a persistent port by either of its names.
     pub(crate) fn existing(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
         if let Some(attached) = self.attached.get(key) {

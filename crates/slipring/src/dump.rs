@@ -1,9 +1,12 @@
 //! `slipring dump`: tcpdump on any port. The work is `slipring-dump`'s; here it learns what
 //! `slipring ports` knows.
 
+use std::path::Path;
+
 use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};
 use slipring_dump::listing::Interface;
+use slipring_vale::Bound;
 
 use crate::ports::{self, Owner, Row};
 
@@ -14,10 +17,24 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     slipring_dump::plan(matches, interfaces)
 }
 
-/// What can be captured from here.
-pub(crate) fn interfaces() -> Vec<Interface> {
+/// What can be captured from here: interfaces, and the ports that programs have bound at the daemon of
+/// this run directory, by a monitor.
+pub(crate) fn interfaces(run_dir: &Path) -> Vec<Interface> {
     let rows = ports::list().unwrap_or_default();
-    rows.iter().filter(|row| !row.modes.is_empty()).map(interface).collect()
+    let interfaces = rows.iter().filter(|row| !row.modes.is_empty()).map(interface);
+    interfaces.chain(slipring_vale::bound(run_dir).iter().map(monitor)).collect()
+}
+
+fn monitor(Bound { port, kind }: &Bound) -> Interface {
+    let name = ports::port_name(port).replacen("netmap:", "kernel:", 1);
+    Interface {
+        port: format!("{name}/tr"),
+        taking: None,
+        name: port.clone(),
+        about: format!("{kind}, monitored"),
+        up: true,
+        holders: Vec::new(),
+    }
 }
 
 fn interface(row: &Row) -> Interface {

@@ -183,8 +183,19 @@ impl Memory {
 fn failed<'f>(what: &'f str, name: &'f str) -> impl Fn(Errno) -> Failure + 'f {
     move |error| {
         let help = match error {
+            Errno::BUSY if what == "attach" => {
+                "a program or a switch has it (slipring vale, slipring ports), or the default route \
+                 leads out of it: that takes a daemon with --take-over"
+            }
             Errno::BUSY => "somebody else has it: slipring vale lists what is plugged in",
             Errno::NXIO | Errno::NOENT => "look up the name: slipring vale, slipring ports",
+            Errno::INVAL if what == "attach" => {
+                "name a switch and what is there to plug in, as vale0:eth0: slipring ports"
+            }
+            Errno::INVAL if what == "create" => {
+                "a name of 15 bytes at most, which does not begin with vale, and a memory that is \
+                 there: slipring vale -g PORT shows a port's"
+            }
             Errno::INVAL => "ports of switches are named vale0:eth0, persistent ones without vale",
             Errno::LOOP => "something joins the two switches already: detach that first",
             Errno::EXIST => "give it a name that nothing has",

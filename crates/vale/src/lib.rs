@@ -25,6 +25,7 @@ mod tests;
 use clap::ArgMatches;
 use slipring_cli::{Classic, Exit, Failure, Job, Session, Verb};
 
+pub use show::{Bound, bound};
 pub use switches::Switches;
 
 use action::Action;

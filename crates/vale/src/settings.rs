@@ -101,7 +101,7 @@ impl Change {
 pub(crate) fn port_json(config: &PortConfig) -> Value {
     let vlan = match &config.vlan {
         Vlan::Access(id) => json!(id.get()),
-        Vlan::Trunk { .. } => json!("trunk"),
+        Vlan::Trunk { allowed, .. } => json!(trunk(allowed)),
     };
     json!({
         "rings": config.rings,
@@ -109,5 +109,37 @@ pub(crate) fn port_json(config: &PortConfig) -> Value {
         "learning": config.learns,
         "vlan": vlan,
         "storm_limits": config.storm != StormLimits::default(),
+        "changed": changed(config),
     })
+}
+
+/// Settings that are not what they are by default, as [`Change::parse`] takes them.
+fn changed(config: &PortConfig) -> Vec<String> {
+    let usual = PortConfig::default();
+    let vlan = match &config.vlan {
+        Vlan::Access(id) => id.get().to_string(),
+        Vlan::Trunk { allowed, .. } => trunk(allowed),
+    };
+    let storm = match config.storm.broadcast {
+        Some(Limit::Packets { per_sec, .. }) => per_sec.to_string(),
+        _ => "off".to_owned(),
+    };
+    let all = [
+        (config.is_isolated != usual.is_isolated, "isolated", "on".to_owned()),
+        (config.learns != usual.learns, "learning", "off".to_owned()),
+        (config.vlan != usual.vlan, "vlan", vlan),
+        (config.storm != usual.storm, "storm", storm),
+    ];
+    let told = all.into_iter().filter(|(differs, ..)| *differs);
+    told.map(|(_, key, value)| format!("{key}={value}")).collect()
+}
+
+/// `trunk`, or `trunk:5,6`.
+fn trunk(allowed: &VlanSet) -> String {
+    if *allowed == VlanSet::all() {
+        return "trunk".to_owned();
+    }
+    let ids = (0..4096).filter_map(|id| VlanId::new(id).ok()).filter(|&id| allowed.contains(id));
+    let ids: Vec<_> = ids.map(|id| id.get().to_string()).collect();
+    format!("trunk:{}", ids.join(","))
 }

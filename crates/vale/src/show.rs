@@ -48,6 +48,28 @@ pub(crate) fn ask(run_dir: &Path, wish: &Wish) -> Result<Told, Failure> {
     Ok((answer, text))
 }
 
+/// A port that a program has bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    /// Its name: `eth0`, `x{1`, `vale0:a`.
+    pub port: String,
+    /// `interface`, `pipe` or `switch port`.
+    pub kind: String,
+}
+
+/// Ports of our own user in our own network namespace that the daemon of this run directory says are
+/// bound; none where no daemon serves it.
+#[must_use]
+pub fn bound(run_dir: &Path) -> Vec<Bound> {
+    let client = Client::find(run_dir, Some(DAEMON));
+    let Ok(answer) = client.and_then(|mut client| client.ask("ports", meant(None, None))) else {
+        return Vec::new();
+    };
+    let text = |value: &Value| word(value).to_owned();
+    let one = |port: &Value| Bound { port: text(&port["port"]), kind: text(&port["kind"]) };
+    answer["ports"].as_array().into_iter().flatten().map(one).collect()
+}
+
 /// A name that was asked for and stands for nothing is no empty answer.
 fn is_there(name: &str, answer: &Value) -> Result<(), Failure> {
     if answer["switches"].as_array().is_some_and(|switches| !switches.is_empty()) {
@@ -123,6 +145,9 @@ fn port_line(text: &mut String, port: &Value) {
     let (sent, got) = (&port["tx"]["packets"], &port["rx"]["packets"]);
     // Writing to a text cannot fail.
     let _ = write!(text, "  {index:>3} {name:<16} sent {sent}, received {got}");
+    for change in port["settings"]["changed"].as_array().into_iter().flatten() {
+        let _ = write!(text, ", {}", word(change));
+    }
     for (reason, count) in port["drops"].as_object().into_iter().flatten() {
         let _ = write!(text, ", lost {count} {reason}");
     }

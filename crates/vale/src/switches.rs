@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipring_control::{Refusal, Reply, Request, Service};
 use slipring_netmap::switch::{MacEntry, PortId, Switch};
-use slipring_netmap::{Domain, SwitchInfo, SwitchPort, TapInfo};
+use slipring_netmap::{BoundPort, Domain, PortKind, SwitchInfo, SwitchPort, TapInfo};
 
 use crate::settings::{self, Change};
 
@@ -20,14 +20,29 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Switches<F> {
         Self(domains)
     }
 
+    /// Of the users that a request means.
+    fn domains(&self, request: &Request) -> impl Iterator<Item = Arc<Domain>> {
+        let uid = number(request, "uid");
+        let domains = (self.0)().into_iter();
+        domains.filter(move |one| uid.is_none_or(|uid| uid == u64::from(one.uid())))
+    }
+
+    /// Ports that a request means and programs have bound.
+    fn bound(&self, request: &Request) -> Vec<Value> {
+        let netns = number(request, "netns");
+        let ports = self.domains(request).flat_map(|one| {
+            let uid = one.uid();
+            one.bound_ports().into_iter().map(move |port| (uid, port))
+        });
+        let meant = ports.filter(|(_, port)| netns.is_none_or(|netns| netns == port.netns));
+        meant.map(|(uid, port)| bound_json(uid, &port)).collect()
+    }
+
     /// Switches that a request means, with their users' domains.
     fn meant(&self, request: &Request) -> Vec<(Arc<Domain>, SwitchInfo)> {
-        let number = |key: &str| request.args.get(key).and_then(Value::as_u64);
         let text = |key: &str| request.args.get(key).and_then(Value::as_str);
-        let (uid, netns, name) = (number("uid"), number("netns"), text("switch"));
-        let domains = (self.0)().into_iter();
-        let domains = domains.filter(|one| uid.is_none_or(|uid| uid == u64::from(one.uid())));
-        let all = domains.flat_map(|one| {
+        let (netns, name) = (number(request, "netns"), text("switch"));
+        let all = self.domains(request).flat_map(|one| {
             one.switches().into_iter().map(move |info| (one.clone(), info)).collect::<Vec<_>>()
         });
         all.filter(|(_, info)| {
@@ -44,7 +59,10 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Switches<F> {
     ) -> Result<T, Refusal> {
         let meant = self.meant(request);
         let [(domain, info)] = &meant[..] else {
-            return Err(refused(format!("{} switches are meant, not one", meant.len())));
+            return Err(refused(match meant.len() {
+                0 => "there is no such switch".to_owned(),
+                many => format!("{many} switches are meant, not one"),
+            }));
         };
         let port = request.args.get("port").and_then(Value::as_str);
         let gone = |_| refused(format!("the switch {} is no more", info.name));
@@ -101,10 +119,11 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Service for Switches<F> {
                     meant.iter().map(|(domain, info)| switch_json(domain.uid(), info)).collect();
                 Ok(Reply::Once(json!({ "switches": shown })))
             }
+            "ports" => Ok(Reply::Once(json!({ "ports": self.bound(request) }))),
             "flush" => self.flush(request).map(Reply::Once),
             "set" => self.set(request).map(Reply::Once),
             other => Err(Refusal::malformed(format!(
-                "`{other}` is none of hello, switches, flush and set"
+                "`{other}` is none of hello, switches, ports, flush and set"
             ))),
         }
     }
@@ -115,6 +134,20 @@ fn refused(cause: impl Into<String>) -> Refusal {
         help: Some("name one that slipring vale --show lists".to_owned()),
         ..Refusal::malformed(cause)
     }
+}
+
+fn number(request: &Request, key: &str) -> Option<u64> {
+    request.args.get(key).and_then(Value::as_u64)
+}
+
+fn bound_json(uid: u32, port: &BoundPort) -> Value {
+    let kind = match port.kind {
+        PortKind::Interface => "interface",
+        PortKind::Pipe => "pipe",
+        PortKind::Switch => "switch port",
+        PortKind::Null => "null",
+    };
+    json!({ "port": port.name, "kind": kind, "uid": uid, "netns": port.netns })
 }
 
 fn switch_json(uid: u32, info: &SwitchInfo) -> Value {

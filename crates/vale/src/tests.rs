@@ -233,7 +233,12 @@ mod service {
         }
         let shown = ask(&service, "switches", json!({})).unwrap();
         let settings = &shown["switches"][0]["ports"][0]["settings"];
-        assert_eq!((&settings["isolated"], &settings["vlan"]), (&json!(true), &json!("trunk")));
+        assert_eq!((&settings["isolated"], &settings["vlan"]), (&json!(true), &json!("trunk:5,6")));
+        let changed = ["isolated=on", "learning=off", "vlan=trunk:5,6", "storm=1000"];
+        assert_eq!(settings["changed"], json!(changed));
+        let line = " vale0:a          sent 0, received 0, isolated=on, learning=off, vlan=trunk:5,6, \
+                    storm=1000\n";
+        assert!(crate::show::table(&shown).contains(line), "{}", crate::show::table(&shown));
         assert_eq!(shown["switches"][0]["vlans"], true);
         assert_eq!(ask(&service, "flush", json!({ "switch": "vale0" })).unwrap()["flushed"], 0);
         assert!(ask(&service, "flush", json!({ "switch": 7, "port": [] })).is_ok());

@@ -174,7 +174,7 @@ static VERBS: [Verb; 1] =
     [Verb { name: "dump", classic: &[], command: slipring_dump::command, plan: planned }];
 
 fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
-    slipring_dump::plan(matches, Vec::new)
+    slipring_dump::plan(matches, |_| Vec::new())
 }
 
 #[test]

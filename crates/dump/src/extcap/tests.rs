@@ -18,7 +18,7 @@ fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
     super::plan(matches, listed)
 }
 
-fn listed() -> Vec<Interface> {
+fn listed(_: &Path) -> Vec<Interface> {
     let interface = |port: &str, up| Interface {
         port: port.into(),
         taking: None,

@@ -5,6 +5,7 @@
 mod balance;
 mod ends;
 mod links;
+mod listed;
 mod nics;
 mod site;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,44 @@
+//! What a daemon's ports are to who wants to capture from them.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::site::{Site, said};
+use crate::support::program::{Program, SLIPRING};
+
+impl Site {
+    fn slipring(&self, words: &str) -> String {
+        let mut command = Command::new(SLIPRING);
+        command.args(words.split_ascii_whitespace()).arg("--run-dir").arg(self.run_dir());
+        said(Program::launch(&self.inside, command).finish())
+    }
+}
+
+#[test]
+fn what_programs_have_bound_is_listed_by_its_monitor() {
+    let Some(site) = Site::with_cable() else { return };
+    let _daemon = site.daemon("");
+    let names = ["e0", "vale0:a", "x{1"];
+    let holders = names.map(|name| site.client(&format!("hold {name}")));
+    holders.iter().for_each(|holder| holder.wait_for_text("bound"));
+    let listed = site.slipring("extcap --extcap-interfaces");
+    let monitors = listed.lines().filter(|line| line.contains("kernel:"));
+    assert_eq!(
+        monitors.collect::<Vec<_>>(),
+        [
+            "interface {value=slipring:kernel:e0/tr}{display=slipring: e0 (interface, monitored)}",
+            "interface {value=slipring:kernel:vale0:a/tr}\
+             {display=slipring: vale0:a (switch port, monitored)}",
+            "interface {value=slipring:kernel:x%7B1/tr}\
+             {display=slipring: x|1 (pipe, monitored)}",
+        ]
+    );
+    let listed = site.slipring("dump -D");
+    assert!(listed.contains(".kernel:x{1/tr [Up, Running] (pipe, monitored)"), "{listed}");
+    for holder in holders {
+        holder.stop(Signal::TERM);
+    }
+    // The device hears of their ends a moment later.
+    assert!((0..500).any(|_| !site.slipring("dump -D").contains("kernel:")));
+}
