@@ -79,7 +79,10 @@ impl Answers {
             return Err(Refusal::malformed("`name` and `value` are needed"));
         };
         let value = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
-        let value = value.ok_or_else(|| Refusal::malformed("`value` is no whole number"))?;
+        let value = value.ok_or_else(|| Refusal {
+            help: Some("see what it takes: slipring daemon ctl params".to_owned()),
+            ..Refusal::malformed(format!("{name} takes a whole number"))
+        })?;
         self.reload.parameters.set(name, value).map_err(|error| match error {
             NotSet::Unknown => unknown(name),
             NotSet::Unfit(one) => Refusal {

@@ -57,6 +57,8 @@ pub enum OpenCause {
     Down { ifname: String },
     #[error("{what}: {source}")]
     Privilege { what: &'static str, capabilities: &'static str, source: io::Error },
+    #[error("the netmap device gives `{name}` to nobody like you: {source}")]
+    Denied { name: String, source: io::Error },
     #[error("queue {queue} is out of range: `{ifname}` has {queues} (0 to {})", queues.saturating_sub(1))]
     QueueRange { ifname: String, queue: u32, queues: u32 },
     #[error("MTU {mtu} of `{ifname}` is above the {limit} bytes that {kind} carries in this mode")]
@@ -100,7 +102,7 @@ impl OpenError {
             OpenCause::Name { .. } | OpenCause::Setting { .. } => "SR0101",
             OpenCause::NoInterface { .. } => "SR0102",
             OpenCause::Down { .. } => "SR0103",
-            OpenCause::Privilege { .. } => "SR0104",
+            OpenCause::Privilege { .. } | OpenCause::Denied { .. } => "SR0104",
             OpenCause::QueueRange { .. } => "SR0105",
             OpenCause::Mtu { .. } => "SR0106",
             OpenCause::Busy { .. } => "SR0107",
@@ -126,6 +128,7 @@ impl OpenError {
             OpenCause::NoInterface { .. } => "list the interfaces there are: slipring ports".into(),
             OpenCause::Down { ifname } => format!("bring it up: ip link set {ifname} up"),
             OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT}"),
+            OpenCause::Denied { .. } => "run as root, or have the daemon allow it: daemon.toml, docs/netmap.md".into(),
             OpenCause::QueueRange { queues: 1, .. } => "open it without a queue number".into(),
             OpenCause::QueueRange { queues, .. } => format!("take a queue from 0 to {}", queues - 1),
             OpenCause::Mtu { ifname, limit, .. } => format!("lower it: ip link set {ifname} mtu {limit}"),

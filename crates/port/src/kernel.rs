@@ -31,6 +31,7 @@ use crate::iface::Iface;
 use crate::info::{Caps, Mode, PortInfo};
 use crate::port::Port;
 use crate::queue::Queue;
+use crate::xdp::LINK_LEN;
 
 use bind::{Bound, BoundRings};
 use queue::KernelQueue;
@@ -118,6 +119,8 @@ fn info(
     buf_size: u32,
 ) -> PortInfo {
     let mode = Mode::new().with("mode", "netmap").with("device", device.display());
+    // What an interface refuses to send it does not say here.
+    let longest = iface.as_ref().map_or(u32::MAX, |iface| iface.mtu.saturating_add(LINK_LEN));
     PortInfo {
         name: shown.to_owned(),
         kind: "kernel",
@@ -127,7 +130,7 @@ fn info(
         caps: Caps {
             rx: queues.iter().any(KernelQueue::receives),
             tx: queues.iter().any(KernelQueue::sends),
-            max_packet: buf_size.saturating_mul(MAX_FRAGMENTS),
+            max_packet: buf_size.saturating_mul(MAX_FRAGMENTS).min(longest),
             max_slot: buf_size,
         },
         mac: iface.as_ref().map(|iface| iface.mac),

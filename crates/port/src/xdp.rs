@@ -58,7 +58,7 @@ use setup::Opened;
 use tx::TxLimits;
 
 /// Ethernet header and two tags: what a frame may have beyond the MTU.
-const LINK_LEN: u32 = 22;
+pub(crate) const LINK_LEN: u32 = 22;
 /// Buffers of a queue kept back for cutting super-frames.
 const RESERVE: u32 = 64;
 /// Most slots of a packet that is sent.

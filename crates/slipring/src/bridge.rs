@@ -5,7 +5,7 @@ pub(crate) mod engine;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use slipring_abi::name::{PortName, Rings};
+use slipring_abi::name::{Kind, PortName, Rings};
 use slipring_cli::report::{NoExtra, Sample};
 use slipring_cli::units::{Span, human};
 use slipring_cli::{
@@ -116,6 +116,9 @@ impl Plan {
             }
         }
         let turn_back = matches.get_flag("loopback");
+        if is_one_interface(&ports) {
+            ports.pop();
+        }
         let alone = ports.len() == 1 && !turn_back;
         let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
         Ok(Self {
@@ -209,6 +212,13 @@ fn check_ways(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> 
     Ok(())
 }
 
+/// An interface that is named twice is meant with its host, as netmap's bridge takes it.
+fn is_one_interface(ports: &[PortName]) -> bool {
+    let [one, other] = ports else { return false };
+    let nic = matches!(one.kind, Kind::Netmap | Kind::Xdp | Kind::Kernel) && one.pipe.is_none();
+    nic && one == other && one.rings == Rings::All
+}
+
 /// One port alone is joined to the host's side of its interface.
 fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, Failure> {
     match (ports.len(), turn_back) {
@@ -284,4 +294,25 @@ fn summary(meter: &Meter) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_named_twice_is_joined_to_its_host() {
+        let one = |words: &[&str]| {
+            let ports: Vec<_> =
+                words.iter().map(|word| PortName::parse_classic(word).unwrap()).collect();
+            is_one_interface(&ports)
+        };
+        assert!(one(&["netmap:eth0", "netmap:eth0"]) && one(&["kernel:eth0", "kernel:eth0"]));
+        for two in [["netmap:eth0", "netmap:eth1"], ["netmap:eth0", "netmap:eth0^"]] {
+            assert!(!one(&two), "{two:?}");
+        }
+        for other in [["netmap:eth0-0", "netmap:eth0-0"], ["null:", "null:"], ["x{1", "x{1"]] {
+            assert!(!one(&other), "{other:?}");
+        }
+    }
 }

@@ -180,11 +180,7 @@ fn refused(name: &PortName, source: io::Error) -> OpenCause {
     match source.raw_os_error() {
         Some(libc::ENXIO | libc::ENODEV) => OpenCause::NoInterface { ifname },
         Some(libc::ENETDOWN) => OpenCause::Down { ifname },
-        Some(libc::EPERM) => OpenCause::Privilege {
-            what: "bind a port of the netmap device",
-            capabilities: "the right to it: root, or what the daemon's settings grant",
-            source,
-        },
+        Some(libc::EPERM) => OpenCause::Denied { name: ifname, source },
         _ => OpenCause::System { what: "bind a port of the netmap device", source },
     }
 }
