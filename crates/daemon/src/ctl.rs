@@ -19,6 +19,7 @@ pub(crate) fn command() -> Command {
     let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
     command.subcommand_required(true).subcommands([
         params,
+        plain("ports", "Show the ports that programs have bound, and what interfaces have lost"),
         plain("reload", "Read the configuration anew, as HUP does, and say what is wrong with it"),
         plain("hello", "Show which daemon answers"),
     ])
@@ -28,6 +29,7 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let (word, args) = matches.subcommand().expect("clap requires one");
     let asks = match word {
         "params" => parameters(args),
+        "ports" => vec![("ports", json!({}))],
         "reload" => vec![("reload", json!({}))],
         _ => vec![("hello", json!({}))],
     };
@@ -57,12 +59,33 @@ fn parameters(args: &ArgMatches) -> Vec<(&'static str, Value)> {
 /// `name = value`, with what else is known of it.
 fn show(answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
     let text = match (session.reporter.format(), answer) {
+        (Format::Text, Value::Object(answer)) if answer.contains_key("ports") => {
+            ports(&answer["ports"])
+        }
         (Format::Text, Value::Object(answer)) => {
             answer.iter().map(|(name, value)| format!("{}\n", line(name, value))).collect()
         }
         _ => format!("{answer}\n"),
     };
     session.reporter.raw(text.as_bytes())
+}
+
+/// A line for each port.
+fn ports(bound: &Value) -> String {
+    let line = |port: &Value| {
+        let word = |key: &str| port[key].as_str().unwrap_or_default();
+        let mut line = format!("{:<24} {}, user {}", word("port"), word("kind"), port["uid"]);
+        if let (Some(rx), Some(tx)) =
+            (port["rx"]["packets"].as_u64(), port["tx"]["packets"].as_u64())
+        {
+            line += &format!(", received {rx}, sent {tx}");
+        }
+        for (cause, count) in port["drops"].as_object().into_iter().flatten() {
+            line += &format!(", dropped {count} ({cause})");
+        }
+        line + "\n"
+    };
+    bound.as_array().into_iter().flatten().map(line).collect()
 }
 
 fn line(name: &str, value: &Value) -> String {

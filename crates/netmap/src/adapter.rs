@@ -123,6 +123,17 @@ pub enum Synced {
     Gone,
 }
 
+/// What has passed a port since it was bound, in packets.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Figures {
+    /// Given to programs.
+    pub received: u64,
+    /// Sent by them.
+    pub sent: u64,
+    /// Lost, by cause.
+    pub drops: Vec<(&'static str, u64)>,
+}
+
 /// A port as its openers see it: rings in a [`Memory`], and what syncs them.
 ///
 /// Rings are counted per direction, those of the NIC first, then those of the host.
@@ -198,6 +209,11 @@ pub trait Adapter: Send + Sync + Debug {
     /// more, or has another name. Asked once for each bind.
     fn is_stale(&self) -> bool {
         self.has_vanished()
+    }
+
+    /// What has passed, and what was lost beside its rings; `None` where nobody counts that.
+    fn figures(&self) -> Option<Figures> {
+        None
     }
 
     /// Its monitors; `None` where it cannot have any.

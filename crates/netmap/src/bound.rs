@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use slipring_abi::name::Role;
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Figures};
 use crate::domain::{Domain, lock};
 use crate::names::PortKind;
 
@@ -17,6 +17,8 @@ pub struct BoundPort {
     pub name: String,
     /// What it is.
     pub kind: PortKind,
+    /// What has passed it, where that is counted here.
+    pub figures: Option<Figures>,
 }
 
 impl Domain {
@@ -41,8 +43,10 @@ impl Domain {
         });
         let bound = |port: &Arc<dyn Adapter>| !port.claims().is_idle() && !port.has_vanished();
         let all = plain.chain(switched).chain(ends).filter(|(_, port, _)| bound(port));
-        let mut all: Vec<_> =
-            all.map(|((netns, name), _, kind)| BoundPort { netns, name, kind }).collect();
+        let one = |((netns, name), port, kind): ((u64, String), Arc<dyn Adapter>, PortKind)| {
+            BoundPort { netns, name, kind, figures: port.figures() }
+        };
+        let mut all: Vec<_> = all.map(one).collect();
         all.sort_by(|a, b| (a.netns, &a.name).cmp(&(b.netns, &b.name)));
         all.dedup();
         all

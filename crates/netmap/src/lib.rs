@@ -56,7 +56,7 @@ mod tests;
 mod vale;
 mod waker;
 
-pub use adapter::{Adapter, Dir, Shape, Synced};
+pub use adapter::{Adapter, Dir, Figures, Shape, Synced};
 pub use bound::BoundPort;
 pub use caller::CallerMemory;
 pub use claims::Claims;

@@ -13,10 +13,11 @@ use slipring_abi::{
 };
 use slipring_core::Host;
 use slipring_netmap::{
-    Adapter, Claims, Dir, Errno, Listeners, Loan, Memory, QueueLent, Shape, Synced, Taps, Watched,
+    Adapter, Claims, Dir, Errno, Figures, Listeners, Loan, Memory, QueueLent, Shape, Synced, Taps,
+    Watched,
 };
 use slipring_port::iface::Iface;
-use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, RunCause};
+use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, RunCause, Snapshot};
 use slipring_ring::{RingView, SlotFlags, SyncFault};
 
 use crate::loan::{Loans, Minder};
@@ -466,6 +467,18 @@ impl Adapter for Nic {
                 // Not known: what is bound may well be there.
                 _ => false,
             })
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        let side = self.nic.get().or(self.host.get())?;
+        let mut sum = Snapshot::default();
+        for queue in side.queues.iter() {
+            let mut driver = queue.driver.lock().unwrap_or_else(PoisonError::into_inner);
+            driver.update_stats();
+            sum += driver.counters().snapshot();
+        }
+        let drops = sum.drops().map(|(cause, count)| (cause.name(), count)).collect();
+        Some(Figures { received: sum.rx.packets, sent: sum.tx.packets, drops })
     }
 
     fn has_offsets(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use slipring_control::{Refusal, Reply, Request, Service};
 use slipring_netmap::switch::{MacEntry, PortId, Switch};
-use slipring_netmap::{BoundPort, Domain, PortKind, SwitchInfo, SwitchPort, TapInfo};
+use slipring_netmap::{BoundPort, Domain, Figures, PortKind, SwitchInfo, SwitchPort, TapInfo};
 
 use crate::settings::{self, Change};
 
@@ -147,7 +147,14 @@ fn bound_json(uid: u32, port: &BoundPort) -> Value {
         PortKind::Switch => "switch port",
         PortKind::Null => "null",
     };
-    json!({ "port": port.name, "kind": kind, "uid": uid, "netns": port.netns })
+    let mut told = json!({ "port": port.name, "kind": kind, "uid": uid, "netns": port.netns });
+    if let Some(Figures { received, sent, drops }) = &port.figures {
+        let drops = drops.iter().map(|(cause, count)| ((*cause).to_owned(), json!(count)));
+        told["rx"] = json!({ "packets": received });
+        told["tx"] = json!({ "packets": sent });
+        told["drops"] = drops.collect::<serde_json::Map<_, _>>().into();
+    }
+    told
 }
 
 fn switch_json(uid: u32, info: &SwitchInfo) -> Value {

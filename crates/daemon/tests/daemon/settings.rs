@@ -186,3 +186,26 @@ fn an_interface_that_is_deleted_leaves_its_switch_which_is_logged() {
     site.inside.ip("link set e1 up");
     assert_eq!(vale(&site, "-a vale0:e0"), "", "the name is free for the next one");
 }
+
+#[test]
+fn what_an_interface_lost_is_told_of_its_port() {
+    let Some(site) = Site::with_cable() else { return };
+    let _daemon = site.daemon("");
+    // They take nothing out of their rings.
+    let holders = [site.client("outlive e0"), site.client("hold x{1")];
+    holders.iter().for_each(|holder| holder.wait_for_text("bound"));
+    site.client("send e1 5000").finish().well();
+    eventually("the frames to be counted", || {
+        let told = ctl(&site, "ports --json").well().stdout;
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        let port = told["ports"].as_array().unwrap().iter().find(|port| port["port"] == "e0");
+        let port = port.unwrap();
+        let lost = port["drops"].as_object().unwrap().values().filter_map(|count| count.as_u64());
+        let (came, lost) = (port["rx"]["packets"].as_u64().unwrap(), lost.sum::<u64>());
+        // One waits in the kernel's ring for a slot.
+        (lost > 0 && came + lost >= 4999).then_some(())
+    });
+    let told = ctl(&site, "ports").well().stdout;
+    let words = ["e0 ", " interface, user 0, received ", ", dropped ", "x{1 ", " pipe, user 0\n"];
+    words.iter().for_each(|word| assert!(told.contains(word), "{told}"));
+}
