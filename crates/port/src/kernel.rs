@@ -55,7 +55,7 @@ pub fn open(shown: &str, name: &PortName) -> Result<Port, OpenError> {
 fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {
     let bounds = bind_all(name, device)?;
     let is_monitor = name.flags.is_monitor();
-    // Every monitor is its opener's own, and so is its memory.
+    // Every monitor is its opener's own, and so is the memory of one that copies.
     let laid: Vec<Laid> = match is_monitor {
         true => bounds.chunks(1).map(laid_out).collect::<Result<Vec<_>, _>>()?.concat(),
         false => laid_out(&bounds)?,
@@ -65,7 +65,9 @@ fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCaus
     let iface = name.pipe.is_none().then(|| Iface::find(&name.name).ok()).flatten();
     let mut queues = Vec::new();
     for (bound, (pair, region)) in bounds.into_iter().zip(&laid) {
-        let queue = KernelQueue::new(shown, bound.into_file(), pair, [region, &none])?;
+        // A monitor's tx ring is there for its layout only.
+        let pair = BoundRings { tx: pair.tx.filter(|_| !is_monitor), ..*pair };
+        let queue = KernelQueue::new(shown, bound.into_file(), &pair, [region, &none])?;
         let queue = if is_monitor { queue.watching() } else { queue };
         queues.push(match &iface {
             Some(_) => queue.of_interface(&name.name),

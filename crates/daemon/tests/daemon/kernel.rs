@@ -122,6 +122,7 @@ fn a_monitor_sees_what_its_port_sends() {
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "x{1"), open(&site, "x}1"));
     let mut monitor = open(&site, "x{1/t");
+    assert!(monitor.info.caps.rx && !monitor.info.caps.tx);
     pass(&mut a, &mut b, 100);
     let mut scratch = Vec::new();
     monitor.rx_sync().unwrap();
