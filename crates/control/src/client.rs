@@ -46,7 +46,9 @@ impl Client {
     /// If the system refuses.
     pub fn wait_for(&mut self, patience: Duration) -> Result<(), ControlError> {
         self.patience = patience;
-        self.stream.set_read_timeout(Some(patience)).map_err(|error| self.no_answer(&error))
+        let both = self.stream.set_read_timeout(Some(patience));
+        let both = both.and_then(|()| self.stream.set_write_timeout(Some(patience)));
+        both.map_err(|error| self.no_answer(&error))
     }
 
     /// Asks `what` with these arguments, an object, and waits for the answer.
@@ -135,12 +137,12 @@ impl Client {
     }
 
     fn no_answer(&self, error: &std::io::Error) -> ControlError {
-        ControlError::NoAnswer(match error.kind() {
+        match error.kind() {
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-                format!("nothing came in {} seconds", self.patience.as_secs())
+                ControlError::TimedOut { seconds: self.patience.as_secs() }
             }
-            _ => error.to_string(),
-        })
+            _ => ControlError::NoAnswer(error.to_string()),
+        }
     }
 }
 

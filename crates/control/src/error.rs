@@ -60,9 +60,15 @@ pub enum ControlError {
     /// The program refused.
     #[error("{}", .0.summary)]
     Refused(Refusal),
-    /// The connection broke, or nothing came in time.
+    /// The connection broke, or what came is no answer.
     #[error("no answer: {0}")]
     NoAnswer(String),
+    /// Nothing came in time; what was asked for may be under way.
+    #[error("no answer: nothing came in {seconds} seconds")]
+    TimedOut {
+        /// So long was waited.
+        seconds: u64,
+    },
 }
 
 impl ControlError {

@@ -176,8 +176,9 @@ impl Mover for Dealer {
     }
 
     fn step(&mut self) -> Result<u32, RunError> {
-        if self.common.is_ending() {
-            self.common.silence();
+        self.common.silence();
+        if !self.common.has_begun() {
+            return Ok(0);
         }
         self.boxes().try_for_each(Outbox::reclaim)?;
         for side in &mut self.sides {
@@ -234,8 +235,9 @@ impl Mover for Dealer {
 
 impl WaitSet for Dealer {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        let has_begun = self.common.has_begun();
         for side in &mut self.sides {
-            let queue = Interest { rx: !side.is_held, tx: side.is_full };
+            let queue = Interest { rx: !side.is_held && has_begun, tx: side.is_full };
             let hand = Interest { rx: !side.is_full, tx: side.is_held };
             side.queues.iter_mut().try_for_each(|outbox| visit(&mut *outbox.queue, queue))?;
             side.hands.iter_mut().try_for_each(|outbox| visit(&mut *outbox.queue, hand))?;

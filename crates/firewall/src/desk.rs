@@ -349,11 +349,8 @@ fn shape_once(
             return Ok(Said { text, shown: Some(shown), ..Said::default() });
         }
         ShaperCommand::Sysctl(name, value) => {
-            let said = shaper.sysctl(name, *value).map_err(|error| {
-                let is_unknown = matches!(error, SysctlError::Unknown(_));
-                let exit = if is_unknown { sysexits::UNAVAILABLE } else { sysexits::DATA };
-                (error.to_string(), exit)
-            });
+            let said = shaper.sysctl(name, *value);
+            let said = said.map_err(|error| (error.to_string(), sysctl_exit(&error)));
             return said.map(|text| Said { text, ..Said::default() });
         }
         ShaperCommand::Flush => {
@@ -362,6 +359,14 @@ fn shape_once(
         }
     }
     Ok(Said::default())
+}
+
+/// What `sysctl` of pipes ends with.
+pub(crate) fn sysctl_exit(error: &SysctlError) -> u8 {
+    match error {
+        SysctlError::Unknown(_) => sysexits::UNAVAILABLE,
+        _ => sysexits::DATA,
+    }
 }
 
 /// The name of a protocol in rows of pipes, where none is told apart as `ip`, as protocols(5) has it.

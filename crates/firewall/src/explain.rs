@@ -1,8 +1,10 @@
 //! What rules make of a packet, told without counting it: on a copy of rules and states.
 
 use serde_json::{Map, Value, json};
+use slipring_ipfw::packet::Malformed;
 use slipring_ipfw::rule::Hop;
-use slipring_ipfw::run::{Crossed, Crossing, Firewall, Outcome, Outputs, PortId, Verdict};
+
+use slipring_ipfw::run::{Crossed, Crossing, Denied, Firewall, Outcome, Outputs, PortId, Verdict};
 
 use crate::desk::Desk;
 use crate::join::{Join, Nanos};
@@ -38,16 +40,17 @@ pub(crate) fn answer(desk: &Desk, args: &Map<String, Value>, now: Nanos) -> Resu
     Ok(frames.into_iter().map(|frame| way.explained(frame, is_out)).collect())
 }
 
-/// The ports at which rules are asked again about a frame that came by `port`.
-fn ways_out(join: &Join, port: PortId) -> Vec<PortId> {
-    if join.checks_out() { join.map().targets(port).to_vec() } else { Vec::new() }
+/// The ports that a frame leaves by which came by `port`, where rules are asked again there.
+fn ways_out(join: &Join, port: PortId) -> Option<Vec<PortId>> {
+    join.checks_out().then(|| join.map().targets(port).to_vec())
 }
 
 /// The way of frames through the firewall.
 struct Way<'f> {
     firewall: &'f mut Firewall,
     port: PortId,
-    targets: Vec<PortId>,
+    /// Where frames leave that are not sent elsewhere; none where frames are checked once.
+    targets: Option<Vec<PortId>>,
     now: Nanos,
 }
 
@@ -58,19 +61,23 @@ impl Way<'_> {
             crossing = crossing.outgoing(PortId::from(self.port == 0));
         }
         let (verdict, mut told) = self.pass(&mut frame, &mut crossing);
-        if !is_out && !self.targets.is_empty() {
-            let out = self.ways_of(&verdict).into_iter();
+        if !is_out && let Some(targets) = &self.targets {
+            let out = self.ways_of(&verdict, targets).into_iter();
             let out = out.map(|to| self.leaving(frame.clone(), &crossing, to));
             told["out"] = out.collect();
         }
         told
     }
 
-    /// The ports by which a frame leaves.
-    fn ways_of(&self, verdict: &Verdict) -> Vec<PortId> {
+    /// The ports by which a frame leaves, as far as that is known here: who has the address of a
+    /// `fwd` is not.
+    fn ways_of(&self, verdict: &Verdict, targets: &[PortId]) -> Vec<PortId> {
         let ports = &self.firewall.config().ports;
+        let one_pass = self.firewall.config().settings.one_pass;
         match verdict {
-            Verdict::Accept => self.targets.clone(),
+            Verdict::Accept => targets.to_vec(),
+            // It goes on from there.
+            Verdict::Pipe(_) | Verdict::Queue(_) if one_pass => targets.to_vec(),
             Verdict::Forward(Hop::Port(name)) => {
                 (0..).zip(ports).filter(|(_, port)| *port == name).map(|(at, _)| at).collect()
             }
@@ -114,6 +121,7 @@ fn row(crossed: &Crossed) -> Value {
 fn verdict_text(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Accept => "accepted".to_owned(),
+        Verdict::Deny(Denied::Malformed(kind)) => format!("dropped: {}", malformed_name(*kind)),
         Verdict::Deny(why) => format!("dropped: {}", crate::join::Loss::from(*why).name()),
         Verdict::Forward(hop) => format!("forwarded to {hop}"),
         Verdict::Pipe(number) => format!("into pipe {number}"),
@@ -121,6 +129,11 @@ fn verdict_text(verdict: &Verdict) -> String {
         Verdict::Nat(_) | Verdict::Nptv6(_) => "translated".to_owned(),
         Verdict::Held => "a fragment, held for the others".to_owned(),
     }
+}
+
+fn malformed_name(kind: Malformed) -> String {
+    let name = Malformed::ALL.into_iter().find(|(one, _)| *one == kind);
+    format!("malformed_{}", name.map_or("", |(_, name)| name))
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {

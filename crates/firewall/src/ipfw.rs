@@ -12,11 +12,14 @@ use clap::ArgMatches;
 use serde_json::json;
 use slipring_cli::codes::SR0018;
 use slipring_cli::{Classic, Diagnostic, Exit, Failure, Format, Job, Session, Verb};
-use slipring_dummynet::text::Caps;
+use slipring_dummynet::Dummynet;
+use slipring_dummynet::text::{Caps, Command as ShaperCommand};
 use slipring_ipfw::run::Firewall;
 use slipring_ipfw::text::{Command, WithStyle};
 
+use crate::desk;
 use crate::order::{Fault, Order, Outcome, Step, sysexits};
+pub(crate) use input::read;
 use input::{Input, Task};
 
 /// `slipring ipfw`.
@@ -116,13 +119,23 @@ fn no_command() -> Fault {
 
 /// What a check says: the rules as they are understood.
 fn trial(order: &Order, steps: &[Step]) -> Result<Outcome, Fault> {
-    let mut nobody = Firewall::new(0);
-    let settings =
-        |step: &&Step| step.shaper.is_none() && matches!(step.command, Command::Sysctl { .. });
-    for Step { line, command, .. } in steps.iter().filter(settings) {
-        nobody.execute(command, 0, order.manner()).map_err(|error| {
+    let (mut nobody, mut pipes) = (Firewall::new(0), Dummynet::<()>::new(0));
+    for Step { line, command, shaper } in steps {
+        let tried: Result<_, (String, u8)> = match (command, shaper) {
+            (_, Some(ShaperCommand::Sysctl(name, value))) => pipes
+                .sysctl(name, *value)
+                .map_err(|error| (error.to_string(), desk::sysctl_exit(&error))),
+            (Command::Sysctl { .. }, None) => {
+                let tried = nobody.execute(command, 0, order.manner());
+                tried
+                    .map(|said| said.text)
+                    .map_err(|error| (error.message.to_string(), error.exit_code))
+            }
+            _ => continue,
+        };
+        tried.map_err(|(message, exit)| {
             let place = if order.is_file { format!("line {line}: ") } else { String::new() };
-            Fault::new(place + &error.message, error.exit_code)
+            Fault::new(place + &message, exit)
         })?;
     }
     let added = steps.iter().filter_map(|step| match &step.command {

@@ -32,15 +32,13 @@ struct Side {
     late: VecDeque<Vec<u8>>,
     /// A frame at another port waits for room here.
     is_awaited: bool,
-    /// It has a ring to send by: a capture that is read has none.
+    /// The port can send: a capture that is read cannot, nor can a monitor.
     sends: bool,
 }
 
 impl Side {
-    fn new(queues: Vec<Box<dyn Queue>>) -> Self {
-        let mut queues: Vec<_> = queues.into_iter().map(Outbox::new).collect();
-        // The ring of a direction that a port does not have is of one slot, which holds nothing.
-        let sends = queues.iter_mut().any(|outbox| outbox.queue.rings().tx.num_slots() > 1);
+    fn new((queues, sends): (Vec<Box<dyn Queue>>, bool)) -> Self {
+        let queues = queues.into_iter().map(Outbox::new).collect();
         Self { queues, late: VecDeque::new(), is_awaited: false, sends }
     }
 
@@ -139,7 +137,9 @@ pub(crate) struct Lane {
     ways: Vec<Option<PortId>>,
     /// With other threads.
     shared: Option<Shared>,
-    has_begun: bool,
+    has_slack_set: bool,
+    /// Frames have been let in.
+    is_open: bool,
 }
 
 /// How frames are moved.
@@ -150,9 +150,9 @@ pub(crate) struct Manner {
 }
 
 impl Lane {
-    /// A lane over the queues of each port.
+    /// A lane over the queues of each port, with whether that can send.
     pub(crate) fn new(
-        ports: Vec<Vec<Box<dyn Queue>>>,
+        ports: Vec<(Vec<Box<dyn Queue>>, bool)>,
         join: Join,
         (mail, board): (Arc<Mail>, Arc<Board>),
         aside: Aside,
@@ -172,7 +172,8 @@ impl Lane {
             scratch: Vec::new(),
             ways: Vec::new(),
             shared: None,
-            has_begun: false,
+            has_slack_set: false,
+            is_open: false,
         }
     }
 
@@ -338,6 +339,10 @@ impl Mover for Lane {
         if !self.mail.has_begun() {
             return Ok(0);
         }
+        if !self.is_open {
+            self.is_open = true;
+            self.shared.iter().for_each(|shared| shared.common.begin());
+        }
         for side in &mut self.sides {
             side.queues.iter_mut().try_for_each(Outbox::reclaim)?;
             side.is_awaited = false;
@@ -355,9 +360,10 @@ impl Mover for Lane {
         if let Some(shared) = &self.shared {
             shared.exchange(&mut self.join);
         }
-        self.flush()?;
+        let sent = self.flush();
+        // Also of a step that a lost port ends.
         self.board.publish(&self.join, self.late());
-        Ok(moved)
+        sent.map(|()| moved)
     }
 
     fn bell(&self) -> Option<BorrowedFd<'_>> {
@@ -365,10 +371,10 @@ impl Mover for Lane {
     }
 
     fn before_wait(&mut self) -> Duration {
-        if !self.has_begun {
+        if !self.has_slack_set {
             // Without it the kernel may end each sleep up to 50 us late.
             let _ = set_current_timer_slack(NonZeroU64::new(1));
-            self.has_begun = true;
+            self.has_slack_set = true;
         }
         let due = self.join.next_ns().unwrap_or(Nanos::MAX).saturating_sub(WAKE_MARGIN);
         Duration::from_nanos(due.saturating_sub(now())).min(LONGEST_SLEEP)

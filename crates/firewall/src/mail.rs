@@ -38,7 +38,8 @@ impl Mail {
     /// Says that the rules to begin with hold: frames may be taken from now on.
     pub(crate) fn begin(&self) {
         self.has_begun.store(true, Ordering::Release);
-        self.bell.ring();
+        // A bell that rings has a letter behind it: who reads that silences it.
+        self.send(Box::new(|_, _, _| ()));
     }
 
     /// Whether frames may be taken.
@@ -97,5 +98,33 @@ impl Mail {
     /// The list is whole at any time, also when a thread that held it panicked.
     fn lock(&self) -> MutexGuard<'_, Letters> {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn rings(mail: &Mail) -> bool {
+        let bell = mail.as_fd();
+        poll(&mut [PollFd::from_borrowed_fd(bell, PollFlags::IN)], Some(&Timespec::default()))
+            == Ok(1)
+    }
+
+    #[test]
+    fn a_bell_rings_until_the_letters_are_read_and_for_no_other_reason() {
+        let mail = Mail::new().unwrap();
+        assert!(!rings(&mail) && !mail.has_begun());
+        mail.begin();
+        assert!(rings(&mail) && mail.has_begun());
+        assert_eq!((mail.take().len(), rings(&mail)), (1, false));
+        mail.send(Box::new(|_, _, _| ()));
+        assert!(rings(&mail));
+        assert_eq!((mail.take().len(), rings(&mail)), (1, false));
+        mail.close();
+        mail.begin();
+        assert!(!rings(&mail) && mail.take().is_empty());
     }
 }

@@ -144,6 +144,10 @@ impl Order {
                 continue;
             };
             match verb {
+                // One that is there already keeps the options it has.
+                TableVerb::Create(options) if options.missing || options.or_flush => {
+                    made.remove(&(*set, name));
+                }
                 TableVerb::Create(options) => drop(made.insert((*set, name), options)),
                 TableVerb::Destroy => drop(made.remove(&(*set, name))),
                 TableVerb::Swap(other) => {

@@ -27,7 +27,7 @@ use crate::desk::{self, Desk};
 use crate::events::{Events, Log};
 use crate::flags::Plan;
 use crate::join::{Join, Tally};
-use crate::order::{Order, Outcome};
+use crate::order::{Order, Outcome, sysexits};
 use crate::service::Controlled;
 use crate::threads::{self, Threads};
 
@@ -288,10 +288,10 @@ fn rule_name(port: &PortName) -> String {
 /// Reads a rules file, and the profiles that it names.
 pub(crate) fn read_rules(path: &Path) -> Result<Order, Failure> {
     let read = |path: &Path| {
-        std::fs::read_to_string(path).map_err(|error| {
-            let shown = path.display();
+        let shown = path.display().to_string();
+        crate::ipfw::read(&shown).map_err(|fault| {
             Diagnostic::new(SR0201, format!("cannot open {shown}"))
-                .with_cause(error.to_string())
+                .with_cause(fault.message)
                 .with_help(format!("check the path: ls -l {shown}"))
         })
     };
@@ -316,6 +316,10 @@ fn accepted(outcome: &Outcome, path: Option<&Path>) -> Result<(), Failure> {
     let error = error.with_cause(fault.message.clone());
     Err(match &fault.expected {
         Some(expected) => error.with_help(format!("expected: {expected}")),
+        // A trial knows nothing of that.
+        None if fault.exit == sysexits::UNAVAILABLE => {
+            error.with_help("name what is there: a port of the command line, a table made before")
+        }
         None => error.with_help(format!("try it: slipring ipfw -n {file}")),
     }
     .into())

@@ -2,11 +2,9 @@
 //! them has, news of neighbours, and the end.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use slipring_ring::Doorbell;
 
 use crate::join::{Join, Parcel, Place};
 use crate::mail::Mail;
@@ -24,8 +22,8 @@ pub(crate) struct Common {
     no_more: AtomicBool,
     /// Threads that have sent all they had.
     done: AtomicU64,
-    /// Rings when one is.
-    bell: Doorbell,
+    /// Rings when one is, and when frames may be taken.
+    mail: Mail,
 }
 
 impl Common {
@@ -35,17 +33,27 @@ impl Common {
             posted: AtomicU64::new(0),
             no_more: AtomicBool::new(false),
             done: AtomicU64::new(0),
-            bell: Doorbell::new()?,
+            mail: Mail::new()?,
         })
     }
 
-    /// Becomes readable when a thread is done.
+    /// Becomes readable when a thread is done, and when frames may be taken.
     pub(crate) fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.mail.as_fd()
     }
 
+    /// Costs one load where it does not ring.
     pub(crate) fn silence(&self) {
-        self.bell.silence();
+        drop(self.mail.take());
+    }
+
+    /// Says that the rules to begin with hold: frames may be taken.
+    pub(crate) fn begin(&self) {
+        self.mail.begin();
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.mail.has_begun()
     }
 
     /// Says that no frames will come any more.
@@ -69,7 +77,7 @@ impl Common {
     pub(crate) fn say_done(&self) {
         // Release: who counts it sees what was sent before.
         self.done.fetch_add(1, Ordering::Release);
-        self.bell.ring();
+        self.mail.send(Box::new(|_, _, _| ()));
     }
 }
 

@@ -55,7 +55,10 @@ pub(crate) fn threads(
     let boards: Vec<Arc<Board>> = places.map(|_| Arc::default()).collect();
     let common = Arc::new(Common::new()?);
     let manner = Manner { burst: plan.burst, may_swap: !plan.copy };
-    let lane = |place: Place, queues| {
+    // With several threads a lane has pipes, which all send; what stands behind them may not.
+    let sends: Vec<_> = ports.iter().map(|port| port.info.caps.tx).collect();
+    let lane = |place: Place, queues: Vec<Queues>| {
+        let queues = queues.into_iter().zip(sends.iter().copied()).collect();
         // It denies everything until it is handed what the desk has.
         let firewall = Firewall::new(seed.wrapping_add(place.into()));
         let join = Join::new(firewall, seed, plan.map.clone(), plan.passes);

@@ -53,7 +53,7 @@ impl From<ControlError> for Refused {
             E::NothingRuns { .. } | E::Unknown { .. } | E::BadName { .. } => StatusCode::NOT_FOUND,
             E::Several { .. } | E::NameTaken { .. } => StatusCode::CONFLICT,
             E::Untrusted { .. } | E::System { .. } => StatusCode::INTERNAL_SERVER_ERROR,
-            E::NoAnswer(_) => StatusCode::GATEWAY_TIMEOUT,
+            E::NoAnswer(_) | E::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             E::Refused(_) => match (diagnostic.code(), diagnostic.exit()) {
                 (SR0014, _) => StatusCode::BAD_REQUEST,
                 (SR0015, _) => StatusCode::CONFLICT,

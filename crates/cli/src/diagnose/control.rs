@@ -14,7 +14,7 @@ impl Diagnose for ControlError {
             Self::BadName { .. } | Self::NameTaken { .. } => SR0013,
             Self::Untrusted { .. } | Self::System { .. } => SR0204,
             Self::Refused(refusal) => refusal.code.parse().unwrap_or(SR0014),
-            Self::NoAnswer(_) => SR0405,
+            Self::NoAnswer(_) | Self::TimedOut { .. } => SR0405,
         }
     }
 
@@ -42,7 +42,7 @@ impl Diagnose for ControlError {
             }
             Self::System { .. } => "control sockets live in the run directory".to_owned(),
             Self::Refused(refusal) => return refusal.cause.clone(),
-            Self::NoAnswer(_) => return None,
+            Self::NoAnswer(_) | Self::TimedOut { .. } => return None,
         })
     }
 
@@ -68,7 +68,7 @@ impl Diagnose for ControlError {
             }
             Self::System { .. } => "say --run-dir DIR with a directory of your own".to_owned(),
             Self::Refused(refusal) => return refusal.help.clone(),
-            Self::NoAnswer(_) => "see whether it still runs: ps -C slipring".to_owned(),
+            Self::NoAnswer(_) | Self::TimedOut { .. } => "see whether it still runs: ps -C slipring".to_owned(),
         })
     }
 }

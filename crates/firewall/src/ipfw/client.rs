@@ -21,7 +21,7 @@ pub(super) fn ask(
     let mut client = find(input, session)?;
     client.wait_for(patience(order)).map_err(fault)?;
     let answer = client.ask("ipfw", json!(order)).map_err(|error| match error {
-        ControlError::NoAnswer(_) => Fault {
+        ControlError::TimedOut { .. } => Fault {
             expected: Some("an answer; what is under way goes on: see ipfw list".to_owned()),
             ..fault(error)
         },
@@ -59,7 +59,7 @@ pub(super) fn monitor(input: &Input, session: &mut Session<'_>) -> Result<(), En
         let behind = json!({ "behind": answer["last"] });
         answer = match client.ask("events", behind) {
             Ok(answer) => answer,
-            Err(ControlError::NoAnswer(_)) => return Ok(()),
+            Err(ControlError::NoAnswer(_) | ControlError::TimedOut { .. }) => return Ok(()),
             Err(error) => return Err(fault(error).into()),
         };
     }
@@ -154,7 +154,9 @@ fn nothing(dir: &Path) -> Fault {
 
 fn fault(error: ControlError) -> Fault {
     let exit = match error {
-        ControlError::Refused(_) | ControlError::NoAnswer(_) => sysexits::PROTOCOL,
+        ControlError::Refused(_) | ControlError::NoAnswer(_) | ControlError::TimedOut { .. } => {
+            sysexits::PROTOCOL
+        }
         _ => sysexits::UNAVAILABLE,
     };
     let message = match error.cause() {

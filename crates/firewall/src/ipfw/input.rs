@@ -113,12 +113,13 @@ impl Input {
     }
 }
 
-/// Bytes of rules at most: ten times a million prefixes.
-const LONGEST: usize = 256 << 20;
+/// Bytes of rules at most: five times a million prefixes, and with what JSON writes before line ends
+/// and quotes not more than the firewall takes.
+const LONGEST: usize = 128 << 20;
 
 /// A file, or standard input. Comments may be in any encoding: bytes that are no UTF-8 become a
 /// character that no command has, so that elsewhere they are told with their place.
-pub(super) fn read(path: &str) -> Result<String, Fault> {
+pub(crate) fn read(path: &str) -> Result<String, Fault> {
     let failed =
         |error: io::Error| Fault::new(format!("cannot read {path}: {error}"), sysexits::NO_INPUT);
     let mut bytes = Vec::new();
@@ -129,11 +130,15 @@ pub(super) fn read(path: &str) -> Result<String, Fault> {
         let file = File::open(path).map_err(failed)?;
         file.take(most).read_to_end(&mut bytes).map_err(failed)?;
     }
+    text_of(path, &bytes)
+}
+
+fn text_of(path: &str, bytes: &[u8]) -> Result<String, Fault> {
     if bytes.len() > LONGEST {
         let message = format!("{path}: there are more than {} MiB of rules", LONGEST >> 20);
         return Err(Fault::new(message, sysexits::NO_INPUT));
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// What a preprocessor makes of a file.
@@ -157,5 +162,5 @@ fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, F
         let message = format!("{command} failed on {path}: {}", output.status);
         return Err(Fault::new(message, sysexits::DATA));
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    text_of(path, &output.stdout)
 }

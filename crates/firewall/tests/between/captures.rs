@@ -6,9 +6,9 @@ use slipring_wire::{FrameSpec, MacAddr};
 
 use super::*;
 
-/// A firewall from a capture of UDP to ports 1 to `count` into another, once it has ended.
-fn pass(site: &Site, count: u16, words: &str) -> (Ended, usize) {
-    let (from, to) = (site.write("from.pcap", ""), site.dir.path().join("to.pcap"));
+/// A capture of UDP to ports 1 to `count`.
+fn capture(site: &Site, count: u16) -> String {
+    let from = site.write("from.pcap", "");
     let mut bytes = Vec::new();
     let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 65_535);
     for port in 1..=count {
@@ -23,6 +23,13 @@ fn pass(site: &Site, count: u16, words: &str) -> (Ended, usize) {
         writer.packet(&mut bytes, 0, frame.bytes.len() as u32, &frame.bytes).unwrap();
     }
     std::fs::write(&from, &bytes).unwrap();
+    from
+}
+
+/// A firewall from such a capture into another, once it has ended.
+fn pass(site: &Site, count: u16, words: &str) -> (Ended, usize) {
+    let (from, to) = (capture(site, count), site.dir.path().join("to.pcap"));
+    let _ = std::fs::remove_file(&to);
     let words = format!("-T 0 --json pcap:{from} pcap:{} {words}", to.display());
     let ended = Program::launch(&site.lab.mid, site.command("firewall", &words)).finish().well();
     let passed = Reader::new(&std::fs::read(to).unwrap()).count();
@@ -41,8 +48,25 @@ fn the_rules_to_begin_with_hold_before_the_first_frame() {
         (0..5000).map(|at| format!("add deny udp from any to any {}\n", 20_000 + at)).collect();
     rules += "add 60000 allow ip from any to any\n";
     let rules = site.write("rules", &rules);
-    let (ended, passed) = pass(&site, 1000, &format!("--rules {rules}"));
-    assert_eq!((passed, &told(&ended)["sent"]), (1000, &1000.into()), "{ended:?}");
+    for words in ["", "--threads 2"] {
+        let (ended, passed) = pass(&site, 1000, &format!("--rules {rules} {words}"));
+        assert_eq!((passed, &told(&ended)["sent"]), (1000, &1000.into()), "{ended:?}");
+    }
+}
+
+#[test]
+fn no_frame_is_taken_where_the_rules_are_refused() {
+    let Some(site) = Site::new() else { return };
+    let rules = site.write("rules", "add fwd port:nosuch ip from any to any\n");
+    for words in ["", "--threads 2"] {
+        let (from, to) = (capture(&site, 20), site.dir.path().join("none.pcap"));
+        let words = format!("-T 0 pcap:{from} pcap:{} --rules {rules} {words}", to.display());
+        let ended = Program::launch(&site.lab.mid, site.command("firewall", &words)).finish();
+        assert_ne!(ended.code(), 0);
+        assert!(ended.stdout.contains("received 0 packets"), "{ended:?}");
+        assert!(ended.stderr.contains("there is no port nosuch"), "{ended:?}");
+        assert!(ended.stderr.contains("help: name what is there"), "{ended:?}");
+    }
 }
 
 #[test]
@@ -52,8 +76,10 @@ fn an_answer_toward_a_capture_is_lost_with_its_cause_and_holds_nothing_up() {
         "rules",
         "add 10 reject udp from any to any 1-400\nadd 20 allow ip from any to any\n",
     );
-    let (ended, passed) = pass(&site, 2000, &format!("--rules {rules}"));
-    let told = told(&ended);
-    assert_eq!((passed, &told["made"], &told["sent"]), (1600, &400.into(), &1600.into()));
-    assert_eq!((&told["lost"]["no_tx"], &told["lost"]["denied"]), (&400.into(), &400.into()));
+    for words in ["", "--threads 2"] {
+        let (ended, passed) = pass(&site, 2000, &format!("--rules {rules} {words}"));
+        let told = told(&ended);
+        assert_eq!((passed, &told["made"], &told["sent"]), (1600, &400.into(), &1600.into()));
+        assert_eq!((&told["lost"]["no_tx"], &told["lost"]["denied"]), (&400.into(), &400.into()));
+    }
 }

@@ -269,19 +269,22 @@ fn algorithm(cursor: &mut Cursor<'_>) -> Result<(String, Option<[u8; 2]>), TextE
         return Err(TextError::unexpected(word, expected));
     }
     let is_hash = name == "addr:hash";
-    let mut text = word.text.clone();
-    while cursor.peek_text().contains('=') {
-        text.push(' ');
-        text.push_str(cursor.peek_text());
-        cursor.skip();
-    }
-    let given = text.split_whitespace().find_map(|option| option.strip_prefix("masks="));
     let expected = "masks=/LENGTH,/LENGTH of IPv4 and IPv6 prefixes, as in masks=/24,/64";
-    let masks = match given {
-        Some(given) => masks(given).ok_or_else(|| TextError::unexpected(word, expected))?,
-        None => [32, 128],
-    };
-    Ok((text, is_hash.then_some(masks)))
+    // All in quotes, or a word each.
+    let (mut text, mut at, mut hashed) = (word.text.clone(), word, [32, 128]);
+    let mut options: Vec<_> = word.text.split_whitespace().skip(1).collect();
+    loop {
+        for option in options.drain(..).filter(|_| is_hash) {
+            let given = option.strip_prefix("masks=").and_then(masks);
+            hashed = given.ok_or_else(|| TextError::unexpected(at, expected))?;
+        }
+        if !cursor.peek_text().contains('=') {
+            return Ok((text, is_hash.then_some(hashed)));
+        }
+        at = cursor.next(expected)?;
+        text = text + " " + &at.text;
+        options.push(&at.text);
+    }
 }
 
 /// `/24,/64`; what is left out is a whole address.

@@ -139,6 +139,13 @@ fn of_icmp_only_questions_are_answered() {
     };
     let answered: Vec<u8> = (0..=18).filter(|&it| kind(it)).collect();
     assert_eq!(answered, [8, 10, 13, 15, 17]);
+    let kind6 = |kind| {
+        let mut frame = udp6();
+        (frame[20], frame[54]) = (58, kind);
+        answer("add 100 unreach6 admin-prohib ip6 from any to any", frame).is_some()
+    };
+    let answered: Vec<u8> = (0..=255).filter(|&it| kind6(it)).collect();
+    assert_eq!(answered, [128, 130, 139]);
 }
 
 fn lines(bed: &mut Bed) -> Vec<String> {
