@@ -89,12 +89,15 @@ struct nm_sync_port {
 	struct nm_lent lent;           /* rings of a pipe, */
 	struct nm_nic_queue *queues;   /* or queues of an interface */
 	uint32_t queue_count;
+	struct nm_sync_port *next;     /* retired as well */
 };
 
 #define NM_SYNC_FDS 1024
+/* Behind the ports: a lock for who takes them out, and those that were taken out last. */
+#define NM_SYNC_LOCK NM_SYNC_FDS
+#define NM_SYNC_RETIRED (NM_SYNC_FDS + 1)
 
-/* One for all objects of a program, and a lock behind it for who takes ports out. Empty in a process that
- * was forked. */
+/* One for all objects of a program. Empty in a process that was forked. */
 __attribute__((weak)) struct nm_sync_port *volatile *nm_sync_ports;
 
 static inline struct nm_sync_port *
@@ -109,7 +112,7 @@ nm_sync_port_(int fd)
 static inline int
 nm_sync_table_(void)
 {
-	size_t size = (NM_SYNC_FDS + 1) * sizeof(void *);
+	size_t size = (NM_SYNC_RETIRED + 1) * sizeof(void *);
 	struct nm_sync_port *volatile *none = NULL;
 	void *made;
 
@@ -128,7 +131,7 @@ nm_sync_table_(void)
 static inline void
 nm_sync_lock_(int lock)
 {
-	struct nm_sync_port *volatile *word = &nm_sync_ports[NM_SYNC_FDS];
+	struct nm_sync_port *volatile *word = &nm_sync_ports[NM_SYNC_LOCK];
 
 	if (!lock)
 		__atomic_clear(word, __ATOMIC_RELEASE);
@@ -137,18 +140,22 @@ nm_sync_lock_(int lock)
 			sched_yield();
 }
 
-/* Under the lock. */
-static inline void
+/* Under the lock: a port that is the table's no more, or NULL. */
+static inline struct nm_sync_port *
 nm_sync_take_out_(int fd)
 {
 	struct nm_sync_port *port = nm_sync_ports[fd];
 	uint32_t i;
 
-	if (!port)
-		return;
 	__atomic_store_n(&nm_sync_ports[fd], NULL, __ATOMIC_RELEASE);
-	for (i = 0; i < port->queue_count; i++)
+	for (i = 0; port && i < port->queue_count; i++)
 		nm_nic_close(&port->queues[i]);
+	return port;
+}
+
+static inline void
+nm_sync_free_(struct nm_sync_port *port)
+{
 	munmap(port->mem, port->memsize);
 	free(port->queues);
 	free(port);
@@ -158,10 +165,14 @@ nm_sync_take_out_(int fd)
 static inline void
 nm_sync_stop(int fd)
 {
+	struct nm_sync_port *port;
+
 	if (nm_sync_port_(fd)) {
 		nm_sync_lock_(1);
-		nm_sync_take_out_(fd);
+		port = nm_sync_take_out_(fd);
 		nm_sync_lock_(0);
+		if (port)
+			nm_sync_free_(port);
 	}
 }
 
@@ -202,19 +213,31 @@ nm_sync_holds_(int fd, const struct nm_sync_port *port)
 	return !others;
 }
 
-/* Before a port is opened: lets go of those that were closed by themselves. */
+/* Before a port is opened: lets go of those that were closed by themselves. Other threads may be looking
+ * at one, as its number is another file's: it is freed the next time. */
 static inline void
 nm_sync_sweep(void)
 {
+	struct nm_sync_port *port, *old, *retired = NULL;
 	int fd, error = errno;
 
 	if (!__atomic_load_n(&nm_sync_ports, __ATOMIC_ACQUIRE))
 		return;
 	nm_sync_lock_(1);
-	for (fd = 0; fd < NM_SYNC_FDS; fd++)
-		if (nm_sync_ports[fd] && !nm_sync_holds_(fd, nm_sync_ports[fd]))
-			nm_sync_take_out_(fd);
+	for (fd = 0; fd < NM_SYNC_FDS; fd++) {
+		if (!nm_sync_ports[fd] || nm_sync_holds_(fd, nm_sync_ports[fd]))
+			continue;
+		port = nm_sync_take_out_(fd);
+		port->next = retired;
+		retired = port;
+	}
+	old = nm_sync_ports[NM_SYNC_RETIRED];
+	nm_sync_ports[NM_SYNC_RETIRED] = retired;
 	nm_sync_lock_(0);
+	while ((port = old) != NULL) {
+		old = port->next;
+		nm_sync_free_(port);
+	}
 	errno = error;
 }
 
@@ -429,7 +452,7 @@ nm_sync_ioctl(int fd, unsigned long request, ...)
 	arg = va_arg(rest, void *);
 	va_end(rest);
 	result = ioctl(fd, request, arg);
-	if (port)
+	if (port && port == nm_sync_port_(fd))
 		__atomic_store_n(&port->asks, result != 0, __ATOMIC_RELAXED);
 	return result;
 }

@@ -534,6 +534,11 @@ a_number_that_was_closed_unsaid_is_another_files(void)
 		close(other[0]);
 		close(other[1]);
 	}
+	for (i = 0; i < 50; i++) {
+		a = opened("netmap:x{1");
+		CHECK(munmap(a->mem, a->memsize) == 0 && close(a->fd) == 0);
+		free(a);
+	}
 	a = opened("netmap:x{1");
 	CHECK(is_wished() == (nm_sync_port_(a->fd) != NULL));
 	b = opened("netmap:x}1");
