@@ -114,6 +114,8 @@ fn ports_of_a_switch_and_interfaces_go_by_their_names_there() {
         let (mut to, mut from) = (open(&site, to), open(&site, from));
         pass(&mut from, &mut to, 100);
     }
+    // What is longer the interface would refuse, and say so to nobody.
+    assert_eq!(open(&site, "e0").info.caps.max_packet, 1500 + 22);
 }
 
 #[test]
