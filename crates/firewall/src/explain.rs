@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 use slipring_ipfw::packet::Malformed;
 use slipring_ipfw::rule::Hop;
-
 use slipring_ipfw::run::{Crossed, Crossing, Denied, Firewall, Outcome, Outputs, PortId, Verdict};
 
 use crate::desk::Desk;

@@ -19,7 +19,7 @@ use slipring_ipfw::text::{Command, WithStyle};
 
 use crate::desk;
 use crate::order::{Fault, Order, Outcome, Step, sysexits};
-pub(crate) use input::read;
+pub(crate) use input::read_file;
 use input::{Input, Task};
 
 /// `slipring ipfw`.

@@ -325,24 +325,9 @@ impl Lane {
     fn late(&self) -> u64 {
         self.sides.iter().map(|side| side.late.len() as u64).sum()
     }
-}
-
-impl Mover for Lane {
-    fn queues(&self) -> Vec<&dyn Queue> {
-        let boxes = self.sides.iter().flat_map(|side| &side.queues);
-        boxes.map(|outbox| outbox.queue.as_ref()).collect()
-    }
 
     /// Passes one burst of each queue on, and what was due.
-    fn step(&mut self) -> Result<u32, RunError> {
-        self.read_mail(now());
-        if !self.mail.has_begun() {
-            return Ok(0);
-        }
-        if !self.is_open {
-            self.is_open = true;
-            self.shared.iter().for_each(|shared| shared.common.begin());
-        }
+    fn pass_on(&mut self) -> Result<u32, RunError> {
         for side in &mut self.sides {
             side.queues.iter_mut().try_for_each(Outbox::reclaim)?;
             side.is_awaited = false;
@@ -360,10 +345,31 @@ impl Mover for Lane {
         if let Some(shared) = &self.shared {
             shared.exchange(&mut self.join);
         }
-        let sent = self.flush();
+        self.flush()?;
+        Ok(moved)
+    }
+}
+
+impl Mover for Lane {
+    fn queues(&self) -> Vec<&dyn Queue> {
+        let boxes = self.sides.iter().flat_map(|side| &side.queues);
+        boxes.map(|outbox| outbox.queue.as_ref()).collect()
+    }
+
+    /// Reads letters, and passes frames on once they may be taken.
+    fn step(&mut self) -> Result<u32, RunError> {
+        self.read_mail(now());
+        if !self.mail.has_begun() {
+            return Ok(0);
+        }
+        if !self.is_open {
+            self.is_open = true;
+            self.shared.iter().for_each(|shared| shared.common.begin());
+        }
+        let moved = self.pass_on();
         // Also of a step that a lost port ends.
         self.board.publish(&self.join, self.late());
-        sent.map(|()| moved)
+        moved
     }
 
     fn bell(&self) -> Option<BorrowedFd<'_>> {

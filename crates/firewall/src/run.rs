@@ -289,7 +289,7 @@ fn rule_name(port: &PortName) -> String {
 pub(crate) fn read_rules(path: &Path) -> Result<Order, Failure> {
     let read = |path: &Path| {
         let shown = path.display().to_string();
-        crate::ipfw::read(&shown).map_err(|fault| {
+        crate::ipfw::read_file(&shown).map_err(|fault| {
             Diagnostic::new(SR0201, format!("cannot open {shown}"))
                 .with_cause(fault.message)
                 .with_help(format!("check the path: ls -l {shown}"))

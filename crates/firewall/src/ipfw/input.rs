@@ -117,19 +117,21 @@ impl Input {
 /// and quotes not more than the firewall takes.
 const LONGEST: usize = 128 << 20;
 
-/// A file, or standard input. Comments may be in any encoding: bytes that are no UTF-8 become a
-/// character that no command has, so that elsewhere they are told with their place.
-pub(crate) fn read(path: &str) -> Result<String, Fault> {
-    let failed =
-        |error: io::Error| Fault::new(format!("cannot read {path}: {error}"), sysexits::NO_INPUT);
+/// A file, or standard input.
+pub(super) fn read(path: &str) -> Result<String, Fault> {
+    if path == "-" { read_from(path, Ok(io::stdin().lock())) } else { read_file(path) }
+}
+
+/// A file. Comments may be in any encoding: bytes that are no UTF-8 become a character that no command
+/// has, so that elsewhere they are told with their place.
+pub(crate) fn read_file(path: &str) -> Result<String, Fault> {
+    read_from(path, File::open(path))
+}
+
+fn read_from(path: &str, source: io::Result<impl Read>) -> Result<String, Fault> {
     let mut bytes = Vec::new();
-    let most = LONGEST as u64 + 1;
-    if path == "-" {
-        io::stdin().lock().take(most).read_to_end(&mut bytes).map_err(failed)?;
-    } else {
-        let file = File::open(path).map_err(failed)?;
-        file.take(most).read_to_end(&mut bytes).map_err(failed)?;
-    }
+    let read = source.and_then(|from| from.take(LONGEST as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| Fault::new(format!("cannot read {path}: {error}"), sysexits::NO_INPUT))?;
     text_of(path, &bytes)
 }
 
