@@ -1,26 +1,33 @@
 #!/usr/bin/env bash
 # Sees to the programs that a make target runs: setup.sh demo|test|bench|gate|fuzz
 # Installs missing Debian packages when it is root, else says what to run. Quick when all is there.
+# While somebody else installs packages it waits: see apt.sh.
 set -euo pipefail
 
 readonly RUST_MINOR=95
+# Where paths begin. Tests show another machine so.
+readonly ROOT=${SLIPRING_SETUP_ROOT:-}
+readonly APT=${0%/*}/apt.sh
 
-# What each target runs, and the Debian package that has it.
-readonly BUILD="cc:gcc make:make"
+# What each target runs or includes, and the Debian package that has it. Packages that others only
+# recommend are named, too: without libc6-dev cc links nothing, without libc6-dbg valgrind ends at once.
+readonly BUILD="cc:gcc make:make /usr/include/stdio.h:libc6-dev"
 readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
-# What the crate netmap-rs reads C headers by.
-readonly LIBCLANG=/usr/lib/llvm-14/lib/libclang.so.1 CLANG_HEADERS=/usr/lib/llvm-14/lib/clang
+# Named by the package that the archive has: see the_name_of.
+readonly LIBCLANG=libclang
 case "${1:?}" in
     demo)  wanted="$BUILD $NET" ;;
     test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool nft:nftables"
            wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
            wanted="$wanted c++:g++ flex:flex bison:bison go:golang-go nsenter:util-linux sysctl:procps"
+           # Snort's DAQ includes pcap.h. Sources of Debian's come as .tar.xz as well.
+           wanted="$wanted /usr/include/pcap.h:libpcap0.8-dev xz:xz-utils systemd-analyze:systemd"
            # The kernel that it boots is fetched by the test itself, not installed.
            [ "$(uname -m)" != x86_64 ] || wanted="$wanted qemu-system-x86_64:qemu-system-x86"
-           wanted="$wanted $LIBCLANG:libclang1-14 $CLANG_HEADERS:libclang-common-14-dev"
+           wanted="$wanted $LIBCLANG:$LIBCLANG"
            wanted="$wanted npm:npm chromium:chromium chromedriver:chromium-driver unshare:util-linux" ;;
     bench) wanted="$BUILD ip:iproute2" ;;
-    gate)  wanted="$BUILD valgrind:valgrind" ;;
+    gate)  wanted="$BUILD valgrind:valgrind /usr/lib/debug/.build-id:libc6-dbg" ;;
     fuzz)  wanted="$BUILD c++:g++" ;;
     *)     echo "setup.sh: no target $1" >&2; exit 2 ;;
 esac
@@ -28,24 +35,63 @@ esac
 # Ordinary users lack the directories of ip and ethtool in PATH, but may run what is there.
 PATH="$PATH:/usr/sbin:/sbin"
 
+is_there() {
+    case "$1" in
+        # What the crate netmap-rs reads C headers by: a library, and the compiler's own headers beside it.
+        "$LIBCLANG") compgen -G "$ROOT/usr/lib/llvm-*/lib/libclang*.so*" > /dev/null &&
+                     compgen -G "$ROOT/usr/lib/llvm-*/lib/clang/*/include/stddef.h" > /dev/null ;;
+        /*)          [ -e "$ROOT$1" ] ;;
+        *)           command -v "$1" > /dev/null ;;
+    esac
+}
+
+in_archive() { apt-cache show -- "$1" > /dev/null 2>&1; }
+
+# A package's name here: that of libclang ends in its version. The distribution's own choice goes first.
+the_name_of() {
+    [ "$1" = $LIBCLANG ] || { echo "$1"; return; }
+    local version versions
+    versions=$(apt-cache depends libclang1 2> /dev/null | sed -n 's/.*Depends: libclang1-\([0-9]*\)$/\1/p')
+    for version in $versions $(apt-cache pkgnames libclang1- | sed -n 's/^libclang1-\([0-9]*\)$/\1/p' | sort -rn); do
+        if in_archive "libclang1-$version" && in_archive "libclang-common-$version-dev"; then
+            echo "libclang1-$version libclang-common-$version-dev"
+            return
+        fi
+    done
+    echo libclang-dev
+}
+
 missing=()
 for pair in $wanted; do
-    command -v "${pair%%:*}" > /dev/null || [ -e "${pair%%:*}" ] || missing+=("${pair##*:}")
+    is_there "${pair%%:*}" || missing+=("${pair##*:}")
 done
-if [ ${#missing[@]} -gt 0 ]; then
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
-        echo "setup: these packages are missing: ${missing[*]}" >&2
-        echo "  on Debian, run: sudo apt-get install ${missing[*]}" >&2
-        # The demo says itself what it cannot show without them; the linker it cannot do without.
-        if [ "$1" != demo ] || ! command -v cc > /dev/null; then exit 3; fi
-        missing=()
-    fi
+if [ ${#missing[@]} -gt 0 ] && { [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; }; then
+    names=$(for name in "${missing[@]}"; do the_name_of "$name" 2> /dev/null || echo "$name"; done)
+    names=${names//$'\n'/ }
+    echo "setup: these packages are missing: $names" >&2
+    echo "  on Debian, run: sudo apt-get install --no-install-recommends $names" >&2
+    # The demo says itself what it cannot show without them; the linker it cannot do without.
+    if [ "$1" != demo ] || ! is_there cc || ! is_there /usr/include/stdio.h; then exit 3; fi
+    missing=()
 fi
 if [ ${#missing[@]} -gt 0 ]; then
-    echo "setup: installing ${missing[*]}" >&2
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" > /dev/null
+    "$APT" update
+    here=()
+    for name in "${missing[@]}"; do
+        for package in $(the_name_of "$name"); do
+            if in_archive "$package"; then
+                here+=("$package")
+            else
+                echo "setup: this machine's archive has no package $package; what needs it is skipped" >&2
+            fi
+        done
+    done
+    echo "setup: installing ${here[*]}" >&2
+    "$APT" install -y --no-install-recommends "${here[@]}"
+    for pair in $BUILD; do
+        is_there "${pair%%:*}" || { echo "setup: ${pair%%:*} is missing still; install it, then run this again" >&2; exit 3; }
+    done
 fi
 
 if ! command -v cargo > /dev/null; then

@@ -28,7 +28,7 @@ kernel() { apt-cache depends linux-image-cloud-amd64 2> /dev/null | sed -n 's/.*
 rm -rf "$dir/fetched" "$dir/unpacked" "$dir/root"
 mkdir -p "$dir/fetched" "$dir/unpacked"
 [ -n "$(kernel)" ] && fetch "$(kernel)" || {
-    apt-get -qq update >> "$dir/log" 2>&1 || skip "Debian's list of packages cannot be fetched"
+    "$here/../../../../scripts/apt.sh" update >> "$dir/log" 2>&1 || skip "Debian's list of packages cannot be fetched"
     fetch "$(kernel)" || skip "Debian's kernel cannot be fetched"
 }
 fetch busybox-static || skip "Debian's busybox-static cannot be fetched"

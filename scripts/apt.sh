@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# apt-get, quietly, once nobody else holds its locks: apt.sh update | install PACKAGE...
+# Waits for SLIPRING_APT_WAIT (600) seconds at most. Its own setting waits for dpkg's locks only, not for those
+# of lists and archives, and is new in apt 1.9.11.
+set -uo pipefail
+
+readonly WAIT=${SLIPRING_APT_WAIT:-600}
+
+waited=0
+until said=$(LC_ALL=C apt-get -qq -o DPkg::Lock::Timeout="$WAIT" "$@" 2>&1 > /dev/null); do
+    if ! grep -qE 'Could not get lock|Unable to (lock|acquire)' <<< "$said"; then
+        echo "$said" >&2
+        exit 1
+    fi
+    [ "$waited" != 0 ] || echo "apt: waiting: $(grep -m 1 lock <<< "$said")" >&2
+    if [ "$waited" -ge "$WAIT" ]; then
+        echo "apt: still locked after $waited s; run this again when the other program has finished" >&2
+        exit 1
+    fi
+    sleep 1
+    waited=$((waited + 1))
+done
