@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
@@ -144,11 +145,21 @@ pub fn verbosity(matches: &ArgMatches) -> i8 {
 pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
     let flag = optional::<PathBuf>(matches, "run-dir").cloned();
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    flag.or_else(|| variable("SLIPRING_RUN").map(PathBuf::from)).unwrap_or_else(|| {
+    let named = flag.or_else(|| variable("SLIPRING_RUN").map(PathBuf::from));
+    named.or_else(|| STAND_IN.get().cloned()).unwrap_or_else(|| {
         let uid = rustix::process::getuid().as_raw();
         let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
         default_run_dir(uid, runtime.as_deref())
     })
+}
+
+/// What stands in for the place that suits the user.
+static STAND_IN: OnceLock<PathBuf> = OnceLock::new();
+
+/// Lets this process use `dir` where neither flag nor variable names a run directory: for tests,
+/// which have nothing to do with what runs on the machine. The first call counts.
+pub fn stand_in_run_dir(dir: PathBuf) {
+    let _ = STAND_IN.set(dir);
 }
 
 fn default_run_dir(uid: u32, runtime: Option<&Path>) -> PathBuf {

@@ -1,11 +1,12 @@
 //! The program as tests call it: words in, what was said and the exit status out, in this process.
+//! Its run directory is the process's own.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use slipring_cli::{Program, Streams, Verb};
+use slipring_cli::{Program, Streams, Verb, flags};
 
 /// What a run said.
 pub struct Said {
@@ -29,7 +30,11 @@ pub fn said(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) -> Said 
     let streams =
         Streams { data: Box::new(data.clone()), talk: Box::new(talk.clone()), coloured: false };
     let program = Program { name: "slipring", about: "", version: "test", verbs };
+    let run_dir = std::env::temp_dir().join(format!("slipring-said-{}", std::process::id()));
+    flags::stand_in_run_dir(run_dir.clone());
     let status = program.run(&words, streams);
+    // Made where a run was published, and empty after the last one.
+    let _ = std::fs::remove_dir(run_dir);
     Said { status, data: data.text(), talk: talk.text() }
 }
 

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::support::bridge::Report;
 use crate::support::installed;
@@ -236,6 +237,25 @@ fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
         transcript.run(mid, &format!("bridge -i {kind}:la -i null:"));
     }
     transcript.check();
+}
+
+/// The test before this one once asked the machine's daemon for its pipes.
+#[test]
+fn tests_pass_beside_a_daemon_in_the_machines_run_directory() {
+    let Some(namespace) = Namespace::new() else { return };
+    if !Path::new("/dev/fuse").exists() {
+        return println!("skipped: there is no /dev/fuse");
+    }
+    namespace.run(|| slipring_core::netns::become_private_mounts().unwrap());
+    namespace.command("mount", "-t tmpfs none /run");
+    let daemon = "daemon --link none --run-dir /run/slipring";
+    let daemon = Program::start(&namespace, SLIPRING, daemon);
+    daemon.wait_for_text("door=fuse");
+    let mut tests = Command::new(std::env::current_exe().unwrap());
+    tests.arg("what_cannot_be_done_here").env_remove("SLIPRING_RUN");
+    let ended = Program::launch(&namespace, tests).finish().well();
+    assert!(ended.stdout.contains("1 passed"), "{ended:?}");
+    daemon.stop(rustix::process::Signal::TERM).well();
 }
 
 #[test]

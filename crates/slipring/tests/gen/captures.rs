@@ -7,7 +7,7 @@ use slipring_traffic::{Generator, Lane, Pattern, Stamp, Verify};
 use slipring_wire::MacAddr;
 use tempfile::TempDir;
 
-use super::support::program::SLIPRING;
+use super::support::program::{SLIPRING, output};
 use super::{Run, number, slipring};
 
 /// Packets of a capture.
@@ -195,7 +195,7 @@ fn a_disk_that_fills_up_keeps_the_packets_that_were_counted() {
         // Memory counts as a file here, so the limit leaves room for a small region.
         let limited =
             format!("trap '' XFSZ; ulimit -f 2000; exec {SLIPRING} {words} --slots 64 --json");
-        let run = Run(Command::new("sh").args(["-c", &limited]).output().unwrap()).ended(2);
+        let run = Run(output(Command::new("sh").args(["-c", &limited]))).ended(2);
         assert!(run.stderr().contains("SR0204"), "{}", run.stderr());
         let report = run.document();
         let ports = report["ports"].as_array().unwrap();

@@ -3,7 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use super::support::program::SLIPRING;
+use super::support::program::{SLIPRING, output};
 use super::{Run, slipring};
 
 /// Every run of digits, with the prefix of a unit behind it, becomes `N`.
@@ -71,12 +71,9 @@ fn statuses_are_pkt_gens_and_no_failure_is_0() {
 #[test]
 fn the_name_of_the_program_decides() {
     for name in ["pkt-gen", "slipring-pkt-gen", "/opt/bin/pkt-gen"] {
-        let output = Command::new(SLIPRING)
-            .arg0(name)
-            .args(["-i", "null:", "-f", "tx", "-n", "5"])
-            .output()
-            .unwrap();
-        let run = Run(output).ended(0);
+        let mut command = Command::new(SLIPRING);
+        command.arg0(name).args(["-i", "null:", "-f", "tx", "-n", "5"]);
+        let run = Run(output(&mut command)).ended(0);
         assert!(
             run.stdout().starts_with("Sent 5 packets 300 bytes 1 events 60 bytes each in "),
             "{run:?}"

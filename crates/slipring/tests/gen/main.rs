@@ -15,12 +15,11 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use support::program::SLIPRING;
+use support::program::{SLIPRING, output};
 
 /// Runs slipring outside of all namespaces, which needs no privilege.
 fn slipring(words: &str) -> Run {
-    let output = Command::new(SLIPRING).args(words.split_ascii_whitespace()).output().unwrap();
-    Run(output)
+    Run(output(Command::new(SLIPRING).args(words.split_ascii_whitespace())))
 }
 
 /// A run that has ended.

@@ -1,8 +1,10 @@
 //! A running program: its output as it comes, its end, and its certain death.
 
+use std::fs::{Permissions, set_permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output as Whole, Stdio};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,6 +35,28 @@ pub(crate) fn copy_to(dir: &Path) -> PathBuf {
     copy
 }
 
+/// The variable that names the run directory.
+const RUN: &str = "SLIPRING_RUN";
+
+/// Gives a program that names no run directory one of its own, which lasts as long as what is
+/// returned: what runs on the machine, and other tests, are none of its business.
+fn own_run_dir(command: &mut Command) -> Option<tempfile::TempDir> {
+    if command.get_envs().any(|(name, _)| name == RUN) {
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // The program makes it itself, whoever runs it.
+    set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+    command.env(RUN, dir.path().join("run"));
+    Some(dir)
+}
+
+/// Runs a command to its end, outside of all namespaces.
+pub(crate) fn output(command: &mut Command) -> Whole {
+    let _run_dir = own_run_dir(command);
+    command.output().unwrap()
+}
+
 /// What a program has written so far.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Output {
@@ -56,6 +80,7 @@ pub(crate) struct Program {
     child: Child,
     output: Arc<(Mutex<Output>, Condvar)>,
     readers: Vec<JoinHandle<()>>,
+    _run_dir: Option<tempfile::TempDir>,
 }
 
 impl Program {
@@ -72,17 +97,18 @@ impl Program {
         Self::launch(namespace, command)
     }
 
-    /// Starts a command.
+    /// Starts a command, with a run directory of its own unless `SLIPRING_RUN` is set.
     pub(crate) fn launch(namespace: &Namespace, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let name = format!("{command:?}");
+        let run_dir = own_run_dir(&mut command);
         let mut child = namespace.spawn(command);
         let output = Arc::<(Mutex<Output>, Condvar)>::default();
         let readers = vec![
             follow(child.stdout.take().unwrap(), output.clone(), |output| &mut output.stdout),
             follow(child.stderr.take().unwrap(), output.clone(), |output| &mut output.stderr),
         ];
-        Self { name, child, output, readers }
+        Self { name, child, output, readers, _run_dir: run_dir }
     }
 
     /// Waits until what was written satisfies `look`.
