@@ -42,7 +42,9 @@
 //!   IPv4 goes on behind a `nat`, what has neither prefix behind an `nptv6`. MAC addresses stay:
 //!   between hosts and their router, the router must know the way to the address of the instance.
 //!   `if PORT` is the first address that `me` has at that port.
-//! - **A call** deeper than 16 drops the packet; a deeper-than-sensible loop of calls does too.
+//! - **States** are looked up once for each packet and name; behind a state whose rule does not end
+//!   the search comes the rule after that one. FreeBSD forgets all names but the last.
+//! - **A call** deeper than 16 drops the packet, and so does the 1025th call of a check.
 //!
 //! Not for: clocks, threads, ports, files, shaping packets (the verdict names the pipe).
 #![no_std]

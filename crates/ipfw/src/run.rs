@@ -28,6 +28,7 @@ mod reassembly;
 mod reply;
 mod rewrite;
 mod ruleset;
+mod search;
 mod settings;
 mod show;
 mod tables;

@@ -13,9 +13,6 @@ use super::translate::Fate;
 use crate::packet::{Malformed, Packet};
 use crate::state::FlowHash;
 
-/// Most translators that one packet meets: more than any list that does not go round by calls.
-const MAX_TRANSLATIONS: u32 = 256;
-
 /// Room for packets, used again and again.
 #[derive(Debug, Default)]
 pub(super) struct Room {
@@ -128,7 +125,7 @@ impl Firewall {
 
     /// Takes a packet through translators until it has another verdict.
     fn translated(&mut self, mut verdict: Verdict, case: &mut Case<'_>) -> Verdict {
-        for _ in 0..MAX_TRANSLATIONS {
+        loop {
             if !matches!(verdict, Verdict::Nat(_) | Verdict::Nptv6(_)) {
                 return verdict;
             }
@@ -143,13 +140,16 @@ impl Firewall {
             }
             verdict = self.again(case);
         }
-        Verdict::Deny(Denied::CallLoop)
     }
 
     /// A packet that has changed goes on behind the rule that changed it.
     fn again(&mut self, case: &mut Case<'_>) -> Verdict {
+        let flow = case.parsed.packet.flow();
         if let Err(kind) = case.parsed.read(case.frame) {
             return self.malformed_frame(kind);
+        }
+        if case.parsed.packet.flow() != flow && case.crossing.search.flow_change_is_too_many() {
+            return Verdict::Deny(Denied::CallLoop);
         }
         match self.run(case) {
             End::Accept => Verdict::Accept,

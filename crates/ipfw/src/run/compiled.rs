@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Every clause of a rule that is a set of values of one header field goes into the rows; all
-//! others stay as checks. Rows leave out only rules that would do nothing to the packet: a rule
-//! that draws lots or looks for a state before it matches is a candidate for every packet. What a
-//! candidate does is done here if it is simple, else by a step of the plain interpreter, which
+//! others stay as checks. Rows leave out only rules that would do nothing to the packet. Where states
+//! are looked up is known apart ([`lookups`]): a packet is looked up once for each name, before it
+//! goes further than the first rule that asks for it. What a candidate does is done here if it is simple, else by a step of the plain interpreter, which
 //! asks everything again. Header values that rules can change (`setdscp`, tags, marks) are no
 //! fields, so classes hold for a packet's whole way through the list, jumps included.
 //!
@@ -25,6 +25,7 @@
 mod check;
 mod field;
 mod lead;
+mod lookups;
 mod memo;
 mod near;
 mod plan;

@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 
 use super::config::PortId;
+use super::search::Search;
 use crate::rule::RuleNumber;
 
 /// Most calls within each other.
@@ -31,6 +32,8 @@ pub struct Crossing {
     /// Where to go on, after a pipe, queue, translator or reassembly.
     pub resume: Option<Resume>,
     pub(super) calls: Vec<Resume>,
+    /// What it may do only so often before it goes out.
+    pub(super) search: Search,
 }
 
 /// A place in the list: the rule behind which to go on.
@@ -53,13 +56,14 @@ impl Crossing {
             mark: 0,
             resume: None,
             calls: Vec::new(),
+            search: Search::NEW,
         }
     }
 
     /// The same packet as it goes out by `xmit`: tags and mark stay, the list starts over.
     #[must_use]
     pub fn outgoing(self, xmit: PortId) -> Self {
-        let calls = Vec::new();
-        Self { pass: Pass::Out, xmit: Some(xmit), resume: None, calls, ..self }
+        let (calls, search) = (Vec::new(), Search::NEW);
+        Self { pass: Pass::Out, xmit: Some(xmit), resume: None, calls, search, ..self }
     }
 }

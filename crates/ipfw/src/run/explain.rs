@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::crossing::Crossing;
 use super::engine::Firewall;
-use super::interpret::{Denied, MAX_STEPS, Run, Step, Verdict, probes};
+use super::interpret::{Denied, Run, Step, Verdict, probes};
 use super::log;
 use super::reply::Outputs;
 use super::translate::Fate;
@@ -51,9 +51,6 @@ pub enum Outcome {
     Refused,
 }
 
-/// Most translators that are followed: more than any list has that does not go round.
-const MAX_TRANSLATIONS: u32 = 256;
-
 impl Firewall {
     /// The rules that a packet crosses and what each makes of it, as [`Self::check`] would. It
     /// counts and makes states, so ask one that checks no others.
@@ -68,11 +65,17 @@ impl Firewall {
         if !self.config.settings.enable {
             return (crossed, Verdict::Accept);
         }
-        for _ in 0..MAX_TRANSLATIONS {
+        let mut flow = None;
+        loop {
             let mut packet = match Packet::parse(frame) {
                 Ok(packet) => packet,
                 Err(kind) => return (crossed, Verdict::Deny(Denied::Malformed(kind))),
             };
+            if flow.replace(packet.flow()).is_some_and(|before| before != packet.flow())
+                && crossing.search.flow_change_is_too_many()
+            {
+                return (crossed, Verdict::Deny(Denied::CallLoop));
+            }
             let (more, verdict) = self.told(frame, &mut packet, crossing, (now_ns, outputs));
             crossed.extend(more);
             if !matches!(verdict, Verdict::Nat(_) | Verdict::Nptv6(_)) {
@@ -90,7 +93,6 @@ impl Firewall {
                 Fate::Translated | Fate::Other => {}
             }
         }
-        (crossed, Verdict::Deny(Denied::CallLoop))
     }
 
     /// From where the crossing says to the next verdict.
@@ -137,7 +139,7 @@ fn translated(fate: Fate, frame: &[u8], before: &Packet) -> Outcome {
 impl Run<'_> {
     fn told(&mut self) -> (Vec<Crossed>, Verdict) {
         let (mut crossed, mut at) = (Vec::new(), self.start());
-        for _ in 0..MAX_STEPS {
+        loop {
             let before: Vec<u64> = self.counters.iter().map(|counters| counters.packets).collect();
             let unmet = self.unmet(at);
             let step = self.step(at);
@@ -151,7 +153,6 @@ impl Run<'_> {
                 Step::Done(verdict) => return (crossed, verdict),
             }
         }
-        (crossed, Verdict::Deny(Denied::CallLoop))
     }
 
     /// The first clause of a rule that does not hold.
@@ -185,6 +186,8 @@ impl Run<'_> {
             }
             (Some(_), _) => match step {
                 Step::Next => Outcome::Passed,
+                // Its own state was found.
+                Step::Jump(to) if *to == at + 1 => Outcome::Passed,
                 Step::Jump(_) => Outcome::Jumped,
                 Step::Done(_) => Outcome::Ended,
             },

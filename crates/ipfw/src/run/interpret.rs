@@ -9,13 +9,11 @@ use super::log::{self, LogEvent};
 use super::matches::Question;
 use super::reply::{self, Answer, Emission, Outputs, Toward};
 use super::rewrite;
+use super::search::StateNameId;
 use crate::packet::{Packet, Version, options};
 use crate::rule::{Action, Arg, Fix, Hop, Keep, Limit, Name, NatRef, ReturnTo, Rule};
 use crate::state::{FlowHash, Link, NewState, Refusal, States, Update};
 use crate::table::{Value, ValueKind};
-
-/// Most rules that one packet is shown: far more than any list that does not go round by calls.
-pub(super) const MAX_STEPS: u32 = 1 << 20;
 
 /// What is to be done with a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +50,7 @@ pub enum Denied {
     StateLimit,
     /// Calls within calls, too deep.
     CallDepth,
-    /// Calls that go round and round.
+    /// Too many calls, or translations, in one check.
     CallLoop,
     /// The table has no number for the pipe or queue.
     NoNumber,
@@ -97,14 +95,15 @@ pub(super) enum End {
 impl Run<'_> {
     pub(super) fn plain(&mut self) -> End {
         let mut at = self.start();
-        for _ in 0..MAX_STEPS {
+        loop {
+            #[cfg(test)]
+            super::search::steps::count();
             match self.step(at) {
                 Step::Next => at += 1,
                 Step::Jump(to) => at = to,
                 Step::Done(verdict) => return self.end(verdict),
             }
         }
-        self.end(Verdict::Deny(Denied::CallLoop))
     }
 
     pub(super) fn end(&mut self, verdict: Verdict) -> End {
@@ -113,7 +112,13 @@ impl Run<'_> {
     }
 
     pub(super) fn start(&mut self) -> usize {
-        self.crossing.resume.take().map_or(0, |resume| self.behind(resume, ReturnTo::NextRule))
+        match self.crossing.resume.take() {
+            Some(resume) => self.behind(resume, ReturnTo::NextRule),
+            None => {
+                self.crossing.search.restart();
+                0
+            }
+        }
     }
 
     /// The place behind a rule, or where it was.
@@ -125,6 +130,8 @@ impl Run<'_> {
         }
     }
 
+    /// What a rule makes of the packet: `prob`, states, patterns, a new state and the action, in
+    /// ipfw's order. Lots that change nothing but this rule are drawn once its patterns hold.
     pub(super) fn step(&mut self, at: usize) -> Step {
         let config = self.config;
         let entry = &self.entries[at];
@@ -132,19 +139,24 @@ impl Run<'_> {
         if !config.is_enabled(rule.set) {
             return Step::Next;
         }
-        if rule.chance.is_some_and(|chance| !chance.admits(self.draws.next_u64())) {
-            return Step::Next;
+        let lookup = entry.lookup.filter(|id| self.crossing.search.wants(*id));
+        if let Some(id) = lookup {
+            if !self.is_drawn(rule) {
+                return Step::Next;
+            }
+            if let Some(place) = self.look_up(id, at) {
+                return self.act_for_state(place);
+            }
         }
-        if let Some(name) = probes(rule)
-            && let Some(place) = self.hit(name)
-        {
-            return self.act(place, None);
-        }
-        self.unknown(at)
+        self.ask(at, lookup.is_some())
     }
 
-    /// A rule that is asked, and knows no state of the packet.
-    pub(super) fn unknown(&mut self, at: usize) -> Step {
+    fn is_drawn(&mut self, rule: &Rule) -> bool {
+        rule.chance.is_none_or(|chance| chance.admits(self.draws.next_u64()))
+    }
+
+    /// A rule behind its lookup. `is_drawn`: its lot has been drawn.
+    fn ask(&mut self, at: usize, is_drawn: bool) -> Step {
         let entry = &self.entries[at];
         let rule = &*entry.rule;
         if matches!(rule.action, Action::CheckState(_)) {
@@ -156,6 +168,9 @@ impl Run<'_> {
         }
         // The value lives in a table of `config`, not in what the question borrows.
         let tablearg = question.tablearg.cloned();
+        if !is_drawn && !self.is_drawn(rule) {
+            return Step::Next;
+        }
         if let Some(keep) = &rule.keep {
             match self.keep(entry, keep, tablearg.as_ref()) {
                 Err(refusal) => {
@@ -173,6 +188,22 @@ impl Run<'_> {
         self.act(at, tablearg.as_ref())
     }
 
+    /// Does what the rule of a state says; if that does not end the search, it goes on behind that
+    /// rule, wherever the state was looked up.
+    pub(super) fn act_for_state(&mut self, place: usize) -> Step {
+        match self.act(place, None) {
+            Step::Next => Step::Jump(place + 1),
+            other => other,
+        }
+    }
+
+    /// The place of the rule that made the packet's state, for a rule that looks it up.
+    #[inline]
+    pub(super) fn look_up(&mut self, id: StateNameId, at: usize) -> Option<usize> {
+        self.crossing.search.note(id);
+        self.hit(probes(&self.entries[at].rule).flatten())
+    }
+
     pub(super) fn question(&self, entry: &Entry) -> Question<'_> {
         Question {
             config: self.config,
@@ -185,8 +216,7 @@ impl Run<'_> {
         }
     }
 
-    /// The place of the rule that made the packet's state.
-    pub(super) fn hit(&mut self, name: Option<&Name>) -> Option<usize> {
+    fn hit(&mut self, name: Option<&Name>) -> Option<usize> {
         if self.packet.version == Version::None {
             return None;
         }
@@ -323,6 +353,9 @@ impl Run<'_> {
     fn call(&mut self, to: u32, here: Resume) -> Step {
         if self.crossing.calls.len() >= MAX_CALLS {
             return Step::Done(Verdict::Deny(Denied::CallDepth));
+        }
+        if self.crossing.search.call_is_too_many() {
+            return Step::Done(Verdict::Deny(Denied::CallLoop));
         }
         self.crossing.calls.push(here);
         Step::Jump(self.config.list.first_from(to.min(65535) as u16))

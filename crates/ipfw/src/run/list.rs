@@ -4,6 +4,7 @@ use core::hash::{BuildHasherDefault, Hasher};
 
 use hashbrown::HashMap;
 
+use super::search::{StateNameId, StateNames};
 use crate::rule::{Action, DEFAULT_RULE, RESERVED_SET, Rule, RuleNumber};
 
 /// A rule in the list.
@@ -15,6 +16,8 @@ pub struct Entry {
     pub id: u64,
     /// What it says.
     pub rule: Arc<Rule>,
+    /// The name of the states that it looks up before it asks anything else.
+    pub(super) lookup: Option<StateNameId>,
 }
 
 /// What a rule has counted.
@@ -69,6 +72,7 @@ pub struct List {
     pub(super) entries: Vec<Entry>,
     pub(super) counters: Vec<Counters>,
     places: HashMap<u64, usize, BuildHasherDefault<IdHasher>>,
+    state_names: StateNames,
     last_id: u64,
 }
 
@@ -87,9 +91,15 @@ impl List {
             defer: false,
             comment: None,
         };
-        let entry = Entry { number: DEFAULT_RULE, id: 0, rule: Arc::new(rule) };
+        let entry = Entry { number: DEFAULT_RULE, id: 0, rule: Arc::new(rule), lookup: None };
         let places = [(0, 0)].into_iter().collect();
-        Self { entries: [entry].into(), counters: [Counters::default()].into(), places, last_id: 0 }
+        Self {
+            entries: [entry].into(),
+            counters: [Counters::default()].into(),
+            places,
+            state_names: StateNames::default(),
+            last_id: 0,
+        }
     }
 
     /// The rules with what they have counted.
@@ -127,7 +137,9 @@ impl List {
         let number = number.unwrap_or_else(|| self.next_number(step));
         let at = self.entries.partition_point(|entry| entry.number <= number);
         self.last_id += 1;
-        self.entries.insert(at, Entry { number, id: self.last_id, rule: Arc::new(rule) });
+        let lookup = self.state_names.id_of(&rule);
+        let entry = Entry { number, id: self.last_id, rule: Arc::new(rule), lookup };
+        self.entries.insert(at, entry);
         self.counters.insert(at, Counters::default());
         self.index_from(at);
         number
@@ -157,6 +169,7 @@ impl List {
         self.counters.retain(|_| keep.next().unwrap_or(true));
         self.entries.retain(|entry| !picked(entry));
         self.places.retain(|id, _| gone.binary_search(id).is_err());
+        self.state_names.retain(self.entries.iter().filter_map(|entry| entry.lookup));
         self.index_from(0);
         gone
     }

@@ -11,6 +11,7 @@ mod lookups;
 mod nat;
 mod replies;
 mod rulesets;
+mod sessions;
 mod states;
 
 use alloc::format;

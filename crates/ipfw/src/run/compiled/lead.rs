@@ -122,26 +122,31 @@ impl Program {
         (counters, now): (&mut [Counters], u64),
         mut next: impl FnMut(usize) -> Option<usize>,
     ) -> Option<End> {
+        let mut lookup = self.lookups.first_from(sight.at);
         loop {
             let here = next(sight.at)?;
+            if here >= lookup {
+                return None;
+            }
             let plan = &self.plans[here];
-            // Rules that were left out count as shown, as the plain interpreter shows them.
-            let steps_left = sight.steps_left.checked_sub(here - sight.at + 1)?;
             let checks = &self.checks[plan.checks.start as usize..plan.checks.end as usize];
             let mut after = here + 1;
             if plan.does != Does::Nothing && Check::all_hold_for(checks, packet, sight.answers)? {
-                if matches!(plan.does, Does::Probe | Does::Step) {
+                if plan.does == Does::Step {
                     return None;
                 }
                 counters[here].count(1, packet.counted_len.into(), now);
                 match plan.does {
                     Does::Accept => return Some(End::Accept),
                     Does::Deny => return Some(End::Deny),
-                    Does::Jump(to) => after = to as usize,
-                    Does::Nothing | Does::Count | Does::Probe | Does::Step => {}
+                    Does::Jump(to) => {
+                        after = to as usize;
+                        lookup = self.lookups.first_from(after);
+                    }
+                    Does::Nothing | Does::Count | Does::Step => {}
                 }
             }
-            (sight.at, sight.steps_left) = (after, steps_left);
+            sight.at = after;
         }
     }
 }

@@ -6,17 +6,18 @@ use core::ops::Range;
 use slipring_classify::ranges::RangeSet;
 
 use super::super::config::Config;
-use super::super::interpret::{End, probes};
+use super::super::interpret::End;
 use super::super::list::Entry;
 use super::check::Check;
 use super::field::Field;
+use super::lookups::is_searched;
 use super::near::Near;
-use crate::rule::{Action, Arg, Pattern, Rule};
+use crate::rule::{Action, Arg, Pattern};
 
 /// What a rule does, if all its checks hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
-    /// Its set is disabled.
+    /// Its set is disabled, or it only looks states up.
     Nothing,
     /// Counts, and the packet passes.
     Accept,
@@ -26,8 +27,6 @@ pub(super) enum Does {
     Count,
     /// Counts, and goes on at a place of the list.
     Jump(u32),
-    /// Looks for a state, whose rule says what to do; else asks for everything.
-    Probe,
     /// What the plain interpreter says, which asks for everything.
     Step,
 }
@@ -69,30 +68,26 @@ impl Plan {
     ) -> Self {
         let (rule, from) = (&*entry.rule, checks.len() as u32);
         let to_known = acts(entry, config);
-        if !config.is_enabled(rule.set) {
+        let looks_only = matches!(rule.action, Action::CheckState(_));
+        let is_shown_to_all = entry.lookup.is_some_and(|id| !is_searched(id));
+        if !config.is_enabled(rule.set) || looks_only && !is_shown_to_all {
             if let Some(wants) = wants {
                 wants[Field::Proto as usize] = Some(RangeSet::default());
             }
             return Self { checks: from..from, does: Does::Nothing, to_known };
         }
-        if acts_unmatched(rule) {
-            let does = if rule.chance.is_some() { Does::Step } else { Does::Probe };
-            return Self { checks: from..from, does, to_known };
+        if is_shown_to_all {
+            return Self { checks: from..from, does: Does::Step, to_known };
         }
         for clause in rule.body.clauses().filter(|clause| !is_always(clause)) {
             if !wants.as_mut().is_some_and(|wants| want(clause, config, wants)) {
                 Check::add(clause, (near, rule.set), checks);
             }
         }
-        let does = if rule.keep.is_some() { Does::Step } else { to_known };
+        let is_plain = rule.keep.is_none() && rule.chance.is_none();
+        let does = if is_plain { to_known } else { Does::Step };
         Self { checks: from..checks.len() as u32, does, to_known }
     }
-}
-
-/// Whether a rule can do something to a packet that it does not match: draw lots, run another
-/// rule's action because of a state.
-fn acts_unmatched(rule: &Rule) -> bool {
-    rule.chance.is_some() || probes(rule).is_some()
 }
 
 fn is_always(clause: &[Pattern]) -> bool {

@@ -5,9 +5,9 @@ use slipring_classify::partition::Partition;
 
 use super::super::config::Config;
 use super::super::crossing::Crossing;
-use super::super::interpret::probes;
 use super::check::Check;
 use super::field::{Field, Lookup};
+use super::lookups::Lookups;
 use super::memo::Key;
 use super::near::Near;
 use super::plan::{Plan, Wants};
@@ -24,7 +24,7 @@ pub struct Program {
     pub(super) checks: Vec<Check>,
     /// What is searched, in longer lists.
     pub(super) index: Option<Index>,
-    asks_states: bool,
+    pub(super) lookups: Lookups,
     /// What addresses are looked up in.
     near: Near,
 }
@@ -56,11 +56,11 @@ impl Program {
         let (mut plans, mut checks) = (Vec::new(), Vec::new());
         let entries = &config.list.entries;
         let mut near = Near::default();
-        let asks_states = entries.iter().any(|entry| probes(&entry.rule).is_some());
+        let lookups = Lookups::of(config);
         if entries.len() <= short {
             let plan = |entry| Plan::of(entry, config, (&mut checks, &mut near), None);
             plans.extend(entries.iter().map(plan));
-            return Self { plans, checks, index: None, asks_states, near };
+            return Self { plans, checks, index: None, lookups, near };
         }
         let mut wants: Vec<Wants> = Vec::with_capacity(entries.len());
         for entry in entries {
@@ -68,12 +68,12 @@ impl Program {
             plans.push(Plan::of(entry, config, (&mut checks, &mut near), Some(&mut mine)));
             wants.push(mine);
         }
-        Self { plans, checks, index: Some(Index::new(wants, plain)), asks_states, near }
+        Self { plans, checks, index: Some(Index::new(wants, plain)), lookups, near }
     }
 
     /// Whether some rule looks for states.
     pub(in super::super) const fn asks_states(&self) -> bool {
-        self.asks_states
+        !self.lookups.is_empty()
     }
 
     /// What is looked up for packets that come together.

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::super::crossing::Crossing;
-use super::super::interpret::{Denied, End, MAX_STEPS, Run, Step, Verdict, probes};
+use super::super::interpret::{End, Run, Step};
 use super::check::Check;
 use super::memo::{self, Key, Known, MAX_RULES, Memo, NO_KEY, Rules};
 use super::near::Answers;
@@ -55,6 +55,8 @@ impl Candidates {
 
 /// What a rule made of a packet; [`Step`] without a verdict in it.
 enum Went {
+    /// It found no state; what it asks is still to be asked.
+    Again,
     Next,
     Jump(usize),
     Ended(End),
@@ -70,7 +72,6 @@ pub(in super::super) struct Sight {
     pub(super) is_classified: bool,
     /// The rule that is next.
     pub(super) at: usize,
-    pub(super) steps_left: usize,
     /// What was found in tables.
     pub(in super::super) answers: Option<Answers>,
 }
@@ -83,7 +84,6 @@ impl Default for Sight {
             classes: Classes::default(),
             is_classified: false,
             at: 0,
-            steps_left: MAX_STEPS as usize,
             answers: None,
         }
     }
@@ -93,7 +93,7 @@ impl Sight {
     /// Forgets all: another packet, or one that has changed.
     #[inline(always)]
     pub(in super::super) fn forget(&mut self) {
-        (self.at, self.steps_left) = (0, MAX_STEPS as usize);
+        self.at = 0;
         self.is_classified = false;
         self.answers = None;
         self.known.clear();
@@ -161,20 +161,24 @@ impl Run<'_> {
         finders: &mut Finders,
     ) -> End {
         let at = if sight.at == 0 { self.start() } else { sight.at };
-        let from = (at, sight.steps_left);
-        let Some(index) = &program.index else { return self.walk(program, from, |_, at| at) };
+        let Some(index) = &program.index else { return self.walk(program, at, |_, at| at) };
         let Finders { candidates, memo, .. } = finders;
-        if sight.known.is_empty() && program.plans.len() < MAX_RULES {
-            sight.classify(index, self.packet, self.crossing);
-            sight.known = Known::of(program.first_rules(index, &sight.classes, (candidates, memo)));
-        }
         candidates.start();
         let mut known = sight.known;
-        self.walk(program, from, |run, at| {
-            known.from(at).unwrap_or_else(|| {
-                sight.classify(index, run.packet, run.crossing);
-                candidates.from(index, &sight.classes, at)
-            })
+        let mut is_found = !known.is_empty() || program.plans.len() >= MAX_RULES;
+        self.walk(program, at, |run, at| {
+            if let Some(rule) = known.from(at) {
+                return rule;
+            }
+            sight.classify(index, run.packet, run.crossing);
+            if !is_found {
+                is_found = true;
+                known = Known::of(program.first_rules(index, &sight.classes, (candidates, memo)));
+                if let Some(rule) = known.from(at) {
+                    return rule;
+                }
+            }
+            candidates.from(index, &sight.classes, at)
         })
     }
 
@@ -183,18 +187,23 @@ impl Run<'_> {
     fn walk(
         &mut self,
         program: &Program,
-        (mut at, mut steps_left): (usize, usize),
+        mut at: usize,
         mut next: impl FnMut(&Self, usize) -> usize,
     ) -> End {
         loop {
-            let here = next(self, at);
-            // Rules that were left out count as shown, as the plain interpreter shows them.
-            let steps = here - at + 1;
-            if steps > steps_left {
-                return self.end(Verdict::Deny(Denied::CallLoop));
+            let lookup = program.lookups.next(at, &self.crossing.search);
+            let here = if lookup == at { at } else { next(self, at) };
+            let (here, went) = if lookup <= here {
+                (lookup, self.look_up_at(program, lookup))
+            } else {
+                (here, self.follow(program, &program.plans[here], here))
+            };
+            #[cfg(test)]
+            if !matches!(went, Went::Again) {
+                super::super::search::steps::count();
             }
-            steps_left -= steps;
-            match self.follow(program, &program.plans[here], here) {
+            match went {
+                Went::Again => at = here,
                 Went::Next => at = here + 1,
                 Went::Jump(to) => at = to,
                 Went::Ended(end) => return end,
@@ -209,7 +218,6 @@ impl Run<'_> {
             return Went::Next;
         }
         match plan.does {
-            Does::Probe => self.probe(program, at),
             Does::Step => self.full_step(at),
             does => self.plainly(does, at),
         }
@@ -223,22 +231,30 @@ impl Run<'_> {
             Does::Accept => Went::Ended(End::Accept),
             Does::Deny => Went::Ended(End::Deny),
             Does::Jump(to) => Went::Jump(to as usize),
-            Does::Nothing | Does::Count | Does::Probe | Does::Step => Went::Next,
+            Does::Nothing | Does::Count | Does::Step => Went::Next,
         }
     }
 
-    /// Does what the rule of the packet's state says, if there is one.
+    /// Looks the packet's state up, and does what its rule says.
     #[inline(never)]
-    fn probe(&mut self, program: &Program, at: usize) -> Went {
-        let name = probes(&self.entries[at].rule).flatten();
-        let step = match self.hit(name) {
-            None => self.unknown(at),
-            Some(place) => match program.plans[place].to_known {
-                Does::Step => self.act(place, None),
-                does => return self.plainly(does, place),
-            },
+    fn look_up_at(&mut self, program: &Program, at: usize) -> Went {
+        let entry = &self.entries[at];
+        let Some(id) = entry.lookup.filter(|_| entry.rule.chance.is_none()) else {
+            // By lot: drawn before anything else.
+            return self.full_step(at);
         };
-        self.went(step)
+        let Some(place) = self.look_up(id, at) else { return Went::Again };
+        let went = match program.plans[place].to_known {
+            Does::Step => {
+                let step = self.act_for_state(place);
+                return self.went(step);
+            }
+            does => self.plainly(does, place),
+        };
+        match went {
+            Went::Next => Went::Jump(place + 1),
+            went => went,
+        }
     }
 
     #[inline(never)]

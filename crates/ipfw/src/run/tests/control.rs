@@ -141,15 +141,27 @@ fn prob_denies_its_share_and_counts_it() {
 }
 
 #[test]
-fn prob_is_drawn_before_anything_else_and_repeats_with_its_seed() {
-    let rules =
-        "add 100 prob 0.5 count udp from any to any\nadd 200 prob 0.5 allow ip from any to any";
-    let run = |first: fn() -> Vec<u8>| {
-        let mut bed = Bed::new(rules);
-        (0..200).map(|_| bed.passes(first())).collect::<Vec<_>>()
+fn prob_is_drawn_of_packets_that_match_and_repeats_with_its_seed() {
+    let run = |first: &str, frame: fn() -> Vec<u8>| {
+        let mut bed = Bed::new(&format!("{first}\nadd 200 prob 0.5 allow ip from any to any"));
+        (0..200).map(|_| bed.passes(frame())).collect::<Vec<_>>()
     };
-    // A ping matches rule 100 never, and yet draws for it: both runs see the same numbers.
-    assert_eq!(run(udp), run(ping));
+    let about_udp = "add 100 prob 0.5 count udp from any to any";
+    assert_eq!(run(about_udp, ping), run("", ping), "rule 100 is about no ping");
+    assert_ne!(run(about_udp, udp), run("", udp));
+    assert_eq!(run(about_udp, udp), run(about_udp, udp));
+}
+
+#[test]
+fn prob_is_drawn_before_states_are_looked_up() {
+    let mut bed = Bed::new(
+        "add 100 prob 0.5 check-state\nadd 200 deny udp from 10.1.0.1 to any\n\
+         add 300 allow udp from any to any record-state",
+    );
+    assert!(bed.passes(udp()));
+    let passed = (0..1000).filter(|_| bed.passes(udp_back())).count() as u64;
+    assert!((400..600).contains(&passed), "{passed}");
+    assert_eq!((bed.count(200), bed.count(300)), (1000 - passed, 1 + passed));
 }
 
 #[test]

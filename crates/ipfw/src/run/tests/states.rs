@@ -292,3 +292,88 @@ fn listing_shows_limits_and_their_parents() {
          00100 LIMIT udp 10.0.0.1 1000 <-> 10.1.0.1 53 :x\n"
     );
 }
+
+/// States are looked up once: a state whose rule jumps does not send its packets round.
+#[test]
+fn a_state_that_skips_ahead_is_met_once_by_a_packet() {
+    let mut bed = Bed::new(
+        "add 100 skipto 300 udp from any to any keep-state\nadd 200 deny ip from any to any\n\
+         add 300 count ip from any to any\nadd 400 allow udp from any to any keep-state",
+    );
+    for packets in 1..=5 {
+        assert!(bed.passes(udp()));
+        let counted = [100, 200, 300, 400].map(|number| bed.count(number));
+        assert_eq!(counted, [packets, 0, packets, packets]);
+    }
+    assert!(bed.passes(udp_back()) && bed.firewall.states().len() == 1);
+}
+
+#[test]
+fn behind_a_state_that_does_not_end_the_search_the_next_rule_is_the_one_behind_its_rule() {
+    for action in ["count", "setdscp 9", "setmark 7", "count tag 5", "skipto 150", "tcp-setmss 500"]
+    {
+        let mut bed = Bed::new(&format!(
+            "add 100 {action} udp from any to any keep-state\nadd 200 count ip from any to any\n\
+             add 300 allow udp from any to any keep-state"
+        ));
+        for packets in 1..=5 {
+            assert!(bed.passes(udp()), "{action}");
+            let counted = [100, 200, 300].map(|number| bed.count(number));
+            assert_eq!(counted, [packets; 3], "{action}");
+        }
+    }
+    // The same where another rule looks, before the one of the state and behind it.
+    let mut bed = Bed::new(
+        "add 100 check-state\nadd 200 count ip from any to any\n\
+         add 300 count udp from 10.0.0.0/24 to any keep-state\nadd 400 count ip from any to any\n\
+         add 500 check-state\nadd 600 allow ip from any to any",
+    );
+    assert!(bed.passes(udp()) && bed.passes(udp_back()));
+    assert_eq!([200, 300, 400, 600].map(|number| bed.count(number)), [1, 2, 2, 2]);
+}
+
+#[test]
+fn each_name_is_looked_up_once_by_a_packet_and_any_name_is_the_last() {
+    let mut bed = Bed::new(
+        "add 100 count udp from any to any keep-state :a\nadd 200 count udp from any to any keep-state :b\n\
+         add 300 check-state :any\nadd 400 check-state :any\nadd 500 allow ip from any to any keep-state :a",
+    );
+    // `:any` finds the newest state, which is that of 200, made by this very packet.
+    assert!(bed.passes(udp()));
+    assert_eq!([100, 200, 500].map(|number| bed.count(number)), [1, 2, 1]);
+    assert!(bed.passes(udp_back()));
+    assert_eq!([100, 200, 500].map(|number| bed.count(number)), [2, 4, 2]);
+}
+
+#[test]
+fn a_packet_out_of_a_pipe_does_not_meet_its_state_again() {
+    let mut bed = Bed::new(
+        "disable one_pass\nadd 100 pipe 1 udp from any to any keep-state\nadd 200 check-state\n\
+         add 300 allow ip from any to any",
+    );
+    for _ in 0..3 {
+        let (mut frame, mut crossing) = (udp(), Crossing::incoming(0));
+        assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Pipe(1));
+        assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Accept);
+    }
+    assert_eq!([100, 300].map(|number| bed.count(number)), [3, 3]);
+}
+
+#[test]
+fn calls_that_multiply_end_by_their_budget() {
+    // Twelve subroutines, each of which calls the next one four times.
+    let rules: Vec<_> = (1..=12)
+        .flat_map(|level| {
+            let call = format!("add {level}00 call {} ip from any to any", (level + 1) * 100);
+            let back = format!("add {level}00 return");
+            std::iter::repeat_n(call, 4).chain([back])
+        })
+        .collect();
+    let rules = format!("{}\nadd 1300 return", rules.join("\n"));
+    for plain in [true, false] {
+        let mut bed = Bed::new(&rules);
+        bed.firewall.set_plain(plain);
+        assert_eq!(bed.check(udp()), Verdict::Deny(Denied::CallLoop));
+        assert_eq!(bed.firewall.drops().calls, 1);
+    }
+}

@@ -1,0 +1,169 @@
+//! What bounds a packet's way through the list: which states it was looked up for, how often it
+//! was called.
+//!
+//! A packet goes back in the list in two ways only: to behind the rule of a state that was found,
+//! and by `call` and `return`. Each name is looked up once and calls are counted, so every way ends.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::interpret::probes;
+use crate::rule::{Name, Rule};
+
+/// Calls that one packet makes in a check: far more than any list that does not go round.
+pub(super) const MAX_CALLS_MADE: u32 = 1024;
+/// How often one packet becomes one of another flow in a check, by translation and reassembly.
+const MAX_FLOW_CHANGES: u32 = 32;
+
+/// The name by which a rule looks up states, as a small number of its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StateNameId(u32);
+
+impl StateNameId {
+    /// `:any`: states of all names.
+    pub(super) const ANY: Self = Self(0);
+    /// How many numbers [`Search`] holds in its first word.
+    pub(super) const FIRST_WORD: usize = u64::BITS as usize;
+
+    /// The number as an index.
+    #[inline]
+    pub(super) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The names by which the rules of a list look up states.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StateNames(BTreeMap<Name, StateNameId>);
+
+impl StateNames {
+    /// The number of the name that a rule looks up, which is given one if it has none.
+    pub(super) fn id_of(&mut self, rule: &Rule) -> Option<StateNameId> {
+        let Some(name) = probes(rule)? else { return Some(StateNameId::ANY) };
+        if let Some(id) = self.0.get(name) {
+            return Some(*id);
+        }
+        let used: BTreeSet<_> = self.0.values().copied().collect();
+        let free = (1..).map(StateNameId).find(|id| !used.contains(id))?;
+        self.0.insert(name.clone(), free);
+        Some(free)
+    }
+
+    /// Takes back the numbers of names that no rule looks up any more.
+    pub(super) fn retain(&mut self, used: impl Iterator<Item = StateNameId>) {
+        let used: BTreeSet<_> = used.collect();
+        self.0.retain(|_, id| used.contains(id));
+    }
+}
+
+/// What a packet has done so far that it may do only so often.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Search {
+    /// A bit for each name that was looked up; [`StateNameId::ANY`] stands for all.
+    first: u64,
+    /// The bits of further names.
+    more: Vec<u64>,
+    calls_made: u32,
+    flow_changes: u32,
+}
+
+impl Search {
+    /// Nothing done yet.
+    pub(super) const NEW: Self =
+        Self { first: 0, more: Vec::new(), calls_made: 0, flow_changes: 0 };
+
+    /// Another packet.
+    #[inline]
+    pub(super) fn restart(&mut self) {
+        self.first = 0;
+        self.more.clear();
+        (self.calls_made, self.flow_changes) = (0, 0);
+    }
+
+    /// The packet belongs to another flow from now on, whose states are looked up again; whether
+    /// that is once too often.
+    pub(super) fn flow_change_is_too_many(&mut self) -> bool {
+        self.first = 0;
+        self.more.clear();
+        self.flow_changes += 1;
+        self.flow_changes > MAX_FLOW_CHANGES
+    }
+
+    /// Whether states of a name are still to be looked up.
+    #[inline]
+    pub(super) fn wants(&self, id: StateNameId) -> bool {
+        let (word, bit) = (id.index() / StateNameId::FIRST_WORD, id.0 % u64::BITS);
+        let done = match word.checked_sub(1) {
+            None => self.first,
+            Some(at) => self.more.get(at).copied().unwrap_or(0),
+        };
+        (done >> bit | self.first) & 1 == 0
+    }
+
+    /// The names of the first word that are still to be looked up, of those in `asked`.
+    #[inline]
+    pub(super) const fn wanted_of(&self, asked: u64) -> u64 {
+        if self.first & 1 == 1 { 0 } else { asked & !self.first }
+    }
+
+    /// States of a name are looked up now.
+    #[inline]
+    pub(super) fn note(&mut self, id: StateNameId) {
+        let (word, bit) = (id.index() / StateNameId::FIRST_WORD, 1 << (id.0 % u64::BITS));
+        let Some(at) = word.checked_sub(1) else {
+            self.first |= bit;
+            return;
+        };
+        if self.more.len() <= at {
+            self.more.resize(at + 1, 0);
+        }
+        self.more[at] |= bit;
+    }
+
+    /// Counts a call; whether it is one too many.
+    pub(super) const fn call_is_too_many(&mut self) -> bool {
+        self.calls_made += 1;
+        self.calls_made > MAX_CALLS_MADE
+    }
+}
+
+/// Rules that packets were shown, for tests that hold the bound.
+#[cfg(test)]
+pub(super) mod steps {
+    use core::cell::Cell;
+
+    std::thread_local!(static STEPS: Cell<u64> = const { Cell::new(0) });
+
+    /// Far beyond what any test allows: a search without end fails instead of hanging.
+    const MOST: u64 = 1 << 28;
+
+    pub(in super::super) fn count() {
+        STEPS.set(STEPS.get() + 1);
+        assert!(STEPS.get() < MOST, "a packet goes round");
+    }
+
+    pub(in super::super) fn take() -> u64 {
+        STEPS.replace(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_name_is_looked_up_once_and_any_name_stands_for_all() {
+        let ids = [1, 5, 63, 64, 127, 128, 400].map(StateNameId);
+        let mut search = Search::NEW;
+        for (at, &id) in ids.iter().enumerate() {
+            assert!(ids[at..].iter().all(|id| search.wants(*id)), "{id:?}");
+            search.note(id);
+            assert!(ids[..=at].iter().all(|id| !search.wants(*id)), "{id:?}");
+        }
+        assert!(search.wants(StateNameId::ANY));
+        search.note(StateNameId::ANY);
+        assert!(!search.wants(StateNameId(999)) && search.wanted_of(u64::MAX) == 0);
+        search.restart();
+        assert_eq!(search.wanted_of(u64::MAX), u64::MAX);
+    }
+}

@@ -1,0 +1,181 @@
+//! Random lists with states on every action, and sessions of many packets: the firewall, three
+//! ways, and an interpreter of its own that follows FreeBSD's `ipfw_chk` opcode by opcode.
+//!
+//! The oracle shares no code with the firewall but the random stream of `prob`: rules come to it as
+//! they were drawn, not as text; packets as they were drawn, not as bytes.
+
+mod draw;
+mod oracle;
+
+use super::*;
+use crate::run::search::{MAX_CALLS_MADE, steps};
+use draw::{Draw, PacketSpec, RuleSpec, SETTINGS};
+use oracle::{Oracle, Said};
+
+const LISTS: u64 = 1000;
+const PACKETS: usize = 2000;
+/// Packets that come at the same time.
+const BURST: usize = 40;
+
+/// A firewall that checks bursts, one by one or together.
+struct Subject {
+    firewall: Firewall,
+    is_batch: bool,
+    outputs: Outputs,
+    batch: Batch,
+    steps: Vec<u64>,
+}
+
+/// A packet on its way through the pipes.
+struct Journey {
+    frame: Vec<u8>,
+    crossing: Crossing,
+}
+
+impl Subject {
+    fn new(text: &str, seed: u64, plain: bool, is_batch: bool) -> Self {
+        let mut firewall = Firewall::new(seed);
+        firewall.set_plain(true);
+        firewall.load(text, 0).unwrap();
+        firewall.set_plain(plain);
+        let (outputs, batch) = (Outputs::default(), Batch::default());
+        Self { firewall, is_batch, outputs, batch, steps: Vec::new() }
+    }
+
+    fn run(&mut self, command: &str, now: u64) {
+        self.firewall.load(command, now).unwrap();
+    }
+
+    /// What is said of each packet of a burst, in all its checks.
+    fn burst(&mut self, frames: &[&[u8]], now: u64) -> Vec<(Said, Journey)> {
+        self.firewall.tick(now, &mut self.outputs);
+        self.outputs = Outputs::default();
+        self.steps.clear();
+        let mut all = self.first(frames, now);
+        while all.iter().any(|(_, journey)| journey.crossing.resume.is_some()) {
+            for (at, (said, Journey { frame, crossing })) in all.iter_mut().enumerate() {
+                if crossing.resume.is_none() || !matches!(said, Said::Pipe(_)) {
+                    crossing.resume = None;
+                    continue;
+                }
+                if !self.firewall.continues_after_shaper() {
+                    crossing.resume = None;
+                    continue;
+                }
+                let verdict = self.firewall.check(frame, crossing, now, &mut self.outputs);
+                *said = Said::of(&verdict);
+                self.steps[at] += steps::take();
+            }
+        }
+        all
+    }
+
+    fn first(&mut self, frames: &[&[u8]], now: u64) -> Vec<(Said, Journey)> {
+        let mut bytes: Vec<_> = frames.iter().map(|frame| frame.to_vec()).collect();
+        steps::take();
+        if self.is_batch {
+            let Self { firewall, outputs, batch, .. } = self;
+            firewall.check_all(&mut bytes[..], frames.len(), (0, now), outputs, batch);
+            self.steps.resize(frames.len(), 0);
+            steps::take();
+            let checked = self.batch.drain().map(|checked| match checked {
+                Checked::Accepted => (Said::Accept, Crossing::incoming(0)),
+                Checked::Denied => (Said::Deny, Crossing::incoming(0)),
+                Checked::Other(verdict, crossing) => (Said::of(&verdict), crossing),
+            });
+            let journey = |((said, crossing), frame)| (said, Journey { frame, crossing });
+            return checked.zip(bytes).map(journey).collect();
+        }
+        let one = |mut frame: Vec<u8>| {
+            let mut crossing = Crossing::incoming(0);
+            let verdict = self.firewall.check(&mut frame, &mut crossing, now, &mut self.outputs);
+            self.steps.push(steps::take());
+            (Said::of(&verdict), Journey { frame, crossing })
+        };
+        bytes.into_iter().map(one).collect()
+    }
+
+    fn counted(&self) -> Vec<(u16, u64, u64)> {
+        let list = self.firewall.config().list.iter();
+        list.map(|(entry, counters)| (entry.number, counters.packets, counters.bytes)).collect()
+    }
+
+    fn states(&self) -> Vec<oracle::Shown> {
+        let shown = |state: &&crate::state::State| oracle::Shown {
+            number: state.number,
+            flow: (
+                state.flow.proto,
+                (state.flow.src as u32, state.flow.src_port),
+                (state.flow.dst as u32, state.flow.dst_port),
+            ),
+            name: state.name.as_str().into(),
+            counted: (state.packets, state.bytes),
+            expires: state.expires_ns,
+        };
+        let mut all: Vec<_> = self.firewall.states().sorted().iter().map(shown).collect();
+        all.sort();
+        all
+    }
+}
+
+/// Steps that a packet may take: the rules once, and once more for each name that is looked up.
+fn most_steps(rules: &[RuleSpec]) -> u64 {
+    let shown = rules.len() as u64 + 1;
+    let names: std::collections::BTreeSet<_> =
+        rules.iter().filter_map(RuleSpec::looks_up).collect();
+    let calls =
+        if rules.iter().any(RuleSpec::calls) { 2 * u64::from(MAX_CALLS_MADE) + 1 } else { 0 };
+    shown * (names.len() as u64 + 1 + calls)
+}
+
+fn session(seed: u64, frames: &[(PacketSpec, Vec<u8>)]) {
+    let mut draw = Draw::new(seed);
+    let rules = draw::rules(&mut draw);
+    let settings = SETTINGS[draw.below(SETTINGS.len())];
+    let lines = rules.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let text = format!("{}\n{lines}", settings.commands);
+    let mut oracle = Oracle::new(&rules, settings, seed);
+    let mut subjects = [(true, false), (false, false), (false, true)]
+        .map(|(plain, is_batch)| Subject::new(&text, seed, plain, is_batch));
+    let most = most_steps(&rules);
+    let mut now = 0;
+    for burst in 0..PACKETS / BURST {
+        if burst == PACKETS / BURST / 2 {
+            oracle.disable_set(3);
+            subjects.iter_mut().for_each(|subject| subject.run("set disable 3", now));
+        }
+        if burst == PACKETS / BURST * 3 / 4 {
+            let number = rules[draw.below(rules.len())].number;
+            oracle.delete(number);
+            let delete = format!("delete {number}");
+            subjects.iter_mut().for_each(|subject| subject.run(&delete, now));
+        }
+        now += draw.below(4) as u64 * SECOND / 2;
+        let picked: Vec<_> = (0..BURST).map(|_| &frames[draw.below(frames.len())]).collect();
+        let packets: Vec<_> = picked.iter().map(|(spec, _)| spec.clone()).collect();
+        let bytes: Vec<_> = picked.iter().map(|(_, frame)| frame.as_slice()).collect();
+        let expected = oracle.burst(packets, now);
+        for (way, subject) in subjects.iter_mut().enumerate() {
+            let got = subject.burst(&bytes, now);
+            for (at, ((said, journey), (wanted, packet))) in got.iter().zip(&expected).enumerate() {
+                let place =
+                    || format!("list {seed}, way {way}, burst {burst}, packet {at}\n{text}");
+                assert_eq!(said, wanted, "{} {packet:?}", place());
+                assert_eq!(journey.frame[15], packet.tos, "{} {packet:?}", place());
+                assert!(subject.steps[at] <= most, "{} steps\n{}", subject.steps[at], place());
+            }
+        }
+    }
+    for (way, subject) in subjects.iter().enumerate() {
+        assert_eq!(subject.counted(), oracle.counted(), "list {seed}, way {way}\n{text}");
+        assert_eq!(subject.states(), oracle.shown(), "list {seed}, way {way}\n{text}");
+    }
+}
+
+#[test]
+fn random_lists_with_states_on_every_action_do_what_freebsd_does_in_no_more_steps_than_promised() {
+    let frames = draw::frames();
+    for seed in 0..LISTS {
+        session(seed, &frames);
+    }
+}
