@@ -20,6 +20,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -158,12 +159,23 @@ nm_nic_open_(struct nm_nic_queue *q, uint64_t memsize)
 	    nm_nic_map_(&q->completion, q->fd, &at.completion, l->cells, 8, UINT64_C(0x180000000));
 }
 
-/* A connection to the other door of the device that fd is open on; -1 where there is none. */
+/* Whether who owns a directory, or listens on a socket, is root or who runs the program. */
+static inline int
+nm_nic_trusts_(uid_t uid)
+{
+	return uid == 0 || uid == geteuid();
+}
+
+/* A connection to the other door of the device that fd is open on; -1 where there is none, or one that a
+ * stranger may have put there. */
 static inline int
 nm_nic_door_(int fd)
 {
 	static const char name[] = "native.sock";
 	struct sockaddr_un to;
+	struct { pid_t pid; uid_t uid; gid_t gid; } peer; /* struct ucred has this name with _GNU_SOURCE only */
+	socklen_t size = sizeof(peer);
+	struct stat dir;
 	char link[32], *slash;
 	ssize_t len;
 	int s, i;
@@ -181,9 +193,12 @@ nm_nic_door_(int fd)
 			return -1;
 		slash[i] = '\0';
 	}
+	if (stat(to.sun_path, &dir) != 0 || !nm_nic_trusts_(dir.st_uid) || (dir.st_mode & 022))
+		return -1;
 	memcpy(slash + 1, name, sizeof(name));
 	s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (s >= 0 && connect(s, (struct sockaddr *)&to, sizeof(to)) != 0) {
+	if (s >= 0 && (connect(s, (struct sockaddr *)&to, sizeof(to)) != 0 ||
+	    getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || !nm_nic_trusts_(peer.uid))) {
 		close(s);
 		s = -1;
 	}

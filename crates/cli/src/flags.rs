@@ -116,7 +116,7 @@ pub fn run_dir(command: Command) -> Command {
         .value_name("DIR")
         .value_hint(ValueHint::DirPath)
         .value_parser(clap::value_parser!(PathBuf))
-        .help("Directory of sockets and counters");
+        .help("Directory of sockets and counters, of this user or root [default: $SLIPRING_RUN, else /run/slipring for root, $XDG_RUNTIME_DIR/slipring for others]");
     add(command, [dir])
 }
 
@@ -140,7 +140,8 @@ pub fn verbosity(matches: &ArgMatches) -> i8 {
     i8::try_from(verbose).unwrap_or(i8::MAX)
 }
 
-/// The run directory: the flag, `$SLIPRING_RUN`, else the place that suits the user.
+/// The run directory: the flag, `$SLIPRING_RUN`, else the place that suits the user; empty where
+/// there is none, which `slipring_proto::trust` refuses by name. Never one that a stranger could make first.
 #[must_use]
 pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
     let flag = optional::<PathBuf>(matches, "run-dir").cloned();
@@ -166,7 +167,7 @@ fn default_run_dir(uid: u32, runtime: Option<&Path>) -> PathBuf {
     match (uid, runtime) {
         (0, _) => PathBuf::from("/run/slipring"),
         (_, Some(runtime)) => runtime.join("slipring"),
-        (_, None) => PathBuf::from(format!("/tmp/slipring-{uid}")),
+        (_, None) => PathBuf::new(),
     }
 }
 
@@ -264,7 +265,7 @@ mod tests {
         let runtime = Path::new("/run/user/7");
         assert_eq!(default_run_dir(0, Some(runtime)), Path::new("/run/slipring"));
         assert_eq!(default_run_dir(7, Some(runtime)), Path::new("/run/user/7/slipring"));
-        assert_eq!(default_run_dir(7, None), Path::new("/tmp/slipring-7"));
+        assert_eq!(default_run_dir(7, None), Path::new(""), "nothing in /tmp");
         let chosen = chosen_run_dir(&matches(&["x", "--run-dir", "/d"]));
         assert_eq!(chosen, Path::new("/d"));
     }

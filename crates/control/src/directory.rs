@@ -1,17 +1,22 @@
 //! The run directory: sockets by process number, and names that are links to them.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use rustix::net::{SocketFlags, SocketType};
+use slipring_proto::trust::{self, Lock, Untrusted};
 
 use crate::ControlError;
+
+/// Held by whoever makes or removes sockets in the directory.
+const LOCK: &str = "control.lock";
+/// Permission bits of a directory that we make: nobody else's business.
+const DIR_MODE: u32 = 0o700;
 
 /// A run that listens.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,9 +36,13 @@ impl fmt::Display for Running {
     }
 }
 
-/// Every run that listens in `dir`, by process number. A directory that cannot be read has none.
+/// Every run that listens in `dir`, by process number. A directory that cannot be read or trusted
+/// has none.
 #[must_use]
 pub fn running(dir: &Path) -> Vec<Running> {
+    if trust::check_dir(dir).is_err() {
+        return Vec::new();
+    }
     let paths = sockets(dir);
     let mut runs: Vec<_> =
         paths.iter().filter_map(|path| pid_of(path).map(|pid| (pid, path))).collect();
@@ -62,9 +71,9 @@ pub(crate) struct Socket {
 impl Socket {
     /// Listens in `dir`, under a name too if there is one; removes what the dead left there.
     pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
-        make(dir)?;
+        trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
         // Whoever cleans up must not meet a socket between bind and listen.
-        let _lock = lock(dir)?;
+        let _lock = Lock::wait(&dir.join(LOCK)).map_err(refused("lock", dir))?;
         remove_dead(dir);
         let name = name.map(|name| free_name(dir, name)).transpose()?;
         let path = dir.join(format!("{}.sock", std::process::id()));
@@ -97,8 +106,21 @@ impl Drop for Socket {
     }
 }
 
+/// Insists that nobody but root and this user can have put sockets into `dir`, if there is one.
+///
+/// # Errors
+/// [`ControlError::Untrusted`].
+pub fn check_trust(dir: &Path) -> Result<(), ControlError> {
+    match trust::check_dir(dir) {
+        // What else is wrong with it shows when it is used.
+        Err(error) if Untrusted::of(&error).is_some() => Err(refused("look into", dir)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// The connection to a run.
 pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, ControlError> {
+    check_trust(dir)?;
     let name = match target {
         Some(target) if is_name(target) || is_pid(target) => target.to_owned(),
         Some(target) => return Err(ControlError::BadName { name: target.to_owned() }),
@@ -107,7 +129,7 @@ pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, Contr
     let path = dir.join(format!("{name}.sock"));
     reach(&path).map_err(|error| match is_dead(&error) {
         true => ControlError::Unknown { target: name, running: running(dir) },
-        false => ControlError::system("connect to", &path, error),
+        false => refused("connect to", &path)(error),
     })
 }
 
@@ -148,21 +170,12 @@ fn free_name(dir: &Path, name: &str) -> Result<PathBuf, ControlError> {
     }
 }
 
-/// Makes the directory, and insists that only its owner, this user or root, can write there.
-fn make(dir: &Path) -> Result<(), ControlError> {
-    let failed = |error| ControlError::system("make", dir, error);
-    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
-    let held = fs::metadata(dir).map_err(failed)?;
-    let own = rustix::process::geteuid().as_raw();
-    let trusted = (held.uid() == own || held.uid() == 0) && held.mode() & 0o022 == 0;
-    trusted.then_some(()).ok_or_else(|| ControlError::Untrusted { dir: dir.to_owned() })
-}
-
-fn lock(dir: &Path) -> Result<File, ControlError> {
-    let failed = |error: io::Error| ControlError::system("lock", dir, error);
-    let file = File::open(dir).map_err(failed)?;
-    flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
-    Ok(file)
+/// The error of a step with this path; one of its own where the path is not to be trusted.
+fn refused<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> ControlError + 'p {
+    move |error| match Untrusted::of(&error) {
+        Some(why) => ControlError::Untrusted(why.clone()),
+        None => ControlError::system(what, path, error),
+    }
 }
 
 /// Removes sockets that nobody listens on, and then names that lead nowhere.
@@ -194,10 +207,8 @@ fn pid_of(path: &Path) -> Option<u32> {
 
 /// Connects without waiting: a program that is stopped accepts nobody, and yet lives.
 fn reach(path: &Path) -> io::Result<UnixStream> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    let stream = UnixStream::from(socket);
+    let stream =
+        UnixStream::from(trust::connect_to(path, SocketType::STREAM, SocketFlags::NONBLOCK)?);
     stream.set_nonblocking(false)?;
     Ok(stream)
 }

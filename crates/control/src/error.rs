@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use slipring_proto::trust::Untrusted;
+
 use crate::directory::Running;
 use crate::message::Refusal;
 
@@ -41,12 +43,9 @@ pub enum ControlError {
         /// The name.
         name: String,
     },
-    /// Others could put sockets of their own there.
-    #[error("{} cannot be trusted", dir.display())]
-    Untrusted {
-        /// The run directory.
-        dir: PathBuf,
-    },
+    /// The run directory, or who listens there, is not believed.
+    #[error("{0}")]
+    Untrusted(Untrusted),
     /// The system refused.
     #[error("{what} {}: {source}", path.display())]
     System {

@@ -1,7 +1,7 @@
 //! The control socket of a running program: JSON lines over a unix stream socket.
 //!
 //! ```text
-//!   RUN/PID.sock    mode 0600; only the same user and root get an answer
+//!   RUN/PID.sock    mode 0600; only the same user and root get an answer, and are believed
 //!   RUN/NAME.sock   a link to it, where the run has a name
 //!
 //!   {"id":1,"do":"stats"}  ->  {"id":1,"ok":{…}}
@@ -53,7 +53,7 @@ mod once;
 mod server;
 
 pub use client::{Client, PATIENCE};
-pub use directory::{Running, running};
+pub use directory::{Running, check_trust, running};
 pub use error::ControlError;
 pub use message::{Refusal, Reply, Request};
 pub use server::{Server, Service};

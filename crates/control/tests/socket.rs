@@ -284,11 +284,31 @@ fn only_the_owner_reaches_the_socket() {
 }
 
 #[test]
-fn a_directory_where_others_may_write_is_not_trusted() {
+fn a_directory_where_others_may_write_is_not_trusted_by_either_side() {
     let site = Site::new();
     let dir = site.path();
-    std::fs::create_dir(&dir).unwrap();
-    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let opened = Server::open(&dir, None, Box::new(Told::default()));
-    assert!(matches!(opened, Err(ControlError::Untrusted { .. })));
+    let server = site.serve(Some("lab"));
+    assert!(site.find(Some("lab")).is_ok());
+    for mode in [0o777, 0o1777, 0o770] {
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
+        let opened = Server::open(&dir, None, Box::new(Told::default()));
+        assert!(matches!(opened, Err(ControlError::Untrusted(_))));
+        for target in [Some("lab"), None] {
+            assert!(matches!(site.find(target), Err(ControlError::Untrusted(_))), "{target:?}");
+        }
+        assert!(running(&dir).is_empty());
+    }
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
+    drop(server);
+}
+
+#[test]
+fn a_lock_on_the_directory_that_anybody_can_take_delays_no_start() {
+    let site = Site::new();
+    std::fs::create_dir(site.path()).unwrap();
+    // Whoever may read a directory may lock it.
+    let squatter = std::fs::File::open(site.path()).unwrap();
+    squatter.lock().unwrap();
+    drop(site.serve(Some("lab")));
+    assert_eq!(std::fs::read_dir(site.path()).unwrap().count(), 0, "no lock is left");
 }

@@ -13,8 +13,8 @@
 //! together: the edition in the header is odd while they are written, so a reader gets words of one
 //! moment or tries again.
 //!
-//! A file is alive as long as its publisher holds the lock on it, which the kernel takes away
-//! with the process, however that ended, and which also holds where process numbers do not (in
+//! A file is alive as long as its publisher holds the write lock on it, which nobody who may only
+//! read can take, and which the kernel takes away with the process, however that ended, and which also holds where process numbers do not (in
 //! containers that share a run directory). Files of the dead are removed by the next publisher.
 //!
 //! ```

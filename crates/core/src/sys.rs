@@ -1,5 +1,6 @@
 //! The system calls of this crate that have no safe wrapper elsewhere.
 
+pub(crate) mod lock;
 pub(crate) mod packet;
 pub(crate) mod shared;
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::{FileExt, symlink};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -126,6 +126,27 @@ fn a_file_that_is_cut_off_is_an_error_and_no_signal() {
         assert!(matches!(reader.read(), Err(ReadError::Cut)), "{length}");
         assert!(Reader::open(&copy).is_err(), "{length}");
     }
+}
+
+#[test]
+fn a_lock_of_somebody_who_may_only_read_raises_no_dead() {
+    let dir = tempfile::tempdir().unwrap();
+    let dead = copied(dir.path(), "1.stats");
+    let squatter = fs::File::open(&dead).unwrap();
+    squatter.lock().unwrap();
+    assert!(running(dir.path()).is_empty());
+    let _publisher = open(dir.path(), 1);
+    assert!(!dead.exists());
+}
+
+#[test]
+fn nothing_is_read_where_others_may_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let _publisher = open(dir.path(), 1);
+    assert_eq!(running(dir.path()).len(), 1);
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    assert!(running(dir.path()).is_empty());
+    assert!(Publisher::open(dir.path(), "text", 1).is_err());
 }
 
 #[test]

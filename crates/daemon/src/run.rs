@@ -17,6 +17,7 @@ use slipring_cli::{Diagnostic, Exit, Failure, Format, Session, Signals};
 use slipring_control::Server;
 use slipring_door::{Config, DeviceLink, Door, DoorError, Outcome, Permissions, Uring, Way};
 use slipring_netmap::{Netmap, News, Parameters, Params, Store};
+use slipring_proto::trust::{self, Untrusted};
 use slipring_vale::Switches;
 
 use crate::guard::Guard;
@@ -77,10 +78,11 @@ fn run_dir(
     settings: &Settings,
     session: &Session<'_>,
 ) -> std::io::Result<PathBuf> {
-    std::path::absolute(match (&settings.run_dir, sources.run_dir_typed) {
-        (Some(dir), false) => dir.clone(),
-        _ => session.run_dir.clone(),
-    })
+    let chosen = match (&settings.run_dir, sources.run_dir_typed) {
+        (Some(dir), false) => dir,
+        _ => &session.run_dir,
+    };
+    if chosen.as_os_str().is_empty() { Ok(PathBuf::new()) } else { std::path::absolute(chosen) }
 }
 
 /// The device: the one that another process served before us, where a manager has kept that.
@@ -257,12 +259,13 @@ fn mode_line(door: &Door, settings: &Settings, format: Format) -> String {
     }
 }
 
-/// Holds the run directory for this process.
+/// Holds the run directory for this process. Only root and our user could open the lock, and so keep
+/// us from it.
 fn only_one(run_dir: &Path) -> Result<File, Failure> {
     let path = run_dir.join("slipringd.lock");
-    let made = fs::create_dir_all(run_dir)
+    let made = trust::make_dir(run_dir, 0o755)
         .and_then(|()| open_to_all(run_dir))
-        .and_then(|()| File::create(&path));
+        .and_then(|()| trust::private_file(&path));
     let file = made.map_err(|error| failed(&format!("cannot write {}", path.display()), &error))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
         Diagnostic::new(SR0303, format!("another slipringd serves {}", run_dir.display()))
@@ -314,7 +317,9 @@ fn refused(error: &DoorError) -> Diagnostic {
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Diagnostic {
-    Diagnostic::new(SR0303, what)
-        .with_cause(error.to_string())
-        .with_help("run it as root, or give it a directory of yours by --run-dir")
+    let help = Untrusted::of(error).map_or_else(
+        || "run it as root, or give it a directory of yours by --run-dir".to_owned(),
+        Untrusted::help,
+    );
+    Diagnostic::new(SR0303, what).with_cause(error.to_string()).with_help(help)
 }

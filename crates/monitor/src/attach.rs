@@ -6,6 +6,7 @@ use std::time::Duration;
 use slipring_core::counters::{self, Published, ReadError, Reader, Snapshot};
 
 use slipring_port::{Nanos, now};
+use slipring_proto::trust::{self, Untrusted};
 
 use crate::names::Names;
 
@@ -40,6 +41,9 @@ pub enum AttachError {
         /// Those that run.
         running: Vec<Running>,
     },
+    /// The run directory is not believed.
+    #[error("{0}")]
+    Untrusted(Untrusted),
     /// Its counters cannot be read.
     #[error("cannot read {path}", path = path.display())]
     Unreadable {
@@ -91,8 +95,14 @@ impl Attached {
     /// Attaches to the program of this name or process number; without one, to the only one.
     ///
     /// # Errors
-    /// If there is none, or more than one and none was named, or its counters are nonsense.
+    /// If there is none, or more than one and none was named, its counters are nonsense, or the
+    /// directory is not to be trusted.
     pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, AttachError> {
+        if let Err(error) = trust::check_dir(dir)
+            && let Some(why) = Untrusted::of(&error)
+        {
+            return Err(AttachError::Untrusted(why.clone()));
+        }
         let Some(target) = target else { return Self::only(dir) };
         let pid = target.parse();
         let mut found = published(dir).filter_map(|published| {

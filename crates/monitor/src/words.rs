@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use slipring_cli::Diagnose;
-use slipring_cli::codes::{Code, SR0013, SR0405};
+use slipring_cli::codes::{Code, SR0013, SR0204, SR0405};
 
 use crate::attach::{AttachError, Running};
 
@@ -11,6 +11,7 @@ impl Diagnose for AttachError {
     fn code(&self) -> Code {
         match self {
             Self::NothingRuns { .. } | Self::Several { .. } | Self::Unknown { .. } => SR0013,
+            Self::Untrusted(_) => SR0204,
             Self::Unreadable { .. } | Self::Nonsense { .. } => SR0405,
         }
     }
@@ -29,6 +30,9 @@ impl Diagnose for AttachError {
                 source.source().map_or(source.to_string(), ToString::to_string)
             }
             Self::Nonsense { cause, .. } => cause.clone(),
+            Self::Untrusted(_) => {
+                "a stranger could publish there in the place of what is meant".to_owned()
+            }
         })
     }
 
@@ -42,6 +46,7 @@ impl Diagnose for AttachError {
                 Self::Unknown { .. } => {
                     "take a name or process number of those, or say --run-dir DIR"
                 }
+                Self::Untrusted(why) => return Some(why.help()),
                 Self::Unreadable { .. } | Self::Nonsense { .. } => {
                     "see whether it still runs, and with which version: ps -C slipring"
                 }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use slipring_abi::name::{PortName, Rings};
 use slipring_abi::{NetmapRing, NmreqRegister, Plain};
+use slipring_proto::trust::Untrusted;
 use slipring_proto::{Client, Lent, SOCKET};
 use slipring_ring::{Geometry, HugePages, Mapping, Region, SlotFlags};
 
@@ -109,8 +110,7 @@ struct Bound {
 
 impl Bound {
     fn new(name: &PortName, socket: &Path) -> Result<Self, OpenCause> {
-        let path = socket.display().to_string();
-        let client = Client::connect(socket).map_err(|source| OpenCause::File { path, source })?;
+        let client = Client::connect(socket).map_err(|source| unreached(socket, source))?;
         let header = name.to_header().ok_or_else(|| nonsense("a port without a name"))?;
         let granted = client.register(&header, &name.to_register());
         let granted = granted.map_err(system("bind a pipe of the daemon"))?;
@@ -133,6 +133,14 @@ impl Bound {
         let none = Geometry { ring_bytes: 1024, bufs: 2, buf_size: 2048 };
         let none = Region::create(none, HugePages::Never)?;
         Ok(NativeEnd::new(self.client, [&region, &none], (who, stamps, kick), rings)?)
+    }
+}
+
+/// No daemon, or none that is believed.
+fn unreached(socket: &Path, source: io::Error) -> OpenCause {
+    match Untrusted::of(&source) {
+        Some(why) => OpenCause::Setting { reason: why.to_string(), help: why.help() },
+        None => OpenCause::File { path: socket.display().to_string(), source },
     }
 }
 

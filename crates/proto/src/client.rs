@@ -28,7 +28,7 @@ impl Client {
     /// Goes to the daemon whose socket is at `path`.
     ///
     /// # Errors
-    /// The kernel's: nobody listens there, or the user may not.
+    /// The kernel's: nobody listens there, or the user may not; [`crate::trust::Untrusted`].
     pub fn connect(path: &Path) -> io::Result<Self> {
         let buffer = vec![0; MAX_MESSAGE].into_boxed_slice();
         Ok(Self { socket: connected(path)?, buffer: Mutex::new(buffer) })

@@ -15,6 +15,8 @@
 //! 1. A message is read whole, its lengths are checked before anything else is believed.
 //! 2. Every call has one answer; wakes may come between the two.
 //!
+//! [`trust`] says whether the socket, or anything else in a run directory, may be believed.
+//!
 //! # Not for
 //! Deciding anything: what a call means is netmap's business, and `slipring-netmap`'s.
 #![forbid(unsafe_code)]
@@ -24,6 +26,7 @@ mod client;
 mod lent;
 mod message;
 mod socket;
+pub mod trust;
 
 pub use client::Client;
 pub use lent::{Lent, LentRing, MAX_RINGS};

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-    UCred, accept_with, bind, connect, listen, recvmsg, sendmsg, socket_with, sockopt,
+    UCred, accept_with, bind, listen, recvmsg, sendmsg, socket_with, sockopt,
 };
 
 use crate::lent::MAX_RINGS;
+use crate::trust::connect_to;
 
 /// Bytes of the longest message: netmap's longest request, with room for what is around it.
 pub const MAX_MESSAGE: usize = 16 << 10;
@@ -21,12 +22,9 @@ const MAX_FDS: usize = 1 + 2 * MAX_RINGS;
 /// Programs that may wait for being let in.
 const BACKLOG: i32 = 128;
 
-/// A connection to the daemon at `path`.
+/// A connection to the daemon at `path`, which is root's or this user's.
 pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
-    let socket =
-        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    connect(&socket, &SocketAddrUnix::new(path)?)?;
-    Ok(socket)
+    connect_to(path, SocketType::SEQPACKET, SocketFlags::empty())
 }
 
 /// A daemon's side of the socket: its file goes with it.

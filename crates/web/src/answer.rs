@@ -52,7 +52,7 @@ impl From<ControlError> for Refused {
         let status = match &error {
             E::NothingRuns { .. } | E::Unknown { .. } | E::BadName { .. } => StatusCode::NOT_FOUND,
             E::Several { .. } | E::NameTaken { .. } => StatusCode::CONFLICT,
-            E::Untrusted { .. } | E::System { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            E::Untrusted(_) | E::System { .. } => StatusCode::INTERNAL_SERVER_ERROR,
             E::NoAnswer(_) | E::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             E::Refused(_) => match (diagnostic.code(), diagnostic.exit()) {
                 (SR0014, _) => StatusCode::BAD_REQUEST,

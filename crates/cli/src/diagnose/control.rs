@@ -12,7 +12,7 @@ impl Diagnose for ControlError {
         match self {
             Self::NothingRuns { .. } | Self::Several { .. } | Self::Unknown { .. } => SR0013,
             Self::BadName { .. } | Self::NameTaken { .. } => SR0013,
-            Self::Untrusted { .. } | Self::System { .. } => SR0204,
+            Self::Untrusted(_) | Self::System { .. } => SR0204,
             Self::Refused(refusal) => refusal.code.parse().unwrap_or(SR0014),
             Self::NoAnswer(_) | Self::TimedOut { .. } => SR0405,
         }
@@ -34,8 +34,8 @@ impl Diagnose for ControlError {
                 "names are letters, digits, - _ and ., 64 at most, not digits alone".to_owned()
             }
             Self::NameTaken { .. } => "its control socket is in the run directory".to_owned(),
-            Self::Untrusted { .. } => {
-                "it belongs to another user, or others may write there".to_owned()
+            Self::Untrusted(_) => {
+                "a stranger could answer there in the place of what is meant".to_owned()
             }
             Self::System { source, .. } if source.kind() == PermissionDenied => {
                 "it is another user's: only that user and root are answered".to_owned()
@@ -59,9 +59,7 @@ impl Diagnose for ControlError {
             Self::NameTaken { name } => {
                 format!("take another name, or end {name} first")
             }
-            Self::Untrusted { dir } => {
-                format!("chmod 700 {0}, or say --run-dir DIR", dir.display())
-            }
+            Self::Untrusted(why) => why.help(),
             Self::System { source, .. } if source.kind() == PermissionDenied => {
                 "ask as that user, with sudo -u; or say --run-dir DIR with a directory of your own"
                     .to_owned()

@@ -5,7 +5,10 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::OFlags;
+use slipring_proto::trust;
+
+use crate::sys::lock;
 
 /// The end of the names of published files.
 const SUFFIX: &str = "stats";
@@ -19,10 +22,13 @@ pub struct Published {
     pub path: PathBuf,
 }
 
-/// Every file in `dir` whose program lives, by process number. A directory that cannot be read
-/// has none.
+/// Every file in `dir` whose program lives, by process number. A directory that cannot be read or
+/// trusted ([`trust::check_dir`]) has none.
 #[must_use]
 pub fn running(dir: &Path) -> Vec<Published> {
+    if trust::check_dir(dir).is_err() {
+        return Vec::new();
+    }
     let mut found: Vec<_> = published(dir).filter(|found| is_alive(&found.path)).collect();
     found.sort();
     found
@@ -47,14 +53,9 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Whether the publisher of an open file lives: it holds the lock.
+/// Whether the publisher of an open file lives: it holds the lock, which takes the right to write.
 pub(super) fn is_held(file: &File) -> bool {
-    let free = flock(file, FlockOperation::NonBlockingLockShared).is_ok();
-    if free {
-        // What cannot be given back now goes when the file is closed.
-        let _ = flock(file, FlockOperation::Unlock);
-    }
-    !free
+    lock::is_taken(file)
 }
 
 /// A file that cannot be looked at is not declared dead.

@@ -1,17 +1,19 @@
 //! The side that writes.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::OFlags;
 use slipring_port::now;
+use slipring_proto::trust;
 
 use super::directory;
 use super::format::{HEADER_WORDS, MAGIC, MOST_BYTES, Shape, VERSION, WORD, at, words_of};
 use super::readers::Readers;
+use crate::sys::lock;
 use crate::sys::shared::Shared;
 
 /// The counters of this process. The file is gone when this is dropped.
@@ -30,10 +32,10 @@ impl Publisher {
     /// the dead left in `dir`. The directory is made if there is none, for this user only.
     ///
     /// # Errors
-    /// If the directory or the file cannot be made, this process publishes there already, or there
+    /// If the directory or the file cannot be made or trusted, this process publishes there already, or there
     /// is more to publish than a file may hold.
     pub fn open(dir: &Path, text: &str, words: usize) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        trust::make_dir(dir, 0o700)?;
         directory::remove_dead(dir);
         let shape = Shape { text_bytes: text.len(), words };
         if shape.length() > MOST_BYTES {
@@ -122,11 +124,13 @@ impl New {
             .read(true)
             .write(true)
             .create_new(true)
-            .mode(0o644)
+            .mode(0o600)
             .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32)
             .open(&path)?;
         let new = Self { path, file };
-        flock(&new.file, FlockOperation::NonBlockingLockExclusive)?;
+        lock::take(&new.file)?;
+        // Not before: a reader's lock on it would have been in the way of ours.
+        new.file.set_permissions(Permissions::from_mode(0o644))?;
         // Taken now: a full disk is an error here, and would be a signal at the first store.
         rustix::fs::fallocate(&new.file, rustix::fs::FallocateFlags::empty(), 0, length)?;
         Ok(new)

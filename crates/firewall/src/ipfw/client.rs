@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use slipring_cli::{Diagnose, Format, Session};
-use slipring_control::{Client, ControlError, PATIENCE, running};
+use slipring_control::{Client, ControlError, PATIENCE, check_trust, running};
 
 use super::Ended;
 use super::input::Input;
@@ -114,6 +114,7 @@ fn find(input: &Input, session: &mut Session<'_>) -> Result<Client, Ended> {
         session.reporter.say_at(1, format_args!("asking {name} in {}", dir.display()))?;
         return Ok(client);
     }
+    check_trust(dir).map_err(fault)?;
     let (mut firewalls, mut unreachable) = (Vec::new(), None);
     for run in running(dir) {
         match client_of(dir, run.pid) {

@@ -85,7 +85,7 @@ fn programs_of_a_killed_daemon_are_told() {
 
 #[test]
 fn a_run_directory_is_opened_to_those_who_pass_and_otherwise_left_as_it_is() {
-    for (before, after) in [(0o700, 0o755), (0o1777, 0o1777)] {
+    for (before, after) in [(0o700, 0o755), (0o711, 0o755)] {
         let Some(site) = Site::new() else { return };
         fs::create_dir(site.run_dir()).unwrap();
         fs::set_permissions(site.run_dir(), Permissions::from_mode(before)).unwrap();
@@ -104,4 +104,19 @@ fn a_run_directory_that_cannot_be_one_is_refused() {
     assert!(ended.stderr.starts_with("error[SR0303]: cannot write "), "{ended:?}");
     assert!(ended.stderr.contains("cause: ") && ended.stderr.contains("help: "), "{ended:?}");
     assert_eq!(fs::read(site.run_dir()).unwrap(), b"a file");
+}
+
+#[test]
+fn a_run_directory_that_others_may_write_to_is_neither_served_nor_asked() {
+    let Some(site) = Site::new() else { return };
+    fs::create_dir(site.run_dir()).unwrap();
+    fs::set_permissions(site.run_dir(), Permissions::from_mode(0o1777)).unwrap();
+    let ended = site.launch("").finish();
+    assert_eq!(ended.code(), 3, "{ended:?}");
+    let why = "others than its owner may write to ";
+    assert!(ended.stderr.contains(&format!("cause: {why}")), "{ended:?}");
+    assert!(ended.stderr.contains("help: chmod go-w "), "{ended:?}");
+    assert_eq!(site.mounts(), 0);
+    let asked = site.ask("daemon ctl hello");
+    assert!(asked.stderr.contains(why), "{asked:?}");
 }

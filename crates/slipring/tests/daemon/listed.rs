@@ -1,17 +1,12 @@
 //! What a daemon's ports are to who wants to capture from them.
 
-use std::process::Command;
-
 use rustix::process::Signal;
 
 use crate::site::{Site, said};
-use crate::support::program::{Program, SLIPRING};
 
 impl Site {
     fn slipring(&self, words: &str) -> String {
-        let mut command = Command::new(SLIPRING);
-        command.args(words.split_ascii_whitespace()).arg("--run-dir").arg(self.run_dir());
-        said(Program::launch(&self.inside, command).finish())
+        said(self.ask(words))
     }
 }
 

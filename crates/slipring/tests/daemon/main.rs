@@ -8,6 +8,7 @@ mod links;
 mod listed;
 mod nics;
 mod site;
+mod squatters;
 #[path = "../support/mod.rs"]
 mod support;
 mod vale;

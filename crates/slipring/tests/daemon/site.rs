@@ -105,6 +105,13 @@ impl Site {
         assert_eq!(said(receiver.finish()), "bound\nreceived");
     }
 
+    /// What a command of ours says about this run directory.
+    pub(crate) fn ask(&self, words: &str) -> Ended {
+        let mut command = Command::new(SLIPRING);
+        command.args(words.split_ascii_whitespace()).arg("--run-dir").arg(self.run_dir());
+        Program::launch(&self.inside, command).finish()
+    }
+
     /// How many mounts there are in the run directory.
     pub(crate) fn mounts(&self) -> usize {
         let run_dir = self.run_dir().display().to_string();

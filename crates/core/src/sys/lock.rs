@@ -1,0 +1,33 @@
+//! Locks of open files that nobody who may only read the file can take.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// Takes the write lock on a file that is open for writing, until its last descriptor is closed;
+/// an error if somebody has any lock on it.
+pub(crate) fn take(file: &File) -> io::Result<()> {
+    ask(file, libc::F_OFD_SETLK, libc::F_WRLCK).map(drop)
+}
+
+/// Whether another opener has the write lock on a file.
+pub(crate) fn is_taken(file: &File) -> bool {
+    // A read lock that others hold is in nobody's way.
+    ask(file, libc::F_OFD_GETLK, libc::F_RDLCK).is_ok_and(|found| found == libc::F_WRLCK)
+}
+
+/// The type of the lock as the kernel answers it.
+fn ask(file: &File, command: i32, kind: i32) -> io::Result<i32> {
+    let mut lock = libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        // The whole file, however long it is.
+        l_start: 0,
+        l_len: 0,
+        // Required of locks that belong to the open file.
+        l_pid: 0,
+    };
+    // SAFETY: both commands read and write a `flock`, which lives during the call.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(lock.l_type.into()) }
+}
