@@ -3,7 +3,7 @@
 //! | signal | asks |
 //! |---|---|
 //! | INT | stop with a summary; a second one ends the process at once, with status 130 |
-//! | TERM | drain and stop with a summary |
+//! | TERM | drain and stop with a summary; a second one ends the process at once, with status 143 |
 //! | USR1 | report now |
 //! | HUP | read the configuration again |
 //!
@@ -23,6 +23,8 @@ use signal_hook::{flag, low_level};
 
 /// The shell's status for a process ended by INT.
 const ENDED_BY_INT: i32 = 128 + SIGINT;
+/// The same for TERM.
+const ENDED_BY_TERM: i32 = 128 + SIGTERM;
 
 /// The signals that this process has received.
 #[derive(Debug)]
@@ -58,6 +60,10 @@ impl Signals {
     /// the wake-up must come when the flag is set.
     fn register(&self) -> io::Result<()> {
         flag::register_conditional_shutdown(SIGINT, ENDED_BY_INT, self.stop.clone())?;
+        // A TERM beside an INT is common: a terminal and a parent both pass on that we shall stop.
+        let told = Arc::<AtomicBool>::default();
+        flag::register_conditional_shutdown(SIGTERM, ENDED_BY_TERM, told.clone())?;
+        flag::register(SIGTERM, told)?;
         for (signal, raised) in [
             (SIGINT, &self.stop),
             (SIGTERM, &self.stop),

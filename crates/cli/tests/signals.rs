@@ -115,3 +115,17 @@ fn the_second_int_ends_at_once() {
     running.send(Signal::INT);
     assert_eq!(running.end().code(), Some(130));
 }
+
+#[test]
+fn the_second_term_ends_at_once_and_one_beside_an_int_does_not() {
+    let mut running = Running::start("yes");
+    running.send(Signal::TERM);
+    running.hear("stop");
+    running.send(Signal::TERM);
+    assert_eq!(running.end().code(), Some(143));
+    let mut running = Running::start("no");
+    running.send(Signal::INT);
+    running.send(Signal::TERM);
+    running.hear("stop");
+    assert_eq!(running.end().code(), Some(7));
+}

@@ -65,10 +65,12 @@ pub(crate) fn run(
     manager.tell("READY=1\nSTATUS=serves the device");
     serve(&signals, &journal, &manager, &door, &reload, session)?;
     manager.tell("STOPPING=1");
-    drop((links, control));
+    drop(links);
     if door.close() {
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
+    // Who waits for our end may ask until now.
+    drop(control);
     Ok(Exit::Done)
 }
 

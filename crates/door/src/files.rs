@@ -211,6 +211,12 @@ impl Files {
         self.0.write().unwrap_or_else(PoisonError::into_inner).entries.remove(&handle)
     }
 
+    /// Takes all out.
+    pub(crate) fn take(&self) -> HashMap<u64, Arc<Open>> {
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut files.entries)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.0.read().unwrap_or_else(PoisonError::into_inner).entries.len()
     }

@@ -287,9 +287,8 @@ impl Door {
         self.server.open_files()
     }
 
-    /// Takes the device away. Clients that still have it open see `POLLERR` and `ENOTCONN` when
-    /// the process ends; returns whether there are any, in which case threads go on to serve
-    /// them until then.
+    /// Takes the device away, in all mount namespaces that have a copy of the mount. Clients that
+    /// still have it open see `POLLERR` and `ENOTCONN`; returns whether there are any.
     pub fn close(self) -> bool {
         self.server.netmap().stop();
         if let Some(store) = &self.store {
@@ -299,15 +298,16 @@ impl Door {
         if let Some(native) = self.native {
             native.close();
         }
-        let busy = self.mount.remove();
-        if !busy {
+        let removed = self.mount.remove();
+        // Else they end with the process.
+        if removed.has_ended {
             for thread in self.threads {
                 // One that panicked has said so already.
                 let _ = thread.join();
             }
-            self.server.finish_closing();
         }
-        busy
+        self.server.close_all();
+        removed.in_use
     }
 }
 

@@ -24,6 +24,16 @@ pub(crate) struct Mount {
     removed: bool,
 }
 
+/// What taking a mount away has come to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Removed {
+    /// Whether somebody had something open there.
+    pub(crate) in_use: bool,
+    /// Whether the connection has ended, and with it all that waits for requests. It has not where
+    /// the mount was taken away by another hand while a copy of it lives.
+    pub(crate) has_ended: bool,
+}
+
 impl Mount {
     /// Mounts on `dir` and gives the descriptor that requests come from. What a killed server
     /// left there is taken away first.
@@ -55,15 +65,15 @@ impl Mount {
         &self.file
     }
 
-    /// Unmounts; whether somebody still has it open, and so still needs answers.
-    pub(crate) fn remove(mut self) -> bool {
+    /// Ends the connection and unmounts. Other mount namespaces may hold copies of the mount, which
+    /// would keep the connection alive for ever: so it is aborted, and whoever has the device open is
+    /// told at once.
+    pub(crate) fn remove(mut self) -> Removed {
         self.removed = true;
-        if unmount(&*self.dir, UnmountFlags::empty()) != Err(Errno::BUSY) {
-            return false;
-        }
-        // Hidden at once; gone with the last client or with this process.
-        let _ = unmount(&*self.dir, UnmountFlags::DETACH);
-        true
+        // Marks the mount and nothing else, unless it is in use.
+        let in_use = unmount(&*self.dir, UnmountFlags::EXPIRE) == Err(Errno::BUSY);
+        let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
+        Removed { in_use, has_ended: unmount(&*self.dir, flags).is_ok() }
     }
 }
 

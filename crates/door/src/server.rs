@@ -133,8 +133,9 @@ impl Server {
         self.nodes.domains()
     }
 
-    /// Waits until all that was closed is closed.
-    pub(crate) fn finish_closing(&self) {
+    /// Closes all files, also those of which the kernel will tell us no more, and waits for it.
+    pub(crate) fn close_all(&self) {
+        drop(self.files.take());
         self.closing.wait_for_all();
     }
 

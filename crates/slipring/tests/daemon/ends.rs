@@ -1,7 +1,10 @@
 //! How a daemon ends, and what the next one finds.
 
 use std::fs::{self, Permissions};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -119,4 +122,58 @@ fn a_run_directory_that_others_may_write_to_is_neither_served_nor_asked() {
     assert_eq!(site.mounts(), 0);
     let asked = site.ask("daemon ctl hello");
     assert!(asked.stderr.contains(why), "{asked:?}");
+}
+
+/// A process that holds a copy of all mounts in a namespace of its own; `propagation` says whether
+/// it hears of what is mounted and unmounted elsewhere.
+fn copy_mounts(site: &Site, propagation: &str) -> Child {
+    let mut copier = Command::new("unshare");
+    copier.args(["--mount", "--propagation", propagation, "sh", "-c"]);
+    copier.args(["echo copied; exec sleep 1000"]).stdout(Stdio::piped());
+    let mut copier = site.inside.spawn(copier);
+    let mut said = [0; 6];
+    copier.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+    copier
+}
+
+#[test]
+fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
+    let has_uring = Path::new("/sys/module/fuse/parameters/enable_uring").exists();
+    for words in ["--uring off", "--uring on"].into_iter().take(1 + usize::from(has_uring)) {
+        let Some(site) = Site::new() else { return };
+        let daemon = site.daemon(words);
+        let copies = ["private", "slave", "unchanged"].map(|how| copy_mounts(&site, how));
+        let holder = site.client("hold x{1");
+        holder.wait_for_text("bound");
+        daemon.stop(Signal::TERM).well();
+        assert_eq!(said(holder.finish()), "bound\ntold");
+        site.is_clean();
+        // Who looks into a copy is told, too, and waits for nobody.
+        let device = site.run_dir().join("fuse/netmap").display().to_string();
+        let copy = format!("/proc/{}/root{device}", copies[0].id());
+        let error = fs::metadata(copy).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOTCONN.raw_os_error()));
+        let next = site.daemon(words);
+        site.exchange("x{1", "x}1", MANY);
+        next.stop(Signal::TERM).well();
+        for mut copy in copies {
+            copy.kill().unwrap();
+            copy.wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_second_term_ends_a_daemon_that_still_ends() {
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("");
+    // Both wait while it is stopped; what it does with the first takes it longer than the second.
+    daemon.signal(Signal::STOP);
+    daemon.signal(Signal::TERM);
+    daemon.signal(Signal::CONT);
+    daemon.signal(Signal::TERM);
+    let code = daemon.finish().code();
+    assert!([0, 143].contains(&code), "{code}");
+    site.daemon("").stop(Signal::TERM).well();
+    site.is_clean();
 }
