@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipring_cli::units::human;
-use slipring_link::{BitErrors, Cells, DelayModel, Framing, LinkSpec, NetworkSpec, RateSpec};
+use slipring_link::{
+    BitErrors, Cells, DelayModel, DelayStep, Framing, LinkSpec, NetworkSpec, RateSpec,
+};
 use slipring_model::Chance;
 
 use crate::report::troubles;
@@ -226,7 +228,8 @@ fn delay(link: &LinkSpec) -> Figure {
             (what, dist.sd_ns())
         }
         DelayModel::Trace { steps, period_ns, .. } => {
-            (format!("trace of {} steps in {}", steps.len(), span(*period_ns)), 0.0)
+            let (count, period) = (steps.len(), span(*period_ns));
+            (format!("trace of {count} steps in {period}, mean {}", span(mean as u64)), 0.0)
         }
         DelayModel::InTurn(delays) => (format!("{} delays in turn", delays.len()), 0.0),
         DelayModel::InterPacket { min_gap_ns, max_gap_ns, delay_ns } => {
@@ -291,11 +294,27 @@ pub(crate) fn mean_delay_ns(link: &LinkSpec) -> f64 {
         DelayModel::InTurn(delays) => {
             delays.iter().map(|ns| *ns as f64).sum::<f64>() / delays.len() as f64
         }
-        DelayModel::Trace { steps, .. } => {
-            steps.iter().map(|step| step.delay_ns as f64).sum::<f64>() / steps.len() as f64
+        DelayModel::Trace { steps, period_ns, smooth, .. } => {
+            mean_of_trace(steps, *period_ns, *smooth)
         }
         DelayModel::User(_) => 0.0,
     }
+}
+
+/// The mean over a round of a trace, in ns: each delay counts for as long as it holds, and the
+/// first one holds from the beginning.
+fn mean_of_trace(steps: &[DelayStep], period_ns: u64, smooth: bool) -> f64 {
+    let head = steps.first().map_or(0.0, |first| first.at_ns as f64 * first.delay_ns as f64);
+    let area = |(index, step): (usize, &DelayStep)| {
+        let next = steps.get(index + 1);
+        let end_ns = next.map_or(period_ns, |next| next.at_ns);
+        let delay_ns = match next {
+            Some(next) if smooth => (step.delay_ns as f64 + next.delay_ns as f64) / 2.0,
+            _ => step.delay_ns as f64,
+        };
+        (end_ns - step.at_ns) as f64 * delay_ns
+    };
+    (head + steps.iter().enumerate().map(area).sum::<f64>()) / period_ns.max(1) as f64
 }
 
 /// The greatest delay that is ever drawn, in ns.

@@ -28,12 +28,12 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
             (text, json!({ "model": "trace", "mean_bits_per_sec": mean, "period_ns": period }))
         }
         RateSpec::Steps { steps, period_ns, end } => {
+            // The first one holds from the beginning, whatever its time.
+            let begins = [0].into_iter().chain(steps.iter().skip(1).map(|step| step.at_ns));
             let ends = steps.iter().skip(1).map(|step| step.at_ns).chain([*period_ns]);
-            let bits: f64 = steps
-                .iter()
-                .zip(ends)
-                .map(|(step, end)| step.bps as f64 * (end - step.at_ns) as f64)
-                .sum();
+            let spans = steps.iter().zip(begins.zip(ends));
+            let bits: f64 =
+                spans.map(|(step, (begin, end))| step.bps as f64 * (end - begin) as f64).sum();
             let mean = bits / (*period_ns).max(1) as f64;
             let text = format!(
                 "{} steps in {}, mean {}, then {}",
