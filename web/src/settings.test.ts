@@ -24,6 +24,8 @@ test("jitter keeps the delay and its half-life", () => {
   const smooth = config({ delay: { dist: "normal", mean: "20ms", sd: "1ms", half_life: "9ms" } });
   const change = moved(smooth, "up", now, "jitter_ns", 3e6);
   assert.deepEqual(change, { "link.up.delay": "normal(20ms, 3ms, half_life=9ms)" });
+  const wide = moved(smooth, "up", now, "jitter_ns", 3e7);
+  assert.deepEqual(wide, { "link.up.delay": "gamma(20ms, 30ms, half_life=9ms)" });
   const other = config({ delay: { dist: "gamma", mean: "20ms", sd: "1ms" } });
   assert.deepEqual(moved(other, "up", now, "delay_ns", 3e7), { "link.up.delay.mean": "30ms" });
 });

@@ -77,7 +77,9 @@ function delay(part: Part, at: string, next: Setting, knob: Knob): Changes {
   if (other && key in part) return { [`${at}.${key}`]: key === "mean" ? mean : sd };
   if (jitter_ns < 1) return { [at]: mean };
   const half_life = typeof part.half_life === "string" ? part.half_life : "50ms";
-  return { [at]: `normal(${mean}, ${sd}, half_life=${half_life})` };
+  // A normal law of a wider deviation would miss its mean, as nothing is drawn below 0.
+  const law = jitter_ns > delay_ns / 2 ? "gamma" : "normal";
+  return { [at]: `${law}(${mean}, ${sd}, half_life=${half_life})` };
 }
 
 /** A value that was typed: what the emulator says to it is the answer. */

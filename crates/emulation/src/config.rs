@@ -44,6 +44,7 @@ use std::path::Path;
 
 use slipring_link::{NetworkLink, NetworkSpec};
 
+pub(crate) use delay::MissedMean;
 pub(crate) use error::ConfigError;
 pub(crate) use explain::{explain, greatest_delay_ns, likely_bytes, mean_delay_ns};
 use files::Files;

@@ -137,6 +137,7 @@ impl Plan {
             warnings: [
                 warnings(&network, &unasked),
                 restless(&network),
+                missed_means(&network),
                 whole_ways(&network, &outputs),
             ]
             .concat(),
@@ -452,6 +453,17 @@ fn restless(network: &NetworkSpec) -> Vec<String> {
                 span(least_ns as u64)
             )
         })
+    };
+    network.links.iter().filter_map(warning).collect()
+}
+
+/// Delays that are cut so that their mean is another one than was asked for.
+fn missed_means(network: &NetworkSpec) -> Vec<String> {
+    const TOLD_FROM: f64 = 0.01;
+    let warning = |link: &NetworkLink| {
+        let DelayModel::Random(dist) = &link.spec.delay.model else { return None };
+        let missed = config::MissedMean::of(dist).filter(|missed| missed.share() > TOLD_FROM)?;
+        Some(format!("the delay of {} is cut: its mean is {missed}", link.spec.name))
     };
     network.links.iter().filter_map(warning).collect()
 }

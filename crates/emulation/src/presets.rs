@@ -74,13 +74,13 @@ pub(crate) static PRESETS: [Preset; 6] = [
         about: "20 Mbit/s each way at the edge of the cell, 3 % lost in bursts",
         up: parts(
             "20Mbit",
-            "normal(4ms, 3ms, half_life=20ms)",
+            "gamma(4ms, 3ms, half_life=20ms)",
             "ge(0.01, 0.32)",
             "droptail(time=50ms)",
         ),
         down: parts(
             "20Mbit",
-            "normal(4ms, 3ms, half_life=20ms)",
+            "gamma(4ms, 3ms, half_life=20ms)",
             "ge(0.01, 0.32)",
             "droptail(time=50ms)",
         ),

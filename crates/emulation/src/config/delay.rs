@@ -1,5 +1,9 @@
 //! How long frames travel: the settings of `delay`.
 
+use std::fmt;
+use std::time::Duration;
+
+use slipring_cli::units::human;
 use slipring_link::{DelayModel, DelaySpec, DelayStep, OrderPolicy, TraceEnd};
 use slipring_model::{Dist, ParameterError, format};
 
@@ -115,7 +119,58 @@ fn dist(section: &mut Section<'_>, model: Model, files: &Files) -> Result<Dist, 
         Model::Const | Model::Trace | Model::InterPacket | Model::Wasm => Ok(Dist::constant(0)),
     };
     let dist = dist.map_err(|error| refused(section, &error))?;
-    if cut { within(section, dist) } else { upper(section, dist, model) }
+    let dist = if cut { within(section, dist)? } else { upper(section, dist, model)? };
+    if section.has("min") || section.has("max") {
+        return Ok(dist);
+    }
+    refuse_missed_mean(section, &dist)?;
+    Ok(dist)
+}
+
+/// By which share of the mean that was asked for another one may be delivered.
+const MISSED_AT_MOST: f64 = 0.05;
+
+/// Refuses what loses so much below 0 that its mean is another one. A range that was asked for
+/// (`min`, `max`) is a wish, and only told of.
+fn refuse_missed_mean(section: &Section<'_>, dist: &Dist) -> Result<(), ConfigError> {
+    let Some(missed) = MissedMean::of(dist) else { return Ok(()) };
+    if missed.share() <= MISSED_AT_MOST {
+        return Ok(());
+    }
+    let asked = section.table().get("mean").map(Node::shown).unwrap_or_default();
+    let cause = format!("the mean would be {missed}: what is below 0 is never drawn");
+    let error = ConfigError::value(&format!("{}.mean", section.path), &asked, cause);
+    let help = "give a deviation below half of the mean; a law without negative values, as \
+                gamma or lognormal; or min=0 to have it as it is";
+    Err(error.at(section.place_of("mean")).help(help))
+}
+
+/// A mean that was asked for, and the one that is delivered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct MissedMean {
+    asked_ns: f64,
+    drawn_ns: f64,
+}
+
+impl MissedMean {
+    /// The means of a distribution, where one was asked for.
+    pub(crate) fn of(dist: &Dist) -> Option<Self> {
+        dist.asked_mean_ns().map(|asked_ns| Self { asked_ns, drawn_ns: dist.mean_ns() })
+    }
+
+    /// How far the one is off, as a share of the other.
+    pub(crate) fn share(self) -> f64 {
+        let off_ns = (self.drawn_ns - self.asked_ns).abs();
+        if off_ns == 0.0 { 0.0 } else { off_ns / self.asked_ns.max(0.0) }
+    }
+}
+
+impl fmt::Display for MissedMean {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [drawn, asked] = [self.drawn_ns, self.asked_ns]
+            .map(|ns| human::span(Duration::from_nanos(ns.round() as u64)));
+        write!(f, "{drawn}, not {asked}")
+    }
 }
 
 /// Means that a deviation may be: the shape is at least 0.1.

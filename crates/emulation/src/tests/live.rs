@@ -118,7 +118,7 @@ fn a_rate_ends_a_trace_and_a_trace_a_rate() {
 
 #[test]
 fn explanations_show_what_is_really_drawn() {
-    let plan = plan("--virtual a b -B ether,10g -D normal,5ms,5ms -L 1e-15 --seed 3").unwrap();
+    let plan = plan("--virtual a b -B ether,10g -D normal,5ms,5ms,min=0 -L 1e-15 --seed 3").unwrap();
     let explained = config::explain(&plan.network, plan.seed);
     let text = explained.text();
     assert!(text.contains("takes 84 on the line, 67.200 ns"), "{text}");
@@ -220,7 +220,8 @@ fn one_setting_is_given_one_value_however_its_path_is_written() {
         assert!(error.starts_with(wanted), "{one} {other}: {error}");
     }
     let (delay, loss) = (json!("5ms"), json!("1%"));
-    let others = [("up.delay.mean", &delay), ("up.delay.sd", &delay), ("down.delay", &delay)];
+    let sd = json!("1ms");
+    let others = [("up.delay.mean", &delay), ("up.delay.sd", &sd), ("down.delay", &delay)];
     apply(&mut config(), &others).unwrap();
     apply(&mut config(), &[("up.loss", &loss), ("up.delay", &delay)]).unwrap();
 }

@@ -99,6 +99,36 @@ fn an_unknown_model_names_the_nearest_and_all() {
 }
 
 #[test]
+fn a_delay_that_would_miss_its_mean_is_refused_with_the_mean_that_it_would_have() {
+    assert_eq!(
+        refusal("-D normal,5ms,50ms"),
+        "`5ms` does not fit link.up.delay.mean | the mean would be 41.77 ms, not 5 ms: what is \
+         below 0 is never drawn at column 8 of -D | give a deviation below half of the mean; a law \
+         without negative values, as gamma or lognormal; or min=0 to have it as it is"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let table = dir.path().join("wide.dist");
+    std::fs::write(&table, "-32768 -8192 8192 32767\n").unwrap();
+    let table = |sd: &str| format!("-D table,{},20ms,{sd}", table.display());
+    assert!(refusal(&table("20ms")).contains("the mean would be 35 ms, not 20 ms"));
+    let warnings = |args: &str| {
+        let plan = plan(&format!("--virtual a b {args} -D 1ms")).unwrap();
+        plan.warnings.join(";")
+    };
+    assert_eq!(warnings(&table("2ms")), "");
+    assert_eq!(warnings("-D normal,20ms,3ms"), "");
+    // The normal law of 2 deviations above 0: 20 ms + 10 ms * density(2) / below(2).
+    let told = "the delay of up is cut: its mean is 20.55 ms, not 20 ms";
+    assert_eq!(warnings("-D normal,20ms,10ms"), told);
+    // A range is a wish, and so is min=0, which says as much.
+    assert!(warnings("-D normal,5ms,50ms,min=0").contains("is 41.77 ms, not 5 ms"));
+    let cut = warnings("-D exp,0,20ms,max=20ms");
+    assert!(cut.contains("is 8.36"), "{cut}");
+    assert!(warnings("-D gamma,20ms,10ms,max=25ms").contains("not 20 ms"));
+    assert_eq!(warnings("-D pareto,5ms,1.5,max=1s"), "", "no mean was asked for");
+}
+
+#[test]
 fn missing_and_surplus_values_are_named() {
     assert_eq!(
         refusal("-D normal,20ms"),

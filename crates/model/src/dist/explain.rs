@@ -33,6 +33,30 @@ impl Dist {
         self.moments().0
     }
 
+    /// The mean that was asked for, in ns, before anything was cut off: below 0 or outside of a
+    /// range. `None` where no mean was asked for.
+    ///
+    /// ```
+    /// use slipring_model::Dist;
+    /// let cut = Dist::normal(5e6, 50e6)?;
+    /// assert_eq!(cut.asked_mean_ns(), Some(5e6));
+    /// assert!(cut.mean_ns() > 40e6, "what lies below 0 is never drawn");
+    /// # Ok::<(), slipring_model::ParameterError>(())
+    /// ```
+    #[must_use]
+    pub fn asked_mean_ns(&self) -> Option<f64> {
+        match &self.0 {
+            Shape::Smooth(smooth) => {
+                smooth.source.law.asked_mean().map(|mean| mean + smooth.offset_ns as f64)
+            }
+            Shape::Picks(picks) => match picks.origin {
+                Origin::Table { uncut_ns, .. } => Some(uncut_ns),
+                Origin::Samples => None,
+            },
+            Shape::Constant(_) | Shape::Uniform { .. } | Shape::Segments(_) => None,
+        }
+    }
+
     /// The standard deviation of what is really drawn, in ns; infinite where
     /// there is none.
     #[must_use]
@@ -92,7 +116,7 @@ impl fmt::Display for Dist {
             Shape::Segments(segments) => write!(f, "cdf({} points)", segments.points.len()),
             Shape::Picks(picks) => match picks.origin {
                 Origin::Samples => write!(f, "samples({} values)", picks.values.len()),
-                Origin::Table { mean_ns, sd_ns } => {
+                Origin::Table { mean_ns, sd_ns, .. } => {
                     let (mean, sd, count) = (Time(mean_ns), Time(sd_ns), picks.values.len());
                     write!(f, "table(mean {mean}, sd {sd}, {count} entries)")
                 }

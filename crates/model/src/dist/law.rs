@@ -99,6 +99,16 @@ impl Law {
         }
     }
 
+    /// The mean that was asked for; `None` of laws that are asked for otherwise.
+    pub(super) fn asked_mean(&self) -> Option<f64> {
+        match *self {
+            Self::Normal { mean, .. } | Self::Exponential { mean } => Some(mean),
+            Self::Lognormal { mu, sigma } => Some(libm::exp(mu + sigma * sigma / 2.0)),
+            Self::Gamma { shape, scale } => Some(shape * scale),
+            Self::Pareto { .. } | Self::Weibull { .. } => None,
+        }
+    }
+
     /// Whether the mean and the deviation exist when nothing cuts the law off above.
     pub(super) fn has_moments(&self) -> (bool, bool) {
         match *self {

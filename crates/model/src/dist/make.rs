@@ -110,7 +110,9 @@ impl Dist {
             ns.clamp(0.0, MAX_NS as f64) as u64
         };
         let values: Box<[u64]> = entries.iter().map(value).collect();
-        picks(Picks::new(values, Origin::Table { mean_ns, sd_ns })?)
+        let sum: f64 = entries.iter().map(|&entry| f64::from(entry)).sum();
+        let uncut_ns = mean_ns + sd_ns * sum / 8192.0 / count;
+        picks(Picks::new(values, Origin::Table { mean_ns, sd_ns, uncut_ns })?)
     }
 
     /// One of `values_ns`, all equally likely, at random. To play them back in

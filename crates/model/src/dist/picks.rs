@@ -20,7 +20,12 @@ pub(super) struct Picks {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Origin {
     Samples,
-    Table { mean_ns: f64, sd_ns: f64 },
+    /// `uncut_ns` is the mean before entries below 0 became 0.
+    Table {
+        mean_ns: f64,
+        sd_ns: f64,
+        uncut_ns: f64,
+    },
 }
 
 impl Picks {
@@ -54,7 +59,13 @@ impl Picks {
     /// The values, each moved up by `offset_ns`.
     pub(super) fn plus(&self, offset_ns: u64) -> Self {
         let values = self.values.iter().map(|value| value.saturating_add(offset_ns)).collect();
-        Self { values, origin: self.origin }
+        let origin = match self.origin {
+            Origin::Table { mean_ns, sd_ns, uncut_ns } => {
+                Origin::Table { mean_ns, sd_ns, uncut_ns: uncut_ns + offset_ns as f64 }
+            }
+            Origin::Samples => Origin::Samples,
+        };
+        Self { values, origin }
     }
 
     /// Mean and variance.
