@@ -429,11 +429,11 @@ fn chosen_seed() -> u64 {
     RandomState::new().hash_one(std::process::id()) >> 40
 }
 
-/// Delays that change faster than frames can follow without overtaking: below some three
+/// Delays that change faster than frames can follow without overtaking: below some six
 /// deviations a half-life lets the delay fall by more than the time that passes, so frames are
 /// put off to keep their order, and the delay has neither its mean nor its deviation.
 fn restless(network: &NetworkSpec) -> Vec<String> {
-    const LEAST: f64 = 3.3;
+    const LEAST: f64 = 6.6;
     let warning = |link: &NetworkLink| {
         let (DelayModel::Random(dist), OrderPolicy::Correlated) =
             (&link.spec.delay.model, link.spec.order)

@@ -53,7 +53,7 @@ pub(crate) static PRESETS: [Preset; 6] = [
         name: "3g",
         title: "3G",
         about: "2 Mbit/s down, 500 kbit/s up, slow and uneven, queues of a second",
-        up: parts("500kbit", "normal(80ms, 20ms, half_life=100ms)", "0.5%", "droptail(time=1s)"),
+        up: parts("500kbit", "normal(80ms, 20ms, half_life=150ms)", "0.5%", "droptail(time=1s)"),
         down: parts("2Mbit", "normal(70ms, 15ms, half_life=100ms)", "0.5%", "droptail(time=1s)"),
     },
     Preset {

@@ -280,8 +280,8 @@ fn a_half_life_too_short_for_its_deviation_is_warned_of() {
     assert_eq!(short.len(), 2, "each direction its own: {short:?}");
     assert!(short[0].starts_with("the half-life of up, 1 us, is too short"), "{short:?}");
     assert!(short[0].contains("deviates by 2.309 ms"), "{short:?}");
-    assert!(short[0].contains("from 7.621 ms on"), "{short:?}");
-    assert!(warnings("-D uniform,1ms,9ms --half-life 8ms").is_empty());
+    assert!(short[0].contains("from 15.24 ms on"), "{short:?}");
+    assert!(warnings("-D uniform,1ms,9ms --half-life 16ms").is_empty());
     assert!(warnings("-D uniform,1ms,9ms").is_empty());
 }
 

@@ -14,7 +14,7 @@ use crate::user::UserDelay;
 pub struct DelaySpec {
     /// The time.
     pub model: DelayModel,
-    /// After which time half of a deviation is forgotten; needed by [`OrderPolicy::Correlated`].
+    /// After which time the correlation of delays has halved; needed by [`OrderPolicy::Correlated`].
     pub half_life_ns: Option<u64>,
 }
 

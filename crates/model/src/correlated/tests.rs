@@ -51,10 +51,25 @@ fn correlation_over_time_is_that_of_two_filters() {
     for lag in [1, 3, 5, 10, 20, 50, 100] {
         let products = path.iter().zip(&path[lag..]).map(|(a, b)| a * b);
         let seen = products.sum::<f64>() / (path.len() - lag) as f64;
-        let k = core::f64::consts::LN_2 * lag as f64 / 5.0;
+        let k = Correlated::HALVED * lag as f64 / 5.0;
         let expected = (1.0 + k) * libm::exp(-k);
         // 400 000 half-lives, and as many independent values over some five of them.
         assert!((seen - expected).abs() < 0.012, "{lag}: {seen} {expected}");
+    }
+}
+
+#[test]
+fn correlation_of_a_delay_has_halved_after_the_half_life() {
+    let delay = Dist::normal(20e6, 2e6).unwrap();
+    let mut process = process(10 * MS);
+    let delays: Vec<f64> =
+        (0..1_000_000).map(|n| delay.at(process.draw_at(n * MS)) as f64).collect();
+    let (mean, sd) = moments(&delays);
+    for (lag, expected) in [(0, 1.0), (10, 0.5)] {
+        let pairs = delays.iter().zip(&delays[lag..]);
+        let sum: f64 = pairs.map(|(a, b)| (a - mean) * (b - mean)).sum();
+        let seen = sum / (delays.len() - lag) as f64 / (sd * sd);
+        assert!((seen - expected).abs() < 0.015, "{lag}: {seen}");
     }
 }
 
@@ -98,11 +113,11 @@ fn path_has_no_jumps_and_no_corners() {
     let mut process = process(16_000);
     let path: Vec<f64> = (0..4_000_000).map(|t_ns| normal_of(process.draw_at(t_ns))).collect();
     let slopes: Vec<f64> = path.windows(2).map(|pair| (pair[1] - pair[0]) * 16_000.0).collect();
-    // The slope has the deviation ln 2 per half-life; a corner would change it at once.
-    assert!(slopes.iter().all(|slope| slope.abs() < 5.0));
-    assert!(slopes.windows(2).all(|pair| (pair[1] - pair[0]).abs() < 0.01));
+    // The slope has the deviation 1.678 per half-life; a corner would change it at once.
+    assert!(slopes.iter().all(|slope| slope.abs() < 12.0));
+    assert!(slopes.windows(2).all(|pair| (pair[1] - pair[0]).abs() < 0.05));
     let (_, slope_sd) = moments(&slopes);
-    assert!((slope_sd - core::f64::consts::LN_2).abs() < 0.06, "{slope_sd}");
+    assert!((slope_sd - Correlated::HALVED).abs() < 0.15, "{slope_sd}");
 }
 
 #[test]
@@ -159,7 +174,7 @@ fn going_back_in_time_gives_the_value_of_the_last_grid_point() {
 fn seed_and_times_decide_the_path() {
     let mut process = Correlated::new(MS, Stream::new(1, "golden")).unwrap();
     let drawn = [0, 10_000, 62_500, 90_000_000].map(|t_ns| process.draw_at(t_ns) >> 20);
-    assert_eq!(drawn, [1_513_889_474_437, 1_508_896_618_544, 1_522_748_652_714, 740_493_239_542]);
+    assert_eq!(drawn, [1_513_889_474_437, 1_507_560_365_452, 1_560_087_996_709, 8_198_368_903_892]);
 }
 
 #[test]
