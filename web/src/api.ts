@@ -59,6 +59,8 @@ export interface Version {
   version: number;
   at_ns: number;
   begun: boolean;
+  /** When it was taken back; absent of versions that hold, held or will. */
+  taken_back_at_ns?: number;
   changes: Record<string, unknown>;
 }
 

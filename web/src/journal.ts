@@ -43,7 +43,7 @@ export class Journal {
       element: entry(version.at_ns, [
         el("span", { class: "version" }, `version ${version.version}`),
         ` ${said(version)}`,
-        ...(version.begun ? [] : [el("span", { class: "tag" }, "to come")]),
+        ...tag(version),
       ]),
     }));
     const notes = this.notes.map(({ at_ns, text, bad }) => ({
@@ -53,6 +53,13 @@ export class Journal {
     const all = [...changes, ...notes].sort((a, b) => b.at_ns - a.at_ns).slice(0, SHOWN);
     this.list.replaceChildren(...all.map(({ element }) => element));
   }
+}
+
+function tag({ begun, taken_back_at_ns }: Version): Node[] {
+  const back = taken_back_at_ns !== undefined;
+  if (begun && !back) return [];
+  const text = back ? `taken back at ${(taken_back_at_ns / 1e9).toFixed(1)} s` : "to come";
+  return [el("span", { class: "tag" }, text)];
 }
 
 function entry(at_ns: number, inside: (Node | string)[]): HTMLElement {

@@ -117,9 +117,13 @@ async function choose(pid: number | null): Promise<void> {
   });
 }
 
+function isToCome(version: api.Version): boolean {
+  return !version.begun && version.taken_back_at_ns === undefined;
+}
+
 function showVersions(of: Run): void {
   journal.show(of.versions);
-  scripting.show(of.versions.filter((version) => !version.begun).length);
+  scripting.show(of.versions.filter(isToCome).length);
 }
 
 function held(pid: number): Promise<[api.Config, api.Explained, api.Version[]]> {
@@ -149,7 +153,7 @@ function look(of: Run, stats: api.Stats): void {
   for (const link of stats.links) {
     of.cards.get(link.name)?.show(link, settings.setting(link, of.explained));
   }
-  const begun = of.versions.filter((version) => !version.begun && version.at_ns <= stats.elapsed_ns);
+  const begun = of.versions.filter((version) => isToCome(version) && version.at_ns <= stats.elapsed_ns);
   if (begun.length > 0) {
     for (const version of begun) version.begun = true;
     perform(of, async () => {});
@@ -266,7 +270,7 @@ async function lookAround(): Promise<void> {
   if (!run || !there) return;
   const of = run;
   const versions = await api.ask<api.Version[]>(of.pid, "history");
-  const mark = (list: api.Version[]) => list.map(({ version, begun }) => `${version}${begun}`).join();
+  const mark = (list: api.Version[]) => list.map(({ version, begun, taken_back_at_ns }) => `${version}${begun}${taken_back_at_ns}`).join();
   if (mark(versions) !== mark(of.versions)) perform(of, async () => {});
 }
 

@@ -200,10 +200,14 @@ fn undone(answer: &Value) -> String {
 }
 
 fn version(version: &Value) -> String {
-    let begun = if version["begun"] == true { "" } else { "  (to come)" };
+    let state = match (version.get("taken_back_at_ns"), &version["begun"]) {
+        (Some(at_ns), _) => format!("  (taken back at {})", seconds_of(at_ns)),
+        (None, begun) if begun == true => String::new(),
+        (None, _) => "  (to come)".to_owned(),
+    };
     let changes = version["changes"].as_object().into_iter().flatten();
     let changes: String = changes.map(|(path, value)| format!("  {path}={value}")).collect();
-    format!("{}  {}{changes}{begun}\n", version["version"], seconds_of(&version["at_ns"]))
+    format!("{}  {}{changes}{state}\n", version["version"], seconds_of(&version["at_ns"]))
 }
 
 /// A time from the start of the run.

@@ -35,7 +35,12 @@ struct Held {
     untold: u64,
     /// When they were gone back from last, or 0.
     back_ns: Nanos,
+    /// Versions that were taken back, as [`Versions::history`] tells of them.
+    taken_back: Vec<Value>,
 }
+
+/// Versions that were taken back of which the history tells at most.
+const KEPT_BACK: usize = 1000;
 
 /// A change that was accepted.
 #[derive(Debug, Clone)]
@@ -76,7 +81,7 @@ impl Versions {
         }
         let handing = Handing::new(board);
         handing.begin(&timeline);
-        let held = Mutex::new(Held { timeline, untold: 0, back_ns: 0 });
+        let held = Mutex::new(Held::of(timeline));
         Ok(Self { handing, bounds: plan.bounds, storage_bytes, start_ns, held })
     }
 
@@ -193,7 +198,11 @@ impl Versions {
             return Err(Box::new(error.with_help("see: slipring emulate ctl history")));
         };
         let links = others(&held.timeline.in_force(time).network, &timeline.in_force(time).network);
+        let told = self.tell(&held.timeline, time);
         self.adopt(&mut held, timeline, taken.first, time)?;
+        let is_gone =
+            |version: &Value| taken.gone.iter().any(|(gone, _)| version["version"] == *gone);
+        held.keep_taken_back(told.into_iter().filter(is_gone), time.saturating_sub(self.start_ns));
         let begun = taken.gone.iter().filter(|(_, at_ns)| *at_ns <= time).count() as u64;
         if begun > 0 {
             held.untold += begun + 1;
@@ -209,15 +218,27 @@ impl Versions {
     pub(super) fn stop_script(&self) -> Result<usize, Refused> {
         let (mut held, time) = (self.held(), self.board().soonest());
         self.handing.stop(&held.timeline, time)?;
+        let to_come = |version: &Value| version["begun"] == false;
+        let told = self.tell(&held.timeline, time);
+        held.keep_taken_back(told.into_iter().filter(to_come), time.saturating_sub(self.start_ns));
         Ok(held.timeline.take_back_all(time))
     }
 
-    /// Every version: its number, its time from the start of the run, whether it has begun, and
-    /// what it changed, also in links that are like others.
+    /// Every version in order of time: its number, its time from the start of the run, whether it
+    /// has begun, what it changed, also in links that are like others, and, where it was taken
+    /// back, when that was.
     pub(super) fn history(&self) -> Value {
-        let (held, time) = (self.held(), now());
+        let held = self.held();
+        let mut versions = self.tell(&held.timeline, now());
+        versions.extend(held.taken_back.iter().cloned());
+        versions.sort_by_key(|version| (version["at_ns"].as_u64(), version["version"].as_u64()));
+        Value::Array(versions)
+    }
+
+    /// The versions that hold or will.
+    fn tell(&self, timeline: &Timeline, time: Nanos) -> Vec<Value> {
         let mut before: Option<Map<String, Value>> = None;
-        let versions = held.timeline.versions().iter().map(|version| {
+        let versions = timeline.versions().iter().map(|version| {
             let flat = flattened(&version.config.resolved().to_json());
             let changes = before.as_ref().map(|before| difference(before, &flat));
             before = Some(flat);
@@ -228,7 +249,7 @@ impl Versions {
                 "changes": changes.unwrap_or_default(),
             })
         });
-        Value::Array(versions.collect())
+        versions.collect()
     }
 
     /// Refuses what is beyond `-M`, and what needs more memory than there is for frames.
@@ -246,6 +267,22 @@ impl Versions {
     /// What is behind the lock is whole at any time, also when a thread that held it panicked.
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    const fn of(timeline: Timeline) -> Self {
+        Self { timeline, untold: 0, back_ns: 0, taken_back: Vec::new() }
+    }
+
+    /// Remembers versions that were taken back then; the oldest ones are forgotten.
+    fn keep_taken_back(&mut self, versions: impl Iterator<Item = Value>, time_ns: Nanos) {
+        self.taken_back.extend(versions.map(|mut version| {
+            version["taken_back_at_ns"] = json!(time_ns);
+            version
+        }));
+        let surplus = self.taken_back.len().saturating_sub(KEPT_BACK);
+        self.taken_back.drain(..surplus);
     }
 }
 
@@ -376,7 +413,7 @@ mod tests {
         let config = Config::parse("link.toml", text).unwrap();
         let network = config.network().unwrap();
         let timeline = Timeline::new(0, config, network);
-        let held = Mutex::new(Held { timeline, untold: 0, back_ns: 0 });
+        let held = Mutex::new(Held::of(timeline));
         let (handing, bounds) = (Handing::new(board), Bounds::default());
         (
             Versions { handing, bounds, storage_bytes: 1 << 30, start_ns: 0, held },
@@ -400,9 +437,43 @@ mod tests {
         assert_eq!(made, [(3, true), (4, true), (4, false)]);
         let (back, gone) = versions.undo().unwrap();
         assert_eq!((back.version, gone), (2, vec![3, 4]));
-        assert_eq!(versions.history().as_array().unwrap().len(), 2);
+        let history = versions.history();
+        let told = history.as_array().unwrap().iter();
+        let told: Vec<_> = told
+            .map(|told| (told["version"].as_u64(), told["taken_back_at_ns"].is_u64()))
+            .collect();
+        let kept = [1, 2].map(|version| (Some(version), false));
+        assert_eq!(told, [kept, [3, 4].map(|version| (Some(version), true))].concat());
+        assert_eq!(history[2]["changes"]["link.up.delay.mean"], "30ms");
         // Set, handed in, gone back from: three times settings changed.
         assert_eq!(versions.changes().times, 3);
+    }
+
+    #[test]
+    fn what_was_taken_back_stays_in_the_history() {
+        let (versions, _taker) = versions();
+        versions.set(0, delay("30ms")).unwrap();
+        versions.undo().unwrap();
+        let hour_ns = 3_600_000_000_000;
+        versions.set(now() + hour_ns, delay("40ms")).unwrap();
+        assert_eq!(versions.stop_script().unwrap(), 1);
+        versions.set(0, delay("50ms")).unwrap();
+        let history = versions.history();
+        let told = |index: usize| {
+            let told = &history[index];
+            (
+                told["version"].as_u64(),
+                told["begun"] == true,
+                told.get("taken_back_at_ns").is_some(),
+            )
+        };
+        assert_eq!(history.as_array().unwrap().len(), 4, "{history}");
+        assert_eq!(told(0), (Some(1), true, false));
+        assert_eq!(told(1), (Some(2), true, true));
+        assert_eq!(told(2), (Some(4), true, false));
+        assert_eq!(told(3), (Some(3), false, true));
+        assert_eq!(history[1]["changes"]["link.up.delay.mean"], "30ms");
+        assert_eq!(history[3]["changes"]["link.down.delay.mean"], "40ms");
     }
 
     #[test]
@@ -448,7 +519,10 @@ mod tests {
             versions.set(0, delay(&format!("{time}ms"))).unwrap();
         }
         assert_eq!(versions.changes().times, 900 + 2 * 300 + 300);
-        assert_eq!(versions.history().as_array().unwrap().len(), 1000);
+        let history = versions.history();
+        let back = |told: &&Value| told["taken_back_at_ns"].is_u64();
+        let back = history.as_array().unwrap().iter().filter(back).count();
+        assert_eq!((history.as_array().unwrap().len() - back, back), (1000, 300));
     }
 
     #[test]

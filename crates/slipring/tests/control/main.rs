@@ -86,7 +86,11 @@ fn a_change_is_met_by_the_next_frames_and_undo_takes_it_back() {
     let undo = site.ctl("undo").well();
     assert!(undo.stdout.starts_with("version 2 taken back: version 1 holds at "), "{undo:?}");
     assert!((10.0..150.0).contains(&site.ping_ms()));
-    assert_eq!(site.json("history").as_array().unwrap().len(), 1);
+    let history = site.json("history");
+    assert_eq!(history.as_array().unwrap().len(), 2);
+    assert!(history[1]["taken_back_at_ns"].is_u64(), "{history}");
+    let told = site.ctl("history").well().stdout;
+    assert!(told.lines().nth(1).is_some_and(|line| line.contains("(taken back at ")), "{told}");
     let asked = emulator.stop(Signal::INT).well();
     assert_eq!(std::fs::read_dir(site.run_dir.path()).unwrap().count(), 0, "{asked:?}");
 }
