@@ -53,6 +53,7 @@ pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str
 
 /// What the flags say of one direction, and whether they say something of its queue.
 fn parts(matches: &ArgMatches, direction: usize) -> Result<(Table, bool), Failure> {
+    refuse_two_of_a_kind(matches)?;
     let mut link = Table::default();
     let mut later = Vec::new();
     for (part, value) in presets::asked(matches, direction).into_iter().flatten() {
@@ -74,15 +75,80 @@ fn parts(matches: &ArgMatches, direction: usize) -> Result<(Table, bool), Failur
     call::expand(&mut link, &path)?;
     for (part, key, node) in later {
         let place = node.place.clone();
-        link.table_at(part, &place).expect("parts were expanded").put(key, node);
+        let table = link.table_at(part, &place).expect("parts were expanded");
+        refuse_said_twice(table, part, key, &place)?;
+        table.put(key, node);
+    }
+    if let (Some(order), Some(Node { value: Value::Table(delay), .. })) =
+        (link.get("order"), link.get("delay"))
+    {
+        refuse_said_twice(delay, "delay", "order", &order.place)?;
     }
     if let Some(text) = matches.get_one::<String>(LINKS[direction]) {
         let mut whole = call::parts(text, &Place::flag(&format!("--{}", LINKS[direction])))?;
         queue_asked |= whole.get("queue").is_some();
+        refuse_own_value(matches, &whole, direction)?;
         call::expand(&mut whole, &path)?;
         whole.entries.into_iter().for_each(|entry| link.put(&entry.key, entry.node));
     }
     Ok((link, queue_asked))
+}
+
+/// Flags that say the same thing: the words of the one would take those of the other away.
+fn refuse_two_of_a_kind(matches: &ArgMatches) -> Result<(), Failure> {
+    let both = |flags: [&str; 2]| flags.iter().all(|id| matches.contains_id(id));
+    let of_rates = || matches.get_many::<String>("rate").into_iter().flatten();
+    let (flags, what) = if both(["reorder", "order"]) {
+        ("-P and --order", "both say what becomes of frames that would overtake")
+    } else if matches.contains_id("police") && of_rates().any(|rate| rate.starts_with("avg,")) {
+        ("-B avg and --police", "both are the policer")
+    } else {
+        return Ok(());
+    };
+    let error = Diagnostic::new(SR0003, format!("{flags} do not go together"));
+    Err(error.with_cause(what).with_help("give one of them").into())
+}
+
+/// What a flag says must not stand in the value of another one too.
+fn refuse_said_twice(table: &Table, part: &str, key: &str, flag: &Place) -> Result<(), Failure> {
+    let Some(said) = table.get(key) else { return Ok(()) };
+    let summary = format!("{key} of {part} is given twice");
+    let error =
+        Diagnostic::new(SR0003, summary).with_cause(format!("at {flag} and {}", said.place));
+    Err(error.with_help("give it once").into())
+}
+
+/// A flag that is given for each direction says nothing where `--up` or `--down` replaces it; given
+/// once it still holds for the other one.
+fn refuse_own_value(matches: &ArgMatches, whole: &Table, direction: usize) -> Result<(), Failure> {
+    let is_twice = |flag: &&Directed| {
+        matches.get_many::<String>(flag.id).is_some_and(|values| values.len() == 2)
+    };
+    let replaced = DIRECTED.iter().filter(is_twice).find(|flag| whole.get(flag.id).is_some());
+    let Some(flag) = replaced else { return Ok(()) };
+    let (shown, name) = (flag.shown(), LINKS[direction]);
+    let summary = format!("--{name} replaces what {shown} says of that direction");
+    let help = format!("give {shown} once, for the other direction, or leave it out of --{name}");
+    Err(Diagnostic::new(SR0003, summary).with_help(help).into())
+}
+
+/// Refuses what is said of a second direction, for a command whose frames go one way.
+///
+/// # Errors
+/// The first flag that says it.
+pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
+    let twice = |flag: &&Directed| matches.get_many::<String>(flag.id).is_some_and(|v| v.len() > 1);
+    let summary = if matches.contains_id("down") {
+        "--down says nothing here".to_owned()
+    } else if let Some(flag) = DIRECTED.iter().find(twice) {
+        // `-B` of the links has another name in such a command.
+        let shown = if flag.id == "rate" { "--link-rate".to_owned() } else { flag.shown() };
+        format!("{shown} is given twice")
+    } else {
+        return Ok(());
+    };
+    let error = Diagnostic::new(SR0003, summary).with_cause("all frames go one way, up");
+    Err(error.with_help("give what the link does once, by its flag or by --up").into())
 }
 
 /// The value of a flag for a direction: given once it holds for both.

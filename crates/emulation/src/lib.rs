@@ -46,6 +46,7 @@ use config::{Config, ConfigError, Outputs, tree};
 use plan::Instead;
 
 pub use apart::is_stdout;
+pub use classic::refuse_second_direction;
 pub use flags::links;
 pub use plan::{CapturePair, Captures, Clock, Plan, RealTime};
 pub use presets::json as presets;

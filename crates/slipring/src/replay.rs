@@ -32,7 +32,7 @@ use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Ve
 use pace::{Manner, Pace};
 use slipring_emulation::{
     CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, is_stdout,
-    ports, refuse_ports_flags, refuse_ports_outputs,
+    ports, refuse_ports_flags, refuse_ports_outputs, refuse_second_direction,
 };
 use slipring_program::opening::Opening;
 
@@ -82,6 +82,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 impl Replay {
     fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        refuse_second_direction(matches)?;
         let target = target(matches)?;
         let file = matches.get_one::<String>("file").ok_or_else(|| {
             let error = Diagnostic::new(SR0006, "no capture is named");
@@ -119,6 +120,7 @@ impl Replay {
             return Ok(exit);
         }
         let passes = self.passes(session)?;
+        self.manner.refuse_gaps_unmet(passes)?;
         let signals = Signals::install()?;
         match &self.target {
             Target::Capture(path) => self.to_capture(path, passes, session, &signals),

@@ -129,6 +129,25 @@ fn a_delay_that_would_miss_its_mean_is_refused_with_the_mean_that_it_would_have(
 }
 
 #[test]
+fn flags_that_say_the_same_thing_twice_are_refused() {
+    for (args, why) in [
+        ("-P 1 --order free", "-P and --order do not go together"),
+        ("-B avg,1m --police 1m", "-B avg and --police do not go together"),
+        ("-D uniform,1ms,2ms,order=free --order drop", "order of delay is given twice"),
+        ("-D uniform,1ms,2ms,order=free -P 1", "order of delay is given twice"),
+        ("-D normal,20ms,3ms,corr=50ms --half-life 20ms", "half_life of delay is given twice"),
+        ("-B 1m -Q droptail,1k,admit=tlem --admit strict", "admit of queue is given twice"),
+        ("-B 1m -B 2m --up rate=3m", "--up replaces what -B says of that direction"),
+        ("-D 1ms -D 2ms --down delay=3ms", "--down replaces what -D says of that direction"),
+    ] {
+        assert!(refusal(args).starts_with(why), "{args}: {}", refusal(args));
+    }
+    for args in ["-B 1m --up rate=3m", "-P 1 -P 0", "-B avg,1m", "-B 1m --police 1m"] {
+        super::up(args);
+    }
+}
+
+#[test]
 fn missing_and_surplus_values_are_named() {
     assert_eq!(
         refusal("-D normal,20ms"),

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use clap::ArgMatches;
-use slipring_cli::codes::SR0007;
+use slipring_cli::codes::{SR0003, SR0007};
 use slipring_cli::units::{Rate as Written, RateUnit, Span};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_model::{Pacer, Rate};
@@ -45,10 +45,33 @@ impl Manner {
                 Some(speedup) => {
                     parse_speed(speedup).map(recorded).map_err(|why| unfit(text, &why))
                 }
-                None => fixed(text),
+                None => {
+                    refuse_gaps(matches)?;
+                    fixed(text)
+                }
             },
         }
     }
+
+    /// Refuses a pause between passes of which there is one.
+    pub(super) fn refuse_gaps_unmet(&self, passes: Option<u64>) -> Result<(), Failure> {
+        let Self::Recorded { pass_gap_ns: Some(_), .. } = self else { return Ok(()) };
+        if passes != Some(1) {
+            return Ok(());
+        }
+        let error = Diagnostic::new(SR0003, "--loop-gap says nothing here");
+        let error = error.with_cause("the capture is sent once");
+        Err(error.with_help("send it several times: --loops 3, or 0 for ever").into())
+    }
+}
+
+/// Refuses pauses of the capture where a rate takes their place.
+fn refuse_gaps(matches: &ArgMatches) -> Result<(), Failure> {
+    let said = ["max-gap", "loop-gap"].into_iter().find(|id| matches.contains_id(id));
+    let Some(id) = said else { return Ok(()) };
+    let error = Diagnostic::new(SR0003, format!("--{id} says nothing beside a fixed rate"));
+    let error = error.with_cause("frames go at that rate, whatever pauses the capture has");
+    Err(error.with_help(format!("leave out --{id}, or send as recorded: -B real")).into())
 }
 
 /// Reads how many times faster; 0 would never end.

@@ -228,6 +228,28 @@ fn nmreplays_flags_are_known_and_its_failures_are_1() {
 }
 
 #[test]
+fn flags_that_say_nothing_are_refused() {
+    let lab = Lab::new(&THREE);
+    for (flags, why) in [
+        ("--down delay=5ms", "--down says nothing here"),
+        ("-D 1ms -D 2ms", "-D is given twice"),
+        ("--link-rate 1m --link-rate 2m", "--link-rate is given twice"),
+        ("--loop-gap 1", "--loop-gap says nothing here"),
+        ("--loop-gap 1 --loops 2 -B 10m", "--loop-gap says nothing beside a fixed rate"),
+        ("--max-gap 1 -B 1Mpps", "--max-gap says nothing beside a fixed rate"),
+    ] {
+        for verb in ["replay", "nmreplay"] {
+            let said = lab.run_as(verb, &format!("-f @in.pcap --virtual @out.pcap {flags}"));
+            assert_ne!(said.status, 0, "{verb} {flags}");
+            assert!(said.talk.contains(why), "{verb} {flags}: {}", said.talk);
+        }
+    }
+    for flags in ["--up delay=5ms", "--loop-gap 1 --loops 2", "--max-gap 1 -B real,2"] {
+        lab.sent(flags);
+    }
+}
+
+#[test]
 fn a_port_gets_every_frame_and_the_timing_is_told() {
     let frames: Vec<_> = (0..200).map(|i| (i * 100_000, 60 + i as u32)).collect();
     let lab = Lab::new(&frames);
