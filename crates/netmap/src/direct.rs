@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, Weak};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use slipring_abi::{LENT_RINGS, LENT_SIZE, LENT_VERSION, LentRing, NR_EXCLUSIVE};
-use slipring_ring::{Doorbell, Place, Signs};
+use slipring_ring::{Announced, Doorbell, Place, Signs};
 
 use crate::adapter::Dir;
 use crate::binding::Binding;
@@ -172,12 +172,25 @@ pub(crate) struct Half {
     pub(crate) bell: Doorbell,
     /// Whom it is lent to; 0 for nobody.
     holder: AtomicU32,
+    /// What is known of the sleep of programs that this process syncs it for.
+    announced: Mutex<Announced>,
 }
 
 impl Half {
     pub(crate) fn new(place: Place, signs: Signs) -> Result<Self, Errno> {
         let bell = Doorbell::new().map_err(|_| Errno::NFILE)?;
-        Ok(Self { place, signs, bell, holder: AtomicU32::new(0) })
+        let announced = Mutex::new(Announced::for_earlier_sleepers());
+        Ok(Self { place, signs, bell, holder: AtomicU32::new(0), announced })
+    }
+
+    /// One more program sleeps for which this process syncs; whether those before are to be woken.
+    pub(crate) fn expects(&self) -> bool {
+        self.signs.host_sleeps(&mut lock(&self.announced))
+    }
+
+    /// Whether a program has told of news for those.
+    pub(crate) fn is_called(&self) -> bool {
+        self.signs.host_is_called(&mut lock(&self.announced))
     }
 
     fn take(&self, who: u32) -> bool {
@@ -202,6 +215,7 @@ impl Half {
 pub(crate) struct Sharing {
     pub(crate) halves: [[Vec<Half>; 2]; 2],
     pub(crate) kick: Arc<Doorbell>,
+    pub(crate) pipe: Weak<dyn Kicked>,
 }
 
 impl Sharing {
@@ -255,6 +269,10 @@ impl Drop for Lending {
                 half.give_back(self.who);
             }
         }
+        // It may have been killed between a sync and the word to those who sleep for it.
+        if let Some(pipe) = self.sharing.pipe.upgrade() {
+            pipe.deserted();
+        }
     }
 }
 
@@ -262,6 +280,9 @@ impl Drop for Lending {
 pub(crate) trait Kicked: Send + Sync + Debug {
     /// Somebody rang.
     fn kicked(&self);
+
+    /// A program that synced by itself is gone, and whom it had to tell of what may not know.
+    fn deserted(&self);
 }
 
 /// The bells that programs ring which sync in their own processes, so that those are woken who

@@ -296,10 +296,11 @@ impl Loop<'_> {
         self.csb.want_kick(k, false, self.caller)?;
         for _ in 0..TURNS {
             let told = self.csb.read(k, self.caller)?;
-            self.sync(k, told.head, told.cur)?;
+            let synced = self.sync(k, told.head, told.cur)?;
             self.csb.want_kick(k, true, self.caller)?;
             let now = self.csb.read(k, self.caller)?;
-            if (now.head, now.cur) == (told.head, told.cur) {
+            // Whoever else was at the ring may have begun before there was anything.
+            if (now.head, now.cur) == (told.head, told.cur) && synced != Synced::Busy {
                 return Ok(false);
             }
             self.csb.want_kick(k, false, self.caller)?;
@@ -308,13 +309,14 @@ impl Loop<'_> {
     }
 
     /// One sync, of which the program is told, and woken where it waits for what there is now.
-    fn sync(&mut self, k: usize, head: u32, cur: u32) -> Result<(), Errno> {
+    fn sync(&mut self, k: usize, head: u32, cur: u32) -> Result<Synced, Errno> {
         let (dir, i) = self.csb.rings[k];
         let ring = self.binding.port.ring(dir, i).ok_or(Errno::IO)?;
         let before = ring.tail();
         ring.carry(head, cur);
         // Impossible indices make the ring anew, as ever; the next ones may be right.
-        if self.binding.sync(dir, i) == Synced::Gone {
+        let synced = self.binding.sync(dir, i);
+        if synced == Synced::Gone {
             return Err(Errno::IO);
         }
         let tail = ring.tail();
@@ -322,7 +324,7 @@ impl Loop<'_> {
         if tail != before && self.csb.read(k, self.caller)?.sleeps {
             self.kicks.wake(k);
         }
-        Ok(())
+        Ok(synced)
     }
 }
 

@@ -173,13 +173,14 @@ impl Pipe {
         let kick = Arc::new(Doorbell::new().map_err(|_| Errno::NFILE)?);
         let weak: Weak<Self> = Arc::downgrade(self);
         kicks.add(&kick, weak.clone())?;
-        let sharing = self.sharing.get_or_init(|| Arc::new(Sharing { halves, kick })).clone();
+        let sharing =
+            self.sharing.get_or_init(|| Arc::new(Sharing { halves, kick, pipe: weak.clone() }));
         for side in &self.sides {
             side.taps.tell(weak.clone());
         }
         // One may be there already.
         self.watched();
-        Ok(sharing)
+        Ok(sharing.clone())
     }
 }
 
@@ -190,11 +191,21 @@ impl Kicked for Pipe {
             for dir in Dir::BOTH {
                 let listeners = side.listeners[dir as usize].iter();
                 for (half, listeners) in halves[dir as usize].iter().zip(listeners) {
-                    if !half.signs.host_still_sleeps() {
+                    if half.is_called() {
                         listeners.wake();
                     }
                 }
             }
+        }
+    }
+
+    fn deserted(&self) {
+        for listeners in self.sides.iter().flat_map(|side| &side.listeners).flatten() {
+            listeners.wake();
+        }
+        let halves = self.sharing.get().map(|sharing| sharing.halves.iter().flatten().flatten());
+        for half in halves.into_iter().flatten().filter(|half| half.signs.take_guest_sleeps()) {
+            half.bell.ring();
         }
     }
 }
@@ -286,6 +297,16 @@ impl PipeEnd {
         &self.pipe
     }
 
+    /// Ring `i` as it is while another thread syncs it.
+    #[cfg(test)]
+    pub(crate) fn while_synced(&self, dir: Dir, i: usize, then: impl FnOnce()) {
+        let side = self.side();
+        match dir {
+            Dir::Tx => drop((lock(&side.tx[i]), then())),
+            Dir::Rx => drop((lock(&side.rx[i]), then())),
+        }
+    }
+
     pub(crate) fn is_slave(&self) -> bool {
         self.role == Role::Slave
     }
@@ -370,8 +391,10 @@ impl Adapter for PipeEnd {
     fn expects(&self, dir: Dir, i: usize) {
         let sharing = self.pipe.sharing.get();
         let half = sharing.and_then(|one| one.halves[self.role as usize][dir as usize].get(i));
-        if let Some(half) = half {
-            half.signs.host_sleeps();
+        if half.is_some_and(Half::expects)
+            && let Some(listeners) = self.listeners(dir, i)
+        {
+            listeners.wake();
         }
     }
 

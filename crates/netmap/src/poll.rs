@@ -103,7 +103,7 @@ impl Open {
         arm: Option<u64>,
         patience: Duration,
     ) -> Events {
-        let mut events = self.look(binding, wanted);
+        let mut events = self.look(binding, wanted).events;
         if events == Events::default() && !patience.is_zero() && self.hold.is_worth_it() {
             events = self.wait(binding, wanted, patience);
         }
@@ -118,7 +118,17 @@ impl Open {
             let rings = if wanted { binding.rings[dir as usize].clone() } else { 0..0 };
             rings.for_each(|i| binding.port.expects(dir, i));
         }
-        if ready { events } else { self.look(binding, wanted) }
+        if ready { events } else { self.look_again(binding, wanted) }
+    }
+
+    /// Looks once more, as one who is armed. Whoever is just at a ring may have begun before there was
+    /// anything, and will tell nobody: then the program is to come back soon.
+    fn look_again(&self, binding: &Binding, wanted: Events) -> Events {
+        let seen = self.look(binding, wanted);
+        if seen.busy && seen.events == Events::default() {
+            self.waker.tell_soon();
+        }
+        seen.events
     }
 
     fn wait(&self, binding: &Binding, wanted: Events, patience: Duration) -> Events {
@@ -127,7 +137,7 @@ impl Open {
             for _ in 0..32 {
                 std::hint::spin_loop();
             }
-            let events = self.look(binding, wanted);
+            let events = self.look(binding, wanted).events;
             let hit = events != Events::default();
             if hit || start.elapsed() >= patience {
                 self.hold.learn(hit);
@@ -136,36 +146,46 @@ impl Open {
         }
     }
 
-    fn look(&self, binding: &Binding, wanted: Events) -> Events {
+    fn look(&self, binding: &Binding, wanted: Events) -> Seen {
         let (out, inn) = (wanted.meets(Events::OUT), wanted.meets(Events::IN));
-        let mut events = Events::default();
+        let mut seen = Seen::default();
         if out || binding.flags & NR_NO_TX_POLL == 0 {
-            let seen = sync_all(binding, Dir::Tx);
-            events =
-                events | seen.error | if seen.ready { wanted.and(Events::OUT) } else { events };
+            seen.add(sync_all(binding, Dir::Tx, wanted.and(Events::OUT)));
         }
         if inn || out && binding.flags & NR_DO_RX_POLL != 0 {
-            let seen = sync_all(binding, Dir::Rx);
+            seen.add(sync_all(binding, Dir::Rx, wanted.and(Events::IN)));
             self.stamp(binding);
-            let ready = if seen.ready { wanted.and(Events::IN) } else { Events::default() };
-            events = events | seen.error | ready;
         }
-        events
+        seen
     }
 }
 
+#[derive(Default)]
 struct Seen {
-    ready: bool,
-    error: Events,
+    events: Events,
+    /// Somebody else was at a ring.
+    busy: bool,
 }
 
-fn sync_all(binding: &Binding, dir: Dir) -> Seen {
-    let mut seen = Seen { ready: false, error: Events::default() };
+impl Seen {
+    fn add(&mut self, other: Self) {
+        self.events = self.events | other.events;
+        self.busy |= other.busy;
+    }
+}
+
+/// Syncs the rings of a direction; `ready` is what is so where one has slots.
+fn sync_all(binding: &Binding, dir: Dir, ready: Events) -> Seen {
+    let mut seen = Seen::default();
     for i in binding.rings[dir as usize].clone() {
-        if matches!(binding.sync(dir, i), Synced::Reinit | Synced::Gone) {
-            seen.error = Events::ERR;
+        match binding.sync(dir, i) {
+            Synced::Reinit | Synced::Gone => seen.events = seen.events | Events::ERR,
+            Synced::Busy => seen.busy = true,
+            Synced::Done => {}
         }
-        seen.ready |= is_ready(&*binding.port, dir, i);
+        if is_ready(&*binding.port, dir, i) {
+            seen.events = seen.events | ready;
+        }
     }
     seen
 }

@@ -13,6 +13,7 @@ mod monitors;
 mod offsets;
 mod polls;
 mod restarts;
+mod sleepers;
 mod switches;
 mod vale_requests;
 

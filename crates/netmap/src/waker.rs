@@ -128,6 +128,14 @@ impl Waker {
         }
     }
 
+    /// Tells it in a tick or two, unless there is news before.
+    pub(crate) fn tell_soon(self: &Arc<Self>) {
+        let before = self.update(|state| armed(state).then_some(state | NEWS | LISTED));
+        if before.is_some_and(|state| state & LISTED == 0) {
+            self.ticker.add(self.clone());
+        }
+    }
+
     /// Notifies the handle of somebody who armed in another process.
     pub(crate) fn tell(&self, handle: u64) {
         self.notify.notify(handle);

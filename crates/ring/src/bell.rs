@@ -35,6 +35,44 @@ pub(crate) fn announce<W: Word>(sleeping: &W) {
     W::full_fence();
 }
 
+/// What a host knows of a word by which it announces the sleep of several programs. All of this
+/// happens under one lock of its own; programs elsewhere take the word up without it.
+#[derive(Debug)]
+pub struct Announced {
+    /// The word was set, and nobody has been woken since because it was taken up.
+    made: bool,
+}
+
+impl Announced {
+    /// For a word that is set already, for whoever has been sleeping since before there was one.
+    #[must_use]
+    pub fn for_earlier_sleepers() -> Self {
+        Self { made: true }
+    }
+
+    /// Announces one more sleeper, who looks once more afterwards. Whether the sleepers before it
+    /// are to be woken first: their word was taken up, and from now on nobody could tell.
+    pub(crate) fn add<W: Word>(&mut self, sleeping: &W) -> bool {
+        let taken = sleeping.acquire() == 0;
+        let missed = taken && self.made;
+        if taken {
+            sleeping.release(1);
+        }
+        self.made = true;
+        W::full_fence();
+        missed
+    }
+
+    /// Whether the word was taken up, so that all are to be woken who sleep.
+    pub(crate) fn is_taken_up<W: Word>(&mut self, sleeping: &W) -> bool {
+        let taken = self.made && sleeping.acquire() == 0;
+        if taken {
+            self.made = false;
+        }
+        taken
+    }
+}
+
 /// An eventfd that wakes one party, readable while it rings.
 #[derive(Debug)]
 pub struct Doorbell(OwnedFd);

@@ -190,7 +190,8 @@ impl Place {
 }
 
 /// Moves the words of a direction to where other processes find them, if they are not there yet.
-/// They stay there until the direction goes.
+/// They stay there until the direction goes. They say of both halves that somebody sleeps for whom
+/// the host syncs ([`Announced::for_earlier_sleepers`](crate::Announced::for_earlier_sleepers)).
 ///
 /// # Errors
 /// [`RegionError::OutOfRingSpace`].
@@ -209,6 +210,9 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<Place, RegionError>
             }
             words.get().tx.tail.release(tx.kern.hwtail());
             words.get().rx.tail.release(rx.kern.hwtail());
+            // Programs for which the host syncs may sleep since there was no word to say so by.
+            words.get().tx.host_sleeps.release(1);
+            words.get().rx.host_sleeps.release(1);
             // Both halves are borrowed mutably, so nobody else is here.
             direction.shared.get_or_init(|| words)
         }
@@ -239,7 +243,7 @@ pub struct Moved {
     pub slots: u32,
     /// The program that syncs the other half itself.
     pub guest: bool,
-    /// Programs for which the host syncs it.
+    /// Programs for which the host syncs it. A host is not told: it wakes them in any case.
     pub host: bool,
 }
 
@@ -286,11 +290,15 @@ fn let_go(side: &Side) {
     side.owner.release(0);
 }
 
-/// Whom a syncer of the other half has to wake now that it has published.
+/// Whom `who` has to wake now that it has published for the other half.
 #[inline(always)]
-fn moved(slots: u32, other: &Side) -> Moved {
+fn moved(slots: u32, other: &Side, who: u32) -> Moved {
     if slots == 0 {
         return Moved::default();
+    }
+    // A host knows by itself for whom it syncs.
+    if who == HOST {
+        return Moved { slots, guest: bell::must_ring(&other.guest_sleeps), host: false };
     }
     let [guest, host] = bell::must_ring_all([&other.guest_sleeps, &other.host_sleeps]);
     Moved { slots, guest, host }
@@ -354,7 +362,7 @@ macro_rules! half {
                 let slots = self.catch_up().and_then(|()| self.sync_held(see));
                 let side = |dir| self.direction.0.shared_side(dir).expect("it stays shared");
                 let_go(side($mine));
-                Ok(moved(slots?, side($other)))
+                Ok(moved(slots?, side($other), self.who))
             }
 
             /// Shows what the host has moved since, for a program that had it sync.

@@ -62,7 +62,7 @@ mod view;
 mod words;
 
 pub use app::{AppRing, Direction, FrameMut, Rx, RxBatch, RxRing, Tx, TxRing};
-pub use bell::Doorbell;
+pub use bell::{Announced, Doorbell};
 pub use cell::Cell;
 pub use forward::{copy, forward};
 pub use hosted::{HostedRx, HostedTx, Moved, NotSynced, Place, Signs, hosted_direction, share};

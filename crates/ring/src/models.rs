@@ -5,12 +5,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
 use loom::sync::atomic::{AtomicU32, fence};
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use crate::bell::{announce, must_ring};
+use crate::bell::{Announced, announce, must_ring};
 use crate::index::{SlotIdx, cyclic};
 use crate::protocol::{Peer, Receiver, Sender, Word};
 
@@ -270,6 +270,183 @@ fn of_two_wakers_one_rings() {
         let one = must_ring(&*sleeping);
         assert!(one != other.join().unwrap());
     });
+}
+
+/// What may be wrong when words move to where programs sync by themselves.
+#[derive(Clone, Copy, PartialEq)]
+enum Wrong {
+    Nothing,
+    /// Moved words say of nobody that he sleeps.
+    Silent,
+    /// They say so when a program may sync already.
+    Late,
+    /// The sleeper says that he sleeps after he has looked once more.
+    LooksFirst,
+    /// Nothing stands between his mark and his question whether the words have moved.
+    ArmsLoosely,
+    /// The sleeper never says so himself.
+    Mute,
+}
+
+/// A host's side of a half that it comes to share: who sleeps in the host has a mark of his own.
+#[derive(Default)]
+struct Half {
+    marks: [AtomicU32; 2],
+    shared: AtomicU32,
+    lock: Mutex<()>,
+    sleeps: Flag<FULL>,
+    announced: Mutex<Option<Announced>>,
+    sent: AtomicU32,
+}
+
+impl Half {
+    fn add(&self) {
+        let mut announced = self.announced.lock().unwrap();
+        let missed =
+            announced.get_or_insert_with(Announced::for_earlier_sleepers).add(&self.sleeps);
+        drop(announced);
+        if missed {
+            self.wake();
+        }
+    }
+
+    fn kicked(&self) {
+        let mut announced = self.announced.lock().unwrap();
+        let known = announced.get_or_insert_with(Announced::for_earlier_sleepers);
+        let called = known.is_taken_up(&self.sleeps);
+        drop(announced);
+        if called {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
+        fence(SeqCst);
+        for mark in &self.marks {
+            // As `Listeners::wake`, which looks before it writes.
+            if mark.load(Acquire) != 0 {
+                mark.swap(0, AcqRel);
+            }
+        }
+    }
+
+    /// Whether who has the mark `i` knows, or will be told, of all that was sent.
+    fn knows(&self, i: usize, seen: u32, sent: u32) -> bool {
+        seen == sent || self.marks[i].load(Acquire) == 0
+    }
+
+    /// Somebody sleeps until there is something; what he saw last.
+    fn sleep(&self, i: usize, wrong: Wrong) -> u32 {
+        let look = || {
+            // A sync by the host, which keeps others away from its words.
+            let _sync = self.lock.lock().unwrap();
+            self.sent.load(Acquire)
+        };
+        self.marks[i].swap(1, AcqRel);
+        if wrong != Wrong::ArmsLoosely {
+            fence(SeqCst);
+        }
+        let early = look();
+        if wrong != Wrong::Mute && self.shared.load(Acquire) == 1 {
+            self.add();
+        }
+        if wrong == Wrong::LooksFirst { early } else { look() }
+    }
+
+    /// The words move, and a program sends by them, `frames` times.
+    fn share_and_send(&self, frames: u32, wrong: Wrong) {
+        let sync = self.lock.lock().unwrap();
+        if !matches!(wrong, Wrong::Silent | Wrong::Late) {
+            self.sleeps.release(1);
+        }
+        drop(sync);
+        self.shared.store(1, Release);
+        for frame in 1..=frames {
+            self.sent.store(frame, Release);
+            if must_ring(&self.sleeps) {
+                self.kicked();
+            }
+            if wrong == Wrong::Late && frame == 1 {
+                self.sleeps.release(1);
+            }
+        }
+    }
+}
+
+/// One sleeps in the host while the other end is lent to a program, which sends.
+fn hand_over(frames: u32, wrong: Wrong) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let half = Arc::new(Half::default());
+        let program = thread::spawn({
+            let half = half.clone();
+            move || half.share_and_send(frames, wrong)
+        });
+        let seen = half.sleep(0, wrong);
+        program.join().unwrap();
+        assert!(half.knows(0, seen, frames), "asleep for ever");
+    }
+}
+
+#[test]
+fn who_sleeps_while_the_other_end_is_lent_sees_what_comes_or_is_woken() {
+    explore(hand_over(1, Wrong::Nothing));
+    explore(hand_over(2, Wrong::Nothing));
+}
+
+#[test]
+fn with_any_step_of_the_hand_over_wrong_one_may_sleep_for_ever() {
+    assert!(fails(hand_over(1, Wrong::Silent)), "no announcement for earlier sleepers");
+    assert!(fails(hand_over(1, Wrong::Late)), "one that comes late");
+    assert!(fails(hand_over(2, Wrong::Mute)), "none of later ones");
+    assert!(fails(hand_over(2, Wrong::LooksFirst)), "no look after it");
+    assert!(fails(hand_over(2, Wrong::ArmsLoosely)), "no fence of the sleeper");
+}
+
+/// Two sleep in the host for the same half, which a program syncs at the other end; how a sleeper
+/// announces himself, and what the host does when it is kicked.
+fn two_sleepers(add: fn(&Half), kicked: fn(&Half)) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let (add, kicked) = (add, kicked);
+        let half = Arc::new(Half::default());
+        let sleep = move |half: &Half, i: usize| {
+            half.marks[i].swap(1, AcqRel);
+            fence(SeqCst);
+            add(half);
+            half.sent.load(Acquire)
+        };
+        let other = thread::spawn({
+            let half = half.clone();
+            move || sleep(&half, 1)
+        });
+        let program = thread::spawn({
+            let half = half.clone();
+            move || {
+                half.sent.store(1, Release);
+                if must_ring(&half.sleeps) {
+                    kicked(&half);
+                }
+            }
+        });
+        let seen = sleep(&half, 0);
+        let seen = [seen, other.join().unwrap()];
+        program.join().unwrap();
+        assert!((0..2).all(|i| half.knows(i, seen[i], 1)), "asleep for ever");
+    }
+}
+
+#[test]
+fn of_two_who_sleep_for_the_same_half_both_see_what_comes_or_are_woken() {
+    explore(two_sleepers(Half::add, Half::kicked));
+}
+
+#[test]
+fn a_second_announcement_that_hides_what_was_told_to_the_first_leaves_him_asleep() {
+    let kicked = |half: &Half| {
+        if half.sleeps.acquire() == 0 {
+            half.wake();
+        }
+    };
+    assert!(fails(two_sleepers(|half| announce(&half.sleeps), kicked)));
 }
 
 /// Two processes sync the same half, each when nobody else does, and go on where the other left

@@ -17,4 +17,5 @@ mod settings;
 #[allow(dead_code, reason = "the other tests of it use the rest")]
 #[path = "../../../slipring/tests/daemon/site.rs"]
 mod site;
+mod sleepers;
 mod support;

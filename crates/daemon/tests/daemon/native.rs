@@ -22,13 +22,13 @@ fn door(site: &Site) -> PathBuf {
     native::door(&site.run_dir())
 }
 
-fn try_open(site: &Site, name: &str) -> Result<Port, OpenError> {
+pub(crate) fn try_open(site: &Site, name: &str) -> Result<Port, OpenError> {
     let (name, daemon) = (name.to_owned(), Some(door(site)));
     let options = OpenOptions { daemon, ..OpenOptions::default() };
     site.inside.run(move || slipring_core::open_all([&name], &options)).map(|[port]| port)
 }
 
-fn open(site: &Site, name: &str) -> Port {
+pub(crate) fn open(site: &Site, name: &str) -> Port {
     try_open(site, name).unwrap()
 }
 
@@ -41,11 +41,11 @@ fn frame(number: u64) -> [u8; 60] {
     frame
 }
 
-fn fill(from: &mut Port, sent: &mut u64, count: u64) {
+pub(crate) fn fill(from: &mut Port, sent: &mut u64, count: u64) {
     numbered::fill(frame, from, sent, count);
 }
 
-fn check(to: &mut Port, seen: &mut u64, scratch: &mut Vec<u8>) {
+pub(crate) fn check(to: &mut Port, seen: &mut u64, scratch: &mut Vec<u8>) {
     numbered::check(frame, to, seen, scratch);
 }
 

@@ -1,7 +1,7 @@
 //! What is said beside syncs: who sleeps, and who may sync.
 
 use super::{Shared, Side};
-use crate::bell;
+use crate::bell::{self, Announced};
 use crate::mem::Dir;
 use crate::protocol::Word;
 use crate::words::HOST;
@@ -20,15 +20,15 @@ impl Signs {
     }
 
     /// The host says that it wants to be told ([`Moved::host`](super::Moved::host)) when there is news for this half,
-    /// and must look once more afterwards.
-    pub fn host_sleeps(&self) {
-        bell::announce(&self.side().host_sleeps);
+    /// for one more who sleeps, and must look once more afterwards. Whether it has to wake those who
+    /// slept before: programs told of news for them, of which the host has not heard yet.
+    pub fn host_sleeps(&self, announced: &mut Announced) -> bool {
+        announced.add(&self.side().host_sleeps)
     }
 
-    /// Whether the host has said so and nobody has taken it up since.
-    #[must_use]
-    pub fn host_still_sleeps(&self) -> bool {
-        self.side().host_sleeps.acquire() != 0
+    /// Whether programs told of news for those for whom the host said that they sleep.
+    pub fn host_is_called(&self, announced: &mut Announced) -> bool {
+        announced.is_taken_up(&self.side().host_sleeps)
     }
 
     /// The program that syncs this half says that it is about to sleep until there is news

@@ -1,4 +1,5 @@
 use super::*;
+use crate::bell::Announced;
 use crate::mem::{Slot, SlotFlags};
 use crate::region::{Geometry, HugePages, Mapping};
 
@@ -142,13 +143,40 @@ fn sleepers_are_told_of_to_one_syncer_of_the_other_half() {
     let place = share(&mut tx, &mut rx).unwrap();
     let (mut guest_tx, guest_rx) = guest(&region, place);
     guest_rx.signs().guest_sleeps();
-    rx.signs().host_sleeps();
+    let mut announced = Announced::for_earlier_sleepers();
+    assert!(!rx.signs().host_sleeps(&mut announced));
     assert_eq!(guest_tx.sync(), Ok(Moved::default()), "nothing to wake anybody for");
     send(&tx, &[0]);
     assert_eq!(guest_tx.sync(), Ok(Moved { slots: 1, guest: true, host: true }));
-    assert!(!rx.signs().host_still_sleeps());
+    assert!(rx.signs().host_is_called(&mut announced));
+    assert!(!rx.signs().host_is_called(&mut announced), "once");
     send(&tx, &[0]);
     assert_eq!(tx.sync(), Ok(Moved::from(1)));
+}
+
+#[test]
+fn halves_that_are_shared_say_that_somebody_may_sleep_for_whom_the_host_syncs() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    let place = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, mut guest_rx) = guest(&region, place);
+    send(&tx, &[0; 2]);
+    assert_eq!(guest_tx.sync(), Ok(Moved { slots: 2, guest: false, host: true }));
+    assert_eq!(slots(guest_rx.sync()), Ok(0));
+    release(&guest_rx, 2);
+    assert_eq!(guest_rx.sync(), Ok(Moved { slots: 2, guest: false, host: true }));
+}
+
+#[test]
+fn a_host_leaves_its_own_announcement_to_programs() {
+    let region = region();
+    let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
+    let place = share(&mut tx, &mut rx).unwrap();
+    let (mut guest_tx, _) = guest(&region, place);
+    send(&tx, &[0]);
+    assert_eq!(tx.sync(), Ok(Moved::from(1)));
+    send(&tx, &[0]);
+    assert_eq!(guest_tx.sync(), Ok(Moved { slots: 1, guest: false, host: true }));
 }
 
 #[test]

@@ -1,0 +1,139 @@
+//! Programs that sleep on the device, and others that come later and sync pipes by themselves.
+//! `SLIPRING_SOAK_SECONDS` makes the hostile orders go on longer (`make soak`).
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use slipring_port::{Interest, Patience, Port, Queue, Waiter};
+
+use crate::native::{check, fill, open};
+use crate::site::{Site, said};
+use crate::support::program::Program;
+use crate::support::{PATIENCE, eventually};
+
+/// More than the ring of an end holds.
+const MANY: u64 = 5000;
+/// Few enough to be sent at once.
+const FEW: u64 = 500;
+
+/// Waits until a program does nothing but wait in `poll`.
+fn wait_for_sleep(program: &Program) {
+    let look = |file: &str| {
+        let text = fs::read_to_string(format!("/proc/{}/{file}", program.pid()));
+        text.expect("a program that is there")
+    };
+    let switches = |status: &str| -> Vec<String> {
+        status.lines().filter(|line| line.contains("ctxt_switches")).map(str::to_owned).collect()
+    };
+    let mut before = Vec::new();
+    eventually("a program asleep in poll", || {
+        let now = switches(&look("status"));
+        let polls = look("syscall").starts_with(&format!("{} ", libc_poll()));
+        let still = polls && now == before;
+        before = now;
+        still.then_some(())
+    });
+}
+
+/// The number of the system call.
+const fn libc_poll() -> u32 {
+    if cfg!(target_arch = "x86_64") { 7 } else { 73 }
+}
+
+/// Sends all by a program's own syncs, from the frame number `sent` on.
+fn send(port: &mut Port, sent: &mut u64, count: u64) {
+    until(port, Interest::TX, |port| {
+        fill(port, sent, count);
+        *sent == count
+    });
+}
+
+/// Reads all by them.
+fn read(port: &mut Port, count: u64) {
+    let (mut seen, mut scratch) = (0, Vec::new());
+    until(port, Interest::RX, |port| {
+        check(port, &mut seen, &mut scratch);
+        seen == count
+    });
+    // What was read last is given back by one more.
+    port.rx_sync().unwrap();
+}
+
+/// Sleeps in between.
+fn until(port: &mut Port, wish: Interest, mut is_done: impl FnMut(&mut Port) -> bool) {
+    let queues = port.queues.iter().map(|queue| &**queue as &dyn Queue);
+    let mut waiter = Waiter::new(queues, Patience::Sleep).unwrap();
+    let start = Instant::now();
+    while !is_done(port) {
+        assert!(start.elapsed() < PATIENCE, "not all in time");
+        waiter.wait_ports(&mut [port], wish, Some(PATIENCE)).unwrap();
+    }
+}
+
+#[test]
+fn a_program_asleep_for_frames_is_woken_by_a_sender_that_comes_later_by_the_native_door() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let sleeper = site.client(&format!("receive x}}1 {FEW}"));
+    sleeper.wait_for_text("bound");
+    wait_for_sleep(&sleeper);
+    let mut sender = open(&site, "x{1");
+    send(&mut sender, &mut 0, FEW);
+    assert_eq!(said(sleeper.finish()), "bound\nreceived");
+}
+
+#[test]
+fn a_program_asleep_for_room_is_woken_by_a_reader_that_comes_later_by_the_native_door() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let sleeper = site.client(&format!("send x{{1 {MANY}"));
+    wait_for_sleep(&sleeper);
+    let mut reader = open(&site, "x}1");
+    read(&mut reader, MANY);
+    assert_eq!(said(sleeper.finish()), "sent");
+}
+
+#[test]
+fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
+    let seconds = std::env::var("SLIPRING_SOAK_SECONDS").map_or(3, |text| text.parse().unwrap());
+    let Some(site) = Site::new() else { return };
+    let daemon = site.daemon("");
+    let (start, mut random, mut rounds) = (Instant::now(), 7u64, 0);
+    while start.elapsed() < Duration::from_secs(seconds) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        round(&site, rounds, random >> 32);
+        rounds += 1;
+    }
+    println!("{rounds} sleepers, none left asleep");
+    assert_eq!(daemon.so_far().stderr, "");
+}
+
+/// A program of the device on one end of a new pipe, and programs that sync by themselves on the
+/// other, which come at any moment and of which the first may go without a word to anybody.
+fn round(site: &Site, number: u32, random: u64) {
+    let (name, sends, comes_twice) = (format!("s{number}"), random % 2 == 0, random % 3 == 0);
+    let (verb, own, other) = if sends { ("send", "{", "}") } else { ("receive", "}", "{") };
+    let other = format!("{name}{other}1");
+    let sleeper = site.client(&format!("{verb} {name}{own}1 {MANY}"));
+    // Before it is there, while it falls asleep, or long after.
+    let pause = Instant::now() + Duration::from_micros((random >> 8) % 4000);
+    while Instant::now() < pause {
+        std::hint::spin_loop();
+    }
+    let mut sent = 0;
+    if comes_twice {
+        let mut first = open(site, &other);
+        if !sends {
+            fill(&mut first, &mut sent, MANY);
+        }
+        drop(first);
+    }
+    let mut port = eventually("the end to be free", || crate::native::try_open(site, &other).ok());
+    if sends {
+        read(&mut port, MANY);
+    } else {
+        send(&mut port, &mut sent, MANY);
+    }
+    let ended = said(sleeper.finish());
+    assert!(ended.ends_with(if sends { "sent" } else { "received" }), "{ended}");
+}
