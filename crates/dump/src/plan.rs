@@ -26,7 +26,7 @@ pub(crate) const SNAPLEN: u32 = 262_144;
 /// Where frames come from.
 pub(crate) enum From {
     /// An interface that is listened to.
-    Listen { shown: String, ifname: String, promisc: bool },
+    Listen { shown: String, ifname: String, promisc: bool, exit_on_link_down: bool },
     /// A capture.
     Read { path: String },
     /// A port whose frames are taken.
@@ -143,7 +143,9 @@ pub(crate) fn from_port(port: PortName, promisc: bool, opening: Opening) -> From
         return From::Read { path: port.name };
     }
     if port.kind == Kind::Packet && port.rings == Rings::All {
-        return From::Listen { shown: port.to_string(), ifname: port.name, promisc };
+        let exit_on_link_down = opening.options.exit_on_link_down;
+        let shown = port.to_string();
+        return From::Listen { shown, ifname: port.name, promisc, exit_on_link_down };
     }
     From::Take { port: Box::new(port), opening: Box::new(opening) }
 }

@@ -115,7 +115,9 @@ impl Plan {
 
     fn open(&self, signals: &Signals) -> Result<Source, Failure> {
         match &self.from {
-            From::Listen { shown, ifname, promisc } => Source::listen(shown, ifname, *promisc),
+            From::Listen { shown, ifname, promisc, exit_on_link_down } => {
+                Source::listen(shown, ifname, *promisc)?.exit_on_link_down(*exit_on_link_down)
+            }
             From::Read { path } => {
                 let shown = format!("pcap:{path}");
                 Source::read(&shown, if path == "-" { "/dev/stdin" } else { path })

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use slipring_abi::NS_TXMON;
 use slipring_cli::report::PortReport;
 use slipring_cli::{Failure, Signals};
@@ -12,6 +13,7 @@ use slipring_core::listen::Listener;
 use slipring_pcap::Direction;
 use slipring_port::capture::{FileReader, wall_clock};
 use slipring_port::iface::{Iface, Promisc, promiscuous};
+use slipring_port::netlink::LinkEvents;
 use slipring_port::{Interest, OpenError, Patience, Port, Queue, RunCause, RunError, Waiter};
 use slipring_program::meter::Meter;
 use slipring_ring::{RxRing, SlotFlags};
@@ -55,6 +57,10 @@ pub struct Listening {
     name: String,
     iface: Iface,
     listener: Listener,
+    /// Changes of interfaces: the socket is not told of a removal while its interface is down.
+    changes: LinkEvents,
+    /// Whether it is over when the interface goes down.
+    ends: bool,
     _promisc: Option<Promisc>,
     dropped: u64,
 }
@@ -70,18 +76,43 @@ pub struct Opened {
 }
 
 impl Source {
-    /// Listens on an interface; also to frames for other hosts, if `promisc`.
+    /// Listens on an interface; also to frames for other hosts, if `promisc`. It may go down and up
+    /// again meanwhile.
     ///
     /// # Errors
     /// As [`Listener::open`].
     pub fn listen(shown: &str, ifname: &str, promisc: bool) -> Result<Self, Failure> {
         let failed = |cause| OpenError::new(shown, cause);
         let iface = Iface::find(ifname).map_err(failed)?;
+        let changes = LinkEvents::open()?;
         let listener = Listener::open(ifname)?;
         let promisc = promisc && !iface.loopback;
         let promisc = promisc.then(|| promiscuous(iface.index)).transpose().map_err(failed)?;
         let name = shown.to_owned();
-        Ok(Self::Listening(Listening { name, iface, listener, _promisc: promisc, dropped: 0 }))
+        Ok(Self::Listening(Listening {
+            name,
+            iface,
+            listener,
+            changes,
+            ends: false,
+            _promisc: promisc,
+            dropped: 0,
+        }))
+    }
+
+    /// Says whether it is over when an interface that is listened to is down.
+    ///
+    /// # Errors
+    /// If that is so and it is down already.
+    pub fn exit_on_link_down(mut self, ends: bool) -> Result<Self, Failure> {
+        if let Self::Listening(listening) = &mut self
+            && ends
+        {
+            let down = |cause| OpenError::new(&listening.name, cause);
+            listening.iface.require_up().map_err(down)?;
+            listening.ends = true;
+        }
+        Ok(self)
     }
 
     /// Reads a capture.
@@ -133,6 +164,8 @@ impl Source {
             Self::Listening(Listening { name, iface, dropped, .. }) => {
                 let mut report = report(name, "packet", "listening");
                 report.driver = Some(iface.driver.clone()).filter(|driver| !driver.is_empty());
+                let down = ("link".to_owned(), "down".to_owned());
+                report.settings.extend((!iface.up).then_some(down));
                 report.drops.extend((*dropped > 0).then(|| ("rx_kernel".to_owned(), *dropped)));
                 report
             }
@@ -147,11 +180,7 @@ impl Source {
     /// A port that is lost, or what `look` says.
     pub fn take(&mut self, look: Look<'_>) -> Result<bool, Failure> {
         match self {
-            Self::Listening(Listening { listener, iface, dropped, name, .. }) => {
-                listen(listener, look).map_err(|error| gone(name, iface, error))??;
-                *dropped = listener.dropped().unwrap_or(*dropped);
-                Ok(true)
-            }
+            Self::Listening(listening) => listening.take(look),
             Self::Reading { name, reader } => read(name, reader, look),
             Self::Opened(opened) => opened.receive(look),
         }
@@ -163,8 +192,8 @@ impl Source {
     /// A port that is lost.
     pub fn wait(&mut self, signals: &Signals) -> Result<(), Failure> {
         match self {
-            Self::Listening(Listening { listener, .. }) => {
-                let mut fds = [listener.as_fd(), signals.wake_fd()]
+            Self::Listening(Listening { listener, changes, .. }) => {
+                let mut fds = [listener.as_fd(), signals.wake_fd(), changes.as_fd()]
                     .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
                 // Interrupted or not: the caller looks at everything again.
                 let _ = poll(&mut fds, None);
@@ -205,13 +234,33 @@ fn listen(listener: &mut Listener, look: Look<'_>) -> io::Result<Result<(), Fail
     Ok(Ok(()))
 }
 
-fn gone(name: &str, iface: &Iface, error: io::Error) -> Failure {
-    let cause = match iface.is_up_now() {
-        None => RunCause::Vanished,
-        Some(false) => RunCause::WentDown,
-        Some(true) => return RunError::system(name, "listen", error).into(),
-    };
-    RunError::new(name, cause).into()
+impl Listening {
+    fn take(&mut self, look: Look<'_>) -> Result<bool, Failure> {
+        let heard = listen(&mut self.listener, look).or_else(|error| self.survive(error).map(Ok));
+        heard.map_err(|cause| RunError::new(&self.name, cause))??;
+        if self.changes.clear() {
+            self.look_at_link().map_err(|cause| RunError::new(&self.name, cause))?;
+        }
+        self.dropped = self.listener.dropped().unwrap_or(self.dropped);
+        Ok(true)
+    }
+
+    /// An interface that went down is heard again by itself once it is up.
+    fn survive(&self, error: io::Error) -> Result<(), RunCause> {
+        self.look_at_link()?;
+        match Errno::from_io_error(&error) {
+            Some(Errno::NETDOWN) => Ok(()),
+            _ => Err(RunCause::System { what: "listen", source: error }),
+        }
+    }
+
+    fn look_at_link(&self) -> Result<(), RunCause> {
+        match self.iface.is_up_now() {
+            None => Err(RunCause::Vanished),
+            Some(false) if self.ends => Err(RunCause::WentDown),
+            Some(_) => Ok(()),
+        }
+    }
 }
 
 fn read(name: &str, reader: &mut FileReader, look: Look<'_>) -> Result<bool, Failure> {

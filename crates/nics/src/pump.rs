@@ -34,6 +34,7 @@ struct Stop {
 struct Fds {
     rx: Option<OwnedFd>,
     tx: Option<(OwnedFd, PollFlags)>,
+    link: Option<OwnedFd>,
 }
 
 impl Pump {
@@ -75,21 +76,32 @@ fn fds_of(queue: &NicQueue) -> io::Result<Fds> {
         }
         None => None,
     };
-    Ok(Fds { rx: fds.rx.map(own).transpose()?, tx })
+    let [rx, link] = [fds.rx, fds.link].map(|fd| fd.map(own).transpose());
+    Ok(Fds { rx: rx?, tx, link: link? })
 }
 
 /// Sleeps until a queue has something, and tells.
 fn round(queues: &[NicQueue], fds: &[Fds], bell: BorrowedFd<'_>) {
-    each_driver(queues, |driver| driver.before_sleep(Interest::BOTH));
+    let mut down = Vec::new();
+    each_driver(queues, |driver| {
+        driver.before_sleep(Interest::BOTH);
+        down.push(driver.is_link_down());
+    });
     let mut polled = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
     let mut means = Vec::new();
-    for (queue, fds) in queues.iter().zip(fds) {
+    for ((queue, fds), down) in queues.iter().zip(fds).zip(down) {
         if let Some(fd) = &fds.rx {
             polled.push(PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
             means.push((queue, Dir::Rx));
         }
-        // Room is waited for only where there is none.
-        let full = !queue.views[Dir::Tx as usize].is_ready();
+        if let Some(fd) = &fds.link {
+            for dir in Dir::BOTH {
+                polled.push(PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
+                means.push((queue, dir));
+            }
+        }
+        // Room is waited for only where there is none, and not while nothing can be sent.
+        let full = !queue.views[Dir::Tx as usize].is_ready() && !down;
         if let Some((fd, flags)) = fds.tx.as_ref().filter(|_| full) {
             polled.push(PollFd::from_borrowed_fd(fd.as_fd(), *flags));
             means.push((queue, Dir::Tx));

@@ -245,7 +245,9 @@ impl RunError {
             RunCause::Write { path, .. } => {
                 Some(format!("make room, or write elsewhere: df -h {path}"))
             }
-            RunCause::WentDown => Some("bring it up and start again".into()),
+            RunCause::WentDown => {
+                Some("bring it up and start again, or run without --exit-on-link-down".into())
+            }
             _ => None,
         }
     }

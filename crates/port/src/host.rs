@@ -23,7 +23,7 @@ use crate::info::Mode;
 use crate::netlink::Netlink;
 use crate::options::{Needs, OpenOptions, XdpMode};
 use crate::port::Port;
-use crate::xdp;
+use crate::xdp::{self, Beyond};
 
 /// What the port takes from a region: one ring pair, whatever the interface has.
 #[must_use]
@@ -47,14 +47,18 @@ pub fn open(
     let guard = Arc::new(Guard { redirected: OnceLock::new(), pair });
     // Ours alone: nobody else uses the pair, so there is no host to keep away from it.
     let inner = OpenOptions { xdp: XdpMode::Native, shared: true, ..options.clone() };
-    let (user, kept) = (&guard.pair.user, guard.clone());
-    let mut port = xdp::open_keeping(shown, user, Some(0), region, &inner, kept)?;
+    let beyond = Beyond { kept: guard.clone(), iface: iface.clone() };
+    let user = &guard.pair.user;
+    let mut port = xdp::open_towards(shown, user, Some(0), region, &inner, beyond)?;
     // Not before somebody is there to take the frames.
     let redirected = redirect(iface.index, guard.pair.kernel_index).map_err(failed)?;
     guard.redirected.set(redirected).expect("the guard is new, and only set here");
     port.info.kind = "host";
-    port.info.mode =
-        Mode::new().with("mode", "veth+tcx").with("slots", options.slots).with("host", "attached");
+    port.info.mode = Mode::new()
+        .with("mode", "veth+tcx")
+        .with("slots", options.slots)
+        .with("host", "attached")
+        .with_link(iface.up);
     port.info.mac = Some(iface.mac);
     port.info.mtu = Some(iface.mtu);
     Ok(port)

@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use crate::error::OpenCause;
 
 pub use features::{Feature, FeatureGuard};
+pub(crate) use sys::flags;
 
 /// Longest name of an interface, in bytes.
 const MAX_NAME: usize = 15;

@@ -44,6 +44,12 @@ impl Mode {
         self
     }
 
+    /// Says that the interface is down, if it is.
+    #[must_use]
+    pub(crate) fn with_link(self, up: bool) -> Self {
+        if up { self } else { self.with("link", "down") }
+    }
+
     /// The value of a word.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {

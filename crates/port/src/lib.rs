@@ -24,6 +24,7 @@ mod error;
 mod gather;
 mod info;
 mod lender;
+mod link;
 mod options;
 mod port;
 mod queue;

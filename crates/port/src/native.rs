@@ -210,7 +210,7 @@ impl Queue for NativeQueue {
 
     fn wait_fds(&self) -> WaitFds<'_> {
         let fd = self.end.wake_fd();
-        WaitFds { rx: Some(fd), tx: Some(TxWait::Readable(fd)) }
+        WaitFds { rx: Some(fd), tx: Some(TxWait::Readable(fd)), link: None }
     }
 
     fn before_sleep(&mut self, interest: Interest) {

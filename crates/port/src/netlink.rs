@@ -269,9 +269,17 @@ impl LinkEvents {
         Ok(Self { socket })
     }
 
-    /// Forgets the events so far.
-    pub fn clear(&self) {
-        while self.socket.recv_from_full().is_ok() {}
+    /// Forgets the events so far; whether there were any.
+    pub fn clear(&self) -> bool {
+        let mut any = false;
+        loop {
+            match self.socket.recv_from_full() {
+                Ok(_) => any = true,
+                // Some were lost: there may be more.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => any = true,
+                Err(_) => return any,
+            }
+        }
     }
 }
 

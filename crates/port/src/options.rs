@@ -47,6 +47,9 @@ pub struct OpenOptions {
     pub take_over: bool,
     /// Receive frames for other hosts.
     pub promiscuous: bool,
+    /// An interface that is down cannot be opened, and one that goes down ends the port, which
+    /// waits for it otherwise.
+    pub exit_on_link_down: bool,
     /// Busy-poll the device for this many microseconds per system call; 0 for not at all.
     pub busy_poll_us: u32,
     /// Rings carry a virtio-net header of this many bytes before each frame: 0, 10 or 12.
@@ -91,6 +94,7 @@ impl Default for OpenOptions {
             beside_host: false,
             take_over: false,
             promiscuous: true,
+            exit_on_link_down: false,
             busy_poll_us: 0,
             vnet_hdr: 0,
             daemon: None,

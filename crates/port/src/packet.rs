@@ -15,6 +15,9 @@
 //! Unless the port is shared, the host's stack neither receives from nor sends on the interface:
 //! see [`crate::bpf::host`].
 //!
+//! A receiver hears the kernel say that its interface went down, and receives again by itself once it
+//! is up; what is sent meanwhile waits in the ring.
+//!
 //! Not for speed: `xdp:` receives four times as much.
 
 mod inlet;
@@ -31,11 +34,12 @@ use crate::bpf::host;
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
 use crate::info::{Caps, Mode, PortInfo};
+use crate::link::Link;
 use crate::options::{Needs, OpenOptions};
 use crate::port::Port;
 use crate::queue::Queue;
 
-use queue::PacketQueue;
+use queue::{PacketQueue, Sockets};
 use sys::ring::{RxSocket, Shape};
 use sys::{Filter, Setting, Use};
 
@@ -82,21 +86,29 @@ fn open_queues(
     options: &OpenOptions,
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
-    let filters = filters(&iface, queue)?;
+    let filters = filters(&iface, queue, options)?;
     let receivers = receivers(&iface, &filters, options).map_err(refused)?;
+    let link = || Link::of(&iface, options.exit_on_link_down);
     let host = if options.shared { None } else { Some(Arc::new(host::detach(iface.index)?)) };
     let mut queues: Vec<Box<dyn Queue>> = Vec::new();
-    for ring in receivers {
+    for receiver in receivers {
         let sender = sender(&iface, options).map_err(refused)?;
-        let queue = PacketQueue::new(name, queues.len() as u16, region, options, ring, sender)?;
+        let sockets = Sockets { receiver, sender, link: link()? };
+        let queue = PacketQueue::new(name, queues.len() as u16, region, options, sockets)?;
         queues.push(Box::new(queue.keeping(host.clone())));
     }
     Ok(Port { info: info(name, &iface, queues.len(), region, options), queues })
 }
 
 /// One filter per ring pair; refuses what cannot be opened.
-fn filters(iface: &Iface, queue: Option<u32>) -> Result<Vec<Filter>, OpenCause> {
-    iface.require_up()?;
+fn filters(
+    iface: &Iface,
+    queue: Option<u32>,
+    options: &OpenOptions,
+) -> Result<Vec<Filter>, OpenCause> {
+    if options.exit_on_link_down {
+        iface.require_up()?;
+    }
     let (ifname, queues) = (iface.name.clone(), iface.rx_queues);
     if !iface.ethernet {
         return Err(OpenCause::Unsupported {
@@ -127,7 +139,8 @@ fn info(
             .with("copy", "yes")
             .with("queues", queues)
             .with("slots", options.slots)
-            .with("host", if options.shared { "shared" } else { "detached" }),
+            .with("host", if options.shared { "shared" } else { "detached" })
+            .with_link(iface.up),
         caps: Caps {
             rx: true,
             tx: true,
@@ -160,10 +173,16 @@ fn receivers(
     let shape = Shape::new(2 * options.slots, iface.mtu + TAGGED_HEADER);
     let rings = filters.iter().map(|_| receiver(iface, shape, options));
     let rings = rings.collect::<io::Result<Vec<_>>>()?;
-    if let [_, _, ..] = &rings[..] {
-        share(&rings)?;
+    let mut filters = filters.to_vec();
+    if let Err(error) = share(&rings) {
+        if iface.up {
+            return Err(error);
+        }
+        // Before Linux 6.13 a group takes no socket of an interface that is down.
+        let of = rings.len() as u32;
+        filters = (0..of).map(|queue| Filter::Queue { queue, of }).collect();
     }
-    for (ring, &filter) in rings.iter().zip(filters) {
+    for (ring, &filter) in rings.iter().zip(&filters) {
         sys::filter(ring.as_fd(), filter)?;
     }
     Ok(rings)
@@ -191,9 +210,10 @@ fn receiver(iface: &Iface, shape: Shape, options: &OpenOptions) -> io::Result<Rx
 /// Makes each ring receive what arrives on the queue of its number: the last one makes the group
 /// because a queue's frames go to the member after its number.
 fn share(rings: &[RxSocket]) -> io::Result<()> {
-    let Some((last, others)) = rings.split_last() else {
+    let [others @ .., last] = rings else { return Ok(()) };
+    if others.is_empty() {
         return Ok(());
-    };
+    }
     let group = sys::fanout_new(last.as_fd())?;
     others.iter().try_for_each(|ring| sys::fanout_join(ring.as_fd(), group))
 }

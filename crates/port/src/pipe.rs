@@ -122,7 +122,7 @@ impl Queue for PipeQueue {
 
     fn wait_fds(&self) -> WaitFds<'_> {
         let bell = self.end.bells().0.as_fd();
-        WaitFds { rx: Some(bell), tx: Some(TxWait::Readable(bell)) }
+        WaitFds { rx: Some(bell), tx: Some(TxWait::Readable(bell)), link: None }
     }
 
     fn before_sleep(&mut self, interest: Interest) {

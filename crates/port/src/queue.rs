@@ -46,6 +46,9 @@ pub struct WaitFds<'q> {
     pub rx: Option<BorrowedFd<'q>>,
     /// Ready when slots may have become free.
     pub tx: Option<TxWait<'q>>,
+    /// Readable when something has happened to an interface: worth a sync whatever is waited for.
+    /// [`Queue::after_sleep`] reads it off.
+    pub link: Option<BorrowedFd<'q>>,
 }
 
 /// How a queue tells of free tx slots.
@@ -94,6 +97,12 @@ pub trait Queue: Send {
 
     /// Whether no frame will ever arrive again: the end of a file.
     fn ended(&self) -> bool {
+        false
+    }
+
+    /// Whether the interface is down, as of the last sync: until [`WaitFds::link`] tells of a change,
+    /// nothing arrives, what is sent waits in the ring, and [`WaitFds::tx`] means nothing.
+    fn is_link_down(&self) -> bool {
         false
     }
 

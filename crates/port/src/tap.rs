@@ -31,6 +31,7 @@ use crate::clock::{Nanos, now};
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
 use crate::info::{Caps, Mode, PortInfo};
+use crate::link::Link;
 use crate::netlink::Netlink;
 use crate::options::{Needs, OpenOptions};
 use crate::port::Port;
@@ -92,7 +93,11 @@ fn open_device(
     let send = MAX_FRAME + options.vnet_hdr;
     let receive = if options.vnet_hdr > 0 { send } else { iface.mtu + TAGGED_HEADER };
     let limits = Limits { send, receive };
-    let open = |(i, tun)| TapQueue::new(name, i, region, options.slots, limits, tun);
+    let iface = Iface { up: iface.up || !exists, ..iface };
+    let open = |(i, tun)| {
+        let link = Link::of(&iface, options.exit_on_link_down)?;
+        TapQueue::new(name, i, region, options.slots, limits, link, tun)
+    };
     let mut opened = (0..).zip(descriptors).map(open).collect::<Result<Vec<_>, _>>()?;
     opened[0].count_host_drops(HostDrops::of(iface.index, &iface.name));
     let info = info(name, &iface, &opened, region, options);
@@ -137,7 +142,8 @@ fn info(
             .with("io", if batched { "io_uring" } else { "readwrite" })
             .with("offload", if options.vnet_hdr > 0 { "vnet" } else { "off" })
             .with("queues", queues.len())
-            .with("slots", options.slots),
+            .with("slots", options.slots)
+            .with_link(iface.up),
         caps: Caps {
             rx: true,
             tx: true,

@@ -98,6 +98,9 @@ impl Waiter {
         let fds = queue.wait_fds();
         self.always.push(fds.rx.is_none() && fds.tx.is_none());
         self.registered.push(Some(Interest::NONE));
+        if let Some(link) = fds.link {
+            epoll::add(&self.epoll, link, EventData::new_u64(index), EventFlags::IN)?;
+        }
         let mut seen: Option<i32> = None;
         let tx = fds.tx.filter(|tx| edge(tx).is_none()).map(tx_fd);
         for fd in [fds.rx, tx].into_iter().flatten() {
@@ -190,7 +193,6 @@ impl Waiter {
         queues: &mut (impl WaitSet + ?Sized),
         deadline: Option<Nanos>,
     ) -> Result<Woken, RunError> {
-        self.register(queues)?;
         let woken = self.sleep_registered(queues, deadline);
         self.unwatch_edges(queues).and(woken)
     }
@@ -201,6 +203,7 @@ impl Waiter {
         deadline: Option<Nanos>,
     ) -> Result<Woken, RunError> {
         loop {
+            self.register(queues)?;
             queues.each(&mut |queue, interest| {
                 queue.before_sleep(interest);
                 Ok(())
@@ -291,6 +294,8 @@ impl Waiter {
             self.registered[i] = None;
             return self.forget(queue);
         }
+        // One that can send nothing may be writable without end.
+        let wanted = Interest { tx: wanted.tx && !queue.is_link_down(), ..wanted };
         if last == wanted {
             return Ok(());
         }
@@ -302,7 +307,7 @@ impl Waiter {
     /// A descriptor from which nothing comes any more may have errors to tell without end.
     fn forget(&self, queue: &dyn Queue) -> Result<(), RunError> {
         let fds = queue.wait_fds();
-        for fd in [fds.rx, fds.tx.map(tx_fd)].into_iter().flatten() {
+        for fd in [fds.rx, fds.tx.map(tx_fd), fds.link].into_iter().flatten() {
             match epoll::delete(&self.epoll, fd) {
                 // One that is for both directions is gone already, an edge is not watched now.
                 Ok(()) | Err(rustix::io::Errno::NOENT) => {}

@@ -48,6 +48,7 @@ use crate::bpf::host;
 use crate::error::{OpenCause, OpenError};
 use crate::iface::{self, Feature, FeatureGuard, Iface};
 use crate::info::{Caps, Mode, PortInfo};
+use crate::link::Link;
 use crate::options::{Needs, OpenOptions};
 use crate::port::Port;
 use finish::Finisher;
@@ -98,19 +99,27 @@ pub fn open(
 /// Something that must live as long as any queue of a port.
 pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
 
-/// As [`open`], with queues that keep `kept`.
+/// What a port's frames are led to, or come from, besides the interface that its sockets are of.
+pub(crate) struct Beyond {
+    /// Lives as long as any queue of the port.
+    pub(crate) kept: Kept,
+    /// The interface whose link matters.
+    pub(crate) iface: Iface,
+}
+
+/// As [`open`], for a way to another interface.
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn open_keeping(
+pub(crate) fn open_towards(
     name: &str,
     ifname: &str,
     queue: Option<u32>,
     region: &Arc<Region>,
     options: &OpenOptions,
-    kept: Kept,
+    beyond: Beyond,
 ) -> Result<Port, OpenError> {
-    open_interface(name, ifname, queue, region, options, Some(kept))
+    open_interface(name, ifname, queue, region, options, Some(beyond))
         .map_err(|cause| OpenError::new(name, cause))
 }
 
@@ -120,10 +129,13 @@ fn open_interface(
     queue: Option<u32>,
     region: &Arc<Region>,
     options: &OpenOptions,
-    kept: Option<Kept>,
+    beyond: Option<Beyond>,
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
-    iface.require_up()?;
+    let (kept, beyond) = beyond.map(|beyond| (beyond.kept, beyond.iface)).unzip();
+    if options.exit_on_link_down {
+        beyond.as_ref().unwrap_or(&iface).require_up()?;
+    }
     // Frames of the host arrive here too, shared or not.
     if iface.default_route() && !options.take_over {
         return Err(OpenCause::DefaultRoute { ifname: iface.name });
@@ -135,7 +147,8 @@ fn open_interface(
     let device = Device { _kept: kept, ..settle(&iface, &opened, all, options)? };
     let device = Arc::new(device);
     let info = info(name, &iface, &opened, &device, region, options);
-    let make = Maker { name, iface: &iface, region, options, device, mode: opened.mode };
+    let beyond = beyond.as_ref();
+    let make = Maker { name, iface: &iface, beyond, region, options, device, mode: opened.mode };
     let queues = numbers.into_iter().zip(opened.sockets).enumerate();
     let queues = queues.map(|(i, (number, socket))| make.queue(i, number, socket));
     let queues = queues.collect::<Result<_, _>>()?;
@@ -231,6 +244,7 @@ fn info(
     if tags_are_lost(iface, opened, device) {
         words = words.with("vlan", "inband-only");
     }
+    words = words.with_link(iface.up);
     PortInfo {
         name: name.to_owned(),
         kind: "xdp",
@@ -252,6 +266,8 @@ fn caps(iface: &Iface, opened: &Opened, region: &Region) -> Caps {
 struct Maker<'a> {
     name: &'a str,
     iface: &'a Iface,
+    /// The interface whose link matters, where that is another one.
+    beyond: Option<&'a Iface>,
     region: &'a Arc<Region>,
     options: &'a OpenOptions,
     device: Arc<Device>,
@@ -278,7 +294,10 @@ impl Maker<'_> {
         };
         let device = self.device.clone();
         let software = iface.is_software();
-        let parts = queue::Parts { tx, rx, reserve, finisher, limits, software, device };
+        let link = Link::of(self.beyond.unwrap_or(iface), options.exit_on_link_down)?;
+        let gated = self.beyond.is_some();
+        let parts =
+            queue::Parts { tx, rx, reserve, finisher, limits, software, link, gated, device };
         let busy_poll = options.busy_poll_us > 0;
         Ok(Box::new(XdpQueue::start(name, number, socket, parts, busy_poll)?))
     }

@@ -412,9 +412,10 @@ fn an_interface_that_vanishes_ends_the_port() {
 }
 
 #[test]
-fn an_interface_that_goes_down_ends_the_port() {
+fn an_interface_that_goes_down_ends_the_port_if_that_was_asked_for() {
     let Some(lab) = Lab::new() else { return };
-    let mut port = lab.open();
+    let options = OpenOptions { exit_on_link_down: true, ..OpenOptions::default() };
+    let mut port = lab.try_open(None, &options).unwrap();
     lab.ours.ip("link set p0 down");
     let error = try_next(&mut port).unwrap_err();
     assert_eq!(error.to_string(), "packet:p0 failed: the interface went down");
@@ -434,7 +435,8 @@ fn what_cannot_be_opened_says_why() {
     let range = "queue 5 is out of range: `p0` has 1 (0 to 0)";
     assert_eq!(error.to_string(), format!("cannot open packet:p0: {range}"));
     lab.ours.ip("link set p0 down");
-    let error = lab.try_open(None, &OpenOptions::default()).unwrap_err();
+    let options = OpenOptions { exit_on_link_down: true, ..OpenOptions::default() };
+    let error = lab.try_open(None, &options).unwrap_err();
     assert_eq!(error.code(), "SR0103");
 }
 

@@ -333,21 +333,6 @@ fn a_device_of_several_queues_spreads_flows_and_takes_frames_from_each() {
 }
 
 #[test]
-fn a_device_that_is_down_refuses_frames_and_takes_them_again_when_up() {
-    let Some(host) = Namespace::new() else { return };
-    let mut port = open(&host, 1, options());
-    let socket = socket(&host);
-    host.ip("link set t0 down");
-    send(&mut port, &datagram(&socket, b"lost"));
-    port.rx_sync().unwrap();
-    let seen = port.stats();
-    assert_eq!((seen.tx.packets, seen.dropped(DropCause::TxRefused)), (0, 1));
-    host.ip("link set t0 up");
-    send(&mut port, &datagram(&socket, b"found"));
-    assert_eq!(receive(&socket, &mut [0; 100]), 5);
-}
-
-#[test]
 fn runts_and_giants_are_dropped_by_name() {
     let Some(host) = Namespace::new() else { return };
     let mut port = open(&host, 1, options());

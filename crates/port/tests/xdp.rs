@@ -242,38 +242,6 @@ fn an_interface_that_is_removed_fails_both_syncs() {
 }
 
 #[test]
-fn an_interface_that_goes_down_wakes_a_sleeper() {
-    let Some((here, _there)) = pair("") else { return };
-    let region = region(4096);
-    let mut port = open_in(&here, "va", &region, &options(XdpMode::Best));
-    here.ip("link set va down");
-    let queue = &mut *port.queues[0];
-    let mut waiter = Waiter::new([&*queue], Patience::Sleep).unwrap();
-    let failed = wait(&mut waiter, &mut *queue, Interest::RX).unwrap_err();
-    assert!(matches!(failed.cause, RunCause::WentDown), "{failed}");
-    queue.rings().tx.push(&frame(0, 64));
-    assert!(matches!(queue.tx_sync().unwrap_err().cause, RunCause::WentDown));
-}
-
-#[test]
-fn while_an_interface_is_down_both_syncs_say_so_even_with_nothing_to_send() {
-    let Some((here, _there)) = pair("") else { return };
-    let region = region(4096);
-    let mut port = open_in(&here, "va", &region, &options(XdpMode::Best));
-    here.ip("link set va down");
-    let queue = &mut *port.queues[0];
-    let mut waiter = Waiter::new([&*queue], Patience::Sleep).unwrap();
-    wait(&mut waiter, &mut *queue, Interest::RX).unwrap_err();
-    for _ in 0..2 {
-        assert!(matches!(queue.tx_sync().unwrap_err().cause, RunCause::WentDown));
-        assert!(matches!(queue.rx_sync().unwrap_err().cause, RunCause::WentDown));
-    }
-    here.ip("link set va up");
-    queue.tx_sync().unwrap();
-    queue.rx_sync().unwrap();
-}
-
-#[test]
 fn refusals_say_what_to_do() {
     let Some((here, _there)) = pair("numtxqueues 2 numrxqueues 2") else { return };
     let region = region(4096);
@@ -308,7 +276,7 @@ fn refusals_say_what_to_do() {
     assert_eq!(error, "cannot open xdp:va: queue 0 of `va` is in use by this process");
     drop(pass);
     here.ip("link set va down");
-    let (error, help) = refusal(None, &best);
+    let (error, help) = refusal(None, &OpenOptions { exit_on_link_down: true, ..best });
     assert_eq!(error, "cannot open xdp:va: interface `va` is down");
     assert_eq!(help, "bring it up: ip link set va up");
 }

@@ -56,6 +56,7 @@ pub fn flags(command: Command) -> Command {
         switch("shared", "Leave the interface to the host's stack as well"),
         switch("take-over", "Allow the interface that carries the default route"),
         switch("no-promisc", "Receive only frames for this host"),
+        switch("exit-on-link-down", "End when an interface is down, rather than wait for it"),
         value(
             "busy-poll",
             "TIME",
@@ -112,6 +113,7 @@ impl Opening {
             shared: flag("shared"),
             take_over: flag("take-over"),
             promiscuous: !flag("no-promisc"),
+            exit_on_link_down: flag("exit-on-link-down"),
             daemon: Some(native::door(&chosen_run_dir(matches))),
             busy_poll_us: u32::try_from(busy_poll).unwrap_or(u32::MAX),
             ..defaults

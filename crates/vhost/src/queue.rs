@@ -162,7 +162,7 @@ impl Queue for VhostQueue {
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
-        WaitFds { rx: Some(self.link.fd()), tx: Some(TxWait::Readable(self.link.fd())) }
+        WaitFds { rx: Some(self.link.fd()), tx: Some(TxWait::Readable(self.link.fd())), link: None }
     }
 
     fn before_sleep(&mut self, interest: Interest) {

@@ -219,6 +219,10 @@ impl Queue for Gated {
         self.inner.wait_fds()
     }
 
+    fn is_link_down(&self) -> bool {
+        self.inner.is_link_down()
+    }
+
     fn deadline(&self) -> Option<Nanos> {
         let gate = lock(&self.gate);
         let speaking = (!gate.is_silent()).then(|| now() + NO_ROOM);

@@ -61,7 +61,7 @@ fn word<const N: usize>(bytes: &[u8; 24]) -> [u8; N] {
 }
 
 /// `IFF_*` flags.
-pub(super) fn flags(socket: &OwnedFd, name: &str) -> io::Result<c_int> {
+pub(crate) fn flags(socket: &OwnedFd, name: &str) -> io::Result<c_int> {
     let answer = query(socket, name, Query::Flags)?;
     Ok(u16::from_ne_bytes(word(&answer)).into())
 }

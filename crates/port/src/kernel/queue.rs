@@ -226,7 +226,7 @@ impl Queue for KernelQueue {
 
     fn wait_fds(&self) -> WaitFds<'_> {
         let fd = self.file.as_fd();
-        WaitFds { rx: Some(fd), tx: Some(TxWait::Writable(fd)) }
+        WaitFds { rx: Some(fd), tx: Some(TxWait::Writable(fd)), link: None }
     }
 
     fn ended(&self) -> bool {

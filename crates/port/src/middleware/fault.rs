@@ -299,6 +299,10 @@ impl Queue for Faulty {
         self.inner.wait_fds()
     }
 
+    fn is_link_down(&self) -> bool {
+        self.inner.is_link_down()
+    }
+
     fn deadline(&self) -> Option<Nanos> {
         let own = [&self.outgoing, &self.incoming]
             .into_iter()

@@ -98,6 +98,10 @@ impl Queue for Observed {
         self.inner.wait_fds()
     }
 
+    fn is_link_down(&self) -> bool {
+        self.inner.is_link_down()
+    }
+
     fn deadline(&self) -> Option<Nanos> {
         self.inner.deadline()
     }

@@ -12,6 +12,7 @@ use super::sys::{self, VNET_LEN};
 use crate::bpf::host::HostDetached;
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::gather::{Gather, transmit};
+use crate::link::Link;
 use crate::options::OpenOptions;
 use crate::queue::{Queue, Rings, TxWait, WaitFds};
 use crate::stats::{Counters, DropCause};
@@ -22,6 +23,13 @@ const STASH: usize = VNET_LEN + (64 << 10) + 256;
 const IDLE_SYNCS: u32 = 1024;
 /// The kernel knows best how long a frame may be.
 const MAX_FRAME: u32 = u32::MAX;
+
+/// What a queue talks to the kernel by.
+pub(super) struct Sockets {
+    pub(super) receiver: RxSocket,
+    pub(super) sender: OwnedFd,
+    pub(super) link: Link,
+}
 
 pub(super) struct PacketQueue {
     name: String,
@@ -35,9 +43,12 @@ pub(super) struct PacketQueue {
     stash: Vec<u8>,
     /// Syncs in a row that found nothing.
     idle_syncs: u32,
+    /// What the kernel has noted on the receiver and nobody was told, or 0.
+    error: i32,
     /// Frames that the kernel has dropped so far.
     kernel_drops: u64,
     sender: OwnedFd,
+    link: Link,
     gather: Gather,
     /// Keeps the host away while any queue of the port lives.
     _host: Option<Arc<HostDetached>>,
@@ -49,9 +60,9 @@ impl PacketQueue {
         ringid: u16,
         region: &Arc<Region>,
         options: &OpenOptions,
-        receiver: RxSocket,
-        sender: OwnedFd,
+        sockets: Sockets,
     ) -> Result<Self, OpenCause> {
+        let Sockets { receiver, sender, link } = sockets;
         let tx = options.ring::<Tx>(region, ringid.into(), ringid)?;
         let rx = options.ring::<Rx>(region, ringid.into(), ringid)?;
         Ok(Self {
@@ -64,8 +75,10 @@ impl PacketQueue {
             receiver,
             stash: vec![0; STASH],
             idle_syncs: 0,
+            error: 0,
             kernel_drops: 0,
             sender,
+            link,
             gather: Gather::new(region, options.slots),
             _host: None,
         })
@@ -99,18 +112,33 @@ impl PacketQueue {
         inlet.publish()
     }
 
-    /// Looks whether the interface is still there.
+    /// Looks whether the interface is still there, and sends what waited for it to come up.
     #[cold]
     fn check_health(&mut self) -> Result<(), RunError> {
         self.idle_syncs = 0;
-        match sys::take_error(self.receiver.as_fd()) {
-            0 => Ok(()),
-            code => Err(self.fail(lost(
-                self.receiver.as_fd(),
-                "receive",
-                io::Error::from_raw_os_error(code),
-            ))),
+        let risen = self.ask().map_err(|cause| self.fail(cause))?;
+        if risen { self.tx_sync() } else { Ok(()) }
+    }
+
+    fn take_error(&mut self) {
+        let code = sys::take_error(self.receiver.as_fd());
+        self.error = if code == 0 { self.error } else { code };
+    }
+
+    /// Whether the interface has come up since it was last known to be down. The kernel takes the
+    /// receiver up again by itself.
+    fn ask(&mut self) -> Result<bool, RunCause> {
+        self.take_error();
+        let code = std::mem::take(&mut self.error);
+        if code != 0 {
+            let error = io::Error::from_raw_os_error(code);
+            match lost(self.receiver.as_fd(), "receive", error) {
+                RunCause::WentDown => self.link.went_down()?,
+                cause => return Err(cause),
+            }
         }
+        self.link.hear();
+        if self.link.take_news() || self.link.is_down() { self.link.ask() } else { Ok(false) }
     }
 }
 
@@ -152,16 +180,26 @@ fn accept_queued(inlet: &mut Inlet<'_>, socket: BorrowedFd<'_>, stash: &mut [u8]
 
 /// Sends a run, as far as the kernel takes it; how many frames are done with.
 #[inline]
-fn send(socket: BorrowedFd<'_>, counters: &Counters, run: &Gather) -> Result<usize, RunCause> {
+fn send(
+    socket: BorrowedFd<'_>,
+    counters: &Counters,
+    link: &mut Link,
+    run: &Gather,
+) -> Result<usize, RunCause> {
     let mut done = 0;
     while done < run.len() {
         match sys::send(socket, run, done) {
             Ok(sent) => {
                 counters.sent(run.traffic(done..done + sent));
+                link.came_up();
                 done += sent;
             }
             Err(error) => match refusal(socket, error)? {
                 Refusal::Later => break,
+                Refusal::LinkDown => {
+                    link.went_down()?;
+                    break;
+                }
                 Refusal::Never(cause) => {
                     counters.dropped(cause, 1);
                     done += 1;
@@ -177,6 +215,8 @@ fn send(socket: BorrowedFd<'_>, counters: &Counters, run: &Gather) -> Result<usi
 enum Refusal {
     /// There is no room now.
     Later,
+    /// The interface is down: not before it is up.
+    LinkDown,
     /// It will not be sent.
     Never(DropCause),
 }
@@ -189,7 +229,10 @@ fn refusal(socket: BorrowedFd<'_>, error: io::Error) -> Result<Refusal, RunCause
         Some(libc::ENOBUFS) if sys::has_carrier(socket) => Refusal::Later,
         Some(libc::ENOBUFS | libc::EINVAL) => Refusal::Never(DropCause::TxRefused),
         Some(libc::EMSGSIZE) => Refusal::Never(DropCause::TxTooLong),
-        _ => return Err(lost(socket, "send", error)),
+        _ => match lost(socket, "send", error) {
+            RunCause::WentDown => Refusal::LinkDown,
+            cause => return Err(cause),
+        },
     })
 }
 
@@ -211,8 +254,9 @@ impl Queue for PacketQueue {
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         let (socket, counters) = (self.sender.as_fd(), &*self.counters);
+        let link = &mut self.link;
         transmit(&mut self.tx_kern, &mut self.gather, MAX_FRAME, counters, |run| {
-            send(socket, counters, run)
+            send(socket, counters, link, run)
         })
         .map_err(|cause| RunError::new(&self.name, cause))
     }
@@ -230,11 +274,18 @@ impl Queue for PacketQueue {
 
     fn wait_fds(&self) -> WaitFds<'_> {
         let tx = TxWait::Writable(self.sender.as_fd());
-        WaitFds { rx: Some(self.receiver.as_fd()), tx: Some(tx) }
+        WaitFds { rx: Some(self.receiver.as_fd()), tx: Some(tx), link: Some(self.link.events()) }
+    }
+
+    fn is_link_down(&self) -> bool {
+        self.link.is_down()
     }
 
     fn after_sleep(&mut self) {
-        // An error of the socket ends every sleep at once: the next empty sync must look.
+        self.link.hear();
+        // An error of the socket ends every sleep at once, whatever is waited for: it is taken here,
+        // and the next empty sync looks.
+        self.take_error();
         self.idle_syncs = IDLE_SYNCS;
     }
 

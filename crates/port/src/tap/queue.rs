@@ -12,6 +12,7 @@ use super::sys;
 use super::sys::uring::{BATCH, Uring};
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::gather::{Gather, transmit};
+use crate::link::Link;
 use crate::queue::{Queue, Rings, TxWait, WaitFds};
 use crate::stats::{Counters, DropCause, Traffic};
 
@@ -32,6 +33,7 @@ pub(super) struct TapQueue {
     overflow: Vec<u8>,
     /// The device's own count, on its first queue.
     host_drops: Option<HostDrops>,
+    link: Link,
     tun: OwnedFd,
 }
 
@@ -59,6 +61,7 @@ impl TapQueue {
         region: &Arc<Region>,
         slots: u32,
         limits: Limits,
+        link: Link,
         tun: OwnedFd,
     ) -> Result<Self, OpenCause> {
         let tx = Pair::create(region, ringid, slots)?;
@@ -77,6 +80,7 @@ impl TapQueue {
             limits,
             overflow: vec![0; OVERFLOW],
             host_drops: None,
+            link,
             tun,
         })
     }
@@ -93,6 +97,19 @@ impl TapQueue {
 
     fn fail(&self, cause: impl Into<RunCause>) -> RunError {
         RunError::new(&self.name, cause)
+    }
+
+    /// Sends what waited for the device to come up. It may be in another namespace by now, so the
+    /// write itself asks; only where the port is to end is the kernel asked for the device.
+    #[cold]
+    fn see_to_link(&mut self) -> Result<(), RunError> {
+        let asked = if self.link.ends() { self.link.ask() } else { Ok(false) };
+        match asked {
+            // Out of sight is not gone: a sync says when it is.
+            Ok(_) | Err(RunCause::Vanished) => {}
+            Err(cause) => return Err(self.fail(cause)),
+        }
+        if self.link.is_down() { self.tx_sync() } else { Ok(()) }
     }
 
     /// Reads frames into free slots while there is room for one of any length.
@@ -182,11 +199,13 @@ fn place_rest(
 }
 
 impl Writer {
-    /// Writes a run and counts what became of each frame; how many, which is all.
+    /// Writes a run and counts what became of each frame; how many, which is all unless the device
+    /// is down.
     fn write(
         &mut self,
         tun: BorrowedFd<'_>,
         counters: &Counters,
+        link: &mut Link,
         run: &Gather,
     ) -> Result<usize, RunCause> {
         let mut sent = Traffic::default();
@@ -200,7 +219,10 @@ impl Writer {
                     1
                 }
             };
-            for (i, &result) in results[..count].iter().enumerate() {
+            // Those at the end that found the device down wait; one before others that did not
+            // would come after them.
+            let late = results[..count].iter().rev().take_while(|&&result| is_down(result)).count();
+            for (i, &result) in results[..count - late].iter().enumerate() {
                 match refusal(result)? {
                     None => {
                         sent += Traffic { packets: 1, bytes: run.frame_len(done + i).into() };
@@ -208,11 +230,23 @@ impl Writer {
                     Some(cause) => counters.dropped(cause, 1),
                 }
             }
-            done += count;
+            done += count - late;
+            if late > 0 {
+                counters.sent(sent);
+                link.went_down()?;
+                return Ok(done);
+            }
+            link.came_up();
         }
         counters.sent(sent);
         Ok(done)
     }
+}
+
+/// Whether the host has set the device down.
+#[inline(always)]
+fn is_down(result: i32) -> bool {
+    result == -libc::EIO
 }
 
 fn failed(source: io::Error) -> RunCause {
@@ -227,7 +261,7 @@ fn refusal(result: i32) -> Result<Option<DropCause>, RunCause> {
     }
     match Errno::from_raw_os_error(-result) {
         Errno::MSGSIZE => Ok(Some(DropCause::TxTooLong)),
-        // EIO: the host has set the device down.
+        // EIO: the host has set the device down, and up again in the middle of a run.
         Errno::IO | Errno::INVAL | Errno::AGAIN | Errno::NOMEM | Errno::NOBUFS => {
             Ok(Some(DropCause::TxRefused))
         }
@@ -250,8 +284,9 @@ impl Queue for TapQueue {
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         let (tun, counters, writer) = (self.tun.as_fd(), &*self.counters, &mut self.writer);
+        let link = &mut self.link;
         transmit(&mut self.tx_kern, &mut self.gather, self.limits.send, counters, |run| {
-            writer.write(tun, counters, run)
+            writer.write(tun, counters, link, run)
         })
         .map_err(|cause| RunError::new(&self.name, cause))
     }
@@ -259,11 +294,22 @@ impl Queue for TapQueue {
     fn rx_sync(&mut self) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| self.fail(SyncFault::from(fault)))?;
         self.rx_kern.done_to(head);
+        if self.link.take_news() {
+            self.see_to_link()?;
+        }
         self.receive().map_err(|cause| self.fail(cause))
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
-        WaitFds { rx: Some(self.tun.as_fd()), tx: Some(TxWait::Writable(self.tun.as_fd())) }
+        WaitFds {
+            rx: Some(self.tun.as_fd()),
+            tx: Some(TxWait::Writable(self.tun.as_fd())),
+            link: Some(self.link.events()),
+        }
+    }
+
+    fn after_sleep(&mut self) {
+        self.link.hear();
     }
 
     fn update_stats(&mut self) {

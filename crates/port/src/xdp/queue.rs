@@ -18,6 +18,7 @@ use crate::bpf::host::HostDetached;
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::iface::{FeatureGuard, Promisc};
 use crate::lender::{Lender, LentQueue};
+use crate::link::Link;
 use crate::queue::{Interest, Queue, Rings, TxWait, WaitFds};
 use crate::stats::{Counters, DropCause};
 
@@ -45,6 +46,10 @@ pub(super) struct Parts {
     pub(super) limits: TxLimits,
     /// Frames come from the kernel itself.
     pub(super) software: bool,
+    pub(super) link: Link,
+    /// The link is that of another interface, to which the frames are led: the kernel would take
+    /// them and lose them while that is down.
+    pub(super) gated: bool,
     pub(super) device: Arc<Device>,
 }
 
@@ -64,6 +69,8 @@ pub(super) struct XdpQueue {
     busy_poll: bool,
     chains: bool,
     software: bool,
+    link: Link,
+    gated: bool,
     longest: u32,
     /// Once it has been lent.
     turns: Option<Turns>,
@@ -81,7 +88,7 @@ impl XdpQueue {
         parts: Parts,
         busy_poll: bool,
     ) -> Result<Self, OpenCause> {
-        let Parts { tx, rx, reserve, finisher, limits, software, device } = parts;
+        let Parts { tx, rx, reserve, finisher, limits, software, link, gated, device } = parts;
         let counters = Arc::<Counters>::default();
         let rx_side = RxSide::start(rx.kern, &mut socket.rx, reserve, finisher, counters.clone());
         let queue = Self {
@@ -96,6 +103,8 @@ impl XdpQueue {
             busy_poll,
             chains: limits.chains,
             software,
+            link,
+            gated,
             longest: limits.packet,
             turns: None,
             counters,
@@ -117,6 +126,10 @@ impl XdpQueue {
 
     #[inline(always)]
     fn send(&mut self) -> Result<(), RunCause> {
+        if self.gated && self.is_barred()? {
+            self.tx_side.hold(&mut self.socket.tx)?;
+            return self.check(false);
+        }
         let before = self.tx_side.packets_out();
         let socket = &mut self.socket;
         let zero_copy = socket.zero_copy;
@@ -124,6 +137,14 @@ impl XdpQueue {
         self.tx_side.sync(&mut socket.tx, fd, zero_copy)?;
         let after = self.tx_side.packets_out();
         self.check(after == 0 || after != before)
+    }
+
+    /// Whether the interface is down to which the kernel would lead the frames. Asked before each
+    /// batch, since nobody says it afterwards.
+    fn is_barred(&mut self) -> Result<bool, RunCause> {
+        self.link.hear();
+        self.ask_link()?;
+        Ok(self.link.is_down())
     }
 
     /// Asks for the interface's health when told to, and now and then while nothing moves: a
@@ -146,9 +167,31 @@ impl XdpQueue {
     fn probe(&mut self) -> Result<(), RunCause> {
         self.idle = 0;
         self.doubt = false;
-        let health = self.socket.probe();
+        self.link.hear();
+        let health = self.socket.probe().and_then(|()| self.ask_link());
         self.set_down(health.as_ref().err().is_some_and(is_down));
-        health
+        if health? { self.resume() } else { Ok(()) }
+    }
+
+    /// Whether the interface has come up. The socket answers for its own, but not for another.
+    fn ask_link(&mut self) -> Result<bool, RunCause> {
+        let news = self.link.take_news();
+        match self.gated {
+            true if news || self.link.is_down() => self.link.ask(),
+            true => Ok(false),
+            false => Ok(self.link.came_up()),
+        }
+    }
+
+    /// Sends what has waited for the interface to come up. Of a queue that is lent, whoever has the
+    /// turn does.
+    #[cold]
+    fn resume(&mut self) -> Result<(), RunCause> {
+        if self.turns.is_some() {
+            return Ok(());
+        }
+        let socket = &mut self.socket;
+        self.tx_side.sync(&mut socket.tx, socket.fd.as_fd(), socket.zero_copy)
     }
 
     fn set_down(&mut self, down: bool) {
@@ -157,15 +200,20 @@ impl XdpQueue {
         }
     }
 
-    /// The next sync, whichever way, asks again: while one way says that the interface is down, the
-    /// other one does not say that all is well.
+    /// What came of a sync that did not come off: nothing, where the interface is down and may be.
+    /// The next sync, whichever way, asks again: while one way finds it down, the other one does not
+    /// take it to be up.
     #[cold]
-    fn failed(&mut self, cause: RunCause) -> RunError {
+    fn failed(&mut self, cause: RunCause) -> Result<(), RunError> {
         self.doubt = true;
         if is_down(&cause) {
             self.set_down(true);
         }
-        RunError::new(&self.name, cause)
+        let waits = match cause {
+            RunCause::WentDown => self.link.went_down(),
+            cause => Err(cause),
+        };
+        waits.map_err(|cause| RunError::new(&self.name, cause))
     }
 }
 
@@ -278,19 +326,24 @@ impl Queue for XdpQueue {
 
     #[inline(always)]
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        self.in_turn(Way::Tx, Self::send).map_err(|cause| self.failed(cause))
+        self.in_turn(Way::Tx, Self::send).or_else(|cause| self.failed(cause))
     }
 
     #[inline(always)]
     fn rx_sync(&mut self) -> Result<(), RunError> {
-        self.in_turn(Way::Rx, Self::receive).map_err(|cause| self.failed(cause))
+        self.in_turn(Way::Rx, Self::receive).or_else(|cause| self.failed(cause))
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
         WaitFds {
             rx: Some(self.socket.wait_rx()),
             tx: Some(TxWait::WritableEdge(self.socket.wait_tx())),
+            link: Some(self.link.events()),
         }
+    }
+
+    fn is_link_down(&self) -> bool {
+        self.link.is_down()
     }
 
     fn before_sleep(&mut self, _interest: Interest) {
@@ -301,9 +354,13 @@ impl Queue for XdpQueue {
         self.socket.after_sleep();
         self.doubt = true;
         // A program that syncs by itself would not ask.
-        if self.turns.is_some() && self.socket.has_news() {
+        if self.link.hear() && self.turns.is_some() {
+            let was_down = self.link.is_down();
             // The next sync says it again.
             let _ = self.probe();
+            if was_down && !self.link.is_down() {
+                let _ = self.in_turn(Way::Tx, Self::send);
+            }
         }
     }
 

@@ -85,13 +85,11 @@ pub(super) struct Socket {
     pub(super) zero_copy: bool,
 }
 
-/// Who called for attention besides frames.
-const LINK: u64 = 1;
-
 /// What a sleeper waits on.
 ///
-/// Reading: an epoll set of the socket, of news about interfaces (the kernel tells a socket when
-/// its interface is removed, not when it goes down), and, while frames are stuck, of room to send.
+/// Reading: an epoll set of the socket and, while frames are stuck, of room to send. News about
+/// interfaces come by [`crate::link`]: the kernel tells a socket when its interface is removed, not
+/// when it goes down.
 /// Sending: a second descriptor of the socket, as the two events differ in trigger.
 ///
 /// The set holds the socket only while someone sleeps. The kernel tells every waiter of every
@@ -100,7 +98,6 @@ const LINK: u64 = 1;
 struct WaitPoints {
     readable: OwnedFd,
     writable: OwnedFd,
-    monitor: Option<OwnedFd>,
     asleep: bool,
     stuck: bool,
 }
@@ -109,11 +106,7 @@ impl WaitPoints {
     fn new(socket: &OwnedFd) -> io::Result<Self> {
         let readable = epoll::create(CreateFlags::CLOEXEC)?;
         let writable = socket.try_clone()?;
-        let monitor = sys::link_monitor().ok();
-        if let Some(monitor) = &monitor {
-            epoll::add(&readable, monitor, EventData::new_u64(LINK), EventFlags::IN)?;
-        }
-        Ok(Self { readable, writable, monitor, asleep: false, stuck: false })
+        Ok(Self { readable, writable, asleep: false, stuck: false })
     }
 
     /// Wakes readers when frames arrive.
@@ -129,21 +122,6 @@ impl WaitPoints {
         if self.stuck != stuck && watch(&self.readable, &self.writable, events, stuck) {
             self.stuck = stuck;
         }
-    }
-
-    /// Reads off the news, and says whether there were any; what they say is asked of the socket.
-    fn drain_monitor(&self) -> bool {
-        let mut bytes = [0; 4096];
-        let mut any = false;
-        while let Some(monitor) = &self.monitor {
-            match rustix::io::read(monitor, &mut bytes) {
-                // Some were lost: there may be more.
-                Ok(_) | Err(rustix::io::Errno::NOBUFS) => any = true,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(_) => break,
-            }
-        }
-        any
     }
 }
 
@@ -191,15 +169,9 @@ impl Socket {
         }
     }
 
-    /// Whether something happened to an interface, this one or another, since this was last asked.
-    pub(super) fn has_news(&self) -> bool {
-        self.wait.drain_monitor()
-    }
-
     /// Asks whether the interface is still there and up.
     #[cold]
     pub(super) fn probe(&self) -> Result<(), RunCause> {
-        self.wait.drain_monitor();
         sys::kick_rx(self.fd()).or_else(|error| fault("receive", error))
     }
 }

@@ -320,15 +320,6 @@ impl<const W: usize> SharedRing<W> {
     }
 }
 
-/// A socket that hears of changes of interfaces in this network namespace.
-pub(super) fn link_monitor() -> io::Result<OwnedFd> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, netlink, socket_with};
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-    bind(&socket, &netlink::SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32))?;
-    Ok(socket)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

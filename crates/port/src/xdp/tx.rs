@@ -94,6 +94,18 @@ impl TxSide {
         kicked
     }
 
+    /// Frees what has left, and leaves what was released where it is.
+    #[cold]
+    pub(super) fn hold(&mut self, ends: &mut TxEnds) -> Result<(), RunCause> {
+        let head = self.ring.released().map_err(SyncFault::from)?;
+        self.complete(ends);
+        self.publish();
+        let slots = self.ring.slots(self.ring.hwcur(), head);
+        let held = slots.filter(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG)).count() as u64;
+        self.counters.set_in_flight(self.packets_out + held);
+        Ok(())
+    }
+
     /// Whether a program can do what this does.
     pub(super) fn is_lendable(&self) -> bool {
         let slots = self.ring.num_slots();

@@ -5,6 +5,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_ring::{Geometry, HugePages};
 
 use super::*;
+use crate::iface::Iface;
+use crate::link::Link;
 use crate::tap::sys::Attach;
 
 const LIMITS: Limits = Limits { send: 65_535, receive: 1522 };
@@ -57,7 +59,8 @@ fn both_ways_of_writing_do_the_same() {
         });
         host.quiet("t0");
         host.ip("addr add 10.0.0.1/24 dev t0");
-        let mut queue = TapQueue::new("tap:t0", 0, &region, 512, LIMITS, tun).unwrap();
+        let link = host.run(|| Link::of(&Iface::find("t0").unwrap(), false)).unwrap();
+        let mut queue = TapQueue::new("tap:t0", 0, &region, 512, LIMITS, link, tun).unwrap();
         if !batched {
             queue.writer = Writer::Single;
         } else if !queue.is_batched() {
