@@ -23,7 +23,8 @@ codes! {
         example: "slipring ports\nip netns exec NAME slipring ports",
     }
     SR0103 Machine "the interface is down" {
-        cause: "Frames neither enter nor leave an interface that is down.",
+        cause: "Frames neither enter nor leave an interface that is down. A port waits for it, but not\n\
+                with --exit-on-link-down, nor where the driver has no AF_XDP queues until it is up.",
         remedy: "Bring it up.",
         example: "ip link set dev eth0 up",
     }

@@ -4,8 +4,9 @@ use super::entry::codes;
 
 codes! {
     SR0401 PeerLost "the port vanished while in use" {
-        cause: "The interface was removed, renamed into another namespace or reset, or the process\n\
-                at the other end is gone. What had passed until then is in the summary.",
+        cause: "The interface was removed or moved into another namespace, or it went down under a\n\
+                program with --exit-on-link-down, or the process at the other end is gone. What had\n\
+                passed until then is in the summary.",
         remedy: "Start again when the port is back.",
         example: "ip -s link\ndmesg | tail",
     }

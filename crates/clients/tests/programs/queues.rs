@@ -44,7 +44,7 @@ scenarios! {
     a_program_killed_in_mid_sync_leaves_all_as_it_should_be
     who_keeps_a_socket_keeps_the_queue
     words_that_make_no_sense_hurt_who_wrote_them
-    an_interface_that_is_down_says_so_until_it_is_up
+    an_interface_that_is_down_is_silent_and_goes_on_when_it_is_up
     an_interface_that_comes_again_is_another_one
     a_number_that_was_closed_unsaid_is_another_files
     the_end_of_the_daemon_is_told_to_who_never_sleeps

@@ -151,13 +151,32 @@ fn a_monitor_of_several_rings_sees_what_each_of_them_sends() {
 }
 
 #[test]
-fn an_interface_that_goes_down_is_not_said_to_be_gone() {
+fn an_interface_that_goes_down_and_up_goes_on_and_one_that_is_removed_is_gone() {
     let Some(site) = Site::with_cable() else { return };
     let _daemon = site.daemon("");
-    let mut port = open(&site, "e0");
+    let (mut a, mut b) = (open(&site, "e0"), open(&site, "e1"));
+    pass(&mut a, &mut b, 20);
     site.inside.ip("link set e0 down");
-    let error = site.inside.run(move || eventually("its end", || port.rx_sync().err()));
-    assert_eq!(error.to_string().rsplit(": ").next(), Some("the interface went down"));
+    for _ in 0..20 {
+        a.rx_sync().unwrap();
+        a.tx_sync().unwrap();
+    }
+    site.inside.ip("link set e0 up");
+    pass(&mut a, &mut b, 20);
+    site.inside.ip("link del e0");
+    let error = site.inside.run(move || eventually("its end", || a.rx_sync().err()));
+    assert_eq!(error.to_string().rsplit(": ").next(), Some("the interface is gone"));
+}
+
+#[test]
+fn an_interface_that_is_down_is_bound_and_starts_when_it_is_up() {
+    let Some(site) = Site::with_cable() else { return };
+    let _daemon = site.daemon("");
+    site.inside.ip("link set e0 down");
+    let (mut a, mut b) = (open(&site, "e0"), open(&site, "e1"));
+    site.inside.ip("link set e0 up");
+    pass(&mut a, &mut b, 20);
+    pass(&mut b, &mut a, 20);
 }
 
 #[test]

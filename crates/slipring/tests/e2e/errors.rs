@@ -307,15 +307,15 @@ fn open_to_all() -> fs::Permissions {
 }
 
 /// Ends with status 4, a summary and the cause, whichever way the port goes.
-fn lost(way: Way, loss: &str, transcript: &mut Transcript) {
+fn lost(way: Way, words: &str, loss: &str, transcript: &mut Transcript) {
     let Some(lab) = Lab::quiet(way) else { return };
-    let bridge = lab.bridge("");
+    let bridge = lab.bridge(words);
     let namespace = if way == Way::Tap { &lab.left } else { &lab.mid };
     namespace.ip(loss);
     let ended = bridge.finish();
     assert_eq!(Report::last(&ended).0["event"], "end", "{ended:?}");
     transcript.text += &format!("# {way:?}: ip {loss}\n");
-    transcript.record("bridge ...", &ended);
+    transcript.record(&format!("bridge {words}..."), &ended);
 }
 
 #[test]
@@ -325,10 +325,10 @@ fn a_port_that_vanishes_in_use_ends_with_a_summary_a_cause_and_4() {
         return;
     }
     for way in [Way::Native, Way::Generic, Way::Packet, Way::Best] {
-        lost(way, "link del la", &mut transcript);
-        lost(way, "link set la down", &mut transcript);
+        lost(way, "", "link del la", &mut transcript);
+        lost(way, "--exit-on-link-down ", "link set la down", &mut transcript);
     }
-    lost(Way::Tap, "link del e0", &mut transcript);
+    lost(Way::Tap, "", "link del e0", &mut transcript);
     transcript.check();
 }
 

@@ -8,5 +8,6 @@ mod support;
 mod behaviour;
 mod cleanup;
 mod crossing;
+mod down;
 mod errors;
 mod programs;

@@ -1,0 +1,123 @@
+//! Interfaces that go down and up again under running programs.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::bridge::Report;
+use crate::support::frames::{Ear, Sender, assert_same, cross, frame};
+use crate::support::lab::{Lab, Way};
+use crate::support::program::{Program, SLIPRING};
+
+const WAYS: [Way; 3] = [Way::Native, Way::Packet, Way::Best];
+
+/// A program between the two sides of a laboratory, which has opened its ports.
+fn start(lab: &Lab, words: &str) -> Program {
+    let prefix = lab.way.prefix();
+    let words = words.replace("LEFT", &format!("{prefix}:la"));
+    let words = words.replace("RIGHT", &format!("{prefix}:ra"));
+    let program = Program::start(&lab.mid, SLIPRING, &format!("{words} --json=lines -T 0"));
+    program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
+    program
+}
+
+/// What comes in on the left goes out on the right, before and after either link was down.
+fn survives(words: &str) {
+    for way in WAYS {
+        let Some(lab) = Lab::quiet(way) else { return };
+        let program = start(&lab, words);
+        for (round, ifname) in (0..).zip(["", "la", "ra"]) {
+            if !ifname.is_empty() {
+                lab.mid.ip(&format!("link set {ifname} down"));
+                lab.mid.ip(&format!("link set {ifname} up"));
+            }
+            let frames: Vec<_> = (0..20).map(|i| frame(round * 20 + i)).collect();
+            let heard = cross(&lab.left, &lab.right, &frames);
+            assert_same(&format!("{words}, {way:?}, after {ifname}"), &heard, &frames);
+        }
+        program.stop(Signal::INT).well();
+    }
+}
+
+#[test]
+fn a_bridge_survives_its_links_going_down_and_up() {
+    survives("bridge -i LEFT -i RIGHT");
+}
+
+#[test]
+fn an_emulated_link_survives_its_links_going_down_and_up() {
+    survives("emulate -i LEFT -i RIGHT -D 1ms");
+}
+
+#[test]
+fn a_load_balancer_survives_its_links_going_down_and_up() {
+    survives("lb -i LEFT --outputs RIGHT");
+}
+
+#[test]
+fn a_deduplicator_survives_its_links_going_down_and_up() {
+    survives("dedup -i LEFT -i RIGHT");
+}
+
+#[test]
+fn a_bridge_whose_link_is_down_at_its_start_says_so_and_starts_when_it_is_up() {
+    for way in WAYS {
+        let Some(lab) = Lab::quiet(way) else { return };
+        lab.mid.ip("link set ra down");
+        let program = start(&lab, "bridge -i LEFT -i RIGHT");
+        let first: Value =
+            serde_json::from_str(program.so_far().stdout.lines().next().unwrap()).unwrap();
+        let link = |i: usize| first["ports"][i]["settings"]["link"].as_str();
+        assert_eq!((link(0), link(1)), (None, Some("down")), "{first}");
+        lab.mid.ip("link set ra up");
+        let frames: Vec<_> = (0..20).map(frame).collect();
+        assert_same("starts", &cross(&lab.left, &lab.right, &frames), &frames);
+        program.stop(Signal::INT).well();
+    }
+}
+
+#[test]
+fn dump_goes_on_when_its_interface_comes_up_again() {
+    for port in ["packet:la", "xdp:la"] {
+        let Some(lab) = Lab::quiet(Way::Native) else { return };
+        let program = Program::start(&lab.mid, SLIPRING, &format!("dump -n -l -i {port}"));
+        program.wait_for("its mode", |output| output.stderr.contains("kind=").then_some(()));
+        let mut sender = Sender::open(&lab.left, "e0");
+        for round in 1..=2 {
+            sender.send(&(0..20).map(frame).collect::<Vec<_>>());
+            let enough = |output: &crate::support::program::Output| {
+                (output.stdout.lines().count() >= 20 * round).then_some(())
+            };
+            program.wait_for("frames", enough);
+            lab.mid.ip("link set la down");
+            lab.mid.ip("link set la up");
+        }
+        program.stop(Signal::INT).well();
+    }
+}
+
+/// Whether a frame is one of the generator's.
+fn is_generated(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[8, 0]) && frame.get(36..38) == Some(&1234u16.to_be_bytes())
+}
+
+#[test]
+fn a_generator_whose_link_goes_down_and_up_accounts_for_every_frame() {
+    for way in WAYS {
+        let Some(lab) = Lab::quiet(way) else { return };
+        let mut ear = Ear::choosy(&lab.left, "e0", is_generated);
+        let program = start(&lab, "gen -i LEFT -f tx -n 3000 -R 10000");
+        let mut heard = Vec::new();
+        ear.hear(&mut heard, 100);
+        lab.mid.ip("link set la down");
+        lab.mid.ip("link set la up");
+        let ended = program.finish().well();
+        let report = Report::last(&ended).0;
+        let port = &report["ports"][0];
+        let sent = port["tx"]["packets"].as_u64().unwrap();
+        let drops = port["drops"].as_object();
+        let lost: u64 = drops.into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
+        assert_eq!(sent + lost, 3000, "{report}");
+        ear.hear(&mut heard, sent as usize);
+        assert_eq!(heard.len() as u64, sent);
+    }
+}
