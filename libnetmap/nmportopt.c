@@ -218,6 +218,8 @@ parse_share(struct nmreq_parse_ctx *p)
 	id = nmreq_get_mem_id(&port, p->ctx);
 	if (id < 0)
 		return -1;
+	if (*port != '\0')
+		return nm_refuse(p->ctx, "expected the end of the port's name", port);
 	if (d->reg.nr_mem_id != 0 && d->reg.nr_mem_id != id)
 		return nm_refuse(p->ctx, "another memory is asked for already", p->keys[0]);
 	d->reg.nr_mem_id = (uint16_t)id;

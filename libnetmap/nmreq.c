@@ -270,6 +270,8 @@ nmreq_register_decode(const char **psuffix, struct nmreq_register *r, struct nmc
 			if (nm_region(&behind, &wanted, ctx) != 0)
 				return -1;
 			at = behind;
+		} else if (*at == '@' && *behind == '\0') {
+			return nm_refuse(ctx, "expected the number of a memory, or an option", behind);
 		} else if (*at == '\0' || *at == '@') {
 			break;
 		} else {
@@ -308,7 +310,7 @@ nmreq_get_mem_id(const char **pname, struct nmctx *ctx)
 	uint64_t id;
 
 	if (**pname >= '0' && **pname <= '9')
-		return nm_number(pname, 0, UINT16_MAX, &id, ctx) == 0 ? (int32_t)id : -1;
+		return nm_number(pname, 1, UINT16_MAX, &id, ctx) == 0 ? (int32_t)id : -1;
 	nmreq_header_init(&h, NETMAP_REQ_PORT_INFO_GET, NULL);
 	if (nmreq_header_decode(pname, &h, ctx) != 0)
 		return -1;

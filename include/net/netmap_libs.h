@@ -6,9 +6,11 @@
  */
 #ifndef _NET_NETMAP_LIBS_H_
 #define _NET_NETMAP_LIBS_H_
+#define HAVE_NETMAP_WITH_LIBS
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,33 +21,6 @@
 #include <unistd.h>
 
 #include <net/netmap_sync.h>
-
-/* ---- messages for those who debug ---- */
-
-#ifndef ND
-#define ND(format, ...) do { } while (0)
-#define D(format, ...)                                                               \
-	do {                                                                         \
-		struct timeval nm_now_;                                              \
-		gettimeofday(&nm_now_, NULL);                                        \
-		fprintf(stderr, "%03d.%06d %s [%d] " format "\n",                    \
-		    (int)(nm_now_.tv_sec % 1000), (int)nm_now_.tv_usec,              \
-		    __func__, __LINE__, ##__VA_ARGS__);                              \
-	} while (0)
-/* The same, at most lps times in a second. */
-#define RD(lps, format, ...)                                                         \
-	do {                                                                         \
-		static time_t nm_second_;                                            \
-		static int nm_said_;                                                 \
-		time_t nm_time_ = time(NULL);                                        \
-		if (nm_second_ != nm_time_) {                                        \
-			nm_second_ = nm_time_;                                       \
-			nm_said_ = 0;                                                \
-		}                                                                    \
-		if (nm_said_++ < (lps))                                              \
-			D(format, ##__VA_ARGS__);                                    \
-	} while (0)
-#endif
 
 /* ---- types ---- */
 
@@ -176,7 +151,7 @@ nm_parse_suffix_(const char *s, struct nmreq *req)
 		return NULL;
 	req->nr_flags = mode | flags;
 	if (*s == '@') {
-		if (!(s = nm_parse_number_(s + 1, 0xffff, &number)))
+		if (!(s = nm_parse_number_(s + 1, 0xffff, &number)) || number == 0)
 			return NULL;
 		req->nr_arg2 = (uint16_t)number;
 	}
@@ -380,12 +355,6 @@ fail:
 }
 
 /* ---- frames ---- */
-
-static inline void
-nm_pkt_copy(const void *src, void *dst, int len)
-{
-	memcpy(dst, src, (size_t)len);
-}
 
 /* Gives all slots before next to the other side. */
 static inline void

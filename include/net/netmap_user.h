@@ -17,11 +17,17 @@
 #ifndef _NET_NETMAP_USER_H_
 #define _NET_NETMAP_USER_H_
 
+/* What programs found behind this header is here, whether they use the client or not. */
+#include <ctype.h>
+#include <errno.h>
 #include <net/if.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include <net/netmap.h>
 
@@ -80,6 +86,41 @@ static inline int
 nm_tx_pending(struct netmap_ring *ring)
 {
 	return nm_ring_next(ring, ring->tail) != ring->head;
+}
+
+/* ---- messages for those who debug ---- */
+
+#ifndef ND
+#define ND(format, ...) do { } while (0)
+#define D(format, ...)                                                               \
+	do {                                                                         \
+		struct timeval nm_now_;                                              \
+		gettimeofday(&nm_now_, NULL);                                        \
+		fprintf(stderr, "%03d.%06d %s [%d] " format "\n",                    \
+		    (int)(nm_now_.tv_sec % 1000), (int)nm_now_.tv_usec,              \
+		    __func__, __LINE__, ##__VA_ARGS__);                              \
+	} while (0)
+/* The same, at most lps times in a second. */
+#define RD(lps, format, ...)                                                         \
+	do {                                                                         \
+		static time_t nm_second_;                                            \
+		static int nm_said_;                                                 \
+		time_t nm_time_ = time(NULL);                                        \
+		if (nm_second_ != nm_time_) {                                        \
+			nm_second_ = nm_time_;                                       \
+			nm_said_ = 0;                                                \
+		}                                                                    \
+		if (nm_said_++ < (lps))                                              \
+			D(format, ##__VA_ARGS__);                                    \
+	} while (0)
+#endif
+
+/* ---- frames ---- */
+
+static inline void
+nm_pkt_copy(const void *src, void *dst, int len)
+{
+	memcpy(dst, src, (size_t)len);
 }
 
 #ifdef NETMAP_WITH_LIBS

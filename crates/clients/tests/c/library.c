@@ -366,6 +366,40 @@ nmport_share_asks_the_device(void)
 	CHECK(nmreq_get_mem_id(&name, nmctx_get()) == 42 && *name == '\0');
 }
 
+static void
+empty_memory_numbers_and_trailing_text_are_refused(void)
+{
+	static const char *const names[] = { "netmap:x{1@", "netmap:x{1/x@", "netmap:x{1@0", "netmap:x{1@1x",
+	    "netmap:x{1@1@", "netmap:x{1@1 ", "netmap:x{1 ", "netmap:x{1-0x", "netmap:x{1@conf:slots=64x",
+	    "netmap:x{1@conf:", "netmap:x{1@share:port=", "netmap:x{1@share:port=0", "netmap:x{1@share:port=1x",
+	    "netmap:x{1@share:port=netmap:x{2 y", "netmap:x{1@share:port=netmap:x{2-0" };
+	static const char *const suffixes[] = { "@", "@0", "@1x", "/x@", "-0x", "x" };
+	struct nmport_d *a = port("netmap:x{2");
+	struct nmreq_register r = { 0 };
+	const char *empty = "", *zero = "0";
+	struct nm_desc *d;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		errno = 0;
+		CHECK(!nmport_prepare(names[i]) && errno == EINVAL);
+	}
+	for (i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++) {
+		const char *at = suffixes[i];
+
+		errno = 0;
+		CHECK(nmreq_register_decode(&at, &r, nmctx_get()) == -1 && errno == EINVAL);
+		CHECK(at == suffixes[i]);
+	}
+	CHECK(nmreq_get_mem_id(&empty, nmctx_get()) == -1 && errno == EINVAL);
+	CHECK(nmreq_get_mem_id(&zero, nmctx_get()) == -1 && errno == EINVAL);
+	for (i = 0; i < 6; i++) {
+		d = nm_open(names[i], NULL, 0, NULL);
+		CHECK(!d);
+	}
+	nmport_close(a);
+}
+
 static char last_message[512];
 
 static void
@@ -737,6 +771,7 @@ static const struct scenario scenarios[] = {
 	SCENARIO(mappings_are_not_shared_between_users),
 	SCENARIO(nmport_clone_asks_for_the_same),
 	SCENARIO(nmport_share_asks_the_device),
+	SCENARIO(empty_memory_numbers_and_trailing_text_are_refused),
 	SCENARIO(nmport_says_which_option_was_refused),
 	SCENARIO(nmport_failed_parse_leaves_nothing),
 	SCENARIO(nmport_brings_memory_from_a_file),

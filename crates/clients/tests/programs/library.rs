@@ -42,6 +42,7 @@ scenarios! {
     mappings_are_not_shared_between_users
     nmport_clone_asks_for_the_same
     nmport_share_asks_the_device
+    empty_memory_numbers_and_trailing_text_are_refused
     nmport_says_which_option_was_refused
     nmport_failed_parse_leaves_nothing
     nmport_brings_memory_from_a_file

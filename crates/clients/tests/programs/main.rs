@@ -12,4 +12,5 @@ mod names;
 mod netmap_rs;
 mod pcap;
 mod queues;
+mod sources;
 mod stage;

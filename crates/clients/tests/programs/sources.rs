@@ -1,0 +1,38 @@
+//! Sources written for netmap, in the languages that they are compiled as.
+
+use std::process::Command;
+
+use super::builds::{include, of_tests};
+use super::stage::good;
+
+const SOURCES: [&str; 3] = ["rings", "client", "library"];
+
+fn compiles(compiler: &str, language: &[&str]) {
+    for source in SOURCES {
+        let mut command = Command::new(compiler);
+        command.args(language).args(["-Wall", "-Wextra", "-Werror", "-O2", "-fsyntax-only"]);
+        command.arg(format!("-I{}", include().display()));
+        command.arg(of_tests("c/sources").join(format!("{source}.c")));
+        good(command.output().unwrap());
+    }
+}
+
+#[test]
+fn sources_for_netmap_compile_as_the_c_that_they_ask_for() {
+    for language in
+        [&["-std=gnu99"][..], &["-std=c99", "-D_GNU_SOURCE"], &["-std=gnu11"], &["-std=gnu17"]]
+    {
+        compiles("cc", language);
+    }
+}
+
+#[test]
+fn sources_for_netmap_compile_as_cplusplus() {
+    if Command::new("c++").arg("--version").output().is_err() {
+        println!("skipped: there is no C++ compiler");
+        return;
+    }
+    for language in ["-std=c++11", "-std=c++17"] {
+        compiles("c++", &["-x", "c++", language]);
+    }
+}
