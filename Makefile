@@ -10,20 +10,25 @@ SOAK_BUILD   ?= --release
 FUZZ_SECONDS ?= 60
 FUZZ_RUNS    ?= 1000000
 
-# Where cargo builds, and what it builds there.
-TARGET  := $(or $(CARGO_TARGET_DIR),target)
-BINARY  := $(TARGET)/release/slipring
-BIN     := $(DESTDIR)$(PREFIX)/bin
-SHARE   := $(DESTDIR)$(PREFIX)/share
-MAN     := $(SHARE)/man/man1
-# The machine's own, whatever the prefix: systemd and the daemon look there.
-UNITS   ?= $(DESTDIR)/lib/systemd/system
-SYSCONF ?= $(DESTDIR)/etc
-# Where Wireshark looks for plug-ins that capture: with PREFIX=~/.local its own user's directory.
-EXTCAP  ?= $(DESTDIR)$(PREFIX)/lib/wireshark/extcap
+# Where cargo builds, and what it builds there. BINARY=FILE installs what was built elsewhere.
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BUILT  := $(TARGET)/release/slipring
+BINARY ?= $(BUILT)
+# The machine's own directories belong to a system prefix; below any other one, such as ~/.local,
+# everything goes below it.
+HERE    := $(abspath $(PREFIX))
+SYSTEM  := $(filter / /usr /usr/local /opt /opt/%,$(HERE))
+UNITS   ?= $(if $(SYSTEM),/lib/systemd/system,$(HERE)/share/slipring/systemd)
+SYSCONF ?= $(if $(SYSTEM),,$(HERE))/etc
+# Where Wireshark looks for plug-ins that capture: the distribution's in one place only; 4.0 looks for a
+# person's in ~/.config, 4.4 in ~/.local/lib.
+EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/lib/wireshark/extcap),$\
+	$(HERE)/lib/wireshark/extcap $(if $(filter $(HOME)/%,$(HERE)),$(HOME)/.config/wireshark/extcap))
+# What an installation has made, for the day on which it goes.
+MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-gate soak fuzz lint fmt clippy tree docs release libnetmap dist install clean
+.PHONY: help demo test bench bench-gate soak fuzz lint fmt clippy tree docs release libnetmap dist stage install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,7 +36,7 @@ help: ## list the targets
 demo: ## see packets move: two namespaces and an emulated link between them; no NIC needed
 	@scripts/setup.sh demo
 	@$(MAKE) --no-print-directory release
-	@$(BINARY) demo $(ARGS)
+	@$(BUILT) demo $(ARGS)
 
 test: ## run every test; the last line counts passed, failed and skipped
 	@scripts/setup.sh test
@@ -40,7 +45,7 @@ test: ## run every test; the last line counts passed, failed and skipped
 bench: ## measure beside the floors and the peers; docs/benchmarks.md says how to read it
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory release
-	@$(BINARY) bench $(ARGS)
+	@$(BUILT) bench $(ARGS)
 
 bench-gate: ## count the instructions of the hot loops, which no busy machine blurs
 	@scripts/setup.sh gate
@@ -77,34 +82,49 @@ release: ## build the binary
 libnetmap: ## build netmap's C library, static and shared
 	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap PREFIX=$(PREFIX)
 
-dist: release libnetmap ## make manual pages and completions below the target directory
+dist: $(if $(filter file,$(origin BINARY)),release) libnetmap ## make manual pages and completions below the target directory
 	@rm -rf $(TARGET)/dist && mkdir -p $(TARGET)/dist/man
 	@$(BINARY) man $(TARGET)/dist/man
 	@for shell in bash zsh fish elvish powershell; do \
 		$(BINARY) completions $$shell > $(TARGET)/dist/slipring.$$shell || exit 1; \
 	done
 
-install: dist ## install below DESTDIR/PREFIX: binary, classic names, manual, completions, C library, Wireshark plug-in, systemd units
-	install -D -m 755 $(BINARY) $(BIN)/slipring
+# Everything as it will lie, below a directory of its own.
+stage: S     := $(abspath $(TARGET))/stage
+stage: BIN   := $(abspath $(TARGET))/stage$(HERE)/bin
+stage: SHARE := $(abspath $(TARGET))/stage$(HERE)/share
+stage: dist
+	@rm -rf $(S)
+	@install -D -m 755 $(BINARY) $(BIN)/slipring
 	@for name in $$($(BINARY) names); do \
 		ln -sf slipring $(BIN)/slipring-$$name; \
 		[ "$(LINKS)" = 0 ] || ln -sf slipring $(BIN)/$$name; \
 	done
 	@# Its name is nobody else's.
-	ln -sf slipring $(BIN)/slipringd
-	install -d $(EXTCAP)
-	ln -sf $(abspath $(PREFIX))/bin/slipring $(EXTCAP)/slipring-extcap
-	install -d $(MAN)
-	install -m 644 $(TARGET)/dist/man/*.1 $(MAN)
-	install -D -m 644 $(TARGET)/dist/slipring.bash $(SHARE)/bash-completion/completions/slipring
-	install -D -m 644 $(TARGET)/dist/slipring.zsh $(SHARE)/zsh/site-functions/_slipring
-	install -D -m 644 $(TARGET)/dist/slipring.fish $(SHARE)/fish/vendor_completions.d/slipring.fish
+	@ln -sf slipring $(BIN)/slipringd
+	@for dir in $(EXTCAP); do \
+		install -d $(S)$$dir && ln -sf $(HERE)/bin/slipring $(S)$$dir/slipring-extcap || exit 1; \
+	done
+	@install -d $(SHARE)/man/man1 $(SHARE)/slipring $(S)$(UNITS) $(S)$(SYSCONF)/slipring
+	@install -m 644 $(TARGET)/dist/man/*.1 $(SHARE)/man/man1
+	@install -D -m 644 $(TARGET)/dist/slipring.bash $(SHARE)/bash-completion/completions/slipring
+	@install -D -m 644 $(TARGET)/dist/slipring.zsh $(SHARE)/zsh/site-functions/_slipring
+	@install -D -m 644 $(TARGET)/dist/slipring.fish $(SHARE)/fish/vendor_completions.d/slipring.fish
 	@$(MAKE) --no-print-directory -s -C libnetmap install OUT=$(abspath $(TARGET))/libnetmap \
-		PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)
-	install -d $(UNITS) $(SYSCONF)/slipring
-	sed 's|@BIN@|$(abspath $(PREFIX))/bin|' packaging/systemd/slipringd.service > $(UNITS)/slipringd.service
-	install -m 644 packaging/systemd/slipringd.socket $(UNITS)
-	install -m 644 packaging/daemon.toml.example $(SYSCONF)/slipring
+		PREFIX=$(HERE) DESTDIR=$(S)
+	@for unit in packaging/systemd/*; do \
+		sed 's|@BIN@|$(HERE)/bin|' $$unit > $(S)$(UNITS)/$${unit##*/} || exit 1; \
+	done
+	@install -m 644 packaging/*.example $(S)$(SYSCONF)/slipring
+	@touch $(S)$(MADE)
+
+install: stage ## install below DESTDIR/PREFIX: binary, classic names, manual, completions, C library, Wireshark plug-in, systemd units
+	@scripts/install.sh put $(abspath $(TARGET))/stage "$(DESTDIR)" $(MADE)
+	@echo "installed below $(DESTDIR)$(HERE); make uninstall PREFIX=$(PREFIX) takes it away"
+	@$(if $(SYSTEM),,echo "slipringd needs root: sudo systemctl link $(UNITS)/slipringd.* && sudo systemctl start slipringd")
+
+uninstall: ## take away what install has made with the same DESTDIR and PREFIX, and nothing else
+	@scripts/install.sh remove "$(DESTDIR)" $(MADE)
 
 clean: ## remove what was built
 	cargo clean

@@ -1,0 +1,133 @@
+//! `make install` and `make uninstall`, into directories of the test's own; a script stands for the binary.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const BINARY: &str = "#!/bin/sh
+case $1 in
+    names) echo pkt-gen ;;
+    man) : > $2/slipring.1 ;;
+    completions) echo $2 ;;
+esac
+";
+
+/// A machine's files, below a directory.
+struct Root(tempfile::TempDir);
+
+impl Root {
+    fn new() -> Self {
+        let root = Self(tempfile::tempdir().unwrap());
+        let binary = root.0.path().join("built");
+        fs::write(&binary, BINARY).unwrap();
+        fs::set_permissions(&binary, Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir_all(root.path("/home/joe/.local/bin")).unwrap();
+        root
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.0.path().join("root").join(&path[1..])
+    }
+
+    fn make(&self, words: &[&str]) -> Output {
+        let mut make = Command::new("make");
+        make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(words);
+        make.arg(format!("DESTDIR={}", self.0.path().join("root").display()));
+        make.arg(format!("BINARY={}", self.0.path().join("built").display()));
+        // What this make was told by one around it is not meant for it.
+        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+        make.env("CARGO_TARGET_DIR", self.0.path().join("target")).env("HOME", "/home/joe");
+        make.output().unwrap()
+    }
+
+    fn well(&self, words: &[&str]) -> String {
+        let done = self.make(words);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    /// Every file and directory.
+    fn listing(&self) -> BTreeSet<String> {
+        let root = self.0.path().join("root");
+        let mut found = BTreeSet::new();
+        list(&root, &root, &mut found);
+        found
+    }
+
+    fn has(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.path(path)).is_ok()
+    }
+}
+
+fn list(root: &Path, dir: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        found.insert(format!("/{}", path.strip_prefix(root).unwrap().display()));
+        if path.is_dir() && !path.is_symlink() {
+            list(root, &path, found);
+        }
+    }
+}
+
+#[test]
+fn below_a_home_everything_goes_below_it_and_goes_again() {
+    let root = Root::new();
+    let before = root.listing();
+    let said = root.well(&["install", "PREFIX=/home/joe/.local"]);
+    assert!(said.contains("slipringd needs root: sudo systemctl link"), "{said}");
+    let added: Vec<_> = root.listing().difference(&before).cloned().collect();
+    let outside: Vec<_> = added.iter().filter(|path| !path.starts_with("/home/joe/")).collect();
+    assert!(outside.is_empty(), "{outside:?}");
+    for path in [
+        "/home/joe/.local/bin/slipring",
+        "/home/joe/.local/bin/slipring-pkt-gen",
+        "/home/joe/.local/etc/slipring/daemon.toml.example",
+        "/home/joe/.local/share/man/man1/slipring.1",
+        "/home/joe/.local/share/slipring/systemd/slipringd.service",
+        // Wireshark 4.0 looks in the first of these, 4.4 in the second.
+        "/home/joe/.config/wireshark/extcap/slipring-extcap",
+        "/home/joe/.local/lib/wireshark/extcap/slipring-extcap",
+    ] {
+        assert!(root.has(path), "{path} in {added:#?}");
+    }
+    let unit = root.path("/home/joe/.local/share/slipring/systemd/slipringd.service");
+    assert!(fs::read_to_string(unit).unwrap().contains("ExecStart=/home/joe/.local/bin/slipring"));
+    // Once more: what the first one made is still known.
+    root.well(&["install", "PREFIX=/home/joe/.local", "LINKS=1"]);
+    assert!(root.has("/home/joe/.local/bin/pkt-gen"));
+    root.well(&["uninstall", "PREFIX=/home/joe/.local"]);
+    assert_eq!(root.listing(), before);
+}
+
+#[test]
+fn a_system_prefix_has_the_systems_directories_and_what_others_put_there_stays() {
+    let root = Root::new();
+    fs::create_dir_all(root.path("/lib/systemd/system")).unwrap();
+    let mut before = root.listing();
+    root.well(&["install", "PREFIX=/usr/local", "EXTCAP=/usr/lib/x/wireshark/extcap"]);
+    for path in [
+        "/lib/systemd/system/slipringd.socket",
+        "/etc/slipring/daemon.toml.example",
+        "/usr/lib/x/wireshark/extcap/slipring-extcap",
+        "/usr/local/lib/libnetmap.a",
+    ] {
+        assert!(root.has(path), "{path} in {:#?}", root.listing());
+    }
+    fs::write(root.path("/etc/slipring/daemon.toml"), "").unwrap();
+    root.well(&["uninstall", "PREFIX=/usr/local"]);
+    before.extend(["/etc", "/etc/slipring", "/etc/slipring/daemon.toml"].map(str::to_owned));
+    assert_eq!(root.listing(), before);
+}
+
+#[test]
+fn what_was_not_installed_is_not_uninstalled_and_that_is_said() {
+    let root = Root::new();
+    let done = root.make(&["uninstall", "PREFIX=/usr"]);
+    assert!(!done.status.success());
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(said.contains("nothing was installed there"), "{said}");
+}
