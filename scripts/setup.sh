@@ -20,8 +20,9 @@ case "${1:?}" in
     test)  wanted="$BUILD $NET tcpdump:tcpdump ethtool:ethtool nft:nftables"
            wanted="$wanted pasta:passt slirp4netns:slirp4netns python3:python3 curl:curl"
            wanted="$wanted c++:g++ flex:flex bison:bison go:golang-go nsenter:util-linux sysctl:procps"
-           # Snort's DAQ includes pcap.h. Sources of Debian's come as .tar.xz as well.
-           wanted="$wanted /usr/include/pcap.h:libpcap0.8-dev xz:xz-utils systemd-analyze:systemd"
+           # Snort's DAQ includes pcap.h; libpcap and tcpdump know ports by the names in /etc/services.
+           wanted="$wanted /usr/include/pcap.h:libpcap0.8-dev /etc/services:netbase"
+           wanted="$wanted xz:xz-utils systemd-analyze:systemd"
            # The kernel that it boots is fetched by the test itself, not installed.
            [ "$(uname -m)" != x86_64 ] || wanted="$wanted qemu-system-x86_64:qemu-system-x86"
            wanted="$wanted $LIBCLANG:$LIBCLANG"

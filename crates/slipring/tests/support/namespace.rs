@@ -24,6 +24,7 @@ impl Namespace {
         let (report, reported) = channel();
         let thread = std::thread::spawn(move || {
             let made = netns::become_private();
+            open_tun();
             let well = made.is_ok();
             report.send(made.map(|()| rustix::thread::gettid().as_raw_nonzero().get())).unwrap();
             if well {
@@ -111,6 +112,22 @@ impl Namespace {
         // `/proc/sys/net` shows the namespace of the thread that looks.
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         self.run(move || std::fs::write(path, "1")).unwrap();
+    }
+}
+
+/// Gives the calling thread a `/dev/net/tun` that everybody may open, as udev makes it. On a machine
+/// without udev only root may.
+fn open_tun() {
+    use std::os::unix::fs::PermissionsExt;
+    const OWN: &str =
+        "dir=$(mktemp -d) && mount -t tmpfs tun $dir && mknod -m 666 $dir/tun c 10 200 &&
+        mount --bind $dir/tun /dev/net/tun && umount -l $dir && rmdir $dir";
+    let open = |mode: u32| mode & 0o006 == 0o006;
+    let tun = std::fs::metadata("/dev/net/tun");
+    let is_closed = tun.is_ok_and(|found| !open(found.permissions().mode()));
+    if is_closed && rustix::process::geteuid().is_root() && netns::become_private_mounts().is_ok() {
+        let done = Command::new("sh").args(["-c", OWN]).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 }
 
