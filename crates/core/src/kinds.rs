@@ -112,8 +112,8 @@ impl<'w> Wanted<'w> {
         }
         wanted.refuse_what_is_not_there()?;
         if matches!(name.rings, Rings::OneHost(1..)) {
-            let help = "leave the number behind the ^ out";
-            return Err(wanted.refused("an interface has one pair of host rings", help));
+            let help = "leave the number behind the ^ out for all: netmap:IF^@conf:host-rings=N";
+            return Err(wanted.refused("of the host's rings one alone can be the first only", help));
         }
         Ok(wanted)
     }

@@ -25,9 +25,11 @@ pub mod netns;
 
 pub use sys::{inherited, kill_with_parent};
 
+use std::num::NonZeroU16;
 use std::sync::{Arc, LazyLock};
 
-use slipring_abi::name::PortName;
+use slipring_abi::name::{PortName, Rings};
+use slipring_port::iface::Iface;
 use slipring_port::{Needs, OpenCause, OpenError, OpenOptions, Port};
 use slipring_ring::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, Region};
 
@@ -133,7 +135,24 @@ impl Host {
 fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
     // Both rings of a pair have the same length: the longer wish.
     let wish = name.conf.tx_slots.max(name.conf.rx_slots);
-    OpenOptions { slots: wish.map_or(options.slots, std::num::NonZero::get), ..options.clone() }
+    OpenOptions {
+        slots: wish.map_or(options.slots, std::num::NonZero::get),
+        host_rings: host_rings(name, options.host_rings),
+        ..options.clone()
+    }
+}
+
+/// How many rings of the host a name means, where it means all of them.
+fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
+    if matches!(name.rings, Rings::OneHost(_)) || !name.kind.names_interface() {
+        return [1; 2];
+    }
+    let wish = |wish: Option<NonZeroU16>, other| wish.map_or(other, |wish| wish.get().into());
+    let rings = [wish(name.conf.host_tx_rings, to_host), wish(name.conf.host_rx_rings, from_host)];
+    if rings == [1; 2] {
+        return rings;
+    }
+    Iface::find(&name.name).map_or([1; 2], |iface| slipring_port::host::rings(&iface, rings))
 }
 
 /// The size of buffers that suits these ports.

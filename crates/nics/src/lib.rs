@@ -10,7 +10,8 @@
 //! Virtual machines (`vhost:PATH`) are bound like interfaces that nobody has to be taken from. A
 //! socket is made with the rights of this process, so they are for root and its own user.
 //!
-//! The host's side (`NR_REG_SW` and its like) is a pair of rings of its own: what the host sends by
+//! The host's side (`NR_REG_SW` and its like) has rings of its own, as many as its first opener asks
+//! for, up to those of the interface: what the host sends by
 //! the interface comes there, and what is sent there the host receives. Without a bind of the NIC's
 //! rings the host receives what arrives from the wire as ever.
 #![forbid(unsafe_code)]
@@ -61,14 +62,16 @@ impl Nics {
 impl Provider for Nics {
     fn resume(&self, left: &LeftPort<'_>) -> Option<Arc<dyn Adapter>> {
         let mut name = PortName::from_request_name(left.name.as_bytes()).ok()?;
-        let Shape { rings: [pairs, _], host_rings: [host, _], slots: [slots, _] } = left.shape;
+        let Shape { rings: [pairs, _], host_rings: host, slots: [slots, _] } = left.shape;
         match name.kind {
             Kind::Netmap => {}
             Kind::Vhost { .. } => name.conf = with_pairs(pairs),
             _ => return None,
         }
         let buf_size = left.memory.region().buf_size();
-        let options = OpenOptions { slots, buf_size: Some(buf_size), ..OpenOptions::default() };
+        let host_rings = host.map(u32::from);
+        let options =
+            OpenOptions { slots, buf_size: Some(buf_size), host_rings, ..OpenOptions::default() };
         let sides = nic::Sides { nic: pairs, host };
         let netns = left.netns.clone()?;
         let index = within(&netns, || Iface::find(&name.name).map(|iface| iface.index));
@@ -98,13 +101,15 @@ impl Nics {
         let netns = wanted.opener.netns_fd.clone().ok_or(Errno::NXIO)?;
         let mut options = options(wanted, access);
         let ifname = name.name.clone();
-        let (iface, needs) = within(&netns, || look_up(&ifname, &options)).ok_or(Errno::NXIO)??;
+        let (iface, needs) =
+            within(&netns, || look_up(&ifname, &mut options)).ok_or(Errno::NXIO)??;
         if !access.everybody {
             return Err(Errno::PERM);
         }
         let memory = memory(wanted, needs)?;
         options.buf_size = Some(memory.region().buf_size());
-        let sides = nic::Sides::both(iface.rx_queues.min(u16::MAX.into()) as u16);
+        let nic = iface.rx_queues.min(u16::MAX.into()) as u16;
+        let sides = nic::Sides { nic, host: options.host_rings.map(|rings| rings as u16) };
         Ok(Arc::new(nic::Nic::new(name, Some(iface.index), netns, options, sides, memory)))
     }
 }
@@ -140,18 +145,20 @@ fn memory(wanted: &Wanted<'_>, needs: Needs) -> Result<Arc<Memory>, Errno> {
 }
 
 fn options(wanted: &Wanted<'_>, access: Access) -> OpenOptions {
-    let params = wanted.domain.params();
+    let (params, register) = (wanted.domain.params(), wanted.register);
     OpenOptions {
         slots: params.ring_slots,
         buf_size: Some(params.buf_size),
         take_over: access.take_over,
+        host_rings: [register.nr_host_tx_rings, register.nr_host_rx_rings].map(u32::from),
         ..OpenOptions::default()
     }
 }
 
-/// The interface, and what opening it takes at most.
-fn look_up(ifname: &str, options: &OpenOptions) -> Result<(Iface, Needs), Errno> {
+/// The interface, and what opening it takes at most, with no more rings of its host than it can have.
+fn look_up(ifname: &str, options: &mut OpenOptions) -> Result<(Iface, Needs), Errno> {
     let iface = Iface::find(ifname).map_err(|_| Errno::NXIO)?;
+    options.host_rings = slipring_port::host::rings(&iface, options.host_rings);
     let xdp = slipring_port::xdp::needs(ifname, ifname, None, options);
     let packet = slipring_port::packet::needs(ifname, ifname, None, options);
     let (Ok(xdp), Ok(packet)) = (xdp, packet) else { return Err(Errno::NXIO) };

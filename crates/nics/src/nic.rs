@@ -24,30 +24,24 @@ use crate::loan::{Loans, Minder};
 use crate::pump::Pump;
 use crate::within;
 
-/// Pairs of rings that lead to the host.
-const HOST_RINGS: u16 = 1;
 /// How often, and after how long, what a killed process had is asked for again.
 const BUSY_TRIES: u32 = 200;
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// How long a monitor's opener waits for a program that is just syncing; more than a sync takes.
 const FINISH: Duration = Duration::from_millis(1);
 
-/// Ring pairs of the two sides of a port.
+/// Rings of the two sides of a port; the NIC has pairs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sides {
     pub(crate) nic: u16,
-    pub(crate) host: u16,
+    /// Rings that lead to the host, and those that come from it.
+    pub(crate) host: [u16; 2],
 }
 
 impl Sides {
-    /// An interface: the host has one pair.
-    pub(crate) fn both(nic: u16) -> Self {
-        Self { nic, host: HOST_RINGS }
-    }
-
     /// What the host has nothing of.
     pub(crate) fn one(nic: u16) -> Self {
-        Self { nic, host: 0 }
+        Self { nic, host: [0; 2] }
     }
 }
 
@@ -251,7 +245,7 @@ impl Nic {
         memory: Arc<Memory>,
     ) -> Self {
         let Sides { nic, host } = sides;
-        let expected = Shape { rings: [nic; 2], host_rings: [host; 2], slots: [options.slots; 2] };
+        let expected = Shape { rings: [nic; 2], host_rings: host, slots: [options.slots; 2] };
         Self {
             shown: name.request_name().unwrap_or_else(|| name.name.clone()),
             name,
@@ -299,7 +293,8 @@ impl Nic {
             let pairs = tx.iter().zip(rx).filter_map(|(tx, rx)| Some([tx.clone()?, rx.clone()?]));
             pairs.collect::<Vec<_>>()
         };
-        let (nic, host) = (pairs(0..nic_rings), pairs(nic_rings..self.expected.all(Dir::Rx)));
+        let all = self.expected.all(Dir::Tx).min(self.expected.all(Dir::Rx));
+        let (nic, host) = (pairs(0..nic_rings), pairs(nic_rings..all));
         // It may have what it had, though rules may say otherwise by now.
         let options = OpenOptions { take_over: true, ..self.options.clone() };
         let nic_options =

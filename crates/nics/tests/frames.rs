@@ -67,11 +67,16 @@ struct Client {
 impl World {
     /// With a cable whose ends are `left` and `right`.
     fn new(uid: u32, access: Access) -> Self {
+        Self::with_queues(uid, access, 1)
+    }
+
+    /// The same, with so many queues each way.
+    fn with_queues(uid: u32, access: Access, queues: u32) -> Self {
         let netns = Netns::new().unwrap();
         netns
             .run(|| {
                 let netlink = Netlink::open()?;
-                netlink.add_veth("left", "right", None)?;
+                netlink.add_veth_with_queues("left", "right", None, [queues; 2])?;
                 netlink.links()?.iter().try_for_each(|link| netlink.set_up(link.index))
             })
             .unwrap();
@@ -199,6 +204,43 @@ impl Client {
     /// The next frame of our kind: the host's stack may have said something on the cable too.
     fn receive(&self, world: &World) -> Vec<u8> {
         self.receive_on(world, self.first_rx(), |frame| frame[12..14] == [0x88, 0xb5])
+    }
+
+    /// All frames on a ring.
+    fn drain(&self, i: u64) -> Vec<Vec<u8>> {
+        let (at, mut ring) = self.ring(i);
+        let mut frames = Vec::new();
+        while ring.head != ring.tail {
+            let (_, slot) = self.slot(at, ring.head);
+            let mut frame = vec![0; slot.len.into()];
+            rustix::io::pread(self.domain.file(), &mut frame, self.buffer(at, &slot)).unwrap();
+            frames.push(frame);
+            ring.head = (ring.head + 1) % ring.num_slots;
+        }
+        self.poke(at + 24, &ring.head.to_ne_bytes());
+        self.poke(at + 20, &ring.head.to_ne_bytes());
+        frames
+    }
+
+    /// Frames of the host until `count` are `wanted`, each with the host ring that it came by.
+    fn from_host(
+        &self,
+        world: &World,
+        count: usize,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Vec<(u64, Vec<u8>)> {
+        let first = self.first_rx() + u64::from(self.register.nr_rx_rings);
+        let mut frames = Vec::new();
+        while frames.len() < count {
+            while self.open.poll(Events::IN, Some(5), Duration::ZERO) == Events::default() {
+                assert_eq!(world.rung.recv_timeout(Duration::from_secs(10)), Ok(5));
+            }
+            for i in 0..u64::from(self.register.nr_host_rx_rings) {
+                let arrived = self.drain(first + i).into_iter().filter(|frame| wanted(frame));
+                frames.extend(arrived.map(|frame| (i, frame)));
+            }
+        }
+        frames
     }
 
     /// The next frame on a ring that is `wanted`.
@@ -361,6 +403,70 @@ fn the_host_talks_through_the_rings_of_the_host() {
         client.send_on(host_tx, &question());
         assert!(is_answer(&client.receive_on(&world, host_rx, is_answer)), "mode {mode}");
     }
+}
+
+fn wish([to_host, from_host]: [u16; 2]) -> NmreqRegister {
+    NmreqRegister {
+        nr_mode: NR_REG_SW,
+        nr_host_tx_rings: to_host,
+        nr_host_rx_rings: from_host,
+        ..NmreqRegister::default()
+    }
+}
+
+#[test]
+fn the_host_has_as_many_rings_as_are_asked_for_up_to_those_of_the_interface() {
+    let world = World::with_queues(0, Access::default(), 4);
+    give_host_an_address(&world);
+    for (asked, given) in [([0, 0], [1, 1]), ([2, 2], [2, 2]), ([1, 3], [1, 3]), ([9, 99], [4, 4])]
+    {
+        let [nr_host_tx_rings, nr_host_rx_rings] = asked;
+        let info =
+            NmreqPortInfoGet { nr_host_tx_rings, nr_host_rx_rings, ..NmreqPortInfoGet::default() };
+        let (_, info) = world.ask("left", NETMAP_REQ_PORT_INFO_GET, &info).unwrap();
+        assert_eq!([info.nr_host_tx_rings, info.nr_host_rx_rings], given);
+        let client = world.open_as("left", &wish(asked)).unwrap();
+        let register = &client.register;
+        assert_eq!([register.nr_host_tx_rings, register.nr_host_rx_rings], given);
+        // Each of them leads to the host.
+        for i in 0..given[0] {
+            client.send_on(u64::from(register.nr_tx_rings + i), &question());
+            client.from_host(&world, 1, is_answer);
+        }
+        let last = NmreqRegister { nr_mode: NR_REG_ONE_SW, ..wish(asked) };
+        let one = |nr_ringid| world.open_as("left", &NmreqRegister { nr_ringid, ..last });
+        assert!(one(given[1] - 1).is_ok() && one(given[1]).is_err());
+    }
+}
+
+#[test]
+fn flows_of_the_host_spread_over_its_rings_and_none_is_torn() {
+    const FLOWS: u8 = 80;
+    let world = World::with_queues(0, Access::default(), 4);
+    give_host_an_address(&world);
+    let client = world.open_as("left", &wish([1, 4])).unwrap();
+    let sent = world.netns.run(|| {
+        let sockets = (0..FLOWS).map(|_| std::net::UdpSocket::bind("10.9.9.1:0"));
+        let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+        for round in 0..3 {
+            for (flow, socket) in (0..FLOWS).zip(&sockets) {
+                socket.set_broadcast(true)?;
+                socket.send_to(&[flow, round], "10.9.9.255:9")?;
+            }
+        }
+        Ok(())
+    });
+    sent.unwrap();
+    let is_ours = |frame: &[u8]| frame[12..14] == [8, 0] && frame[23] == 17 && frame[37] == 9;
+    let mut rings = vec![Vec::new(); FLOWS.into()];
+    for (ring, frame) in client.from_host(&world, 3 * usize::from(FLOWS), is_ours) {
+        let (flow, round) = (usize::from(frame[42]), frame[43]);
+        assert_eq!(usize::from(round), rings[flow].len(), "in order");
+        rings[flow].push(ring);
+    }
+    assert!(rings.iter().all(|rings| rings[0] == rings[1] && rings[0] == rings[2]), "{rings:?}");
+    let used: std::collections::BTreeSet<_> = rings.iter().map(|rings| rings[0]).collect();
+    assert_eq!(used.len(), 4, "{rings:?}");
 }
 
 #[test]

@@ -8,6 +8,8 @@
 //! links and the hidden veth pair belongs to the port, so dropping it restores the interface;
 //! after a kill, the next port of this kind removes the pair that was left.
 //!
+//! The pair has a queue for each host ring; frames of one flow come by the same ring.
+//!
 //! Needs AF_XDP in the driver on the NIC's side: a program in the stack would see what is meant
 //! for the host once more.
 
@@ -25,10 +27,19 @@ use crate::options::{Needs, OpenOptions, XdpMode};
 use crate::port::Port;
 use crate::xdp::{self, Beyond};
 
-/// What the port takes from a region: one ring pair, whatever the interface has.
+/// What the port takes from a region.
 #[must_use]
 pub fn needs(options: &OpenOptions) -> Needs {
-    Needs::pairs(1, options.slots)
+    let [to_host, from_host] = options.host_rings;
+    Needs::pairs(to_host.max(from_host).max(1), options.slots)
+}
+
+/// The rings that an interface's host side has where so many are wished: no more than the interface
+/// has itself.
+#[must_use]
+pub fn rings(iface: &Iface, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
+    let most = iface.rx_queues.max(iface.tx_queues).max(1);
+    [to_host.clamp(1, most), from_host.clamp(1, most)]
 }
 
 /// Opens the host's side of interface `ifname`.
@@ -43,13 +54,14 @@ pub fn open(
 ) -> Result<Port, OpenError> {
     let failed = |cause| OpenError::new(shown, cause);
     let iface = Iface::find(ifname).map_err(failed)?;
-    let pair = HiddenPair::create(&iface).map_err(failed)?;
+    let rings = rings(&iface, options.host_rings);
+    let pair = HiddenPair::create(&iface, rings).map_err(failed)?;
     let guard = Arc::new(Guard { redirected: OnceLock::new(), pair });
     // Ours alone: nobody else uses the pair, so there is no host to keep away from it.
     let inner = OpenOptions { xdp: XdpMode::Native, shared: true, ..options.clone() };
     let beyond = Beyond { kept: guard.clone(), iface: iface.clone() };
     let user = &guard.pair.user;
-    let mut port = xdp::open_towards(shown, user, Some(0), region, &inner, beyond)?;
+    let mut port = xdp::open_towards(shown, user, None, region, &inner, beyond)?;
     // Not before somebody is there to take the frames.
     let redirected = redirect(iface.index, guard.pair.kernel_index).map_err(failed)?;
     guard.redirected.set(redirected).expect("the guard is new, and only set here");
@@ -58,6 +70,7 @@ pub fn open(
         .with("mode", "veth+tcx")
         .with("slots", options.slots)
         .with("host", "attached")
+        .with("queues", port.queues.len())
         .with_link(iface.up);
     port.info.mac = Some(iface.mac);
     port.info.mtu = Some(iface.mtu);
@@ -79,8 +92,8 @@ struct HiddenPair {
 }
 
 impl HiddenPair {
-    fn create(iface: &Iface) -> Result<Self, OpenCause> {
-        Self::try_create(iface).map_err(|source| match source.kind() {
+    fn create(iface: &Iface, rings: [u32; 2]) -> Result<Self, OpenCause> {
+        Self::try_create(iface, rings).map_err(|source| match source.kind() {
             io::ErrorKind::PermissionDenied => OpenCause::Privilege {
                 what: "make the link to the host",
                 capabilities: "cap_net_admin,cap_bpf,cap_net_raw",
@@ -90,11 +103,12 @@ impl HiddenPair {
         })
     }
 
-    fn try_create(iface: &Iface) -> io::Result<Self> {
+    fn try_create(iface: &Iface, [to_host, from_host]: [u32; 2]) -> io::Result<Self> {
         let netlink = Netlink::open()?;
         let stem = format!("sr{}h{}", std::process::id(), iface.index);
         let (kernel, user) = (format!("{stem}k"), format!("{stem}u"));
-        netlink.add_veth(&kernel, &user, None)?;
+        // The kernel leads a frame of the host to the queue that its flow's hash says.
+        netlink.add_veth_with_queues(&kernel, &user, None, [from_host, to_host])?;
         let index_of = |name: &str| {
             let found = netlink.links()?.into_iter().find(|link| link.name == name);
             found.map(|link| link.index).ok_or_else(|| io::Error::other("the new link is gone"))

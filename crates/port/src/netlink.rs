@@ -65,11 +65,30 @@ impl Netlink {
         peer: &str,
         peer_netns: Option<BorrowedFd<'_>>,
     ) -> io::Result<()> {
+        self.add_veth_with_queues(name, peer, peer_netns, [1; 2])
+    }
+
+    /// The same with `[tx, rx]` queues of the link; those of its peer are the other way round.
+    ///
+    /// # Errors
+    /// As [`Self::add_veth`].
+    pub fn add_veth_with_queues(
+        &self,
+        name: &str,
+        peer: &str,
+        peer_netns: Option<BorrowedFd<'_>>,
+        [tx, rx]: [u32; 2],
+    ) -> io::Result<()> {
         let mut other = named(peer);
         if let Some(netns) = peer_netns {
             other.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
         }
         let mut link = named(name);
+        // The kernel's own number without a wish: one, or more where it has XDP in mind.
+        if [tx, rx] != [1; 2] {
+            link.attributes.extend(queues(tx, rx));
+            other.attributes.extend(queues(rx, tx));
+        }
         link.attributes.push(LinkAttribute::LinkInfo(vec![
             LinkInfo::Kind(InfoKind::Veth),
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
@@ -305,6 +324,10 @@ fn named(name: &str) -> LinkMessage {
     let mut link = LinkMessage::default();
     link.attributes.push(LinkAttribute::IfName(name.to_owned()));
     link
+}
+
+fn queues(tx: u32, rx: u32) -> [LinkAttribute; 2] {
+    [LinkAttribute::NumTxQueues(tx), LinkAttribute::NumRxQueues(rx)]
 }
 
 fn by_index(index: u32) -> LinkMessage {

@@ -43,6 +43,9 @@ pub struct OpenOptions {
     /// The interface's host rings are used too, so that the NIC must not be reached through the
     /// stack.
     pub beside_host: bool,
+    /// Rings of the host's side, those that lead to the host and those that come from it: no more
+    /// than the interface has, and at least one.
+    pub host_rings: [u32; 2],
     /// Allow the interface that carries the default route.
     pub take_over: bool,
     /// Receive frames for other hosts.
@@ -92,6 +95,7 @@ impl Default for OpenOptions {
             xdp: XdpMode::Best,
             shared: false,
             beside_host: false,
+            host_rings: [1; 2],
             take_over: false,
             promiscuous: true,
             exit_on_link_down: false,

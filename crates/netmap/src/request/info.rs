@@ -24,6 +24,8 @@ impl Netmap {
             nr_rx_slots: wish.nr_rx_slots,
             nr_tx_rings: wish.nr_tx_rings,
             nr_rx_rings: wish.nr_rx_rings,
+            nr_host_tx_rings: wish.nr_host_tx_rings,
+            nr_host_rx_rings: wish.nr_host_rx_rings,
             nr_mem_id: wish.nr_mem_id,
             ..NmreqRegister::default()
         };
