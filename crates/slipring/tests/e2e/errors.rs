@@ -214,7 +214,7 @@ fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
     let mut transcript = Transcript::new("machine.txt");
     for kind in ["netmap", "xdp", "packet"] {
         transcript.run(mid, &format!("bridge -i {kind}:none0 -i null:"));
-        transcript.run(mid, &format!("bridge -i {kind}:down0 -i null:"));
+        transcript.run(mid, &format!("bridge -i {kind}:down0 -i null: --exit-on-link-down"));
         transcript.run(mid, &format!("bridge -i {kind}:la-7 -i null:"));
     }
     for words in [
