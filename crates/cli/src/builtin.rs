@@ -1,5 +1,5 @@
 //! The commands that are made of the program's own tables: `explain`, `man`, `completions`,
-//! `names`.
+//! `candidates`, `names`.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -10,9 +10,9 @@ use serde_json::json;
 
 use crate::codes::{Code, Entry, SR0201, entries};
 use crate::verb::{Job, Session, Verb};
-use crate::{Diagnostic, Exit, Failure, flags, generate};
+use crate::{Diagnostic, Exit, Failure, candidates, flags, generate};
 
-pub(crate) static BUILTIN: [Verb; 4] = [
+pub(crate) static BUILTIN: [Verb; 5] = [
     Verb { name: "explain", classic: &[], command: explain_command, plan: plan_explain },
     Verb { name: "man", classic: &[], command: man_command, plan: plan_man },
     Verb {
@@ -21,6 +21,7 @@ pub(crate) static BUILTIN: [Verb; 4] = [
         command: completions_command,
         plan: plan_completions,
     },
+    Verb { name: "candidates", classic: &[], command: candidates_command, plan: plan_candidates },
     Verb { name: "names", classic: &[], command: names_command, plan: plan_names },
 ];
 
@@ -28,7 +29,7 @@ fn explain_command() -> Command {
     let command = Command::new("explain")
         .about("Explain an error code, or list them all")
         .after_help("Examples:\n  slipring explain SR0107\n  slipring explain --json")
-        .arg(Arg::new("code").value_name("CODE").help("Code, such as SR0107"));
+        .arg(Arg::new("code").value_name(flags::CODE_VALUE).help("Code, such as SR0107"));
     flags::reporting(command)
 }
 
@@ -112,6 +113,25 @@ fn plan_completions(matches: &ArgMatches) -> Result<Job, Failure> {
     Ok(Box::new(move |session| {
         let script = generate::completions(&session.program.command(), shell);
         session.reporter.raw(&script)?;
+        Ok(Exit::Done)
+    }))
+}
+
+fn candidates_command() -> Command {
+    let words = Arg::new("words").value_name("WORD").num_args(0..).last(true);
+    let command = Command::new("candidates")
+        .about("List what can stand for the last word, for completion scripts")
+        .hide(true)
+        .arg(words.help("The words before the cursor, the program's name first"));
+    flags::run_dir(command)
+}
+
+fn plan_candidates(matches: &ArgMatches) -> Result<Job, Failure> {
+    let words = matches.get_many::<String>("words").unwrap_or_default();
+    let words: Vec<_> = words.cloned().collect();
+    Ok(Box::new(move |session| {
+        let found = candidates::candidates(&words, session);
+        session.reporter.raw(candidates::lines(&found).as_bytes())?;
         Ok(Exit::Done)
     }))
 }

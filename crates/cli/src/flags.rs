@@ -17,6 +17,12 @@ use crate::units::Span;
 /// The value name that marks a flag as taking a port, for completion.
 pub const PORT_VALUE: &str = "PORT";
 
+/// The value name that marks an argument as the name of a run that goes on, for completion.
+pub const RUN_VALUE: &str = "NAME";
+
+/// The value name that marks an argument as an error's code, for completion.
+pub const CODE_VALUE: &str = "CODE";
+
 /// `-i PORT`: a port by its name.
 #[must_use]
 pub fn port() -> Arg {

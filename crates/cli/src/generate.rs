@@ -1,16 +1,15 @@
 //! Manual pages and completion scripts, from the flag tables.
 //!
-//! Completion scripts are static but for port names: bash, zsh and fish ask
-//! `slipring ports --names` when a flag takes a [`PORT`](crate::flags::PORT_VALUE); elvish and
-//! powershell complete commands and flags only.
+//! The completion scripts of bash, zsh and fish ask `slipring candidates` at each place, which knows
+//! commands, flags, ports, runs and codes; those of elvish and powershell are static, and know
+//! commands and flags only.
 
 use std::fmt::Write as _;
 
-use clap::{Arg, Command};
+use clap::Command;
 use clap_complete::Shell;
 
 use crate::Exit;
-use crate::flags::PORT_VALUE;
 
 /// The manual page of one command, in roff.
 #[must_use]
@@ -61,16 +60,17 @@ fn add_pages(pages: &mut Vec<(String, Vec<u8>)>, command: &Command, named: &str,
 #[must_use]
 pub fn completions(program: &Command, shell: Shell) -> Vec<u8> {
     let name = program.get_name().to_owned();
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut program.clone(), &name, &mut script);
-    let script = String::from_utf8(script).expect("clap writes UTF-8");
-    let script = match shell {
-        Shell::Bash => script + &bash_ports(program),
-        Shell::Zsh => zsh_ports(&name, &script),
-        Shell::Fish => script + &fish_ports(program),
-        _ => script,
+    let asking = match shell {
+        Shell::Bash => BASH,
+        Shell::Zsh => ZSH,
+        Shell::Fish => FISH,
+        _ => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut program.clone(), &name, &mut script);
+            return script;
+        }
     };
-    script.into_bytes()
+    asking.replace("PROGRAM", &name).into_bytes()
 }
 
 fn exit_section() -> String {
@@ -82,84 +82,57 @@ fn exit_section() -> String {
     section
 }
 
-/// Wraps clap's function, since bash splits words at the colons that port names are full of.
-fn bash_ports(program: &Command) -> String {
-    let name = program.get_name();
-    let flags = port_flags(program).join("|");
-    format!(
-        r#"
-_{name}_or_ports() {{
-    local line="${{COMP_LINE:0:COMP_POINT}}" word words before
+/// Bash splits words at the colons that port names are full of, and replaces what is behind the last.
+const BASH: &str = r#"_PROGRAM() {
+    local line="${COMP_LINE:0:COMP_POINT}" word words
     read -ra words <<< "$line"
-    word="${{words[-1]}}"
-    before="${{words[-2]}}"
-    if [[ "$line" == *[[:space:]] ]]; then
-        before="$word"
-        word=""
+    [[ "$line" == *[[:space:]] ]] && words+=("")
+    word="${words[-1]}"
+    mapfile -t COMPREPLY < <(PROGRAM candidates -- "${words[@]}" 2>/dev/null)
+    COMPREPLY=("${COMPREPLY[@]%%$'\t'*}")
+    if [[ "$word" == *:* && "$COMP_WORDBREAKS" == *:* ]]; then
+        COMPREPLY=("${COMPREPLY[@]#"${word%:*}:"}")
     fi
-    case "$before" in
-        {flags})
-            COMPREPLY=($(compgen -W "$({name} ports --names 2>/dev/null)" -- "$word"))
-            if [[ "$word" == *:* && "$COMP_WORDBREAKS" == *:* ]]; then
-                COMPREPLY=("${{COMPREPLY[@]#"${{word%:*}}:"}}")
-            fi
-            ;;
-        *)
-            _{name} "$@"
-            ;;
-    esac
-}}
-complete -F _{name}_or_ports -o nosort -o bashdefault -o default {name}
-"#
-    )
+    if [[ "$word" == --*=* && "$COMP_WORDBREAKS" == *=* ]]; then
+        COMPREPLY=("${COMPREPLY[@]#"${word%%=*}="}")
+    fi
+}
+complete -F _PROGRAM -o nosort -o bashdefault -o default PROGRAM
+"#;
+
+const ZSH: &str = r#"#compdef PROGRAM
+
+_PROGRAM() {
+    local -a found plain
+    local line
+    for line in "${(@f)$(PROGRAM candidates -- "${(@Q)words[1,CURRENT]}" 2>/dev/null)}"; do
+        [[ -n "$line" ]] || continue
+        plain+=("${line%%$'\t'*}")
+        found+=("${line/$'\t'/  -- }")
+    done
+    if (( $#plain )); then
+        compadd -l -d found -a plain
+    else
+        _files
+    fi
 }
 
-/// Puts our function where clap has none for the value.
-fn zsh_ports(name: &str, script: &str) -> String {
-    let function = format!(
-        "_{name}_ports() {{\n    local -a names\n    names=(${{(f)\"$({name} ports --names \
-         2>/dev/null)\"}})\n    compadd -a names\n}}\n\n"
-    );
-    let asked = format!(":{PORT_VALUE}:_{name}_ports");
-    let script = script.replace(&format!(":{PORT_VALUE}:_default"), &asked);
-    let (header, body) = script.split_once('\n').unwrap_or((&script, ""));
-    format!("{header}\n\n{function}{body}")
-}
+if [ "$funcstack[1]" = "_PROGRAM" ]; then
+    _PROGRAM "$@"
+else
+    compdef _PROGRAM PROGRAM
+fi
+"#;
 
-fn fish_ports(program: &Command) -> String {
-    let name = program.get_name();
-    let mut lines = String::new();
-    for verb in program.get_subcommands() {
-        let names = verb.get_name_and_visible_aliases().join(" ");
-        for arg in verb.get_arguments().filter(|arg| takes_port(arg)) {
-            let _ = write!(lines, "complete -c {name} -n \"__fish_seen_subcommand_from {names}\"");
-            if let Some(short) = arg.get_short() {
-                let _ = write!(lines, " -s {short}");
-            }
-            if let Some(long) = arg.get_long() {
-                let _ = write!(lines, " -l {long}");
-            }
-            let _ = writeln!(lines, " -x -a \"({name} ports --names 2>/dev/null)\"");
-        }
-    }
-    lines
-}
+const FISH: &str = r#"function __PROGRAM_candidates
+    set -l last (commandline -ct)
+    set -l found (PROGRAM candidates -- (commandline -opc) "$last" 2>/dev/null)
+    if set -q found[1]
+        printf '%s\n' $found
+    else
+        __fish_complete_path "$last"
+    end
+end
 
-/// Every spelling of a flag that takes a port, in any command.
-fn port_flags(program: &Command) -> Vec<String> {
-    let verbs = program.get_subcommands();
-    let args = verbs.flat_map(|verb| verb.get_arguments().filter(|arg| takes_port(arg)));
-    let spellings = args.flat_map(|arg| {
-        let short = arg.get_short().map(|short| format!("-{short}"));
-        let long = arg.get_long().map(|long| format!("--{long}"));
-        short.into_iter().chain(long)
-    });
-    let mut flags: Vec<_> = spellings.collect();
-    flags.sort();
-    flags.dedup();
-    flags
-}
-
-fn takes_port(arg: &Arg) -> bool {
-    arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == PORT_VALUE))
-}
+complete -c PROGRAM -f -a '(__PROGRAM_candidates)'
+"#;

@@ -49,6 +49,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod builtin;
+mod candidates;
 pub mod codes;
 mod config;
 mod diagnose;

@@ -1,9 +1,11 @@
 //! From `argv` to exit status: finds the command, parses, plans, runs, and words what failed.
 
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use clap::Command;
 use clap::error::ErrorKind;
@@ -94,6 +96,18 @@ impl Program {
             .name(verb.name)
             .version(self.version)
             .visible_aliases(classic.filter(|name| *name != verb.name))
+    }
+
+    /// The lines that a command prints with these words: none where it fails.
+    pub(crate) fn words(&self, args: &[&str]) -> impl Iterator<Item = String> {
+        let caught = Caught::default();
+        let talk = Box::new(io::sink());
+        let streams = Streams { data: Box::new(caught.clone()), talk, coloured: false };
+        let args: Vec<_> = [self.name].iter().chain(args).map(OsString::from).collect();
+        let well = self.run(&args, streams) == 0;
+        let text = caught.0.take();
+        let text = String::from_utf8_lossy(if well { &text[..] } else { &[] }).into_owned();
+        text.lines().map(str::to_owned).collect::<Vec<_>>().into_iter()
     }
 
     pub(crate) fn all_verbs(&self) -> impl Iterator<Item = &Verb> {
@@ -241,6 +255,20 @@ impl Program {
                 .into(),
             Err(error) => usage::diagnostic(&error, self.name).into(),
         }
+    }
+}
+
+/// A stream that is kept.
+#[derive(Debug, Default, Clone)]
+struct Caught(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Caught {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

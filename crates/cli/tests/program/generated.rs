@@ -79,38 +79,110 @@ fn every_classic_name_is_listed_for_links_also_where_it_is_the_commands_own() {
 }
 
 #[test]
-fn the_three_shells_with_functions_ask_for_port_names() {
-    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        assert!(script(shell).contains("slipring ports --names"), "{shell}");
-    }
-    assert!(script(Shell::Zsh).contains(":PORT:_slipring_ports"));
-    assert!(script(Shell::Zsh).starts_with("#compdef slipring\n"));
-    assert!(
-        script(Shell::Fish)
-            .contains("__fish_seen_subcommand_from gen pkt-gen\" -s i -l interface -x")
-    );
-}
-
-#[test]
-fn every_shell_has_a_script_that_knows_the_commands() {
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+fn every_shell_has_a_script() {
+    for shell in ["bash", "zsh", "fish"] {
         let outcome = run(&format!("slipring completions {shell}"));
         assert_eq!(outcome.status, 0);
+        assert!(outcome.data.contains("slipring candidates -- "), "{shell}");
+    }
+    for shell in ["elvish", "powershell"] {
+        let outcome = run(&format!("slipring completions {shell}"));
         assert!(outcome.data.contains("bridge"), "{shell}");
     }
+    assert!(script(Shell::Zsh).starts_with("#compdef slipring\n"));
     assert_eq!(run("slipring completions tcsh").status, 2);
 }
 
+/// What each shell says against its script; `-n` reads it without running it.
+#[test]
+fn the_shells_take_their_scripts() {
+    for (shell, flag) in [(Shell::Bash, "-n"), (Shell::Zsh, "-n"), (Shell::Fish, "--no-execute")] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("script");
+        std::fs::write(&path, script(shell)).unwrap();
+        match Command::new(shell.to_string()).arg(flag).arg(path).output() {
+            Ok(done) => {
+                let said = String::from_utf8_lossy(&done.stderr).into_owned();
+                assert!(done.status.success() && said.is_empty(), "{shell}: {said}");
+            }
+            Err(_) => println!("{shell} is not here to read its script"),
+        }
+    }
+}
+
+/// What can stand for the last word, without what it means. `_` is an empty last word.
+fn candidates(line: &str) -> Vec<String> {
+    // A word that is nothing cannot be typed here with spaces only.
+    let words = ["slipring", "candidates", "--"].into_iter().chain(line.split(' '));
+    let words: Vec<_> = words.map(|word| if word == "_" { "" } else { word }.into()).collect();
+    let outcome = crate::stage::run_words(&words);
+    assert_eq!(outcome.status, 0, "{outcome:?}");
+    let lines = outcome.data.lines().map(|line| line.split('\t').next().unwrap().to_owned());
+    lines.collect()
+}
+
+#[test]
+fn commands_flags_and_values_are_candidates_where_they_can_stand() {
+    assert_eq!(candidates("slipring br"), ["bridge"]);
+    assert_eq!(candidates("slipring _"), ["gen", "pkt-gen", "bridge", "explain", "completions"]);
+    assert_eq!(candidates("slipring gen --fun"), ["--function"]);
+    assert_eq!(candidates("slipring gen -f _"), ["tx", "rx"]);
+    assert_eq!(candidates("slipring pkt-gen --function=r"), ["--function=rx"]);
+    assert_eq!(candidates("slipring gen --wait -f t"), ["tx"], "a switch takes no value");
+    assert!(candidates("slipring gen -n _").is_empty(), "a number is the person's");
+    assert!(candidates("slipring gen -- -").is_empty());
+    let flags = candidates("slipring gen -");
+    assert!(flags.contains(&"-f".to_owned()) && !flags.contains(&"--end".to_owned()), "{flags:?}");
+}
+
+#[test]
+fn codes_are_candidates_with_their_titles() {
+    let all = candidates("slipring explain _");
+    assert!(all.len() > 20 && all.iter().all(|code| code.starts_with("SR0")), "{all:?}");
+    let words = ["slipring", "candidates", "--", "slipring", "explain", "SR0201"].map(Into::into);
+    let told = crate::stage::run_words(&words).data;
+    assert!(told.starts_with("SR0201\t") && told.trim_end().len() > 10, "{told}");
+}
+
+#[test]
+fn ports_are_candidates_wherever_a_port_can_stand() {
+    assert_eq!(candidates("slipring gen -i _"), ["xdp:eth0", "xdp:eth1", "packet:eth0"]);
+    assert_eq!(candidates("slipring gen --interface xdp:e"), ["xdp:eth0", "xdp:eth1"]);
+    assert_eq!(candidates("slipring bridge p"), ["packet:eth0"], "one that is no flag's value");
+    assert_eq!(candidates("slipring bridge xdp:eth0 xdp:"), ["xdp:eth0", "xdp:eth1"]);
+}
+
+#[test]
+fn runs_that_go_on_are_candidates_by_their_names() {
+    struct Deaf;
+    impl slipring_control::Service for Deaf {
+        fn answer(
+            &self,
+            _: &slipring_control::Request,
+        ) -> Result<slipring_control::Reply, slipring_control::Refusal> {
+            Err(slipring_control::Refusal::malformed("deaf"))
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let server = slipring_control::Server::open(dir.path(), Some("lab"), Box::new(Deaf)).unwrap();
+    let line = |words: &str| {
+        let run_dir = dir.path().display();
+        let words = format!("slipring candidates --run-dir {run_dir} -- slipring {words}");
+        crate::stage::run(&words).data
+    };
+    let pid = std::process::id();
+    assert_eq!(line("gen --peer l"), format!("lab\tprocess {pid}\n"));
+    drop(server);
+    assert_eq!(line("gen --peer l"), "");
+}
+
 /// Sources the script in a real bash with a `slipring` that knows two ports, and completes `line`.
-fn completed_by_bash(line: &str) -> Option<Vec<String>> {
+fn completed_by_bash(line: &str, answer: &str) -> Option<Vec<String>> {
     let session = format!(
         r#"{script}
-        slipring() {{ printf '%s\n' xdp:eth0 xdp:eth1 packet:eth0; }}
+        slipring() {{ [[ "$1 $2 $3" == "candidates -- slipring" ]] && printf -- '{answer}'; }}
         COMP_LINE='{line}' COMP_POINT=${{#COMP_LINE}}
-        read -ra COMP_WORDS <<< "$COMP_LINE"
-        [[ "$COMP_LINE" == *' ' ]] && COMP_WORDS+=('')
-        COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-        _slipring_or_ports slipring "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD-1]}}"
+        _slipring
         printf '%s\n' "${{COMPREPLY[@]}}""#,
         script = script(Shell::Bash),
     );
@@ -122,15 +194,17 @@ fn completed_by_bash(line: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn bash_completes_ports_behind_a_port_flag_and_flags_elsewhere() {
-    let Some(ports) = completed_by_bash("slipring gen -i ") else {
+fn bash_offers_words_without_their_meaning_and_only_what_is_behind_a_colon() {
+    let ports = r"xdp:eth0\txdp on eth0\nxdp:eth1\n";
+    let Some(whole) = completed_by_bash("slipring gen -i ", ports) else {
         println!("skipped: bash is not installed");
         return;
     };
-    assert_eq!(ports, ["xdp:eth0", "xdp:eth1", "packet:eth0"]);
-    // Bash replaces only what follows the colon.
-    let part = completed_by_bash("slipring gen --interface xdp:e").unwrap();
-    assert_eq!(part, ["eth0", "eth1"]);
-    let flags = completed_by_bash("slipring gen --fun").unwrap();
-    assert_eq!(flags, ["--function"]);
+    assert_eq!(whole, ["xdp:eth0", "xdp:eth1"]);
+    assert_eq!(
+        completed_by_bash("slipring gen --interface xdp:e", ports).unwrap(),
+        ["eth0", "eth1"]
+    );
+    let flag = completed_by_bash("slipring gen --function=r", r"--function=rx\n").unwrap();
+    assert_eq!(flag, ["rx"]);
 }

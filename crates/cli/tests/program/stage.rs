@@ -1,5 +1,6 @@
 //! A program of two commands, and a stage that catches what it prints.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,7 @@ use slipring_cli::{
 pub(crate) static PROGRAM: Program =
     Program { name: "slipring", about: "netmap for stock Linux", version: "1.2.3", verbs: &VERBS };
 
-static VERBS: [Verb; 2] = [
+static VERBS: [Verb; 3] = [
     Verb {
         name: "gen",
         classic: &[Classic { name: "pkt-gen", status: classic_status }],
@@ -27,8 +28,23 @@ static VERBS: [Verb; 2] = [
     Verb {
         name: "bridge",
         classic: &[Classic { name: "bridge", status: |exit| u8::from(exit != Exit::Done) }],
-        command: || flags::reporting(Command::new("bridge").about("Join two ports")),
+        command: || {
+            let ports = Arg::new("ports").value_name(flags::PORT_VALUE).num_args(0..).hide(true);
+            flags::reporting(Command::new("bridge").about("Join two ports").arg(ports))
+        },
         plan: |_| Ok(Box::new(|_| Ok(Exit::Done))),
+    },
+    Verb {
+        name: "ports",
+        classic: &[],
+        command: || {
+            let names = Arg::new("names").long("names").action(ArgAction::SetTrue);
+            Command::new("ports").hide(true).arg(names)
+        },
+        plan: |_| {
+            let names = b"xdp:eth0\nxdp:eth1\npacket:eth0\n";
+            Ok(Box::new(|session| session.reporter.raw(names).map(|()| Exit::Done)))
+        },
     },
 ];
 
@@ -62,7 +78,8 @@ fn gen_command() -> Command {
         )
         .arg(Arg::new("dst").short('d').long("dst").action(ArgAction::Append))
         .arg(Arg::new("wait").long("wait").action(ArgAction::SetTrue))
-        .arg(Arg::new("end").long("end").hide(true));
+        .arg(Arg::new("end").long("end").hide(true))
+        .arg(Arg::new("peer").long("peer").value_name(flags::RUN_VALUE).hide(true));
     flags::run_dir(flags::configuration(flags::reporting(command)))
 }
 
@@ -130,10 +147,15 @@ pub(crate) struct Outcome {
 /// Runs a command line whose words are separated by spaces.
 pub(crate) fn run(line: &str) -> Outcome {
     let args: Vec<_> = line.split_whitespace().map(Into::into).collect();
+    run_words(&args)
+}
+
+/// Runs a command line.
+pub(crate) fn run_words(args: &[OsString]) -> Outcome {
     let (data, talk) = (Caught::default(), Caught::default());
     let streams =
         Streams { data: Box::new(data.clone()), talk: Box::new(talk.clone()), coloured: false };
-    let status = PROGRAM.run(&args, streams);
+    let status = PROGRAM.run(args, streams);
     Outcome { status, data: data.text(), talk: talk.text() }
 }
 
