@@ -9,8 +9,8 @@ readonly RUST_MINOR=95
 readonly ROOT=${SLIPRING_SETUP_ROOT:-}
 readonly APT=${0%/*}/apt.sh
 
-# What each target runs or includes, and the Debian package that has it. Packages that others only
-# recommend are named, too: without libc6-dev cc links nothing, without libc6-dbg valgrind ends at once.
+# What each target runs or includes, and the Debian package that has it. libc6-dev is one that gcc only
+# recommends, and without which it links nothing.
 readonly BUILD="cc:gcc make:make /usr/include/stdio.h:libc6-dev"
 readonly NET="ip:iproute2 ping:iputils-ping iperf3:iperf3"
 # Named by the package that the archive has: see the_name_of.
@@ -28,7 +28,7 @@ case "${1:?}" in
            wanted="$wanted $LIBCLANG:$LIBCLANG"
            wanted="$wanted npm:npm chromium:chromium chromedriver:chromium-driver unshare:util-linux" ;;
     bench) wanted="$BUILD ip:iproute2" ;;
-    gate)  wanted="$BUILD valgrind:valgrind /usr/lib/debug/.build-id:libc6-dbg" ;;
+    gate)  wanted="$BUILD valgrind:valgrind" ;;
     fuzz)  wanted="$BUILD c++:g++" ;;
     *)     echo "setup.sh: no target $1" >&2; exit 2 ;;
 esac
