@@ -13,7 +13,7 @@ use crate::ranges::RangeSet;
 use crate::rows::{BAND, Row, Rows};
 
 /// Most fields of a matcher.
-pub const MAX_FIELDS: usize = 16;
+pub const MAX_FIELDS: usize = 24;
 
 /// Most rules with plain rows: beyond, those of lists whose rules all differ take too much memory.
 pub const DENSE: usize = 16384;

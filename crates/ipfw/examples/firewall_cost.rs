@@ -1,6 +1,6 @@
 //! Millions of packets in a CPU-second for lists of some lengths, beside what is asked for.
 //!
-//! `cargo run --release -p slipring-ipfw --example firewall_cost [RULES]`
+//! `cargo run --release -p slipring-ipfw --example firewall_cost [RULES|patterns]`
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -14,11 +14,15 @@ const FRAMES: usize = 4096;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("per CPU-second, headers parsed");
+    if std::env::args().nth(1).as_deref() == Some("patterns") {
+        return patterns();
+    }
     if only_from_args().is_none() {
         sources()?;
         tables()?;
         tables6()?;
         states()?;
+        patterns()?;
     }
     let only = only_from_args();
     println!("rules of five fields, one in ten counts, 4096 flows; million packets");
@@ -158,6 +162,49 @@ fn states() -> Result<(), Box<dyn std::error::Error>> {
     row("million new flows", flows_rate(&mut firewall, &flows), 10.0);
     row("million packets of a million flows", flows_rate(&mut firewall, &flows), 20.0);
     println!("{} states", firewall.states().len());
+    Ok(())
+}
+
+/// Rules of one kind for other sources, before one of that kind that allows all; 4096 flows.
+fn patterns() -> Result<(), Box<dyn std::error::Error>> {
+    let kinds: [(&str, fn(usize, usize) -> String, &str); 3] = [
+        (
+            "keep-state",
+            |a, b| format!("allow udp from 192.168.{a}.{b} to any keep-state"),
+            "allow udp from any to any keep-state",
+        ),
+        (
+            "masks that are no prefix",
+            |a, b| format!("deny udp from 192.0.{a}.{b}:255.0.255.255 to any"),
+            "allow udp from any to any",
+        ),
+        (
+            "prob",
+            |a, b| format!("prob 0.5 deny udp from 192.168.{a}.{b} to any"),
+            "allow udp from any to any",
+        ),
+    ];
+    for (name, rule, last) in kinds {
+        for count in [1, 10, 100, 1000] {
+            let rules: String =
+                (1..count).map(|i| format!("add {}\n", rule(i / 250 + 1, i % 250))).collect();
+            let mut firewall = Firewall::open(1);
+            firewall.load(&format!("{rules}add {last}"), 0)?;
+            let flow = |src: u16| {
+                let l4 = L4Spec::Udp(Ports { src, dst: 53 });
+                let frame = FrameSpec { l4, ..Default::default() }.build(64);
+                frame.map(|frame| frame.bytes.to_vec())
+            };
+            let mut frames = (0..FRAMES as u16).map(flow).collect::<Result<Vec<_>, _>>()?;
+            let (mut outputs, mut batch) = (Outputs::default(), Batch::default());
+            let rate = rate(|| {
+                for frames in frames.chunks_mut(256) {
+                    firewall.check_all(frames, frames.len(), (0, 1), &mut outputs, &mut batch);
+                }
+            });
+            row(&format!("{count} rules, {name}"), rate, 10.0);
+        }
+    }
     Ok(())
 }
 

@@ -22,6 +22,7 @@
 //! Not for: changing rules. A changed list, set, port or address of `me` wants a new program, a
 //! changed table that tables are bound again.
 
+mod bytes;
 mod check;
 mod field;
 mod lead;

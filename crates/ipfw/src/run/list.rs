@@ -133,10 +133,11 @@ impl List {
     }
 
     /// Puts a rule behind those of its number, or behind the last one; returns its number.
-    pub fn add(&mut self, number: Option<RuleNumber>, rule: Rule, step: u32) -> RuleNumber {
+    pub fn add(&mut self, number: Option<RuleNumber>, mut rule: Rule, step: u32) -> RuleNumber {
         let number = number.unwrap_or_else(|| self.next_number(step));
         let at = self.entries.partition_point(|entry| entry.number <= number);
         self.last_id += 1;
+        self.state_names.share(&mut rule);
         let lookup = self.state_names.id_of(&rule);
         let entry = Entry { number, id: self.last_id, rule: Arc::new(rule), lookup };
         self.entries.insert(at, entry);

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::interpret::probes;
-use crate::rule::{Name, Rule};
+use crate::rule::{Action, Name, Rule};
 
 /// Calls that one packet makes in a check: far more than any list that does not go round.
 pub(super) const MAX_CALLS_MADE: u32 = 1024;
@@ -37,6 +37,21 @@ impl StateNameId {
 pub(super) struct StateNames(BTreeMap<Name, StateNameId>);
 
 impl StateNames {
+    /// Has a rule share the text of its name with rules that came before: equal names are told by
+    /// that at once.
+    pub(super) fn share(&self, rule: &mut Rule) {
+        let keep = rule.keep.as_mut().map(|keep| &mut keep.name);
+        let check = match &mut rule.action {
+            Action::CheckState(name) => name.as_mut(),
+            _ => None,
+        };
+        for name in keep.into_iter().chain(check) {
+            if let Some((known, _)) = self.0.get_key_value(name) {
+                *name = known.clone();
+            }
+        }
+    }
+
     /// The number of the name that a rule looks up, which is given one if it has none.
     pub(super) fn id_of(&mut self, rule: &Rule) -> Option<StateNameId> {
         let Some(name) = probes(rule)? else { return Some(StateNameId::ANY) };

@@ -5,6 +5,7 @@
 
 use core::net::IpAddr;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use slipring_classify::direct::Direct;
@@ -19,8 +20,8 @@ use crate::packet::{Packet, Version};
 use crate::rule::{Addresses, Condition, HeaderField, HostSet, Interface, Pattern};
 
 /// Families of values: IPv4 addresses and all numbers, IPv6 addresses, and no value.
-const PLAIN: u8 = 0;
-const V6: u8 = 1;
+pub(super) const PLAIN: u8 = 0;
+pub(super) const V6: u8 = 1;
 const NONE: u8 = 2;
 
 /// A field.
@@ -41,9 +42,13 @@ pub(super) enum Field {
     Xmit,
     Via,
     Pass,
+    /// A byte of an address, counted from the last one: what masks ask for that are no prefix.
+    SrcByte(u8),
+    DstByte(u8),
 }
 
 impl Field {
+    /// All but the bytes of addresses, of which a list has as many as it needs.
     pub(super) const ALL: [Self; 15] = [
         Self::Src,
         Self::Dst,
@@ -76,6 +81,8 @@ impl Field {
                 | F::Xmit
                 | F::Via
                 | F::Pass
+                | F::SrcByte(_)
+                | F::DstByte(_)
         )
     }
 
@@ -149,15 +156,29 @@ impl Field {
             Self::InnerVlan => tag(1),
             Self::IpLen if is_ip => packet.ip_len.try_into().ok(),
             Self::IpId => (packet.version == Version::V4).then_some(packet.ip_id),
-            Self::IpTtl => is_ip.then_some(packet.ttl.into()),
+            Self::IpTtl => (packet.version == Version::V4).then_some(packet.ttl.into()),
             Self::Recv => crossing.recv,
             Self::Xmit => crossing.xmit,
             Self::Via if crossing.pass == Pass::In => crossing.recv,
             Self::Via => crossing.xmit,
             Self::Pass => Some(crossing.pass as u16),
+            Self::SrcByte(at) => is_ip.then(|| byte(packet.src, at)),
+            Self::DstByte(at) => is_ip.then(|| byte(packet.dst, at)),
             Self::IpLen | Self::Src | Self::Dst => None,
         }
     }
+
+    /// Which byte of an address it is, if it is one.
+    pub(super) const fn byte(self) -> Option<u8> {
+        match self {
+            Self::SrcByte(at) | Self::DstByte(at) => Some(at),
+            _ => None,
+        }
+    }
+}
+
+fn byte(address: u128, at: u8) -> u16 {
+    u16::from((address >> (8 * u32::from(at))) as u8)
 }
 
 fn address_set(addresses: &Addresses, config: &Config) -> Option<RangeSet> {
@@ -236,12 +257,17 @@ pub(super) struct Lookup {
 enum Classes {
     Address(Trie<u32>, Trie<u128>),
     Number(Direct),
+    Byte(Box<[u32; 256]>),
 }
 
 impl Lookup {
     pub(super) fn new(field: Field, partition: &Partition) -> Self {
         let classes = match field {
             Field::Src | Field::Dst => Classes::Address(partition.trie(PLAIN), partition.trie(V6)),
+            Field::SrcByte(_) | Field::DstByte(_) => {
+                let class = |value| partition.class(Point::new(PLAIN, value as u128));
+                Classes::Byte(Box::new(core::array::from_fn(class)))
+            }
             _ => Classes::Number(partition.direct(PLAIN)),
         };
         Self { field, classes, none: partition.class(Point::new(NONE, 0)) }
@@ -261,6 +287,10 @@ impl Lookup {
             }
             Classes::Number(table) => {
                 self.field.number(packet, crossing).map_or(self.none, |number| table.get(number))
+            }
+            Classes::Byte(table) => {
+                let number = self.field.number(packet, crossing);
+                number.map_or(self.none, |number| table[usize::from(number as u8)])
             }
         }
     }
@@ -287,7 +317,7 @@ impl Lookup {
             (Classes::Number(table), field) => {
                 self.numbers(table, packets, |packet, crossing| field.number(packet, crossing));
             }
-            (Classes::Address(..), _) => {
+            (Classes::Address(..) | Classes::Byte(_), _) => {
                 packets.for_each(|(packet, crossing, class)| *class = self.class(packet, crossing));
             }
         }
@@ -309,6 +339,7 @@ impl Lookup {
         match &self.classes {
             Classes::Address(v4, v6) => v4.size_bytes() + v6.size_bytes(),
             Classes::Number(_) => 4 << 16,
+            Classes::Byte(_) => 4 << 8,
         }
     }
 }

@@ -28,6 +28,10 @@ impl Program {
         (counters, now): (&mut [Counters], u64),
         ends: &mut [Option<End>],
     ) {
+        if self.lookups.first_from(0) == 0 {
+            // No header leads a packet further than the first rule.
+            return;
+        }
         let Some(index) = &self.index else {
             let all = parsed.iter_mut().zip(ends).filter(is_sound);
             if let Some(end) = self.plans[0].end_of_all() {

@@ -1,5 +1,6 @@
 //! What is left to ask of a candidate, and what it does.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -8,6 +9,7 @@ use slipring_classify::ranges::RangeSet;
 use super::super::config::Config;
 use super::super::interpret::End;
 use super::super::list::Entry;
+use super::bytes::ByteFields;
 use super::check::Check;
 use super::field::Field;
 use super::lookups::is_searched;
@@ -41,7 +43,7 @@ pub(super) struct Plan {
 }
 
 /// The wants of one rule: a set for each field that it restricts.
-pub(super) type Wants = [Option<RangeSet>; Field::ALL.len()];
+pub(super) type Wants = BTreeMap<Field, RangeSet>;
 
 impl Plan {
     /// Whether no packet that comes here goes on.
@@ -64,15 +66,15 @@ impl Plan {
         entry: &Entry,
         config: &Config,
         (checks, near): (&mut Vec<Check>, &mut Near),
-        mut wants: Option<&mut Wants>,
+        mut wants: Option<(&mut Wants, &ByteFields)>,
     ) -> Self {
         let (rule, from) = (&*entry.rule, checks.len() as u32);
         let to_known = acts(entry, config);
         let looks_only = matches!(rule.action, Action::CheckState(_));
         let is_shown_to_all = entry.lookup.is_some_and(|id| !is_searched(id));
         if !config.is_enabled(rule.set) || looks_only && !is_shown_to_all {
-            if let Some(wants) = wants {
-                wants[Field::Proto as usize] = Some(RangeSet::default());
+            if let Some((wants, _)) = wants {
+                wants.insert(Field::Proto, RangeSet::default());
             }
             return Self { checks: from..from, does: Does::Nothing, to_known };
         }
@@ -80,7 +82,7 @@ impl Plan {
             return Self { checks: from..from, does: Does::Step, to_known };
         }
         for clause in rule.body.clauses().filter(|clause| !is_always(clause)) {
-            if !wants.as_mut().is_some_and(|wants| want(clause, config, wants)) {
+            if !wants.as_mut().is_some_and(|(wants, bytes)| want(clause, config, bytes, wants)) {
                 Check::add(clause, (near, rule.set), checks);
             }
         }
@@ -95,13 +97,21 @@ fn is_always(clause: &[Pattern]) -> bool {
 }
 
 /// Puts a clause into the wants, if it is one.
-fn want(clause: &[Pattern], config: &Config, wants: &mut Wants) -> bool {
-    let Some((field, set)) = Field::wanted(clause, config) else { return false };
-    let want = &mut wants[field as usize];
-    *want = Some(match want.take() {
-        Some(before) => before.intersection(&set),
-        None => set,
-    });
+fn want(clause: &[Pattern], config: &Config, bytes: &ByteFields, wants: &mut Wants) -> bool {
+    let wanted = match Field::wanted(clause, config) {
+        Some(one) => alloc::vec![one],
+        None => match bytes.wanted(clause) {
+            Some(several) => several,
+            None => return false,
+        },
+    };
+    for (field, set) in wanted {
+        let both = match wants.get(&field) {
+            Some(before) => before.intersection(&set),
+            None => set,
+        };
+        wants.insert(field, both);
+    }
     true
 }
 

@@ -5,6 +5,7 @@ use slipring_classify::partition::Partition;
 
 use super::super::config::Config;
 use super::super::crossing::Crossing;
+use super::bytes::ByteFields;
 use super::check::Check;
 use super::field::{Field, Lookup};
 use super::lookups::Lookups;
@@ -62,13 +63,15 @@ impl Program {
             plans.extend(entries.iter().map(plan));
             return Self { plans, checks, index: None, lookups, near };
         }
+        let bytes = ByteFields::of(config);
         let mut wants: Vec<Wants> = Vec::with_capacity(entries.len());
         for entry in entries {
             let mut mine = Wants::default();
-            plans.push(Plan::of(entry, config, (&mut checks, &mut near), Some(&mut mine)));
+            let wants_of = Some((&mut mine, &bytes));
+            plans.push(Plan::of(entry, config, (&mut checks, &mut near), wants_of));
             wants.push(mine);
         }
-        Self { plans, checks, index: Some(Index::new(wants, plain)), lookups, near }
+        Self { plans, checks, index: Some(Index::new(wants, &bytes, plain)), lookups, near }
     }
 
     /// Whether some rule looks for states.
@@ -91,15 +94,15 @@ impl Program {
 }
 
 impl Index {
-    fn new(mut wants: Vec<Wants>, plain: usize) -> Self {
-        let is_used = |&field: &Field| wants.iter().any(|rule| rule[field as usize].is_some());
-        let mut fields: Vec<_> = Field::ALL.into_iter().filter(is_used).collect();
+    fn new(mut wants: Vec<Wants>, bytes: &ByteFields, plain: usize) -> Self {
+        let is_used = |&field: &Field| wants.iter().any(|rule| rule.contains_key(&field));
+        let mut fields: Vec<_> =
+            Field::ALL.into_iter().chain(bytes.iter()).filter(is_used).collect();
         if fields.is_empty() {
             fields.push(Field::Pass);
         }
-        let mut column = |&field: &Field| {
-            wants.iter_mut().map(|rule| rule[field as usize].take()).collect::<Vec<_>>()
-        };
+        let mut column =
+            |&field: &Field| wants.iter_mut().map(|rule| rule.remove(&field)).collect::<Vec<_>>();
         let columns: Vec<_> = fields.iter().map(&mut column).collect();
         let (matcher, partitions) = Matcher::with_plain(&columns, plain);
         let lookups =

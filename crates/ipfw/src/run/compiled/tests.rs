@@ -63,6 +63,10 @@ const ADDRESSES: &[&str] = &[
     "not 10.0.0.0/31",
     "10.0.0.0/8,192.0.2.0/24",
     "10.0.0.0:255.0.0.1",
+    "not 10.0.0.1:255.0.0.3",
+    "10.0.0.4:255.255.0.4",
+    "0.0.0.3:0.0.0.7,10.0.0.4",
+    "2001:db8::1/ffff::1",
     "10.0.0.0/24{1,3-5}",
     "2001:db8::/64",
     "2001:db8::1",
@@ -398,5 +402,35 @@ proptest! {
             format!("add {} {action} udp from 172.16.{}.{} to any {at}", at, at / 250, at % 250)
         });
         agree(&rules[0].iter().cloned().chain(far.skip(1)).collect::<Vec<_>>(), &frames);
+    }
+}
+
+#[test]
+fn masks_that_are_no_prefix_find_what_the_plain_interpreter_finds_also_where_fields_run_out() {
+    let of = |n: u32| {
+        let ip = |at: u32| Ipv4Addr::from(n.rotate_left(at).wrapping_mul(0x9e37_79b9));
+        let v4 = Ipv4Spec { src: ip(0), dst: ip(7), ..Ipv4Spec::default() };
+        let v6 = |at: u32| Ipv6Addr::from(u128::from(u32::from(ip(at))) << 61 | u128::from(n % 7));
+        let v6 = Ipv6Spec { src: v6(3), dst: v6(9), ..Ipv6Spec::default() };
+        let ip = if n.is_multiple_of(3) { IpSpec::V6(v6) } else { IpSpec::V4(v4) };
+        let frame = FrameSpec { ip, ..FrameSpec::default() }.build(80).unwrap();
+        (frame.bytes.to_vec(), Pass::In)
+    };
+    let frames: Vec<_> = (0..300).map(of).collect();
+    let masks = ["255.0.0.1", "0.0.0.3", "240.15.0.0", "0.1.1.1", "128.0.0.1", "0.0.255.0"];
+    let masks6 = ["::3", "ffff::1", "f:0:0:f::", "::ff:0:0:f", "8000:8000::", "::1:0:0:0:0"];
+    for count in [1, 6, 12] {
+        let rules = (0..count * 8).map(|n: usize| {
+            let (mask, mask6) = (masks[n % count.min(6)], masks6[n % count.min(6)]);
+            let side = ["src", "dst"][n / 2 % 2];
+            match n % 3 {
+                0 => format!("add count ip from any to any {side}-ip6 ::{n}/{mask6}"),
+                1 => format!("add count ip from any to any {side}-ip 10.{n}.0.{n}:{mask}"),
+                _ => format!("add count ip from any to any not {side}-ip 0.0.{n}.0:{mask}"),
+            }
+        });
+        let rules: Vec<_> = rules.collect();
+        agree(&rules, &frames);
+        both_ways(&rules, &frames);
     }
 }

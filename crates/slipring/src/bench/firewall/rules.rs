@@ -1,6 +1,7 @@
 //! Lists of rules.
 
 use slipring_wire::FrameSpec;
+use slipring_wire::frame::{L4Spec, Ports};
 
 use super::draw::Draw;
 use super::frames::{self, Rule};
@@ -14,7 +15,65 @@ const FLOWS: usize = 4096;
 pub(super) fn rows() -> Vec<Row> {
     let sources = [(0, 50e6), (10, 40e6)].map(|(count, goal)| sources(count, goal));
     let mixed = [(100, 30e6), (1000, 20e6), (10_000, 5e6)].map(|(count, goal)| mixed(count, goal));
-    sources.into_iter().chain(mixed).collect()
+    let patterned = PATTERNS.iter().flat_map(|pattern| LENGTHS.map(|count| pattern.row(count)));
+    sources.into_iter().chain(mixed).chain(patterned).collect()
+}
+
+/// Lengths of lists that cost nearly the same.
+const LENGTHS: [usize; 4] = [1, 10, 100, 1000];
+
+/// Lists of rules of one kind for other sources, before one of that kind that allows all.
+struct Pattern {
+    id: &'static str,
+    title: &'static str,
+    /// A rule for sources with these last bytes.
+    rule: fn(usize, usize) -> String,
+    last: &'static str,
+}
+
+const PATTERNS: &[Pattern] = &[
+    Pattern {
+        id: "keep-state",
+        title: "keep-state rules",
+        rule: |a, b| format!("allow udp from 192.168.{a}.{b} to any keep-state"),
+        last: "allow udp from any to any keep-state",
+    },
+    Pattern {
+        id: "mask",
+        title: "rules with masks that are no prefix",
+        rule: |a, b| format!("deny udp from 192.0.{a}.{b}:255.0.255.255 to any"),
+        last: "allow udp from any to any",
+    },
+    Pattern {
+        id: "prob",
+        title: "rules with prob",
+        rule: |a, b| format!("prob 0.5 deny udp from 192.168.{a}.{b} to any"),
+        last: "allow udp from any to any",
+    },
+];
+
+impl Pattern {
+    fn row(&'static self, count: usize) -> Row {
+        let start = move |is_plain| {
+            move || {
+                let rule = |i: usize| format!("add {}\n", (self.rule)(i / 250 + 1, i % 250));
+                let rules: String = (1..count).map(rule).collect();
+                let frames = (0..FLOWS as u16).map(flow).collect();
+                checks(&format!("{rules}add {}", self.last), frames, is_plain)
+            }
+        };
+        let title = format!("firewall, {count} {}, {FLOWS} flows", self.title);
+        Row::new(format!("firewall-{}-{count}", self.id), title, Unit::PacketsPerSec)
+            .with(Role::Ours, "slipring", start(false))
+            .with(Role::Floor, PLAIN, start(true))
+            .goal(Of::Value, 10e6)
+    }
+}
+
+/// A frame of one of many flows.
+fn flow(number: u16) -> Vec<u8> {
+    let l4 = L4Spec::Udp(Ports { src: 1024 + number, dst: 53 });
+    frames::built(&FrameSpec { l4, ..FrameSpec::default() })
 }
 
 /// One that allows, behind some for other sources; one flow.
