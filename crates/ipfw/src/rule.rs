@@ -68,6 +68,12 @@ impl Probability {
         (0.0..1.0).contains(&p).then_some(Self((p * f64::from(Self::SCALE)) as u32))
     }
 
+    /// Whether no draw is a yes.
+    #[must_use]
+    pub const fn is_never(self) -> bool {
+        self.0 == 0
+    }
+
     /// The probability as it is kept.
     #[must_use]
     pub fn to_f64(self) -> f64 {

@@ -46,11 +46,11 @@ pub enum Condition {
     Xmit(Interface),
     /// By the port that it comes in by when `in`, that it goes out by when `out`.
     Via(Interface),
-    /// IPv4 type of service or IPv6 traffic class bits.
+    /// Bits of the type of service, of IPv4 only.
     IpTos(Bits),
-    /// Any DSCP of this set, one bit for each.
+    /// Any DSCP of this set, one bit for each, of both versions.
     Dscp(u64),
-    /// The upper three bits of the type of service.
+    /// The upper three bits of the type of service, of IPv4 only.
     IpPrecedence(u8),
     /// The version in the IP header.
     IpVersion(u8),
@@ -136,11 +136,11 @@ pub enum HeaderField {
     Vlan,
     /// Id of the second VLAN tag.
     InnerVlan,
-    /// Bytes of an IP packet.
+    /// Bytes of an IP packet with its header, of both versions.
     IpLen,
     /// Identification of IPv4.
     IpId,
-    /// Time to live or hop limit.
+    /// Time to live, of IPv4 only.
     IpTtl,
     /// TCP window, unscaled.
     TcpWin,

@@ -1,5 +1,6 @@
 //! The body of a rule: `PROTO from SRC to DST options`, or options only.
 
+use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -8,7 +9,7 @@ use super::cursor::Cursor;
 use super::error::TextError;
 use super::words::Word;
 use super::{names, number, option};
-use crate::rule::{Addresses, Body, Clause, Condition, Head, HeaderField, Pattern, Rule};
+use crate::rule::{Action, Addresses, Body, Clause, Condition, Head, HeaderField, Pattern, Rule};
 
 const EXPECTED_PROTO: &str = "a protocol: ip, ip4, ip6, tcp, udp, icmp, … or a number";
 
@@ -28,6 +29,32 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), TextE
     rule.body = body;
     rule.comment = cursor.comment();
     Ok(())
+}
+
+/// Refuses a rule that asks for nothing: its author has forgotten something, or means every packet
+/// and can say so. `check-state` and `return` need no body, a comment may stand alone.
+pub(super) fn must_be_there(rule: &Rule, action: &Word) -> Result<(), TextError> {
+    let needs_none = matches!(rule.action, Action::CheckState(_) | Action::Return(_))
+        || matches!(rule.action, Action::Count) && rule.comment.is_some();
+    let is_there = rule.body.head.is_some() || !rule.body.options.is_empty() || rule.keep.is_some();
+    if is_there || needs_none {
+        return Ok(());
+    }
+    let message = format!("`{}` does not say for which packets", action.text);
+    Err(TextError::at(action, message, "a body; for every packet it is `ip from any to any`"))
+}
+
+/// Refuses patterns of which none can ever hold, as a lone `not any`.
+pub(super) fn can_hold(word: Option<&Word>, patterns: &[Pattern]) -> Result<(), TextError> {
+    let never = |pattern: &Pattern| pattern.not && pattern.condition.is_always();
+    match word {
+        Some(word) if !patterns.is_empty() && patterns.iter().all(never) => Err(TextError::at(
+            word,
+            "this is not any packet: the rule never matches".into(),
+            "what the packet must be, or nothing",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a protocol comes next, and not an option: one that `from` follows, or whose name
@@ -52,15 +79,26 @@ fn is_option_start(cursor: &Cursor<'_>) -> bool {
 }
 
 fn head(cursor: &mut Cursor<'_>, options: &mut Vec<Clause>) -> Result<Head, TextError> {
-    let protocols = block(cursor, protocol)?.into_iter().flatten_any();
+    let protocols = patterns(cursor, protocol)?;
     cursor.must_eat("from", "`from`")?;
-    let src = block(cursor, |cursor| side(cursor, Condition::Src))?.into_iter().flatten_any();
+    let src = patterns(cursor, |cursor| side(cursor, Condition::Src))?;
     let src_ports = ports(cursor, HeaderField::SrcPort)?;
     cursor.must_eat("to", "`to`, or source ports")?;
-    let dst = block(cursor, |cursor| side(cursor, Condition::Dst))?.into_iter().flatten_any();
+    let dst = patterns(cursor, |cursor| side(cursor, Condition::Dst))?;
     let dst_ports = ports(cursor, HeaderField::DstPort)?;
     options.extend(dst_ports.map(|ports| Clause(vec![ports])));
     Ok(Head { protocols, src, src_ports, dst })
+}
+
+/// A part of the head: patterns that can hold, none where they always do.
+fn patterns<'w>(
+    cursor: &mut Cursor<'w>,
+    one: impl FnMut(&mut Cursor<'w>) -> Result<Condition, TextError>,
+) -> Result<Vec<Pattern>, TextError> {
+    let word = cursor.peek();
+    let patterns = block(cursor, one)?;
+    can_hold(word, &patterns)?;
+    Ok(patterns.into_iter().flatten_any())
 }
 
 /// One pattern, or several in brackets with `or` between them.

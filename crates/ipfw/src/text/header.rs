@@ -23,6 +23,7 @@ pub(super) fn add(cursor: &mut Cursor<'_>) -> Result<Add, TextError> {
     let number = rule_number(cursor)?;
     let set = if cursor.eat("set") { set_number(cursor)? } else { 0 };
     let chance = if cursor.eat("prob") { probability(cursor)? } else { None };
+    let first = cursor.peek();
     let lone_comment = cursor.peek_text().starts_with("//");
     let action = if lone_comment { Action::Count } else { action(cursor)? };
     let mut rule = Rule {
@@ -38,6 +39,7 @@ pub(super) fn add(cursor: &mut Cursor<'_>) -> Result<Add, TextError> {
     };
     modifiers(cursor, &mut rule)?;
     body::read(cursor, &mut rule)?;
+    first.map_or(Ok(()), |word| body::must_be_there(&rule, word))?;
     Ok(Add { number, rule })
 }
 
@@ -57,11 +59,16 @@ pub(super) fn set_number(cursor: &mut Cursor<'_>) -> Result<u8, TextError> {
 }
 
 fn probability(cursor: &mut Cursor<'_>) -> Result<Option<Probability>, TextError> {
-    let expected = "a probability, 0 to 1";
+    let expected = "a probability above 0, up to 1";
     let word = cursor.next(expected)?;
     let p = f64::from_str(&word.text).ok().filter(|p| (0.0..=1.0).contains(p));
     let p = p.ok_or_else(|| TextError::unexpected(word, expected))?;
-    Ok(Probability::from_f64(p))
+    let chance = Probability::from_f64(p);
+    if chance.is_some_and(Probability::is_never) {
+        let message = format!("`prob {}` never matches", word.text);
+        return Err(TextError::at(word, message, expected));
+    }
+    Ok(chance)
 }
 
 fn action(cursor: &mut Cursor<'_>) -> Result<Action, TextError> {

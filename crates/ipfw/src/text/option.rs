@@ -101,7 +101,9 @@ pub(super) fn is_keyword(text: &str) -> bool {
 
 /// An option, or several in brackets.
 pub(super) fn clause(cursor: &mut Cursor<'_>) -> Result<Clause, TextError> {
+    let word = cursor.peek();
     let mut patterns = body::block(cursor, condition)?;
+    body::can_hold(word, &patterns)?;
     patterns.iter_mut().filter(|pattern| pattern.not).for_each(turn_round);
     Ok(Clause(patterns))
 }

@@ -177,6 +177,52 @@ fn a_mistake_is_told_with_its_column_and_what_was_expected() {
 }
 
 #[test]
+fn a_rule_without_a_body_is_refused_unless_it_needs_none() {
+    for text in ["allow", "deny", "count", "skipto 500", "100 allow", "call 5", "deny // all"] {
+        let error = error(&format!("add {text}"));
+        assert!(error.to_string().contains("does not say for which packets"), "{error}");
+        assert!(error.expected.contains("ip from any to any"), "{error}");
+    }
+    for text in ["log", "tag 5"] {
+        assert!(parse_command(&format!("add allow {text}")).is_err(), "{text}");
+    }
+    for text in [
+        "check-state",
+        "check-state :any",
+        "return",
+        "return next-rule",
+        "// a comment",
+        "count // a comment",
+        "allow in",
+        "allow keep-state",
+        "deny ip from any to any",
+    ] {
+        rule(text);
+    }
+}
+
+#[test]
+fn what_never_matches_is_refused() {
+    for (text, column) in [
+        ("prob 0 allow ip from any to any", 10),
+        ("prob 0.0 allow ip from any to any", 10),
+        ("prob 0.0000000001 allow ip from any to any", 10),
+        ("allow ip from not any to any", 19),
+        ("allow ip from any to not any", 26),
+        ("allow ip from { not any } to any", 19),
+        ("allow not ip from any to any", 11),
+        ("allow ip from any to any not src-ip any", 30),
+        ("allow { not proto ip or not dst-ip any }", 11),
+    ] {
+        let error = error(&format!("add {text}"));
+        assert!(error.to_string().contains("never matches"), "{text}: {error}");
+        assert_eq!(error.column, column, "{text}: {error}");
+    }
+    rule("allow ip from { not any or 10.0.0.1 } to any");
+    rule("prob 0.00001 allow ip from any to any");
+}
+
+#[test]
 fn what_has_no_meaning_between_two_ports_is_refused_by_name() {
     let refused = [
         "divert 8668",

@@ -73,6 +73,27 @@ fn bytes_of_len(len: usize) -> Vec<u8> {
 }
 
 #[test]
+fn ttl_id_tos_and_precedence_are_those_of_ipv4_and_length_and_dscp_of_both_versions() {
+    // Traffic class 0xa0 and hop limit 64, where IPv4 has its type of service and time to live.
+    let mut v6 = udp6();
+    (v6[14], v6[15]) = (0x6a, 0);
+    let v4 = v4_with(&udp(), |ip| (ip[1], ip[8]) = (0xa0, 64));
+    for option in ["ipttl 1-255", "ipid 0-65535", "iptos !mincost", "ipprecedence 5"] {
+        let body = format!("ip from any to any {}", option);
+        assert!(matches(&body, &v4) && !matches(&body, &v6), "{option}");
+        // And so with rules made ready, in the way in which long lists are searched.
+        let others = "add count ip from 192.0.2.1 to any\n".repeat(8);
+        let mut bed = Bed::new(&format!("{others}add 60000 allow {body}"));
+        assert!(bed.passes(v4.clone()) && !bed.passes(v6.clone()), "{option}");
+    }
+    let v6_len = v6.len() - 14;
+    for option in [format!("iplen {v6_len}"), "dscp 40".into()] {
+        assert!(matches(&format!("ip from any to any {option}"), &v6), "{option}");
+    }
+    assert!(matches("ip from any to any dscp 40", &v4));
+}
+
+#[test]
 fn type_of_service_bits_and_precedence() {
     let tos = |tos: u8| v4_with(&udp(), |ip| ip[1] = tos);
     let body = "ip from any to any iptos lowdelay,!congestion";
