@@ -35,6 +35,9 @@ const ACTIONS: &[&str] = &[
     "nat 1",
     "nat global",
     "nptv6 x",
+    "prob 0.5 skipto 300",
+    "check-state",
+    "check-state :any",
 ];
 const SOURCES: &[&str] = &[
     "any",
@@ -48,6 +51,8 @@ const SOURCES: &[&str] = &[
     "10.0.0.0/24{1-5,9}",
     "any 0-1023",
     "any 53,80",
+    "0.0.0.1:0.0.0.3",
+    "10.0.0.0:255.0.1.1",
 ];
 const TARGETS: &[&str] =
     &["any", "10.0.0.0/30", "192.0.2.0/24", "any 53", "not me", "any 1000-60000", "table(1)"];
@@ -73,6 +78,10 @@ const OPTIONS: &[&str] = &[
     "{ proto udp or dst-port 80 }",
     "ext6hdr frag",
     "ipid 7",
+    "keep-state :two",
+    "record-state :two",
+    "limit dst-port 1 :two",
+    "keep-state defer-action",
 ];
 
 /// More rules than are searched at once.
@@ -140,6 +149,9 @@ fn rule(picks: &[u8]) -> String {
     let action = pick(ACTIONS, 1);
     let (proto, src, dst) = (pick(PROTOCOLS, 0), pick(SOURCES, 2), pick(TARGETS, 3));
     let (one, other) = (pick(OPTIONS, 4), pick(OPTIONS, 5));
+    if action.starts_with("check-state") {
+        return format!("add {number} {action}");
+    }
     format!("add {number} {action} {proto} from {src} to {dst} {one} {other}")
 }
 
