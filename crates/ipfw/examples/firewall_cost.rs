@@ -165,9 +165,12 @@ fn states() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// A name, a rule for sources with these last bytes, and the last rule.
+type Kind = (&'static str, fn(usize, usize) -> String, &'static str);
+
 /// Rules of one kind for other sources, before one of that kind that allows all; 4096 flows.
 fn patterns() -> Result<(), Box<dyn std::error::Error>> {
-    let kinds: [(&str, fn(usize, usize) -> String, &str); 3] = [
+    let kinds: [Kind; 3] = [
         (
             "keep-state",
             |a, b| format!("allow udp from 192.168.{a}.{b} to any keep-state"),
