@@ -16,6 +16,15 @@ pub(crate) struct Node {
     pub(crate) uid: u32,
     pub(crate) domain: Arc<Domain>,
     pub(crate) backing: i32,
+    /// Files that are open on it.
+    opens: usize,
+}
+
+/// A node that the kernel knows and nobody has open: there is no memory behind it.
+#[derive(Debug, Clone, Copy)]
+struct IdleNode {
+    uid: u32,
+    lookups: u64,
 }
 
 /// Words of a domain in which the front keeps what it has to know of the node, in the order in
@@ -29,13 +38,20 @@ impl Node {
     fn lookups(&self) -> &AtomicU64 {
         self.domain.front_word(LOOKUPS)
     }
+
+    /// Takes the memory from behind it.
+    fn give_up(&self, device: BorrowedFd<'_>) {
+        self.domain.front_word(NUMBER).store(0, Ordering::Relaxed);
+        // The number is the connection's; it ends with that at the latest.
+        let _ = sys::close_backing(device, self.backing);
+    }
 }
 
 /// All users' nodes.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     store: Option<Arc<dyn Store>>,
-    by_number: Mutex<Numbered<Node>>,
+    table: Mutex<Table>,
     /// Those of users without a node in which something goes on: interfaces in switches.
     kept: Mutex<Vec<Arc<Domain>>>,
     /// All that somebody has, whichever way he came.
@@ -43,20 +59,19 @@ pub(crate) struct Nodes {
     parameters: Arc<Parameters>,
 }
 
+/// Each user has one node at most, in one of the two.
+#[derive(Debug)]
+struct Table {
+    open: HashMap<u64, Node>,
+    idle: HashMap<u64, IdleNode>,
+    /// The next number. None is given twice, so that a late message cannot mean a newer node.
+    next: u64,
+}
+
 #[derive(Debug)]
 struct Numbered<T> {
     entries: HashMap<u64, T>,
     next: u64,
-}
-
-impl<T> Numbered<T> {
-    fn add(&mut self, entry: T) -> u64 {
-        let number = self.next;
-        // Never given twice, so that a late message cannot mean a newer entry.
-        self.next += 1;
-        self.entries.insert(number, entry);
-        number
-    }
 }
 
 impl Nodes {
@@ -66,9 +81,10 @@ impl Nodes {
         base: u64,
         store: Option<Arc<dyn Store>>,
     ) -> Self {
-        let numbered = Numbered { entries: HashMap::new(), next: base + parameters::BEHIND };
+        let next = base + parameters::BEHIND;
+        let table = Table { open: HashMap::new(), idle: HashMap::new(), next };
         Self {
-            by_number: Mutex::new(numbered),
+            table: Mutex::new(table),
             kept: Mutex::default(),
             known: Mutex::default(),
             parameters,
@@ -76,51 +92,104 @@ impl Nodes {
         }
     }
 
-    /// Takes a domain over as a process that is no more had it.
-    pub(crate) fn adopt(&self, domain: Arc<Domain>) {
+    /// Takes a domain over, with so many open files, as the previous process had it.
+    pub(crate) fn adopt(&self, domain: Arc<Domain>, opens: usize) {
         self.lock_known().push(Arc::downgrade(&domain));
         let word = |i: usize| domain.front_word(i).load(Ordering::Acquire);
         let (number, backing) = (word(NUMBER), word(BACKING) as i32);
         if number != 0 {
-            let node = Node { uid: domain.uid(), domain, backing };
-            self.lock().entries.insert(number, node);
+            let node = Node { uid: domain.uid(), domain, backing, opens };
+            self.lock().open.insert(number, node);
         } else if domain.is_lasting() {
             self.lock_kept().push(domain);
         }
     }
 
-    /// The node of `uid`, made if it is not there; its number.
-    pub(crate) fn look_up(&self, device: BorrowedFd<'_>, uid: u32) -> Result<u64, Errno> {
-        let mut nodes = self.lock();
-        if let Some((&number, node)) = nodes.entries.iter_mut().find(|(_, node)| node.uid == uid) {
+    /// The number of the node of `uid`, made if it is not there. Looking costs no memory.
+    pub(crate) fn look_up(&self, uid: u32) -> u64 {
+        let mut table = self.lock();
+        if let Some((&number, node)) = table.open.iter().find(|(_, node)| node.uid == uid) {
             node.lookups().fetch_add(1, Ordering::Relaxed);
-            return Ok(number);
+            return number;
         }
-        let domain = self.domain(uid)?;
-        self.lock_kept().retain(|one| one.uid() != uid);
-        let backing = sys::open_backing(device, domain.file())?;
-        domain.front_word(BACKING).store(backing as u64, Ordering::Relaxed);
-        domain.front_word(LOOKUPS).store(1, Ordering::Relaxed);
-        let number = nodes.add(Node { uid, domain: domain.clone(), backing });
-        domain.front_word(NUMBER).store(number, Ordering::Release);
-        Ok(number)
+        if let Some((&number, node)) = table.idle.iter_mut().find(|(_, node)| node.uid == uid) {
+            node.lookups += 1;
+            return number;
+        }
+        let number = table.next;
+        table.next += 1;
+        table.idle.insert(number, IdleNode { uid, lookups: 1 });
+        number
     }
 
+    /// The node of this number, if there is memory behind it.
     pub(crate) fn get(&self, number: u64) -> Option<Node> {
-        self.lock().entries.get(&number).cloned()
+        self.lock().open.get(&number).cloned()
+    }
+
+    /// A file of `uid` is being opened on the node of this number; there is memory behind it from
+    /// now until the last [`Self::close`].
+    pub(crate) fn open(
+        &self,
+        device: BorrowedFd<'_>,
+        number: u64,
+        uid: u32,
+    ) -> Result<Node, Errno> {
+        let mut table = self.lock();
+        if let Some(node) = table.open.get_mut(&number).filter(|node| node.uid == uid) {
+            node.opens += 1;
+            return Ok(node.clone());
+        }
+        // Looked up by somebody else, or not at all: the kernel looks again.
+        let idle = table.idle.get(&number).copied().filter(|node| node.uid == uid);
+        let IdleNode { lookups, .. } = idle.ok_or(Errno::STALE)?;
+        let domain = self.domain(uid)?;
+        let backing = sys::open_backing(device, domain.file())?;
+        self.lock_kept().retain(|one| one.uid() != uid);
+        domain.front_word(BACKING).store(backing as u64, Ordering::Relaxed);
+        domain.front_word(LOOKUPS).store(lookups, Ordering::Relaxed);
+        domain.front_word(NUMBER).store(number, Ordering::Release);
+        let node = Node { uid, domain, backing, opens: 1 };
+        table.idle.remove(&number);
+        table.open.insert(number, node.clone());
+        Ok(node)
+    }
+
+    /// A file on the node of this number is closed. With the last one the user's memory goes, also
+    /// what he touched beside his ports, unless something of his lasts.
+    pub(crate) fn close(&self, device: BorrowedFd<'_>, number: u64) {
+        let mut table = self.lock();
+        let Some(node) = table.open.get_mut(&number) else { return };
+        node.opens = node.opens.saturating_sub(1);
+        if node.opens > 0 || node.domain.is_lasting() {
+            return;
+        }
+        let Some(node) = table.open.remove(&number) else { return };
+        let lookups = node.lookups().load(Ordering::Relaxed);
+        node.give_up(device);
+        if lookups > 0 {
+            table.idle.insert(number, IdleNode { uid: node.uid, lookups });
+        }
+        drop(table);
+        self.lock_kept().retain(|one| one.is_lasting());
     }
 
     /// The kernel does not know the node any more by so many lookups.
     pub(crate) fn forget(&self, device: BorrowedFd<'_>, number: u64, lookups: u64) {
-        let mut nodes = self.lock();
-        let Some(node) = nodes.entries.get_mut(&number) else { return };
+        let mut table = self.lock();
+        if let Some(node) = table.idle.get_mut(&number) {
+            node.lookups = node.lookups.saturating_sub(lookups);
+            if node.lookups == 0 {
+                table.idle.remove(&number);
+            }
+            return;
+        }
+        let Some(node) = table.open.get(&number) else { return };
         let left = node.lookups().load(Ordering::Relaxed).saturating_sub(lookups);
         node.lookups().store(left, Ordering::Relaxed);
         if left == 0 {
-            node.domain.front_word(NUMBER).store(0, Ordering::Relaxed);
-            // The number is the connection's; it ends with that at the latest.
-            let _ = sys::close_backing(device, node.backing);
-            let gone = nodes.entries.remove(&number);
+            node.give_up(device);
+            let gone = table.open.remove(&number);
             self.lock_kept().extend(gone.map(|node| node.domain).filter(|one| one.is_lasting()));
         }
     }
@@ -140,9 +209,9 @@ impl Nodes {
 
     /// Somebody has no more to do with `domain` who did not come by a node.
     pub(crate) fn let_go(&self, domain: Arc<Domain>) {
+        let mut kept = self.lock_kept();
+        kept.retain(|one| one.uid() != domain.uid() && one.is_lasting());
         if domain.is_lasting() {
-            let mut kept = self.lock_kept();
-            kept.retain(|one| one.uid() != domain.uid());
             kept.push(domain);
         }
     }
@@ -160,8 +229,8 @@ impl Nodes {
         self.lock_known().iter().filter_map(Weak::upgrade).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Numbered<Node>> {
-        self.by_number.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

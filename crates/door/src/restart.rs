@@ -120,14 +120,15 @@ fn resume(
         let namespace = |inode| namespaces.get(&inode).cloned();
         let store = Some(store.clone());
         let resumed = parts.netmap.resume(left, &config.parameters, store, &namespace, &notify)?;
-        files += resumed.opens.len();
+        let opens = resumed.opens.len();
+        files += opens;
         lost += resumed.lost;
         unsent += resumed.unsent;
         for open in resumed.opens {
             let handle = open.ticket().map_or(0, |ticket| ticket.handle);
             parts.files.put(handle, open);
         }
-        parts.nodes.adopt(resumed.domain);
+        parts.nodes.adopt(resumed.domain, opens);
     }
     drop(namespaces);
     parts.namespaces.sweep();

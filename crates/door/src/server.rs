@@ -10,7 +10,7 @@ use crate::Config;
 use crate::caller::{Caller, NoMemory, Numbered, opener};
 use crate::closing::Closing;
 use crate::desk::Desk;
-use crate::files::{Files, Nodes};
+use crate::files::{Files, Node, Nodes};
 use crate::lasting::Lasting;
 use crate::mount::FILE;
 use crate::namespaces::Namespaces;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_micros(20);
 pub(crate) struct Server {
     connection: Arc<Connection>,
     netmap: Arc<Netmap>,
-    nodes: Nodes,
+    nodes: Arc<Nodes>,
     files: Arc<Files>,
     desk: Arc<Desk>,
     lasting: Arc<Lasting>,
@@ -68,7 +68,7 @@ impl Server {
         Self {
             connection,
             netmap: Arc::new(netmap),
-            nodes: Nodes::new(config.parameters.clone(), base, store.clone()),
+            nodes: Arc::new(Nodes::new(config.parameters.clone(), base, store.clone())),
             files: Arc::new(Files::new(base)),
             desk: Arc::default(),
             lasting: Arc::default(),
@@ -244,25 +244,31 @@ impl Server {
         if message.node() != ROOT || message.body().name() != FILE.as_bytes() {
             return Err(Errno::NOENT);
         }
-        let node = self.nodes.look_up(self.device(), message.uid())?;
-        Ok(self.attr(node).entry())
+        Ok(self.attr(self.nodes.look_up(message.uid())).entry())
     }
 
     fn open(&self, message: Message<'_>) -> Answer {
-        let node = self.nodes.get(message.node()).ok_or(Errno::STALE)?;
-        // The node was looked up by somebody else: the kernel looks again.
-        if node.uid != message.uid() {
-            return Err(Errno::STALE);
-        }
+        let (number, uid) = (message.node(), message.uid());
         let before = message.comes_again().then(|| self.files.opened_by(message.call())).flatten();
-        if let Some(handle) = before {
+        if let (Some(handle), Some(node)) = (before, self.nodes.get(number)) {
             return Ok(proto::open_out(handle, Some(node.backing)));
         }
+        let node = self.nodes.open(self.device(), number, uid)?;
+        let backing = node.backing;
+        let opened = self.open_on(node, message);
+        if opened.is_err() {
+            self.nodes.close(self.device(), number);
+        }
+        Ok(proto::open_out(opened?, Some(backing)))
+    }
+
+    /// Opens a file on a node; its number.
+    fn open_on(&self, node: Node, message: Message<'_>) -> Result<u64, Errno> {
         let opener = opener(&self.namespaces, message.tid(), message.uid())?;
         let ticket = Ticket { handle: self.files.number(), call: message.call() };
         let open = self.netmap.open_kept(node.domain, opener, self.connection.clone(), ticket)?;
         self.files.put(ticket.handle, open);
-        Ok(proto::open_out(ticket.handle, Some(node.backing)))
+        Ok(ticket.handle)
     }
 
     fn release(&self, message: Message<'_>, reply: Reply) {
@@ -273,8 +279,11 @@ impl Server {
         let Some(open) = open else { return reply.done([&[], &[]]) };
         let uid = open.uid();
         let close = self.closing.begin(uid);
+        let (nodes, connection, node) =
+            (self.nodes.clone(), self.connection.clone(), message.node());
         self.closers.submit(uid, move || {
             drop(open);
+            nodes.close(connection.as_fd(), node);
             drop(close);
             reply.done([&[], &[]]);
         });

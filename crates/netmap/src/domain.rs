@@ -9,6 +9,8 @@
 //! when it opens: so it gets the whole file, and `nr_offset` counts from the file's start. Memories
 //! are placed lowest first, so that `nr_memsize` (the end of the one that is bound) stays small.
 
+mod usage;
+
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -24,6 +26,8 @@ use crate::names::Names;
 use crate::parameters::Parameters;
 use crate::params::Params;
 use crate::restart::{Book, Ledger, Store};
+
+pub use usage::MemoryUse;
 
 /// `nr_mem_id` of the global memory.
 pub(crate) const GLOBAL: u16 = 1;

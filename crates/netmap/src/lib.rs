@@ -61,7 +61,7 @@ pub use bound::BoundPort;
 pub use caller::CallerMemory;
 pub use claims::Claims;
 pub use direct::{Kicks, Lent, LentHalf, Loan};
-pub use domain::{Domain, Memory, Room};
+pub use domain::{Domain, Memory, MemoryUse, Room};
 pub use external::SharedPages;
 pub use kloop::Cancel;
 pub use names::{LeftPort, News, PortKind, Provider, Wanted};

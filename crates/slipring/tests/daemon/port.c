@@ -183,6 +183,19 @@ static void hold(void) {
     say("told");
 }
 
+/* Touches memory far beyond its port's, with the device open or closed, and stays. */
+static void touch(uint64_t mib, int closes) {
+    volatile char *mem = mmap(0, mib << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(mem != MAP_FAILED);
+    if (closes)
+        close(fd);
+    for (uint64_t at = 0; at < mib << 20; at += 4096)
+        mem[at] = mem[at];
+    say("touched");
+    for (;;)
+        pause();
+}
+
 int main(int argc, char **argv) {
     CHECK(argc >= 4);
     const char *verb = argv[2];
@@ -200,6 +213,8 @@ int main(int argc, char **argv) {
         receive_frames(first);
     else if (strcmp(verb, "shuttle") == 0)
         shuttle(argv[1], argv[4], (int)second);
+    else if (strncmp(verb, "touch", 5) == 0)
+        touch(first, strcmp(verb, "touch-closed") == 0);
     else if (strcmp(verb, "outlive") == 0)
         outlive();
     else
