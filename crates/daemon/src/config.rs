@@ -17,6 +17,7 @@ use toml::Spanned;
 
 use crate::accounts::Accounts;
 use crate::rules::{Book, Rule};
+use crate::scheduling::scheduling;
 use crate::settings::Settings;
 
 use place::Text;
@@ -37,6 +38,8 @@ struct File {
     link: Option<PathBuf>,
     run_dir: Option<PathBuf>,
     #[serde(default)]
+    service: Service,
+    #[serde(default)]
     memory: Memory,
     #[serde(default)]
     parameters: BTreeMap<Spanned<String>, Spanned<i64>>,
@@ -46,6 +49,13 @@ struct File {
     deny: Vec<Lines>,
     #[serde(default)]
     take_over: Vec<Lines>,
+}
+
+/// `[service]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Service {
+    scheduling: Option<Spanned<String>>,
 }
 
 /// `[memory]`.
@@ -136,6 +146,11 @@ impl Reader<'_> {
                 .map(|count| self.text.read(&count, words::workers))
                 .transpose()?,
             uring: file.uring.map(|word| self.text.read(&word, words::uring)).transpose()?,
+            scheduling: file
+                .service
+                .scheduling
+                .map(|class| self.text.read(&class, scheduling))
+                .transpose()?,
             link: file.link,
             run_dir: file.run_dir,
             domain_bytes: file

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, flags};
 use slipring_control::Client;
 
+use crate::memory;
 use crate::service::NAME;
 
 pub(crate) fn command() -> Command {
@@ -20,6 +21,7 @@ pub(crate) fn command() -> Command {
     command.subcommand_required(true).subcommands([
         params,
         plain("ports", "Show the ports that programs have bound, and what interfaces have lost"),
+        plain("memory", "Show the memory of each user, its limit, and persistent ports by owner"),
         plain("reload", "Read the configuration anew, as HUP does, and say what is wrong with it"),
         plain("hello", "Show which daemon answers"),
     ])
@@ -30,6 +32,7 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let asks = match word {
         "params" => parameters(args),
         "ports" => vec![("ports", json!({}))],
+        "memory" => vec![("memory", json!({}))],
         "reload" => vec![("reload", json!({}))],
         _ => vec![("hello", json!({}))],
     };
@@ -61,6 +64,9 @@ fn show(answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
     let text = match (session.reporter.format(), answer) {
         (Format::Text, Value::Object(answer)) if answer.contains_key("ports") => {
             ports(&answer["ports"])
+        }
+        (Format::Text, Value::Object(answer)) if answer.contains_key("memory") => {
+            memory::lines(&answer["memory"])
         }
         (Format::Text, Value::Object(answer)) => {
             answer.iter().map(|(name, value)| format!("{}\n", line(name, value))).collect()

@@ -8,6 +8,7 @@ use slipring_nics::Access;
 
 use crate::config::{self, permissions};
 use crate::rules::Book;
+use crate::scheduling::scheduling;
 use crate::settings::{Settings, Sources};
 use crate::{ctl, run, supervise};
 
@@ -76,8 +77,14 @@ fn of_ports() -> [Arg; 2] {
     ]
 }
 
-fn of_the_end() -> [Arg; 1] {
-    [Arg::new("supervise")
+fn of_the_end() -> [Arg; 2] {
+    [Arg::new("scheduling")
+        .long("scheduling")
+        .value_name("CLASS")
+        .value_parser(|text: &str| scheduling(&text.to_owned()))
+        .allow_hyphen_values(true)
+        .help("How the kernel schedules the daemon: `normal`, `nice:N`, `fifo:N`, `rr:N`. Against real-time programs that starve it, one above theirs [default: normal]"),
+    Arg::new("supervise")
         .long("supervise")
         .action(ArgAction::SetTrue)
         .help("Start the daemon as a child, and another at once when that dies: programs go on with their pipes")]
@@ -106,7 +113,7 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     // What is wrong with the file is told before anything is touched.
     let settings = sources.read()?;
     if matches.get_flag("supervise") {
-        return Ok(Box::new(supervise::run));
+        return Ok(Box::new(move |session| supervise::run(&sources, &settings, session)));
     }
     Ok(Box::new(move |session| run::run(sources, settings, session)))
 }
@@ -122,6 +129,7 @@ fn typed(matches: &ArgMatches) -> Settings {
         gid: matches.get_one("group").copied(),
         workers: matches.get_one::<u16>("workers").map(|&count| count.into()),
         uring: matches.get_one("uring").and_then(|word| config::uring(word).ok()),
+        scheduling: matches.get_one("scheduling").copied(),
         link: matches.get_one("link").cloned(),
         book: Book { flags: access, ..Book::default() },
         ..Settings::default()

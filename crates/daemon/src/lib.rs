@@ -17,13 +17,16 @@
 
 mod accounts;
 mod config;
+mod confine;
 mod ctl;
 mod flags;
 mod guard;
 mod journal;
 mod manager;
+mod memory;
 mod rules;
 mod run;
+mod scheduling;
 mod service;
 mod settings;
 mod supervise;
@@ -50,8 +53,10 @@ pub fn answers(
         parameters: parameters.clone(),
         permissions: Arc::default(),
     };
-    let switches = Box::new(slipring_vale::Switches::new(domains));
-    Box::new(service::Answers::new(Arc::new(reload), switches))
+    let domains = Arc::new(domains);
+    let same = domains.clone();
+    let switches = Box::new(slipring_vale::Switches::new(move || same()));
+    Box::new(service::Answers::new(Arc::new(reload), switches, Box::new(move || domains())))
 }
 
 const CLASSIC: Classic = Classic { name: "slipringd", status: Exit::status };

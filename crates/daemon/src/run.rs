@@ -20,10 +20,12 @@ use slipring_netmap::{Netmap, News, Parameters, Params, Store};
 use slipring_proto::trust::{self, Untrusted};
 use slipring_vale::Switches;
 
+use crate::confine::confine;
 use crate::guard::Guard;
 use crate::journal::Journal;
 use crate::manager::{self, Manager};
 use crate::rules::Rules;
+use crate::scheduling::Scheduling;
 use crate::service::{self, Answers, Reload};
 use crate::settings::{Settings, Sources};
 
@@ -35,6 +37,11 @@ pub(crate) fn run(
     settings: Settings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
+    // Before there is another thread.
+    settings.scheduling.map_or(Ok(()), Scheduling::take)?;
+    for stays in confine() {
+        session.reporter.warn(format_args!("{stays}"))?;
+    }
     let signals = Signals::install()?;
     all_descriptors();
     let manager = Arc::new(Manager::of_environment());
@@ -57,7 +64,7 @@ pub(crate) fn run(
     }
     let links = links(&settings, &run_dir, door.path(), session)?;
     let switches = Box::new(Switches::new(door.overview()));
-    let answers = Box::new(Answers::new(reload.clone(), switches));
+    let answers = Box::new(Answers::new(reload.clone(), switches, Box::new(door.overview())));
     let control = control(&run_dir, control_socket, answers, session)?;
     let line = mode_line(&door, &settings, session.reporter.format());
     session.reporter.raw(line.as_bytes())?;
@@ -75,7 +82,7 @@ pub(crate) fn run(
 }
 
 /// Where everything is. Links elsewhere lead into it.
-fn run_dir(
+pub(crate) fn run_dir(
     sources: &Sources,
     settings: &Settings,
     session: &Session<'_>,
@@ -244,17 +251,23 @@ fn mode_line(door: &Door, settings: &Settings, format: Format) -> String {
     let nics = if settings.book.flags.everybody { "all" } else { "root" };
     let rules = [&settings.book.allow, &settings.book.deny, &settings.book.take_over];
     let rules: usize = rules.into_iter().map(Vec::len).sum();
+    let scheduling = settings.scheduling.unwrap_or(Scheduling::Normal);
     match format {
         Format::Text => {
             let rules = if rules == 0 { String::new() } else { format!(" rules={rules}") };
+            let scheduling = match scheduling {
+                Scheduling::Normal => String::new(),
+                other => format!(" scheduling={other}"),
+            };
             format!(
-                "# slipringd {device} door={way} memory=passthrough workers={workers} mode={mode} nics={nics}{rules}\n"
+                "# slipringd {device} door={way} memory=passthrough workers={workers} mode={mode} nics={nics}{rules}{scheduling}\n"
             )
         }
         _ => {
             let start = json!({
                 "event": "start", "device": device, "door": way, "memory": "passthrough",
                 "workers": workers, "mode": mode, "nics": nics, "rules": rules,
+                "scheduling": scheduling.to_string(),
             });
             format!("{start}\n")
         }

@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 use slipring_cli::{Diagnose, Diagnostic};
 use slipring_control::{Refusal, Reply, Request, Service};
 use slipring_door::Permissions;
-use slipring_netmap::{Effect, NotSet, PARAMETERS, Parameters};
+use slipring_netmap::{Domain, Effect, NotSet, PARAMETERS, Parameters};
 
+use crate::memory;
 use crate::rules::Rules;
 use crate::settings::{Settings, Sources};
 
@@ -38,9 +39,9 @@ impl Reload {
             // They were tried when the file was read.
             let _ = self.parameters.set(name, *value);
         }
-        if let Some(bytes) = settings.domain_bytes {
-            self.parameters.set_domain_bytes(bytes);
-        }
+        let limit = settings.domain_bytes.unwrap_or_else(memory::usual_limit);
+        self.parameters.set_domain_bytes(limit);
+        memory::fit_buffers(&self.parameters, limit);
         self.rules.replace(settings.book.clone());
     }
 }
@@ -50,11 +51,16 @@ pub(crate) struct Answers {
     reload: Arc<Reload>,
     /// Those about switches.
     switches: Box<dyn Service>,
+    /// All users with memory.
+    domains: Domains,
 }
 
+/// Tells all users who have the device open or something going on in it.
+pub(crate) type Domains = Box<dyn Fn() -> Vec<Arc<Domain>> + Send + Sync>;
+
 impl Answers {
-    pub(crate) fn new(reload: Arc<Reload>, switches: Box<dyn Service>) -> Self {
-        Self { reload, switches }
+    pub(crate) fn new(reload: Arc<Reload>, switches: Box<dyn Service>, domains: Domains) -> Self {
+        Self { reload, switches, domains }
     }
 
     fn params(&self, args: &Map<String, Value>) -> Result<Value, Refusal> {
@@ -103,6 +109,7 @@ impl Service for Answers {
                 "name": NAME, "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"),
             })),
             "params" => self.params(&request.args),
+            "memory" => Ok(memory::shown(&(self.domains)())),
             "set-param" => self.set(&request.args),
             "reload" => self.reload.again().map(|()| json!({})).map_err(|error| refusal(&error)),
             _ => return self.switches.answer(request),

@@ -8,6 +8,7 @@ use slipring_door::Uring;
 use crate::accounts::Accounts;
 use crate::config;
 use crate::rules::Book;
+use crate::scheduling::Scheduling;
 
 /// The group that may open the device, where there is one of this name.
 const GROUP: &str = "netmap";
@@ -20,6 +21,7 @@ pub(crate) struct Settings {
     pub(crate) gid: Option<u32>,
     pub(crate) workers: Option<usize>,
     pub(crate) uring: Option<Uring>,
+    pub(crate) scheduling: Option<Scheduling>,
     pub(crate) link: Option<PathBuf>,
     pub(crate) run_dir: Option<PathBuf>,
     pub(crate) domain_bytes: Option<u64>,
@@ -58,6 +60,7 @@ impl Settings {
             gid: self.gid.or(below.gid),
             workers: self.workers.or(below.workers),
             uring: self.uring.or(below.uring),
+            scheduling: self.scheduling.or(below.scheduling),
             link: self.link.clone().or(below.link),
             run_dir: self.run_dir.clone().or(below.run_dir),
             domain_bytes: self.domain_bytes.or(below.domain_bytes),

@@ -2,35 +2,45 @@
 //!
 //! ```text
 //!   supervisor                              worker: the daemon, as any manager would start it
-//!   socket                       <--------  NOTIFY_SOCKET: READY=1, FDSTORE=1 with a descriptor, ..
+//!   RUN/supervisor-PID/notify    <--------  NOTIFY_SOCKET: READY=1, FDSTORE=1 with a descriptor, ..
 //!   descriptors by name          -------->  LISTEN_FDS, LISTEN_FDNAMES of the next worker
 //! ```
 //!
 //! It does nothing that could fail: no frame, no client, no configuration passes through it. A
-//! worker that dies is followed at once by another, which has all that the first had stored. What
-//! it tells goes on to the manager that started us, if one did.
+//! worker that dies is followed at once by another, which has all that the first had stored. Ten
+//! deaths in ten seconds are taken for the fault of what was stored: the next worker starts afresh,
+//! and where that ends in ten more, so does the supervisor. What a worker tells goes on to the
+//! manager that started us, if one did.
+//!
+//! The socket lies where nobody else can reach it: one who fills it would keep the worker from
+//! storing what it must store before it answers a program.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::env;
 use std::ffi::OsString;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open};
-use slipring_cli::{Exit, Failure, Session, Signals};
+use slipring_cli::codes::SR0303;
+use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
+use slipring_proto::trust;
 
 use crate::manager::{self, Manager};
+use crate::run::run_dir;
+use crate::scheduling::Scheduling;
+use crate::settings::{Settings, Sources};
 
 /// How many descriptors we keep: one for the device, a few for each user and network namespace.
 const ROOM: &str = "65536";
@@ -39,16 +49,33 @@ const FIRST: i32 = 3;
 /// Bytes of a message.
 const LONGEST: usize = 4096;
 
+/// So many deaths within [`SOON`] are no accident.
+const DEATHS: usize = 10;
+const SOON: Duration = Duration::from_secs(10);
+/// How the directories begin in which supervisors listen; a process number follows.
+const DIRECTORY: &str = "supervisor-";
+
 /// Serves by a worker, and by the next when that dies.
-pub(crate) fn run(session: &mut Session<'_>) -> Result<Exit, Failure> {
+pub(crate) fn run(
+    sources: &Sources,
+    settings: &Settings,
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
+    // One that is starved could not follow a worker that is not.
+    settings.scheduling.map_or(Ok(()), Scheduling::take)?;
     let signals = Signals::install()?;
-    let socket = Socket::bind()?;
+    let run_dir = run_dir(sources, settings, session)?;
+    let socket = Socket::bind(&run_dir).map_err(|error| {
+        Diagnostic::new(SR0303, format!("cannot listen in {}", run_dir.display()))
+            .with_cause(error.to_string())
+            .with_help("run it as root, or give it a directory of yours by --run-dir")
+    })?;
     let mut supervisor = Supervisor {
         above: Manager::of_environment(),
         kept: manager::handed().into_iter().collect(),
         is_ready: false,
-        failures: 0,
     };
+    let (mut deaths, mut is_afresh) = (Deaths::default(), false);
     loop {
         supervisor.is_ready = false;
         let mut worker = supervisor.start(&socket)?;
@@ -56,16 +83,55 @@ pub(crate) fn run(session: &mut Session<'_>) -> Result<Exit, Failure> {
         if ended.success() || signals.stopping() {
             return Ok(exit_of(ended));
         }
-        supervisor.failures = if supervisor.is_ready { 0 } else { supervisor.failures + 1 };
-        // It has said why; to try again with what the one before it has kept might be in vain.
-        if supervisor.failures > 1 || supervisor.kept.is_empty() {
+        // It ended by itself with nothing to go on with, and has said why it cannot begin.
+        let has_said_why = ended.signal().is_none();
+        if has_said_why && !supervisor.is_ready && supervisor.kept.is_empty() {
             return Ok(exit_of(ended));
         }
         let how = match ended.signal() {
             Some(signal) => format!("signal {signal}"),
             None => format!("status {}", ended.code().unwrap_or_default()),
         };
-        session.reporter.warn(format_args!("the worker has ended ({how}): another takes over"))?;
+        if !deaths.are_too_many(Instant::now()) {
+            session
+                .reporter
+                .warn(format_args!("the worker has ended ({how}): another takes over"))?;
+            continue;
+        }
+        // Closed here, so that programs are told now: the connection ends with its last descriptor.
+        supervisor.kept.clear();
+        if is_afresh {
+            return Err(Diagnostic::new(SR0303, "no worker stays alive")
+                .with_cause(format!(
+                    "{DEATHS} more have ended within {} seconds, the last one by {how}",
+                    SOON.as_secs()
+                ))
+                .with_help("see what they say, without --supervise: slipring daemon")
+                .into());
+        }
+        is_afresh = true;
+        deaths = Deaths::default();
+        session.reporter.warn(format_args!(
+            "{DEATHS} workers have ended within {} seconds ({how}): another starts afresh, and \
+             programs have to open the device again",
+            SOON.as_secs()
+        ))?;
+    }
+}
+
+/// When workers ended.
+#[derive(Debug, Default)]
+struct Deaths(VecDeque<Instant>);
+
+impl Deaths {
+    /// One more; whether they are too many in too short a time.
+    fn are_too_many(&mut self, now: Instant) -> bool {
+        self.0.push_back(now);
+        if self.0.len() < DEATHS {
+            return false;
+        }
+        let first = self.0.pop_front();
+        first.is_some_and(|first| now.duration_since(first) < SOON)
     }
 }
 
@@ -80,8 +146,6 @@ struct Supervisor {
     above: Manager,
     kept: BTreeMap<String, OwnedFd>,
     is_ready: bool,
-    /// Workers in a row that never were ready.
-    failures: u32,
 }
 
 impl Supervisor {
@@ -92,7 +156,7 @@ impl Supervisor {
         command.args(words(env::args_os()));
         let names: Vec<&str> = self.kept.keys().map(String::as_str).collect();
         command
-            .env("NOTIFY_SOCKET", format!("@{}", socket.name))
+            .env("NOTIFY_SOCKET", socket.dir.join(Socket::NAME))
             .env(manager::ROOM, ROOM)
             .env("LISTEN_FDS", names.len().to_string())
             .env("LISTEN_FDNAMES", names.join(":"))
@@ -173,20 +237,24 @@ fn words(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     implied.then(|| OsString::from("daemon")).into_iter().chain(rest).collect()
 }
 
-/// Where the worker is heard. Everybody could find it by its name, so who speaks is looked at.
+/// Where the worker is heard, in a directory that only our user can enter; both go with it.
 struct Socket {
     socket: UnixDatagram,
-    name: String,
+    dir: PathBuf,
 }
 
 impl Socket {
-    fn bind() -> io::Result<Self> {
-        let number = RandomState::new().build_hasher().finish();
-        let name = format!("slipring-{}-{number:x}", process::id());
-        let socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+    const NAME: &str = "notify";
+
+    fn bind(run_dir: &Path) -> io::Result<Self> {
+        trust::make_dir(run_dir, 0o755)?;
+        remove_dead(run_dir);
+        let dir = run_dir.join(format!("{DIRECTORY}{}", process::id()));
+        trust::make_dir(&dir, 0o700)?;
+        let socket = UnixDatagram::bind(dir.join(Self::NAME))?;
         set_socket_passcred(&socket, true)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, name })
+        Ok(Self { socket, dir })
     }
 
     /// The next message of a process with our rights, with a descriptor if it brings one.
@@ -216,9 +284,42 @@ impl Socket {
     }
 }
 
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // What cannot be removed now, the next supervisor removes.
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// Removes what killed supervisors left.
+fn remove_dead(run_dir: &Path) {
+    for entry in fs::read_dir(run_dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix(DIRECTORY));
+        let is_ours =
+            |pid: u32| pid == process::id() || !Path::new(&format!("/proc/{pid}")).exists();
+        if pid.and_then(|pid| pid.parse().ok()).is_some_and(is_ours) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ten_deaths_in_ten_seconds_are_too_many_and_slower_ones_never() {
+        let start = Instant::now();
+        let too_many = |gap_ms: u64| {
+            let mut deaths = Deaths::default();
+            let at = |i: u64| start + Duration::from_millis(i * gap_ms);
+            (0..100).position(|i| deaths.are_too_many(at(i)))
+        };
+        assert_eq!(too_many(1), Some(9));
+        assert_eq!(too_many(1110), Some(9));
+        assert_eq!(too_many(1112), None);
+    }
 
     fn worker_of(words_of_ours: &str) -> Vec<String> {
         let words = super::words(words_of_ours.split(' ').map(OsString::from));

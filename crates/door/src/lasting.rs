@@ -29,6 +29,7 @@ impl Lasting {
     ) {
         let (cancel, all) = (self.begin(unique), self.clone());
         let work = move || {
+            yield_to_all();
             call(cancel);
             all.lock().under_way.remove(&unique);
         };
@@ -59,6 +60,24 @@ impl Lasting {
 
     fn lock(&self) -> MutexGuard<'_, Calls> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives up a real-time class that the daemon was given: such a call may spin for as long as its
+/// program likes.
+fn yield_to_all() {
+    use thread_priority::unix::{
+        NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
+        thread_native_id, thread_schedule_policy,
+    };
+    if matches!(thread_schedule_policy(), Ok(ThreadSchedulePolicy::Realtime(_))) {
+        let normal = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+        // To ask for less is never refused.
+        let _ = set_thread_priority_and_policy(
+            thread_native_id(),
+            thread_priority::ThreadPriority::Min,
+            normal,
+        );
     }
 }
 

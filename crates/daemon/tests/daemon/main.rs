@@ -10,6 +10,7 @@ mod kernel;
 #[path = "../../../slipring/tests/daemon/links.rs"]
 mod links;
 mod manager;
+mod memory;
 mod native;
 mod numbered;
 mod restarts;

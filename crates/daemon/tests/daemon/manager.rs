@@ -137,3 +137,26 @@ fn the_units_are_what_systemd_takes() {
         Err(_) => println!("systemd is not here to verify them"),
     }
 }
+
+#[test]
+fn the_service_is_exposed_no_more_than_a_daemon_that_mounts_has_to_be() {
+    // Of 100: what systemd calls 5.5.
+    const MOST: &str = "--threshold=55";
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(units.join("slipringd.service")).unwrap();
+    let unit = dir.path().join("slipringd.service");
+    fs::write(&unit, text.replace("@BIN@/slipring", SLIPRING)).unwrap();
+    let judged = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", MOST])
+        .arg(&unit)
+        .output();
+    let Ok(judged) = judged else {
+        return println!("skipped: systemd-analyze is not here to judge the unit");
+    };
+    let said = String::from_utf8_lossy(&judged.stdout);
+    if !said.contains("Overall exposure level") {
+        return println!("skipped: this systemd-analyze judges no files");
+    }
+    assert!(judged.status.success(), "{said}");
+}

@@ -381,3 +381,52 @@ fn a_worker_that_cannot_start_is_not_tried_for_ever() {
     assert!(second.stderr.contains("another slipringd serves"), "{second:?}");
     first.supervisor.stop(Signal::TERM).well();
 }
+
+/// Kills whichever worker there is, until `over` says that it is enough.
+fn kill_until(daemon: &Supervised, over: impl Fn(&str) -> bool) {
+    let pid = daemon.supervisor.pid();
+    eventually("the supervisor to give up", || {
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let children = children.unwrap_or_default();
+        let worker = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        if let Some(worker) = worker.and_then(Pid::from_raw) {
+            // It may have gone by itself.
+            let _ = kill_process(worker, Signal::KILL);
+        }
+        over(&daemon.supervisor.so_far().stderr).then_some(())
+    });
+}
+
+#[test]
+fn a_supervisor_gives_up_what_was_kept_after_ten_deaths_in_ten_seconds_and_says_so() {
+    let Some(site) = Site::new() else { return };
+    let daemon = Supervised::start(&site, "");
+    let client = site.client("hold x{1");
+    client.wait_for_text("bound");
+    kill_until(&daemon, |said| said.contains("another starts afresh"));
+    let said_so_far = daemon.supervisor.so_far().stderr;
+    assert!(said_so_far.matches("another takes over").count() >= 9, "{said_so_far}");
+    assert_eq!(said(client.finish()), "bound\ntold");
+    kill_until(&daemon, |said| said.contains("no worker stays alive"));
+    let ended = daemon.supervisor.finish();
+    assert_eq!(ended.status.code(), Some(3), "{ended:?}");
+    let _next = site.daemon("");
+    site.exchange("x{1", "x}1", 500);
+}
+
+#[test]
+fn hostile_messages_never_reach_a_supervisor() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let Some(site) = Site::new() else { return };
+    let daemon = Supervised::start(&site, "");
+    let pid = daemon.supervisor.pid();
+    // A name without a file would be for everybody to write to.
+    let sockets = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap();
+    assert!(!sockets.contains(&format!("@slipring-{pid}")), "{sockets}");
+    let dir = site.run_dir().join(format!("supervisor-{pid}"));
+    let meta = fs::metadata(&dir).unwrap();
+    assert_eq!((meta.permissions().mode() & 0o777, meta.uid()), (0o700, 0));
+    assert!(dir.join("notify").exists());
+    daemon.supervisor.stop(Signal::TERM).well();
+    site.is_clean();
+}

@@ -209,3 +209,57 @@ fn what_an_interface_lost_is_told_of_its_port() {
     let words = ["e0 ", " interface, user 0, received ", ", dropped ", "x{1 ", " pipe, user 0\n"];
     words.iter().for_each(|word| assert!(told.contains(word), "{told}"));
 }
+
+#[test]
+fn all_threads_have_the_scheduling_that_is_asked_for() {
+    let Some(site) = Site::new() else { return };
+    let file = site.path("daemon.toml");
+    fs::write(&file, "[service]\nscheduling = \"fifo:5\"\n").unwrap();
+    for words in
+        [format!("--config {}", file.display()), "--supervise --scheduling fifo:5".to_owned()]
+    {
+        let daemon = site.launch(&words);
+        let started = daemon.wait_for("its start or refusal", |output| {
+            let refused = output.stderr.contains("cannot have the scheduling");
+            let started = output.stdout.contains("scheduling=fifo:5\n");
+            (refused || started).then_some(started)
+        });
+        if !started {
+            return eprintln!("skipped: real-time scheduling is not allowed here");
+        }
+        let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
+        for task in tasks {
+            let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
+            // Fields 40 and 41, counted behind the name, which is field 2.
+            let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+            assert_eq!(fields[37..39], ["5", "1"], "{stat}");
+        }
+        daemon.stop(Signal::TERM).well();
+    }
+}
+
+#[test]
+fn no_thread_of_a_daemon_keeps_what_it_does_not_need() {
+    let Some(site) = Site::new() else { return };
+    // CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_SYS_TIME, CAP_SETUID, CAP_SETGID, CAP_KILL.
+    let unneeded: u64 = [16, 17, 22, 25, 7, 6, 5].into_iter().map(|bit| 1 << bit).sum();
+    let daemon = site.daemon("");
+    if daemon.so_far().stderr.contains("stay") {
+        return eprintln!("skipped: {}", daemon.so_far().stderr);
+    }
+    for task in fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap() {
+        let status = fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.unwrap().trim().to_owned()
+        };
+        assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".to_owned(), "2".to_owned()));
+        for set in ["CapPrm:", "CapEff:", "CapBnd:", "CapInh:", "CapAmb:"] {
+            let bits = u64::from_str_radix(&field(set), 16).unwrap();
+            assert_eq!(bits & unneeded, 0, "{set} {status}");
+        }
+    }
+    site.exchange("x{1", "x}1", 500);
+    daemon.stop(Signal::TERM).well();
+    site.is_clean();
+}
