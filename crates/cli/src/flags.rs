@@ -122,7 +122,7 @@ pub fn run_dir(command: Command) -> Command {
         .value_name("DIR")
         .value_hint(ValueHint::DirPath)
         .value_parser(clap::value_parser!(PathBuf))
-        .help("Directory of sockets and counters, of this user or root [default: $SLIPRING_RUN, else /run/slipring for root, $XDG_RUNTIME_DIR/slipring for others]");
+        .help("Directory of sockets and counters");
     add(command, [dir])
 }
 
