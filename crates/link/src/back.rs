@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use slipring_model::{DelayLine, Stream};
+use slipring_model::{DelayLine, Draws};
 
-use crate::carrier::{Arrival, Carrier, Cause};
+use crate::carrier::{Arrival, Carrier, Cause, Frame};
 use crate::corrupt::Corruptor;
 use crate::front::survives;
 use crate::loss::{LossStage, Losses};
@@ -16,9 +16,9 @@ use crate::streams::Streams;
 pub(crate) struct Back {
     losses: Vec<LossStage>,
     corrupt: Option<Corruptor>,
-    corrupt_stream: Stream,
+    corrupt_draws: Draws,
     duplicate: Option<DuplicateSpec>,
-    duplicate_stream: Stream,
+    duplicate_draws: Draws,
     /// Copies that are sent on later.
     later: DelayLine<Departed>,
     /// When the first of them goes on.
@@ -34,13 +34,13 @@ pub(crate) fn is_needed(spec: &LinkSpec) -> bool {
 
 impl Back {
     pub(crate) fn new(spec: &LinkSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
-        let mut corrupt_stream = streams.stage("corrupt");
+        let corrupt_draws = streams.draws("corrupt");
         Self {
             losses: streams.losses(spec, Place::Post, start_ns),
-            corrupt: spec.corrupt.map(|corrupt| Corruptor::new(corrupt, &mut corrupt_stream)),
-            corrupt_stream,
+            corrupt: spec.corrupt.map(|corrupt| Corruptor::new(corrupt, corrupt_draws)),
+            corrupt_draws,
             duplicate: spec.duplicate,
-            duplicate_stream: streams.stage("duplicate"),
+            duplicate_draws: streams.draws("duplicate"),
             later: DelayLine::new(),
             next_ns: u64::MAX,
         }
@@ -56,8 +56,8 @@ impl Back {
     ) {
         streams.change_losses(&mut self.losses, old, new, Place::Post, at_ns);
         if old.corrupt != new.corrupt {
-            let stream = &mut self.corrupt_stream;
-            self.corrupt = new.corrupt.map(|corrupt| Corruptor::new(corrupt, stream));
+            let draws = self.corrupt_draws;
+            self.corrupt = new.corrupt.map(|corrupt| Corruptor::new(corrupt, draws));
         }
         self.duplicate = new.duplicate;
     }
@@ -70,12 +70,12 @@ impl Back {
         end_ns: u64,
         sink: &mut Sink<'_, C>,
     ) -> bool {
-        let arrival = frame.as_arrival();
-        if !self.losses.iter_mut().all(|loss| survives(loss, arrival, end_ns, sink)) {
+        let numbered = frame.as_frame();
+        if !self.losses.iter_mut().all(|loss| survives(loss, numbered, end_ns, sink)) {
             return false;
         }
         if let Some(corrupt) = &mut self.corrupt
-            && corrupt.damage(arrival, &mut self.corrupt_stream, sink.carrier)
+            && corrupt.damage((frame.handle, frame.len), frame.number, sink.carrier)
         {
             sink.counters.corrupted.count(frame.len);
         }
@@ -91,15 +91,21 @@ impl Back {
 
     /// Which of some frames it loses at the end of the line, if it is [blind](Self::is_blind).
     #[inline]
-    pub(crate) fn judge(&mut self, frames: &[Arrival], end_ns: &[u64], among: u64) -> Losses {
-        Losses::of(&mut self.losses, frames, |number| end_ns[number], among)
+    pub(crate) fn judge(
+        &mut self,
+        frames: &[Arrival],
+        first: u64,
+        end_ns: &[u64],
+        among: u64,
+    ) -> Losses {
+        Losses::of(&mut self.losses, frames, first, |index| end_ns[index], among)
     }
 
     /// How many copies of a frame are to be made.
     #[inline]
-    pub(crate) fn copies(&mut self) -> u32 {
+    pub(crate) fn copies(&self, number: u64) -> u32 {
         match self.duplicate {
-            Some(spec) if self.duplicate_stream.chance(spec.chance) => spec.copies,
+            Some(spec) if self.duplicate_draws.chance(number, spec.chance) => spec.copies,
             _ => 0,
         }
     }
@@ -123,7 +129,7 @@ impl Back {
         let after_ns = after_ns.saturating_mul(u64::from(number));
         let start_ns = frame.start_ns.saturating_add(after_ns);
         let base_ns = frame.base_ns.saturating_add(after_ns);
-        let copy = Departed { handle, start_ns, base_ns, ..frame };
+        let copy = Departed { handle, start_ns, base_ns, copy: number, ..frame };
         if after_ns == 0 {
             return Some(copy);
         }
@@ -151,7 +157,8 @@ impl Back {
 }
 
 impl Departed {
-    pub(crate) const fn as_arrival(self) -> Arrival {
-        Arrival { arrival_ns: self.base_ns, handle: self.handle, len: self.len }
+    pub(crate) const fn as_frame(self) -> Frame {
+        let Self { handle, len, base_ns: arrival_ns, number, .. } = self;
+        Frame { arrival_ns, handle, len, number }
     }
 }

@@ -1,46 +1,91 @@
-//! Bit errors: where the next one is.
+//! Bit errors: where they are.
 //!
-//! Errors are independent of each other, so the number of right bits before the next wrong one is
-//! geometrically distributed. Drawing that number once per error, and not something per bit or per
-//! frame, is exact for every length and costs nothing while there is no error.
+//! Errors are independent of each other, so the number of right bits before a wrong one is
+//! geometrically distributed. Drawing that number, and not something per bit, is exact for every
+//! length; for the first one of a frame a comparison is enough while there is no error, which is
+//! hardly ever otherwise.
 
 use slipring_model::Stream;
 
-#[derive(Clone, Debug)]
-pub(crate) struct BitErrorGaps {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BitErrors {
+    ber: f64,
     /// Natural logarithm of the chance that a bit is right; 0: none is ever wrong.
     log_right: f64,
-    /// Right bits before the next wrong one.
-    left: u64,
 }
 
-impl BitErrorGaps {
-    pub(crate) fn new(ber: f64, stream: &mut Stream) -> Self {
-        let mut gaps = Self { log_right: libm::log1p(-ber), left: 0 };
-        gaps.left = gaps.draw(stream);
-        gaps
+impl BitErrors {
+    pub(crate) fn new(ber: f64) -> Self {
+        Self { ber, log_right: libm::log1p(-ber) }
     }
 
-    /// The first wrong one of the next `bits`, all of which pass by if there is none. Otherwise
-    /// those up to and with it have passed.
+    /// The first wrong one of some bits, by one of 2⁶⁴ equally likely draws.
     #[inline]
-    pub(crate) fn next_within(&mut self, bits: u64, stream: &mut Stream) -> Option<u64> {
-        if self.left >= bits {
-            if self.log_right != 0.0 {
-                self.left -= bits;
-            }
+    pub(crate) fn first(&self, bits: u64, draw: u64) -> Option<u64> {
+        const STEP: f64 = 1.0 / (1u128 << 64) as f64;
+        let draw = draw as f64 * STEP;
+        // The chance of an error anywhere is at most the sum of those of all bits.
+        if draw >= bits as f64 * self.ber {
             return None;
         }
-        let at = self.left;
-        self.left = self.draw(stream);
-        Some(at)
+        // The conversion saturates.
+        let right = libm::floor(libm::log1p(-draw) / self.log_right) as u64;
+        (right < bits).then_some(right)
     }
 
-    fn draw(&self, stream: &mut Stream) -> u64 {
-        if self.log_right == 0.0 {
-            return u64::MAX;
+    /// The wrong ones of some bits: the first by `draw`, the others by a stream.
+    #[inline]
+    pub(crate) fn each(
+        &self,
+        bits: u64,
+        draw: u64,
+        stream: impl FnOnce() -> Stream,
+        mut hit: impl FnMut(u64),
+    ) {
+        let Some(first) = self.first(bits, draw) else { return };
+        let (mut at, mut stream) = (first, stream());
+        hit(at);
+        while let Some(gap) = self.first(bits - at - 1, stream.next_u64()) {
+            at += gap + 1;
+            hit(at);
         }
-        // 1 - x is in (0, 1]: its logarithm is finite. The conversion saturates.
-        libm::floor(libm::log(1.0 - stream.next_f64()) / self.log_right) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slipring_model::Draws;
+
+    use super::*;
+
+    #[test]
+    fn bits_are_wrong_as_often_as_asked_wherever_they_are() {
+        let draws = Draws::new(7, "test/bits");
+        for (ber, bits, frames) in [(0.3, 10, 100_000), (1e-3, 12_000, 10_000), (1.0, 4, 10)] {
+            let errors = BitErrors::new(ber);
+            let (mut hit, mut frames_hit) = ([0u64; 2], 0u64);
+            for number in 0..frames {
+                let before = hit;
+                errors.each(
+                    bits,
+                    draws.at(number),
+                    || draws.stream(number),
+                    |at| {
+                        hit[usize::from(at >= bits / 2)] += 1;
+                    },
+                );
+                frames_hit += u64::from(before != hit);
+            }
+            let half = (frames * bits / 2) as f64;
+            let deviation = (half * ber * (1.0 - ber)).sqrt();
+            for hit in hit {
+                assert!((hit as f64 - half * ber).abs() <= 4.0 * deviation, "{ber}: {hit}");
+            }
+            let any = 1.0 - (1.0 - ber).powi(bits as i32);
+            let deviation = (frames as f64 * any * (1.0 - any)).sqrt();
+            let off = (frames_hit as f64 - frames as f64 * any).abs();
+            assert!(off <= 4.0 * deviation + 1e-6, "{ber}: {frames_hit}");
+        }
+        BitErrors::new(0.0).each(u64::MAX, 0, || draws.stream(0), |_| panic!("none is wrong"));
     }
 }

@@ -32,6 +32,30 @@ pub struct Arrival {
     pub len: u32,
 }
 
+/// A frame inside a link, with its number there: which one it was, from 0, of those that reached the
+/// link. A copy has the number of its original.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) arrival_ns: u64,
+    pub(crate) handle: Handle,
+    pub(crate) len: u32,
+    pub(crate) number: u64,
+}
+
+impl Arrival {
+    pub(crate) const fn numbered(self, number: u64) -> Frame {
+        let Self { arrival_ns, handle, len } = self;
+        Frame { arrival_ns, handle, len, number }
+    }
+}
+
+impl From<Frame> for Arrival {
+    fn from(frame: Frame) -> Self {
+        let Frame { arrival_ns, handle, len, .. } = frame;
+        Self { arrival_ns, handle, len }
+    }
+}
+
 /// A frame that leaves the network, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {

@@ -2,32 +2,33 @@
 
 use alloc::vec::Vec;
 
-use slipring_model::{Chance, Stream};
+use slipring_model::{Chance, Draws};
 
-use crate::bits::BitErrorGaps;
-use crate::carrier::{Arrival, Carrier};
+use crate::bits;
+use crate::carrier::{Carrier, Handle};
 use crate::checks::Checks;
 use crate::spec::{BitErrors, CorruptSpec};
 
 pub(crate) struct Corruptor {
     spec: CorruptSpec,
     errors: Errors,
+    draws: Draws,
     /// Wrong bits of the present frame, from the first that may be hit.
     hits: Vec<u64>,
 }
 
 enum Errors {
-    Ber(BitErrorGaps),
+    Ber(bits::BitErrors),
     Burst { chance: Chance, bits: u64 },
 }
 
 impl Corruptor {
-    pub(crate) fn new(spec: CorruptSpec, stream: &mut Stream) -> Self {
+    pub(crate) fn new(spec: CorruptSpec, draws: Draws) -> Self {
         let errors = match spec.errors {
-            BitErrors::Ber(ber) => Errors::Ber(BitErrorGaps::new(ber, stream)),
+            BitErrors::Ber(ber) => Errors::Ber(bits::BitErrors::new(ber)),
             BitErrors::Burst { chance, bits } => Errors::Burst { chance, bits: u64::from(bits) },
         };
-        Self { spec, errors, hits: Vec::new() }
+        Self { spec, errors, draws, hits: Vec::new() }
     }
 
     /// Inverts bits of a frame and says whether there were any. Bits that are not stored are hit
@@ -35,17 +36,17 @@ impl Corruptor {
     #[inline]
     pub(crate) fn damage(
         &mut self,
-        frame: Arrival,
-        stream: &mut Stream,
+        (handle, len): (Handle, u32),
+        number: u64,
         carrier: &mut impl Carrier,
     ) -> bool {
-        let until = self.spec.until_byte.map_or(frame.len, |until| until.min(frame.len));
+        let until = self.spec.until_byte.map_or(len, |until| until.min(len));
         let bits = u64::from(until.saturating_sub(self.spec.from_byte)) * 8;
-        self.errors.draw(bits, stream, &mut self.hits);
+        self.errors.draw(bits, self.draws, number, &mut self.hits);
         if self.hits.is_empty() {
             return false;
         }
-        let bytes = carrier.frame(frame.handle);
+        let bytes = carrier.frame(handle);
         let checks = self.spec.fix_checksum.then(|| Checks::of(bytes));
         for hit in self.hits.drain(..) {
             let byte = u64::from(self.spec.from_byte) + hit / 8;
@@ -62,19 +63,15 @@ impl Corruptor {
 
 impl Errors {
     #[inline]
-    fn draw(&mut self, bits: u64, stream: &mut Stream, hits: &mut Vec<u64>) {
-        match self {
-            Self::Ber(gaps) => {
-                let mut passed = 0;
-                while let Some(gap) = gaps.next_within(bits - passed, stream) {
-                    hits.push(passed + gap);
-                    passed += gap + 1;
-                }
+    fn draw(&self, bits: u64, draws: Draws, number: u64, hits: &mut Vec<u64>) {
+        match *self {
+            Self::Ber(errors) => {
+                errors.each(bits, draws.at(number), || draws.stream(number), |at| hits.push(at));
             }
             Self::Burst { chance, bits: wrong } => {
-                if stream.chance(*chance) && bits > 0 {
-                    let wrong = bits.min(*wrong);
-                    let first = stream.below(bits - wrong + 1);
+                if draws.chance(number, chance) && bits > 0 {
+                    let wrong = bits.min(wrong);
+                    let first = draws.stream(number).below(bits - wrong + 1);
                     hits.extend(first..first + wrong);
                 }
             }

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use slipring_model::{Correlated, Dist, Playback, Stream};
+use slipring_model::{Correlated, Dist, Draws};
 
 use crate::carrier::Carrier;
 use crate::output::Departed;
@@ -28,17 +28,26 @@ impl Delayed {
 
 pub(crate) struct Delayer {
     model: Model,
-    stream: Stream,
+    draws: Draws,
 }
 
 enum Model {
     Constant(u64),
     Random(Dist),
     Correlated(Dist, Box<Correlated>),
-    InTurn(Playback),
+    /// The first of them is the delay of the frame of number `from`.
+    InTurn {
+        delays_ns: Vec<u64>,
+        from: u64,
+    },
     Trace(Trace),
-    InterPacket { min_gap_ns: u64, max_gap_ns: u64, delay_ns: u64, last_ns: u64 },
-    User { model: Box<dyn Delay>, number: u64 },
+    InterPacket {
+        min_gap_ns: u64,
+        max_gap_ns: u64,
+        delay_ns: u64,
+        last_ns: u64,
+    },
+    User(Box<dyn Delay>),
 }
 
 struct Trace {
@@ -48,13 +57,12 @@ struct Trace {
 }
 
 impl Delayer {
-    pub(crate) fn new(spec: &DelaySpec, seed: u64, label: &str, start_ns: u64) -> Self {
-        let stream = Stream::new(seed, label);
-        Self { model: Model::new(spec, &stream, start_ns), stream }
+    pub(crate) fn new(spec: &DelaySpec, draws: Draws, start_ns: u64) -> Self {
+        Self { model: Model::new(spec, draws, 0, start_ns), draws }
     }
 
-    /// Goes over to another delay; the stream goes on.
-    pub(crate) fn change(&mut self, old: &DelaySpec, new: &DelaySpec, at_ns: u64) {
+    /// Goes over to another delay; `next` is the number of the next frame.
+    pub(crate) fn change(&mut self, old: &DelaySpec, new: &DelaySpec, next: u64, at_ns: u64) {
         match (&mut self.model, &new.model) {
             // The process goes on where it is; only what its values mean changes.
             (Model::Correlated(dist, _), DelayModel::Random(fresh))
@@ -62,7 +70,7 @@ impl Delayer {
             {
                 *dist = fresh.clone();
             }
-            (model, _) => *model = Model::new(new, &self.stream, at_ns),
+            (model, _) => *model = Model::new(new, self.draws, next, at_ns),
         }
     }
 
@@ -81,56 +89,63 @@ impl Delayer {
         frame: &Departed,
         carrier: &mut impl Carrier,
     ) -> Option<Delayed> {
+        let draws = self.draws;
         Some(match &mut self.model {
             Model::Constant(delay_ns) => Delayed::of(*delay_ns),
-            Model::Random(dist) => Delayed::of(dist.sample_ns(&mut self.stream)),
+            Model::Random(dist) => Delayed::of(dist.at(draws.at(frame.own_number()))),
             Model::Correlated(dist, process) => {
                 Delayed::of(dist.at(process.draw_at(frame.base_ns)))
             }
-            Model::InTurn(playback) => Delayed::of(playback.next_ns()),
+            Model::InTurn { delays_ns, from } => {
+                Delayed::of(in_turn(delays_ns, *from, frame.number))
+            }
             Model::Trace(trace) => trace.at(frame.base_ns),
             Model::InterPacket { min_gap_ns, max_gap_ns, delay_ns, last_ns } => {
-                let gap_ns = self.stream.between(*min_gap_ns, *max_gap_ns);
+                let mut stream = draws.stream(frame.own_number());
+                let gap_ns = stream.between(*min_gap_ns, *max_gap_ns);
                 let not_before_ns = last_ns.saturating_add(gap_ns);
                 Delayed { not_before_ns, ..Delayed::of(*delay_ns) }
             }
-            Model::User { model, number } => {
+            Model::User(model) => {
                 let data = carrier.frame(frame.handle);
-                let (len, at_ns) = (frame.len, frame.base_ns);
-                let mut packet = Packet { data, len, at_ns, number: *number };
-                *number += 1;
-                Delayed::of(model.delay_ns(&mut packet, &mut self.stream)?)
+                let (len, at_ns, number) = (frame.len, frame.base_ns, frame.number);
+                let mut packet = Packet { data, len, at_ns, number };
+                let mut stream = draws.stream(frame.own_number());
+                Delayed::of(model.delay_ns(&mut packet, &mut stream)?)
             }
         })
     }
 
     /// Whether a delay depends on nothing but when it begins and which number it is.
     pub(crate) fn is_blind(&self) -> bool {
-        !matches!(self.model, Model::InterPacket { .. } | Model::User { .. })
+        !matches!(self.model, Model::InterPacket { .. } | Model::User(_))
     }
 
     /// The delays of frames whose delays count from `base_ns`, if it is [blind](Self::is_blind):
     /// those that [`Self::delay`] gives, one after another.
     #[inline]
-    pub(crate) fn delay_all(&mut self, base_ns: &[u64], delays_ns: &mut [u64]) {
+    pub(crate) fn delay_all(&mut self, first: u64, base_ns: &[u64], delays_ns: &mut [u64]) {
+        let draws = self.draws;
         match &mut self.model {
             Model::Constant(delay_ns) => delays_ns.fill(*delay_ns),
             Model::Random(dist) => {
-                delays_ns.iter_mut().for_each(|draw| *draw = self.stream.next_u64());
+                let numbered = (first..).zip(&mut *delays_ns);
+                numbered.for_each(|(number, draw)| *draw = draws.at(number));
                 dist.all_at(delays_ns);
             }
             Model::Correlated(dist, process) => {
                 process.draws_at(base_ns, delays_ns);
                 dist.all_at(delays_ns);
             }
-            Model::InTurn(playback) => {
-                delays_ns.iter_mut().for_each(|delay_ns| *delay_ns = playback.next_ns());
+            Model::InTurn { delays_ns: listed, from } => {
+                let numbered = (first..).zip(delays_ns);
+                numbered.for_each(|(number, delay_ns)| *delay_ns = in_turn(listed, *from, number));
             }
             Model::Trace(trace) => {
                 let times = base_ns.iter().zip(delays_ns);
                 times.for_each(|(&at_ns, delay_ns)| *delay_ns = trace.at(at_ns).delay_ns);
             }
-            Model::InterPacket { .. } | Model::User { .. } => {}
+            Model::InterPacket { .. } | Model::User(_) => {}
         }
     }
 
@@ -144,13 +159,13 @@ impl Delayer {
 }
 
 impl Model {
-    fn new(spec: &DelaySpec, stream: &Stream, start_ns: u64) -> Self {
+    fn new(spec: &DelaySpec, draws: Draws, next: u64, start_ns: u64) -> Self {
         match &spec.model {
             DelayModel::Constant(delay_ns) => Self::Constant(*delay_ns),
-            DelayModel::Random(dist) => Self::random(dist.clone(), spec.half_life_ns, stream),
-            DelayModel::InTurn(delays) => {
-                Playback::new(delays).map_or(Self::Constant(0), Self::InTurn)
+            DelayModel::Random(dist) => {
+                Self::random(dist.clone(), spec.half_life_ns, draws, start_ns)
             }
+            DelayModel::InTurn(delays) => Self::InTurn { delays_ns: delays.clone(), from: next },
             DelayModel::Trace { steps, period_ns, end, smooth } => Self::Trace(Trace {
                 schedule: Schedule::new(start_ns, *period_ns, *end),
                 steps: steps.clone(),
@@ -162,17 +177,33 @@ impl Model {
                 delay_ns: *delay_ns,
                 last_ns: 0,
             },
-            DelayModel::User(maker) => Self::User { model: maker.make(), number: 0 },
+            DelayModel::User(maker) => Self::User(maker.make()),
         }
     }
 
-    fn random(dist: Dist, half_life_ns: Option<u64>, stream: &Stream) -> Self {
-        let process = half_life_ns.and_then(|ns| Correlated::new(ns, stream.clone()).ok());
+    fn random(dist: Dist, half_life_ns: Option<u64>, draws: Draws, start_ns: u64) -> Self {
+        let process = half_life_ns.and_then(|ns| Correlated::new(ns, draws, start_ns).ok());
         match process {
             Some(process) => Self::Correlated(dist, Box::new(process)),
             None => Self::Random(dist),
         }
     }
+}
+
+impl Departed {
+    /// By which it is drawn for: a copy's own, whatever other frames there are.
+    #[inline]
+    const fn own_number(&self) -> u64 {
+        // No link sees 2^53 frames, and there are 1000 copies at most.
+        self.number | (self.copy as u64) << 53
+    }
+}
+
+/// One of the delays, which start again after the last one; frames from before they began have
+/// the first.
+fn in_turn(delays_ns: &[u64], from: u64, number: u64) -> u64 {
+    let place = number.saturating_sub(from) % (delays_ns.len() as u64).max(1);
+    delays_ns.get(place as usize).copied().unwrap_or(0)
 }
 
 impl Trace {

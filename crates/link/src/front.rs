@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 use slipring_model::bucket::{
     Colour, ColourMode, MeterKind, TokenBucket, TwoRateSpec, TwoRateThreeColour,
 };
-use slipring_model::{DelayLine, Stream};
+use slipring_model::{DelayLine, Draws};
 
-use crate::carrier::{Arrival, Carrier, Cause};
+use crate::carrier::{Arrival, Carrier, Cause, Frame};
 use crate::loss::{LossStage, Losses};
 use crate::sink::Sink;
 use crate::spec::{Action, HoldSpec, LinkSpec, Meter, Place, PoliceSpec};
@@ -18,8 +18,8 @@ pub(crate) struct Front {
     police: Option<Policer>,
     losses: Vec<LossStage>,
     hold: Option<HoldSpec>,
-    hold_stream: Stream,
-    held: DelayLine<Arrival>,
+    hold_draws: Draws,
+    held: DelayLine<Frame>,
     /// When the first of them goes on.
     next_ns: u64,
 }
@@ -37,7 +37,7 @@ impl Front {
             police: spec.police.map(|police| Policer::new(police, start_ns)),
             losses: streams.losses(spec, Place::Pre, start_ns),
             hold: spec.hold,
-            hold_stream: streams.stage("hold"),
+            hold_draws: streams.draws("hold"),
             held: DelayLine::new(),
             next_ns: u64::MAX,
         }
@@ -62,9 +62,9 @@ impl Front {
     #[inline(always)]
     pub(crate) fn pass<C: Carrier>(
         &mut self,
-        frame: Arrival,
+        frame: Frame,
         sink: &mut Sink<'_, C>,
-    ) -> Option<Arrival> {
+    ) -> Option<Frame> {
         if let Some(police) = &mut self.police
             && !police.pass(frame, sink)
         {
@@ -76,12 +76,12 @@ impl Front {
             }
         }
         let Some(hold) = self.hold else { return Some(frame) };
-        if !self.hold_stream.chance(hold.chance) {
+        if !self.hold_draws.chance(frame.number, hold.chance) {
             return Some(frame);
         }
         sink.counters.held.count(frame.len);
         let until_ns = frame.arrival_ns.saturating_add(hold.hold_ns);
-        self.held.push(until_ns, Arrival { arrival_ns: until_ns, ..frame });
+        self.held.push(until_ns, Frame { arrival_ns: until_ns, ..frame });
         self.next_ns = self.next_ns.min(until_ns);
         None
     }
@@ -93,8 +93,8 @@ impl Front {
 
     /// Which of some frames it loses, if it is [blind](Self::is_blind).
     #[inline]
-    pub(crate) fn judge(&mut self, frames: &[Arrival], among: u64) -> Losses {
-        Losses::of(&mut self.losses, frames, |number| frames[number].arrival_ns, among)
+    pub(crate) fn judge(&mut self, frames: &[Arrival], first: u64, among: u64) -> Losses {
+        Losses::of(&mut self.losses, frames, first, |index| frames[index].arrival_ns, among)
     }
 
     /// When the next held frame goes on.
@@ -103,7 +103,7 @@ impl Front {
         self.next_ns
     }
 
-    pub(crate) fn release(&mut self, now_ns: u64) -> Option<Arrival> {
+    pub(crate) fn release(&mut self, now_ns: u64) -> Option<Frame> {
         let due = self.held.pop_due(now_ns);
         self.next_ns = self.held.next_release_ns().unwrap_or(u64::MAX);
         due
@@ -118,7 +118,7 @@ impl Front {
 #[inline(always)]
 pub(crate) fn survives<C: Carrier>(
     loss: &mut LossStage,
-    frame: Arrival,
+    frame: Frame,
     at_ns: u64,
     sink: &mut Sink<'_, C>,
 ) -> bool {
@@ -155,7 +155,7 @@ impl Policer {
         Self { meter, exceed: spec.exceed, violate: spec.violate }
     }
 
-    fn pass<C: Carrier>(&mut self, frame: Arrival, sink: &mut Sink<'_, C>) -> bool {
+    fn pass<C: Carrier>(&mut self, frame: Frame, sink: &mut Sink<'_, C>) -> bool {
         let action = match self.meter.colour(frame.arrival_ns, frame.len) {
             Colour::Green => Action::Pass,
             Colour::Yellow => self.exceed,

@@ -21,8 +21,9 @@
 //! | [`user`] | models of the user's own |
 //!
 //! # Invariants
-//! 1. Every random decision has a stream of its own, from the seed, the name of the link and the
-//!    stage; changing one stage shifts no decision of another.
+//! 1. Every random decision is a function of the seed, the name of the link, the stage, and the
+//!    number of the frame at that link, or the time: another stage, or a change of one, shifts no
+//!    decision of those that are there.
 //! 2. Times are exact inside and rounded up to the next nanosecond when told: never early.
 //! 3. At any moment a link's `input + copies = output + drops by cause + in flight`.
 //!

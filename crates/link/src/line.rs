@@ -11,9 +11,10 @@ mod segments;
 use alloc::boxed::Box;
 use core::num::NonZeroU64;
 
-use slipring_model::{BitRate, LineClock, Stream};
+use slipring_model::{BitRate, Draws, LineClock};
 
 use crate::spec::RateSpec;
+use crate::streams::Streams;
 use crate::user::{Moment, Rate};
 use fluid::Fluid;
 use opportunities::Opportunities;
@@ -29,12 +30,12 @@ pub(crate) enum Line {
     /// Moments at which bytes may leave.
     Opportunities(Box<Opportunities>),
     /// A model of the user's.
-    User { model: Box<dyn Rate>, stream: Stream, free: Moment, unanswered: bool },
+    User { model: Box<dyn Rate>, draws: Draws, free: Moment, unanswered: bool },
 }
 
 impl Line {
     /// A line that is free from `start_ns` on, when its trace begins, if it has one.
-    pub(crate) fn new(spec: &RateSpec, stream: Stream, start_ns: u64) -> Self {
+    pub(crate) fn new(spec: &RateSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
         match spec {
             RateSpec::Unlimited => Self::Instant { free_ns: 0 },
             RateSpec::Constant { bps } => Self::Constant(LineClock::new(bit_rate(*bps), 0)),
@@ -43,20 +44,24 @@ impl Line {
             }
             RateSpec::User(maker) => {
                 let (model, free) = (maker.make(), Moment::default());
-                Self::User { model, stream, free, unanswered: false }
+                Self::User { model, draws: streams.draws("rate"), free, unanswered: false }
             }
-            _ => Self::Fluid(Box::new(Fluid::new(Segments::new(spec, stream, start_ns)))),
+            _ => Self::Fluid(Box::new(Fluid::new(Segments::new(
+                spec,
+                streams.stage("rate"),
+                start_ns,
+            )))),
         }
     }
 
     /// The line of another specification, busy as long as this one is.
-    pub(crate) fn changed(&self, spec: &RateSpec, stream: Stream, at_ns: u64) -> Self {
+    pub(crate) fn changed(&self, spec: &RateSpec, streams: &Streams<'_>, at_ns: u64) -> Self {
         if let (Self::Constant(clock), RateSpec::Constant { bps }) = (self, spec) {
             let mut clock = clock.clone();
             clock.set_rate(bit_rate(*bps));
             return Self::Constant(clock);
         }
-        let mut line = Self::new(spec, stream, at_ns);
+        let mut line = Self::new(spec, streams, at_ns);
         // What stood still for good is free now.
         line.occupy_until(Some(self.free_ns()).filter(|&ns| ns != u64::MAX).unwrap_or(at_ns));
         line
@@ -103,9 +108,10 @@ impl Line {
     }
 
     /// Takes a frame of so many bytes that is ready at `ready_ns`, keeps the line `extra_ns` longer
-    /// than the frame needs, and tells when it is through, rounded up.
+    /// than the frame needs, and tells when it is through, rounded up. The frame is the `number`th
+    /// one of its link.
     #[inline(always)]
-    pub(crate) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64) -> u64 {
+    pub(crate) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64, number: u64) -> u64 {
         match self {
             Self::Instant { free_ns } => {
                 *free_ns = ready_ns.max(*free_ns).saturating_add(extra_ns);
@@ -116,9 +122,9 @@ impl Line {
             }
             Self::Fluid(fluid) => fluid.serve(ready_ns, bytes, extra_ns),
             Self::Opportunities(trace) => trace.serve(ready_ns, bytes, extra_ns),
-            Self::User { model, stream, free, unanswered } => {
+            Self::User { model, draws, free, unanswered } => {
                 let start = (*free).max(Moment { ns: ready_ns, fraction: 0 });
-                let end = model.finish(start, bytes, stream);
+                let end = model.finish(start, bytes, &mut draws.stream(number));
                 *unanswered = end.is_none();
                 *free = end.unwrap_or(start).max(start);
                 free.ns = free.ns.saturating_add(extra_ns);

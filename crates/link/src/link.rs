@@ -8,7 +8,7 @@
 //! [`Link::arrive_all`] at the cost of a copy.
 
 use crate::back::{self, Back};
-use crate::carrier::{Arrival, Carrier, Cause, ExitId, Flight, LinkId};
+use crate::carrier::{Arrival, Carrier, Cause, ExitId, Flight, Frame, LinkId};
 use crate::counters::{Counters, Tally};
 use crate::front::{self, Front};
 use crate::output::{Departed, Output, Sent};
@@ -51,7 +51,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(id: LinkId, spec: &LinkSpec, to: Target, seed: u64, start_ns: u64) -> Self {
-        let streams = Streams { seed, link: &spec.name };
+        let streams = Streams { seed, link: &spec.name, next: 0 };
         let make_front = || Box::new(Front::new(spec, &streams, start_ns));
         let make_server = || Box::new(Server::new(spec, &streams, start_ns));
         let make_back = || Box::new(Back::new(spec, &streams, start_ns));
@@ -68,7 +68,7 @@ impl Link {
             front: front::is_needed(spec).then(make_front),
             server: spec.has_line().then(make_server),
             back: back::is_needed(spec).then(make_back),
-            far_end: Output::new(spec, seed, &streams.label("delay"), start_ns),
+            far_end: Output::new(spec, &streams, start_ns),
         };
         link.find_plain();
         link
@@ -84,7 +84,7 @@ impl Link {
         at_ns: u64,
         carrier: &mut impl Carrier,
     ) {
-        let streams = Streams { seed, link: &new.name };
+        let streams = Streams { seed, link: &new.name, next: self.input.packets };
         self.far_end.dissolve(self.plain_delay_ns, carrier);
         match &mut self.front {
             Some(front) => front.change(old, new, &streams, at_ns),
@@ -111,7 +111,7 @@ impl Link {
             }
             None => {}
         }
-        self.far_end.change(old, new, at_ns);
+        self.far_end.change(old, new, self.input.packets, at_ns);
         self.find_plain();
         self.look_inside();
     }
@@ -176,6 +176,7 @@ impl Link {
     /// Takes a frame in. Everything before it must be settled.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
+        let frame = frame.numbered(self.input.packets);
         self.input.count(frame.len);
         if let Some(front) = &mut self.front {
             let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
@@ -232,14 +233,15 @@ impl Link {
 
     /// A frame reaches the queue, or passes by where there is no line.
     #[inline(always)]
-    fn enter(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
-        let Arrival { arrival_ns, handle, len } = frame;
+    fn enter(&mut self, frame: Frame, carrier: &mut impl Carrier) {
         let Some(server) = &mut self.server else {
-            let departed = Departed { handle, len, start_ns: arrival_ns, base_ns: arrival_ns };
+            let Frame { arrival_ns, handle, len, number } = frame;
+            let (start_ns, base_ns) = (arrival_ns, arrival_ns);
+            let departed = Departed { handle, len, start_ns, base_ns, number, copy: 0 };
             return self.depart(Served { departed, end_ns: arrival_ns, lost_to: None }, carrier);
         };
         let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
-        if server.is_idle(arrival_ns) {
+        if server.is_idle(frame.arrival_ns) {
             if let Some(served) = server.pass(frame, &mut sink) {
                 self.depart(served, carrier);
             }
@@ -247,7 +249,7 @@ impl Link {
         }
         server.enqueue(frame, &mut sink);
         while let Some(now_ns) = self.server.as_ref().map(|server| server.next_ns())
-            && now_ns <= arrival_ns
+            && now_ns <= frame.arrival_ns
         {
             self.step(now_ns, carrier);
         }
@@ -259,13 +261,13 @@ impl Link {
         let Served { departed, end_ns, lost_to } = served;
         let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
         if let Some(cause) = lost_to {
-            return sink.lose(departed.as_arrival(), end_ns, cause);
+            return sink.lose(departed.as_frame(), end_ns, cause);
         }
         let Some(back) = &mut self.back else { return self.travel(departed, carrier) };
         if !back.pass(departed, end_ns, &mut sink) {
             return;
         }
-        let copies = back.copies();
+        let copies = back.copies(departed.number);
         self.travel_with_copies(departed, copies, carrier);
     }
 
@@ -291,11 +293,11 @@ impl Link {
         match self.far_end.judge(frame, carrier) {
             Sent::Overtook => {
                 let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
-                sink.lose(frame.as_arrival(), frame.base_ns, Cause::Order);
+                sink.lose(frame.as_frame(), frame.base_ns, Cause::Order);
             }
             Sent::Unanswered => {
                 let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
-                sink.lose(frame.as_arrival(), frame.base_ns, Cause::Model);
+                sink.lose(frame.as_frame(), frame.base_ns, Cause::Model);
             }
             Sent::Released { flight, clamped } => {
                 if clamped {

@@ -1,100 +1,183 @@
 //! Loss stages.
+//!
+//! What becomes of a frame is a function of the seed, the stage and the frame's number. Models that
+//! go from state to state make a step for each number, whether or not its frame came as far, and
+//! remember what they said: frames that were held or queued come out of order.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use slipring_model::{Chance, FourState, GilbertElliott, Stream, TimedGilbertElliott};
+use slipring_model::{Chance, Draws, FourState, GilbertElliott, TimedGilbertElliott};
 
-use crate::bits::BitErrorGaps;
-use crate::carrier::{Arrival, Carrier, Cause};
+use crate::bits::BitErrors;
+use crate::carrier::{Arrival, Carrier, Cause, Frame};
 use crate::schedule::Schedule;
 use crate::spec::{LossModel, LossWindow, TraceEnd};
 use crate::user::{Loss, Packet, Verdict};
 
-/// A loss model with its state and its stream.
+/// A loss model with its state and its draws.
 pub(crate) struct LossStage {
     model: Model,
-    stream: Stream,
+    draws: Draws,
+    /// Of what is not the loss itself: changes of the state.
+    state_draws: Draws,
+    /// The first number that it judges.
+    first: u64,
+    start_ns: u64,
 }
 
 enum Model {
     Bernoulli(Chance),
-    Ber(BitErrorGaps),
-    GilbertElliott(GilbertElliott),
+    Ber(BitErrors),
+    Chain(Box<Chain>),
     Timed(TimedGilbertElliott),
-    FourState(FourState),
-    Pattern { pattern: Vec<bool>, next: usize },
-    Nth { every: u64, nth: u64, number: u64 },
-    Numbers { numbers: Vec<u64>, next: usize, number: u64 },
+    Pattern(Vec<bool>),
+    Nth { every: u64, nth: u64 },
+    Numbers(Vec<u64>),
     ByTime { windows: Vec<LossWindow>, schedule: Schedule },
-    User { model: Box<dyn Loss>, number: u64 },
+    User(Box<dyn Loss>),
+}
+
+/// A chain that makes a step for each number.
+struct Chain {
+    states: States,
+    /// The number of the next step.
+    next: u64,
+    /// What it said of the last [`REMEMBERED`] numbers, a bit each.
+    said: Vec<u64>,
+}
+
+enum States {
+    Two(GilbertElliott),
+    Four(FourState),
+}
+
+/// Numbers that a chain remembers; one that comes later than so many others counts as kept.
+const REMEMBERED: u64 = 1 << 16;
+
+impl Chain {
+    fn new(states: States, next: u64) -> Box<Self> {
+        Box::new(Self { states, next, said: Vec::new() })
+    }
+
+    #[inline]
+    fn step(&mut self, draws: Draws, state_draws: Draws) -> bool {
+        let number = self.next;
+        self.next += 1;
+        match &mut self.states {
+            States::Two(chain) => chain.lost_by(draws.at(number), state_draws.at(number)),
+            States::Four(chain) => chain.lost_by(draws.at(number)),
+        }
+    }
+
+    /// Whether the frame of that number is lost.
+    #[inline]
+    fn lost(&mut self, number: u64, draws: Draws, state_draws: Draws) -> bool {
+        if self.said.is_empty() {
+            self.said.resize((REMEMBERED / 64) as usize, 0);
+        }
+        let place = |number: u64| ((number % REMEMBERED / 64) as usize, number % 64);
+        while self.next <= number {
+            let (word, bit) = place(self.next);
+            let lost = self.step(draws, state_draws);
+            self.said[word] = self.said[word] & !(1 << bit) | u64::from(lost) << bit;
+        }
+        let (word, bit) = place(number);
+        self.next - number <= REMEMBERED && self.said[word] >> bit & 1 == 1
+    }
+
+    /// Passes the numbers before this one.
+    #[inline]
+    fn catch_up(&mut self, number: u64, draws: Draws, state_draws: Draws) {
+        while self.next < number {
+            self.step(draws, state_draws);
+        }
+    }
 }
 
 impl LossStage {
-    pub(crate) fn new(spec: &LossModel, mut stream: Stream, start_ns: u64) -> Self {
-        Self { model: Model::new(spec, &mut stream, start_ns), stream }
-    }
-
-    /// Goes over to another model; the stream goes on.
-    pub(crate) fn change(&mut self, spec: &LossModel, at_ns: u64) {
-        self.model = Model::new(spec, &mut self.stream, at_ns);
+    pub(crate) fn new(
+        spec: &LossModel,
+        draws: Draws,
+        state_draws: Draws,
+        first: u64,
+        start_ns: u64,
+    ) -> Self {
+        Self { model: Model::new(spec, first, start_ns), draws, state_draws, first, start_ns }
     }
 
     /// Judges a frame that is here at `at_ns`.
     #[inline(always)]
     pub(crate) fn judge(
         &mut self,
-        frame: Arrival,
+        frame: Frame,
         at_ns: u64,
         carrier: &mut impl Carrier,
     ) -> Verdict {
-        let stream = &mut self.stream;
+        let (number, draws) = (frame.number, self.draws);
         let lost = match &mut self.model {
-            Model::Bernoulli(chance) => stream.chance(*chance),
-            Model::GilbertElliott(chain) => chain.lost(stream),
-            Model::Timed(chain) => chain.lost_at(at_ns, stream),
-            Model::FourState(chain) => chain.lost(stream),
-            Model::Ber(gaps) => {
-                let hit = gaps.next_within(u64::from(frame.len) * 8, stream).is_some();
+            Model::Bernoulli(chance) => draws.chance(number, *chance),
+            Model::Chain(chain) => chain.lost(number, draws, self.state_draws),
+            Model::Timed(chain) => {
+                let since_ns = at_ns.saturating_sub(self.start_ns);
+                chain.lost_at(since_ns, self.state_draws, draws.at(number))
+            }
+            Model::Ber(errors) => {
+                let hit = errors.first(u64::from(frame.len) * 8, draws.at(number)).is_some();
                 return if hit { Verdict::Drop(Cause::Ber) } else { Verdict::Keep };
             }
-            Model::User { model, number } => {
+            Model::User(model) => {
                 let data = carrier.frame(frame.handle);
-                let mut packet = Packet { data, len: frame.len, at_ns, number: *number };
-                *number += 1;
-                return model.judge(&mut packet, stream);
+                let mut packet = Packet { data, len: frame.len, at_ns, number };
+                return model.judge(&mut packet, &mut draws.stream(number));
             }
             Model::ByTime { windows, schedule } => {
-                stream.chance(chance_at(windows, schedule, at_ns))
+                draws.chance(number, chance_at(windows, schedule, at_ns))
             }
-            listed => listed.lists_next(),
+            listed => number >= self.first && listed.lists(number - self.first),
         };
         if lost { Verdict::Drop(Cause::Loss) } else { Verdict::Keep }
     }
 
     /// Whether it looks at no frame's bytes, and loses or keeps without another answer.
     pub(crate) fn is_blind(&self) -> bool {
-        !matches!(self.model, Model::User { .. })
+        !matches!(self.model, Model::User(_))
     }
 
-    /// Which of the frames `among` these are lost, as [`Self::judge`] would say of each, one after
-    /// another; none if it is not [blind](Self::is_blind).
+    /// Which of the frames `among` these are lost, as [`Self::judge`] would say of each; none if it
+    /// is not [blind](Self::is_blind). The first of them has the number `first`.
     #[inline]
-    fn judge_all(&mut self, frames: &[Arrival], at_ns: impl Fn(usize) -> u64, among: u64) -> u64 {
-        let stream = &mut self.stream;
+    fn judge_all(
+        &mut self,
+        frames: &[Arrival],
+        first: u64,
+        at_ns: impl Fn(usize) -> u64,
+        among: u64,
+    ) -> u64 {
+        let (draws, state_draws, start_ns) = (self.draws, self.state_draws, self.start_ns);
+        let number = |index: usize| first + index as u64;
         match &mut self.model {
-            Model::Bernoulli(chance) => filter(among, |_| stream.chance(*chance)),
-            Model::GilbertElliott(chain) => filter(among, |_| chain.lost(stream)),
-            Model::Timed(chain) => filter(among, |index| chain.lost_at(at_ns(index), stream)),
-            Model::FourState(chain) => filter(among, |_| chain.lost(stream)),
-            Model::Ber(gaps) => filter(among, |index| {
-                gaps.next_within(u64::from(frames[index].len) * 8, stream).is_some()
-            }),
-            Model::ByTime { windows, schedule } => {
-                filter(among, |index| stream.chance(chance_at(windows, schedule, at_ns(index))))
+            Model::Bernoulli(chance) => filter(among, |index| draws.chance(number(index), *chance)),
+            Model::Chain(chain) => {
+                chain.catch_up(first, draws, state_draws);
+                let all = u64::MAX >> (64 - frames.len());
+                filter(all, |_| chain.step(draws, state_draws)) & among
             }
-            Model::User { .. } => 0,
-            listed => filter(among, |_| listed.lists_next()),
+            Model::Timed(chain) => filter(among, |index| {
+                let since_ns = at_ns(index).saturating_sub(start_ns);
+                chain.lost_at(since_ns, state_draws, draws.at(number(index)))
+            }),
+            Model::Ber(errors) => filter(among, |index| {
+                errors.first(u64::from(frames[index].len) * 8, draws.at(number(index))).is_some()
+            }),
+            Model::ByTime { windows, schedule } => filter(among, |index| {
+                draws.chance(number(index), chance_at(windows, schedule, at_ns(index)))
+            }),
+            Model::User(_) => 0,
+            listed => {
+                let from = self.first;
+                filter(among, |index| number(index) >= from && listed.lists(number(index) - from))
+            }
         }
     }
 }
@@ -108,17 +191,18 @@ pub(crate) struct Losses {
 
 impl Losses {
     /// Judges those of at most 64 frames that are `among` them by stages that look at no bytes;
-    /// `at_ns` tells when which one is there.
+    /// `first` is the number of the first of all, `at_ns` tells when which one is there.
     #[inline]
     pub(crate) fn of(
         stages: &mut [LossStage],
         frames: &[Arrival],
+        first: u64,
         at_ns: impl Fn(usize) -> u64 + Copy,
         among: u64,
     ) -> Self {
         let mut losses = Self::default();
         for stage in stages {
-            let hit = stage.judge_all(frames, at_ns, among & !losses.all());
+            let hit = stage.judge_all(frames, first, at_ns, among & !losses.all());
             match stage.model {
                 Model::Ber(_) => losses.ber |= hit,
                 _ => losses.lost |= hit,
@@ -163,13 +247,14 @@ fn filter(mut bits: u64, mut yes: impl FnMut(usize) -> bool) -> u64 {
 }
 
 impl Model {
-    fn new(spec: &LossModel, stream: &mut Stream, start_ns: u64) -> Self {
+    fn new(spec: &LossModel, first: u64, start_ns: u64) -> Self {
         match spec {
             LossModel::Bernoulli(chance) => Self::Bernoulli(*chance),
-            LossModel::Ber(ber) => Self::Ber(BitErrorGaps::new(*ber, stream)),
-            LossModel::GilbertElliott { p, r, bad, good } => Self::GilbertElliott(
-                GilbertElliott::new(chance(*p), chance(*r), chance(*bad), chance(*good)),
-            ),
+            LossModel::Ber(ber) => Self::Ber(BitErrors::new(*ber)),
+            LossModel::GilbertElliott { p, r, bad, good } => {
+                let [p, r, bad, good] = [p, r, bad, good].map(|p| chance(*p));
+                Self::Chain(Chain::new(States::Two(GilbertElliott::new(p, r, bad, good)), first))
+            }
             LossModel::TimedGilbertElliott { good_ns, bad_ns, bad, good } => Self::Timed(
                 TimedGilbertElliott::new(
                     *good_ns as f64,
@@ -179,21 +264,14 @@ impl Model {
                 )
                 .expect(CHECKED),
             ),
-            LossModel::FourState { p13, p31, p32, p23, p14 } => Self::FourState(
-                FourState::new(
-                    chance(*p13),
-                    chance(*p31),
-                    chance(*p32),
-                    chance(*p23),
-                    chance(*p14),
-                )
-                .expect(CHECKED),
-            ),
-            LossModel::Pattern(pattern) => Self::Pattern { pattern: pattern.clone(), next: 0 },
-            LossModel::Nth { every, nth } => Self::Nth { every: *every, nth: *nth, number: 0 },
-            LossModel::Numbers(numbers) => {
-                Self::Numbers { numbers: numbers.clone(), next: 0, number: 0 }
+            LossModel::FourState { p13, p31, p32, p23, p14 } => {
+                let [p13, p31, p32, p23, p14] = [p13, p31, p32, p23, p14].map(|p| chance(*p));
+                let chain = FourState::new(p13, p31, p32, p23, p14).expect(CHECKED);
+                Self::Chain(Chain::new(States::Four(chain), first))
             }
+            LossModel::Pattern(pattern) => Self::Pattern(pattern.clone()),
+            LossModel::Nth { every, nth } => Self::Nth { every: *every, nth: *nth },
+            LossModel::Numbers(numbers) => Self::Numbers(numbers.clone()),
             LossModel::ByTime { windows, period_ns } => {
                 let (length_ns, end) = match period_ns {
                     Some(period_ns) => (*period_ns, TraceEnd::Loop),
@@ -202,28 +280,16 @@ impl Model {
                 let schedule = Schedule::new(start_ns, length_ns, end);
                 Self::ByTime { windows: windows.clone(), schedule }
             }
-            LossModel::User(maker) => Self::User { model: maker.make(), number: 0 },
+            LossModel::User(maker) => Self::User(maker.make()),
         }
     }
 
-    /// Whether a list of frames to lose holds the next one.
-    fn lists_next(&mut self) -> bool {
+    /// Whether a list of frames to lose holds the one of that number, from 0.
+    fn lists(&self, number: u64) -> bool {
         match self {
-            Self::Pattern { pattern, next } => {
-                let lost = pattern[*next];
-                *next = (*next + 1) % pattern.len();
-                lost
-            }
-            Self::Nth { every, nth, number } => {
-                *number = *number % *every + 1;
-                number == nth
-            }
-            Self::Numbers { numbers, next, number } => {
-                *number += 1;
-                let lost = numbers.get(*next) == Some(number);
-                *next += usize::from(lost);
-                lost
-            }
+            Self::Pattern(pattern) => pattern[(number % pattern.len() as u64) as usize],
+            Self::Nth { every, nth } => number % every + 1 == *nth,
+            Self::Numbers(numbers) => numbers.binary_search(&(number + 1)).is_ok(),
             _ => false,
         }
     }

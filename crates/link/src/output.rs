@@ -23,6 +23,7 @@ use crate::counters::Tally;
 use crate::delay::{Delayed, Delayer};
 use crate::fifo::Fifo;
 use crate::spec::{LinkSpec, OrderPolicy};
+use crate::streams::Streams;
 use crate::train::{Train, Trains};
 
 /// No delay at all is as long.
@@ -37,6 +38,9 @@ pub(crate) struct Departed {
     pub(crate) start_ns: u64,
     /// From when its delay counts.
     pub(crate) base_ns: u64,
+    pub(crate) number: u64,
+    /// Which copy of that frame it is; 0: itself.
+    pub(crate) copy: u32,
 }
 
 /// What became of a frame that was to travel.
@@ -75,9 +79,9 @@ struct Rules {
 }
 
 impl Output {
-    pub(crate) fn new(spec: &LinkSpec, seed: u64, label: &str, start_ns: u64) -> Self {
+    pub(crate) fn new(spec: &LinkSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
         let rules = Rules {
-            delayer: Delayer::new(&spec.delay, seed, label, start_ns),
+            delayer: Delayer::new(&spec.delay, streams.draws("delay"), start_ns),
             order: spec.order,
             port: port_of(spec),
             offset_ns: spec.offset_ns,
@@ -95,10 +99,10 @@ impl Output {
     }
 
     /// Goes over to another specification; frames on their way stay on it.
-    pub(crate) fn change(&mut self, old: &LinkSpec, new: &LinkSpec, at_ns: u64) {
+    pub(crate) fn change(&mut self, old: &LinkSpec, new: &LinkSpec, next: u64, at_ns: u64) {
         let rules = &mut self.rules;
         if old.delay != new.delay {
-            rules.delayer.change(&old.delay, &new.delay, at_ns);
+            rules.delayer.change(&old.delay, &new.delay, next, at_ns);
         }
         rules.order = new.order;
         rules.port = port_of(new);
@@ -146,11 +150,13 @@ impl Output {
 
     /// Puts frames on their way, if it is [blind](Self::is_blind), whose delays count from
     /// `base_ns` and that began to leave when they arrived; gives back those of them that leave
-    /// later than their delay says. `times_ns` is room for as many.
+    /// later than their delay says. `first` is the number of the first one, `times_ns` is room for as
+    /// many.
     #[inline(never)]
     pub(crate) fn send_blindly(
         &mut self,
         frames: &[Arrival],
+        first: u64,
         base_ns: &[u64],
         times_ns: &mut [u64],
     ) -> Tally {
@@ -159,7 +165,7 @@ impl Output {
             let times = base_ns.iter().zip(&mut *times_ns);
             times.for_each(|(base_ns, time)| *time = base_ns.saturating_add(steady_ns));
         } else {
-            self.rules.delayer.delay_all(base_ns, times_ns);
+            self.rules.delayer.delay_all(first, base_ns, times_ns);
             self.rules.make_due(frames, base_ns, times_ns);
         }
         let mut clamped = Tally::default();

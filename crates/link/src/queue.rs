@@ -5,15 +5,15 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use slipring_model::ParameterError;
-use slipring_model::Stream;
 use slipring_model::aqm::{
     Aqm, Arriving, CoDel, CoDelSpec, DelayFrom, Departure, DropCause, DualPi2, DualPi2Spec, Entry,
     FairQueue, FairSpec, FifoAqm, Leaving, MultiQueue, Pie, PieSpec, QueueView, Red, RedSpec,
     Verdict,
 };
+use slipring_model::{Draws, Stream};
 use slipring_wire::FlowHasher;
 
-use crate::carrier::{Arrival, Carrier, Cause, Handle, Joined};
+use crate::carrier::{Carrier, Cause, Frame, Handle, Joined};
 use crate::counters::Tally;
 use crate::ecn;
 use crate::sink::Sink;
@@ -22,7 +22,7 @@ use crate::spec::{Admit, Discipline, QueueSpec};
 pub(crate) struct Queue {
     spec: QueueSpec,
     kind: Kind,
-    stream: Stream,
+    draws: Draws,
     hasher: FlowHasher,
 }
 
@@ -32,13 +32,20 @@ pub(crate) struct Queue {
 )]
 enum Kind {
     Fifo(Fifo),
-    Multi(Box<MultiQueue<Handle>>),
+    Multi(Box<MultiQueue<Numbered>>),
 }
 
 struct Fifo {
     aqm: FifoAqm,
-    waiting: VecDeque<Arrival>,
+    waiting: VecDeque<Frame>,
     bytes: u64,
+}
+
+/// A frame in a queue of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbered {
+    handle: Handle,
+    number: u64,
 }
 
 /// What a queue must know of the line behind it to judge an arrival.
@@ -50,10 +57,10 @@ pub(crate) struct Ahead {
 }
 
 impl Queue {
-    pub(crate) fn new(spec: &QueueSpec, mut stream: Stream) -> Self {
+    pub(crate) fn new(spec: &QueueSpec, mut stream: Stream, draws: Draws) -> Self {
         let hasher = FlowHasher::new([stream.next_u64(), stream.next_u64()]);
         let kind = Kind::new(spec).expect("specifications are judged before anything is built");
-        Self { spec: spec.clone(), kind, stream, hasher }
+        Self { spec: spec.clone(), kind, draws, hasher }
     }
 
     /// Goes over to another specification. What waits keeps waiting; an algorithm keeps its
@@ -108,7 +115,7 @@ impl Queue {
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(
         &mut self,
-        frame: Arrival,
+        frame: Frame,
         ahead: &Ahead,
         wait_ns: impl FnMut(Tally) -> u64,
         sink: &mut Sink<'_, C>,
@@ -125,8 +132,9 @@ impl Queue {
                 let entry = entry(frame, &self.hasher, sink.carrier);
                 let now_ns = frame.arrival_ns;
                 let mut taken = true;
-                multi.enqueue(now_ns, entry, &mut self.stream, &mut |entry, cause| {
-                    taken &= entry.handle != frame.handle;
+                let stream = &mut self.draws.stream(frame.number);
+                multi.enqueue(now_ns, entry, stream, &mut |entry, cause| {
+                    taken &= entry.handle.handle != frame.handle;
                     sink.lose(arrival(&entry), now_ns, cause_of(cause));
                 });
                 taken
@@ -136,7 +144,7 @@ impl Queue {
                     sink.lose(frame, frame.arrival_ns, Cause::Queue);
                     return false;
                 }
-                let admitted = fifo.admits(frame, ahead, &mut self.stream, sink);
+                let admitted = fifo.admits(frame, ahead, self.draws, sink);
                 if admitted {
                     fifo.push(frame);
                 }
@@ -149,7 +157,7 @@ impl Queue {
     /// that would not fit even alone.
     fn replace<C: Carrier>(
         &mut self,
-        frame: Arrival,
+        frame: Frame,
         ahead: &Ahead,
         mut wait_ns: impl FnMut(Tally) -> u64,
         sink: &mut Sink<'_, C>,
@@ -184,7 +192,7 @@ impl Queue {
     /// Takes a frame in and out again at the same moment, with nobody on the line; `false` if it
     /// is lost.
     #[inline(always)]
-    pub(crate) fn pass<C: Carrier>(&mut self, frame: Arrival, sink: &mut Sink<'_, C>) -> bool {
+    pub(crate) fn pass<C: Carrier>(&mut self, frame: Frame, sink: &mut Sink<'_, C>) -> bool {
         let (at_ns, len) = (frame.arrival_ns, frame.len);
         let Kind::Fifo(fifo) = &mut self.kind else { return false };
         let nothing = Ahead { busy: Tally::default(), wait_ns: 0 };
@@ -192,7 +200,7 @@ impl Queue {
             sink.lose(frame, at_ns, Cause::Queue);
             return false;
         }
-        if !fifo.admits(frame, &nothing, &mut self.stream, sink) {
+        if !fifo.admits(frame, &nothing, self.draws, sink) {
             return false;
         }
         let link = sink.link;
@@ -244,7 +252,7 @@ impl Queue {
         &mut self,
         now_ns: u64,
         sink: &mut Sink<'_, C>,
-    ) -> Option<Arrival> {
+    ) -> Option<Frame> {
         let frame = match &mut self.kind {
             Kind::Fifo(fifo) => fifo.dequeue(now_ns, sink),
             Kind::Multi(multi) => {
@@ -263,12 +271,13 @@ impl Queue {
     }
 
     /// Puts a frame back that was in the queue already.
-    fn restore<C: Carrier>(&mut self, frame: Arrival, now_ns: u64, sink: &mut Sink<'_, C>) {
+    fn restore<C: Carrier>(&mut self, frame: Frame, now_ns: u64, sink: &mut Sink<'_, C>) {
         match &mut self.kind {
             Kind::Fifo(fifo) => fifo.push(frame),
             Kind::Multi(multi) => {
                 let entry = entry(frame, &self.hasher, sink.carrier);
-                multi.enqueue(now_ns, entry, &mut self.stream, &mut |entry, cause| {
+                let stream = &mut self.draws.stream(frame.number);
+                multi.enqueue(now_ns, entry, stream, &mut |entry, cause| {
                     sink.lose(arrival(&entry), now_ns, cause_of(cause));
                 });
             }
@@ -302,9 +311,9 @@ impl Fifo {
     #[inline(always)]
     fn admits<C: Carrier>(
         &mut self,
-        frame: Arrival,
+        frame: Frame,
         ahead: &Ahead,
-        stream: &mut Stream,
+        draws: Draws,
         sink: &mut Sink<'_, C>,
     ) -> bool {
         if matches!(self.aqm, FifoAqm::None) {
@@ -313,7 +322,7 @@ impl Fifo {
         let now_ns = frame.arrival_ns;
         let arriving = Arriving { now_ns, len: frame.len, queue: self.view(ahead) };
         let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
-        match self.aqm.admit(&arriving, capable, stream) {
+        match self.aqm.admit(&arriving, capable, &mut draws.stream(frame.number)) {
             Verdict::Keep => {}
             Verdict::Mark => _ = sink.mark(frame.handle, frame.len),
             Verdict::Drop => {
@@ -325,7 +334,7 @@ impl Fifo {
     }
 
     #[inline]
-    fn dequeue<C: Carrier>(&mut self, now_ns: u64, sink: &mut Sink<'_, C>) -> Option<Arrival> {
+    fn dequeue<C: Carrier>(&mut self, now_ns: u64, sink: &mut Sink<'_, C>) -> Option<Frame> {
         loop {
             let frame = self.pop()?;
             if self.lets_go(frame, now_ns, sink) {
@@ -336,7 +345,7 @@ impl Fifo {
 
     /// Asks the algorithm about a frame that goes; it is lost if the answer is `false`.
     #[inline(always)]
-    fn lets_go<C: Carrier>(&mut self, frame: Arrival, now_ns: u64, sink: &mut Sink<'_, C>) -> bool {
+    fn lets_go<C: Carrier>(&mut self, frame: Frame, now_ns: u64, sink: &mut Sink<'_, C>) -> bool {
         if matches!(self.aqm, FifoAqm::None) {
             return true;
         }
@@ -360,13 +369,13 @@ impl Fifo {
     }
 
     #[inline]
-    fn push(&mut self, frame: Arrival) {
+    fn push(&mut self, frame: Frame) {
         self.bytes += u64::from(frame.len);
         self.waiting.push_back(frame);
     }
 
     #[inline]
-    fn pop(&mut self) -> Option<Arrival> {
+    fn pop(&mut self) -> Option<Frame> {
         let frame = self.waiting.pop_front()?;
         self.bytes -= u64::from(frame.len);
         Some(frame)
@@ -423,7 +432,7 @@ impl Kind {
     }
 
     /// All frames, in the order of their arrival, whatever the algorithm would think of them.
-    fn drain<C: Carrier>(self, sink: &mut Sink<'_, C>) -> Vec<Arrival> {
+    fn drain<C: Carrier>(self, sink: &mut Sink<'_, C>) -> Vec<Frame> {
         match self {
             Self::Fifo(mut fifo) => core::iter::from_fn(|| fifo.pop()).collect(),
             Self::Multi(mut multi) => {
@@ -435,7 +444,7 @@ impl Kind {
 }
 
 /// The frame of a departure, marked if it is to be.
-fn departed<C: Carrier>(departure: &Departure<Handle>, sink: &mut Sink<'_, C>) -> Arrival {
+fn departed<C: Carrier>(departure: &Departure<Numbered>, sink: &mut Sink<'_, C>) -> Frame {
     let frame = arrival(&departure.entry);
     if departure.mark {
         sink.mark(frame.handle, frame.len);
@@ -475,10 +484,10 @@ fn packets_of(spec: &QueueSpec, own: u32) -> u32 {
     spec.packets.map_or(own, |limit| u32::try_from(limit).unwrap_or(u32::MAX))
 }
 
-fn entry(frame: Arrival, hasher: &FlowHasher, carrier: &mut impl Carrier) -> Entry<Handle> {
+fn entry(frame: Frame, hasher: &FlowHasher, carrier: &mut impl Carrier) -> Entry<Numbered> {
     let bytes = carrier.frame(frame.handle);
     Entry {
-        handle: frame.handle,
+        handle: Numbered { handle: frame.handle, number: frame.number },
         len: frame.len,
         arrival_ns: frame.arrival_ns,
         flow: hasher.hash_frame(bytes) as u32,
@@ -486,8 +495,9 @@ fn entry(frame: Arrival, hasher: &FlowHasher, carrier: &mut impl Carrier) -> Ent
     }
 }
 
-fn arrival(entry: &Entry<Handle>) -> Arrival {
-    Arrival { arrival_ns: entry.arrival_ns, handle: entry.handle, len: entry.len }
+fn arrival(entry: &Entry<Numbered>) -> Frame {
+    let Numbered { handle, number } = entry.handle;
+    Frame { arrival_ns: entry.arrival_ns, handle, len: entry.len, number }
 }
 
 const fn cause_of(cause: DropCause) -> Cause {

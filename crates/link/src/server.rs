@@ -4,9 +4,9 @@
 //! 1. `begin_ns` is when the next waiting frame goes on the line; `u64::MAX` when none will.
 //! 2. The frame on the line counts as waiting until `busy_until_ns`.
 
-use slipring_model::Stream;
+use slipring_model::Draws;
 
-use crate::carrier::{Arrival, Carrier, Cause, Joined, Queued};
+use crate::carrier::{Arrival, Carrier, Cause, Frame, Joined, Queued};
 use crate::counters::Tally;
 use crate::line::Line;
 use crate::output::Departed;
@@ -30,9 +30,9 @@ pub(crate) struct Server {
     longest: u64,
     queue: Queue,
     profile: Option<Profile>,
-    profile_stream: Stream,
+    profile_draws: Draws,
     /// A frame that the line cannot finish, as its trace has ended: it waits for another line.
-    stuck: Option<Arrival>,
+    stuck: Option<Frame>,
 }
 
 /// A frame that went on the line.
@@ -46,16 +46,16 @@ pub(crate) struct Served {
 
 impl Server {
     pub(crate) fn new(spec: &LinkSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
-        let queue = Queue::new(&spec.queue, streams.stage("queue"));
+        let queue = Queue::new(&spec.queue, streams.stage("queue"), streams.draws("queue"));
         Self {
             watched: queue.is_watched(),
             longest: queue.longest(),
             queue,
-            line: Line::new(&spec.rate, streams.stage("rate"), start_ns),
+            line: Line::new(&spec.rate, streams, start_ns),
             framing: spec.framing,
             serialise: spec.serialise,
             profile: spec.profile.clone(),
-            profile_stream: streams.stage("profile"),
+            profile_draws: streams.draws("profile"),
             begin_ns: u64::MAX,
             busy_until_ns: 0,
             busy_len: 0,
@@ -75,7 +75,7 @@ impl Server {
     ) {
         self.queue.change(&new.queue, at_ns, sink);
         if old.rate != new.rate {
-            self.line = self.line.changed(&new.rate, streams.stage("rate"), at_ns);
+            self.line = self.line.changed(&new.rate, streams, at_ns);
         }
         self.framing = new.framing;
         self.serialise = new.serialise;
@@ -87,7 +87,7 @@ impl Server {
 
     /// Takes a frame into the queue, or loses it or others in its place.
     #[inline]
-    pub(crate) fn enqueue<C: Carrier>(&mut self, frame: Arrival, sink: &mut Sink<'_, C>) {
+    pub(crate) fn enqueue<C: Carrier>(&mut self, frame: Frame, sink: &mut Sink<'_, C>) {
         let busy = self.busy_until_ns > frame.arrival_ns;
         let (line, framing) = (&mut self.line, self.framing);
         let mut wait_ns = |waiting| wait_ns(line, framing, frame.arrival_ns, waiting);
@@ -122,7 +122,7 @@ impl Server {
     #[inline(always)]
     pub(crate) fn pass<C: Carrier>(
         &mut self,
-        frame: Arrival,
+        frame: Frame,
         sink: &mut Sink<'_, C>,
     ) -> Option<Served> {
         let passed = self.queue.pass(frame, sink);
@@ -174,7 +174,7 @@ impl Server {
         if self.watched {
             self.queue.passed(last.arrival_ns, last.len);
         }
-        self.busy_until_ns = self.line.serve(last.arrival_ns, wire_bytes, 0);
+        self.busy_until_ns = self.line.serve(last.arrival_ns, wire_bytes, 0, 0);
         self.busy_len = last.len;
     }
 
@@ -206,15 +206,15 @@ impl Server {
     #[inline(always)]
     fn occupy<C: Carrier>(
         &mut self,
-        frame: Arrival,
+        frame: Frame,
         now_ns: u64,
         sink: &mut Sink<'_, C>,
     ) -> Option<Served> {
-        let (extra_ns, given_up) = self.extra();
+        let (extra_ns, given_up) = self.extra(frame.number);
         // A line that was busy goes on without a pause, to the fraction of a nanosecond.
         let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
         let wire_bytes = self.framing.wire_bytes(frame.len);
-        let end_ns = self.line.serve(ready_ns, wire_bytes, extra_ns);
+        let end_ns = self.line.serve(ready_ns, wire_bytes, extra_ns, frame.number);
         if end_ns == u64::MAX {
             (self.stuck, self.begin_ns) = (Some(frame), u64::MAX);
             return None;
@@ -228,7 +228,8 @@ impl Server {
             Serialise::End => end_ns,
             Serialise::Start => now_ns,
         };
-        let departed = Departed { handle: frame.handle, len: frame.len, start_ns: now_ns, base_ns };
+        let Frame { handle, len, number, .. } = frame;
+        let departed = Departed { handle, len, start_ns: now_ns, base_ns, number, copy: 0 };
         let unanswered = self.line.was_unanswered().then_some(Cause::Model);
         let lost_to = unanswered.or_else(|| given_up.then_some(Cause::Profile));
         Some(Served { departed, end_ns, lost_to })
@@ -241,10 +242,10 @@ impl Server {
 
     /// Extra occupation of the line, and whether the frame is lost after it.
     #[inline(always)]
-    fn extra(&mut self) -> (u64, bool) {
+    fn extra(&self, number: u64) -> (u64, bool) {
         let Some(profile) = &self.profile else { return (0, false) };
         let count = profile.samples_ns.len() as u64;
-        let drawn = self.profile_stream.below(count);
+        let drawn = self.profile_draws.below(number, count);
         let given_up = drawn as f64 >= profile.loss_level * count as f64;
         (profile.samples_ns[drawn as usize], given_up)
     }

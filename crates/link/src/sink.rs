@@ -14,8 +14,8 @@ pub(crate) struct Sink<'a, C> {
 impl<C: Carrier> Sink<'_, C> {
     /// Gives a frame up.
     #[inline]
-    pub(crate) fn lose(&mut self, frame: Arrival, at_ns: u64, cause: Cause) {
-        let Arrival { handle, len, .. } = frame;
+    pub(crate) fn lose(&mut self, frame: impl Into<Arrival>, at_ns: u64, cause: Cause) {
+        let Arrival { handle, len, .. } = frame.into();
         self.counters.drops.count(cause, len);
         self.carrier.lose(Lost { at_ns, handle, len, cause, link: Some(self.link) });
     }

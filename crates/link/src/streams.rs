@@ -1,18 +1,23 @@
-//! The random streams of a link, one for each stage.
+//! The random numbers of a link: each stage has its own, by the number of the frame.
+//!
+//! A stage is known by its kind, and losses of one kind by their order among those: so another
+//! stage changes no decision of one that is there, wherever it is put.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use slipring_model::Stream;
+use slipring_model::{Draws, Stream};
 
 use crate::loss::LossStage;
-use crate::spec::{LinkSpec, LossSpec, Place};
+use crate::spec::{LinkSpec, LossModel, LossSpec, Place};
 
 /// Names the streams of one link.
 pub(crate) struct Streams<'a> {
     pub(crate) seed: u64,
     pub(crate) link: &'a str,
+    /// The number of the next frame.
+    pub(crate) next: u64,
 }
 
 impl Streams<'_> {
@@ -24,12 +29,16 @@ impl Streams<'_> {
         Stream::new(self.seed, &self.label(stage))
     }
 
-    pub(crate) fn losses(&self, spec: &LinkSpec, place: Place, start_ns: u64) -> Vec<LossStage> {
-        let models = losses_at(spec, place).enumerate();
-        models.map(|(index, loss)| self.loss(index, loss, start_ns)).collect()
+    pub(crate) fn draws(&self, stage: &str) -> Draws {
+        Draws::new(self.seed, &self.label(stage))
     }
 
-    /// Goes over to other losses: each keeps its stream, and its state unless it changed.
+    pub(crate) fn losses(&self, spec: &LinkSpec, place: Place, start_ns: u64) -> Vec<LossStage> {
+        let stage = |(name, loss): (String, &LossSpec)| self.loss(&name, loss, start_ns);
+        named_losses(spec, place).iter().cloned().map(stage).collect()
+    }
+
+    /// Goes over to other losses: those that stay keep their state.
     pub(crate) fn change_losses(
         &self,
         stages: &mut Vec<LossStage>,
@@ -38,26 +47,55 @@ impl Streams<'_> {
         place: Place,
         at_ns: u64,
     ) {
-        let mut before = losses_at(old, place);
-        let mut count = 0;
-        for (index, loss) in losses_at(new, place).enumerate() {
-            count += 1;
-            let same = before.next().is_some_and(|old| old == loss);
-            match stages.get_mut(index) {
-                Some(_) if same => {}
-                Some(stage) => stage.change(&loss.model, at_ns),
-                None => stages.push(self.loss(index, loss, at_ns)),
-            }
-        }
-        stages.truncate(count);
+        let before = named_losses(old, place);
+        let mut kept: Vec<_> = stages.drain(..).map(Some).collect();
+        stages.extend(named_losses(new, place).iter().map(|(name, loss)| {
+            let place = before.iter().position(|before| before == &(name.clone(), *loss));
+            let stays = place.and_then(|place| kept.get_mut(place)?.take());
+            stays.unwrap_or_else(|| self.loss(name, loss, at_ns))
+        }));
     }
 
-    fn loss(&self, index: usize, loss: &LossSpec, start_ns: u64) -> LossStage {
-        let place = match loss.place {
-            Place::Pre => "pre",
-            Place::Post => "post",
-        };
-        LossStage::new(&loss.model, self.stage(&format!("loss/{place}/{index}")), start_ns)
+    fn loss(&self, name: &str, loss: &LossSpec, start_ns: u64) -> LossStage {
+        let draws = self.draws(name);
+        LossStage::new(
+            &loss.model,
+            draws,
+            self.draws(&format!("{name}/state")),
+            self.next,
+            start_ns,
+        )
+    }
+}
+
+/// The losses at a place, each with the name of its stage.
+fn named_losses(spec: &LinkSpec, place: Place) -> Vec<(String, &LossSpec)> {
+    let before = match place {
+        Place::Pre => "pre",
+        Place::Post => "post",
+    };
+    let mut named: Vec<(String, &LossSpec)> = Vec::new();
+    for loss in losses_at(spec, place) {
+        let kind = kind(&loss.model);
+        let of_kind = named.iter().filter(|(_, other)| self::kind(&other.model) == kind).count();
+        named.push((format!("loss/{before}/{kind}/{of_kind}"), loss));
+    }
+    named
+}
+
+/// By which a stage is known, whatever its parameters.
+const fn kind(model: &LossModel) -> &'static str {
+    match model {
+        LossModel::Bernoulli(_) => "plr",
+        LossModel::Ber(_) => "ber",
+        LossModel::GilbertElliott { .. } => "ge",
+        LossModel::TimedGilbertElliott { .. } => "timed-ge",
+        LossModel::FourState { .. } => "state4",
+        LossModel::Pattern(_) => "pattern",
+        LossModel::Nth { .. } => "nth",
+        LossModel::Numbers(_) => "numbers",
+        LossModel::ByTime { .. } => "time",
+        LossModel::User(_) => "user",
     }
 }
 

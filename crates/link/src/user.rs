@@ -23,7 +23,7 @@ pub struct Packet<'a> {
     pub len: u32,
     /// When it reached this stage.
     pub at_ns: u64,
-    /// How many frames this model saw before.
+    /// Its number: how many frames reached its link before it. A copy has that of its original.
     pub number: u64,
 }
 

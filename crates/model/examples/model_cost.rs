@@ -60,7 +60,7 @@ fn distributions() -> Result<(), ParameterError> {
 fn correlated() -> Result<(), ParameterError> {
     let delay = Dist::normal(20e6, 3e6)?;
     for (name, gap_ns) in [("1 Mpps", 1_000), ("1 kpps", 1_000_000)] {
-        let mut process = Correlated::new(10_000_000, Stream::new(1, "cost"))?;
+        let mut process = Correlated::new(10_000_000, slipring_model::Draws::new(1, "cost"), 0)?;
         let mut now_ns = 0;
         report(&format!("correlated normal at {name}"), || {
             now_ns += gap_ns;
@@ -79,9 +79,10 @@ fn losses() -> Result<(), ParameterError> {
     report("loss: four states", || u64::from(four.lost(&mut stream)));
     let mut timed = TimedGilbertElliott::new(9e6, 1e6, p(100), p(0))?;
     let mut now_ns = 0;
+    let draws = slipring_model::Draws::new(1, "cost");
     report("loss: Gilbert-Elliott in time", || {
         now_ns += 1_000;
-        u64::from(timed.lost_at(now_ns, &mut stream))
+        u64::from(timed.lost_at(now_ns, draws, draws.at(now_ns)))
     });
     Ok(())
 }

@@ -21,41 +21,57 @@
 //! the packet rate.
 //!
 //! The process is drawn exactly on a grid of 32 points per half-life, and is a
-//! cubic with the right value and slope at both ends between two of them. Over
-//! a gap it jumps to the grid point before the time asked for, by the exact
-//! transition of the pair (x, y), at one price however long the gap.
+//! cubic with the right value and slope at both ends between two of them. Its
+//! values are a function of time: every 32 half-lives there is a point of its
+//! own, and those between are drawn between two others, the middle first, from
+//! the exact law of the pair (x, y) under the condition of both. So a value
+//! costs the same however long nobody asked, and is the same whoever asked before.
 //!
-//! Not for: processes of other correlation, or going back in time.
+//! ```text
+//!   0                        512                       1024     of its own
+//!   |            256          |           768           |       between those
+//!   |     128     |    384    |    640     |    896     |       ...
+//! ```
+//!
+//! Not for: processes of other correlation.
 
 use crate::dist::{Tail, normal};
-use crate::{ParameterError, Stream};
+use crate::{Draws, ParameterError};
 
 /// A smooth random process, uniformly distributed at each single time.
 ///
 /// ```
-/// use slipring_model::{Correlated, Dist, Stream};
+/// use slipring_model::{Correlated, Dist, Draws};
 ///
 /// let delay = Dist::normal(5e6, 1.5e6)?;
-/// let mut drift = Correlated::new(10_000_000, Stream::new(7, "example/drift"))?;
+/// let mut drift = Correlated::new(10_000_000, Draws::new(7, "example/drift"), 0)?;
 /// let first = delay.at(drift.draw_at(0));
 /// let soon = delay.at(drift.draw_at(1_000));
-/// assert!(first.abs_diff(soon) < 1_000, "a microsecond changes it little");
+/// assert!(first.abs_diff(soon) < 1_500, "a microsecond changes it little");
 /// # Ok::<(), slipring_model::ParameterError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Correlated {
-    stream: Stream,
-    /// The filters' rate, per nanosecond.
-    rate: f64,
+    draws: Draws,
+    start_ns: u64,
     step_ns: u64,
-    step: Transition,
+    /// How a value and its slope are counted in the process.
+    slope_scale: f64,
+    bridges: [Bridge; LEVELS],
+    /// The two points drawn last, by level, with their numbers.
+    known: [[(u64, State); 2]; LEVELS + 1],
     /// The current one.
     cell: Cell,
-    /// The state at its end.
-    end: State,
 }
 
-/// The time between two points of the grid.
+/// How often the time between two points of their own is halved.
+const LEVELS: usize = 10;
+/// No point's number.
+const NONE: u64 = u64::MAX;
+/// Later times count as this one; it keeps all sums of times within 64 bits.
+const LAST_NS: u64 = 1 << 62;
+
+/// The time between two points of the grid, from the start of the process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     start_ns: u64,
@@ -73,31 +89,37 @@ impl Correlated {
     /// Where `(1 + k) e^(-k)` is a half.
     const HALVED: f64 = 1.678_346_990_016_660_6;
 
-    /// Makes the process whose correlation has halved after `half_life_ns`.
+    /// Longer half-lives are as long as this: 104 days.
+    const LONGEST_NS: u64 = 1 << 53;
+
+    /// Makes the process whose correlation has halved after `half_life_ns`, and whose grid begins
+    /// at `start_ns`.
     ///
     /// # Errors
     /// If `half_life_ns` is 0.
-    pub fn new(half_life_ns: u64, stream: Stream) -> Result<Self, ParameterError> {
+    pub fn new(half_life_ns: u64, draws: Draws, start_ns: u64) -> Result<Self, ParameterError> {
+        let half_life_ns = half_life_ns.min(Self::LONGEST_NS);
         let half_life = ParameterError::positive("half_life", half_life_ns as f64)?;
-        let rate = Self::HALVED / half_life;
         let step_ns = (half_life_ns / Self::GRID).max(1);
+        let slope_scale = Self::HALVED / half_life * step_ns as f64;
         Ok(Self {
-            stream,
-            rate,
+            draws,
+            start_ns,
             step_ns,
-            step: Transition::over(rate * step_ns as f64),
+            slope_scale,
+            bridges: core::array::from_fn(|level| Bridge::over(slope_scale * (1 << level) as f64)),
+            known: [[(NONE, State::default()); 2]; LEVELS + 1],
             cell: Cell::default(),
-            end: State::default(),
         })
     }
 
     /// The value at `t_ns`, as one of 2⁶⁴ equally likely numbers: what
-    /// [`Stream::next_u64`] is for independent draws.
+    /// [`Stream::next_u64`](crate::Stream::next_u64) is for independent draws.
     ///
-    /// A time before the grid point that was reached already counts as that
-    /// point's.
+    /// A time before the start counts as the start.
     #[inline]
     pub fn draw_at(&mut self, t_ns: u64) -> u64 {
+        let t_ns = self.since_start(t_ns);
         if !self.cell.has(t_ns) {
             self.advance(t_ns);
         }
@@ -110,6 +132,7 @@ impl Correlated {
         // At hand, and not where the process keeps it.
         let mut cell = self.cell;
         for (draw, &t_ns) in draws.iter_mut().zip(times_ns) {
+            let t_ns = self.since_start(t_ns);
             if !cell.has(t_ns) {
                 cell = self.advance(t_ns);
             }
@@ -117,58 +140,69 @@ impl Correlated {
         }
     }
 
+    #[inline(always)]
+    fn since_start(&self, t_ns: u64) -> u64 {
+        t_ns.saturating_sub(self.start_ns).min(LAST_NS)
+    }
+
     /// Makes the cell around `t_ns` the current one and returns it.
     #[cold]
     fn advance(&mut self, t_ns: u64) -> Cell {
-        let (start_ns, start) = match self.cell.len_ns {
-            0 => (t_ns, self.stationary()),
-            _ => {
-                let steps = (t_ns - self.cell.start_ns) / self.step_ns;
-                let start = match (steps - 1) * self.step_ns {
-                    0 => self.end,
-                    gap_ns => self.moved(self.end, Transition::over(self.rate * gap_ns as f64)),
-                };
-                (self.cell.start_ns + steps * self.step_ns, start)
-            }
-        };
-        self.end = self.moved(start, self.step);
-        let (per_ns, slope_scale) = (1.0 / self.step_ns as f64, self.rate * self.step_ns as f64);
-        let path = Cubic::between(start.uniform(slope_scale), self.end.uniform(slope_scale));
-        self.cell = Cell { start_ns, len_ns: self.step_ns, per_ns, path };
+        let number = t_ns / self.step_ns;
+        let (start, end) = (self.point(number), self.point(number + 1));
+        let path = Cubic::between(start.uniform(self.slope_scale), end.uniform(self.slope_scale));
+        let start_ns = number * self.step_ns;
+        let (len_ns, per_ns) = (self.step_ns, 1.0 / self.step_ns as f64);
+        self.cell = Cell { start_ns, len_ns, per_ns, path };
         self.cell
     }
 
-    /// A state from the process's distribution at any one time.
-    fn stationary(&mut self) -> State {
-        let y = self.normal();
-        State { x: y + self.normal(), y }
-    }
-
-    fn moved(&mut self, from: State, by: Transition) -> State {
-        let (first, second) = (self.normal(), self.normal());
-        State {
-            x: by.keep * from.x + by.noise_x * first,
-            y: by.keep * from.y + by.feed * from.x + by.noise_shared * first + by.noise_y * second,
+    /// The state at a point of the grid.
+    fn point(&mut self, number: u64) -> State {
+        let level = (number.trailing_zeros() as usize).min(LEVELS);
+        let known = self.known[level].iter().find(|(other, _)| *other == number);
+        if let Some((_, state)) = known {
+            return *state;
         }
+        let state = match self.bridges.get(level).copied() {
+            None => self.stationary(number),
+            Some(bridge) => {
+                let half = 1 << level;
+                let (from, to) = (self.point(number - half), self.point(number + half));
+                bridge.middle(from, to, self.normals(number))
+            }
+        };
+        self.known[level] = [self.known[level][1], (number, state)];
+        state
     }
 
-    fn normal(&mut self) -> f64 {
-        let draw = self.stream.next_u64() >> 11;
-        normal::quantile(Tail::Low((draw as f64 + 0.5) / (1u64 << 53) as f64))
+    /// A state from the process's distribution at any one time.
+    fn stationary(&self, number: u64) -> State {
+        let (y, more) = self.normals(number);
+        State { x: y + more, y }
+    }
+
+    /// Two independent standard normal numbers, a point's own.
+    fn normals(&self, number: u64) -> (f64, f64) {
+        let normal = |draw: u64| {
+            normal::quantile(Tail::Low(((draw >> 11) as f64 + 0.5) / (1u64 << 53) as f64))
+        };
+        let first = number.wrapping_mul(2);
+        (normal(self.draws.at(first)), normal(self.draws.at(first.wrapping_add(1))))
     }
 }
 
 impl Cell {
-    /// Whether it tells the value at `t_ns`; what lies before it counts as its start.
+    /// Whether it tells the value at `t_ns`.
     #[inline(always)]
     const fn has(&self, t_ns: u64) -> bool {
-        t_ns.saturating_sub(self.start_ns) < self.len_ns
+        t_ns.wrapping_sub(self.start_ns) < self.len_ns
     }
 
     #[inline(always)]
     fn draw_at(&self, t_ns: u64) -> u64 {
         // Less than a step, so it fits a signed number, which is converted faster.
-        let inside = t_ns.saturating_sub(self.start_ns) as i64 as f64 * self.per_ns;
+        let inside = (t_ns - self.start_ns) as i64 as f64 * self.per_ns;
         // Signed from the median, and then moved to count from the bottom. The
         // cast saturates where the cubic overshoots the last draws.
         (self.path.at(inside) as i64 as u64) ^ (1 << 63)
@@ -193,33 +227,85 @@ impl State {
     }
 }
 
-/// How the state changes over a span of time: what it keeps, what the first
-/// filter feeds to the second, and the deviations of what is new.
+/// A matrix of two rows.
+type Matrix = [[f64; 2]; 2];
+
+/// What the state in the middle of a time is, when those at its ends are known: the weights of
+/// both, and the deviations of what is new.
 #[derive(Clone, Copy, Debug)]
-struct Transition {
-    keep: f64,
-    feed: f64,
+struct Bridge {
+    from: Matrix,
+    to: Matrix,
     noise_x: f64,
     noise_shared: f64,
     noise_y: f64,
 }
 
-impl Transition {
-    /// Over a time of `k` over the filters' rate.
+impl Bridge {
+    /// In the middle of twice a time of `k` over the filters' rate.
+    ///
+    /// With F the change over half of the time and Q what is new in it, the gain of what comes
+    /// after is K = Q F' (F Q F' + Q)^-1; the middle is F from + K (to - F F from), and Q - K F Q
+    /// is new.
     fn over(k: f64) -> Self {
-        let keep = libm::exp(-k);
-        let kept = keep * keep;
-        // What the old state leaves of the stationary covariance is new.
-        let xx = 2.0 * (1.0 - kept);
-        let xy = 1.0 - kept * (1.0 + 2.0 * k);
-        let yy = 1.0 - kept * (1.0 + 2.0 * k + 2.0 * k * k);
-        let noise_x = libm::sqrt(xx);
-        let noise_shared = xy / noise_x;
-        let noise_y = libm::sqrt((yy - noise_shared * noise_shared).max(0.0));
-        // The product of zero and infinity after an endless gap is zero here.
-        let feed = if keep > 0.0 { k * keep } else { 0.0 };
-        Self { keep, feed, noise_x, noise_shared, noise_y }
+        let (change, new) = (transition(k), noise(k));
+        let spread = product(new, transposed(change));
+        let ahead = sum(product(change, spread), new, 1.0);
+        let to = product(spread, inverse(ahead));
+        let seen = product(to, change);
+        let from = sum(change, product(seen, change), -1.0);
+        let left = sum(new, product(seen, new), -1.0);
+        let noise_x = libm::sqrt(left[0][0].max(0.0));
+        let noise_shared = left[0][1] / noise_x;
+        let noise_y = libm::sqrt((left[1][1] - noise_shared * noise_shared).max(0.0));
+        Self { from, to, noise_x, noise_shared, noise_y }
     }
+
+    fn middle(&self, from: State, to: State, (first, second): (f64, f64)) -> State {
+        let at = |row: usize| {
+            self.from[row][0] * from.x
+                + self.from[row][1] * from.y
+                + self.to[row][0] * to.x
+                + self.to[row][1] * to.y
+        };
+        State {
+            x: at(0) + self.noise_x * first,
+            y: at(1) + self.noise_shared * first + self.noise_y * second,
+        }
+    }
+}
+
+/// What the state keeps over a time of `k` over the filters' rate, and what the first filter feeds
+/// to the second.
+fn transition(k: f64) -> Matrix {
+    let keep = libm::exp(-k);
+    [[keep, 0.0], [k * keep, keep]]
+}
+
+/// The covariance of what is new in that time: what the old state leaves of the stationary one.
+fn noise(k: f64) -> Matrix {
+    let kept = libm::exp(-2.0 * k);
+    let xy = 1.0 - kept * (1.0 + 2.0 * k);
+    [[2.0 * (1.0 - kept), xy], [xy, 1.0 - kept * (1.0 + 2.0 * k + 2.0 * k * k)]]
+}
+
+fn product(a: Matrix, b: Matrix) -> Matrix {
+    let at = |row: usize, column: usize| a[row][0] * b[0][column] + a[row][1] * b[1][column];
+    [[at(0, 0), at(0, 1)], [at(1, 0), at(1, 1)]]
+}
+
+fn sum(a: Matrix, b: Matrix, times: f64) -> Matrix {
+    let at = |row: usize, column: usize| a[row][column] + times * b[row][column];
+    [[at(0, 0), at(0, 1)], [at(1, 0), at(1, 1)]]
+}
+
+fn transposed([[a, b], [c, d]]: Matrix) -> Matrix {
+    [[a, c], [b, d]]
+}
+
+fn inverse([[a, b], [c, d]]: Matrix) -> Matrix {
+    let over = 1.0 / (a * d - b * c);
+    [[d * over, -b * over], [-c * over, a * over]]
 }
 
 /// A cubic over the unit interval, lowest power first.

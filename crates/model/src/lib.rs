@@ -55,7 +55,7 @@ pub use loss::{FourState, GilbertElliott, TimedGilbertElliott};
 pub use pace::{Pacer, Rate};
 pub use parameter::ParameterError;
 pub use serial::{BitRate, LineClock};
-pub use stream::{Chance, Stream};
+pub use stream::{Chance, Draws, Stream};
 pub use wheel::Wheel;
 
 /// Nanoseconds in a second.

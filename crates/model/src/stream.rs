@@ -70,11 +70,11 @@ impl Stream {
     }
 
     /// Tells which of two events that exclude each other happens this time, if
-    /// any. Draws exactly once, as [`Self::chance`]. The chances must not exceed
+    /// any, by a draw of [`Self::next_u64`]. The chances must not exceed
     /// 1 together ([`Chance::or_else`]).
     #[inline]
-    pub(crate) fn choose(&mut self, [first, second]: [Chance; 2]) -> Option<usize> {
-        let draw = self.next_u64() >> 1;
+    pub(crate) fn choose(draw: u64, [first, second]: [Chance; 2]) -> Option<usize> {
+        let draw = draw >> 1;
         if draw < first.threshold {
             return Some(0);
         }
@@ -113,6 +113,65 @@ impl Stream {
         }
     }
 }
+
+/// Random numbers by number: what is drawn for one frame depends on the seed, the label and that
+/// frame's number, and on nothing that was drawn for others, in whatever order and whether at all.
+///
+/// It is SplitMix64 asked at any place of its sequence: a multiplication more than a [`Stream`].
+///
+/// ```
+/// use slipring_model::Draws;
+///
+/// let loss = Draws::new(7, "link/loss");
+/// let late = loss.at(1_000_000);
+/// (0..10).for_each(|number| _ = loss.at(number));
+/// assert_eq!(loss.at(1_000_000), late);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draws {
+    key: u64,
+}
+
+impl Draws {
+    /// The numbers that `label` names under `seed`.
+    #[must_use]
+    pub fn new(seed: u64, label: &str) -> Self {
+        // Apart from the stream of the same name.
+        Self { key: mix(!absorb(seed, label)) }
+    }
+
+    /// 64 random bits for that number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn at(self, number: u64) -> u64 {
+        mix(self.key.wrapping_add(number.wrapping_mul(GAMMA)))
+    }
+
+    /// Whether an event of probability `chance` happens to that number.
+    #[inline(always)]
+    #[must_use]
+    pub const fn chance(self, number: u64, chance: Chance) -> bool {
+        chance.covers(self.at(number))
+    }
+
+    /// One of `0..bound` for that number, each as likely as the others to 2⁻⁶⁴ of `bound`; 0 where
+    /// there is none.
+    #[inline]
+    #[must_use]
+    pub const fn below(self, number: u64, bound: u64) -> u64 {
+        ((self.at(number) as u128 * bound as u128) >> 64) as u64
+    }
+
+    /// As many random numbers for that number as are asked for.
+    #[inline]
+    #[must_use]
+    pub fn stream(self, number: u64) -> Stream {
+        Stream::from_key(self.at(number))
+    }
+}
+
+/// The odd constant by which SplitMix64 counts.
+const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A probability, exact to 2⁻⁶³.
 ///
@@ -191,8 +250,8 @@ fn absorb(seed: u64, label: &str) -> u64 {
 }
 
 /// One step of SplitMix64: a bijection that spreads every bit over all others.
-fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+const fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(GAMMA);
     let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     word ^ (word >> 31)
@@ -229,6 +288,45 @@ mod tests {
                 assert!(firsts.insert(Stream::numbered(seed, "a", number).next_u64()));
             }
         }
+    }
+
+    #[test]
+    fn draws_are_the_same_in_any_order_and_as_splitmix64_counts() {
+        let draws = Draws::new(1, "golden");
+        let forwards: Vec<u64> = (0..1000).map(|number| draws.at(number)).collect();
+        let backwards: Vec<u64> = (0..1000).rev().map(|number| draws.at(number)).collect();
+        assert!(forwards.iter().eq(backwards.iter().rev()));
+        assert_eq!(draws.stream(9), draws.stream(9));
+        assert_ne!(draws.stream(9), draws.stream(8));
+        // Published with the generator: its first outputs from the state 1234567.
+        let published = Draws { key: 1_234_567 };
+        assert_eq!(published.at(0), 6_457_827_717_110_365_317);
+        assert_eq!(published.at(1), 3_203_168_211_198_807_973);
+        assert_eq!(published.at(2), 9_817_491_932_198_370_423);
+    }
+
+    #[test]
+    fn draws_of_neighbouring_numbers_and_stages_are_independent() {
+        let unit = |word: u64| (word >> 11) as f64 / (1u64 << 53) as f64 - 0.5;
+        let (a, b) = (Draws::new(3, "link/up/loss"), Draws::new(3, "link/up/delay"));
+        let count = 1_000_000;
+        let correlation = |pair: &dyn Fn(u64) -> (u64, u64)| {
+            let products = (0..count).map(|number| {
+                let (one, other) = pair(number);
+                12.0 * unit(one) * unit(other)
+            });
+            products.sum::<f64>() / count as f64
+        };
+        // 4.5 deviations of the mean of so many products.
+        for seen in [
+            correlation(&|number| (a.at(number), a.at(number + 1))),
+            correlation(&|number| (a.at(number), b.at(number))),
+            correlation(&|number| (a.at(number), a.stream(number).next_u64())),
+        ] {
+            assert!(seen.abs() < 0.0045, "{seen}");
+        }
+        let ones: u32 = (0..count).map(|number| a.at(number).count_ones()).sum();
+        assert!(ones.abs_diff(32 * count as u32) < 20_000, "{ones}");
     }
 
     #[test]

@@ -2,8 +2,7 @@
 //!
 //! Most links are not full: a frame finds the line free, is lost or not, and travels. Where no stage
 //! has to look at its bytes, a whole batch goes from stage to stage, so that each has its state at
-//! hand and a loop to itself. Every stream gives the same numbers to the same frames as when they
-//! come one by one, and the carrier is told the same in the same order.
+//! hand and a loop to itself. Frames have the same numbers as when they come one by one, and the carrier is told the same in the same order.
 //!
 //! Not for: frames that wait, are held, copied or damaged; those go through [`Link::arrive`].
 
@@ -90,11 +89,12 @@ impl Link {
             self.far_end.dissolve(self.plain_delay_ns, carrier);
         }
         let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
+        let first = self.input.packets;
         self.input += Tally { packets: frames.len() as u64, bytes };
-        let lost = self.judge(frames, room);
+        let lost = self.judge(frames, first, room);
         let mut from = 0;
         while from < frames.len() {
-            from = self.pass(frames, from, &lost, room, carrier);
+            from = self.pass(frames, first, from, &lost, room, carrier);
         }
         frames.len()
     }
@@ -118,11 +118,11 @@ impl Link {
 
     /// Has frames judged by the losses, and go over the line.
     #[inline]
-    fn judge(&mut self, frames: &[Arrival], room: &Room) -> Lost {
+    fn judge(&mut self, frames: &[Arrival], first: u64, room: &Room) -> Lost {
         let mut lost = Lost::default();
         let all = u64::MAX >> (MANY - frames.len());
         if let Some(front) = &mut self.front {
-            lost.before = front.judge(frames, all);
+            lost.before = front.judge(frames, first, all);
         }
         let on_line = all & !lost.before.all();
         if let Some(server) = &mut self.server
@@ -131,7 +131,7 @@ impl Link {
             server.passed(frames[last as usize], room.wire_bytes[last as usize]);
         }
         if let Some(back) = &mut self.back {
-            lost.after = back.judge(frames, &room.end_ns, on_line);
+            lost.after = back.judge(frames, first, &room.end_ns, on_line);
         }
         lost
     }
@@ -142,6 +142,7 @@ impl Link {
     fn pass(
         &mut self,
         frames: &[Arrival],
+        first: u64,
         from: usize,
         lost: &Lost,
         room: &mut Room,
@@ -160,7 +161,8 @@ impl Link {
         };
         let base_ns = if from_end { &room.end_ns } else { &room.start_ns };
         let delays_ns = &mut room.delays_ns[from..to];
-        let clamped = self.far_end.send_blindly(&frames[from..to], &base_ns[from..to], delays_ns);
+        let (sent, base_ns) = (&frames[from..to], &base_ns[from..to]);
+        let clamped = self.far_end.send_blindly(sent, first + from as u64, base_ns, delays_ns);
         // Looked at first, since the counters are elsewhere and links may be many.
         if clamped.packets > 0 {
             self.counters.clamped += clamped;

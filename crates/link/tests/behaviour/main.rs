@@ -12,6 +12,7 @@ mod golden;
 mod loss;
 mod mangle;
 mod network;
+mod numbers;
 mod police;
 mod queue;
 mod random;

@@ -121,10 +121,20 @@ fn a_frame_that_a_model_has_no_answer_for_is_lost_to_the_model() {
     }
 }
 
+/// As many microseconds as it was asked before.
+struct Asked(u64);
+
+impl Delay for Asked {
+    fn delay_ns(&mut self, _: &mut Packet<'_>, _: &mut Stream) -> Option<u64> {
+        self.0 += 1;
+        Some((self.0 - 1) * 1_000)
+    }
+}
+
 #[test]
 fn a_change_keeps_a_model_that_says_it_is_the_same() {
     let delay = |identity: Option<&str>| {
-        let maker = UserDelay::new(|| Box::new(Growing));
+        let maker = UserDelay::new(|| Box::new(Asked(0)));
         let maker = match identity {
             Some(identity) => maker.identified(identity),
             None => maker,

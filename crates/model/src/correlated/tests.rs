@@ -7,7 +7,7 @@ use crate::statistics::{kolmogorov, moments};
 const MS: u64 = 1_000_000;
 
 fn process(half_life_ns: u64) -> Correlated {
-    Correlated::new(half_life_ns, Stream::new(5, "test/correlated")).unwrap()
+    Correlated::new(half_life_ns, Draws::new(5, "test/correlated"), 0).unwrap()
 }
 
 fn uniform(draw: u64) -> f64 {
@@ -74,38 +74,53 @@ fn correlation_of_a_delay_has_halved_after_the_half_life() {
 }
 
 #[test]
-fn a_jump_over_many_steps_is_as_many_single_steps() {
-    let over = |k: f64, times: u32| {
-        // The covariance of the state after `times` steps from a known one.
-        let by = Transition::over(k);
-        let (mut x, mut y, mut xx, mut xy, mut yy) = (1.0, 0.3, 0.0, 0.0, 0.0);
-        for _ in 0..times {
-            (x, y) = (by.keep * x, by.keep * y + by.feed * x);
-            let (old_xx, old_xy, old_yy): (f64, f64, f64) = (xx, xy, yy);
-            xx = by.keep * by.keep * old_xx + by.noise_x * by.noise_x;
-            xy = by.keep * (by.keep * old_xy + by.feed * old_xx) + by.noise_x * by.noise_shared;
-            yy = by.keep * by.keep * old_yy
-                + 2.0 * by.keep * by.feed * old_xy
-                + by.feed * by.feed * old_xx
-                + by.noise_shared * by.noise_shared
-                + by.noise_y * by.noise_y;
+fn a_middle_drawn_between_two_ends_leaves_the_process_as_it_was() {
+    // From a start, over both halves at once, and then the middle: its covariance with the start
+    // and the end must be that of two single halves.
+    for k in [0.05, 0.4, 3.0, 20.0] {
+        let bridge = Bridge::over(k);
+        let (half, new) = (transition(k), noise(k));
+        let whole = product(half, half);
+        let end_new = sum(product(product(half, new), transposed(half)), new, 1.0);
+        // The mean: from + to * whole is what a half keeps.
+        let mean = sum(bridge.from, product(bridge.to, whole), 1.0);
+        // The covariance of the middle: its own noise, and the end's by `to`.
+        let shared = product(product(bridge.to, end_new), transposed(bridge.to));
+        let own = [
+            [bridge.noise_x * bridge.noise_x, bridge.noise_x * bridge.noise_shared],
+            [
+                bridge.noise_x * bridge.noise_shared,
+                bridge.noise_shared * bridge.noise_shared + bridge.noise_y * bridge.noise_y,
+            ],
+        ];
+        let middle = sum(own, shared, 1.0);
+        let across = product(bridge.to, end_new);
+        let expected = product(new, transposed(half));
+        for (seen, wanted) in [(mean, half), (middle, new), (across, expected)] {
+            for (seen, wanted) in seen.as_flattened().iter().zip(wanted.as_flattened()) {
+                assert!((seen - wanted).abs() < 1e-9, "{k}: {seen} {wanted}");
+            }
         }
-        [x, y, xx, xy, yy]
-    };
-    for (single, jump) in over(0.04, 100).into_iter().zip(over(4.0, 1)) {
-        assert!((single - jump).abs() < 1e-9, "{single} {jump}");
     }
 }
 
 #[test]
-fn after_an_endless_gap_the_process_starts_anew() {
-    let by = Transition::over(f64::MAX);
-    assert_eq!((by.keep, by.feed), (0.0, 0.0));
-    assert!((by.noise_x * by.noise_x - 2.0).abs() < 1e-12);
-    let mut process = process(1);
-    process.draw_at(0);
-    let last = process.draw_at(u64::MAX);
-    assert_eq!(process.draw_at(u64::MAX), last);
+fn values_are_a_function_of_time_whoever_asked_before() {
+    let (mut often, mut seldom) = (process(MS), process(MS));
+    let path: Vec<u64> = (0..200_000).map(|n| often.draw_at(n * 9_973)).collect();
+    for n in (0..200_000).step_by(7_919).chain([199_999, 3, 100_000, 99_999]) {
+        assert_eq!(seldom.draw_at(n * 9_973), path[n as usize], "{n}");
+    }
+}
+
+#[test]
+fn the_end_of_time_is_a_time_too() {
+    for half_life_ns in [1, MS, u64::MAX] {
+        let mut process = process(half_life_ns);
+        process.draw_at(0);
+        let last = process.draw_at(u64::MAX);
+        assert_eq!(process.draw_at(u64::MAX), last);
+    }
 }
 
 #[test]
@@ -163,22 +178,14 @@ fn any_law_can_be_driven() {
 }
 
 #[test]
-fn going_back_in_time_gives_the_value_of_the_last_grid_point() {
-    let mut process = process(16_000);
-    process.draw_at(0);
-    let at_grid = process.draw_at(50_000);
-    assert_eq!(process.draw_at(40_000), at_grid);
-}
-
-#[test]
 fn seed_and_times_decide_the_path() {
-    let mut process = Correlated::new(MS, Stream::new(1, "golden")).unwrap();
+    let mut process = Correlated::new(MS, Draws::new(1, "golden"), 0).unwrap();
     let drawn = [0, 10_000, 62_500, 90_000_000].map(|t_ns| process.draw_at(t_ns) >> 20);
-    assert_eq!(drawn, [1_513_889_474_437, 1_507_560_365_452, 1_560_087_996_709, 8_198_368_903_892]);
+    assert_eq!(drawn, [1_638_896_507_496, 1_693_502_116_460, 1_856_057_812_995, 14_296_691_131_491]);
 }
 
 #[test]
 fn half_life_of_zero_is_refused() {
-    let error = Correlated::new(0, Stream::new(1, "")).unwrap_err();
+    let error = Correlated::new(0, Draws::new(1, ""), 0).unwrap_err();
     assert_eq!(error.parameter, "half_life");
 }

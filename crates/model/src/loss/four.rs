@@ -59,6 +59,12 @@ impl FourState {
     /// Whether the next packet is lost. Draws exactly once.
     #[inline]
     pub fn lost(&mut self, stream: &mut Stream) -> bool {
+        self.lost_by(stream.next_u64())
+    }
+
+    /// Whether the next packet is lost, by a draw of [`Stream::next_u64`].
+    #[inline]
+    pub fn lost_by(&mut self, draw: u64) -> bool {
         let ways = match self.state {
             State::Gap => [(self.p14, State::LostInGap), (self.p13, State::LostInBurst)],
             State::ReceivedInBurst => {
@@ -67,7 +73,7 @@ impl FourState {
             State::LostInBurst => [(self.p32, State::ReceivedInBurst), (self.p31, State::Gap)],
             State::LostInGap => [(Chance::ALWAYS, State::Gap), (Chance::NEVER, State::Gap)],
         };
-        if let Some(way) = stream.choose([ways[0].0, ways[1].0]) {
+        if let Some(way) = Stream::choose(draw, [ways[0].0, ways[1].0]) {
             self.state = ways[way].1;
         }
         matches!(self.state, State::LostInBurst | State::LostInGap)

@@ -35,7 +35,13 @@ impl GilbertElliott {
     /// Whether the next packet is lost. Draws exactly twice.
     #[inline]
     pub fn lost(&mut self, stream: &mut Stream) -> bool {
-        let (loss, change) = (stream.next_u64(), stream.next_u64());
+        self.lost_by(stream.next_u64(), stream.next_u64())
+    }
+
+    /// Whether the next packet is lost, by two draws of [`Stream::next_u64`]: one for the loss,
+    /// one for the change after it.
+    #[inline(always)]
+    pub fn lost_by(&mut self, loss: u64, change: u64) -> bool {
         // Both answers are worked out: which of them holds is then no reason to wait or to guess.
         let [good, bad] = self.lose.map(|chance| chance.covers(loss));
         let [leave, recover] = self.leave.map(|chance| chance.covers(change));

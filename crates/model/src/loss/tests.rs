@@ -3,7 +3,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::statistics::chi_square_excess;
-use crate::{Chance, Stream};
+use crate::{Chance, Draws, Stream};
 
 fn p(p: f64) -> Chance {
     Chance::from_f64(p).unwrap()
@@ -145,7 +145,7 @@ fn outages_in_time_last_as_long_as_they_should_at_any_packet_rate() {
         let mut now_ns = 0;
         let lost = run(4_000_000, |stream| {
             now_ns += gap_ns;
-            chain.lost_at(now_ns, stream)
+            chain.lost_at(now_ns, Draws::new(4, "test/timed"), stream.next_u64())
         });
         let (share, bursts) = summary(&lost);
         assert!((share - 0.1).abs() < 0.02, "{gap_ns}: {share}");
@@ -161,18 +161,32 @@ fn after_a_long_gap_the_state_is_drawn_anew() {
     let mut now_ns = 0u64;
     let lost = run(100_000, |stream| {
         now_ns += 1 << 40;
-        chain.lost_at(now_ns, stream)
+        chain.lost_at(now_ns, Draws::new(4, "test/timed"), stream.next_u64())
     });
     assert!((summary(&lost).0 - 0.25).abs() < 0.005);
     assert!((mean(&summary(&lost).1) - 1.0 / 0.75).abs() < 0.02);
 }
 
 #[test]
+fn states_in_time_are_the_same_whoever_asks_for_them() {
+    let states = Draws::new(6, "test/timed");
+    let chain = || TimedGilbertElliott::new(9e6, 1e6, Chance::ALWAYS, Chance::NEVER).unwrap();
+    let (mut often, mut seldom) = (chain(), chain());
+    for now_ns in (0..40_000_000_000u64).step_by(100_000) {
+        let lost = often.lost_at(now_ns, states, 0);
+        // Every thousandth, and after a pause of a million changes' time every one.
+        if now_ns % 100_000_000 == 0 || now_ns > 30_000_000_000 {
+            assert_eq!(seldom.lost_at(now_ns, states, 0), lost, "{now_ns}");
+        }
+    }
+}
+
+#[test]
 fn states_too_short_to_notice_do_not_stop_time() {
     let mut chain = TimedGilbertElliott::new(1e-3, 1e9, Chance::ALWAYS, Chance::NEVER).unwrap();
-    let mut stream = Stream::new(1, "test/short");
+    let states = Draws::new(1, "test/short");
     for now_ns in (0..100_000_000_000u64).step_by(1_000_000_000) {
-        assert!(chain.lost_at(now_ns, &mut stream));
+        assert!(chain.lost_at(now_ns, states, states.at(now_ns)));
     }
     let error = TimedGilbertElliott::new(1e6, 0.0, p(1.0), p(0.0)).unwrap_err();
     assert_eq!(error.parameter, "mean bad time");

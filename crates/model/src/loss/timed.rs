@@ -1,22 +1,33 @@
 //! The model of Gilbert and Elliott in continuous time.
+//!
+//! The state is a function of time: which packets ask for it, and how often, changes nothing. So
+//! that a packet after a long pause need not go through all states of that, time is cut into spans
+//! of a thousand changes, each of which begins with a state from the shares of the long run. A state
+//! ends with its span, which shortens one in about a thousand of them.
 
-use crate::{Chance, ParameterError, Stream};
+use crate::{Chance, Draws, ParameterError, Stream};
 
 /// Two states, good and bad, that last exponentially distributed times, each
 /// with its own chance of loss: outages that last as long however many packets
 /// they meet.
 ///
-/// The state at the first packet is drawn with the shares of the long run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The state at time 0 is drawn with the shares of the long run.
+#[derive(Clone, Debug, PartialEq)]
 pub struct TimedGilbertElliott {
     /// How long the good state lasts on average, then the bad one.
     mean_ns: [f64; 2],
     lose: [Chance; 2],
     start_bad: Chance,
     bad: bool,
-    /// When the state ends; none before the first packet.
-    until_ns: Option<u64>,
+    /// When the state ends.
+    until_ns: u64,
+    span_ns: u64,
+    /// The span that was reached, and its draws; none before the first packet.
+    span: Option<(u64, Stream)>,
 }
+
+/// Pairs of a good and a bad state in a span, on average.
+const PAIRS: f64 = 512.0;
 
 impl TimedGilbertElliott {
     /// Makes a chain by the mean times that its states last; packets are lost
@@ -38,18 +49,20 @@ impl TimedGilbertElliott {
             lose: [good, bad],
             start_bad: Chance::from_f64(bad_share).unwrap_or(Chance::ALWAYS),
             bad: false,
-            until_ns: None,
+            until_ns: 0,
+            span_ns: ((mean_good + mean_bad) * PAIRS).max(1.0) as u64,
+            span: None,
         })
     }
 
-    /// Whether a packet at `now_ns` is lost. Times must not go back; one that
-    /// does finds the state that was reached already.
+    /// Whether a packet at `now_ns` is lost, by the draws of the states and one of its own. Times
+    /// must not go back; one that does finds the state that was reached already.
     #[inline]
-    pub fn lost_at(&mut self, now_ns: u64, stream: &mut Stream) -> bool {
-        if self.until_ns.is_none_or(|until_ns| until_ns <= now_ns) {
-            self.advance(now_ns, stream);
+    pub fn lost_at(&mut self, now_ns: u64, states: Draws, draw: u64) -> bool {
+        if self.until_ns <= now_ns || self.span.is_none() {
+            self.advance(now_ns, states);
         }
-        stream.chance(self.lose[usize::from(self.bad)])
+        self.lose[usize::from(self.bad)].covers(draw)
     }
 
     /// Whether the chain was in its bad state at the last packet.
@@ -86,27 +99,28 @@ impl TimedGilbertElliott {
     }
 
     #[cold]
-    fn advance(&mut self, now_ns: u64, stream: &mut Stream) {
-        // After so long a gap nothing is left of the old state in 2⁶⁴ draws.
-        let forgotten_ns = 64.0 * (self.mean_ns[0] + self.mean_ns[1]);
-        let mut until_ns = match self.until_ns {
-            Some(until_ns) if ((now_ns - until_ns) as f64) < forgotten_ns => {
-                self.bad = !self.bad;
-                self.last(until_ns, stream)
-            }
+    fn advance(&mut self, now_ns: u64, states: Draws) {
+        let number = now_ns / self.span_ns;
+        let end_ns = (number + 1).saturating_mul(self.span_ns);
+        let mut stream = match self.span.take() {
+            Some((reached, stream)) if reached == number => stream,
             _ => {
+                let mut stream = states.stream(number);
                 self.bad = stream.chance(self.start_bad);
-                self.last(now_ns, stream)
+                self.until_ns = self.last(number * self.span_ns, &mut stream);
+                stream
             }
         };
-        while until_ns <= now_ns {
+        while self.until_ns <= now_ns && self.until_ns < u64::MAX {
             self.bad = !self.bad;
-            until_ns = self.last(until_ns, stream);
+            self.until_ns = self.last(self.until_ns, &mut stream);
         }
-        self.until_ns = Some(until_ns);
+        // The next span begins for itself.
+        self.until_ns = self.until_ns.min(end_ns);
+        self.span = Some((number, stream));
     }
 
-    /// When the state that holds from `start_ns` on ends.
+    /// When the state that holds from `start_ns` on ends: later than that.
     fn last(&self, start_ns: u64, stream: &mut Stream) -> u64 {
         let time_ns = -self.mean_ns[usize::from(self.bad)] * libm::log(1.0 - stream.next_f64());
         start_ns.saturating_add(libm::rint(time_ns) as u64)
