@@ -13,17 +13,19 @@
 //! | a rate, usually `finish_ns` | `(start_ns: i64, wire_bytes: i32, number: i64) -> i64` | when the line is through with it, in ns, `start_ns` or later |
 //! | `slipring_header` | `() -> i32` | where the first bytes of the frame are to be put before each delay or loss; optional |
 //! | `slipring_header_len` | `() -> i32` | how many at most; the rest of that room is zeros |
+//! | `slipring_rewrites` | `() -> i32` | not 0: after each delay or loss the frame gets its first bytes back from there, as they are then; optional |
 //! | `memory` | memory | needed for the header only |
 //!
 //! and may import from `slipring`
 //!
 //! | name | type | what |
 //! |---|---|---|
-//! | `random` | `() -> i64` | 64 bits from the random stream of the link and stage |
+//! | `random` | `() -> i64` | 64 random bits, by the seed, the link, the stage and the frame's number |
 //! | `uniform` | `() -> f64` | a number in `[0, 1)` from there |
 //! | `param` | `(i32) -> f64` | the number with that index in the settings, from 0 |
 //!
-//! `number` counts the frames that the model was asked about, from 0. Times are those of the
+//! `number` is that of the frame: how many reached its link before it (for a rate: how many the
+//! model was asked about before). Times are those of the
 //! link's clock, lengths without FCS; `wire_bytes` has the framing in it.
 //!
 //! # Invariants

@@ -38,7 +38,8 @@ pub(crate) struct Call<'c> {
     pub(crate) at_ns: u64,
     pub(crate) len: u32,
     pub(crate) number: u64,
-    pub(crate) header: &'c [u8],
+    /// The bytes of the frame that are stored, which a module that rewrites them changes.
+    pub(crate) frame: &'c mut [u8],
 }
 
 /// A compiled module.
@@ -85,6 +86,8 @@ struct Header {
     memory: Memory,
     at: usize,
     len: usize,
+    /// Whether the module gives them back as they are to be.
+    rewrites: bool,
 }
 
 impl Compiled {
@@ -129,12 +132,16 @@ impl Compiled {
 
 impl Machine {
     /// Asks the module.
-    pub(crate) fn call(&mut self, call: &Call<'_>, stream: &mut Stream) -> Result<i64, Failure> {
+    pub(crate) fn call(
+        &mut self,
+        call: &mut Call<'_>,
+        stream: &mut Stream,
+    ) -> Result<i64, Failure> {
         let at_ns = i64::try_from(call.at_ns).map_err(|_| Failure::Argument)?;
         let len = i32::try_from(call.len).map_err(|_| Failure::Argument)?;
         let args = (at_ns, len, call.number.cast_signed());
         if let Some(header) = &self.header {
-            header.put(call.header, &mut self.store).ok_or(Failure::Argument)?;
+            header.put(call.frame, &mut self.store).ok_or(Failure::Argument)?;
         }
         self.store.set_fuel(self.fuel).map_err(|error| self.failure(&error))?;
         self.store.data_mut().stream = Some(stream.clone());
@@ -145,7 +152,11 @@ impl Machine {
         if let Some(after) = self.store.data_mut().stream.take() {
             *stream = after;
         }
-        answer.map_err(|error| self.failure(&error))
+        let answer = answer.map_err(|error| self.failure(&error))?;
+        if let Some(header) = self.header.as_ref().filter(|header| header.rewrites) {
+            header.take(call.frame, &self.store).ok_or(Failure::Argument)?;
+        }
+        Ok(answer)
     }
 
     fn failure(&self, error: &Error) -> Failure {
@@ -188,21 +199,27 @@ impl Header {
         if instance.get_export(&mut *store, "slipring_header").is_none() {
             return Ok(None);
         }
-        let mut ask = |name| {
-            let function = typed::<(), i32>(&mut *store, instance, name, "() -> i32")?;
-            let asked = function.call(&mut *store, ());
-            asked.map_err(|error| ModuleError::Start(engine::cause(&error)))
-        };
-        let (at, len) = (ask("slipring_header")?, ask("slipring_header_len")?);
+        let at = number(store, instance, "slipring_header")?;
+        let len = number(store, instance, "slipring_header_len")?;
+        let rewrites = instance.get_export(&mut *store, REWRITES).is_some()
+            && number(store, instance, REWRITES)? != 0;
         let outside = ModuleError::Header { at, len };
         let Some(memory) = instance.get_memory(&mut *store, "memory") else { return Err(outside) };
         let size = memory.data_size(&*store) as i64;
         let inside =
             at >= 0 && (0..=HEADER).contains(&len) && i64::from(at) + i64::from(len) <= size;
         match inside {
-            true => Ok(Some(Self { memory, at: at as usize, len: len as usize })),
+            true => Ok(Some(Self { memory, at: at as usize, len: len as usize, rewrites })),
             false => Err(outside),
         }
+    }
+
+    /// The bytes as the module left them.
+    fn take(&self, bytes: &mut [u8], store: &Store<State>) -> Option<()> {
+        let room = self.memory.data(store).get(self.at..self.at + self.len)?;
+        let count = bytes.len().min(self.len);
+        bytes[..count].copy_from_slice(&room[..count]);
+        Some(())
     }
 
     /// Memory never shrinks, so what was inside stays so; `None` all the same if it were not.
@@ -214,6 +231,16 @@ impl Header {
         rest.fill(0);
         Some(())
     }
+}
+
+/// By which a module says that it gives back the bytes of a frame.
+const REWRITES: &str = "slipring_rewrites";
+
+/// What an exported function without parameters answers.
+fn number(store: &mut Store<State>, instance: &Instance, name: &str) -> Result<i32, ModuleError> {
+    let function = typed::<(), i32>(&mut *store, instance, name, "() -> i32")?;
+    let asked = function.call(&mut *store, ());
+    asked.map_err(|error| ModuleError::Start(engine::cause(&error)))
 }
 
 /// The imports that there are: [`linker`] has the same.

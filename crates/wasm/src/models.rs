@@ -42,11 +42,11 @@ impl Asked {
     /// The answer, if it is one: `fit` says in words why it is none.
     fn ask<T>(
         &mut self,
-        call: &Call<'_>,
+        mut call: Call<'_>,
         stream: &mut Stream,
         fit: impl FnOnce(i64) -> Result<T, String>,
     ) -> Option<T> {
-        let answer = self.machine.as_mut()?.call(call, stream);
+        let answer = self.machine.as_mut()?.call(&mut call, stream);
         let failed = match answer.map_err(|failure| failure.to_string()).and_then(fit) {
             Ok(answer) => return Some(answer),
             Err(failed) => failed,
@@ -62,7 +62,7 @@ impl Delay for DelayModel {
         let fit = |answer| {
             u64::try_from(answer).map_err(|_| format!("it answered a delay of {answer} ns"))
         };
-        self.0.ask(&of(packet), stream, fit)
+        self.0.ask(of(packet), stream, fit)
     }
 }
 
@@ -74,7 +74,7 @@ impl Loss for LossModel {
             2 => Ok(Verdict::Mark),
             other => Err(format!("it answered {other}, which is none of 0, 1 and 2")),
         };
-        self.0.ask(&of(packet), stream, fit).unwrap_or(Verdict::Drop(Cause::Model))
+        self.0.ask(of(packet), stream, fit).unwrap_or(Verdict::Drop(Cause::Model))
     }
 }
 
@@ -83,16 +83,16 @@ impl Rate for RateModel {
     fn finish(&mut self, start: Moment, wire_bytes: u64, stream: &mut Stream) -> Option<Moment> {
         let start_ns = start.ceil_ns();
         let len = u32::try_from(wire_bytes).unwrap_or(u32::MAX);
-        let call = Call { at_ns: start_ns, len, number: self.number, header: &[] };
+        let call = Call { at_ns: start_ns, len, number: self.number, frame: &mut [] };
         self.number += 1;
         let fit = |answer| {
             let ns = u64::try_from(answer).ok().filter(|ns| *ns >= start_ns);
             ns.ok_or_else(|| format!("it answered {answer} ns, before its start at {start_ns} ns"))
         };
-        self.asked.ask(&call, stream, fit).map(|ns| Moment { ns, fraction: 0 })
+        self.asked.ask(call, stream, fit).map(|ns| Moment { ns, fraction: 0 })
     }
 }
 
-fn of<'p>(packet: &'p Packet<'_>) -> Call<'p> {
-    Call { at_ns: packet.at_ns, len: packet.len, number: packet.number, header: packet.data }
+fn of<'p>(packet: &'p mut Packet<'_>) -> Call<'p> {
+    Call { at_ns: packet.at_ns, len: packet.len, number: packet.number, frame: packet.data }
 }

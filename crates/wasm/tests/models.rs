@@ -27,6 +27,39 @@ fn function(name: &str, result: &str, body: &str) -> String {
 
 const RANDOM: &str = r#"(import "slipring" "random" (func $random (result i64)))"#;
 
+/// Room for 20 bytes of each frame, which are given back.
+const REWRITES: &str = r#"(memory (export "memory") 1)
+    (func (export "slipring_header") (result i32) (i32.const 100))
+    (func (export "slipring_header_len") (result i32) (i32.const 20))
+    (func (export "slipring_rewrites") (result i32) (i32.const 1))"#;
+
+#[test]
+fn a_module_that_says_so_rewrites_the_bytes_of_frames() {
+    // The second byte becomes the frame's number, and one behind the frame is written too.
+    let body = "(i32.store8 (i32.const 101) (i32.wrap_i64 (local.get $number)))
+                (i32.store8 (i32.const 119) (i32.const 99)) (i32.const 0)";
+    let module = module(&(REWRITES.to_owned() + &function("lose", "i32", body)));
+    let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
+    (0..3).for_each(|at| sim.push(at, &[7; 18]));
+    let bytes = sim.bytes();
+    assert_eq!(bytes.len(), 3);
+    for (number, bytes) in (0u8..).zip(bytes) {
+        let mut expected = [7; 18];
+        expected[1] = number;
+        assert_eq!(bytes, expected, "{number}");
+    }
+}
+
+#[test]
+fn a_call_that_fails_rewrites_nothing() {
+    let body = "(i32.store8 (i32.const 100) (i32.const 1)) unreachable";
+    let module = module(&(REWRITES.to_owned() + &function("lose", "i32", body)));
+    let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
+    sim.push(0, &[7; 60]);
+    assert_eq!(sim.lost(Cause::Model), 1);
+    assert_eq!(sim.bytes(), [vec![7; 60]]);
+}
+
 /// A module with a delay that counts its calls in a global: 1 us, 2 us, ...
 fn counting() -> Module {
     let body = "(global.set $calls (i64.add (global.get $calls) (i64.const 1000)))
@@ -88,7 +121,7 @@ fn the_first_bytes_of_a_frame_are_put_where_the_module_wants_them() {
 }
 
 #[test]
-fn random_numbers_come_from_the_stream_of_link_and_stage() {
+fn random_numbers_are_those_of_link_stage_and_frame() {
     let body = "(i64.and (call $random) (i64.const 0xfffff))";
     let parts = RANDOM.to_owned() + &function("delay_ns", "i64", body);
     let run = |seed, name| {
@@ -100,9 +133,11 @@ fn random_numbers_come_from_the_stream_of_link_and_stage() {
     assert_eq!(run(7, "up"), run(7, "up"));
     assert_ne!(run(7, "up"), run(8, "up"));
     assert_ne!(run(7, "up"), run(7, "down"));
-    // The engine's own stream of that name: nothing else was drawn in between.
-    let mut stream = slipring_model::Stream::new(7, "link/up/delay");
-    assert_eq!(run(7, "up")[0], stream.next_u64() & 0xf_ffff);
+    // The engine's own draws of that name, for the first frame and the last.
+    let draws = slipring_model::Draws::new(7, "link/up/delay");
+    let drawn = |number| draws.stream(number).next_u64() & 0xf_ffff;
+    assert_eq!(run(7, "up")[0], drawn(0));
+    assert_eq!(run(7, "up")[199], 1_990_000_000 + drawn(199));
 }
 
 #[test]
@@ -315,4 +350,65 @@ fn why_losses_and_rates_fail_is_told_too() {
     Sim::new(rate("up", back.clone()), 1).push(5, &[0; 60]);
     let told = back.trouble().unwrap();
     assert!(told.contains("it answered 4 ns, before its start at 5 ns"), "{told}");
+}
+
+/// Whether a C compiler for WebAssembly is there.
+fn clang(source: &str, module: &std::path::Path) -> bool {
+    let flags =
+        ["--target=wasm32", "-O2", "-nostdlib", "-Wl,--no-entry", "-Wall", "-Wextra", "-Werror"];
+    let built =
+        std::process::Command::new("clang").args(flags).arg("-o").arg(module).arg(source).output();
+    match built {
+        Ok(built) if built.status.success() => true,
+        Ok(built) => {
+            // A clang without this target or without wasm-ld says so; all else is a mistake of ours.
+            let said = String::from_utf8_lossy(&built.stderr).into_owned();
+            let lacks = ["wasm-ld", "unable to create target", "No available targets"];
+            assert!(lacks.iter().any(|lack| said.contains(lack)), "{said}");
+            false
+        }
+        Err(_) => false,
+    }
+}
+
+#[test]
+fn the_example_in_c_takes_hops_and_keeps_the_checksum_right() {
+    let path = std::env::temp_dir().join(format!("slipring-ttl-{}.wasm", std::process::id()));
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/ttl.c");
+    if !clang(source, &path) {
+        println!("skipped: no clang with wasm-ld here");
+        return;
+    }
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let module = Module::read(&bytes, Limits::default()).unwrap();
+    let mut sim = Sim::new(loss("up", module.loss("lose", &[3.0]).unwrap()), 1);
+    let packet = |ttl: u8| {
+        let mut frame = [0; 60];
+        frame[12] = 8;
+        frame[14..24].copy_from_slice(&[0x45, 0, 0, 46, 0x12, 0x34, 0, 0, ttl, 17]);
+        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        let sum = checksum(&frame[14..34]);
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        frame
+    };
+    for ttl in 0..=255 {
+        sim.push(u64::from(ttl), &packet(ttl));
+    }
+    sim.push(300, &[9; 60]);
+    assert_eq!(sim.lost(Cause::Loss), 4, "of 0 to 3 hops nothing is left");
+    for (ttl, bytes) in (0u8..=255).zip(sim.bytes()).skip(4) {
+        assert_eq!(bytes, packet(ttl - 3), "{ttl}");
+    }
+    assert_eq!(sim.bytes()[256], [9; 60], "no IPv4");
+}
+
+/// The Internet checksum, plainly.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
 }

@@ -86,6 +86,12 @@ impl Sim {
         self.frames.releases.clone()
     }
 
+    /// The bytes of all frames as they are once all have left.
+    pub(crate) fn bytes(&mut self) -> Vec<Vec<u8>> {
+        self.releases();
+        self.frames.bytes.clone()
+    }
+
     /// Frames lost to this cause, once all have left.
     pub(crate) fn lost(&mut self, cause: Cause) -> usize {
         self.releases();
