@@ -118,7 +118,8 @@ fn a_rate_ends_a_trace_and_a_trace_a_rate() {
 
 #[test]
 fn explanations_show_what_is_really_drawn() {
-    let plan = plan("--virtual a b -B ether,10g -D normal,5ms,5ms,min=0 -L 1e-15 --seed 3").unwrap();
+    let plan =
+        plan("--virtual a b -B ether,10g -D normal,5ms,5ms,min=0 -L 1e-15 --seed 3").unwrap();
     let explained = config::explain(&plan.network, plan.seed);
     let text = explained.text();
     assert!(text.contains("takes 84 on the line, 67.200 ns"), "{text}");
