@@ -41,6 +41,7 @@ use slipring_port::{Nanos, Patience, Port, now};
 
 use slipring_program::workers::Task;
 
+
 pub use account::{Account, EntryAccount, ExitAccount};
 pub(crate) use board::Change;
 pub use board::{Board, State};
@@ -51,7 +52,7 @@ pub(crate) use tap::Tap;
 
 use drive::Drive;
 use pipeline::Directions;
-use place::Place;
+use place::{Breather, Place};
 
 /// How an emulation is run; what it emulates is the [`NetworkSpec`]'s.
 #[derive(Debug, Clone)]
@@ -152,9 +153,11 @@ fn ready<T: Tap + 'static>(
     let task = |((emulator, board), cpu): ((Emulator<T>, Arc<Board>), Option<usize>)| -> Task {
         let (told, patience) = (told.clone(), manner.patience);
         Box::new(move |stop| {
+            let place = place::take(cpu, threads, patience);
+            let breather = Breather::of(&place);
             // Nobody has to listen.
-            let _ = told.send(place::take(cpu, threads));
-            Drive::new(emulator, patience, &board).run(stop)
+            let _ = told.send(place);
+            Drive::new(emulator, patience, &board).breathing(breather).run(stop)
         })
     };
     Emulation { tasks: emulators.into_iter().zip(cpus).map(task).collect(), board, places }

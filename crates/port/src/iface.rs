@@ -43,7 +43,28 @@ pub struct Iface {
     pub tx_queues: u32,
 }
 
+/// How long an interface puts off its interrupt for received frames (`ethtool -c`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coalescing {
+    /// For how long, in microseconds.
+    pub rx_usecs: u32,
+    /// For how many frames at most; 0 or 1: for none.
+    pub rx_frames: u32,
+    /// Whether the hardware or its driver decides that by the load.
+    pub adaptive_rx: bool,
+}
+
 impl Iface {
+    /// How long its interrupts are put off.
+    ///
+    /// # Errors
+    /// The kernel's; mostly EOPNOTSUPP.
+    pub fn coalescing(&self) -> io::Result<Coalescing> {
+        let socket = sys::control_socket()?;
+        let (rx_usecs, rx_frames, adaptive_rx) = sys::coalescing(&socket, &self.name)?;
+        Ok(Coalescing { rx_usecs, rx_frames, adaptive_rx })
+    }
+
     /// Looks an interface up in this thread's network namespace.
     ///
     /// # Errors

@@ -25,6 +25,8 @@ use slipring_port::{
 };
 use slipring_ring::{HugePages, is_buf_size};
 
+use crate::latency;
+
 /// How the ports of one command are opened.
 #[derive(Debug, Clone)]
 pub struct Opening {
@@ -147,6 +149,9 @@ impl Opening {
         names: &[PortName],
         pipes: &[PortName],
     ) -> Result<Vec<Port>, Failure> {
+        if self.patience == Patience::Spin {
+            latency::hold();
+        }
         let mut options = self.options.clone();
         if self.faults.is_some() {
             options.layers += middleware::LAYERS;

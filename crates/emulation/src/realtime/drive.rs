@@ -8,6 +8,7 @@ use slipring_port::{Nanos, Patience, RunError, Waiter, Woken, now};
 
 use super::board::{Board, Change};
 use super::emulator::{Emulator, Turn};
+use super::place::{Breather, Place};
 use super::tap::Tap;
 use slipring_program::workers::Stop;
 
@@ -30,6 +31,7 @@ pub(super) struct Drive<'d, T> {
     board: &'d Board,
     next_stats: Nanos,
     lull: Lull,
+    breather: Breather,
 }
 
 /// How long nothing has happened, and how long that usually takes.
@@ -43,7 +45,13 @@ impl<'d, T: Tap> Drive<'d, T> {
     /// An emulator that answers to `board`.
     pub(super) fn new(emulator: Emulator<T>, patience: Patience, board: &'d Board) -> Self {
         let lull = Lull::default();
-        Self { emulator, patience, board, next_stats: 0, lull }
+        let breather = Breather::of(&Place::default());
+        Self { emulator, patience, board, next_stats: 0, lull, breather }
+    }
+
+    /// With the pauses that its thread needs.
+    pub(super) fn breathing(self, breather: Breather) -> Self {
+        Self { breather, ..self }
     }
 
     /// Emulates until it is told to stop, or a capture was read through and all of it has left.
@@ -60,6 +68,7 @@ impl<'d, T: Tap> Drive<'d, T> {
         while !stop.is_set() {
             let turn = self.emulator.turn(now)?;
             self.serve(turn.at_ns);
+            self.breather.breathe(turn.at_ns);
             if self.emulator.is_done(turn) {
                 break;
             }

@@ -1,8 +1,22 @@
 //! Where and how eagerly the kernel runs a thread that must not be late.
+//!
+//! | the thread | its CPU | scheduling |
+//! |---|---|---|
+//! | sleeps between frames | any | SCHED_FIFO, with pauses ([`Breather`]) while it is always busy |
+//! | never sleeps (`--spin`) | isolated | SCHED_FIFO |
+//! | never sleeps (`--spin`) | shared | ordinary, nice -20 |
+//!
+//! The kernel does not let real-time threads have more than 95 % of a CPU (`sched_rt_runtime_us`):
+//! one that is always busy is stopped for 50 ms in each second, in one piece. So only a thread that
+//! has a CPU to itself is a real-time one without pauses.
 
 use std::num::NonZeroU64;
+use std::time::Duration;
 
-use rustix::thread::{CpuSet, sched_setaffinity, set_current_timer_slack};
+use rustix::process::{getpriority_process, setpriority_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+use rustix::time::{ClockId, clock_gettime};
+use slipring_port::{Nanos, Patience};
 use thread_priority::unix::{
     RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id,
@@ -14,23 +28,47 @@ use thread_priority::{ThreadPriority, ThreadPriorityValue};
 pub struct Place {
     /// The CPU that it is bound to.
     pub cpu: Option<usize>,
-    /// Whether it goes before all ordinary threads (SCHED_FIFO).
-    pub first: bool,
+    /// How it is scheduled.
+    pub scheduling: Scheduling,
+    /// Whether no other thread is put on its CPUs.
+    pub isolated: bool,
+}
+
+/// How eagerly a thread is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scheduling {
+    /// Before all ordinary threads (SCHED_FIFO).
+    Fifo,
+    /// An ordinary one with the largest share (nice -20).
+    Favoured,
+    /// As any other.
+    #[default]
+    Ordinary,
 }
 
 /// Priority among real-time threads: before ordinary ones, behind the kernel's own.
 const PRIORITY: u8 = 10;
+/// The largest share of ordinary threads.
+const NICE: i32 = -20;
 
-/// Moves the calling thread to `cpu`, if one is named, before ordinary threads if the kernel
-/// permits, and has its sleeps end on time.
+/// Moves the calling thread to `cpu`, if one is named, has it run as eagerly as the kernel permits
+/// and as others can bear, and has its sleeps end on time.
 ///
 /// On a machine with no more CPUs than there are such `threads` they stay ordinary ones: they could
 /// keep everything else from running, the shell that would stop them included.
-pub(crate) fn take(cpu: Option<usize>, threads: usize) -> Place {
+pub(crate) fn take(cpu: Option<usize>, threads: usize, patience: Patience) -> Place {
     // Without it the kernel may end each sleep up to 50 us late.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let enough = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > threads);
-    Place { cpu: cpu.filter(|&cpu| bind(cpu)), first: enough && go_first() }
+    let cpu = cpu.filter(|&cpu| bind(cpu));
+    let isolated = is_isolated(&isolated_cpus());
+    let scheduling = match (patience, isolated) {
+        _ if !enough && !isolated => Scheduling::Ordinary,
+        (Patience::Spin, false) => favour(),
+        _ if go_first() => Scheduling::Fifo,
+        _ => Scheduling::Ordinary,
+    };
+    Place { cpu, scheduling, isolated }
 }
 
 fn bind(cpu: usize) -> bool {
@@ -49,6 +87,90 @@ fn go_first() -> bool {
     set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok()
 }
 
+/// Of Linux, "this process" is the calling thread.
+fn favour() -> Scheduling {
+    match setpriority_process(None, NICE) {
+        Ok(()) if getpriority_process(None) == Ok(NICE) => Scheduling::Favoured,
+        _ => Scheduling::Ordinary,
+    }
+}
+
+/// CPUs on which the kernel puts no thread by itself: those of the boot, and of cpusets.
+fn isolated_cpus() -> Vec<usize> {
+    let lists = ["/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated"];
+    let read = lists.into_iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    read.flat_map(|list| cpus_of(&list)).collect()
+}
+
+/// Reads a list as the kernel writes it: `2-3,7`.
+fn cpus_of(list: &str) -> Vec<usize> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// Whether the calling thread runs on such CPUs only.
+fn is_isolated(isolated: &[usize]) -> bool {
+    let Ok(allowed) = sched_getaffinity(None) else { return false };
+    let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).peekable();
+    cpus.peek().is_some() && cpus.all(|cpu| isolated.contains(&cpu))
+}
+
+/// Pauses of a real-time thread that is always busy: short and often, before the kernel makes a long
+/// one.
+#[derive(Debug)]
+pub(crate) struct Breather {
+    active: bool,
+    since: Nanos,
+    worked: Nanos,
+}
+
+impl Breather {
+    /// How often it is looked whether a pause is due.
+    const PERIOD: Nanos = 10_000_000;
+    /// Of so much time, in thousandths, may be worked: less than the kernel's 950.
+    const SHARE: Nanos = 940;
+
+    /// For a thread that runs so.
+    pub(crate) fn of(place: &Place) -> Self {
+        let active = place.scheduling == Scheduling::Fifo && !place.isolated;
+        Self { active, since: 0, worked: 0 }
+    }
+
+    /// Sleeps, if a pause is due.
+    #[inline]
+    pub(crate) fn breathe(&mut self, now: Nanos) {
+        if self.active && now >= self.since + Self::PERIOD {
+            self.look(now);
+        }
+    }
+
+    #[cold]
+    fn look(&mut self, now: Nanos) {
+        let worked = time_worked();
+        let pause = pause(now - self.since, worked - self.worked);
+        (self.since, self.worked) = (now, worked);
+        if pause > 0 {
+            std::thread::sleep(Duration::from_nanos(pause));
+            self.since += pause;
+        }
+    }
+}
+
+/// How long to pause after so much time, of which so much was worked.
+fn pause(time: Nanos, worked: Nanos) -> Nanos {
+    let time = time.min(2 * Breather::PERIOD);
+    (worked.min(time) * 1000 / Breather::SHARE).saturating_sub(time)
+}
+
+/// The CPU time of the calling thread.
+fn time_worked() -> Nanos {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
 impl std::fmt::Display for Place {
     /// `cpu=1 sched=fifo`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -56,6 +178,54 @@ impl std::fmt::Display for Place {
             Some(cpu) => write!(f, "cpu={cpu} ")?,
             None => write!(f, "cpu=any ")?,
         }
-        f.write_str(if self.first { "sched=fifo" } else { "sched=ordinary" })
+        f.write_str(match self.scheduling {
+            Scheduling::Fifo => "sched=fifo",
+            Scheduling::Favoured => "sched=favoured",
+            Scheduling::Ordinary => "sched=ordinary",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cpus_of("2-4,7\n"), [2, 3, 4, 7]);
+        assert!(cpus_of("\n").is_empty());
+        assert_eq!(cpus_of("0"), [0]);
+    }
+
+    #[test]
+    fn a_thread_is_isolated_only_where_all_its_cpus_are() {
+        let allowed = sched_getaffinity(None).unwrap();
+        let all: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+        assert!(is_isolated(&all));
+        assert!(!is_isolated(&all[1..]));
+        assert!(!is_isolated(&[]));
+    }
+
+    #[test]
+    fn a_spinning_thread_on_a_shared_cpu_is_no_real_time_one() {
+        let take = || take(None, 1, Patience::Spin);
+        let place = std::thread::spawn(take).join().unwrap();
+        assert!(place.isolated || place.scheduling != Scheduling::Fifo, "{place}");
+    }
+
+    #[test]
+    fn pauses_keep_a_busy_thread_below_what_the_kernel_grants() {
+        // In a second of 10 ms each, always busy but for the pauses.
+        let (mut time, mut worked, mut longest) = (0, 0, 0);
+        while time < 1_000_000_000 {
+            let pause = pause(Breather::PERIOD, Breather::PERIOD);
+            longest = longest.max(pause);
+            worked += Breather::PERIOD;
+            time += Breather::PERIOD + pause;
+        }
+        assert!(worked * 1000 < time * 950, "{worked} of {time}");
+        assert!(longest < 1_000_000, "{longest}");
+        assert_eq!(pause(Breather::PERIOD, Breather::PERIOD * 9 / 10), 0, "it sleeps enough");
+        assert!(pause(Nanos::MAX / 2000, Nanos::MAX / 2000) < 2_000_000, "however long it was");
     }
 }

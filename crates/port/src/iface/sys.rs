@@ -111,7 +111,19 @@ struct DriverInfo {
     rest: [u8; 160],
 }
 
+/// `struct ethtool_coalesce`, as far as it says how long interrupts are put off.
+#[repr(C)]
+struct Coalesce {
+    command: u32,
+    rx_usecs: u32,
+    rx_frames: u32,
+    unused: [u32; 7],
+    adaptive_rx: u32,
+    rest: [u32; 12],
+}
+
 const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 196);
+const _: () = assert!(size_of::<Coalesce>() == 92);
 
 // SAFETY: `repr(C)`, plain integers, used for the GET/SET commands of `ethtool_value` only.
 unsafe impl EthtoolCommand for Value {}
@@ -120,9 +132,13 @@ unsafe impl EthtoolCommand for Channels {}
 // SAFETY: `repr(C)`, plain bytes, 196 bytes as in the kernel, used for ETHTOOL_GDRVINFO only.
 unsafe impl EthtoolCommand for DriverInfo {}
 
+// SAFETY: `repr(C)`, plain integers, 92 bytes as in the kernel, used for ETHTOOL_GCOALESCE only.
+unsafe impl EthtoolCommand for Coalesce {}
+
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_GCOALESCE: u32 = 0x0e;
 
 pub(super) fn ethtool<T: EthtoolCommand>(
     socket: &OwnedFd,
@@ -144,6 +160,21 @@ pub(super) fn channels(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32)> {
     ethtool(socket, name, &mut channels)?;
     let Channels { rx, tx, combined, .. } = channels;
     Ok((rx.saturating_add(combined), tx.saturating_add(combined)))
+}
+
+/// How long the hardware puts off its interrupt for received frames in us, for how many frames at
+/// most, and whether it decides that by itself.
+pub(super) fn coalescing(socket: &OwnedFd, name: &str) -> io::Result<(u32, u32, bool)> {
+    let mut coalesce = Coalesce {
+        command: ETHTOOL_GCOALESCE,
+        rx_usecs: 0,
+        rx_frames: 0,
+        unused: [0; 7],
+        adaptive_rx: 0,
+        rest: [0; 12],
+    };
+    ethtool(socket, name, &mut coalesce)?;
+    Ok((coalesce.rx_usecs, coalesce.rx_frames, coalesce.adaptive_rx != 0))
 }
 
 pub(super) fn driver(socket: &OwnedFd, name: &str) -> io::Result<String> {
