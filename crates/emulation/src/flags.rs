@@ -7,11 +7,49 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
 use slipring_cli::flags;
-use slipring_cli::units::{Count, Span, UnitError};
+use slipring_cli::units::{Bytes, Count, Span, UnitError};
 
 use super::control;
 use super::presets;
 use slipring_program::opening;
+
+/// What is taken from a queue of a port at most at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Burst {
+    /// Slots.
+    pub frames: u32,
+    /// Bytes; a frame that is longer alone is taken all the same.
+    pub bytes: u64,
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self { frames: 256, bytes: u64::MAX }
+    }
+}
+
+impl Burst {
+    /// Slots at most.
+    const MOST: u32 = 8192;
+
+    /// Frames without a unit, or bytes with one.
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Ok(frames) = text.parse::<u32>() {
+            return match frames {
+                // TLEM's 0 asks for its default.
+                0 => Ok(Self::default()),
+                1..=Self::MOST => Ok(Self { frames, ..Self::default() }),
+                _ => Err(format!("{} frames at most", Self::MOST)),
+            };
+        }
+        match text.parse::<Bytes>() {
+            Ok(Bytes(bytes)) if text.ends_with('B') && bytes > 0 => {
+                Ok(Self { frames: Self::MOST, bytes })
+            }
+            _ => Err("write frames, as 64, or bytes with their unit, as 64KiB or 1500B".into()),
+        }
+    }
+}
 
 /// A flag that may be given for each direction: once for both, twice for each its own.
 pub(super) struct Directed {
@@ -47,7 +85,7 @@ const fn directed(
 }
 
 /// What a link does, by direction.
-pub(super) static DIRECTED: [Directed; 15] = [
+pub(super) static DIRECTED: [Directed; 16] = [
     directed(
         "rate",
         Some('B'),
@@ -91,6 +129,12 @@ pub(super) static DIRECTED: [Directed; 15] = [
     directed("admit", None, "RULE", "When a queue is full: strict or tlem"),
     directed("serialise", None, "END", "Delays count from the end of a frame, or its start"),
     directed("police", None, "RATE", "BPS[,BURST]; rfc2698,..; rfc4115,..: drop what exceeds it"),
+    directed(
+        "mangle",
+        None,
+        "EDIT",
+        "Write over bytes: [set,]AT,HEX[,P]; invert,AT,HEX[,P]; random,AT,COUNT[,P]",
+    ),
     directed("corrupt", None, "BER", "Bit errors that are delivered: BER, or burst,P,BITS"),
     directed("duplicate", None, "P", "Copy frames: P[,AFTER[,COPIES]]"),
     directed("profile", None, "FILE", "Extra time on the link, by a dummynet profile"),
@@ -216,10 +260,14 @@ fn places() -> [Arg; 4] {
             .short('C')
             .value_delimiter(',')
             .value_parser(value_parser!(u32).range(..4096)),
-        own("burst", "FRAMES", "Frames taken from a port at most at a time; 0 for the default")
-            .short('b')
-            .default_value("256")
-            .value_parser(value_parser!(u32).range(..=8192)),
+        own(
+            "burst",
+            "SIZE",
+            "Taken from a port at most at a time: frames, or bytes (64KiB); 0 for the default",
+        )
+        .short('b')
+        .default_value("256")
+        .value_parser(Burst::parse),
         own("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
             .short('w')
             .allow_hyphen_values(true)
@@ -281,4 +329,20 @@ fn old() -> [Arg; 4] {
         letter("ask-to-exit", 'a', "Ask the server of a session to exit: refused")
             .action(ArgAction::SetTrue),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_frames_or_bytes_with_their_unit() {
+        let burst = |text: &str| Burst::parse(text).map(|burst| (burst.frames, burst.bytes));
+        assert_eq!(burst("64"), Ok((64, u64::MAX)));
+        assert_eq!(burst("0"), Ok((256, u64::MAX)));
+        assert_eq!(burst("64KiB"), Ok((8192, 65_536)));
+        for text in ["64k", "8193", "0B", "-1", "x", ""] {
+            assert!(burst(text).is_err(), "{text}");
+        }
+    }
 }

@@ -47,7 +47,7 @@ use plan::Instead;
 
 pub use apart::is_stdout;
 pub use classic::refuse_second_direction;
-pub use flags::links;
+pub use flags::{Burst, links};
 pub use plan::{CapturePair, Captures, Clock, Plan, RealTime};
 pub use presets::json as presets;
 pub use realtime::job::{report, sample, storage_bytes};
@@ -405,8 +405,7 @@ fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<Route>) -
     if matches.get_count("hugepages-classic") >= 2 {
         opening.options.huge = HugePages::Require;
     }
-    // TLEM's 0 asks for its default.
-    let burst = matches.get_one("burst").copied().filter(|burst| *burst > 0).unwrap_or(256);
+    let burst = matches.get_one("burst").copied().unwrap_or_default();
     RealTime {
         ports,
         opening,

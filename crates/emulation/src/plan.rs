@@ -11,6 +11,7 @@ use slipring_link::NetworkSpec;
 
 use super::bounds::Bounds;
 use super::config::{Change, Config, Outputs, explain};
+use super::flags::Burst;
 use super::report::Changes;
 use super::route::Route;
 use slipring_program::opening::Opening;
@@ -144,8 +145,8 @@ pub struct RealTime {
     pub pipeline: bool,
     /// Processors to pin the threads to, in turn; empty: none.
     pub cpus: Vec<u32>,
-    /// Frames taken from a port at a time.
-    pub burst: u32,
+    /// What is taken from a port at most at a time.
+    pub burst: Burst,
     /// How long to wait for the links of the ports to come up.
     pub link_wait: Duration,
     /// Time between reports; none: only at the end.

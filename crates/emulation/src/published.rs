@@ -53,7 +53,7 @@ struct Look<'l> {
 type Word = (&'static str, &'static str, bool, fn(&Look<'_>) -> u64);
 
 /// All but what is lost.
-const WORDS: [Word; 27] = [
+const WORDS: [Word; 28] = [
     ("input.packets", "packets", true, |look| look.counters.input.packets),
     ("input.bytes", "bytes", true, |look| look.counters.input.bytes),
     ("copies.packets", "packets", true, |look| look.counters.copies.packets),
@@ -62,6 +62,7 @@ const WORDS: [Word; 27] = [
     ("inside.packets", "packets", false, |look| look.counters.in_flight.packets),
     ("inside.bytes", "bytes", false, |look| look.counters.in_flight.bytes),
     ("marked.packets", "packets", true, |look| look.counters.marked.packets),
+    ("mangled.packets", "packets", true, |look| look.counters.mangled.packets),
     ("corrupted.packets", "packets", true, |look| look.counters.corrupted.packets),
     ("held.packets", "packets", true, |look| look.counters.held.packets),
     ("clamped.packets", "packets", true, |look| look.counters.clamped.packets),

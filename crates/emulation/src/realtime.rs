@@ -41,6 +41,7 @@ use slipring_port::{Nanos, Patience, Port, now};
 
 use slipring_program::workers::Task;
 
+use crate::flags::Burst;
 
 pub use account::{Account, EntryAccount, ExitAccount};
 pub(crate) use board::Change;
@@ -59,8 +60,8 @@ use place::{Breather, Place};
 pub struct Manner {
     /// Seed of every random stream.
     pub seed: u64,
-    /// Slots taken from a queue at most at a time.
-    pub burst: u32,
+    /// What is taken from a queue at most at a time.
+    pub burst: Burst,
     /// How to wait; [`Patience::Spin`] never sleeps.
     pub patience: Patience,
     /// CPUs to bind the threads to, in turn; none for wherever the kernel likes.
@@ -79,7 +80,7 @@ impl Default for Manner {
     fn default() -> Self {
         Self {
             seed: 0,
-            burst: 256,
+            burst: Burst::default(),
             patience: Patience::default(),
             cpus: Vec::new(),
             pipeline: false,

@@ -1,4 +1,4 @@
-//! What happens to a frame after the line: lost, damaged, copied.
+//! What happens to a frame after the line: lost, written over, damaged, copied.
 
 use alloc::vec::Vec;
 
@@ -8,6 +8,7 @@ use crate::carrier::{Arrival, Carrier, Cause, Frame};
 use crate::corrupt::Corruptor;
 use crate::front::survives;
 use crate::loss::{LossStage, Losses};
+use crate::mangle::Mangler;
 use crate::output::Departed;
 use crate::sink::Sink;
 use crate::spec::{DuplicateSpec, LinkSpec, Place};
@@ -15,6 +16,8 @@ use crate::streams::Streams;
 
 pub(crate) struct Back {
     losses: Vec<LossStage>,
+    mangle: Option<Mangler>,
+    mangle_draws: Draws,
     corrupt: Option<Corruptor>,
     corrupt_draws: Draws,
     duplicate: Option<DuplicateSpec>,
@@ -27,7 +30,8 @@ pub(crate) struct Back {
 
 /// Whether a link has anything to do between its line and its delay.
 pub(crate) fn is_needed(spec: &LinkSpec) -> bool {
-    spec.corrupt.is_some()
+    spec.mangle.is_some()
+        || spec.corrupt.is_some()
         || spec.duplicate.is_some()
         || spec.loss.iter().any(|loss| loss.place == Place::Post)
 }
@@ -35,8 +39,11 @@ pub(crate) fn is_needed(spec: &LinkSpec) -> bool {
 impl Back {
     pub(crate) fn new(spec: &LinkSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
         let corrupt_draws = streams.draws("corrupt");
+        let mangle_draws = streams.draws("mangle");
         Self {
             losses: streams.losses(spec, Place::Post, start_ns),
+            mangle: spec.mangle.clone().map(|mangle| Mangler::new(mangle, mangle_draws)),
+            mangle_draws,
             corrupt: spec.corrupt.map(|corrupt| Corruptor::new(corrupt, corrupt_draws)),
             corrupt_draws,
             duplicate: spec.duplicate,
@@ -55,6 +62,10 @@ impl Back {
         at_ns: u64,
     ) {
         streams.change_losses(&mut self.losses, old, new, Place::Post, at_ns);
+        if old.mangle != new.mangle {
+            let draws = self.mangle_draws;
+            self.mangle = new.mangle.clone().map(|mangle| Mangler::new(mangle, draws));
+        }
         if old.corrupt != new.corrupt {
             let draws = self.corrupt_draws;
             self.corrupt = new.corrupt.map(|corrupt| Corruptor::new(corrupt, draws));
@@ -74,6 +85,11 @@ impl Back {
         if !self.losses.iter_mut().all(|loss| survives(loss, numbered, end_ns, sink)) {
             return false;
         }
+        if let Some(mangle) = &self.mangle
+            && mangle.mangle(frame.handle, frame.number, sink.carrier)
+        {
+            sink.counters.mangled.count(frame.len);
+        }
         if let Some(corrupt) = &mut self.corrupt
             && corrupt.damage((frame.handle, frame.len), frame.number, sink.carrier)
         {
@@ -84,7 +100,8 @@ impl Back {
 
     /// Whether all it does is to lose frames without a look at their bytes.
     pub(crate) fn is_blind(&self) -> bool {
-        self.corrupt.is_none()
+        self.mangle.is_none()
+            && self.corrupt.is_none()
             && self.duplicate.is_none()
             && self.losses.iter().all(LossStage::is_blind)
     }

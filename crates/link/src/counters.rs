@@ -96,6 +96,8 @@ pub struct Counters {
     pub in_flight: Tally,
     /// Frames marked with congestion experienced (also counted where they went).
     pub marked: Tally,
+    /// Frames of which bytes were written over (also counted where they went).
+    pub mangled: Tally,
     /// Frames with bit errors that went on (also counted where they went).
     pub corrupted: Tally,
     /// Frames held back before the queue.

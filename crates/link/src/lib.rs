@@ -1,7 +1,7 @@
 //! Emulated links, as a pure engine: what happens to each frame, and when.
 //!
 //! ```text
-//!  push -> classes -> | police -> loss -> hold -> queue -> line -> loss -> corrupt -> duplicate
+//!  push -> classes -> | police -> loss -> hold -> queue -> line -> loss -> mangle -> corrupt -> duplicate
 //!         (route)     | (front)                   (server)       (back)
 //!                     |                        -> delay -> order -> | -> next link, or deliver
 //!                     |                           (output)          |
@@ -50,6 +50,7 @@ mod front;
 mod line;
 mod link;
 mod loss;
+mod mangle;
 mod network;
 mod output;
 mod queue;

@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 pub use delay::{DelayModel, DelaySpec, DelayStep, OrderPolicy};
 pub use error::SpecError;
 pub use loss::{LossModel, LossSpec, LossWindow, Place};
-pub use mangle::{BitErrors, CorruptSpec, DuplicateSpec, HoldSpec};
+pub use mangle::{BitErrors, CorruptSpec, DuplicateSpec, Edit, HoldSpec, MangleSpec};
 pub use network::{ClassSpec, NetworkLink, NetworkSpec, Source, Target};
 pub use police::{Action, Meter, PoliceSpec};
 pub use queue::{Admit, Discipline, QueueSpec};
@@ -50,6 +50,8 @@ pub struct LinkSpec {
     pub framing: Framing,
     /// Extra occupation of the line, per frame.
     pub profile: Option<Profile>,
+    /// Bytes that are written over.
+    pub mangle: Option<MangleSpec>,
     /// Bit errors that are delivered.
     pub corrupt: Option<CorruptSpec>,
     /// Copies.
@@ -89,6 +91,7 @@ impl LinkSpec {
         self.rate.check().map_err(part("rate"))?;
         self.framing.check().map_err(part("framing"))?;
         self.profile.iter().try_for_each(Profile::check).map_err(part("profile"))?;
+        self.mangle.iter().try_for_each(MangleSpec::check).map_err(part("mangle"))?;
         self.corrupt.iter().try_for_each(CorruptSpec::check).map_err(part("corrupt"))?;
         self.duplicate.iter().try_for_each(DuplicateSpec::check).map_err(part("duplicate"))?;
         self.delay.check().map_err(part("delay"))?;

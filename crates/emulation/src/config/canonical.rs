@@ -22,7 +22,7 @@ enum Kind {
 }
 
 /// Settings that are written otherwise in files, by part; those of a link itself have no part.
-const KINDS: [(&str, Kind, &[&str]); 18] = [
+const KINDS: [(&str, Kind, &[&str]); 19] = [
     ("hold", Kind::Time, &["time"]),
     ("police", Kind::Rate, &["bps", "cir", "pir", "eir"]),
     ("police", Kind::Size, &["burst", "cbs", "pbs", "ebs"]),
@@ -41,6 +41,7 @@ const KINDS: [(&str, Kind, &[&str]); 18] = [
     ("output", Kind::Time, &["late_drop", "late_warn"]),
     ("rate", Kind::Truth, &["whole_frames"]),
     ("queue", Kind::Truth, &["ecn", "gentle"]),
+    ("mangle", Kind::Truth, &["fix_checksum"]),
     ("corrupt", Kind::Truth, &["fix_checksum"]),
     ("delay", Kind::Truth, &["in_turn", "smooth"]),
     ("", Kind::Time, &["offset"]),

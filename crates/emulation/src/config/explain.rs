@@ -12,6 +12,7 @@ use slipring_link::{
 };
 use slipring_model::Chance;
 
+use crate::report::asked::mangled;
 use crate::report::troubles;
 use models::{discipline, loss_model, meter, rate_model};
 
@@ -102,6 +103,11 @@ fn explain_link(link: &LinkSpec) -> ExplainedLink {
     if link.has_line() {
         figures.push(queue(link));
     }
+    figures.extend(link.mangle.iter().map(|mangle| {
+        let text = mangled(mangle) + " with " + &chance_text(mangle.chance);
+        let p = probability(mangle.chance);
+        figure("mangle", text, json!({ "probability": p, "at": mangle.at }))
+    }));
     figures.extend(link.corrupt.iter().map(|corrupt| match corrupt.errors {
         BitErrors::Ber(ber) => {
             figure("corrupt", format!("each bit with {ber:e}"), json!({ "ber": ber }))

@@ -45,6 +45,7 @@ pub(super) fn read(
     link.queue =
         section.read("queue", |path, node| queue::read(path, node, files))?.unwrap_or_default();
     link.queue.bytes = link.queue.bytes.or(usual_bytes);
+    link.mangle = section.read("mangle", mangle::mangle)?;
     link.corrupt = section.read("corrupt", mangle::corrupt)?;
     link.duplicate =
         section.read("duplicate", |path, node| mangle::duplicate(path, node, files))?;

@@ -1,9 +1,11 @@
-//! What else happens to frames: the settings of `hold`, `police`, `corrupt`, `duplicate` and
-//! `profile`.
+//! What else happens to frames: the settings of `hold`, `police`, `mangle`, `corrupt`, `duplicate`
+//! and `profile`.
 
 use slipring_link::{
-    Action, BitErrors, CorruptSpec, DuplicateSpec, HoldSpec, Meter, PoliceSpec, Profile,
+    Action, BitErrors, CorruptSpec, DuplicateSpec, Edit, HoldSpec, MangleSpec, Meter, PoliceSpec,
+    Profile,
 };
+use slipring_model::Chance;
 use slipring_model::format::DummynetProfile;
 
 use super::error::ConfigError;
@@ -76,6 +78,48 @@ fn meter(section: &mut Section<'_>, model: Meters) -> Result<Meter, ConfigError>
 /// Ten milliseconds of the rate, and room for two of the longest ordinary frames.
 fn usual_burst(bps: u64) -> u64 {
     (bps / 800).max(2 * 1514)
+}
+
+#[derive(Clone, Copy)]
+enum Edits {
+    Set,
+    Invert,
+    Random,
+}
+
+/// Reads what is written over frames.
+pub(super) fn mangle(path: &str, node: &Node) -> Result<MangleSpec, ConfigError> {
+    let names = [("set", Edits::Set), ("invert", Edits::Invert), ("random", Edits::Random)];
+    let mut section = Section::new(path, node)?;
+    let edit = match section.word("model", &names)?.unwrap_or(Edits::Set) {
+        Edits::Set => Edit::Set(section.need("bytes", hex)?),
+        Edits::Invert => Edit::Invert(section.need("mask", hex)?),
+        Edits::Random => Edit::Random(section.need("count", section::small)?),
+    };
+    let mangle = MangleSpec {
+        chance: section.chance("p")?.unwrap_or(Chance::ALWAYS),
+        at: section.need("at", section::small)?,
+        edit,
+        fix_checksum: section.flag("fix_checksum")?.unwrap_or(false),
+    };
+    section.finish()?;
+    Ok(mangle)
+}
+
+/// Bytes as `0a00ff` or `0a:00:ff`.
+fn hex(path: &str, node: &Node) -> Result<Vec<u8>, ConfigError> {
+    let text = node.shown();
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
+    let byte = |pair: &[u8]| {
+        let [high, low] = pair else { return None };
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        Some((digit(*high)? * 16 + digit(*low)?) as u8)
+    };
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    bytes.filter(|bytes| !bytes.is_empty()).ok_or_else(|| {
+        let error = ConfigError::value(path, &text, "these are no bytes").at(&node.place);
+        error.help("write two hexadecimal digits for each: 0a00ff or 0a:00:ff")
+    })
 }
 
 /// Reads bit errors.

@@ -29,7 +29,7 @@ const fn model(name: &'static str, arguments: &'static [&'static str]) -> Model 
 }
 
 /// The parts that are written as a call.
-pub(crate) static PARTS: [Part; 8] = [
+pub(crate) static PARTS: [Part; 9] = [
     Part {
         name: "hold",
         selector: "model",
@@ -95,6 +95,16 @@ pub(crate) static PARTS: [Part; 8] = [
             model("fq_pie", &["target", "update", "flows", "quantum"]),
             model("dualpi2", &["target", "update", "step", "coupling"]),
             model("none", &[]),
+        ],
+    },
+    Part {
+        name: "mangle",
+        selector: "model",
+        default: "set",
+        models: &[
+            model("set", &["at", "bytes", "p"]),
+            model("invert", &["at", "mask", "p"]),
+            model("random", &["at", "count", "p"]),
         ],
     },
     Part {

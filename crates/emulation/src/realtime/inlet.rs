@@ -1,5 +1,7 @@
 //! The way in at one port: takes frames off its rings, stamps and stores them.
 
+use std::cell::Cell;
+
 use slipring_abi::name::PortName;
 use slipring_link::{Cause, Coupled, Drops, EntryId, Tally, Train};
 use slipring_port::{Nanos, Port, Queue};
@@ -9,6 +11,7 @@ use super::Manner;
 use super::account::EntryAccount;
 use super::stamp::{ETHER_OVERHEAD, Spread, Stamper};
 use super::tap::Tap;
+use crate::flags::Burst;
 use crate::store::{Lane, Loader, MAX_FRAME, Store};
 
 /// The speed of a line that tells none, in bits per second: that of memory.
@@ -17,6 +20,25 @@ const NO_LINE: u64 = 100_000_000_000;
 /// What a frame takes in the store beside its bytes, at most.
 const HEAD: usize = 16;
 
+/// How many of some slots are taken at most when so many bytes may be: those that fit, and the first
+/// frame in any case.
+#[inline]
+fn within_bytes(rx: &RxRing, slots: u32, most: u64) -> u32 {
+    if most == u64::MAX {
+        return slots;
+    }
+    let (bytes, taken, whole) = (Cell::new(0), Cell::new(0), Cell::new(false));
+    let over = Cell::new(false);
+    rx.sum(slots, |slot| {
+        bytes.set(bytes.get() + u64::from(slot.len));
+        over.set(over.get() || (whole.get() && bytes.get() > most));
+        taken.set(taken.get() + u32::from(!over.get()));
+        whole.set(whole.get() || !slot.flags.has(SlotFlags::MOREFRAG));
+        0
+    });
+    taken.get()
+}
+
 /// The way in at one port.
 #[derive(Debug)]
 pub(super) struct Inlet {
@@ -24,8 +46,8 @@ pub(super) struct Inlet {
     stamper: Stamper,
     /// Whose memory the frames share.
     lane: Lane,
-    /// Slots taken from a queue at most at a time.
-    burst: u32,
+    /// What is taken from a queue at most at a time.
+    burst: Burst,
     received: Tally,
     /// A frame of several slots.
     scratch: Vec<u8>,
@@ -65,7 +87,7 @@ impl Inlet {
     pub(super) fn batch_bytes(&self, queues: &mut [Box<dyn Queue>]) -> usize {
         let slots = |queue: &mut Box<dyn Queue>| {
             let rx = queue.rings().rx;
-            self.burst.min(rx.num_slots()) as usize * (rx.buf_size() as usize + HEAD)
+            self.burst.frames.min(rx.num_slots()) as usize * (rx.buf_size() as usize + HEAD)
         };
         queues.iter_mut().map(slots).sum()
     }
@@ -120,7 +142,8 @@ impl Inlet {
         ready.clear();
         for queue in queues {
             let rx = queue.rings().rx;
-            let slots = rx.avail().min(self.burst);
+            let slots = rx.avail().min(self.burst.frames);
+            let slots = within_bytes(rx, slots, self.burst.bytes);
             let slots = rx.whole_packets(slots);
             wire_bytes += rx.sum(slots, |slot| wire_bytes_of(slot.len.into(), slot.flags));
             ready.push(slots);

@@ -10,6 +10,7 @@ use slipring_port::{Nanos, OpenOptions, Port};
 
 use super::emulator::Turn;
 use super::*;
+use crate::flags::Burst;
 use crate::report::measured::Measured;
 
 const DELAY: Nanos = 20_000_000;
@@ -248,7 +249,7 @@ fn frames_without_storage_are_lost_as_buffer() {
 
 #[test]
 fn frames_that_a_port_has_received_and_nobody_took_are_in_flight() {
-    let manner = Manner { burst: 16, ..Manner::default() };
+    let manner = Manner { burst: Burst { frames: 16, ..Burst::default() }, ..Manner::default() };
     let mut bench = Bench::with(delayed("up"), &manner, 256);
     (0..100).for_each(|i| bench.send(&frame(i, 60)));
     bench.turn(START);
@@ -256,6 +257,21 @@ fn frames_that_a_port_has_received_and_nobody_took_are_in_flight() {
     assert_eq!((account.received().packets, account.untaken.packets), (16, 84));
     assert_eq!((account.in_flight().packets, account.in_flight().bytes), (100, 6000));
     assert!(account.balance(), "{account:?}");
+}
+
+#[test]
+fn a_burst_in_bytes_takes_what_fits_and_one_frame_in_any_case() {
+    let taken = |bytes, lengths: &[usize]| {
+        let manner = Manner { burst: Burst { bytes, ..Burst::default() }, ..Manner::default() };
+        let mut bench = Bench::with(delayed("up"), &manner, 256);
+        (0u8..).zip(lengths).for_each(|(i, len)| bench.send(&frame(i, *len)));
+        bench.turn(START);
+        bench.emulator.state(START).account.received().packets
+    };
+    assert_eq!(taken(1000, &[60; 100]), 16);
+    assert_eq!(taken(1000, &[1500, 60, 60]), 1);
+    assert_eq!(taken(1000, &[60, 1500, 60]), 1);
+    assert_eq!(taken(u64::MAX, &[60; 100]), 100);
 }
 
 #[test]

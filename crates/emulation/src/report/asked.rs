@@ -3,9 +3,9 @@
 use serde::Serialize;
 use slipring_cli::units::human;
 use slipring_link::{
-    Action, BitErrors, Cells, CorruptSpec, DelayModel, DelaySpec, Discipline, DuplicateSpec,
-    Framing, LinkSpec, LossModel, LossSpec, Meter, OrderPolicy, Place, PoliceSpec, QueueSpec,
-    RateSpec,
+    Action, BitErrors, Cells, CorruptSpec, DelayModel, DelaySpec, Discipline, DuplicateSpec, Edit,
+    Framing, LinkSpec, LossModel, LossSpec, MangleSpec, Meter, OrderPolicy, Place, PoliceSpec,
+    QueueSpec, RateSpec,
 };
 
 use std::time::Duration;
@@ -35,6 +35,9 @@ pub struct Asked {
     /// Which frames are held back so that others overtake them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
+    /// What is written over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mangle: Option<String>,
     /// What is corrupted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<String>,
@@ -81,6 +84,10 @@ impl Asked {
             hold: link.hold.map(|hold| {
                 format!("{} for {}", percent(hold.chance.to_f64()), time(hold.hold_ns))
             }),
+            mangle: link
+                .mangle
+                .as_ref()
+                .map(|mangle| mangled(mangle) + " in " + &percent(mangle.chance.to_f64())),
             corrupt: link.corrupt.as_ref().map(corrupt),
             duplicate: link.duplicate.as_ref().map(duplicate),
             profile: link.profile.as_ref().map(|profile| {
@@ -113,6 +120,17 @@ fn police(police: &PoliceSpec) -> String {
             format!("{}, above {exceed}, from {} {violate}", bps(committed_bps), bps(top))
         }
     }
+}
+
+/// What is written over, and where.
+pub(crate) fn mangled(mangle: &MangleSpec) -> String {
+    let at = mangle.at;
+    let text = match &mangle.edit {
+        Edit::Set(bytes) => format!("{} bytes from {at} set", bytes.len()),
+        Edit::Invert(mask) => format!("bits of {} bytes from {at} inverted", mask.len()),
+        Edit::Random(count) => format!("{count} bytes from {at} random"),
+    };
+    if mangle.fix_checksum { text + ", checksums mended" } else { text }
 }
 
 fn corrupt(corrupt: &CorruptSpec) -> String {

@@ -40,6 +40,7 @@ struct LinkDocument {
     lost: BTreeMap<&'static str, Amount>,
     inside: Amount,
     marked: Amount,
+    mangled: Amount,
     corrupted: Amount,
     held: Amount,
     clamped: Amount,
@@ -111,8 +112,18 @@ impl Document {
 }
 
 fn link(report: &LinkReport<'_>) -> LinkDocument {
-    let Counters { input, copies, output, in_flight, marked, corrupted, held, clamped, drops } =
-        report.counters;
+    let Counters {
+        input,
+        copies,
+        output,
+        in_flight,
+        marked,
+        mangled,
+        corrupted,
+        held,
+        clamped,
+        drops,
+    } = report.counters;
     let lost = drops.iter().filter(|(_, tally)| tally.packets > 0);
     LinkDocument {
         name: report.name.clone(),
@@ -126,6 +137,7 @@ fn link(report: &LinkReport<'_>) -> LinkDocument {
         lost: lost.map(|(cause, tally)| (cause.as_str(), tally.into())).collect(),
         inside: in_flight.into(),
         marked: marked.into(),
+        mangled: mangled.into(),
         corrupted: corrupted.into(),
         held: held.into(),
         clamped: clamped.into(),

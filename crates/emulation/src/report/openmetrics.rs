@@ -27,11 +27,12 @@ fn byte_bounds() -> impl Iterator<Item = u64> {
 /// A counter of a link: its name, what it means, and where it stands.
 type Counter = (&'static str, &'static str, fn(&Counters) -> Tally);
 
-const COUNTERS: [Counter; 7] = [
+const COUNTERS: [Counter; 8] = [
     ("input", "that reached the link", |counters| counters.input),
     ("copies", "made by the link", |counters| counters.copies),
     ("output", "that left the link", |counters| counters.output),
     ("marked", "marked with congestion experienced", |counters| counters.marked),
+    ("mangled", "of which bytes were written over", |counters| counters.mangled),
     ("corrupted", "sent on with bit errors", |counters| counters.corrupted),
     ("held", "held back before the queue", |counters| counters.held),
     ("clamped", "put off so that they overtake none", |counters| counters.clamped),

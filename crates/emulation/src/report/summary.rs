@@ -44,6 +44,7 @@ fn link(link: &LinkReport<'_>) -> String {
     text += &stage("hold", &asked.hold, format!("{} held", of_all(counters.held)));
     text += &stage("profile", &asked.profile, String::new());
     text += &stage("offset", &asked.offset, String::new());
+    text += &stage("mangle", &asked.mangle, format!("{} hit", of_all(counters.mangled)));
     text += &stage("corrupt", &asked.corrupt, format!("{} hit", of_all(counters.corrupted)));
     text += &stage("copies", &asked.duplicate, of_all(counters.copies));
     text += &row("order", asked.order, &measured(order));

@@ -1,8 +1,8 @@
 //! What is accepted, and what it means.
 
 use slipring_link::{
-    Admit, BitErrors, Cells, DelayModel, Discipline, Framing, LossModel, Meter, OrderPolicy, Place,
-    RateSpec, Serialise,
+    Admit, BitErrors, Cells, DelayModel, Discipline, Edit, Framing, LossModel, Meter, OrderPolicy,
+    Place, RateSpec, Serialise,
 };
 use slipring_model::{Chance, Dist};
 
@@ -264,13 +264,36 @@ fn classic_letters_steer_the_run() {
     let args = "-i tap:a -i tap:b -C 2,3 -b 64 -w 2 -d 300u -B 1g -M 1s,10g -H -c --pipeline";
     let plan = plan(args).unwrap();
     let Clock::RealTime(run) = &plan.clock else { panic!() };
-    assert_eq!((run.cpus.as_slice(), run.burst, run.link_wait.as_secs()), (&[2, 3][..], 64, 2));
+    assert_eq!(
+        (run.cpus.as_slice(), run.burst.frames, run.link_wait.as_secs()),
+        (&[2, 3][..], 64, 2)
+    );
     assert!(run.pipeline);
     assert_eq!(plan.outputs.late_drop_ns, Some(300_000));
     assert_eq!((plan.bounds.delay_ns, plan.bounds.bps), (Some(1_000 * MS), Some(10_000_000_000)));
     assert_eq!(plan.warnings, ["-c changes nothing: frames are always copied into the delay line"]);
     let names: Vec<_> = run.ports.iter().map(|port| port.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
+}
+
+#[test]
+fn bytes_to_write_over_are_given_in_hexadecimal_digits() {
+    let mangle = |flag: &str| up(&format!("--mangle {flag}")).mangle.unwrap();
+    let always = slipring_model::Chance::ALWAYS;
+    let set = mangle("22,40:01");
+    assert_eq!((set.at, set.edit, set.chance), (22, Edit::Set(vec![0x40, 1]), always));
+    assert_eq!(mangle("invert,0,fF,fix_checksum=true").edit, Edit::Invert(vec![255]));
+    let random = mangle("random(30,4,p=1%)");
+    assert_eq!((random.edit, random.fix_checksum), (Edit::Random(4), false));
+    for (flag, why) in [
+        ("22,4", "`4` does not fit link.up.mangle.bytes | these are no bytes"),
+        ("22,4g", "`4g` does not fit link.up.mangle.bytes"),
+        ("random,22,0", "`0` does not fit link.up.mangle.count"),
+        ("22", "link.up.mangle.bytes is missing"),
+    ] {
+        let error = super::refusal(&format!("--mangle {flag}"));
+        assert!(error.starts_with(why), "{flag}: {error}");
+    }
 }
 
 #[test]
@@ -305,7 +328,7 @@ fn disciplines_that_do_not_bound_their_queue_have_the_limits_of_linux() {
 fn tlems_burst_of_zero_is_the_default() {
     let plan = plan("-i tap:a -i tap:b -b 0").unwrap();
     let Clock::RealTime(run) = plan.clock else { panic!() };
-    assert_eq!(run.burst, 256);
+    assert_eq!((run.burst.frames, run.burst.bytes), (256, u64::MAX));
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn unknown_names_and_wrong_kinds_are_refused_with_their_place() {
         ),
         (
             "dleay = \"5ms\"",
-            "link.up has no `dleay` | at link.toml, line 6, column 1 | did you mean `delay`? allowed: from, to, like, rate, profile, hold, police, loss, queue, corrupt, duplicate, delay, order, serialise, offset, output",
+            "link.up has no `dleay` | at link.toml, line 6, column 1 | did you mean `delay`? allowed: from, to, like, rate, profile, hold, police, loss, queue, mangle, corrupt, duplicate, delay, order, serialise, offset, output",
         ),
         (
             "loss = { model = \"gee\", p = 0.1, r = 0.1 }",

@@ -1,5 +1,7 @@
 //! What else happens to frames: held back, damaged, doubled.
 
+use alloc::vec::Vec;
+
 use slipring_model::Chance;
 
 use super::SpecError;
@@ -42,6 +44,30 @@ pub enum BitErrors {
     },
 }
 
+/// Bytes of frames that are written over on the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MangleSpec {
+    /// How likely a frame is met.
+    pub chance: Chance,
+    /// The first byte, from the start of the frame. What lies behind its end is not written.
+    pub at: u32,
+    /// What becomes of the bytes from there on.
+    pub edit: Edit,
+    /// Whether IP, TCP, UDP and ICMP checksums that were right are made right again.
+    pub fix_checksum: bool,
+}
+
+/// What becomes of some bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// They are these.
+    Set(Vec<u8>),
+    /// The bits that are set here are inverted.
+    Invert(Vec<u8>),
+    /// So many are random.
+    Random(u32),
+}
+
 /// Copies of frames, made after the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateSpec {
@@ -74,6 +100,24 @@ impl CorruptSpec {
         self.until_byte.map_or(Ok(()), |until| {
             at_least("until_byte", u64::from(until), least, "bytes, beyond the first,")
         })
+    }
+}
+
+impl MangleSpec {
+    /// Bytes at most: those of the longest frame.
+    pub const MOST_BYTES: u32 = 65_535;
+
+    /// Judges the fields.
+    ///
+    /// # Errors
+    /// No bytes, or more than [`Self::MOST_BYTES`].
+    pub fn check(&self) -> Result<(), SpecError> {
+        let (field, bytes) = match &self.edit {
+            Edit::Set(bytes) => ("bytes", bytes.len() as f64),
+            Edit::Invert(mask) => ("mask", mask.len() as f64),
+            Edit::Random(count) => ("count", f64::from(*count)),
+        };
+        within(field, bytes, 1.0, f64::from(Self::MOST_BYTES))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Frames held back, damaged, copied.
 
 use slipring_link::{
-    BitErrors, Cause, CorruptSpec, DelaySpec, DuplicateSpec, HoldSpec, LinkSpec, RateSpec,
+    BitErrors, Cause, CorruptSpec, DelaySpec, DuplicateSpec, Edit, HoldSpec, LinkSpec, MangleSpec,
+    RateSpec,
 };
 use slipring_model::Chance;
 use slipring_wire::{FrameSpec, Headers, checksum};
@@ -24,6 +25,51 @@ fn checks(frame: &[u8]) -> (bool, bool) {
     let address = |at: usize| <[u8; 4]>::try_from(&frame[at..at + 4]).unwrap().into();
     let sum = checksum::Sum::pseudo_v4(address(26), address(30), ip.proto, ip.l4_len());
     (header, sum.bytes(ip.l4_bytes(frame).unwrap()).checksum() == 0)
+}
+
+fn mangled(mangle: MangleSpec, frame: &[u8], count: u64) -> Sim {
+    let mut sim = Sim::link(LinkSpec { mangle: Some(mangle), ..LinkSpec::wire("up") });
+    (0..count).for_each(|number| _ = sim.push_frame(number, frame));
+    sim.finish();
+    sim
+}
+
+#[test]
+fn bytes_are_written_over_where_and_as_often_as_asked_and_checksums_follow() {
+    let frame = udp();
+    // The destination address, and the port behind the IP header: both are in checksums.
+    for (at, fix_checksum) in [(30, true), (30, false), (36, true)] {
+        let edit = Edit::Set(vec![10, 9]);
+        let mangle = MangleSpec { chance: Chance::ALWAYS, at, edit, fix_checksum };
+        let sim = mangled(mangle, &frame, 1);
+        let bytes = &sim.memory.bytes[0];
+        assert_eq!(bytes[at as usize..at as usize + 2], [10, 9]);
+        let (header, payload) = checks(bytes);
+        assert_eq!((header, payload), (fix_checksum, fix_checksum), "{at}");
+        assert_eq!(sim.counters().mangled.packets, 1);
+    }
+    let edit = Edit::Invert(vec![0xff, 0, 1]);
+    let tenth = MangleSpec { chance: chance(1, 10), at: 50, edit, fix_checksum: false };
+    let sim = mangled(tenth, &[0; 60], 10_000);
+    let hit = sim.memory.bytes.iter().filter(|bytes| bytes[50..53] == [0xff, 0, 1]).count();
+    let left = sim.memory.bytes.iter().filter(|bytes| **bytes == [0; 60]).count();
+    assert!(hit.abs_diff(1000) < 100 && hit + left == 10_000, "{hit} {left}");
+    assert_eq!(sim.counters().mangled.packets, hit as u64);
+}
+
+#[test]
+fn bytes_behind_the_end_of_a_frame_are_not_written() {
+    let random = |at| {
+        let (chance, edit) = (Chance::ALWAYS, Edit::Random(20));
+        MangleSpec { chance, at, edit, fix_checksum: true }
+    };
+    let sim = mangled(random(50), &[0; 60], 2);
+    let [one, other] = &sim.memory.bytes[..] else { panic!("two frames") };
+    assert!(one.len() == 60 && one[..50] == [0; 50] && one[50..] != [0; 10]);
+    assert_ne!(one, other, "each has its own");
+    let sim = mangled(random(60), &[0; 60], 1);
+    assert_eq!(sim.memory.bytes[0], [0; 60]);
+    assert_eq!(sim.counters().mangled.packets, 0);
 }
 
 #[test]

@@ -251,6 +251,7 @@ pub(crate) fn link() -> impl Strategy<Value = LinkSpec> {
         framing: line.1,
         profile: line.2,
         serialise: line.3,
+        mangle: None,
         corrupt: after.0,
         duplicate: after.1,
         delay: after.2,

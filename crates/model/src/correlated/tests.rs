@@ -181,7 +181,10 @@ fn any_law_can_be_driven() {
 fn seed_and_times_decide_the_path() {
     let mut process = Correlated::new(MS, Draws::new(1, "golden"), 0).unwrap();
     let drawn = [0, 10_000, 62_500, 90_000_000].map(|t_ns| process.draw_at(t_ns) >> 20);
-    assert_eq!(drawn, [1_638_896_507_496, 1_693_502_116_460, 1_856_057_812_995, 14_296_691_131_491]);
+    assert_eq!(
+        drawn,
+        [1_638_896_507_496, 1_693_502_116_460, 1_856_057_812_995, 14_296_691_131_491]
+    );
 }
 
 #[test]

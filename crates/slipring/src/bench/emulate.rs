@@ -20,7 +20,7 @@ use slipring_port::{Port, now};
 
 use super::measure::{PROGRAM_CPU, Reading, Tally, Why, on_cpu, thread_cpu};
 use super::row::{Bout, Of, Role, Row, Unit};
-use slipring_emulation::{Emulator, Manner};
+use slipring_emulation::{Burst, Emulator, Manner};
 
 /// The delay of all rows.
 const DELAY_NS: u64 = 20_000_000;
@@ -117,7 +117,7 @@ fn in_flight(tally: &Tally) -> u64 {
 }
 
 fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, Why> {
-    let manner = Manner { burst: 64, ..Manner::default() };
+    let manner = Manner { burst: Burst { frames: 64, ..Burst::default() }, ..Manner::default() };
     Emulator::between(ports, plan, &manner, (), now())
         .map_err(|error| Why::Failed(error.to_string()))
 }

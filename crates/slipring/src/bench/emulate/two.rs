@@ -13,7 +13,7 @@ use slipring_port::{Port, RunError, now};
 use super::{DELAY_NS, USUAL_LAG, floor, in_flight, plan, ports, run, wire};
 use crate::bench::measure::{FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin};
 use crate::bench::row::{Bout, Of, Role, Row, Unit};
-use slipring_emulation::{Emulator, Manner};
+use slipring_emulation::{Burst, Emulator, Manner};
 
 const FLOOR: &str = "copy in, copy out by two";
 
@@ -60,7 +60,7 @@ fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<Bout, Why> {
 fn halves(ports: Vec<Port>) -> Result<[Emulator<()>; 2], Why> {
     let ports = <[Port; 2]>::try_from(ports)
         .map_err(|ports| Why::Failed(format!("there are {} ports", ports.len())))?;
-    let manner = Manner { burst: 64, ..Manner::default() };
+    let manner = Manner { burst: Burst { frames: 64, ..Burst::default() }, ..Manner::default() };
     Emulator::pair(ports, &plan(wire), &manner, (), now()).map_err(|failure| match failure {
         Failure::Error(error) => Why::Failed(error.to_string()),
         Failure::ReaderLeft => Why::Failed("nobody reads".into()),

@@ -1,0 +1,45 @@
+//! Bytes that are written over on purpose.
+
+use slipring_model::Draws;
+
+use crate::carrier::{Carrier, Handle};
+use crate::checks::Checks;
+use crate::spec::{Edit, MangleSpec};
+
+pub(crate) struct Mangler {
+    spec: MangleSpec,
+    draws: Draws,
+}
+
+impl Mangler {
+    pub(crate) const fn new(spec: MangleSpec, draws: Draws) -> Self {
+        Self { spec, draws }
+    }
+
+    /// Writes over the bytes of a frame; whether any of them was stored.
+    pub(crate) fn mangle(&self, handle: Handle, number: u64, carrier: &mut impl Carrier) -> bool {
+        let MangleSpec { chance, at, edit, fix_checksum } = &self.spec;
+        if !self.draws.chance(number, *chance) {
+            return false;
+        }
+        let bytes = carrier.frame(handle);
+        if *at as usize >= bytes.len() {
+            return false;
+        }
+        let checks = fix_checksum.then(|| Checks::of(bytes));
+        let room = &mut bytes[*at as usize..];
+        match edit {
+            Edit::Set(new) => room.iter_mut().zip(new).for_each(|(byte, new)| *byte = *new),
+            Edit::Invert(mask) => room.iter_mut().zip(mask).for_each(|(byte, bits)| *byte ^= bits),
+            Edit::Random(count) => {
+                let mut stream = self.draws.stream(number);
+                let random = room.iter_mut().take(*count as usize);
+                random.for_each(|byte| *byte = stream.next_u64() as u8);
+            }
+        }
+        if let Some(checks) = checks {
+            checks.restore(bytes);
+        }
+        true
+    }
+}
