@@ -9,6 +9,7 @@
 
 mod finding;
 mod machine;
+mod moderation;
 mod port;
 mod privilege;
 mod trials;

@@ -9,6 +9,7 @@ use slipring_port::iface::{Feature, Iface};
 
 use super::finding::Finding;
 use super::machine::read;
+use super::moderation;
 use super::privilege::Privileges;
 use crate::ports::{self, Mode, Owner, Row};
 
@@ -53,6 +54,7 @@ fn interface(row: &Row, privileges: &Privileges) -> Vec<Finding> {
     }
     findings.extend(offloads(row));
     findings.extend(interrupts(row));
+    findings.extend(moderation::examine(&row.interface));
     findings.extend(row.owners.iter().map(|owner| owned(row, owner)));
     if row.default_route {
         findings.push(
@@ -189,6 +191,6 @@ fn directory(interface: &str) -> Option<String> {
     (read(&format!("{dir}/ifindex"))? == index.to_string()).then_some(dir)
 }
 
-fn sysfs(interface: &str, file: &str) -> Option<String> {
+pub(super) fn sysfs(interface: &str, file: &str) -> Option<String> {
     read(&format!("{}/{file}", directory(interface)?))
 }
