@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use slipring_abi::NmreqPoolsInfo;
 use slipring_ring::{BufsLeft, Geometry, Region, ring_bytes};
 
-use crate::external::{Place, SharedPages, Split};
+use crate::external::{PAGE, Place, SharedPages, Split};
 use crate::kloop::Share;
 use crate::names::Names;
 use crate::parameters::Parameters;
@@ -180,7 +180,8 @@ impl Memory {
     /// is external.
     #[must_use]
     pub fn map_len(&self) -> u64 {
-        self.region.at() + self.region.size()
+        let end = self.region.at() + self.region.size();
+        if self.is_external() { end.next_multiple_of(PAGE) } else { end }
     }
 }
 

@@ -20,6 +20,8 @@ use crate::parameters::Parameters;
 /// netmap's limits: bytes of one object.
 const IF_SIZES: std::ops::RangeInclusive<u32> = 56..=4096;
 const RING_SIZES: std::ops::RangeInclusive<u32> = 256..=131_072;
+/// Pages as netmap counts them, whatever size those of the program have.
+pub(crate) const PAGE: u64 = 4096;
 /// And how many there may be.
 const MAX_IFS: u32 = 10_000;
 const MAX_RINGS: u32 = 100_000;
@@ -108,7 +110,9 @@ impl Split {
             && (4..=MAX_BUFS).contains(&bufs)
             && is_buf_size(buf_size);
         let geometry = Geometry { ring_bytes: objects.bytes(), bufs, buf_size };
-        right.then_some(Self { len: info.nr_memsize, objects, geometry }).ok_or(Errno::INVAL)
+        // A page that was begun is used whole.
+        let len = info.nr_memsize.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        right.then_some(Self { len, objects, geometry }).ok_or(Errno::INVAL)
     }
 }
 

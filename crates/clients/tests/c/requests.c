@@ -148,6 +148,17 @@ option_given_twice_is_einval_in_both(void)
 }
 
 static void
+unknown_option_given_twice_is_eopnotsupp_in_both(void)
+{
+	struct nmreq_option a = { .nro_reqtype = NETMAP_REQ_OPT_MAX + 10 }, b = a;
+	struct nmreq_register reg = ALL;
+
+	a.nro_next = (uintptr_t)&b;
+	CHECK(register_with(&a, &reg) == EOPNOTSUPP);
+	CHECK(a.nro_status == EOPNOTSUPP && b.nro_status == EOPNOTSUPP);
+}
+
+static void
 option_of_type_zero_is_einval(void)
 {
 	struct nmreq_option o = { 0 };
@@ -635,6 +646,7 @@ static const struct scenario scenarios[] = {
 	SCENARIO(body_and_options_over_a_page_are_emsgsize),
 	SCENARIO(options_in_a_circle_are_emsgsize),
 	SCENARIO(option_given_twice_is_einval_in_both),
+	SCENARIO(unknown_option_given_twice_is_eopnotsupp_in_both),
 	SCENARIO(option_of_type_zero_is_einval),
 	SCENARIO(unknown_option_is_eopnotsupp_in_its_status),
 	SCENARIO(option_that_a_request_does_not_use_is_eopnotsupp),

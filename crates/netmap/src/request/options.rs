@@ -33,12 +33,17 @@ fn body_size(head: &NmreqOption) -> u64 {
     whole.saturating_sub(NmreqOption::SIZE as u64)
 }
 
+/// Whether there is such an option.
+fn is_known(kind: u32) -> bool {
+    (NETMAP_REQ_OPT_EXTMEM..=NETMAP_REQ_OPT_OFFSETS).contains(&kind)
+}
+
 impl Options {
     /// Follows the list from `addr`, for a request whose body has `size` bytes.
     ///
     /// # Errors
     /// `FAULT` for an address that is none; `MSGSIZE` when all of it together is too long, as a
-    /// list in circles is.
+    /// list in circles is, or when one option that there is says so of itself.
     pub(crate) fn read(
         addr: u64,
         size: usize,
@@ -49,7 +54,8 @@ impl Options {
             let head: NmreqOption = read_plain(caller, next)?;
             let len = body_size(&head);
             total = total.saturating_add(NmreqOption::SIZE as u64).saturating_add(len);
-            if total > NETMAP_REQ_MAXSIZE as u64 {
+            let says = if is_known(head.nro_reqtype) { head.nro_size } else { 0 };
+            if total.max(says) > NETMAP_REQ_MAXSIZE as u64 {
                 return Err(Errno::MSGSIZE);
             }
             let mut body = vec![0; len as usize];
@@ -63,16 +69,28 @@ impl Options {
         Ok(Self(listed))
     }
 
-    /// What can be wrong with a list before anybody looks for an option in it.
+    /// What can be wrong with a list before anybody looks for an option in it. Only one that there is
+    /// can be there twice; one that there is not is refused by name, however often it comes.
     pub(crate) fn check_list(&mut self) -> Result<(), Errno> {
         let kinds: Vec<u32> = self.0.iter().map(|one| one.head.nro_reqtype).collect();
-        for one in &mut self.0 {
-            let kind = one.head.nro_reqtype;
+        let judge = |kind: u32| {
             let twice = kinds.iter().filter(|&&other| other == kind).count() > 1;
-            one.head.nro_status = if kind == 0 || twice { errno(Errno::INVAL) } else { 0 };
+            match is_known(kind) {
+                true if twice => Err(Errno::INVAL),
+                true => Ok(()),
+                false if kind == 0 => Err(Errno::INVAL),
+                false => Err(Errno::OPNOTSUPP),
+            }
+        };
+        let mut done = Ok(());
+        for one in &mut self.0 {
+            let judged = judge(one.head.nro_reqtype);
+            one.head.nro_status = judged.err().map_or(0, errno);
+            if done.is_ok() {
+                done = judged;
+            }
         }
-        let bad = self.0.iter().any(|one| one.head.nro_status != 0);
-        if bad { Err(Errno::INVAL) } else { Ok(()) }
+        done
     }
 
     /// Refuses those that nobody has used.

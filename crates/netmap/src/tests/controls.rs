@@ -126,6 +126,46 @@ fn an_option_given_twice_is_invalid_and_both_say_so() {
 }
 
 #[test]
+fn an_unknown_option_given_twice_is_no_duplicate_but_unknown() {
+    let world = World::new();
+    for kinds in [[99, 99], [6, 6], [99, 98]] {
+        let mut client = world.open();
+        client.memory.put(OPTIONS, &option(kinds[0], OPTIONS + 64));
+        client.memory.put(OPTIONS + 64, &option(kinds[1], 0));
+        assert_eq!(with_options(&mut client), Err(Errno::OPNOTSUPP), "{kinds:?}");
+        assert_eq!([status(&mut client, OPTIONS), status(&mut client, OPTIONS + 64)], [95, 95]);
+    }
+}
+
+#[test]
+fn an_option_that_says_it_is_longer_than_a_page_is_too_long_whatever_its_kind() {
+    let world = World::new();
+    let mut client = world.open();
+    for kind in 1..=5 {
+        let huge = NmreqOption { nro_size: 4097, ..option(kind, 0) };
+        client.memory.put(OPTIONS, &huge);
+        assert_eq!(with_options(&mut client), Err(Errno::MSGSIZE), "{kind}");
+    }
+    // Nobody knows how long an unknown one is.
+    client.memory.put(OPTIONS, &NmreqOption { nro_size: u64::MAX, ..option(99, 0) });
+    assert_eq!(with_options(&mut client), Err(Errno::OPNOTSUPP));
+}
+
+#[test]
+fn a_list_of_one_option_too_many_is_too_long() {
+    let world = World::new();
+    let room = (NETMAP_REQ_MAXSIZE - NmreqRegister::SIZE) / NmreqOption::SIZE;
+    for (count, error) in [(room, Errno::OPNOTSUPP), (room + 1, Errno::MSGSIZE)] {
+        let mut client = world.open();
+        for i in 0..count as u64 {
+            let (at, last) = (OPTIONS + 24 * i, i + 1 == count as u64);
+            client.memory.put(at, &option(99, if last { 0 } else { at + 24 }));
+        }
+        assert_eq!(with_options(&mut client), Err(error), "{count}");
+    }
+}
+
+#[test]
 fn a_list_in_circles_is_too_long() {
     let world = World::new();
     let mut client = world.open();

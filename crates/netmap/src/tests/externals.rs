@@ -76,6 +76,25 @@ fn everything_lies_in_the_programs_pages_and_counts_from_the_first() {
 }
 
 #[test]
+fn what_is_brought_counts_in_whole_pages_and_so_does_what_is_told_of_it() {
+    let world = World::new();
+    let told = |bytes: u64| {
+        let pages = file(4 * MIB);
+        let mut client = world.open();
+        client.bring(&pages);
+        let (got, told) = client.register_in("vale0:a", &short(), &option(bytes));
+        let got = got.unwrap();
+        assert_eq!(got.nr_memsize, told.nro_info.nr_memsize, "{bytes}");
+        (got.nr_memsize, told.nro_info.nr_buf_pool_objtotal)
+    };
+    let (bytes, bufs) = told(4 * MIB);
+    assert!(bytes % 4096 == 0 && bytes <= 4 * MIB && bytes > u64::from(bufs) * BUF, "{bytes}");
+    assert_eq!(told(4 * MIB - 4095), (bytes, bufs), "a page that was begun is used whole");
+    let (fewer, less) = told(3 * MIB + 1);
+    assert!(fewer % 4096 == 0 && less < bufs, "{fewer} {less}");
+}
+
+#[test]
 fn sizes_that_are_not_said_are_those_of_private_memories_and_are_told() {
     let (world, pages) = (World::new(), file(32 * MIB));
     let mut client = world.open();
