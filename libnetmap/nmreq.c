@@ -221,18 +221,29 @@ flag_of(char letter)
 	}
 }
 
+/* A zero-copy monitor of which nobody said what it watches watches both ways. */
+static uint64_t
+nm_whole_flags(uint64_t flags)
+{
+	const uint64_t both = NR_MONITOR_TX | NR_MONITOR_RX;
+
+	return (flags & NR_ZCOPY_MON) && !(flags & both) ? flags | both : flags;
+}
+
 int
 nm_flags(const char **at, struct nmreq_register *r, struct nmctx *ctx)
 {
 	const char *start = ++*at;
+	uint64_t flags = 0;
 
 	for (; **at != '\0' && **at != '/' && **at != '@'; ++*at) {
 		uint64_t flag = flag_of(**at);
 
 		if (flag == 0)
 			return nm_refuse(ctx, "the flags are x z t r T R", *at);
-		r->nr_flags |= flag;
+		flags |= flag;
 	}
+	r->nr_flags |= nm_whole_flags(flags);
 	return *at > start ? 0 : nm_refuse(ctx, "expected the letter of a flag", *at);
 }
 

@@ -126,6 +126,9 @@ nm_parse_flags_(const char *s, uint32_t *flags)
 		case 'R': *flags |= NR_RX_RINGS_ONLY; break;
 		default: return NULL;
 		}
+	/* Of which nobody said what it watches. */
+	if ((*flags & NR_ZCOPY_MON) && !(*flags & (NR_MONITOR_TX | NR_MONITOR_RX)))
+		*flags |= NR_MONITOR_TX | NR_MONITOR_RX;
 	return s;
 }
 

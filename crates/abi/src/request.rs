@@ -63,7 +63,7 @@ pub const NR_REG_MASK: u32 = 0xf;
 pub const NR_MONITOR_TX: u64 = 0x100;
 /// `nr_flags`: see what is received on the port.
 pub const NR_MONITOR_RX: u64 = 0x200;
-/// `nr_flags`: monitor by swapping buffers, not by copying.
+/// `nr_flags`: monitor in the memory of the port; of both ways, where no other flag says which.
 pub const NR_ZCOPY_MON: u64 = 0x400;
 /// `nr_flags`: nobody else may bind these rings.
 pub const NR_EXCLUSIVE: u64 = 0x800;

@@ -3,6 +3,7 @@
 
 use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 
+use slipring_abi::NR_ZCOPY_MON;
 use slipring_abi::name::{
     Conf, Extmem, Flags, Kind, MemId, Memory, Offsets, PipeEnd, Pool, PortName, Rings, Role,
 };
@@ -135,6 +136,25 @@ fn flags_come_in_any_order_and_print_in_one() {
     assert!(port.flags.is_monitor());
     assert_eq!(port.to_string(), "netmap:eth0-1/xztrTR");
     assert!(!parse("netmap:eth0/xxT").flags.is_monitor());
+}
+
+#[test]
+fn a_zero_copy_monitor_is_one_of_both_ways_unless_a_letter_says_which() {
+    for (name, printed) in [
+        ("netmap:x{1/z", "netmap:x{1/ztr"),
+        ("vale0:a/zx", "vale0:a/xztr"),
+        ("netmap:eth0/zt", "netmap:eth0/zt"),
+        ("netmap:eth0/rz", "netmap:eth0/zr"),
+        ("netmap:eth0/ztr", "netmap:eth0/ztr"),
+        ("netmap:eth0/t/z", "netmap:eth0/ztr"),
+        ("kernel:x}1/z", "kernel:x}1/ztr"),
+    ] {
+        let port = parse(name);
+        assert!(port.flags.is_monitor(), "{name}");
+        assert_eq!(port.to_string(), printed);
+    }
+    assert!(Flags::ZCOPY_MON.is_monitor());
+    assert!(Flags::from_nr_flags(NR_ZCOPY_MON).contains(Flags::MONITOR_RX));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slipring_abi::name::{Flags, Kind, Memory, PortName, Rings};
+use slipring_abi::name::{Kind, Memory, PortName, Rings};
 use slipring_port::iface::Iface;
 use slipring_port::{
     Needs, OpenCause, OpenError, OpenOptions, Port, XdpMode, host, kernel, native, null, packet,
@@ -131,7 +131,7 @@ impl<'w> Wanted<'w> {
     /// Nothing that a name asks for is ignored in silence.
     fn refuse_what_is_not_there(&self) -> Result<(), OpenError> {
         let Self { name, options, .. } = self;
-        if name.flags.is_monitor() || name.flags.contains(Flags::ZCOPY_MON) {
+        if name.flags.is_monitor() {
             let help = format!("name it as that device does: kernel:{}", self.of_device());
             return Err(self.refused("a monitor watches a port of a netmap device", &help));
         }

@@ -2,12 +2,15 @@
 //!
 //! Each is its opener's own. Its rings lie in a memory of its own, or (`NR_ZCOPY_MON`) in that of
 //! the port. It ends with the last program that has the port bound.
+//!
+//! What a port receives it sees as soon as the port's program is told of it; with `NR_ZCOPY_MON`, as
+//! in netmap, when that program has released it.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_abi::{NR_MONITOR_RX, NR_MONITOR_TX, NR_ZCOPY_MON};
+use slipring_abi::{NR_MONITOR_RX, NR_MONITOR_TX, NR_ZCOPY_MON, NmreqRegister};
 use slipring_ring::{KernRing, Pair, RingView, Rx, Tx};
 
 use crate::adapter::{Adapter, Dir, Shape, Synced};
@@ -15,11 +18,24 @@ use crate::claims::Claims;
 use crate::domain::{Memory, Room, lock};
 use crate::names::Wanted;
 use crate::restart::state::{MonitorState, PortState};
-use crate::taps::{Tap, Taps};
+use crate::taps::{Tap, Taps, Wishes};
 use crate::waker::Listeners;
 
 /// Slots of the ring on which nothing is sent: the fewest that make one.
 const SILENT_SLOTS: u32 = 2;
+
+/// Whether a monitor is meant, and not the port itself.
+pub(crate) fn asks_for_monitor(register: &NmreqRegister) -> bool {
+    register.nr_flags & (NR_MONITOR_TX | NR_MONITOR_RX | NR_ZCOPY_MON) != 0
+}
+
+/// What it watches, by [`Dir`]: both, where nothing is said beside `NR_ZCOPY_MON`.
+fn wishes(flags: u64) -> [bool; 2] {
+    match [NR_MONITOR_TX, NR_MONITOR_RX].map(|flag| flags & flag != 0) {
+        [false, false] => [true, true],
+        said => said,
+    }
+}
 
 /// The port.
 #[derive(Debug)]
@@ -64,8 +80,9 @@ impl Monitor {
             let pair = Pair::<Rx>::create(region, i as u16, shape.slots[1]);
             pair.map(|pair| pair.kern).map_err(failed)
         });
-        let wants = [NR_MONITOR_TX, NR_MONITOR_RX].map(|flag| flags & flag != 0);
-        let tap = Tap::new(wants, parent, bound, rings.collect::<Result<_, _>>()?);
+        let copies = flags & NR_ZCOPY_MON == 0;
+        let wishes = Wishes { ways: wishes(flags), copies };
+        let tap = Tap::new(wishes, parent, bound, rings.collect::<Result<_, _>>()?);
         taps.add(tap.clone());
         let monitor = Arc::new(Self {
             name: port.name().to_owned(),
@@ -76,7 +93,7 @@ impl Monitor {
             silent_view: silent.view(),
             silent,
             no_listeners: Listeners::default(),
-            copies: flags & NR_ZCOPY_MON == 0,
+            copies,
             memory,
         });
         // After it was added: a port that is given up from now on ends it.
@@ -119,7 +136,8 @@ impl Monitor {
         let silent = tx.first()?.resume(memory.region())?;
         let rings = rx.iter().map(|ring| ring.resume(memory.region())).collect::<Option<_>>()?;
         let bound = state.bound[0] as usize..state.bound[1] as usize;
-        let tap = Tap::new(state.wants, state.parent.into(), bound, rings);
+        let wishes = Wishes { ways: state.wants, copies: state.copies };
+        let tap = Tap::new(wishes, state.parent.into(), bound, rings);
         let taps = port.and_then(|port| port.taps()).cloned().unwrap_or_default();
         taps.add(tap.clone());
         if port.is_none() {

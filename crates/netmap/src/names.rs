@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 use rustix::io::Errno;
 use slipring_abi::name::Role;
 use slipring_abi::{
-    NR_MONITOR_RX, NR_MONITOR_TX, NR_REG_ALL_NIC, NR_REG_NULL, NR_REG_ONE_NIC, NR_REG_PIPE_MASTER,
-    NR_REG_PIPE_SLAVE, NmreqRegister,
+    NR_REG_ALL_NIC, NR_REG_NULL, NR_REG_ONE_NIC, NR_REG_PIPE_MASTER, NR_REG_PIPE_SLAVE,
+    NmreqRegister,
 };
 
 use slipring_ring::RingView;
@@ -17,7 +17,7 @@ use slipring_ring::RingView;
 use crate::adapter::{Adapter, Shape};
 use crate::detached::Detached;
 use crate::domain::{Domain, Memory, lock};
-use crate::monitor::Monitor;
+use crate::monitor::{Monitor, asks_for_monitor};
 use crate::open::Opener;
 use crate::params::rings;
 use crate::pipe::{Pipe, Plan};
@@ -166,11 +166,12 @@ impl Wanted<'_> {
             return Err(Errno::INVAL);
         }
         provider.admit(self, self.kind())?;
-        if mode == NR_REG_NULL {
-            return self.null();
-        }
-        if self.register.nr_flags & (NR_MONITOR_TX | NR_MONITOR_RX) != 0 {
-            return self.monitor(provider);
+        let monitors = asks_for_monitor(self.register);
+        match mode {
+            NR_REG_NULL if monitors => return Err(Errno::INVAL),
+            NR_REG_NULL => return self.null(),
+            _ if monitors => return self.monitor(provider),
+            _ => {}
         }
         let mut names = lock(&self.domain.names);
         let port = match self.name.rfind(['{', '}']) {

@@ -211,13 +211,13 @@ impl Kicked for Pipe {
 }
 
 impl Watched for Pipe {
-    /// An end that is monitored is synced here, where the monitor is shown what passes.
+    /// A pipe that is monitored is synced here, where the monitor is shown what passes: of what one
+    /// end receives it learns when the other one sends.
     fn watched(&self) {
         let Some(sharing) = self.sharing.get() else { return };
-        for (side, halves) in self.sides.iter().zip(&sharing.halves) {
-            let monitored = side.taps.is_any();
-            halves.iter().flatten().for_each(|half| half.signs.keep_to_host(monitored));
-        }
+        let monitored = self.sides.iter().any(|side| side.taps.is_any());
+        let halves = sharing.halves.iter().flatten().flatten();
+        halves.for_each(|half| half.signs.keep_to_host(monitored));
         let start = Instant::now();
         let held = |half: &Half| half.signs.is_held_by_guest();
         while sharing.halves.iter().flatten().flatten().any(held) && start.elapsed() < FINISH {
@@ -315,12 +315,23 @@ impl PipeEnd {
         &self.pipe.sides[self.role as usize]
     }
 
-    /// Lets monitors see the slots of a sync.
+    /// Lets monitors see what is sent, those of the other end as well: its program is told of it now.
     #[inline(always)]
-    fn shown(&self, dir: Dir, i: usize) -> impl FnOnce(&KernRing, SlotIdx, SlotIdx) + '_ {
+    fn sent(&self, i: usize) -> impl FnOnce(&KernRing, SlotIdx, SlotIdx) + '_ {
         move |_, from, to| {
-            if let Some(view) = self.side().views[dir as usize].get(i) {
-                self.side().taps.see(dir, i, view, from, to);
+            if let Some(view) = self.side().views[Dir::Tx as usize].get(i) {
+                self.side().taps.see(Dir::Tx, i, view, from, to);
+                self.other().taps.see(Dir::Rx, i, view, from, to);
+            }
+        }
+    }
+
+    /// Lets monitors see what was read.
+    #[inline(always)]
+    fn released(&self, i: usize) -> impl FnOnce(&KernRing, SlotIdx, SlotIdx) + '_ {
+        move |_, from, to| {
+            if let Some(view) = self.side().views[Dir::Rx as usize].get(i) {
+                self.side().taps.see_released(i, view, from, to);
             }
         }
     }
@@ -354,8 +365,8 @@ impl Adapter for PipeEnd {
     #[inline]
     fn sync(&self, dir: Dir, i: usize) -> Synced {
         let moved = match dir {
-            Dir::Tx => with(self.side().tx.get(i), |tx| tx.sync_shown(self.shown(dir, i))),
-            Dir::Rx => with(self.side().rx.get(i), |rx| rx.sync_shown(self.shown(dir, i))),
+            Dir::Tx => with(self.side().tx.get(i), |tx| tx.sync_shown(self.sent(i))),
+            Dir::Rx => with(self.side().rx.get(i), |rx| rx.sync_released(self.released(i))),
         };
         match moved {
             Ok(Moved { slots: 0, .. }) => Synced::Done,

@@ -1,7 +1,7 @@
 //! Who listens to a port: monitors, and what they are shown.
 //!
-//! A port shows the slots of frames that it is about to send, and of those that it is about to
-//! hand to its program. They are read once for all monitors, and by a switch's port for the switch
+//! A port shows the slots of frames that it is about to send, of those that it is about to hand to
+//! its program, and of those that its program has released. They are read once for all monitors, and by a switch's port for the switch
 //! as well: which frames there are, and how long, all agree on. A monitor has these frames in their
 //! order, except for those for which its own ring had no room, which are counted.
 //!
@@ -30,6 +30,51 @@ pub struct Taps {
     watched: OnceLock<Weak<dyn Watched>>,
 }
 
+/// When slots are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    /// Their program has queued them.
+    Sent,
+    /// Their program is told of them.
+    Arrived,
+    /// It has released them.
+    Released,
+}
+
+impl Moment {
+    fn of(dir: Dir) -> Self {
+        match dir {
+            Dir::Tx => Self::Sent,
+            Dir::Rx => Self::Arrived,
+        }
+    }
+
+    /// Which way the frames go.
+    fn dir(self) -> Dir {
+        if self == Self::Sent { Dir::Tx } else { Dir::Rx }
+    }
+}
+
+/// What a monitor is to be shown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wishes {
+    /// What is sent and what is received, by [`Dir`].
+    pub(crate) ways: [bool; 2],
+    /// Whether its buffers are its own: then it sees what arrives, else what was released.
+    pub(crate) copies: bool,
+}
+
+impl Wishes {
+    fn has(&self, moment: Moment) -> bool {
+        let right = match moment {
+            Moment::Sent => true,
+            Moment::Arrived => self.copies,
+            Moment::Released => !self.copies,
+        };
+        right && self.ways[moment.dir() as usize]
+    }
+}
+
 /// A port that has to know whether it has monitors.
 pub trait Watched: Send + Sync + std::fmt::Debug {
     /// That may have changed.
@@ -55,11 +100,41 @@ impl Taps {
         self.any.load(Ordering::Acquire)
     }
 
-    /// Shows the whole frames in the slots `from..to` of ring `i`.
+    /// Shows the whole frames in the slots `from..to` that ring `i` sends, or receives.
     #[inline(always)]
     pub fn see(&self, dir: Dir, i: usize, ring: &RingView, from: SlotIdx, to: SlotIdx) {
         if from != to && self.is_any() {
-            self.show(dir, i, ring, &read(ring, from, to));
+            self.show(Moment::of(dir), i, ring, &read(ring, from, to));
+        }
+    }
+
+    /// Shows the slots `from..to` that a program releases with which rx ring `i` received.
+    #[inline(always)]
+    pub fn see_released(&self, i: usize, ring: &RingView, from: SlotIdx, to: SlotIdx) {
+        if from != to && self.is_any() {
+            self.show(Moment::Released, i, ring, &read(ring, from, to));
+        }
+    }
+
+    /// As [`Self::see`], for who has had rx ring `i` synced elsewhere: what has arrived since its tail
+    /// was `from`.
+    pub fn see_arrivals(&self, i: usize, ring: &RingView, from: SlotIdx) {
+        let to = ring.tail();
+        if from.max(to) < ring.num_slots() {
+            self.see(Dir::Rx, i, ring, from, to);
+        }
+    }
+
+    /// As [`Self::see_released`], for who is about to have ring `i` synced elsewhere: what its program
+    /// has released since the last sync, if it receives by it and its indices can be true.
+    pub fn see_releases(&self, dir: Dir, i: usize, ring: &RingView) {
+        if dir == Dir::Tx || !self.is_any() {
+            return;
+        }
+        let (from, head, tail, n) = (ring.hwcur(), ring.head(), ring.tail(), ring.num_slots());
+        let behind = |i: u32| if i < from { i + n - from } else { i - from };
+        if from.max(head).max(tail) < n && behind(head) <= behind(tail) {
+            self.see_released(i, ring, from, head);
         }
     }
 
@@ -67,14 +142,14 @@ impl Taps {
     #[inline(always)]
     pub(crate) fn see_slots(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Piece]) {
         if !slots.is_empty() && self.is_any() {
-            self.show(dir, i, ring, slots);
+            self.show(Moment::of(dir), i, ring, slots);
         }
     }
 
     #[cold]
-    fn show(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Piece]) {
+    fn show(&self, moment: Moment, i: usize, ring: &RingView, slots: &[Piece]) {
         for tap in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            tap.see(dir, i, ring, slots);
+            tap.see(moment, i, ring, slots);
         }
     }
 
@@ -122,8 +197,7 @@ pub struct TapInfo {
 /// One monitor.
 #[derive(Debug)]
 pub(crate) struct Tap {
-    /// What it listens to, by [`Dir`].
-    wants: [bool; 2],
+    wishes: Wishes,
     /// Rings of the port.
     port: Shape,
     /// Of its own rings, those that somebody reads.
@@ -146,7 +220,7 @@ pub(crate) struct TapRing {
 
 impl Tap {
     pub(crate) fn new(
-        wants: [bool; 2],
+        wishes: Wishes,
         port: Shape,
         bound: Range<usize>,
         rings: Vec<KernRing>,
@@ -159,7 +233,7 @@ impl Tap {
             lost: AtomicU64::new(0),
         };
         let rings = rings.into_iter().map(ring).collect();
-        Arc::new(Self { wants, port, bound, rings, ended: AtomicBool::new(false) })
+        Arc::new(Self { wishes, port, bound, rings, ended: AtomicBool::new(false) })
     }
 
     pub(crate) fn has_ended(&self) -> bool {
@@ -168,7 +242,7 @@ impl Tap {
 
     /// What it listens to: directions, the port's shape, which of its own rings somebody reads.
     pub(crate) fn listens(&self) -> ([bool; 2], Shape, Range<usize>) {
-        (self.wants, self.port, self.bound.clone())
+        (self.wishes.ways, self.port, self.bound.clone())
     }
 
     fn fate(&self) -> TapInfo {
@@ -176,7 +250,7 @@ impl Tap {
             self.rings.iter().map(|ring| of(ring).load(Ordering::Relaxed)).sum()
         };
         TapInfo {
-            wants: self.wants,
+            wants: self.wishes.ways,
             frames: sum(|ring| &ring.frames),
             lost: sum(|ring| &ring.lost),
         }
@@ -193,9 +267,10 @@ impl Tap {
         if i < nic { i } else { i - nic + usize::from(Self::rings_for(&self.port)) }
     }
 
-    fn see(&self, dir: Dir, i: usize, ring: &RingView, slots: &[Piece]) {
+    fn see(&self, moment: Moment, i: usize, ring: &RingView, slots: &[Piece]) {
+        let dir = moment.dir();
         let i = self.ring_of(dir, i);
-        if !self.wants[dir as usize] || !self.bound.contains(&i) {
+        if !self.wishes.has(moment) || !self.bound.contains(&i) {
             return;
         }
         let Some(own) = self.rings.get(i) else { return };

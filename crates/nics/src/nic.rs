@@ -178,15 +178,6 @@ impl NicQueue {
         Ok(QueueLent { socket: lent.socket, layout })
     }
 
-    /// Shows what has arrived since `from`.
-    fn show_rx(&self, from: u32) {
-        let view = &self.views[Dir::Rx as usize];
-        let (to, n) = (view.tail(), view.num_slots());
-        if from < n && to < n {
-            self.taps.see(Dir::Rx, self.number, view, from, to);
-        }
-    }
-
     fn sync(&self, dir: Dir) -> Synced {
         if self.vanished.load(Ordering::Relaxed) {
             return Synced::Gone;
@@ -196,6 +187,7 @@ impl NicQueue {
         // What a program has found itself is not shown.
         driver.catch_up();
         let tail = self.views[Dir::Rx as usize].tail();
+        self.taps.see_releases(dir, self.number, &self.views[Dir::Rx as usize]);
         let done = match dir {
             Dir::Tx => {
                 self.show_tx();
@@ -204,7 +196,7 @@ impl NicQueue {
             Dir::Rx => driver.rx_sync(),
         };
         if dir == Dir::Rx && done.is_ok() {
-            self.show_rx(tail);
+            self.taps.see_arrivals(self.number, &self.views[Dir::Rx as usize], tail);
         }
         match done {
             Ok(()) => Synced::Done,

@@ -531,11 +531,15 @@ fn monitors_see_what_passes_an_interface_while_others_use_it() {
     let (left, right) = (world.open("left").unwrap(), world.open("right").unwrap());
     let sent = monitor("left", NR_MONITOR_TX).unwrap();
     let got = monitor("right", NR_MONITOR_RX).unwrap();
+    let released = monitor("right", NR_MONITOR_RX | NR_ZCOPY_MON).unwrap();
     for i in 0..100 {
         left.send(&frame(i));
         assert_eq!(right.receive(&world), frame(i));
         assert_eq!(sent.receive(&world), frame(i));
         assert_eq!(got.receive(&world), frame(i));
+        // Gives the frame back.
+        right.open.poll(Events::IN, None, Duration::ZERO);
+        assert_eq!(released.receive(&world), frame(i));
     }
 }
 

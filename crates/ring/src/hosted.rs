@@ -14,14 +14,14 @@
 //! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe whose ends nobody shares.
 
 mod signs;
+mod turns;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::bell;
 use crate::cell::Cell;
 use crate::index::{SlotIdx, prev};
-use crate::kern::{KernRing, Pair, Reinit};
+use crate::kern::{KernRing, Pair};
 use crate::mem::{Dir, Owned, RingMem};
 use crate::pipe::return_changed;
 use crate::protocol::{Peer, Receiver, Sender, Word};
@@ -29,6 +29,8 @@ use crate::region::{Region, RegionError};
 use crate::words::{HOST, Side, WordsAt};
 
 pub use signs::Signs;
+pub use turns::{Moved, NotSynced};
+use turns::{hold, let_go, moved};
 
 /// One direction.
 #[derive(Debug)]
@@ -235,75 +237,6 @@ fn attach(region: &Arc<Region>, place: Place) -> Result<Shared, RegionError> {
     Ok(Shared(Arc::new(direction)))
 }
 
-/// How many slots a sync moved, and who sleeps for them on the other side: of those, each is told
-/// of to one syncer only, who has to wake them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Moved {
-    /// Slots sent, or given back.
-    pub slots: u32,
-    /// The program that syncs the other half itself.
-    pub guest: bool,
-    /// Programs for which the host syncs it. A host is not told: it wakes them in any case.
-    pub host: bool,
-}
-
-impl From<u32> for Moved {
-    fn from(slots: u32) -> Self {
-        Self { slots, guest: false, host: false }
-    }
-}
-
-/// Why a half was not synced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotSynced {
-    /// The program's own indices.
-    #[error(transparent)]
-    Reinit(#[from] Reinit),
-    /// Somebody else is at it.
-    #[error("another thread or process is syncing this ring")]
-    Busy,
-    /// For the time being only the host may sync it.
-    #[error("this ring is synced by its host")]
-    ByHost,
-    /// The shared words make no sense.
-    #[error("the words that the ends of the pipe share are spoiled")]
-    Spoiled,
-}
-
-/// Takes a half for a sync of `who`.
-#[inline(always)]
-fn hold(side: &Side, who: u32) -> Result<(), NotSynced> {
-    // The host's own threads keep each other out; one that panicked has left the word.
-    if !(side.owner.claim(who) || who == HOST && side.owner.acquire() == HOST) {
-        return Err(NotSynced::Busy);
-    }
-    if who != HOST && side.by_host.acquire() != 0 {
-        let_go(side);
-        return Err(NotSynced::ByHost);
-    }
-    Ok(())
-}
-
-#[inline(always)]
-fn let_go(side: &Side) {
-    // Release: pairs with the claim of the next.
-    side.owner.release(0);
-}
-
-/// Whom `who` has to wake now that it has published for the other half.
-#[inline(always)]
-fn moved(slots: u32, other: &Side, who: u32) -> Moved {
-    if slots == 0 {
-        return Moved::default();
-    }
-    // A host knows by itself for whom it syncs.
-    if who == HOST {
-        return Moved { slots, guest: bell::must_ring(&other.guest_sleeps), host: false };
-    }
-    let [guest, host] = bell::must_ring_all([&other.guest_sleeps, &other.host_sleeps]);
-    Moved { slots, guest, host }
-}
-
 macro_rules! half {
     ($(#[$doc:meta])* $Half:ident, $party:ident: $Party:ident, $mine:expr, $other:expr, $seen:ident) => {
         $(#[$doc])*
@@ -355,11 +288,20 @@ macro_rules! half {
                 &mut self,
                 see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
             ) -> Result<Moved, NotSynced> {
+                self.sync_by(|half| half.sync_held(see))
+            }
+
+            /// Holds the half for one sync, where others may sync it, too.
+            #[inline(always)]
+            fn sync_by(
+                &mut self,
+                sync: impl FnOnce(&mut Self) -> Result<u32, NotSynced>,
+            ) -> Result<Moved, NotSynced> {
                 let Some(side) = self.direction.0.shared_side($mine) else {
-                    return Ok(self.sync_held(see)?.into());
+                    return Ok(sync(self)?.into());
                 };
                 hold(side, self.who)?;
-                let slots = self.catch_up().and_then(|()| self.sync_held(see));
+                let slots = self.catch_up().and_then(|()| sync(self));
                 let side = |dir| self.direction.0.shared_side(dir).expect("it stays shared");
                 let_go(side($mine));
                 Ok(moved(slots?, side($other), self.who))
@@ -460,15 +402,38 @@ impl HostedTx {
 }
 
 impl HostedRx {
-    /// Gives the slots that the program is done with back to the sender and takes over new
-    /// frames.
+    /// As [`Self::sync`], but shows the slots that the program has released to `see` before the
+    /// sender gets them back.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    #[inline]
+    pub fn sync_released(
+        &mut self,
+        see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+    ) -> Result<Moved, NotSynced> {
+        self.sync_by(|half| half.sync_both(see, |_, _, _| {}))
+    }
+
     #[inline(always)]
     fn sync_held(
         &mut self,
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
     ) -> Result<u32, NotSynced> {
+        self.sync_both(|_, _, _| {}, see)
+    }
+
+    /// Gives the slots that the program is done with back to the sender and takes over new
+    /// frames.
+    #[inline(always)]
+    fn sync_both(
+        &mut self,
+        released: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+        see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
+    ) -> Result<u32, NotSynced> {
         let head = self.kern.released()?;
         let freed = self.kern.pending(head);
+        released(&self.kern, self.kern.hwcur(), head);
         let tail = self.receiver.sync(head).map_err(|_| NotSynced::Spoiled)?;
         see(&self.kern, self.kern.hwtail(), tail);
         self.kern.done_to(head);

@@ -266,7 +266,7 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// `x`: nobody else may bind these rings.
     pub const EXCLUSIVE: Self = Self(abi::NR_EXCLUSIVE);
-    /// `z`: monitor by swapping buffers.
+    /// `z`: monitor in the memory of the port; of both ways, unless `t` or `r` beside it says which.
     pub const ZCOPY_MON: Self = Self(abi::NR_ZCOPY_MON);
     /// `t`: monitor what is transmitted.
     pub const MONITOR_TX: Self = Self(abi::NR_MONITOR_TX);
@@ -291,7 +291,14 @@ impl Flags {
     #[must_use]
     pub fn from_nr_flags(nr_flags: u64) -> Self {
         let all = Self::LETTERS.into_iter().fold(Self::NONE, |all, (_, flag)| all.with(flag));
-        Self(nr_flags & all.0)
+        Self(nr_flags & all.0).whole()
+    }
+
+    /// A zero-copy monitor of which nobody said what it watches watches both ways.
+    pub(crate) const fn whole(self) -> Self {
+        let both = Self::MONITOR_TX.with(Self::MONITOR_RX);
+        let is_open = self.contains(Self::ZCOPY_MON) && self.0 & both.0 == 0;
+        if is_open { self.with(both) } else { self }
     }
 
     /// The value for `nr_flags`.
@@ -315,7 +322,7 @@ impl Flags {
     /// Whether a monitor is asked for.
     #[must_use]
     pub const fn is_monitor(self) -> bool {
-        self.contains(Self::MONITOR_TX) || self.contains(Self::MONITOR_RX)
+        self.0 & (Self::MONITOR_TX.0 | Self::MONITOR_RX.0 | Self::ZCOPY_MON.0) != 0
     }
 
     fn from_letter(letter: char) -> Option<Self> {

@@ -279,5 +279,5 @@ fn flags(at: &mut Cursor<'_>) -> Result<Flags, NameError> {
     if flags == Flags::NONE {
         return at.expected("the letter of a flag");
     }
-    Ok(flags)
+    Ok(flags.whole())
 }

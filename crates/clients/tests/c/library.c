@@ -167,6 +167,8 @@ static const struct parsed {
 	{ "vale0:a}4/x@9", "vale0:a", NR_REG_PIPE_SLAVE | NR_EXCLUSIVE, 4, 9, 0 },
 	{ "vale:a/ztrTR", "vale:a", NR_REG_ALL_NIC | NR_ZCOPY_MON | NR_MONITOR_TX | NR_MONITOR_RX |
 	    NR_TX_RINGS_ONLY | NR_RX_RINGS_ONLY, 0, 0, 0 },
+	{ "netmap:x}1/z", "x", NR_REG_PIPE_SLAVE | NR_ZCOPY_MON | NR_MONITOR_TX | NR_MONITOR_RX, 1, 0, 0 },
+	{ "vale:a/zr", "vale:a", NR_REG_ALL_NIC | NR_ZCOPY_MON | NR_MONITOR_RX, 0, 0, 0 },
 	{ "netmap:", "", 0, 0, 0, 1 },
 	{ "netmap:-1", "", 0, 0, 0, 1 },
 	{ "netmap:eth0-", "", 0, 0, 0, 1 },

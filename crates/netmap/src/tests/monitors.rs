@@ -75,9 +75,8 @@ fn a_monitor_sees_what_either_end_of_a_pipe_sends_and_receives() {
         a.send(marks.clone());
         let expected: Vec<_> = marks.iter().map(|&mark| (mark, NS_TXMON)).collect();
         assert_eq!(tx.take(), expected);
-        assert!(rx.take().is_empty(), "nothing has arrived yet");
+        assert_eq!((rx.marks(), both.marks()), (marks.clone(), marks.clone()), "b is told of them");
         assert_eq!(b.marks(), marks);
-        assert_eq!((rx.marks(), both.marks()), (marks.clone(), marks));
         b.send([7]);
         assert_eq!((both.take(), a.marks()), (vec![(7, NS_TXMON)], vec![7]));
         assert!(tx.take().is_empty() && rx.take().is_empty());
@@ -100,6 +99,67 @@ fn a_monitor_of_a_switch_port_sees_what_it_sends_and_what_reaches_it() {
     }
     b.send([1]);
     assert!(sent.take().is_empty() && got.take().is_empty());
+}
+
+#[test]
+fn a_zero_copy_monitor_sees_what_is_received_when_its_reader_has_released_it() {
+    let world = World::new();
+    for [from, to] in [["x{1", "x}1"], ["vale0:a", "vale0:b"]] {
+        let [mut a, mut b] = [from, to].map(|name| Station::new(&world, name, &all()));
+        let mut seen = Station::new(&world, to, &monitor(NR_MONITOR_RX | NR_ZCOPY_MON));
+        for round in 0..30 {
+            let marks: Vec<u32> = (0..100).map(|i| 100 * round + i).collect();
+            a.send(marks.clone());
+            b.client.ioctl(NIOCRXSYNC).unwrap();
+            assert!(seen.take().is_empty(), "{to}: nothing was released");
+            let ring = b.client.ring(b.rx);
+            b.client.advance(b.rx, (ring.head + 40) % ring.num_slots);
+            assert!(seen.take().is_empty(), "{to}: nothing was given back by a sync");
+            b.client.ioctl(NIOCRXSYNC).unwrap();
+            assert_eq!(seen.marks(), marks[..40], "{to}");
+            assert_eq!(b.marks(), marks[40..], "{to}");
+            assert_eq!(seen.marks(), marks[40..], "{to}");
+            a.client.ioctl(NIOCTXSYNC).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_zero_copy_monitor_of_which_nobody_said_what_it_watches_sees_both_ways_and_takes_nothing() {
+    let world = World::new();
+    for [one, other] in [["x{1", "x}1"], ["vale0:a", "vale0:b"]] {
+        let [mut a, mut b] = [one, other].map(|name| Station::new(&world, name, &all()));
+        let mut seen = Station::new(&world, other, &monitor(NR_ZCOPY_MON));
+        // The first one tells the switch where b is.
+        b.send([1]);
+        assert_eq!((seen.take(), a.marks()), (vec![(1, NS_TXMON)], vec![1]));
+        a.send([2, 3]);
+        assert_eq!(b.marks(), [2, 3], "{other}: they are the port's");
+        assert_eq!(seen.marks(), [2, 3]);
+        assert_eq!(seen.client.ioctl(NIOCTXSYNC), Err(Errno::IO), "it is no second handle");
+    }
+}
+
+#[test]
+fn no_request_for_a_monitor_binds_or_attaches_the_port_itself() {
+    let world = World::new();
+    let _a = world.bound("x{1");
+    for ways in [0, NR_MONITOR_TX, NR_MONITOR_RX, NR_MONITOR_TX | NR_MONITOR_RX] {
+        for flags in [ways, ways | NR_ZCOPY_MON].into_iter().filter(|&flags| flags != 0) {
+            let mut client = world.open();
+            client.register("x{1", &monitor(flags)).unwrap();
+            assert!(client.open.bound.get().unwrap().port.is_monitor(), "{flags:#x}");
+            let refused = |name: &str, wish| world.open().register(name, &wish).err();
+            assert_eq!(refused("y{1", monitor(flags)), Some(Errno::INVAL), "{flags:#x}");
+            assert_eq!(refused("vale0:new", monitor(flags)), Some(Errno::INVAL), "{flags:#x}");
+            let null = NmreqRegister { nr_mode: NR_REG_NULL, nr_mem_id: 1, ..monitor(flags) };
+            assert_eq!(refused("", null), Some(Errno::INVAL), "{flags:#x}");
+            let reg = monitor(flags);
+            let attach = NmreqValeAttach { reg, ..NmreqValeAttach::default() };
+            let attached = world.open().ask("vale1:x", NETMAP_REQ_VALE_ATTACH, &attach);
+            assert_eq!(attached.err(), Some(Errno::INVAL), "{flags:#x}");
+        }
+    }
 }
 
 #[test]

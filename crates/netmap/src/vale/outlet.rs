@@ -94,6 +94,9 @@ impl Outlet {
         let mut room = lock(&self.room);
         let Some(kern) = &mut room.kern else { return Synced::Done };
         let Ok(head) = kern.released() else { return Synced::Reinit };
+        if let Some((taps, ring)) = &self.taps {
+            taps.see_released(*ring, &self.view, kern.hwcur(), head);
+        }
         kern.done_to(head);
         let tail = kern.hwtail();
         kern.set_tail(tail);

@@ -7,6 +7,7 @@ use slipring_abi::*;
 
 use crate::adapter::Adapter;
 use crate::domain::lock;
+use crate::monitor::asks_for_monitor;
 use crate::names::{PortKind, Wanted};
 use crate::open::{Netmap, Open};
 use crate::request::Request;
@@ -22,6 +23,9 @@ impl Netmap {
     /// VALE_ATTACH: an interface or a persistent port becomes a port of a switch.
     pub(crate) fn vale_attach(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
         let wish: NmreqValeAttach = request.read()?;
+        if asks_for_monitor(&wish.reg) {
+            return Err(Errno::INVAL);
+        }
         let (switch, port) = split(&request.name)?;
         let netns = open.opener.netns;
         let key = (netns, request.name.clone());
