@@ -54,7 +54,7 @@ fn of_the_device() -> [Arg; 6] {
             .long("uring")
             .value_name("WHEN")
             .value_parser(["auto", "on", "off"])
-            .help("Have calls by io_uring, a queue per processor: `auto` where the kernel has that enabled, `on` enables it for the start [default: auto]"),
+            .help("Have calls by io_uring, a queue per processor: `auto` where the kernel has that and no store is kept for restarts, `on` or no start, `off` never [default: auto]"),
         Arg::new("link")
             .long("link")
             .value_name("PATH")

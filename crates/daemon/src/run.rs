@@ -68,7 +68,7 @@ pub(crate) fn run(
     let control = control(&run_dir, control_socket, answers, session)?;
     let line = mode_line(&door, &settings, session.reporter.format());
     session.reporter.raw(line.as_bytes())?;
-    tell_of_way(door.way(), session)?;
+    tell_of_way(door.way(), config.uring, session)?;
     manager.tell("READY=1\nSTATUS=serves the device");
     serve(&signals, &journal, &manager, &door, &reload, session)?;
     manager.tell("STOPPING=1");
@@ -231,13 +231,15 @@ fn control(
 }
 
 /// Says what a reader of the mode line would not expect.
-fn tell_of_way(way: Way, session: &mut Session<'_>) -> Result<(), Failure> {
+fn tell_of_way(way: Way, wanted: Uring, session: &mut Session<'_>) -> Result<(), Failure> {
     match way {
-        Way::Uring { switched: true } => session.reporter.warn(format_args!(
-            "FUSE over io_uring was disabled; it was enabled for the start of this device only"
-        )),
+        Way::Uring { switched: true } if wanted == Uring::On => {
+            session.reporter.warn(format_args!(
+                "FUSE over io_uring was disabled; it was enabled for the start of this device only"
+            ))
+        }
         Way::Device { refused: Some(error) } => session.reporter.warn(format_args!(
-            "the kernel has FUSE over io_uring enabled, but gives us no io_uring: {error}"
+            "the kernel has FUSE over io_uring, but gives us no io_uring: {error}"
         )),
         _ => Ok(()),
     }

@@ -2,7 +2,7 @@
 //!
 //! The kernel offers it where its module parameter says so at the moment of mounting, and asks for
 //! it no more once both sides have agreed: so a parameter that we switch on is switched back at
-//! once, and nothing is left behind.
+//! once, and nothing is left behind. A store for restarts keeps to the device (`open_kept`).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -16,10 +16,11 @@ use crate::DoorError;
 /// Whether to have requests by io_uring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Uring {
-    /// Where the kernel offers it.
+    /// Where the kernel has it; its module parameter is switched on for as long as that takes, where
+    /// this process may.
     #[default]
     Auto,
-    /// Yes; its module parameter is switched on for as long as that takes.
+    /// The same, and nothing else will do.
     On,
     /// No.
     Off,
@@ -60,7 +61,11 @@ impl Held {
         let switched = None;
         match wanted {
             Uring::Off => Ok(Self { switched, _lock: None }),
-            Uring::Auto => Ok(Self { switched, _lock: lock(FlockOperation::LockShared) }),
+            Uring::Auto => {
+                let held = lock(FlockOperation::LockExclusive);
+                // Where that is refused the kernel offers it if somebody else has switched it on.
+                Ok(Self { switched: switch_on().unwrap_or_default(), _lock: held })
+            }
             Uring::On => {
                 let held = lock(FlockOperation::LockExclusive);
                 let switched = switch_on().map_err(|source| match source.kind() {

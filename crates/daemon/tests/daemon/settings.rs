@@ -48,7 +48,8 @@ fn shell(site: &Site, daemon: &Program, script: &str, uid: u32) -> String {
 #[test]
 fn the_file_holds_where_flags_say_nothing() {
     let Some(site) = Site::new() else { return };
-    let words = with_file(&site, "mode = \"640\"\nworkers = 3\nlink = \"none\"\n");
+    let said = "mode = \"640\"\nworkers = 3\nuring = \"off\"\nlink = \"none\"\n";
+    let words = with_file(&site, said);
     let daemon = site.launch_with_default_link(&format!("{words} --workers 5"));
     daemon.wait_for_text("workers=5 mode=640");
 }

@@ -18,7 +18,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use site::{MANY, Site};
+use site::{FEW, MANY, Site};
 use support::namespace::Namespace;
 use support::program::{Program, SLIPRING};
 
@@ -37,7 +37,7 @@ fn two_programs_exchange_frames_as_soon_as_the_mode_line_is_there() {
 #[test]
 fn the_mode_line_is_an_object_where_json_is_asked_for() {
     let Some(site) = Site::new() else { return };
-    let daemon = site.launch("--json --workers 3 --mode 640 --nics-for-all");
+    let daemon = site.launch("--json --uring off --workers 3 --mode 640 --nics-for-all");
     let line = daemon.wait_for("its start", |output| {
         output.stdout.split_once('\n').map(|(line, _)| line.to_owned())
     });
@@ -48,16 +48,48 @@ fn the_mode_line_is_an_object_where_json_is_asked_for() {
     assert_eq!(site.bind("x{1"), "bound");
 }
 
+/// The kernel's parameter, while no daemon beside this test has just switched it; `None` where the
+/// kernel has none, or keeps it from us.
+fn uring_parameter() -> Option<String> {
+    let held = std::fs::File::options().write(true).open("/sys/bus/platform/uevent");
+    let held = held.ok().and_then(|file| {
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockShared).ok().map(|()| file)
+    });
+    let parameter = std::fs::read_to_string("/sys/module/fuse/parameters/enable_uring").ok();
+    drop(held);
+    if parameter.is_none() {
+        eprintln!("skipped: FUSE over io_uring needs Linux 6.14");
+    }
+    parameter
+}
+
+#[test]
+fn calls_come_by_io_uring_where_the_kernel_has_that_and_nothing_is_kept_for_restarts() {
+    let Some(before) = uring_parameter() else { return };
+    let Some(site) = Site::new() else { return };
+    for (words, way) in [
+        ("", " door=fuse-uring "),
+        ("--uring auto", " door=fuse-uring "),
+        ("--uring off", " door=fuse "),
+        ("--supervise", " door=fuse "),
+    ] {
+        let daemon = site.daemon(words);
+        assert!(daemon.so_far().stdout.contains(way), "{words}: {:?}", daemon.so_far());
+        assert_eq!(uring_parameter().as_ref(), Some(&before), "{words}");
+        site.exchange("x{1", "x}1", FEW);
+        let ended = daemon.stop(Signal::TERM);
+        assert!(!ended.stderr.contains("io_uring"), "{words}: what goes without saying: {ended:?}");
+    }
+    site.is_clean();
+}
+
 #[test]
 fn calls_come_by_io_uring_where_that_is_asked_for() {
-    const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
-    let Ok(before) = std::fs::read_to_string(PARAMETER) else {
-        return eprintln!("skipped: FUSE over io_uring needs Linux 6.14");
-    };
+    let Some(before) = uring_parameter() else { return };
     let Some(site) = Site::new() else { return };
     let daemon = site.daemon("--uring on");
     assert!(daemon.so_far().stdout.contains(" door=fuse-uring "));
-    assert_eq!(std::fs::read_to_string(PARAMETER).unwrap(), before);
+    assert_eq!(uring_parameter().as_ref(), Some(&before));
     site.exchange("x{1", "x}1", MANY);
     let ended = daemon.stop(Signal::TERM);
     let told = ended.stderr.contains("enabled for the start of this device only");
