@@ -28,7 +28,8 @@ mod tests;
 
 pub use configure::{Config, ConfigError, ObjectKind};
 pub use counters::{Counters, DropCause, Drops};
-pub use sysctl::{Ignored, SYSCTL_PREFIX, SysctlError};
+pub use gate::RedSizes;
+pub use sysctl::{SYSCTL_PREFIX, SysctlError};
 
 use alloc::vec::Vec;
 
@@ -126,8 +127,8 @@ pub struct Settings {
     pub max_dynamic: usize,
     /// What a queue may be told to hold. Who reads commands asks for it.
     pub caps: Caps,
-    /// Those that mean nothing here.
-    pub ignored: Ignored,
+    /// Sizes of packets that RED counts by; for objects configured from now on.
+    pub red: RedSizes,
 }
 
 impl Default for Settings {
@@ -138,7 +139,7 @@ impl Default for Settings {
             expire_ns: 10_000_000_000,
             max_dynamic: 1 << 18,
             caps: Caps::default(),
-            ignored: Ignored::default(),
+            red: RedSizes::default(),
         }
     }
 }

@@ -57,6 +57,6 @@ pub mod spec;
 pub mod text;
 
 pub use engine::{
-    Config, ConfigError, Counters, DropCause, Drops, Dummynet, Event, Ignored, Next, Object,
-    ObjectKind, Packet, Report, SYSCTL_PREFIX, Settings, SysctlError,
+    Config, ConfigError, Counters, DropCause, Drops, Dummynet, Event, Next, Object, ObjectKind,
+    Packet, RedSizes, Report, SYSCTL_PREFIX, Settings, SysctlError,
 };

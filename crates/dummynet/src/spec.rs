@@ -29,6 +29,9 @@ pub struct PipeSpec {
     pub mask: Mask,
     /// `buckets`, as shown. Tables grow by themselves.
     pub buckets: Option<u32>,
+    /// `type` of the scheduler that queues attach to; `None` keeps it. Packets of `pipe N` rules
+    /// go through the FIFO whatever it is, as in dummynet.
+    pub kind: Option<SchedKind>,
 }
 
 /// A link.

@@ -116,9 +116,10 @@ impl<H: Copy> Dummynet<H> {
         tell: &mut impl FnMut(Event<H>),
     ) -> Result<(), ConfigError> {
         let number = checked(number)?;
-        gate::aqm(&spec.policy, spec.link.bits_per_sec)?;
+        gate::aqm(&spec.policy, self.settings.red, spec.link.bits_per_sec)?;
+        validate(spec.kind.as_ref())?;
         let link = Some(&spec.link);
-        self.put_sched(number, None, link, spec.mask, spec.buckets, tell);
+        self.put_sched(number, spec.kind, link, spec.mask, spec.buckets, tell);
         let fifo = number + FIFO_SCHED;
         self.put_sched(fifo, Some(SchedKind::Fifo), link, spec.mask, spec.buckets, tell);
         let share = ShareSpec::default();
@@ -128,7 +129,7 @@ impl<H: Copy> Dummynet<H> {
 
     fn configure_queue(&mut self, number: Number, spec: &QueueSpec) -> Result<(), ConfigError> {
         let at = checked(number)?;
-        gate::aqm(&spec.policy, 0)?;
+        gate::aqm(&spec.policy, self.settings.red, 0)?;
         let place = self.objects.flowset_places.get(&at);
         let old = place.map(|&place| self.objects.flowset(place));
         let parent = spec.parent.map(u32::from).or(old.map(|old| old.parent));
@@ -150,24 +151,14 @@ impl<H: Copy> Dummynet<H> {
         tell: &mut impl FnMut(Event<H>),
     ) -> Result<(), ConfigError> {
         let number = checked(number)?;
-        gate::aqm(&spec.policy, 0)?;
-        match &spec.kind {
-            Some(SchedKind::FqCodel(fair, codel)) => {
-                fair.validate()?;
-                codel.validate()?;
-            }
-            Some(SchedKind::FqPie(fair, pie)) => {
-                fair.validate()?;
-                pie.validate()?;
-            }
-            _ => {}
-        }
+        gate::aqm(&spec.policy, self.settings.red, 0)?;
+        validate(spec.kind.as_ref())?;
         let place = self.put_sched(number, spec.kind, None, spec.mask, spec.buckets, tell);
-        let seed = self.seed;
+        let (seed, red) = (self.seed, self.settings.red);
         let sched = self.objects.sched_mut(place);
         match &mut sched.policy {
-            Some(policy) => policy.change(&spec.policy),
-            None => sched.policy = Some(Policy::new(&spec.policy, seed, number)),
+            Some(policy) => policy.change(&spec.policy, red),
+            None => sched.policy = Some(Policy::new(&spec.policy, red, seed, number)),
         }
         self.regate(place);
         Ok(())
@@ -225,9 +216,9 @@ impl<H: Copy> Dummynet<H> {
         mask: Mask,
         buckets: Option<u32>,
     ) {
-        let sched = self.objects.sched_places.get(&parent).copied();
+        let (sched, red) = (self.objects.sched_places.get(&parent).copied(), self.settings.red);
         let Some(&place) = self.objects.flowset_places.get(&number) else {
-            let policy = Policy::new(policy, self.seed, number);
+            let policy = Policy::new(policy, red, self.seed, number);
             let flowset = Flowset { number, parent, sched, policy, share, mask, buckets };
             self.objects.add_flowset(flowset);
             return;
@@ -235,7 +226,7 @@ impl<H: Copy> Dummynet<H> {
         let flowset = self.objects.flowset_mut(place);
         let moved = flowset.sched != sched || !same(&flowset.mask, &mask);
         let old_sched = flowset.sched;
-        flowset.policy.change(policy);
+        flowset.policy.change(policy, red);
         *flowset = Flowset { parent, sched, share, mask, buckets, ..flowset.clone() };
         if let Some(old) = old_sched {
             if moved {
@@ -433,6 +424,22 @@ impl<H: Copy> Dummynet<H> {
             }
         }
     }
+}
+
+/// Whether the parameters of a scheduler are in their ranges.
+fn validate(kind: Option<&SchedKind>) -> Result<(), ConfigError> {
+    match kind {
+        Some(SchedKind::FqCodel(fair, codel)) => {
+            fair.validate()?;
+            codel.validate()?;
+        }
+        Some(SchedKind::FqPie(fair, pie)) => {
+            fair.validate()?;
+            pie.validate()?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 fn checked(number: Number) -> Result<u32, ConfigError> {

@@ -16,9 +16,24 @@ use super::counters::DropCause;
 use super::pool::Held;
 use crate::spec::{AqmSpec, Limit, Loss, PolicySpec, RedSpec};
 
-/// dummynet's `red_avg_pkt_size` and `red_max_pkt_size`, in bytes.
-const RED_MEAN_LEN: u64 = 512;
-const RED_MAX_LEN: u32 = 1500;
+/// Sizes of packets that RED counts by, with their names as sysctls. A queue keeps those it was
+/// configured under, as in dummynet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedSizes {
+    /// `net.inet.ip.dummynet.red_avg_pkt_size`: an idle queue's average decays once per time that
+    /// a packet of so many bytes takes on the link; 512.
+    pub mean_len: u32,
+    /// `net.inet.ip.dummynet.red_max_pkt_size`: in a queue in bytes, a packet of so many is hit with
+    /// the whole probability and a smaller one with its share; 1500.
+    pub max_len: u32,
+}
+
+impl Default for RedSizes {
+    fn default() -> Self {
+        Self { mean_len: 512, max_len: 1500 }
+    }
+}
+
 /// What a packet of a queue in slots counts for PIE's `onoff`, in bytes.
 const PIE_MEAN_LEN: u64 = 1000;
 
@@ -26,6 +41,7 @@ const PIE_MEAN_LEN: u64 = 1000;
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     pub(crate) spec: PolicySpec,
+    red: RedSizes,
     uniform: Chance,
     losses: Stream,
     hits: Stream,
@@ -45,18 +61,19 @@ pub(crate) enum Admission {
 }
 
 impl Policy {
-    pub(crate) fn new(spec: &PolicySpec, seed: u64, number: u32) -> Self {
+    pub(crate) fn new(spec: &PolicySpec, red: RedSizes, seed: u64, number: u32) -> Self {
         let stream = |label| Stream::numbered(seed, label, number.into());
         Self {
             spec: *spec,
+            red,
             uniform: uniform(spec.loss),
             losses: stream("dummynet/plr"),
             hits: stream("dummynet/aqm"),
         }
     }
 
-    pub(crate) fn change(&mut self, spec: &PolicySpec) {
-        self.spec = *spec;
+    pub(crate) fn change(&mut self, spec: &PolicySpec, red: RedSizes) {
+        (self.spec, self.red) = (*spec, red);
         self.uniform = uniform(spec.loss);
     }
 
@@ -65,7 +82,7 @@ impl Policy {
     /// # Errors
     /// If a parameter is out of range.
     pub(crate) fn gate(&self, bits_per_sec: u64) -> Result<Option<Box<Gate>>, ParameterError> {
-        let aqm = aqm(&self.spec, bits_per_sec)?;
+        let aqm = aqm(&self.spec, self.red, bits_per_sec)?;
         let chain = chain(self.spec.loss);
         let bare = chain.is_none() && matches!(aqm, FifoAqm::None);
         Ok((!bare).then(|| Box::new(Gate { aqm, chain })))
@@ -178,16 +195,22 @@ fn chance(loss: u32) -> Chance {
 ///
 /// # Errors
 /// If a parameter is out of range.
-pub(crate) fn aqm(spec: &PolicySpec, bits_per_sec: u64) -> Result<FifoAqm, ParameterError> {
+pub(crate) fn aqm(
+    spec: &PolicySpec,
+    red_sizes: RedSizes,
+    bits_per_sec: u64,
+) -> Result<FifoAqm, ParameterError> {
     Ok(match &spec.aqm {
         AqmSpec::DropTail => FifoAqm::None,
-        AqmSpec::Red(red) => FifoAqm::Red(Red::new(&red_model(red, spec.limit, bits_per_sec))?),
+        AqmSpec::Red(red) => {
+            FifoAqm::Red(Red::new(&red_model(red, red_sizes, spec.limit, bits_per_sec))?)
+        }
         AqmSpec::CoDel(codel) => FifoAqm::CoDel(CoDel::new(codel)?),
         AqmSpec::Pie(pie) => FifoAqm::Pie(Pie::new(&pie_model(pie, spec.limit))?),
     })
 }
 
-fn red_model(red: &RedSpec, limit: Limit, bits_per_sec: u64) -> RedModel {
+fn red_model(red: &RedSpec, sizes: RedSizes, limit: Limit, bits_per_sec: u64) -> RedModel {
     let scale = |value: u32| f64::from(value) / f64::from(RedSpec::SCALE);
     let in_bytes = matches!(limit, Limit::Bytes(_));
     let min = f64::from(red.min);
@@ -204,9 +227,15 @@ fn red_model(red: &RedSpec, limit: Limit, bits_per_sec: u64) -> RedModel {
         ecn: red.ecn,
         hard_drop: false,
         by_length: in_bytes,
-        mean_len: RED_MAX_LEN,
-        idle_packet_ns: (RED_MEAN_LEN * 8_000_000_000).checked_div(bits_per_sec).unwrap_or(0),
+        mean_len: sizes.max_len,
+        idle_packet_ns: idle_packet_ns(sizes, bits_per_sec),
     }
+}
+
+/// How long a packet of the mean size takes on the link; 0 where that has no limit.
+fn idle_packet_ns(sizes: RedSizes, bits_per_sec: u64) -> u64 {
+    let ns = (u128::from(sizes.mean_len) * 8_000_000_000).checked_div(bits_per_sec.into());
+    ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
 /// `onoff` wakes PIE when a third of the queue is in use.

@@ -108,7 +108,7 @@ impl<H: Copy> Dummynet<H> {
         let fifo = self.objects.sched(flowset.sched?);
         let Sched { link, mask, buckets, .. } = fifo;
         let (link, policy) = (link.spec.clone(), flowset.policy.spec);
-        let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets };
+        let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets, kind: None };
         Some(Config::Pipe(sched.number as u16, spec))
     }
 

@@ -17,8 +17,8 @@ const SETTABLE: &[(&str, u32, u32)] = &[
     ("pipe_slot_limit", 1, u32::MAX),
     ("pipe_byte_limit", 1500, u32::MAX),
     ("expire", 0, 1),
-    ("io_fast", 0, 1),
-    ("red_lookup_depth", 1, u32::MAX),
+    ("io_fast", 0, u32::MAX),
+    ("red_lookup_depth", 0, u32::MAX),
     ("red_avg_pkt_size", 1, u32::MAX),
     ("red_max_pkt_size", 1, u32::MAX),
 ];
@@ -51,21 +51,16 @@ pub enum SysctlError {
     },
 }
 
-/// What is kept so that scripts run, and means nothing where there are no ticks and no tables of
-/// RED.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ignored {
-    io_fast: u32,
-    red_lookup_depth: u32,
-    red_avg_pkt_size: u32,
-    red_max_pkt_size: u32,
-}
-
-impl Default for Ignored {
-    fn default() -> Self {
-        Self { io_fast: 0, red_lookup_depth: 256, red_avg_pkt_size: 512, red_max_pkt_size: 1500 }
-    }
-}
+/// What cannot be set, with the value that FreeBSD has at first and the reason. To set that value
+/// changes nothing, so scripts that do go on.
+const REFUSED: &[(&str, u32, &str)] = &[
+    ("io_fast", 0, "links have no ticks here: a packet leaves an idle link when its last bit has"),
+    (
+        "red_lookup_depth",
+        256,
+        "RED computes how its average decays while a queue is idle and needs no table",
+    ),
+];
 
 impl<H: Copy> Dummynet<H> {
     /// Tells a sysctl, all of them where the name is empty, or sets one; what sysctl(8) says.
@@ -88,21 +83,27 @@ impl<H: Copy> Dummynet<H> {
         if !(low..=high).contains(&value) {
             return Err(wrong(format!("{value} is not in {low} to {high}")));
         }
+        if let Some((_, only, why)) = REFUSED.iter().find(|entry| entry.0 == short)
+            && value != *only
+        {
+            return Err(wrong(format!("it stays {only}: {why}")));
+        }
         self.settings.set(short, value);
         Ok(format!("{name}: {before} -> {value}\n"))
     }
 
     fn sysctl_value(&self, name: &str) -> Option<u64> {
-        let Settings { caps, hash_size, expire_ns, ignored, .. } = &self.settings;
+        let Settings { caps, hash_size, expire_ns, red, .. } = &self.settings;
+        if let Some((_, only, _)) = REFUSED.iter().find(|entry| entry.0 == name) {
+            return Some((*only).into());
+        }
         Some(match name {
             "hash_size" => (*hash_size).into(),
             "pipe_slot_limit" => caps.slots.into(),
             "pipe_byte_limit" => caps.bytes.into(),
             "expire" => (*expire_ns != NEVER).into(),
-            "io_fast" => ignored.io_fast.into(),
-            "red_lookup_depth" => ignored.red_lookup_depth.into(),
-            "red_avg_pkt_size" => ignored.red_avg_pkt_size.into(),
-            "red_max_pkt_size" => ignored.red_max_pkt_size.into(),
+            "red_avg_pkt_size" => red.mean_len.into(),
+            "red_max_pkt_size" => red.max_len.into(),
             "io_pkt" => self.counters.received,
             "io_pkt_drop" => self.counters.drops.total(),
             // Nothing passes a link unpaced, and a clock in nanoseconds misses no tick.
@@ -113,15 +114,13 @@ impl<H: Copy> Dummynet<H> {
 
 impl Settings {
     fn set(&mut self, name: &str, value: u32) {
-        let Self { ignored, .. } = self;
         match name {
             "hash_size" => self.hash_size = value,
             "expire" if value == 0 => self.expire_ns = NEVER,
             "expire" => self.expire_ns = Self::default().expire_ns,
-            "io_fast" => ignored.io_fast = value,
-            "red_lookup_depth" => ignored.red_lookup_depth = value,
-            "red_avg_pkt_size" => ignored.red_avg_pkt_size = value,
-            "red_max_pkt_size" => ignored.red_max_pkt_size = value,
+            "red_avg_pkt_size" => self.red.mean_len = value,
+            "red_max_pkt_size" => self.red.max_len = value,
+            name if REFUSED.iter().any(|entry| entry.0 == name) => {}
             name => self.caps = self.caps.after(name, value),
         }
     }

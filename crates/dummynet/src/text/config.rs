@@ -51,7 +51,7 @@ pub(super) fn parse(
     let mut reading = Reading::default();
     let mut last = None;
     while let Some(word) = cursor.take() {
-        reading.parameter(word, cursor, kind, caps)?;
+        reading.parameter(word, cursor, (kind, number), caps)?;
         last = Some(word);
     }
     if let Some(last) = last {
@@ -59,7 +59,9 @@ pub(super) fn parse(
     }
     let Reading { link, profile, policy, mask, buckets, share, parent, kind: sched, .. } = reading;
     let config = match kind {
-        ObjectKind::Pipe => Config::Pipe(number, PipeSpec { link, policy, mask, buckets }),
+        ObjectKind::Pipe => {
+            Config::Pipe(number, PipeSpec { link, policy, mask, buckets, kind: sched })
+        }
         ObjectKind::Queue => {
             Config::Queue(number, QueueSpec { parent, share, policy, mask, buckets })
         }
@@ -78,7 +80,7 @@ impl Reading {
         &mut self,
         word: Word<'_>,
         cursor: &mut Cursor<'_>,
-        kind: ObjectKind,
+        (kind, number): (ObjectKind, Number),
         caps: &Caps,
     ) -> Result<(), TextError> {
         fits(word, kind)?;
@@ -104,6 +106,7 @@ impl Reading {
             "weight" => self.share.weight = Some(count(cursor, word, 1 << 16)?),
             "lmax" | "maxlen" => self.share.lmax = Some(count(cursor, word, 65535)?),
             "pri" | "priority" => self.share.priority = Some(count(cursor, word, 63)?),
+            "pipe" | "link" if kind == ObjectKind::Sched => own_pipe(cursor, number)?,
             "pipe" | "sched" | "link" => {
                 self.parent = Some(number::object(cursor.next("a number")?)?);
             }
@@ -169,16 +172,28 @@ impl Reading {
 fn fits(word: Word<'_>, kind: ObjectKind) -> Result<(), TextError> {
     let only = match word.text {
         "bw" | "bandwidth" | "delay" | "burst" | "profile" if kind != ObjectKind::Pipe => "pipes",
+        "pipe" | "link" if kind == ObjectKind::Sched => return Ok(()),
         "weight" | "lmax" | "maxlen" | "pri" | "priority" | "pipe" | "link" | "sched"
             if kind != ObjectKind::Queue =>
         {
             "queues"
         }
-        "type" if kind != ObjectKind::Sched => "schedulers",
+        "type" if kind == ObjectKind::Queue => "schedulers",
         _ => return Ok(()),
     };
     let what = format!("`{}` is only for {only}", word.text);
     Err(word.error(what, format!("a parameter of a {}", kind.name())))
+}
+
+/// `pipe N` of a scheduler: it has the link of that number, so it can be no other one.
+fn own_pipe(cursor: &mut Cursor<'_>, number: Number) -> Result<(), TextError> {
+    let word = cursor.next("a number")?;
+    let pipe = number::object(word)?;
+    if pipe == number {
+        return Ok(());
+    }
+    let what = format!("scheduler {number} has the link of pipe {number}, not of pipe {pipe}");
+    Err(word.error(what, format!("`pipe {number}`, or `sched {pipe} config …`")))
 }
 
 fn count(cursor: &mut Cursor<'_>, word: Word<'_>, most: u64) -> Result<u32, TextError> {

@@ -84,7 +84,7 @@ pub(super) fn rate(word: Word<'_>) -> Result<u64, TextError> {
     let (value, unit) = decimal(word.text).ok_or_else(wrong)?;
     let (power, unit) = prefix(unit);
     let bits = match unit {
-        "" | "bit/s" | "Bit/s" | "bits/s" | "bit" | "Bit" | "b/s" | "bps" => 1.0,
+        "" | "bit/s" | "Bit/s" | "bits/s" | "bit" | "Bit" | "b" | "b/s" | "bps" => 1.0,
         "B" | "B/s" | "Byte/s" | "byte/s" | "Bytes/s" | "bytes/s" | "Byte" | "byte" | "by"
         | "Bytes" | "bytes" => 8.0,
         _ => return Err(wrong()),

@@ -16,11 +16,12 @@ impl Display for Config {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pipe(number, spec) => {
-                let PipeSpec { link, policy, mask: fields, buckets } = spec;
+                let PipeSpec { link, policy, mask: fields, buckets, kind } = spec;
                 write!(f, "pipe {number} config")?;
                 link_of(f, link)?;
                 mask(f, fields, *buckets)?;
-                policy_of(f, policy)
+                policy_of(f, policy)?;
+                kind.as_ref().map_or(Ok(()), |kind| kind_of(f, kind))
             }
             Self::Queue(number, spec) => {
                 let QueueSpec { parent, share, policy, mask: fields, buckets } = spec;

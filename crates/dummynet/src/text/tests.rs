@@ -41,6 +41,9 @@ fn rates_have_all_units() {
         ("2.5G", 2_500_000_000),
         ("5000Mbit/s", 5_000_000_000),
         ("400Gbit/s", 400_000_000_000),
+        ("10Mb", 10_000_000),
+        ("400Mb", 400_000_000),
+        ("2MB", 16_000_000),
     ] {
         assert_eq!(pipe(&std::format!("bw {text}")).link.bits_per_sec, bits_per_sec, "{text}");
     }
@@ -103,6 +106,8 @@ fn errors_say_where_and_what_would_be_right() {
         ("pipe 1 config  delay x", 22, "unexpected `x`"),
         ("pipe 1 config weight 3", 15, "`weight` is only for queues"),
         ("sched 1 config bw 3", 16, "`bw` is only for pipes"),
+        ("sched 2 config pipe 1", 21, "scheduler 2 has the link of pipe 2, not of pipe 1"),
+        ("queue 1 config type rr", 16, "`type` is only for schedulers"),
         ("pipe 1 config ecn", 15, "ecn without an algorithm"),
         ("pipe 1 config red 0.002/80/30/0.1", 19, "min_th 80 is not below max_th 30"),
         ("pipe 1 config red 0.002/80/30", 19, "unexpected"),
@@ -157,6 +162,14 @@ fn number_and_verb_come_in_any_order() {
 }
 
 #[test]
+fn a_scheduler_may_name_its_own_pipe() {
+    assert_eq!(
+        config("sched 1 config pipe 1 type fq_codel"),
+        config("sched 1 config type fq_codel")
+    );
+}
+
+#[test]
 fn profiles_are_named_for_the_caller_to_load() {
     let command = Command::parse("pipe 1 config profile a.txt bw 1Mbit/s").unwrap();
     assert!(
@@ -174,6 +187,8 @@ fn configurations_print_as_commands_that_mean_the_same() {
         "queue 7 config sched 3 weight 5 lmax 900 pri 2 mask flow-id 0xfffff dst-port 80",
         "queue 7 config pie target 3ms onoff dre nodrand ecn max_ecnth 0.3",
         "sched 2 config type rr mask src-ip6 /56 queue",
+        "pipe 1 config bw 10Mbit/s queue 50 type fq_codel target 5ms quantum 300 limit 600",
+        "pipe 1 config bw 10Mb mask dst-ip 0xffffffff type wf2q+",
         "sched 2 config type fq_codel target 300us flows 100",
         "sched 2 config mask src-port 1 type FQ_PIE limit 77 alpha 2",
     ] {

@@ -208,3 +208,35 @@ fn a_configuration_told_is_the_one_that_was_made() {
     assert_eq!(again.dummynet.show_scheds(0), bench.dummynet.show_scheds(0));
     assert_eq!(again.dummynet.show_queues(0), bench.dummynet.show_queues(0));
 }
+
+#[test]
+fn the_type_of_a_pipe_is_that_of_its_scheduler_and_pipe_rules_keep_their_fifo() {
+    let mut bench = engine(
+        "pipe 1 config bw 8Mbit/s type prio\nqueue 1 config pipe 1 weight 1\nqueue 2 config pipe 1",
+    );
+    let mut kinds = || {
+        let (scheds, pipes) = (bench.dummynet.show_scheds(0), bench.dummynet.show_pipes(0));
+        (scheds[0].sched.kind, pipes[0].sched.kind)
+    };
+    assert_eq!(kinds(), (SchedKind::Prio, SchedKind::Fifo));
+    bench.command(0, "pipe 1 config bw 8Mbit/s");
+    let kind = bench.dummynet.show_scheds(0)[0].sched.kind;
+    assert_eq!(kind, SchedKind::Prio, "what is not said stays, as in dummynet");
+    // On the link is the first; of those that wait, queue 2 has the better priority.
+    for (handle, queue) in [(0, 1), (1, 1), (2, 2)] {
+        bench.send(0, Object::Queue(queue), handle, 1000);
+    }
+    assert_eq!(handles(&bench.run(SECOND)), [0, 2, 1]);
+}
+
+#[test]
+fn parameters_of_a_pipes_type_that_are_out_of_range_are_refused_and_nothing_changes() {
+    let mut bench = engine("pipe 1 config type rr");
+    let kind = SchedKind::FqCodel(
+        slipring_model::aqm::FairSpec { flows: 0, ..Default::default() },
+        Default::default(),
+    );
+    let spec = crate::spec::PipeSpec { kind: Some(kind), ..Default::default() };
+    assert!(bench.dummynet.configure(0, Config::Pipe(1, spec), &mut |_| {}).is_err());
+    assert_eq!(bench.dummynet.show_scheds(0)[0].sched.kind, SchedKind::Rr);
+}

@@ -140,6 +140,56 @@ fn red_with_ecn_marks_all_above_min_and_drops_what_cannot_be_marked() {
     bench.run(SECOND);
 }
 
+/// Losses of RED at a full queue, or after it was idle for a while, under these sizes.
+fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
+    let mut bench = engine("");
+    for sysctl in sizes.split_whitespace() {
+        let (name, value) = sysctl.split_once('=').unwrap();
+        bench.dummynet.sysctl(name, value.parse().ok()).unwrap();
+    }
+    bench.command(0, &format!("pipe 1 config bw 8Mbit/s {queue}"));
+    // A queue that is held full, and then the same frames after a pause.
+    (0..60).for_each(|n| _ = bench.send(0, PIPE, n, len));
+    bench.run(SECOND);
+    let before = bench.drops(DropCause::Aqm);
+    for n in 0..4 {
+        bench.send(SECOND + idle_ns, PIPE, n, len);
+    }
+    bench.run(10 * SECOND);
+    bench.drops(DropCause::Aqm) - if idle_ns > 0 { before } else { 0 }
+}
+
+#[test]
+fn red_avg_pkt_size_says_how_fast_the_average_of_an_idle_queue_decays() {
+    // With w_q 0.05 an average near 40 takes some 30 packets' times to fall below 10: of 512 bytes
+    // it has long done so after a second, of a megabyte each it has not.
+    let queue = "queue 100 red 0.05/10/15/1";
+    let usual = red_losses("", queue, 1000, MS);
+    let slow = red_losses("red_avg_pkt_size=100000000", queue, 1000, MS);
+    assert_eq!((usual, slow), (0, 4));
+}
+
+#[test]
+fn red_max_pkt_size_says_which_packets_of_a_queue_in_bytes_are_hit_in_full() {
+    // Probabilities are scaled by length: ten times the size, a tenth of the hits.
+    let queue = "queue 100KBytes red 0.5/1/100000/1";
+    let losses = |size: &str| -> u64 { red_losses(size, queue, 1500, 0) };
+    let (full, tenth) = (losses(""), losses("red_max_pkt_size=15000"));
+    assert!(full > 3 * tenth.max(1), "{full} against {tenth}");
+}
+
+#[test]
+fn sysctls_that_can_mean_nothing_here_are_refused_by_name() {
+    let mut bench = engine("");
+    for (name, usual, why) in
+        [("io_fast", 0, "no ticks"), ("red_lookup_depth", 256, "needs no table")]
+    {
+        let refused = bench.dummynet.sysctl(name, Some(1)).unwrap_err().to_string();
+        assert!(refused.contains(name) && refused.contains(why), "{refused}");
+        assert!(bench.dummynet.sysctl(name, Some(usual)).is_ok(), "{name} has that value");
+    }
+}
+
 #[test]
 fn gred_lets_some_through_between_max_and_twice_max() {
     let mut hard = engine("pipe 1 config bw 1bit/s queue 100 red 1/5/10/0.1");
