@@ -70,11 +70,13 @@ pub fn parse_command(text: &str) -> Result<Command, TextError> {
 /// # Errors
 /// [`TextError`] of the first line that is wrong.
 pub fn parse_file(text: &str) -> Result<Vec<(u32, Command)>, TextError> {
+    parse_lines(text).map(pull).collect()
+}
+
+/// Reads a file of commands as [`parse_file`] does, and goes on behind a mistake.
+pub fn parse_lines(text: &str) -> impl Iterator<Item = (u32, Result<Command, TextError>)> {
     let lines = (1..).zip(text.lines());
-    lines
-        .filter_map(|(line, text)| Some((line, parse_line(text, line).transpose()?)))
-        .map(pull)
-        .collect()
+    lines.filter_map(|(line, text)| Some((line, parse_line(text, line).transpose()?)))
 }
 
 fn pull((line, command): (u32, Result<Command, TextError>)) -> Result<(u32, Command), TextError> {

@@ -23,12 +23,13 @@ pub struct Settings {
 /// The address of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Outside {
-    /// None: only redirections with an address of their own translate anything.
+    /// None is said. The caller tells one, or the instance has none: then redirections without an
+    /// address of their own take what comes in for any address, and nothing else goes out.
     #[default]
     None,
     /// This one.
     Address(Ipv4Addr),
-    /// That of an interface, which the caller tells ([`crate::Translator::set_address`]).
+    /// That of an interface, which the caller tells, too ([`crate::Translator::set_address`]).
     Interface(String),
 }
 

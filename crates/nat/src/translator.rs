@@ -54,7 +54,7 @@ pub enum Scope {
 #[derive(Clone, Debug)]
 pub struct Translator {
     settings: Settings,
-    /// Of [`Outside::Interface`].
+    /// Of [`Outside::Interface`] and [`Outside::None`].
     learned: Option<Ipv4Addr>,
     /// How often each redirection has been taken.
     turns: Vec<usize>,
@@ -140,7 +140,8 @@ impl Translator {
         self.moved_from(before);
     }
 
-    /// Tells the address of its interface, or that it has none.
+    /// Tells the address of its interface, or the one it has where none is said; or that there is
+    /// none.
     pub fn set_address(&mut self, address: Option<Ipv4Addr>) {
         let before = self.address();
         self.learned = address;
@@ -158,9 +159,8 @@ impl Translator {
     #[must_use]
     pub const fn address(&self) -> Option<Ipv4Addr> {
         match self.settings.outside {
-            Outside::None => None,
             Outside::Address(address) => Some(address),
-            Outside::Interface(_) => self.learned,
+            Outside::Interface(_) | Outside::None => self.learned,
         }
     }
 
@@ -284,6 +284,9 @@ impl Translator {
     /// Where a new flow that comes in goes.
     fn inside_of(&mut self, seen: &Seen, scope: Scope) -> Result<Option<End>, Dropped> {
         let own = self.address();
+        // Without an address of its own, it is that of the packet.
+        let takes_any = self.settings.outside == Outside::None;
+        let own = own.or_else(|| takes_any.then_some(seen.near.address));
         let find = |addresses| {
             let redirects = &self.settings.redirects;
             redirect::inwards(redirects, &self.turns, seen.tuple(), own, addresses)

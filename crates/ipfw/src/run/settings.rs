@@ -24,6 +24,33 @@ pub struct Settings {
     pub dyn_keep_states: bool,
     /// Does nothing; kept so that scripts run.
     pub debug: u32,
+    /// ARP and RARP meet the rules. Who passes frames on asks this before each check; a check
+    /// asks rules about whatever it is given.
+    pub arp_meets_rules: bool,
+    /// What becomes of frames that are neither IP nor ARP nor RARP. Asked before a check, too.
+    pub non_ip: NonIp,
+}
+
+/// What becomes of frames that are neither IP nor ARP nor RARP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NonIp {
+    /// They pass, and no rule sees them: FreeBSD's `net.link.bridge.pfil_onlyip=0`.
+    Pass,
+    /// They are dropped, and no rule sees them: FreeBSD's 1.
+    Drop,
+    /// They meet the rules.
+    #[default]
+    Rules,
+}
+
+impl NonIp {
+    const fn from_sysctl(value: u32) -> Self {
+        match value {
+            0 => Self::Pass,
+            1 => Self::Drop,
+            _ => Self::Rules,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -38,6 +65,8 @@ impl Default for Settings {
             tables_sets: false,
             dyn_keep_states: false,
             debug: 0,
+            arp_meets_rules: false,
+            non_ip: NonIp::Rules,
         }
     }
 }
@@ -47,6 +76,8 @@ const NAMES: &[(&str, u32, u32)] = &[
     ("net.inet.ip.fw.enable", 0, 1),
     ("net.inet6.ip6.fw.enable", 0, 1),
     ("net.link.ether.ipfw", 0, 1),
+    ("net.link.bridge.ipfw_arp", 0, 1),
+    ("net.link.bridge.pfil_onlyip", 0, 2),
     ("net.inet.ip.fw.one_pass", 0, 1),
     ("net.inet.ip.fw.autoinc_step", 1, 1000),
     ("net.inet.ip.fw.verbose", 0, 1),
@@ -96,6 +127,8 @@ impl Settings {
             "tables_max" => self.tables_max,
             "tables_sets" => self.tables_sets.into(),
             "debug" => self.debug,
+            "ipfw_arp" => self.arp_meets_rules.into(),
+            "pfil_onlyip" => self.non_ip as u32,
             "dyn_keep_states" => self.dyn_keep_states.into(),
             "dyn_keepalive" => states.keepalive.into(),
             "dyn_max" => states.max,
@@ -131,6 +164,8 @@ impl Settings {
             "tables_max" => self.tables_max = value,
             "tables_sets" => self.tables_sets = on,
             "debug" => self.debug = value,
+            "ipfw_arp" => self.arp_meets_rules = on,
+            "pfil_onlyip" => self.non_ip = NonIp::from_sysctl(value),
             "dyn_keep_states" => self.dyn_keep_states = on,
             "dyn_keepalive" => states.keepalive = on,
             "dyn_max" => states.max = value,

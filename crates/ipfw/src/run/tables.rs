@@ -286,7 +286,8 @@ fn changed(
 }
 
 /// Names of the tables that a rule looks up, with the kind that each place asks for.
-fn tables_of(rule: &Rule) -> Vec<(&Name, TableKind)> {
+#[must_use]
+pub fn tables_of(rule: &Rule) -> Vec<(&Name, TableKind)> {
     let conditions = rule.body.clauses().flatten().map(|pattern| &pattern.condition);
     conditions
         .filter_map(|condition| match condition {

@@ -97,8 +97,10 @@ impl Translators {
             if translator.settings() != &**settings {
                 translator.configure(Settings::clone(settings));
             }
-            if let Outside::Interface(name) = &settings.outside {
-                translator.set_address(v4_of(config, name));
+            match &settings.outside {
+                Outside::Interface(name) => translator.set_address(v4_of(config, name)),
+                Outside::None => translator.set_address(first_v4(config)),
+                Outside::Address(_) => {}
             }
         }
         self.nptv6.retain(|name, at_work| {
@@ -127,6 +129,14 @@ fn addresses<'c>(config: &'c Config, port: &'c str) -> impl Iterator<Item = &'c 
 
 fn v4_of(config: &Config, port: &str) -> Option<Ipv4Addr> {
     addresses(config, port).find_map(|address| match address {
+        IpAddr::V4(address) => Some(*address),
+        IpAddr::V6(_) => None,
+    })
+}
+
+/// The address of an instance that has neither `ip` nor `if`: the first one of `me`.
+fn first_v4(config: &Config) -> Option<Ipv4Addr> {
+    config.me.iter().find_map(|(address, _)| match address {
         IpAddr::V4(address) => Some(*address),
         IpAddr::V6(_) => None,
     })

@@ -22,7 +22,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), TextE
         if word.text.starts_with("//") {
             break;
         }
-        if !option::state(cursor, rule)? {
+        if !option::state(cursor, rule)? && !option::any_port(cursor) {
             body.options.push(option::clause(cursor)?);
         }
     }
@@ -149,7 +149,9 @@ fn protocol_word(text: &str) -> Option<Condition> {
         "icmp6" | "icmpv6" => Condition::Proto(58),
         _ => {
             let by_number = || number::decimal(text).and_then(|proto| u8::try_from(proto).ok());
-            Condition::Proto(names::value(names::PROTOCOLS, text).or_else(by_number)?)
+            // protocols(5) has each name in capitals, too.
+            let by_name = || names::value(names::PROTOCOLS, &text.to_ascii_lowercase());
+            Condition::Proto(by_name().or_else(by_number)?)
         }
     })
 }
@@ -163,6 +165,10 @@ fn side(cursor: &mut Cursor<'_>, make: fn(Addresses) -> Condition) -> Result<Con
 fn ports(cursor: &mut Cursor<'_>, field: HeaderField) -> Result<Option<Pattern>, TextError> {
     let mut ahead = cursor.clone();
     let not = ahead.eat("not");
+    // Any port: nothing is asked for.
+    if !not && cursor.eat("any") {
+        return Ok(None);
+    }
     let Some(word) = ahead.peek().filter(|word| looks_like_ports(word)) else {
         return Ok(None);
     };

@@ -111,9 +111,7 @@ fn settings(cursor: &mut Cursor<'_>) -> Result<Settings, TextError> {
         cursor.skip();
         parameter(cursor, word, &mut settings)?;
     }
-    let needs_address = |redirect: &Redirect| redirect.alias.is_unspecified();
-    let has_own = settings.outside != Outside::None;
-    if !has_own && (settings.redirects.is_empty() || settings.redirects.iter().any(needs_address)) {
+    if settings.outside == Outside::None && settings.redirects.is_empty() {
         return Err(cursor.too_short("an address outside: `ip ADDRESS` or `if PORT`"));
     }
     Ok(settings)

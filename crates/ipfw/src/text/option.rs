@@ -108,6 +108,16 @@ pub(super) fn clause(cursor: &mut Cursor<'_>) -> Result<Clause, TextError> {
     Ok(Clause(patterns))
 }
 
+/// `src-port any` and `dst-port any`, which ask for nothing. `false`: another option.
+pub(super) fn any_port(cursor: &mut Cursor<'_>) -> bool {
+    let mut ahead = cursor.clone();
+    let is_any = (ahead.eat("src-port") || ahead.eat("dst-port")) && ahead.eat("any");
+    if is_any {
+        *cursor = ahead;
+    }
+    is_any
+}
+
 /// `not in` is `out`.
 fn turn_round(pattern: &mut Pattern) {
     pattern.condition = match pattern.condition {

@@ -39,6 +39,13 @@ const RULES: &[(&str, &str)] = &[
     ),
     ("allow ip from any to any 57-59,41", "allow ip from any to any dst-port 57-59,41"),
     ("allow { tcp or udp } from any to any", ""),
+    ("allow udp from any any to any any", "allow udp from any to any"),
+    ("allow udp from any to any src-port any dst-port 53", "allow udp from any to any dst-port 53"),
+    ("allow udp from any to any dst-port any in", "allow udp from any to any in"),
+    ("allow pfsync from any to any", ""),
+    ("allow { carp or PFSYNC } from any to any", "allow { carp or pfsync } from any to any"),
+    ("allow 112 from any to any", "allow carp from any to any"),
+    ("allow vrrp from any to any", "allow carp from any to any"),
     ("allow tcp from any to any tcpflags syn,!ack", "allow tcp from any to any setup"),
     ("prob .25 deny icmp from any to any", "prob 0.250000 deny icmp from any to any"),
     ("unreach host ip from any to any", "reject ip from any to any"),
@@ -461,5 +468,30 @@ fn errors_quote_absurdly_long_words_in_part() {
     for text in [format!("add 100 allow ip from {word} to any"), format!("add 100 {word}")] {
         let error = parse_file(&text).unwrap_err().to_string();
         assert!(error.len() < 700 && error.contains("x…x"), "{} bytes", error.len());
+    }
+}
+
+#[test]
+fn protocols_have_freebsds_names_whatever_the_machine_knows() {
+    // Numbers of IANA's list; names of FreeBSD's protocols(5).
+    for (name, number) in [
+        ("ggp", 3),
+        ("chaos", 16),
+        ("ddp", 37),
+        ("swipe", 53),
+        ("mobile", 55),
+        ("ipip", 94),
+        ("ax.25", 93),
+        ("carp", 112),
+        ("pgm", 113),
+        ("isis", 124),
+        ("rsvp-e2e-ignore", 134),
+        ("rohc", 141),
+        ("pfsync", 240),
+    ] {
+        let by_name = rule(&format!("deny {name} from any to any"));
+        assert_eq!(by_name, rule(&format!("deny {number} from any to any")), "{name}");
+        assert_eq!(by_name.to_string(), format!("deny {name} from any to any"));
+        assert_eq!(by_name, rule(&format!("deny {} from any to any", name.to_uppercase())));
     }
 }

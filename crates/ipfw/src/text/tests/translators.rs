@@ -20,6 +20,7 @@ fn a_configuration_is_listed_as_it_was_written() {
         "redirect_addr 10.0.0.1,10.0.0.2 203.0.113.10",
         "if em0 redirect_port tcp 10.0.0.1:22 2222 redirect_port udp 10.0.0.2:53 53",
         "if em0 redirect_port tcp 10.0.0.1:2300-2399 3300-3399",
+        "redirect_port tcp 10.0.0.1:80 80",
         "if em0 redirect_port udp 10.0.0.1:7000-7009 203.0.113.9:8000-8009 192.0.2.1:9000-9009",
         "if em0 redirect_port tcp 10.0.0.1:80,10.0.0.2:8080 80 192.0.2.1",
         "if em0 redirect_proto gre 10.0.0.1 203.0.113.10 192.0.2.1",
