@@ -36,6 +36,8 @@ pub struct OpenOptions {
     /// Ways to use the port: a capture is read for rx only, written for tx only, and for both
     /// read if the file exists.
     pub direction: Interest,
+    /// Captures that are written although the files exist.
+    pub captures_to_write: Vec<String>,
     /// The way into an interface.
     pub xdp: XdpMode,
     /// Leave the interface to the host's stack as well.
@@ -92,6 +94,7 @@ impl Default for OpenOptions {
             layers: 0,
             huge: HugePages::Try,
             direction: Interest::BOTH,
+            captures_to_write: Vec::new(),
             xdp: XdpMode::Best,
             shared: false,
             beside_host: false,

@@ -40,7 +40,7 @@ pub fn open(
     let failed = |cause| OpenError::new(shown, cause);
     let reads = match options.direction {
         Interest { rx, tx } if rx != tx => rx,
-        _ => Path::new(path).exists(),
+        _ => Path::new(path).exists() && !options.captures_to_write.iter().any(|it| it == path),
     };
     let ring_failed = |error| OpenError::new(shown, error);
     let path = match (path, reads) {

@@ -195,6 +195,12 @@ impl Opening {
         Ok(Some(Capture::new(file).behind(self.options.vnet_hdr as usize)))
     }
 
+    /// Says which captures are written although the files exist.
+    pub fn writing_captures(mut self, paths: Vec<String>) -> Self {
+        self.options.captures_to_write = paths;
+        self
+    }
+
     /// As [`Self::open`], for a program that uses a port in one direction only.
     pub fn towards(mut self, direction: Interest) -> Self {
         self.options.direction = direction;
