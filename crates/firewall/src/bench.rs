@@ -1,28 +1,37 @@
 //! `slipring firewall --bench`: an infinite source, the rules, and nothing behind them.
 //!
 //! Frames are offered as those of a port are, a burst at a time, in one thread; packets per second
-//! of that thread's own time are what rules cost.
+//! of that thread's own time are what rules cost. Commands reach the rules as they do between ports.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use slipring_cli::codes::{SR0002, SR0201, SR0202};
 use slipring_cli::units::human;
-use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
+use slipring_cli::{Diagnostic, Failure, Session};
 use slipring_ipfw::run::{LogEvent, PortId};
 use slipring_pcap::Reader;
 use slipring_port::now;
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
 
+use crate::board::Board;
+use crate::events::Events;
 use crate::join::{Join, Loss, Nanos, Outlet};
+use crate::mail::Mail;
+use crate::ways::Aside;
 
 /// Frames between two looks at the clock.
 const BATCH: usize = 256;
 /// How long it runs if nobody says.
 const TIME: Nanos = 2_000_000_000;
+/// Between two looks at the signals, before it begins.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// Most flows of a pattern.
 const MOST_FLOWS: u32 = 1 << 22;
 
@@ -94,89 +103,138 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(frames)
 }
 
-/// Takes everything.
-struct Void;
+/// Takes everything, and hands log lines on.
+struct Void(Arc<Events>);
 
 impl Outlet for Void {
     fn send(&mut self, _: PortId, _: &[u8]) -> Result<(), Loss> {
         Ok(())
     }
 
-    fn log(&mut self, _: LogEvent) {}
+    fn log(&mut self, event: LogEvent) {
+        self.0.add(event);
+    }
 
     fn is_watched(&self) -> bool {
-        false
+        self.0.is_watched()
     }
 
-    fn unseen(&mut self, _: u64) {}
+    fn unseen(&mut self, lines: u64) {
+        self.0.unseen(lines);
+    }
 }
 
-/// Runs frames through the rules for a time, and reports.
-pub(crate) fn run(
-    source: &Source,
-    mut join: Join,
+/// Frames to run through the rules, and for how long.
+pub(crate) struct Bench {
+    frames: Vec<Vec<u8>>,
+    /// `None` is until a signal comes.
     time: Option<Nanos>,
-    session: &mut Session<'_>,
-) -> Result<Exit, Failure> {
-    let mut frames = source.frames()?;
-    // A port's frames lie each in a place of its own.
-    let known = frames.len();
-    (known..BATCH.max(known)).for_each(|at| frames.push(frames[at % known].clone()));
-    let signals = Signals::install()?;
-    let (begin, cpu) = (now(), cpu_ns());
-    let until = begin + time.unwrap_or(TIME);
-    let (mut at, mut count, mut time) = (0, 0_u64, begin);
-    let mut ways = Vec::new();
-    while time < until && !signals.stopping() {
-        let burst = (frames.len() - at).min(BATCH);
-        join.offer_all(&mut frames[at..at + burst], burst, (0, time), &mut Void, &mut ways);
-        std::hint::black_box(&ways);
-        at = if at + burst == frames.len() { 0 } else { at + burst };
-        count += burst as u64;
-        time = now();
-        join.run(time, &mut Void);
-    }
-    report(&join, count, (time - begin, cpu_ns() - cpu), session)
 }
 
-fn report(
-    join: &Join,
+impl Bench {
+    /// Reads or makes the frames. Without a time it is two seconds; 0 is endless.
+    pub(crate) fn new(source: &Source, time: Option<Duration>) -> Result<Self, Failure> {
+        let mut frames = source.frames()?;
+        // A port's frames lie each in a place of its own.
+        let known = frames.len();
+        (known..BATCH.max(known)).for_each(|at| frames.push(frames[at % known].clone()));
+        let time = match time {
+            None => Some(TIME),
+            Some(Duration::ZERO) => None,
+            Some(time) => Some(time.as_nanos() as Nanos),
+        };
+        Ok(Self { frames, time })
+    }
+
+    /// Runs frames through the rules, and between two bursts does what the mail asks for. It begins
+    /// when frames are let in, and ends before its time when `is_over`.
+    pub(crate) fn run(
+        mut self,
+        mut join: Join,
+        (mail, board, events): (&Mail, &Board, Arc<Events>),
+        is_over: &dyn Fn() -> bool,
+    ) -> Report {
+        let (mut aside, mut void) = (Aside::new(events.clone()), Void(events));
+        while !mail.has_begun() && !is_over() {
+            // A letter wakes, and so does a look at the flags now and then.
+            let _ = poll(&mut [PollFd::from_borrowed_fd(mail.as_fd(), PollFlags::IN)], Some(&LOOK));
+            read(mail, &mut join, &mut aside, now());
+        }
+        let (begin, cpu) = (now(), cpu_ns());
+        let until = self.time.map_or(Nanos::MAX, |time| begin.saturating_add(time));
+        let frames = &mut self.frames;
+        let (mut at, mut count, mut time) = (0, 0_u64, begin);
+        let mut ways = Vec::new();
+        while time < until && !is_over() {
+            read(mail, &mut join, &mut aside, time);
+            let burst = (frames.len() - at).min(BATCH);
+            join.offer_all(&mut frames[at..at + burst], burst, (0, time), &mut void, &mut ways);
+            std::hint::black_box(&ways);
+            at = if at + burst == frames.len() { 0 } else { at + burst };
+            count += burst as u64;
+            time = now();
+            join.run(time, &mut void);
+            board.publish(&join, 0);
+        }
+        mail.close();
+        Report { join, count, wall_ns: time - begin, cpu_ns: cpu_ns() - cpu }
+    }
+}
+
+/// Does what others ask for. What is sent then goes nowhere, as all else.
+fn read(mail: &Mail, join: &mut Join, aside: &mut Aside, now: Nanos) {
+    for letter in mail.take() {
+        letter(join, aside, now);
+    }
+    aside.frames.clear();
+}
+
+/// What came of it.
+pub(crate) struct Report {
+    join: Join,
     count: u64,
-    (wall_ns, cpu_ns): (Nanos, Nanos),
-    session: &mut Session<'_>,
-) -> Result<Exit, Failure> {
-    let rate = |ns: Nanos| count as f64 * 1e9 / ns.max(1) as f64;
-    let tally = join.tally();
-    let lost: std::collections::BTreeMap<String, u64> =
-        tally.losses().filter(|(_, count)| *count > 0).collect();
-    let rules = join.firewall().config().list.len();
-    let fields = json!({ "bench": {
-        "packets": count,
-        "wall_ns": wall_ns,
-        "cpu_ns": cpu_ns,
-        "packets_per_cpu_sec": rate(cpu_ns),
-        "packets_per_sec": rate(wall_ns),
-        "rules": rules,
-        "sent": tally.sent,
-        "waiting": tally.waiting,
-        "lost": lost,
-    }});
-    let mut text = format!(
-        "{count} packets through {rules} rules: {} of a processor, {} by the clock\nsent {}, waiting {}",
-        human::packets_per_sec(rate(cpu_ns)),
-        human::packets_per_sec(rate(wall_ns)),
-        tally.sent,
-        tally.waiting,
-    );
-    for (cause, count) in &lost {
-        text += &format!("\nlost: {count} ({cause})");
-    }
-    session.reporter.document(&fields, text)?;
-    Ok(Exit::Done)
+    wall_ns: Nanos,
+    cpu_ns: Nanos,
 }
 
-/// Time that this process has worked.
+impl Report {
+    /// Tells it.
+    pub(crate) fn tell(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let Self { join, count, wall_ns, cpu_ns } = self;
+        let (count, wall_ns, cpu_ns) = (*count, *wall_ns, *cpu_ns);
+        let rate = |ns: Nanos| count as f64 * 1e9 / ns.max(1) as f64;
+        let tally = join.tally();
+        let lost: std::collections::BTreeMap<String, u64> =
+            tally.losses().filter(|(_, count)| *count > 0).collect();
+        let rules = join.firewall().config().list.len();
+        let fields = json!({ "bench": {
+            "packets": count,
+            "wall_ns": wall_ns,
+            "cpu_ns": cpu_ns,
+            "packets_per_cpu_sec": rate(cpu_ns),
+            "packets_per_sec": rate(wall_ns),
+            "rules": rules,
+            "sent": tally.sent,
+            "waiting": tally.waiting,
+            "lost": lost,
+        }});
+        let mut text = format!(
+            "{count} packets through {rules} rules: {} of a processor, {} by the clock\nsent {}, waiting {}",
+            human::packets_per_sec(rate(cpu_ns)),
+            human::packets_per_sec(rate(wall_ns)),
+            tally.sent,
+            tally.waiting,
+        );
+        for (cause, count) in &lost {
+            text += &format!("\nlost: {count} ({cause})");
+        }
+        session.reporter.document(&fields, text)?;
+        Ok(())
+    }
+}
+
+/// Time that this thread has worked.
 fn cpu_ns() -> Nanos {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
 }

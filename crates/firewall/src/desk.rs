@@ -13,6 +13,9 @@
 //!    of it.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,8 +28,10 @@ use slipring_ipfw::run::{BatchError, Counters, Firewall, Manner, Ruleset};
 use slipring_ipfw::text::{Command, NatCommand, Nptv6Verb, TableVerb, proto_name};
 
 use crate::join::{Join, Nanos};
+use crate::lint;
 use crate::mail::Mail;
 use crate::order::{Fault, Order, Outcome, Step, sysexits};
+use crate::save::{self, ShaperState};
 use crate::threads::obstacle;
 use crate::values;
 use crate::ways::Aside;
@@ -40,6 +45,8 @@ pub(crate) struct Desk {
     engines: Vec<Arc<Mail>>,
     /// What pipes may hold, as commands have set it.
     caps: Mutex<Caps>,
+    /// Where rules are kept as they are after each change.
+    state_file: Option<PathBuf>,
 }
 
 /// What the engines do for an order.
@@ -70,7 +77,7 @@ impl Desk {
     /// A desk for engines that have adopted what `master` has.
     pub(crate) fn new(mut master: Firewall, engines: Vec<Arc<Mail>>) -> Self {
         master.set_plain(true);
-        Self { master: Mutex::new(master), engines, caps: Mutex::default() }
+        Self { master: Mutex::new(master), engines, caps: Mutex::default(), state_file: None }
     }
 
     /// Hands over what the master has.
@@ -101,11 +108,53 @@ impl Desk {
         let mut caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
         let done = order.steps(*caps).and_then(|read| {
             steps.extend(read);
-            let outcome = self.do_steps(&mut master, order, &steps, now)?;
+            let mut outcome = self.do_steps(&mut master, order, &steps, now)?;
             *caps = steps.iter().fold(*caps, |caps, step| step.caps_after(caps));
+            let keeps = self.state_file.is_some() && steps.iter().any(changes_anything);
+            if order.is_file || keeps {
+                self.look_back(&mut master, order.is_file, keeps, &mut outcome)?;
+            }
             Ok(outcome)
         });
         done.unwrap_or_else(|fault| Outcome { fault: Some(fault), ..Outcome::default() })
+    }
+
+    /// Looks at what there is after a change: for what is amiss, and to keep it.
+    fn look_back(
+        &self,
+        master: &mut Firewall,
+        is_file: bool,
+        keeps: bool,
+        outcome: &mut Outcome,
+    ) -> Result<(), Fault> {
+        let shaper = self.shaper_state()?;
+        if is_file {
+            outcome.warnings = lint::warnings(master, &shaper.objects);
+        }
+        let Some(path) = self.state_file.as_ref().filter(|_| keeps) else { return Ok(()) };
+        let kept = write_whole(path, &save::text(master, &shaper));
+        outcome.warnings.extend(kept.err().map(|error| {
+            format!("{} cannot be written, and has what was before: {error}", path.display())
+        }));
+        Ok(())
+    }
+
+    /// Pipes are all with the first engine.
+    fn shaper_state(&self) -> Result<ShaperState, Fault> {
+        let all = self.ask(|| |join: &mut Join, _: &mut _, _| ShaperState::of(join))?;
+        Ok(all.into_iter().next().unwrap_or_default())
+    }
+
+    /// Commands that make rules, tables and pipes as they are.
+    pub(crate) fn save(&self) -> Result<String, Fault> {
+        let shaper = self.shaper_state()?;
+        Ok(save::text(&mut self.lock(), &shaper))
+    }
+
+    /// Keeps what there is in a file from now on.
+    pub(crate) fn keep_in(mut self, path: Option<PathBuf>) -> Self {
+        self.state_file = path;
+        self
     }
 
     fn do_steps(
@@ -162,7 +211,7 @@ impl Desk {
             };
             all.map(answer).collect()
         });
-        Ok(Outcome { text: texts.concat(), value, fault })
+        Ok(Outcome { text: texts.concat(), value, fault, ..Outcome::default() })
     }
 
     /// Gets from the engines what these commands ask the master for.
@@ -247,24 +296,6 @@ impl Desk {
     fn lock(&self) -> MutexGuard<'_, Firewall> {
         self.master.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Carries out a file on an engine that nobody else has, where no thread runs yet.
-pub(crate) fn begin_alone(
-    master: &mut Firewall,
-    join: &mut Join,
-    order: &Order,
-    now: Nanos,
-) -> Outcome {
-    let done = order.steps(Caps::default()).and_then(|steps| {
-        let (texts, fault) = try_on(master, order, &steps, now)?;
-        let shaper: Vec<_> =
-            (0..).zip(&steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect();
-        let (changed, _) = shape(join, &shaper, order.rows(), now);
-        changed.map_err(|(_, message, exit)| Fault::new(message, exit))?;
-        Ok(Outcome { text: texts.concat(), fault, ..Outcome::default() })
-    });
-    done.unwrap_or_else(|fault| Outcome { fault: Some(fault), ..Outcome::default() })
 }
 
 /// Tries commands on the master. One alone may do a part of its work and say so.
@@ -382,6 +413,27 @@ fn ruleset_after(master: &Firewall, steps: &[Step]) -> Option<Ruleset> {
         return Some(master.ruleset());
     }
     does(changes_tables).then(|| master.before())
+}
+
+/// Whether what a state file has is another one afterwards.
+fn changes_anything(step: &Step) -> bool {
+    let shapes = |shaper: &ShaperCommand| {
+        !matches!(shaper, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
+    };
+    changes_rules(&step.command)
+        || changes_tables(&step.command)
+        || step.shaper.as_ref().is_some_and(shapes)
+}
+
+/// Writes a file so that others find it whole, or as it was.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = PathBuf::from(name);
+    let mut file = fs::File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, path)
 }
 
 const fn changes_rules(command: &Command) -> bool {

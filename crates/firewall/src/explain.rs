@@ -6,7 +6,7 @@ use slipring_ipfw::rule::Hop;
 use slipring_ipfw::run::{Crossed, Crossing, Denied, Firewall, Outcome, Outputs, PortId, Verdict};
 
 use crate::desk::Desk;
-use crate::join::{Join, Nanos};
+use crate::join::{Bypass, Join, Nanos, bypass};
 use crate::order::{Fault, sysexits};
 use crate::ways::Aside;
 
@@ -59,6 +59,10 @@ impl Way<'_> {
         if is_out {
             crossing = crossing.outgoing(PortId::from(self.port == 0));
         }
+        let settings = &self.firewall.config().settings;
+        if let Some(what) = bypass(settings, &frame) {
+            return json!({ "rules": [], "verdict": bypass_text(what) });
+        }
         let (verdict, mut told) = self.pass(&mut frame, &mut crossing);
         if !is_out && let Some(targets) = &self.targets {
             let out = self.ways_of(&verdict, targets).into_iter();
@@ -97,6 +101,16 @@ impl Way<'_> {
         let rules: Vec<_> = crossed.iter().map(row).collect();
         let told = json!({ "rules": rules, "verdict": verdict_text(&verdict) });
         (verdict, told)
+    }
+}
+
+const fn bypass_text(what: Bypass) -> &'static str {
+    match what {
+        Bypass::Arp => "accepted: ARP meets no rules (net.link.bridge.ipfw_arp is 0)",
+        Bypass::NonIp => {
+            "accepted: neither IP nor ARP, it meets no rules (net.link.bridge.pfil_onlyip is 0)"
+        }
+        Bypass::Dropped => "dropped: non_ip (net.link.bridge.pfil_onlyip is 1)",
     }
 }
 

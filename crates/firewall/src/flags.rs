@@ -8,9 +8,11 @@ use slipring_abi::name::PortName;
 use slipring_cli::codes::{SR0002, SR0006};
 use slipring_cli::units::{Count, Span};
 use slipring_cli::{Diagnostic, Failure, flags};
+use slipring_ipfw::run::NonIp;
 use slipring_program::opening::{self, Opening};
 
 use crate::bench::Source;
+use crate::captures;
 use crate::join::{Map, MapError, Passes};
 
 const EXAMPLES: &str = "\
@@ -41,6 +43,9 @@ pub(crate) fn command() -> Command {
                 .short('R')
                 .value_hint(ValueHint::FilePath)
                 .value_parser(clap::value_parser!(PathBuf)),
+            value("state", "FILE", "Keep rules here as commands change them; begin with it if it is there")
+                .value_hint(ValueHint::FilePath)
+                .value_parser(clap::value_parser!(PathBuf)),
             value(
                 "map",
                 "FROM=TO",
@@ -55,9 +60,18 @@ pub(crate) fn command() -> Command {
             )
             .value_parser(["auto", "in", "both"])
             .default_value("auto"),
-            value("default", "ACTION", "What the last rule, 65535, does")
-                .value_parser(["deny", "accept"])
-                .default_value("deny"),
+            value(
+                "default",
+                "ACTION",
+                "What the last rule, 65535, does [default: deny; as kipfw: accept]",
+            )
+            .value_parser(["deny", "accept"]),
+            value("arp", "WHAT", "What becomes of ARP and RARP: they pass, or meet the rules")
+                .value_parser(["pass", "rules"])
+                .default_value("pass"),
+            value("non-ip", "WHAT", "What becomes of frames that are neither IP nor ARP")
+                .value_parser(["rules", "pass", "drop"])
+                .default_value("rules"),
             value("me", "ADDRESS", "An address that `me` means, or of a port: ADDRESS=NUMBER")
                 .action(ArgAction::Append),
             value("name", "NAME", "Name by which slipring ipfw finds this run"),
@@ -67,7 +81,7 @@ pub(crate) fn command() -> Command {
             value(
                 "bench",
                 "SOURCE",
-                "Measure the rules by themselves: frames of FLOWS[xBYTES] or of a capture",
+                "Measure the rules by themselves, without ports: frames of FLOWS[xBYTES] or of a capture",
             )
             .num_args(0..=1)
             .require_equals(true)
@@ -79,6 +93,10 @@ pub(crate) fn command() -> Command {
                 .long("copy")
                 .action(ArgAction::SetTrue)
                 .help("Copy frames, never exchange buffers"),
+            Arg::new("overwrite")
+                .long("overwrite")
+                .action(ArgAction::SetTrue)
+                .help("Write captures that frames go to although the files exist"),
             value("burst", "SLOTS", "Slots taken at most at a time")
                 .short('b')
                 .default_value("256")
@@ -91,7 +109,7 @@ pub(crate) fn command() -> Command {
                 .default_value("2")
                 .value_parser(seconds),
             flags::period(),
-            value("duration", "TIME", "Stop after this long [default unit: s]")
+            value("duration", "TIME", "Stop after this long; 0 is never with --bench [default unit: s]")
                 .short('t')
                 .value_parser(seconds),
         ]);
@@ -106,9 +124,13 @@ pub(crate) struct Plan {
     pub(crate) map: Map,
     pub(crate) passes: Passes,
     pub(crate) bench: Option<Source>,
-    pub(crate) is_open: bool,
+    /// What the last rule does: accept. `None`: what it does by the name of the command.
+    pub(crate) is_open: Option<bool>,
+    pub(crate) arp_meets_rules: bool,
+    pub(crate) non_ip: NonIp,
     pub(crate) me: Vec<(std::net::IpAddr, Option<u16>)>,
     pub(crate) rules: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
     pub(crate) name: Option<String>,
     pub(crate) log: Option<PathBuf>,
     pub(crate) seed: Option<u64>,
@@ -138,9 +160,10 @@ impl Plan {
         let map = Map::read(words("map").map(String::as_str), ports.len()).map_err(no_map)?;
         let me = words("me").map(|text| address(text, ports.len())).collect::<Result<_, _>>()?;
         let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        let written = captures::written(&ports, &map, matches.get_flag("overwrite"))?;
         Ok(Self {
             ports,
-            opening: Opening::of(matches),
+            opening: Opening::of(matches).writing_captures(written),
             map,
             bench,
             passes: match matches.get_one::<String>("passes").map(String::as_str) {
@@ -148,9 +171,16 @@ impl Plan {
                 Some("both") => Passes::Both,
                 _ => Passes::Auto,
             },
-            is_open: matches.get_one::<String>("default").is_some_and(|word| word == "accept"),
+            is_open: matches.get_one::<String>("default").map(|word| word == "accept"),
+            arp_meets_rules: matches.get_one::<String>("arp").is_some_and(|word| word == "rules"),
+            non_ip: match matches.get_one::<String>("non-ip").map(String::as_str) {
+                Some("pass") => NonIp::Pass,
+                Some("drop") => NonIp::Drop,
+                _ => NonIp::Rules,
+            },
             me,
             rules: matches.get_one("rules").cloned(),
+            state: matches.get_one("state").cloned(),
             name: matches.get_one("name").cloned(),
             log: matches.get_one("log").cloned(),
             seed: matches.get_one::<Count>("seed").map(|count| count.0),

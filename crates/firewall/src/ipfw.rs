@@ -18,6 +18,7 @@ use slipring_ipfw::run::Firewall;
 use slipring_ipfw::text::{Command, WithStyle};
 
 use crate::desk;
+use crate::lint;
 use crate::order::{Fault, Order, Outcome, Step, sysexits};
 pub(crate) use input::read_file;
 use input::{Input, Task};
@@ -95,11 +96,14 @@ fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
         Task::Monitor => return client::monitor(input, session),
         Task::Explain => return explain::run(input, &input.words[1..], session),
         Task::Metrics => return client::metrics(input, session),
+        Task::Save => return client::save(input, session),
         Task::Order => input.order(session.reporter.format() != Format::Text)?,
     };
     let steps = input.steps(&order)?;
     if input.is_trial {
-        return show(&trial(&order, &steps)?, session);
+        let outcome = trial(&order, &steps)?;
+        show(&outcome, session)?;
+        return warn(&outcome, session);
     }
     if !input.is_certain(&steps, session)? {
         return Ok(());
@@ -108,7 +112,12 @@ fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
     if outcome.fault.is_none() || !outcome.text.is_empty() {
         show(&outcome, session)?;
     }
+    warn(&outcome, session)?;
     outcome.fault.map_or(Ok(()), |fault| Err(fault.into()))
+}
+
+fn warn(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {
+    outcome.warnings.iter().try_for_each(|warning| Ok(session.reporter.warn(warning)?))
 }
 
 fn no_command() -> Fault {
@@ -145,7 +154,25 @@ fn trial(order: &Order, steps: &[Step]) -> Result<Outcome, Fault> {
         }
         _ => None,
     });
-    Ok(Outcome { text: added.collect(), ..Outcome::default() })
+    let warnings = if order.is_file { looked_at(order, steps) } else { Vec::new() };
+    Ok(Outcome { text: added.collect(), warnings, ..Outcome::default() })
+}
+
+/// What a file leaves to wonder about, as far as that can be told without a firewall.
+fn looked_at(order: &Order, steps: &[Step]) -> Vec<String> {
+    let (mut nobody, mut pipes) = (Firewall::new(0), Dummynet::<()>::new(0));
+    nobody.set_plain(true);
+    let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
+    if nobody.batch(&commands, 0, order.manner()).is_err() {
+        // It hangs on ports, tables or rules that are elsewhere.
+        return Vec::new();
+    }
+    for step in steps {
+        if let Some(ShaperCommand::Config(config)) = &step.shaper {
+            let _ = pipes.configure(0, config.clone(), &mut |_| ());
+        }
+    }
+    lint::warnings(&nobody, &pipes.configuration())
 }
 
 fn show(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {

@@ -3,8 +3,9 @@
 //!
 //! ```text
 //!   offer --> check (in) --accept--> map --> check (out) --accept--> its port
-//!                | pipe, queue                  |
-//!                '--> shaper --release--> accept, or check behind the rule (`one_pass`)
+//!     | ARP      | pipe, queue                  |
+//!     v          '--> shaper --release--> accept, or check behind the rule (`one_pass`)
+//!    map --> its port
 //! ```
 //!
 //! # Invariants
@@ -25,6 +26,7 @@
 //!
 //! Not for: ports, clocks, threads.
 
+mod bypass;
 mod hops;
 mod map;
 mod outlet;
@@ -33,11 +35,12 @@ mod shaping;
 mod tally;
 mod waiting;
 
+pub(crate) use bypass::{Bypass, bypass};
 pub use hops::Told;
 pub use map::{Map, MapError};
 pub use outlet::Outlet;
 pub use parcel::{Parcel, Place};
-pub use tally::{Loss, Tally};
+pub use tally::{Bypassed, Loss, Tally};
 
 use slipring_dummynet::{Dummynet, Event, Object};
 use slipring_ipfw::rule::{Action, Condition, Hop};
@@ -46,6 +49,7 @@ use slipring_ipfw::run::{
     Ruleset, Toward, Verdict,
 };
 
+use bypass::FrameRange;
 use hops::Hops;
 use parcel::Abroad;
 use waiting::Hall;
@@ -186,7 +190,10 @@ impl Join {
     ) -> Option<PortId> {
         self.tally.offered += 1;
         self.learn(frame, from);
-        let way = self.go(frame, Crossing::incoming(from), now, outlet);
+        let way = match bypass(&self.firewall.config().settings, frame) {
+            Some(what) => self.go_unasked(what, frame, from, outlet),
+            None => self.go(frame, Crossing::incoming(from), now, outlet),
+        };
         self.settle(now, outlet);
         self.tally.sent += u64::from(way.is_some());
         way
@@ -207,6 +214,31 @@ impl Join {
             ways.extend((0..count).map(|at| self.offer(frames.frame(at), from, now, outlet)));
             return;
         }
+        let mut first = 0;
+        while first < count {
+            let settings = self.firewall.config().settings;
+            let asks = |&at: &usize| bypass(&settings, frames.frame(at)).is_none();
+            let asked = (first..count).take_while(asks).count();
+            if asked == 0 {
+                ways.push(self.offer(frames.frame(first), from, now, outlet));
+                first += 1;
+                continue;
+            }
+            let mut range = FrameRange { frames, first };
+            self.check_together(&mut range, asked, (from, now), outlet, ways);
+            first += asked;
+        }
+    }
+
+    /// Asks the rules about frames that came by a port together.
+    fn check_together<F: Frames + ?Sized>(
+        &mut self,
+        frames: &mut F,
+        count: usize,
+        (from, now): (PortId, Nanos),
+        outlet: &mut impl Outlet,
+        ways: &mut Vec<Option<PortId>>,
+    ) {
         self.tally.offered += count as u64;
         (0..count).for_each(|at| self.learn(frames.frame(at), from));
         let mut batch = std::mem::take(&mut self.batch);

@@ -24,6 +24,7 @@
 
 mod bench;
 mod board;
+mod captures;
 mod dealer;
 mod desk;
 mod events;
@@ -32,10 +33,12 @@ mod flags;
 mod ipfw;
 pub mod join;
 mod lane;
+mod lint;
 mod mail;
 mod metrics;
 mod order;
 mod run;
+mod save;
 mod service;
 mod shared;
 mod threads;
@@ -51,8 +54,10 @@ pub use ipfw::{DNCTL, IPFW};
 pub const VERB: Verb =
     Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan };
 
-/// netmap-ipfw's program: 1 for any failure.
-const CLASSIC: Classic = Classic { name: "kipfw", status: |exit| u8::from(exit != Exit::Done) };
+/// netmap-ipfw's program, whose last rule accepts.
+const KIPFW: &str = "kipfw";
+/// 1 for any failure.
+const CLASSIC: Classic = Classic { name: KIPFW, status: |exit| u8::from(exit != Exit::Done) };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let plan = flags::Plan::of(matches)?;
@@ -60,5 +65,5 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     if let Some(path) = &plan.rules {
         run::read_rules(path)?;
     }
-    Ok(Box::new(move |session| plan.run(session)))
+    Ok(Box::new(move |session| plan.as_called(session.classic).run(session)))
 }

@@ -6,7 +6,7 @@ use std::fmt::{Display, Write};
 use slipring_dummynet::{Counters, DropCause, ObjectKind};
 
 use crate::desk::Desk;
-use crate::join::{Join, Nanos};
+use crate::join::{Bypassed, Join, Nanos};
 use crate::order::Fault;
 use crate::run::Figures;
 use crate::ways::Aside;
@@ -34,6 +34,11 @@ pub(crate) fn text(desk: &Desk, figures: &Figures) -> Result<String, Fault> {
     for (name, meaning, count) in totals {
         head(&mut text, &format!("{name}_packets"), "counter", meaning);
         line(&mut text, &format!("{name}_packets_total"), "", count);
+    }
+    head(&mut text, "bypassed_packets", "counter", "Frames that passed and met no rules, by kind");
+    let Bypassed { arp, non_ip } = shown.tally.bypassed;
+    for (kind, count) in [("arp", arp), ("non_ip", non_ip)] {
+        line(&mut text, "bypassed_packets_total", &format!("kind=\"{kind}\""), count);
     }
     for (name, meaning, count) in lines {
         head(&mut text, name, "counter", meaning);

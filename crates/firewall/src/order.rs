@@ -8,7 +8,7 @@ use slipring_ipfw::run::{ListOptions, Manner, StatesShown, Times};
 use slipring_ipfw::table::{Key, Value};
 use slipring_ipfw::text::{
     Command, ShaperCommand as ShaperText, Style, TableCommand, TableOptions, TableScope, TableVerb,
-    TextErrorKind, parse_command, parse_file,
+    TextError, TextErrorKind, parse_command, parse_file, parse_lines,
 };
 use slipring_model::format::DummynetProfile;
 use std::collections::BTreeMap;
@@ -28,6 +28,9 @@ pub(crate) mod sysexits {
     /// The other side misbehaves.
     pub(crate) const PROTOCOL: u8 = 76;
 }
+
+/// Mistakes of one file that are told.
+const MAX_FAULTS: usize = 20;
 
 /// What is to be done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +65,9 @@ pub(crate) struct Outcome {
     /// Why it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<Fault>,
+    /// What was done, and is worth a look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Why something is not done.
@@ -112,27 +118,40 @@ impl Order {
     }
 
     /// Reads all commands. `caps` are those of pipes until a command changes them.
+    ///
+    /// # Errors
+    /// All mistakes of a file, up to [`MAX_FAULTS`].
     pub(crate) fn steps(&self, mut caps: Caps) -> Result<Vec<Step>, Fault> {
-        let commands = if self.is_file {
-            parse_file(&without_flags(&self.text))
-        } else {
-            parse_command(&self.text).map(|command| vec![(1, command)])
+        let (mut commands, mut steps, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        let text = if self.is_file { without_flags(&self.text) } else { String::new() };
+        let one = (!self.is_file).then(|| (1, parse_command(&self.text)));
+        for (line, read) in parse_lines(&text).chain(one) {
+            let read = read.map_err(|error| self.fault(error)).and_then(|command| {
+                commands.push((line, command.clone()));
+                self.step(line, command, &caps)
+            });
+            match read {
+                Ok(step) => {
+                    caps = step.caps_after(caps);
+                    steps.push(step);
+                }
+                Err(fault) => faults.push(fault),
+            }
+            if faults.len() == MAX_FAULTS {
+                break;
+            }
+        }
+        faults.extend(self.check_entries(&commands).err());
+        together(faults).map_or(Ok(steps), Err)
+    }
+
+    fn fault(&self, error: TextError) -> Fault {
+        let exit = match error.kind {
+            TextErrorKind::Usage => sysexits::USAGE,
+            TextErrorKind::Data | TextErrorKind::Refused => sysexits::DATA,
         };
-        let commands = commands.map_err(|error| {
-            let exit = match error.kind {
-                TextErrorKind::Usage => sysexits::USAGE,
-                TextErrorKind::Data | TextErrorKind::Refused => sysexits::DATA,
-            };
-            let message = self.placed(error.line, error.column, &error.message);
-            Fault { message, expected: Some(error.expected), exit }
-        })?;
-        self.check_entries(&commands)?;
-        let step = |(line, command)| {
-            let step = self.step(line, command, &caps)?;
-            caps = step.caps_after(caps);
-            Ok(step)
-        };
-        commands.into_iter().map(step).collect()
+        let message = self.placed(error.line, error.column, &error.message);
+        Fault { message, expected: Some(error.expected), exit }
     }
 
     /// Looks at keys and values for tables that the same text makes, before anybody is asked.
@@ -278,6 +297,23 @@ impl Order {
             ListOptions { counters: has('a'), times, states, sets: has('S'), style, set: None };
         Manner { quiet: has('q'), force: has('f'), values_as_ip: has('i'), list }
     }
+}
+
+/// Several faults as one, which says all of them.
+fn together(mut faults: Vec<Fault>) -> Option<Fault> {
+    if faults.len() < 2 {
+        return faults.pop();
+    }
+    let count = match faults.len() {
+        MAX_FAULTS.. => format!("{MAX_FAULTS} mistakes, and perhaps more"),
+        count => format!("{count} mistakes"),
+    };
+    let said = |fault: &Fault| match &fault.expected {
+        Some(expected) => format!("\n  {}; expected {expected}", fault.message),
+        None => format!("\n  {}", fault.message),
+    };
+    let all: String = faults.iter().take(MAX_FAULTS).map(said).collect();
+    Some(Fault::new(format!("{count}:{all}"), faults[0].exit))
 }
 
 /// Lines of a file may begin as a command line does, as in `-f flush`: those flags say nothing

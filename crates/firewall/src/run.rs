@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -21,12 +22,14 @@ use slipring_program::meter::{Interval, Meter, bps, pps};
 use slipring_program::workers::{Due, Workers};
 use slipring_program::{opening, publish};
 
-use crate::bench::{self, Source};
+use crate::KIPFW;
+use crate::bench::Bench;
 use crate::board::{Board, Shown};
-use crate::desk::{self, Desk};
+use crate::desk::Desk;
 use crate::events::{Events, Log};
 use crate::flags::Plan;
-use crate::join::{Join, Tally};
+use crate::join::{Bypassed, Join, Tally};
+use crate::mail::Mail;
 use crate::order::{Order, Outcome, sysexits};
 use crate::service::Controlled;
 use crate::threads::{self, Threads};
@@ -50,6 +53,8 @@ struct Told {
     /// Frames that came, copies, and frames made here; they were sent, lost, or wait.
     offered: u64,
     made: u64,
+    /// Frames that passed and met no rules.
+    bypassed: Bypassed,
     sent: u64,
     waiting: u64,
     /// Frames that ports have received and nobody has looked at yet.
@@ -95,10 +100,11 @@ impl Figures {
 
     fn sample(&self) -> Sample<Extra> {
         let shown = self.shown();
-        let Tally { offered, made, sent, waiting, copies, .. } = shown.tally;
+        let Tally { offered, made, bypassed, sent, waiting, copies, .. } = shown.tally;
         let told = Told {
             offered,
             made,
+            bypassed,
             sent,
             waiting,
             unread: self.unread(offered),
@@ -141,6 +147,12 @@ impl Figures {
             }
         }
         text += &format!(", {sent} sent, {} lost, {waiting} wait", shown.tally.lost());
+        let Bypassed { arp, non_ip } = shown.tally.bypassed;
+        for (count, what) in [(arp, "of ARP"), (non_ip, "neither IP nor ARP")] {
+            if count > 0 {
+                text += &format!("\n{count} frames {what} passed and met no rules");
+            }
+        }
         let unread = self.unread(offered);
         if unread > 0 {
             text += &format!("\n{unread} frames were received and not looked at");
@@ -160,10 +172,17 @@ impl Figures {
 }
 
 impl Plan {
+    /// The same, called by this classic name: netmap-ipfw's kipfw accepts what no rule meets.
+    pub(crate) fn as_called(mut self, classic: Option<&str>) -> Self {
+        self.is_open.get_or_insert(classic == Some(KIPFW));
+        self
+    }
+
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        let begin = self.rules.as_deref().map(read_rules).transpose()?;
+        let begin = self.first_rules().map(read_rules).transpose()?;
         if let Some(source) = &self.bench {
-            return self.measure(source, begin.as_ref(), session);
+            let bench = Bench::new(source, self.duration)?;
+            return self.measure(bench, begin.as_ref(), session);
         }
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
@@ -176,9 +195,9 @@ impl Plan {
         let Threads { tasks, mails, boards } = threads::threads(&self, ports, seed, &events)?;
         let mut figures = Figures { meter, boards, events: events.clone() };
         session.reporter.start(Some(seed), "monotonic", &figures.meter.reports())?;
-        let desk = Arc::new(Desk::new(self.firewall(seed), mails));
+        let desk = Arc::new(Desk::new(self.firewall(seed), mails).keep_in(self.state.clone()));
         let workers = Workers::start(tasks)?;
-        let result = self.attend(session, &workers, &signals, (&desk, begin), &mut figures, events);
+        let result = self.attend(session, &workers, &signals, (&desk, begin), &mut figures);
         let ended = workers.finish();
         drop(log);
         session.reporter.end(&figures.sample(), figures.summary())?;
@@ -187,24 +206,82 @@ impl Plan {
         Ok(Exit::Done)
     }
 
-    /// Measures the rules by themselves.
+    /// What the rules to begin with stand in: the state that was kept, else the rules file.
+    fn first_rules(&self) -> Option<&Path> {
+        let kept = self.state.as_deref().filter(|path| path.exists());
+        kept.or(self.rules.as_deref())
+    }
+
+    /// Measures the rules by themselves; commands reach them meanwhile.
     fn measure(
         &self,
-        source: &Source,
+        bench: Bench,
         begin: Option<&Order>,
         session: &mut Session<'_>,
     ) -> Result<Exit, Failure> {
         let seed = self.seed.unwrap_or(1);
-        let mut master = self.firewall(seed);
-        master.set_plain(true);
-        let mut join = Join::new(Firewall::new(seed), seed, self.map.clone(), self.passes);
+        let signals = Signals::install()?;
+        let events = Arc::new(Events::default());
+        let log = Log::start(events.clone(), self.log_file()?);
+        let (mail, board) = (Arc::new(Mail::new()?), Arc::<Board>::default());
+        let join = Join::new(Firewall::new(seed), seed, self.map.clone(), self.passes);
+        let figures =
+            Figures { meter: Meter::new(&[]), boards: vec![board.clone()], events: events.clone() };
+        let desk = Arc::new(Desk::new(self.firewall(seed), vec![mail.clone()]));
+        let is_refused = AtomicBool::new(false);
+        let is_over = || signals.stopping() || is_refused.load(Ordering::Relaxed);
+        let (report, result) = std::thread::scope(|scope| {
+            let lane = (&*mail, &*board, events.clone());
+            let engine = scope.spawn(|| bench.run(join, lane, &is_over));
+            let result = self.begin_with(session, &desk, begin);
+            is_refused.store(result.is_err(), Ordering::Relaxed);
+            let server = result.as_ref().ok().map(|()| self.serve(session, &desk, &figures));
+            if let Some(Err(Failure::Error(error))) = &server {
+                // It measures all the same.
+                let _ = session.reporter.warn(error.to_text(false).trim_end());
+            }
+            // The socket answers as long as frames are offered.
+            let report = engine.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            (report, result)
+        });
+        drop(log);
+        result?;
+        report.tell(session)?;
+        Ok(Exit::Done)
+    }
+
+    /// Has the rules to begin with carried out, and lets frames in.
+    fn begin_with(
+        &self,
+        session: &mut Session<'_>,
+        desk: &Desk,
+        begin: Option<&Order>,
+    ) -> Result<(), Failure> {
+        accepted(&desk.begin(), None)?;
         if let Some(order) = begin {
-            let outcome = desk::begin_alone(&mut master, &mut join, order, now());
-            accepted(&outcome, self.rules.as_deref())?;
+            let outcome = desk.carry_out(order, now());
+            accepted(&outcome, self.first_rules())?;
+            outcome.warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
         }
-        join.adopt(&mut master.ruleset());
-        let time = self.duration.map(|time| time.as_nanos() as u64);
-        bench::run(source, join, time, session)
+        desk.let_in();
+        Ok(())
+    }
+
+    /// Opens the control socket.
+    fn serve(
+        &self,
+        session: &Session<'_>,
+        desk: &Arc<Desk>,
+        figures: &Figures,
+    ) -> Result<Server, Failure> {
+        let service = Controlled {
+            name: self.name.clone(),
+            desk: desk.clone(),
+            events: figures.events.clone(),
+            figures: figures.clone(),
+        };
+        Server::open(&session.run_dir, self.name.as_deref(), Box::new(service))
+            .map_err(|error| Failure::from(Diagnostic::of(&error)))
     }
 
     /// Opens the control socket and watches, once the rules to begin with hold.
@@ -215,21 +292,9 @@ impl Plan {
         signals: &Signals,
         (desk, begin): (&Arc<Desk>, Option<Order>),
         figures: &mut Figures,
-        events: Arc<Events>,
     ) -> Result<(), Failure> {
-        accepted(&desk.begin(), None)?;
-        if let Some(order) = begin {
-            accepted(&desk.carry_out(&order, now()), self.rules.as_deref())?;
-        }
-        desk.let_in();
-        let service = Controlled {
-            name: self.name.clone(),
-            desk: desk.clone(),
-            events,
-            figures: figures.clone(),
-        };
-        let _server = Server::open(&session.run_dir, self.name.as_deref(), Box::new(service))
-            .map_err(|error| Failure::from(Diagnostic::of(&error)))?;
+        self.begin_with(session, desk, begin.as_ref())?;
+        let _server = self.serve(session, desk, figures)?;
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
         session.reporter.say("Ready to go")?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
@@ -245,19 +310,31 @@ impl Plan {
         let Some(path) = &self.rules else {
             return session.reporter.say("there is no rules file to load: see --rules");
         };
-        let loaded =
-            read_rules(path).and_then(|order| accepted(&desk.replace(&order, now()), Some(path)));
+        let loaded = read_rules(path).and_then(|order| {
+            let outcome = desk.replace(&order, now());
+            accepted(&outcome, Some(path)).map(|()| outcome.warnings)
+        });
         match loaded {
-            Ok(()) => session.reporter.say(format_args!("{} loaded", path.display())),
+            Ok(warnings) => {
+                warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
+                session.reporter.say(format_args!("{} loaded", path.display()))
+            }
             Err(Failure::Error(error)) => session.reporter.warn(error.to_text(false).trim_end()),
             Err(failure) => Err(failure),
         }
     }
 
     pub(crate) fn firewall(&self, seed: u64) -> Firewall {
-        let mut firewall = if self.is_open { Firewall::open(seed) } else { Firewall::new(seed) };
+        let mut firewall =
+            if self.is_open == Some(true) { Firewall::open(seed) } else { Firewall::new(seed) };
         firewall.set_ports(self.ports.iter().map(rule_name).collect());
         firewall.set_me(self.me.clone());
+        let settings = format!(
+            "sysctl net.link.bridge.ipfw_arp={}\nsysctl net.link.bridge.pfil_onlyip={}",
+            u8::from(self.arp_meets_rules),
+            self.non_ip as u8
+        );
+        firewall.load(&settings, 0).expect("values in their ranges");
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let unix = since.map_or(0, |time| time.as_nanos() as u64);
         firewall.set_epoch_ns(unix.saturating_sub(now()));

@@ -77,10 +77,14 @@ impl Service for Controlled {
                 let text = metrics::text(&self.desk, &self.figures);
                 json!(text.map_err(|fault| Refusal::malformed(fault.message))?)
             }
+            "save" => {
+                let text = self.desk.save();
+                json!(text.map_err(|fault| Refusal::malformed(fault.message))?)
+            }
             "quit" => return Ok(Reply::Then(json!({}), end)),
             other => {
                 let cause = format!(
-                    "nobody knows `{other}`: there are hello, ipfw, events, explain, metrics, quit"
+                    "nobody knows `{other}`: there are hello, ipfw, events, explain, metrics, save, quit"
                 );
                 return Err(Refusal::malformed(cause));
             }

@@ -108,7 +108,10 @@ impl<H: Copy> Dummynet<H> {
         let fifo = self.objects.sched(flowset.sched?);
         let Sched { link, mask, buckets, .. } = fifo;
         let (link, policy) = (link.spec.clone(), flowset.policy.spec);
-        let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets, kind: None };
+        // What `sched N config` said stands in a command of its own.
+        let is_own = sched.policy.is_none() && sched.kind != SchedKind::default();
+        let kind = is_own.then_some(sched.kind);
+        let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets, kind };
         Some(Config::Pipe(sched.number as u16, spec))
     }
 

@@ -90,6 +90,16 @@ pub(super) fn metrics(input: &Input, session: &mut Session<'_>) -> Result<(), En
     }
 }
 
+/// Shows the commands that make what runs.
+pub(super) fn save(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
+    let answer = find(input, session)?.ask("save", json!({})).map_err(fault)?;
+    let text = answer.as_str().unwrap_or_default();
+    match session.reporter.format() {
+        Format::Text => Ok(session.reporter.raw(text.as_bytes())?),
+        _ => Ok(session.reporter.document(&json!({ "save": text }), "")?),
+    }
+}
+
 /// OpenMetrics text as values: `name{label="value",…} number`.
 fn values(text: &str) -> Vec<Value> {
     let value = |line: &str| {

@@ -12,7 +12,7 @@ Commands:
   pipe|queue|sched N config ...|show|delete|flush
   nat N config ...|show [config|log|stats]|delete   nptv6 NAME create ...|destroy|list|stats
   enable|disable firewall|one_pass|verbose|dyn_keepalive   sysctl -a|NAME[=VALUE]
-  explain PROTO SOURCE[:PORT] DESTINATION[:PORT]|FILE   monitor   metrics
+  explain PROTO SOURCE[:PORT] DESTINATION[:PORT]|FILE   monitor   metrics   save
 
   ACTION   allow deny count skipto N call N return check-state pipe N queue N reject unreach CODE
            unreach6 CODE reset reset6 abort abort6 fwd ADDRESS|port:NAME setdscp D setmark N
@@ -26,6 +26,7 @@ Examples:
   slipring ipfw -a list
   slipring ipfw -n /etc/ipfw.rules            # checks a file, with no firewall running
   slipring ipfw /etc/ipfw.rules               # loads it, wholly or not at all
+  slipring ipfw save > /etc/ipfw.rules        # what runs, as a file that makes it
   slipring ipfw explain udp 10.0.0.1:1024 10.1.0.1:53    # which rules it crosses, and why
   slipring ipfw monitor                       # lines of rules with log, as they come";
 

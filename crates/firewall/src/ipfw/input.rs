@@ -37,6 +37,8 @@ pub(super) enum Task {
     Explain,
     /// Rules, pipes and losses are shown as OpenMetrics text.
     Metrics,
+    /// What runs is shown as a file that makes it.
+    Save,
     /// Commands are carried out.
     Order,
 }
@@ -51,6 +53,7 @@ impl Input {
             ["monitor"] | ["internal", "monitor"] => Task::Monitor,
             ["explain", ..] => Task::Explain,
             ["metrics"] => Task::Metrics,
+            ["save"] => Task::Save,
             _ => Task::Order,
         };
         Ok(Self {

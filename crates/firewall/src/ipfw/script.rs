@@ -16,6 +16,7 @@
 //! are to do is for people to say.
 
 mod frames;
+mod saved;
 mod site;
 
 use std::fs;

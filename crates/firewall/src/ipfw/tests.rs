@@ -84,16 +84,18 @@ fn same_as_files(folder: &str, names: &[&str]) {
 
 scripts! {
     golden:
-    actions counters errors explain help list_flags log nat options pipes sets states sysctl tables
+    actions counters errors explain help list_flags log mistakes nat options pipes sets states sysctl tables
     values
 }
 
 scripts! {
     scenarios:
+    a_bridge_passes_arp_and_tells_so
     a_client_ruleset_lets_one_machine_ask_and_be_sent_mail
     a_closed_ruleset_passes_nothing
     a_deferred_action_keeps_the_state_and_goes_on
     a_delay_both_ways_doubles_the_round_trip
+    a_file_of_a_large_user_loads_as_it_is
     a_full_state_table_says_so_and_frees_itself
     a_home_router_gives_every_host_its_share_and_games_the_first_place
     a_mark_is_set_once_and_asked_for_bit_by_bit
@@ -107,6 +109,8 @@ scripts! {
     a_table_of_attackers_grows_and_is_forgiven_without_a_reload
     a_tag_carries_what_was_decided_on_the_way_in_to_the_way_out
     a_workstation_is_answered_and_only_the_office_may_log_in
+    an_instance_without_an_address_has_that_of_me
+    an_instance_without_an_address_takes_its_redirections_for_any
     an_open_ruleset_stops_forgers_of_loopback_only
     call_and_return_share_a_list_of_checks
     keepalives_hold_an_idle_connection_open

@@ -1,5 +1,6 @@
 //! What became of frames.
 
+use serde::Serialize;
 use slipring_dummynet::{Counters as ShaperCounters, DropCause};
 use slipring_ipfw::packet::{Malformed, MalformedCounters};
 use slipring_ipfw::run::{Denied, FragmentCounters};
@@ -32,11 +33,13 @@ pub enum Loss {
     NoTx,
     /// The thread that has the pipes is behind.
     Crowded,
+    /// It is neither IP nor ARP, and a setting drops such frames.
+    NonIp,
 }
 
 impl Loss {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Denied,
         Self::Malformed,
         Self::StatesFull,
@@ -49,6 +52,7 @@ impl Loss {
         Self::Full,
         Self::NoTx,
         Self::Crowded,
+        Self::NonIp,
     ];
 
     /// Its name in reports.
@@ -67,8 +71,18 @@ impl Loss {
             Self::Full => "tx_full",
             Self::NoTx => "no_tx",
             Self::Crowded => "pipes_behind",
+            Self::NonIp => "non_ip",
         }
     }
+}
+
+/// Frames that passed and met no rules. They are among those sent, or lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Bypassed {
+    /// ARP and RARP.
+    pub arp: u64,
+    /// Neither IP nor ARP.
+    pub non_ip: u64,
 }
 
 /// Counts of frames.
@@ -80,6 +94,8 @@ pub struct Tally {
     pub copies: u64,
     /// Made here: answers and keepalives.
     pub made: u64,
+    /// Met no rules.
+    pub bypassed: Bypassed,
     /// Sent.
     pub sent: u64,
     /// In pipes, or fragments that wait for others.
@@ -154,6 +170,8 @@ impl Tally {
         self.offered += other.offered;
         self.copies += other.copies;
         self.made += other.made;
+        self.bypassed.arp += other.bypassed.arp;
+        self.bypassed.non_ip += other.bypassed.non_ip;
         self.sent += other.sent;
         self.waiting += other.waiting;
         self.away += other.away;

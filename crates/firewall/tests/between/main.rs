@@ -6,6 +6,7 @@ mod support;
 
 mod captures;
 mod commands;
+mod kept;
 mod sessions;
 mod threads;
 mod troubles;

@@ -13,8 +13,7 @@ fn tcp_udp_and_ping_work_through_stateful_rules_and_strangers_do_not() {
     }
     let rules = "add 100 check-state\nadd 200 allow tcp from 10.9.0.1 to any setup keep-state\n\
                  add 300 allow udp from 10.9.0.1 to any keep-state\n\
-                 add 400 allow icmp from 10.9.0.1 to any keep-state\nadd 500 deny ip from 10.9.0.2 to any\n\
-                 add 600 allow mac-type arp\n";
+                 add 400 allow icmp from 10.9.0.1 to any keep-state\nadd 500 deny ip from 10.9.0.2 to any\n";
     let _firewall = site.firewall(&format!("--rules {}", site.write("rules", rules)));
     // Before there is a state: that of a ping is one of both addresses.
     assert!(!site.lab.right.attempt("ping", "-n -c 1 -W 1 10.9.0.1").0);
@@ -30,6 +29,31 @@ fn tcp_udp_and_ping_work_through_stateful_rules_and_strangers_do_not() {
     client.finish_after(Duration::from_secs(20)).well();
     let states = site.ipfw("-d list");
     assert!(states.contains("STATE udp 10.9.0.1"), "{states}");
+}
+
+#[test]
+fn a_list_of_the_handbook_without_a_word_of_arp_passes_pings_of_both_families() {
+    let Some(site) = Site::new() else { return };
+    let rules = "add 100 check-state\nadd 200 allow icmp from any to any icmptypes 8 keep-state\n\
+                 add 300 allow ipv6-icmp from any to any icmp6types 133,134,135,136\n\
+                 add 400 allow ipv6-icmp from any to any icmp6types 128 keep-state\n\
+                 add 500 deny ip from any to any\n";
+    let path = site.write("rules", rules);
+    let firewall = site.firewall(&format!("--rules {path} --json"));
+    assert!(site.pings(), "{}", site.ipfw("-a list"));
+    let (answered, said) =
+        site.lab.left.attempt("ping", &format!("-n -c 1 -W 10 {}", crate::support::lab::RIGHT6));
+    assert!(answered, "{said}\n{}", site.ipfw("-a list"));
+    site.ipfw("delete 300");
+    let _ = site.lab.left.attempt("ip", "neigh flush dev e0");
+    let _ = site.lab.right.attempt("ip", "neigh flush dev e0");
+    let ping = format!("-n -c 1 -W 1 {}", crate::support::lab::RIGHT6);
+    assert!(!site.lab.left.attempt("ping", &ping).0, "neighbour discovery is IPv6");
+    let ended = firewall.stop(Signal::INT).well();
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let bypassed = &report["firewall"]["bypassed"];
+    assert!(bypassed["arp"].as_u64().unwrap() >= 2, "a question and an answer: {bypassed}");
+    assert_eq!(bypassed["non_ip"], 0, "{bypassed}");
 }
 
 #[test]

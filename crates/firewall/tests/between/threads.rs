@@ -15,7 +15,7 @@ fn hosts(site: &Site) -> Vec<String> {
 fn both_ways_of_a_flow_meet_in_one_thread_and_counts_are_those_of_all() {
     let Some(site) = Site::new() else { return };
     let rules = "add 100 check-state\nadd 200 allow icmp from 10.9.0.1 to any keep-state\n\
-                 add 300 allow mac-type arp\nadd 400 deny icmp from any to any\n";
+                 add 400 deny icmp from any to any\n";
     let path = site.write("rules", rules);
     let firewall = site.firewall(&format!("--threads 3 --rules {path}"));
     let hosts = hosts(&site);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod balance;
+mod bypass;
 mod directions;
 mod shaping;
 mod together;

@@ -4,6 +4,7 @@
 
 mod balance;
 mod ends;
+mod kipfw;
 mod links;
 mod listed;
 mod nics;

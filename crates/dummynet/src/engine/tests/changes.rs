@@ -3,6 +3,7 @@
 use std::vec::Vec;
 
 use super::*;
+use crate::spec::SchedKind;
 
 const PIPE: Object = Object::Pipe(1);
 

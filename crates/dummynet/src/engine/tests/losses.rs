@@ -1,6 +1,7 @@
 //! plr, RED, CoDel, PIE, marks, profiles.
 
 use std::format;
+use std::string::ToString;
 use std::vec::Vec;
 
 use slipring_model::Stream;

@@ -93,7 +93,10 @@ impl Site {
         };
         match Input::of(&matches, is_dnctl).and_then(|input| self.carried_out(&input, json)) {
             Ok(Outcome { value: Some(answers), fault: None, .. }) => values(answers),
-            Ok(Outcome { text, fault, .. }) => text + &fault.map_or_else(String::new, told),
+            Ok(Outcome { text, fault, warnings, .. }) => {
+                let warnings = warnings.iter().map(|warning| format!("warning: {warning}\n"));
+                text + &warnings.collect::<String>() + &fault.map_or_else(String::new, told)
+            }
             Err(Ended::Fault(fault)) => told(fault),
             Err(Ended::Failure(_)) => panic!("{line:?} failed"),
         }
@@ -112,6 +115,9 @@ impl Site {
         }
         let order = input.order(json)?;
         let steps = input.steps(&order)?;
+        if input.task == Task::Save {
+            return Ok(Outcome { text: self.desk.save()?, ..Outcome::default() });
+        }
         if input.is_trial {
             return Ok(trial(&order, &steps)?);
         }
