@@ -24,9 +24,6 @@ Examples:
 
 pub(crate) fn command() -> Command {
     let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
-    let value = |id: &'static str, name: &'static str, help: &'static str| {
-        Arg::new(id).long(id).value_name(name).help(help)
-    };
     let command = Command::new("firewall")
         .about("Pass frames between ports by ipfw's rules, through dummynet's pipes")
         .args([
@@ -39,41 +36,9 @@ pub(crate) fn command() -> Command {
                 .num_args(0..)
                 .value_parser(PortName::parse_classic)
                 .help("The same, without -i"),
-            value("rules", "FILE", "Commands of ipfw to begin with, again with each HUP")
-                .short('R')
-                .value_hint(ValueHint::FilePath)
-                .value_parser(clap::value_parser!(PathBuf)),
-            value("state", "FILE", "Keep rules here as commands change them; begin with it if it is there")
-                .value_hint(ValueHint::FilePath)
-                .value_parser(clap::value_parser!(PathBuf)),
-            value(
-                "map",
-                "FROM=TO",
-                "Where frames of a port go, by number: 1=2,3 [two ports: 1=2 2=1]",
-            )
-            .short('m')
-            .action(ArgAction::Append),
-            value(
-                "passes",
-                "WHEN",
-                "When frames are checked; auto is in, and out if rules ask for directions",
-            )
-            .value_parser(["auto", "in", "both"])
-            .default_value("auto"),
-            value(
-                "default",
-                "ACTION",
-                "What the last rule, 65535, does [default: deny; as kipfw: accept]",
-            )
-            .value_parser(["deny", "accept"]),
-            value("arp", "WHAT", "What becomes of ARP and RARP: they pass, or meet the rules")
-                .value_parser(["pass", "rules"])
-                .default_value("pass"),
-            value("non-ip", "WHAT", "What becomes of frames that are neither IP nor ARP")
-                .value_parser(["rules", "pass", "drop"])
-                .default_value("rules"),
-            value("me", "ADDRESS", "An address that `me` means, or of a port: ADDRESS=NUMBER")
-                .action(ArgAction::Append),
+        ])
+        .args(about_rules())
+        .args([
             value("name", "NAME", "Name by which slipring ipfw finds this run"),
             value("log", "FILE", "Where rules with `log` write [default: standard error]")
                 .value_hint(ValueHint::FilePath)
@@ -115,6 +80,51 @@ pub(crate) fn command() -> Command {
         ]);
     let command = flags::run_dir(flags::configuration(flags::reporting(opening::flags(command))));
     command.after_help(EXAMPLES)
+}
+
+fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
+    Arg::new(id).long(id).value_name(name).help(help)
+}
+
+/// Which rules there are, and which frames meet them.
+fn about_rules() -> [Arg; 8] {
+    [
+        value("rules", "FILE", "Commands of ipfw to begin with, again with each HUP")
+            .short('R')
+            .value_hint(ValueHint::FilePath)
+            .value_parser(clap::value_parser!(PathBuf)),
+        value(
+            "state",
+            "FILE",
+            "Keep rules here as commands change them; begin with it if it is there",
+        )
+        .value_hint(ValueHint::FilePath)
+        .value_parser(clap::value_parser!(PathBuf)),
+        value("map", "FROM=TO", "Where frames of a port go, by number: 1=2,3 [two ports: 1=2 2=1]")
+            .short('m')
+            .action(ArgAction::Append),
+        value(
+            "passes",
+            "WHEN",
+            "When frames are checked; auto is in, and out if rules ask for directions",
+        )
+        .value_parser(["auto", "in", "both"])
+        .default_value("auto"),
+        value(
+            "default",
+            "ACTION",
+            "What the last rule, 65535, does [default: deny; as kipfw: accept]",
+        )
+        .value_parser(["deny", "accept"]),
+        value("arp", "WHAT", "What becomes of ARP and RARP: they pass, or meet the rules")
+            .value_parser(["pass", "rules"])
+            .default_value("pass"),
+        value("non-ip", "WHAT", "What becomes of frames that are neither IP nor ARP")
+            .value_parser(["rules", "pass", "drop"])
+            .default_value("rules"),
+        value("me", "ADDRESS", "An address that `me` means, or of a port: ADDRESS=NUMBER")
+            .action(ArgAction::Append),
+    ]
 }
 
 /// What was asked for.

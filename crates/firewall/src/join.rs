@@ -27,6 +27,7 @@
 //! Not for: ports, clocks, threads.
 
 mod bypass;
+mod directions;
 mod hops;
 mod map;
 mod outlet;
@@ -43,13 +44,14 @@ pub use parcel::{Parcel, Place};
 pub use tally::{Bypassed, Loss, Tally};
 
 use slipring_dummynet::{Dummynet, Event, Object};
-use slipring_ipfw::rule::{Action, Condition, Hop};
+use slipring_ipfw::rule::{Action, Hop};
 use slipring_ipfw::run::{
-    Batch, Checked, Config, Crossing, Denied, Emission, Firewall, Frames, Outputs, Pass, PortId,
-    Ruleset, Toward, Verdict,
+    Batch, Checked, Crossing, Denied, Emission, Firewall, Frames, Outputs, Pass, PortId, Ruleset,
+    Toward, Verdict,
 };
 
 use bypass::FrameRange;
+use directions::asks_directions;
 use hops::Hops;
 use parcel::Abroad;
 use waiting::Hall;
@@ -505,17 +507,4 @@ impl Join {
             }
         }
     }
-}
-
-/// Whether some rule that is run tells directions apart. Translators do: one way the source is
-/// translated, the other way the destination.
-fn asks_directions(config: &Config) -> bool {
-    let rules = config.list.iter().map(|(entry, _)| &entry.rule);
-    let mut run = rules.filter(|rule| config.is_enabled(rule.set));
-    run.any(|rule| {
-        use Condition::{In, Out, Via, Xmit};
-        let mut patterns = rule.body.clauses().flatten();
-        matches!(rule.action, Action::Nat(_) | Action::Nptv6(_))
-            || patterns.any(|pattern| matches!(pattern.condition, In | Out | Via(_) | Xmit(_)))
-    })
 }

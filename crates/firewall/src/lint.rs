@@ -1,0 +1,199 @@
+//! What a list of rules asks for that is not there, and what is there that nothing asks for.
+//!
+//! Not for: mistakes. Everything here can be meant so, and is loaded.
+
+use std::collections::BTreeSet;
+
+use slipring_dummynet::Config as ShaperConfig;
+use slipring_ipfw::rule::{Action, Arg, Condition, HeaderField, NatRef, Rule};
+use slipring_ipfw::run::{Config, Firewall, tables_of};
+use slipring_nat::{Mode, Outside};
+
+const ARP: u16 = 0x0806;
+const RARP: u16 = 0x8035;
+/// Warnings at most; more would hide what they say.
+const MAX_WARNINGS: usize = 20;
+
+/// What is worth a look, in words.
+pub(crate) fn warnings(firewall: &Firewall, shaper: &[ShaperConfig]) -> Vec<String> {
+    let config = firewall.config();
+    let mut all = Vec::new();
+    pipes(config, shaper, &mut all);
+    tables(config, &mut all);
+    translators(firewall, &mut all);
+    sets(config, &mut all);
+    arp(config, &mut all);
+    if all.len() > MAX_WARNINGS {
+        let more = all.len() - MAX_WARNINGS;
+        all.truncate(MAX_WARNINGS);
+        all.push(format!("{more} more of the kind"));
+    }
+    all
+}
+
+fn rules(config: &Config) -> impl Iterator<Item = (u16, &Rule)> {
+    config.list.iter().map(|(entry, _)| (entry.number, &*entry.rule))
+}
+
+/// Numbers of pipes, queues and schedulers.
+#[derive(Default)]
+struct Objects {
+    pipes: BTreeSet<u32>,
+    queues: BTreeSet<u32>,
+    scheds: BTreeSet<u32>,
+    /// Pipes that say the type of their scheduler.
+    typed: BTreeSet<u32>,
+    /// Pipes and schedulers that queues belong to, with the queue.
+    parents: BTreeSet<(u32, u32)>,
+}
+
+impl Objects {
+    fn of(shaper: &[ShaperConfig]) -> Self {
+        let mut objects = Self::default();
+        for config in shaper {
+            match config {
+                ShaperConfig::Pipe(number, pipe) => {
+                    objects.pipes.insert((*number).into());
+                    objects.typed.extend(pipe.kind.map(|_| u32::from(*number)));
+                }
+                ShaperConfig::Sched(number, _) => _ = objects.scheds.insert((*number).into()),
+                ShaperConfig::Queue(number, queue) => {
+                    objects.queues.insert((*number).into());
+                    let parent = queue.parent.map(|parent| (parent.into(), (*number).into()));
+                    objects.parents.extend(parent);
+                }
+            }
+        }
+        objects
+    }
+}
+
+fn pipes(config: &Config, shaper: &[ShaperConfig], all: &mut Vec<String>) {
+    let objects = Objects::of(shaper);
+    let (mut pipes, mut queues) = (BTreeSet::new(), BTreeSet::new());
+    let mut by_table = false;
+    for (number, rule) in rules(config) {
+        let (word, arg, known, used) = match &rule.action {
+            Action::Pipe(arg) => ("pipe", arg, &objects.pipes, &mut pipes),
+            Action::Queue(arg) => ("queue", arg, &objects.queues, &mut queues),
+            _ => continue,
+        };
+        let &Arg::Number(to) = arg else {
+            by_table = true;
+            continue;
+        };
+        if used.insert(to) && !known.contains(&to) {
+            all.push(format!("rule {number}: there is no {word} {to}: it loses what it is sent"));
+        }
+    }
+    let has_sched =
+        |number: &u32| objects.pipes.contains(number) || objects.scheds.contains(number);
+    for (parent, queue) in objects.parents.iter().filter(|(parent, _)| !has_sched(parent)) {
+        all.push(format!("queue {queue}: there is no pipe or sched {parent}: it loses its frames"));
+    }
+    if by_table {
+        return;
+    }
+    let has_queues = |pipe: &u32| objects.parents.iter().any(|(parent, _)| parent == pipe);
+    for pipe in objects.pipes.iter().filter(|pipe| !pipes.contains(*pipe) && !has_queues(pipe)) {
+        all.push(format!("pipe {pipe}: no rule and no queue uses it"));
+    }
+    for sched in objects.scheds.union(&objects.typed).filter(|sched| !has_queues(sched)) {
+        all.push(format!(
+            "sched {sched}: no queue uses it, and rules with `pipe` pass it by: \
+             `queue N config sched {sched}`"
+        ));
+    }
+    for queue in objects.queues.difference(&queues) {
+        all.push(format!("queue {queue}: no rule uses it"));
+    }
+}
+
+fn tables(config: &Config, all: &mut Vec<String>) {
+    let mut used = BTreeSet::new();
+    for (number, rule) in rules(config) {
+        let set = config.table_set(rule.set);
+        for (name, _) in tables_of(rule) {
+            let is_empty =
+                config.table(rule.set, name.as_str()).is_none_or(|table| table.is_empty());
+            if used.insert((set, name.as_str().to_owned())) && is_empty {
+                all.push(format!("rule {number}: table {name} is empty"));
+            }
+        }
+    }
+    for (set, name, _) in config.tables.sorted() {
+        if !used.contains(&(set, name.as_str().to_owned())) {
+            all.push(format!("table {name}: no rule uses it"));
+        }
+    }
+}
+
+fn translators(firewall: &Firewall, all: &mut Vec<String>) {
+    let config = firewall.config();
+    let known: BTreeSet<u32> = firewall.nat_instances().map(|(number, _)| number.into()).collect();
+    let (mut used, mut uses_all) = (BTreeSet::new(), false);
+    for (number, rule) in rules(config) {
+        match &rule.action {
+            Action::Nat(NatRef::Instance(Arg::Number(to))) => {
+                if used.insert(*to) && !known.contains(to) {
+                    all.push(format!("rule {number}: there is no nat {to}: it loses its frames"));
+                }
+            }
+            Action::Nat(_) => uses_all = true,
+            Action::Nptv6(name) if !firewall.nptv6_counters().any(|(known, _)| known == name) => {
+                all.push(format!("rule {number}: there is no nptv6 {name}: it loses its frames"));
+            }
+            _ => {}
+        }
+    }
+    for (number, translator) in firewall.nat_instances() {
+        let settings = translator.settings();
+        let is_global = uses_all && !settings.modes.has(Mode::SkipGlobal);
+        if !is_global && !used.contains(&number.into()) {
+            all.push(format!("nat {number}: no rule uses it"));
+        }
+        if settings.outside == Outside::None {
+            all.push(match translator.address() {
+                Some(address) => format!(
+                    "nat {number}: it has neither `ip` nor `if`: its public address is {address}, \
+                     the first of --me"
+                ),
+                None => format!(
+                    "nat {number}: it has neither `ip` nor `if`, and there is no --me: only what \
+                     its redirections bring in is translated, whatever address that is for"
+                ),
+            });
+        }
+    }
+}
+
+/// A disabled set without rules is a slip of the pen more often than not.
+fn sets(config: &Config, all: &mut Vec<String>) {
+    let is_empty = |set: u8| rules(config).all(|(_, rule)| rule.set != set);
+    for set in (0..31).filter(|&set| !config.is_enabled(set) && is_empty(set)) {
+        all.push(format!("set {set} is disabled, and no rule is in it"));
+    }
+}
+
+/// Rules about ARP that are never asked.
+fn arp(config: &Config, all: &mut Vec<String>) {
+    if config.settings.arp_meets_rules {
+        return;
+    }
+    for (number, _) in rules(config).filter(|(_, rule)| is_about_arp(rule)) {
+        all.push(format!(
+            "rule {number}: ARP passes before the rules are asked: \
+             `sysctl net.link.bridge.ipfw_arp=1`, or --arp rules"
+        ));
+    }
+}
+
+/// Whether ARP is meant: by an EtherType alone, not by a range that holds many.
+fn is_about_arp(rule: &Rule) -> bool {
+    rule.body.clauses().flatten().any(|pattern| match &pattern.condition {
+        Condition::Number(HeaderField::MacType, ranges) => {
+            ranges.0.iter().any(|&range| range == (ARP, ARP) || range == (RARP, RARP))
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,139 @@
+//! Running rules as a file that makes them: what `ipfw save` prints and `--state` keeps.
+//!
+//! Not for: states, counters and flows, which end with the program.
+
+use std::fmt::Write;
+
+use slipring_dummynet::{Config as ShaperConfig, Dummynet};
+use slipring_ipfw::run::{Firewall, Manner};
+use slipring_ipfw::table::Table;
+use slipring_ipfw::text::{Command, NatCommand, NatShow, Nptv6Command, Nptv6Verb};
+
+use crate::join::Join;
+
+/// What only the engine knows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ShaperState {
+    /// The commands that make pipes, queues and schedulers.
+    pub(crate) objects: Vec<ShaperConfig>,
+    sysctls: String,
+}
+
+impl ShaperState {
+    pub(crate) fn of(join: &mut Join) -> Self {
+        let shaper = join.shaper_mut();
+        Self { objects: shaper.configuration(), sysctls: sysctls_of(shaper) }
+    }
+}
+
+fn sysctls_of<H: Copy>(shaper: &mut Dummynet<H>) -> String {
+    shaper.sysctl("", None).unwrap_or_default()
+}
+
+/// Commands that make what there is, each on a line.
+pub(crate) fn text(firewall: &mut Firewall, shaper: &ShaperState) -> String {
+    let mut text = "# Written by `slipring ipfw save`; `slipring ipfw FILE` loads it.\n".to_owned();
+    let usual = sysctls(&mut Firewall::new(0));
+    changed(&mut text, &usual, &sysctls(firewall));
+    changed(&mut text, &sysctls_of(&mut Dummynet::<()>::new(0)), &shaper.sysctls);
+    for object in &shaper.objects {
+        if let ShaperConfig::Pipe(number, pipe) = object
+            && let Some(profile) = &pipe.link.profile
+        {
+            line(
+                &mut text,
+                format_args!(
+                    "# pipe {number} has the profile \"{}\", whose file is not known any more",
+                    profile.name
+                ),
+            );
+        }
+        line(&mut text, object);
+    }
+    translators(&mut text, firewall);
+    let config = firewall.config();
+    for (set, name, table) in config.tables.sorted() {
+        self::table(&mut text, (set, name.as_str()), table);
+    }
+    let disabled: Vec<_> =
+        (0..31).filter(|&set| !config.is_enabled(set)).map(|set| set.to_string()).collect();
+    if !disabled.is_empty() {
+        line(&mut text, format_args!("set disable {}", disabled.join(" ")));
+    }
+    // The last one is the default rule, which is there.
+    let rules = config.list.iter().take(config.list.len() - 1);
+    for (entry, _) in rules {
+        let set = match entry.rule.set {
+            0 => String::new(),
+            set => format!("set {set} "),
+        };
+        line(&mut text, format_args!("add {:05} {set}{}", entry.number, entry.rule));
+    }
+    text
+}
+
+fn line(text: &mut String, line: impl std::fmt::Display) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}
+
+fn sysctls(firewall: &mut Firewall) -> String {
+    let all = Command::Sysctl { name: String::new(), value: None };
+    firewall.execute(&all, 0, Manner::default()).map(|reply| reply.text).unwrap_or_default()
+}
+
+/// Sysctls that are not as they are at first. What is only counted is no setting.
+fn changed(text: &mut String, usual: &str, now: &str) {
+    const COUNTED: [&str; 4] = ["io_pkt", "tick_", "static_count", "dyn_count"];
+    for (usual, now) in usual.lines().zip(now.lines()).filter(|(usual, now)| usual != now) {
+        let Some((name, value)) = now.split_once(": ").filter(|_| usual.contains(": ")) else {
+            continue;
+        };
+        if !COUNTED.iter().any(|counted| name.contains(counted)) && !name.ends_with("default_rule")
+        {
+            line(text, format_args!("sysctl {name}={value}"));
+        }
+    }
+}
+
+fn translators(text: &mut String, firewall: &mut Firewall) {
+    let nat = Command::Nat(NatCommand::Show { what: NatShow::Config, ranges: Vec::new() });
+    let said = |firewall: &mut Firewall, command| {
+        firewall.execute(&command, 0, Manner::default()).map(|reply| reply.text).unwrap_or_default()
+    };
+    for config in said(firewall, nat).lines() {
+        line(text, config.trim_start_matches("ipfw "));
+    }
+    let nptv6 = Command::Nptv6(Nptv6Command { name: None, verb: Nptv6Verb::List });
+    for listed in said(firewall, nptv6).lines() {
+        // `nptv6 NAME OPTIONS`
+        let mut words = listed.splitn(3, ' ');
+        if let (Some(_), Some(name), Some(options)) = (words.next(), words.next(), words.next()) {
+            line(text, format_args!("nptv6 {name} create {options}"));
+        }
+    }
+}
+
+fn table(text: &mut String, (set, name): (u8, &str), table: &Table) {
+    let options = &table.options;
+    let set = if set == 0 { String::new() } else { format!("set {set} ") };
+    let mut create =
+        format!("{set}table {name} create type {} valtype {}", options.kind, options.values);
+    if let Some(algorithm) = &options.algorithm {
+        let _ = write!(create, " algo {algorithm}");
+    }
+    if let Some([v4, v6]) = options.masks {
+        let _ = write!(create, " masks=/{v4},/{v6}");
+    }
+    if options.limit > 0 {
+        let _ = write!(create, " limit {}", options.limit);
+    }
+    line(text, create);
+    for (key, value) in table.sorted() {
+        let (key, value) = (key.show(options.kind), value.show(options.values, false));
+        line(text, format_args!("{set}table {name} add {key} {value}"));
+    }
+    if options.locked {
+        line(text, format_args!("{set}table {name} lock"));
+    }
+}

@@ -1,0 +1,118 @@
+//! What outlives a run, what runs without ports, and the service.
+
+use super::*;
+use crate::support::eventually;
+
+#[test]
+fn rules_made_at_run_time_are_there_again_after_a_restart_with_the_state_file() {
+    let Some(site) = Site::new() else { return };
+    let rules = site.write("rules", "add 100 allow ip from any to any\n");
+    let state = site.dir.path().join("state").display().to_string();
+    let words = format!("--rules {rules} --state {state}");
+    let firewall = site.firewall(&words);
+    for command in [
+        "-q add 50 set 3 deny udp from table(bad) to any",
+        "-q table bad add 192.0.2.0/24 7",
+        "pipe 1 config bw 10Mbit/s delay 20ms",
+        "set disable 3",
+        "sysctl net.inet.ip.fw.one_pass=0",
+    ] {
+        site.ipfw(command);
+    }
+    let listings = ["-S list", "table all list", "pipe show", "set show", "sysctl -a"];
+    let before = listings.map(|listing| site.ipfw(listing));
+    // Whatever way it ends.
+    firewall.signal(Signal::KILL);
+    drop(firewall);
+    let firewall = site.firewall(&words);
+    assert_eq!(listings.map(|listing| site.ipfw(listing)), before);
+    assert_eq!(site.ipfw("save"), std::fs::read_to_string(&state).unwrap());
+    firewall.stop(Signal::INT).well();
+}
+
+#[test]
+fn a_link_that_goes_down_and_up_leaves_rules_states_and_counters_as_they_were() {
+    let Some(site) = Site::new() else { return };
+    let firewall = site.firewall("");
+    site.ipfw("-q add 100 allow icmp from any to any icmptypes 8 keep-state");
+    site.ipfw("-q pipe 1 config delay 1ms");
+    site.ipfw("sysctl net.inet.ip.fw.dyn_short_lifetime=600");
+    assert!(site.pings());
+    let (counted, states) = (site.count(100), site.ipfw("-D list").lines().count());
+    for interface in ["la", "ra"] {
+        site.lab.mid.ip(&format!("link set {interface} down"));
+        assert!(site.is_cut_off());
+        site.lab.mid.ip(&format!("link set {interface} up"));
+        eventually("frames behind the link", || site.pings().then_some(()));
+    }
+    assert!(site.count(100) > counted, "it counts on");
+    assert!(site.ipfw("-D list").lines().count() >= states, "states stay");
+    assert!(site.ipfw("pipe show").starts_with("00001: unlimited         1 ms"));
+    firewall.stop(Signal::INT).well();
+}
+
+#[test]
+fn an_endless_source_without_ports_answers_show_and_zero_in_a_loop_and_kipfw_accepts() {
+    let Some(site) = Site::new() else { return };
+    let command = site.command("kipfw", "--bench=16 -t 0 --json");
+    let source = Program::launch(&site.lab.mid, command);
+    eventually("the control socket", || (site.try_ipfw("show").code() == 0).then_some(()));
+    for _ in 0..5 {
+        eventually("packets that the last rule accepts", || (site.count(65535) > 0).then_some(()));
+        assert_eq!(site.ipfw("zero"), "Accounting cleared.\n");
+    }
+    assert!(site.ipfw("list").contains("65535 allow ip from any to any"));
+    site.ipfw("-q add 100 deny ip from any to any");
+    eventually("packets that a rule denies", || (site.count(100) > 0).then_some(()));
+    let ended = source.stop(Signal::INT).well();
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let (packets, sent) = (&report["bench"]["packets"], &report["bench"]["sent"]);
+    let denied = report["bench"]["lost"]["denied"].as_u64().unwrap();
+    assert_eq!(packets.as_u64().unwrap(), sent.as_u64().unwrap() + denied, "{report}");
+}
+
+#[test]
+fn kipfw_denies_where_that_is_asked_for() {
+    let Some(site) = Site::new() else { return };
+    let command = site.command("kipfw", "--bench -t 1ms --default deny --json");
+    let ended = Program::launch(&site.lab.mid, command).finish().well();
+    let report: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(report["bench"]["sent"], 0, "{report}");
+}
+
+#[test]
+fn a_capture_that_frames_go_to_is_never_read_and_is_written_anew_only_if_that_is_said() {
+    let Some(site) = Site::new() else { return };
+    let (from, to) = (site.write("a.pcap", ""), site.write("b.pcap", "precious"));
+    let words = format!("null: pcap:{to} -t 1ms");
+    let run =
+        |words: &str| Program::launch(&site.lab.mid, site.command("firewall", words)).finish();
+    for words in [words.clone(), format!("pcap:{from} pcap:{to} -t 1ms")] {
+        let refused = run(&words);
+        assert_eq!(refused.code(), 2, "{refused:?}");
+        assert!(refused.stderr.contains("--overwrite"), "{refused:?}");
+        assert_eq!(std::fs::read_to_string(&to).unwrap(), "precious");
+    }
+    run(&format!("{words} --overwrite")).well();
+    assert_eq!(std::fs::metadata(&to).unwrap().len(), 24, "the header of a capture");
+}
+
+#[test]
+fn the_service_keeps_few_privileges() {
+    let unit =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/slipring-firewall@.service");
+    let dir = tempfile::tempdir().unwrap();
+    let copy = dir.path().join("slipring-firewall@test.service");
+    let text = std::fs::read_to_string(unit).unwrap().replace("@BIN@", "/bin");
+    std::fs::write(&copy, text).unwrap();
+    let mut command = Command::new("systemd-analyze");
+    let Ok(output) = command.args(["security", "--offline=true"]).arg(&copy).output() else {
+        return println!("skipped: there is no systemd-analyze");
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let Some((_, level)) = said.split_once("Overall exposure level for ") else {
+        return println!("skipped: this systemd-analyze reads no files");
+    };
+    let level = level.split_whitespace().nth(1).and_then(|level| level.parse::<f64>().ok());
+    assert!(level.unwrap() <= 4.0, "{said}");
+}

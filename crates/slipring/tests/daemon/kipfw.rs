@@ -1,0 +1,39 @@
+//! netmap-ipfw's chain: `pkt-gen -> valeA -> kipfw -> valeB -> pkt-gen`, its ends by the device.
+
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::site::{FEW, Site, said};
+use crate::support::program::{Program, SLIPRING};
+
+impl Site {
+    /// A command of the firewall's, in the daemon's run directory.
+    fn firewall(&self, verb: &str, words: &str) -> Program {
+        let mut command = Command::new(SLIPRING);
+        command.arg(verb).args(words.split_ascii_whitespace());
+        command.arg("--run-dir").arg(self.run_dir());
+        Program::launch(&self.inside, command)
+    }
+
+    /// Packets that the last rule has counted.
+    fn accepted(&self) -> u64 {
+        let row = said(self.firewall("ipfw", "show 65535").finish());
+        row.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn kipfw_between_two_switches_passes_what_programs_on_the_device_send() {
+    let Some(site) = Site::new() else { return };
+    let _daemon = site.daemon("");
+    let kipfw = site.firewall("kipfw", "valeA:f valeB:f");
+    kipfw.wait_for_text("Ready to go");
+    site.exchange("valeA:s", "valeB:d", FEW);
+    assert!(site.accepted() >= u64::from(FEW), "the last rule accepts");
+    assert_eq!(said(site.firewall("ipfw", "zero").finish()), "Accounting cleared.");
+    assert_eq!(site.accepted(), 0);
+    site.exchange("valeA:s", "valeB:d", FEW);
+    assert!(site.accepted() >= u64::from(FEW));
+    kipfw.stop(Signal::INT).well();
+}
