@@ -113,11 +113,11 @@ impl Site {
             let text = explain::text_of(&answer, many);
             return Ok(Outcome { text, ..Outcome::default() });
         }
-        let order = input.order(json)?;
-        let steps = input.steps(&order)?;
         if input.task == Task::Save {
             return Ok(Outcome { text: self.desk.save()?, ..Outcome::default() });
         }
+        let order = input.order(json)?;
+        let steps = input.steps(&order)?;
         if input.is_trial {
             return Ok(trial(&order, &steps)?);
         }
