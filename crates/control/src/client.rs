@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use crate::lines::{Line, Lines};
 use crate::message::Refusal;
-use crate::{ControlError, directory};
+use crate::{ControlError, Running, directory};
 
 /// How long an answer may take. Requests are answered in microseconds, unless the program is
 /// stopped or its machine is.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a run may take to say what it is, where the one of a kind is looked for.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of an answer at most: the figures of ten thousand links are some tens of MB.
 const LONGEST_ANSWER: usize = 1 << 28;
 
@@ -38,6 +40,33 @@ impl Client {
         stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
         stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
         Ok(Self { stream, patience: PATIENCE, lines: Lines::bounded(LONGEST_ANSWER), next_id: 1 })
+    }
+
+    /// The same, but where none is named only runs whose `hello` says that they are `program`
+    /// count. One that does not answer in a second could be one, and counts.
+    ///
+    /// # Errors
+    /// As of [`Self::find`].
+    pub fn find_program(
+        dir: &Path,
+        target: Option<&str>,
+        program: &str,
+    ) -> Result<Self, ControlError> {
+        if target.is_some() {
+            return Self::find(dir, target);
+        }
+        let is_meant = |run: &Running| {
+            let hello = Self::find(dir, Some(&run.pid.to_string())).and_then(|mut client| {
+                client.wait_for(HELLO_TIMEOUT)?;
+                client.ask("hello", json!({}))
+            });
+            match hello {
+                Ok(hello) => hello["program"] == program,
+                Err(error) => matches!(error, ControlError::TimedOut { .. }),
+            }
+        };
+        let only = directory::only(dir, is_meant)?;
+        Self::find(dir, Some(&only.pid.to_string()))
     }
 
     /// Waits so long for answers from now on, for what takes longer than most.

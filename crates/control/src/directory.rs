@@ -124,7 +124,7 @@ pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, Contr
     let name = match target {
         Some(target) if is_name(target) || is_pid(target) => target.to_owned(),
         Some(target) => return Err(ControlError::BadName { name: target.to_owned() }),
-        None => only(dir)?.pid.to_string(),
+        None => only(dir, |_| true)?.pid.to_string(),
     };
     let path = dir.join(format!("{name}.sock"));
     reach(&path).map_err(|error| match is_dead(&error) {
@@ -133,7 +133,11 @@ pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, Contr
     })
 }
 
-fn only(dir: &Path) -> Result<Running, ControlError> {
+/// The only run in `dir` of those that are meant.
+pub(crate) fn only(
+    dir: &Path,
+    is_meant: impl FnMut(&Running) -> bool,
+) -> Result<Running, ControlError> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Err(ControlError::system("look into", dir, error));
@@ -141,6 +145,7 @@ fn only(dir: &Path) -> Result<Running, ControlError> {
         _ => {}
     }
     let mut running = running(dir);
+    running.retain(is_meant);
     match running.len() {
         0 => Err(ControlError::NothingRuns { dir: dir.to_owned() }),
         1 => Ok(running.remove(0)),

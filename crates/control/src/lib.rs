@@ -56,4 +56,5 @@ pub use client::{Client, PATIENCE};
 pub use directory::{Running, check_trust, running};
 pub use error::ControlError;
 pub use message::{Refusal, Reply, Request};
+pub use once::Once;
 pub use server::{Server, Service};

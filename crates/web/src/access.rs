@@ -29,7 +29,7 @@ impl Access {
                 let error = Diagnostic::new(SR0006, format!("{listen} needs a token"));
                 Err(error
                     .with_cause("other machines can reach it, and links could be changed by all")
-                    .with_help("say --token-file FILE (openssl rand -hex 16 > FILE), or listen on 127.0.0.1"))
+                    .with_help("say --token-file FILE ((umask 077; openssl rand -hex 16 > FILE)), or listen on 127.0.0.1"))
             }
         }
     }

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Map, Value, json};
 use slipring_cli::units::Span;
-use slipring_control::{Client, ControlError, Refusal, running};
+use slipring_control::{Client, ControlError, Once, Refusal, running};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -143,8 +143,9 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
             ("it says not that its body is JSON", "send `Content-Type: application/json`");
         return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, cause, help));
     }
-    let args: Map<String, Value> = serde_json::from_slice(&body)
-        .map_err(|error| malformed(format!("the body is no JSON object: {error}")))?;
+    let unfit = |why: &str| malformed(format!("the body is no JSON object: {why}"));
+    let value = serde_json::from_slice(&body).map_err(|error| unfit(&error.to_string()))?;
+    let Once(Value::Object(args)) = value else { return Err(unfit("it is another value")) };
     // They would take the place of what the path says.
     match ["id", "do"].iter().find(|key| args.contains_key(**key)) {
         Some(key) => Err(malformed(format!("`{key}` is said by the path"))),

@@ -9,22 +9,29 @@
 //! | a script in a name or a value | the content security policy, and a page that sets text only |
 //! | framing | `frame-ancestors 'none'` |
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, SizeHint};
 
 use crate::Token;
 use crate::access::Access;
 use crate::answer::Refused;
 use crate::api::Gate;
+use crate::places::{Admitted, Place};
 
 /// Whether the client of a connection is one whom the control socket would answer.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Client {
     pub(crate) may_ask: bool,
+    /// Its place among the connections.
+    pub(crate) place: Arc<Place>,
 }
 
 const API: &str = "/api/";
@@ -44,7 +51,7 @@ const ALWAYS: [(HeaderName, &str); 6] = [
 pub(crate) async fn guard(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let checked = check(&gate, &request);
     let mut response = match &checked {
-        Ok(_) => next.run(request).await,
+        Ok(_) => admitted(request, next).await,
         Err(_) => StatusCode::OK.into_response(),
     };
     match checked {
@@ -60,9 +67,81 @@ pub(crate) async fn guard(State(gate): State<Arc<Gate>>, request: Request, next:
     response
 }
 
+/// Answers a request whose connection keeps its place until all of the answer is gone.
+async fn admitted(request: Request, next: Next) -> Response {
+    let client = request.extensions().get::<Client>();
+    let held = client.map(|client| Place::admit(&client.place));
+    let response = next.run(request).await;
+    response.map(|body| Body::new(Held { body, _held: held }))
+}
+
+/// A body that holds a place.
+struct Held {
+    body: Body,
+    _held: Option<Admitted>,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Names that say who asks and for what. Of one that stands twice, two programs on the way could
+/// each take another value.
+static SINGLE: [HeaderName; 5] = [
+    header::HOST,
+    header::ORIGIN,
+    header::AUTHORIZATION,
+    header::CONTENT_TYPE,
+    HeaderName::from_static("sec-fetch-site"),
+];
+
+/// Refuses a request in which a name stands twice.
+fn refuse_repeated(request: &Request, port: u16) -> Result<(), Refused> {
+    let headers = request.headers();
+    let header = SINGLE.iter().find(|name| headers.get_all(*name).iter().count() > 1);
+    let header = header.map(|name| format!("header {name}"));
+    let cookie = cookie_name(port);
+    let repeated = header
+        .or_else(|| repeated_name(request.uri()).map(|name| format!("parameter {name}")))
+        .or_else(|| (cookies(headers, &cookie).count() > 1).then(|| format!("cookie {cookie}")));
+    match repeated {
+        None => Ok(()),
+        Some(what) => Err(Refused::new(
+            StatusCode::BAD_REQUEST,
+            &format!("its {what} is given twice"),
+            "give each name once",
+        )),
+    }
+}
+
+/// A name that stands twice among the parameters of an address.
+fn repeated_name(uri: &Uri) -> Option<&str> {
+    let pairs = uri.query()?.split('&').filter(|pair| !pair.is_empty());
+    let names: Vec<_> = pairs.map(|pair| pair.split('=').next().unwrap_or_default()).collect();
+    let at = (1..names.len()).find(|at| names[..*at].contains(&names[*at]))?;
+    Some(names[at])
+}
+
 /// The cookie to be set, if the client came with the token in its address.
 fn check(gate: &Gate, request: &Request) -> Result<Option<HeaderValue>, Refused> {
     let headers = request.headers();
+    refuse_repeated(request, gate.port)?;
     let host = host(headers).filter(|host| gate.access.is_named(without_port(host)));
     let host = host.ok_or_else(|| {
         forbidden(
@@ -78,7 +157,7 @@ fn check(gate: &Gate, request: &Request) -> Result<Option<HeaderValue>, Refused>
     }
     match (&gate.access, request.extensions().get::<Client>()) {
         (Access::Token(token), _) => known(token, gate.port, request),
-        (Access::Own(_), Some(Client { may_ask: true })) => Ok(None),
+        (Access::Own(_), Some(Client { may_ask: true, .. })) => Ok(None),
         (Access::Own(_), _) => Err(forbidden(
             "it comes from another user of this machine",
             "run slipring serve as that user, or with --token-file FILE",
@@ -149,9 +228,13 @@ fn cookie_name(port: u16) -> String {
 }
 
 fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    cookies(headers, name).next()
+}
+
+fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-    let mut cookies = lines.flat_map(|line| line.split(';')).map(str::trim);
-    cookies.find_map(|cookie| cookie.strip_prefix(name)?.strip_prefix('='))
+    let cookies = lines.flat_map(|line| line.split(';')).map(str::trim);
+    cookies.filter_map(move |cookie| cookie.strip_prefix(name)?.strip_prefix('='))
 }
 
 #[cfg(test)]
@@ -179,6 +262,19 @@ mod tests {
         assert_eq!(host(&two), Some("localhost"));
         two.append("host", HeaderValue::from_static("evil.example"));
         assert_eq!((host(&two), host(&headers(&[]))), (None, None));
+    }
+
+    #[test]
+    fn a_parameter_that_stands_twice_is_found() {
+        for (uri, name) in [
+            ("/?token=a&token=b", Some("token")),
+            ("/?period=1s&token=a&period=2s", Some("period")),
+            ("/?a&a", Some("a")),
+            ("/?token=a&tokens=a", None),
+            ("/", None),
+        ] {
+            assert_eq!(repeated_name(&Uri::from_static(uri)), name, "{uri}");
+        }
     }
 
     #[test]

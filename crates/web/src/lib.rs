@@ -52,6 +52,7 @@ mod events;
 mod guard;
 mod page;
 mod peer;
+mod places;
 mod server;
 mod token;
 

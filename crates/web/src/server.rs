@@ -27,10 +27,9 @@ use tower_service::Service;
 use crate::access::Access;
 use crate::api::{Gate, router};
 use crate::guard::Client;
+use crate::places::{CONNECTIONS, Peer, Places};
 use crate::{Token, peer};
 
-/// Connections at a time; more wait in the kernel.
-const CONNECTIONS: usize = 64;
 /// Of them, those that may watch.
 const WATCHERS: usize = 32;
 /// Bytes of a request's head at most.
@@ -145,25 +144,32 @@ fn serve(runtime: Runtime, listener: StdListener, gate: Arc<Gate>) {
 }
 
 async fn accept_all(listener: TcpListener, gate: &Arc<Gate>) {
-    let (places, graceful) = (Arc::new(Semaphore::new(CONNECTIONS)), GracefulShutdown::new());
+    let (places, graceful) = (Arc::new(Places::default()), GracefulShutdown::new());
     let (router, mut stop) = (router(gate.clone()), gate.stop.clone());
     loop {
-        let next = async {
-            let place = places.clone().acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        let (place, accepted) = tokio::select! {
-            next = next => next,
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
             _ = stop.wait_for(|stop| *stop) => break,
         };
         let Ok((stream, client)) = accepted else {
             sleep(FULL).await;
             continue;
         };
-        let served = connection(stream, client, gate, &router, &graceful).await;
+        let may_ask = may_ask(&stream, client, gate).await;
+        let peer = match &gate.access {
+            Access::Token(_) => Peer::machine(client.ip()),
+            Access::Own(_) if may_ask => Peer::Own,
+            Access::Own(_) => Peer::Stranger,
+        };
+        // Where all are busy the newcomer is sent away, rather than left to wait.
+        let Some(place) = places.take(peer).map(Arc::new) else { continue };
+        let client = Client { may_ask, place: place.clone() };
+        let served = connection(stream, client, &router, &graceful);
         tokio::spawn(async move {
-            served.await;
-            drop(place);
+            tokio::select! {
+                () = served => {}
+                () = place.ended() => {}
+            }
         });
     }
     drop(listener);
@@ -172,17 +178,15 @@ async fn accept_all(listener: TcpListener, gate: &Arc<Gate>) {
 }
 
 /// What serves a connection to its end.
-async fn connection(
+fn connection(
     stream: TcpStream,
-    client: SocketAddr,
-    gate: &Gate,
+    client: Client,
     router: &Router,
     graceful: &GracefulShutdown,
 ) -> impl Future<Output = ()> + use<> {
-    let client = Client { may_ask: may_ask(&stream, client, gate).await };
     let router = router.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(client);
+        request.extensions_mut().insert(client.clone());
         let answered = router.clone().call(request.map(Body::new));
         async move { Ok::<_, Infallible>(answered.await.unwrap_or_else(|never| match never {})) }
     });

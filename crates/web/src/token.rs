@@ -1,7 +1,9 @@
 //! The token that opens the gateway to other machines.
 
 use std::fmt;
-use std::io::Read;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use slipring_cli::Diagnostic;
@@ -29,23 +31,26 @@ impl Token {
             length => format!("it has {length} letters, and needs {LEAST} to {MOST}"),
         };
         let error = Diagnostic::new(SR0002, "the token cannot be used").with_cause(cause);
-        Err(error.with_help("make one: openssl rand -hex 16 > token; then --token-file token"))
+        Err(error.with_help(
+            "make one: (umask 077; openssl rand -hex 16 > token); then --token-file token",
+        ))
     }
 
     /// Reads a token from the first line of a file.
     ///
     /// # Errors
-    /// If the file cannot be read, or has no token.
+    /// If the file cannot be read, has no token, or others may read it.
     pub fn read(path: &Path) -> Result<Self, Diagnostic> {
-        let mut text = String::new();
-        let file = std::fs::File::open(path);
-        // Whatever the file is, no more of it is looked at than a token may have.
-        let read = file.and_then(|file| file.take(MOST as u64 + 2).read_to_string(&mut text));
-        read.map_err(|error| {
+        let unreadable = |error: io::Error| {
             let failed = Diagnostic::new(SR0201, format!("cannot open {}", path.display()));
             let help = format!("check the path: ls -l {}", path.display());
             failed.with_cause(error.to_string()).with_help(help)
-        })?;
+        };
+        let file = File::open(path).map_err(unreadable)?;
+        refuse_shared(path, &file.metadata().map_err(unreadable)?)?;
+        let mut text = String::new();
+        // Whatever the file is, no more of it is looked at than a token may have.
+        file.take(MOST as u64 + 2).read_to_string(&mut text).map_err(unreadable)?;
         Self::new(text.lines().next().unwrap_or_default().trim())
     }
 
@@ -63,6 +68,23 @@ impl Token {
     }
 }
 
+/// Refuses a file whose secret others know, or may have written.
+fn refuse_shared(path: &Path, file: &Metadata) -> Result<(), Diagnostic> {
+    const OTHERS: u32 = 0o077;
+    let shown = path.display();
+    let own = rustix::process::geteuid().as_raw();
+    let (cause, help) = if file.uid() != own && file.uid() != 0 {
+        (format!("it belongs to user {}", file.uid()), format!("sudo chown {own} {shown}"))
+    } else if file.mode() & OTHERS != 0 {
+        let cause = format!("others may use it: its mode is {:04o}", file.mode() & 0o7777);
+        (cause, format!("chmod 600 {shown}; whoever read it has the token: make another"))
+    } else {
+        return Ok(());
+    };
+    let error = Diagnostic::new(SR0002, format!("{shown} is no secret")).with_cause(cause);
+    Err(error.with_help(help))
+}
+
 /// Nothing of it, so that no log has it.
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,7 +94,25 @@ impl fmt::Debug for Token {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn a_token_file_that_others_may_read_is_refused_with_the_command_that_mends_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        std::fs::write(&path, "0123456789abcdef\n").unwrap();
+        for mode in [0o644, 0o640, 0o604, 0o602, 0o620] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let error = Token::read(&path).unwrap_err().to_text(false);
+            assert!(error.contains(&format!("its mode is {mode:04o}")), "{error}");
+            assert!(error.contains(&format!("chmod 600 {}", path.display())), "{error}");
+        }
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        assert!(Token::read(&path).is_ok());
+    }
 
     #[test]
     fn only_the_whole_token_is_the_token() {
@@ -98,6 +138,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
         std::fs::write(&path, "  0123456789abcdef \nmore\n").unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         assert!(Token::read(&path).unwrap().is("0123456789abcdef"));
         assert!(Token::read(Path::new("/dev/zero")).is_err());
         assert!(Token::read(&dir.path().join("none")).is_err());

@@ -382,6 +382,54 @@ fn nonsense_harms_nobody_else() {
 }
 
 #[test]
+fn half_open_connections_lock_nobody_out() {
+    let site = Site::new();
+    // More than there are places, each in another state of not having asked yet.
+    let heads =
+        [&b""[..], b"G", b"POST /api/v1/lab/stats HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: "];
+    let held: Vec<_> = heads
+        .iter()
+        .cycle()
+        .take(200)
+        .map(|head| {
+            let mut stream = site.connect();
+            // It may be ended already.
+            let _ = stream.write_all(head);
+            stream
+        })
+        .collect();
+    assert_eq!(site.post("/api/v1/lab/stats", "").json()["look"], 0);
+    drop(held);
+}
+
+#[test]
+fn what_is_watched_stays_while_half_open_connections_come() {
+    let site = Site::new();
+    let mut stream = site.watch("20ms");
+    let held: Vec<_> = (0..200).map(|_| site.connect()).collect();
+    let looks = lines(&mut stream).filter(|line| line.starts_with("data:")).take(50).count();
+    assert_eq!(looks, 50);
+    drop(held);
+}
+
+#[test]
+fn a_name_given_twice_in_a_request_is_refused() {
+    let site = Site::new();
+    let twice = "{\"changes\":{\"up.delay\":\"1ms\",\"up.delay\":\"9ms\"}}";
+    site.post("/api/v1/lab/set", twice).refused(400);
+    site.post("/api/v1/lab/set", "{\"a\":1,\"a\":2}").refused(400);
+    for (line, headers) in [
+        ("GET /api/v1/running?a=1&a=2", ""),
+        ("GET /api/v1/running", "Host: localhost\r\n"),
+        ("GET /api/v1/running", "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n"),
+        ("GET /api/v1/running", "Origin: null\r\nOrigin: null\r\n"),
+    ] {
+        let cause = site.request(line, headers, "").refused(400);
+        assert!(cause.contains("is given twice"), "{cause}");
+    }
+}
+
+#[test]
 fn a_stop_ends_what_is_watched_and_closes_the_door() {
     let site = Site::new();
     let mut stream = site.watch("20ms");

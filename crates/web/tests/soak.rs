@@ -1,0 +1,86 @@
+//! Half-open HTTP for minutes: programs that connect, say a part of a request or nothing, and stay.
+//! Whoever asks meanwhile is answered.
+//!
+//! Run by `make soak`; `SLIPRING_SOAK_SECONDS` says how long.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use slipring_web::{Gateway, Options};
+
+/// Programs that attack, and connections that each keeps.
+const ATTACKERS: usize = 4;
+const KEPT: usize = 100;
+/// What they say: nothing, a letter, a line, a head without its end, a body that does not come.
+const PARTS: [&[u8]; 5] = [
+    b"",
+    b"G",
+    b"GET /api/v1/running HTTP/1.1\r\n",
+    b"GET /api/v1/running HTTP/1.1\r\nHost: localhost\r\nX: ",
+    b"POST /api/v1/lab/set HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 9\r\n\r\n",
+];
+
+/// Connects again and again until told to stop; how often it did.
+fn attack(address: SocketAddr, stop: &AtomicBool) -> usize {
+    let mut kept = Vec::new();
+    for at in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return at;
+        }
+        if let Ok(mut stream) = TcpStream::connect(address) {
+            let _ = stream.write_all(PARTS[at % PARTS.len()]);
+            kept.push(stream);
+        }
+        if kept.len() > KEPT {
+            kept.remove(0);
+        }
+    }
+    unreachable!("it counts until it is stopped")
+}
+
+/// One whole request; the first line of its answer.
+fn ask(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let request = "GET /api/v1/running HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut answer = String::new();
+    // Among thousands of newcomers one may be ended before it is heard; the next is not.
+    let asked =
+        stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+    match asked {
+        Ok(_) => answer.lines().next().unwrap_or_default().to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn half_open_http_locks_nobody_out() {
+    let seconds = std::env::var("SLIPRING_SOAK_SECONDS").map_or(600, |text| text.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::on("127.0.0.1:0".parse().unwrap(), dir.path());
+    let gateway = Gateway::open(options).unwrap();
+    let (address, stop) = (gateway.address(), Arc::new(AtomicBool::new(false)));
+    let attackers: Vec<_> = (0..ATTACKERS)
+        .map(|_| {
+            let stop = stop.clone();
+            thread::spawn(move || attack(address, &stop))
+        })
+        .collect();
+    let start = Instant::now();
+    let (mut asked, mut answered) = (0_u64, 0_u64);
+    while start.elapsed() < Duration::from_secs(seconds) {
+        asked += 1;
+        answered += u64::from(ask(address) == "HTTP/1.1 200 OK");
+    }
+    stop.store(true, Ordering::Relaxed);
+    let attacks: usize = attackers.into_iter().map(|attacker| attacker.join().unwrap()).sum();
+    println!("{attacks} half-open connections; {answered} of {asked} requests were answered");
+    assert!(answered * 10 >= asked * 9, "{answered} of {asked} requests were answered");
+}
