@@ -14,7 +14,7 @@ use crate::codes::{SR0009, SR0010, SR0201};
 use crate::{Diagnostic, flags};
 
 /// Flags that steer this very mechanism.
-const STEERING: [&str; 3] = ["config", "print-config", "check"];
+const STEERING: [&str; 4] = ["config", "print-config", "check", "called-as"];
 
 /// The typed arguments, with those of the `--config` file in front where one was given.
 pub(crate) fn merged(command: &Command, typed: &[OsString]) -> Result<Vec<OsString>, Diagnostic> {

@@ -34,6 +34,21 @@ pub fn port() -> Arg {
         .help("Port to open")
 }
 
+/// The classic name under which the command was called: a hidden flag with that name as its value.
+/// Where it is set, numbers mean what they meant to the program of that name.
+#[must_use]
+pub fn called_as(name: &'static str) -> Arg {
+    Arg::new(CALLED_AS).long(CALLED_AS).hide(true).default_value(name)
+}
+
+/// Whether the command was called by the name of a program that it stands in for.
+#[must_use]
+pub fn is_called_by_classic_name(matches: &ArgMatches) -> bool {
+    optional::<String>(matches, CALLED_AS).is_some()
+}
+
+const CALLED_AS: &str = "called-as";
+
 /// `-T TIME`: how often to report, a second by default.
 #[must_use]
 pub fn period() -> Arg {

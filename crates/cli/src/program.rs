@@ -124,6 +124,9 @@ impl Program {
             return self.obey_root(call, reporter);
         };
         let mut command = self.flag_table(verb).bin_name(&call.typed);
+        if let Some(classic) = call.classic {
+            command = command.arg(flags::called_as(classic.name));
+        }
         let typed = usage::joined(&command, call.args.clone());
         let args = match command.get_arguments().any(|arg| arg.get_id() == "config") {
             true => config::merged(&command, &typed)?,
@@ -245,8 +248,18 @@ impl Program {
         }
     }
 
-    /// Lets clap find the nearest name.
+    /// Names the nearest command: by letters, else what clap holds for near.
     fn unknown(&self, word: &str) -> Failure {
+        let names = self.all_verbs().flat_map(|verb| {
+            let classic = verb.classic.iter().map(|classic| classic.name);
+            [verb.name].into_iter().chain(classic)
+        });
+        if let Some(near) = usage::nearest(word, names) {
+            return Diagnostic::new(SR0005, format!("unknown command `{word}`"))
+                .with_cause(format!("`{}` has no command whose name starts so", self.name))
+                .with_help(format!("did you mean `{near}`?"))
+                .into();
+        }
         let args = [self.name, word];
         match self.command().try_get_matches_from(args) {
             Ok(_) => Diagnostic::new(SR0005, format!("unknown command `{word}`"))

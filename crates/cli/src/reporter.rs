@@ -72,6 +72,11 @@ impl Reporter {
         self.verbosity = verbosity;
     }
 
+    /// Reports in another format from now on: for a command that finds it among its own words.
+    pub fn report_as(&mut self, format: Format) {
+        self.format = format;
+    }
+
     /// Words an error on stderr, in the format of the run, and returns the exit status it asks for.
     pub fn complain(&mut self, error: &Diagnostic) -> Exit {
         let text = match self.format {

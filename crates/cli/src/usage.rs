@@ -2,6 +2,8 @@
 
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
+use std::str::FromStr as _;
+use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
@@ -9,7 +11,7 @@ use slipring_abi::name::NameError;
 
 use crate::Diagnostic;
 use crate::codes::{self, Code};
-use crate::units::UnitError;
+use crate::units::{Bytes, Rate, RateUnit, Span, UnitError};
 
 /// Puts a parse error of `command` (as typed: `slipring gen`) in words.
 ///
@@ -91,9 +93,23 @@ struct Context<'e> {
 impl Context<'_> {
     fn unknown_flag(&self) -> Diagnostic {
         let flag = self.text(ContextKind::InvalidArg);
+        if !flag.starts_with('-') {
+            return self.unexpected_word(&flag);
+        }
         let diagnostic = Diagnostic::new(codes::SR0001, format!("unknown flag `{flag}`"))
             .with_cause(format!("`{}` has no such flag", self.command));
         self.suggest(diagnostic, ContextKind::SuggestedArg)
+    }
+
+    /// A word where only flags may stand; most often the unit of a value, or one value too many.
+    fn unexpected_word(&self, word: &str) -> Diagnostic {
+        let summary = format!("`{word}` is one word too many");
+        let diagnostic = Diagnostic::new(codes::SR0004, summary)
+            .with_cause(format!("`{}` takes no word there", self.command));
+        match is_unit(word) {
+            true => diagnostic.with_help(format!("join the unit to its number: 10{word}")),
+            false => diagnostic,
+        }
     }
 
     fn unknown_command(&self) -> Diagnostic {
@@ -129,7 +145,8 @@ impl Context<'_> {
         if valid.is_empty() {
             return diagnostic;
         }
-        let diagnostic = diagnostic.with_cause("the flag takes fixed words only");
+        let taker = if flag.starts_with('-') { "the flag" } else { "the command" };
+        let diagnostic = diagnostic.with_cause(format!("{taker} takes fixed words only"));
         diagnostic.with_help(format!("it is one of: {valid}"))
     }
 
@@ -191,6 +208,42 @@ impl Context<'_> {
     }
 }
 
+/// Whether a word is what can stand after a number.
+fn is_unit(word: &str) -> bool {
+    let number = format!("1{word}");
+    let is_rate = Rate::parse(&number, RateUnit::Bits).is_ok();
+    is_rate
+        || Span::parse(&number, Duration::from_secs(1)).is_ok()
+        || Bytes::from_str(&number).is_ok()
+}
+
+/// The name that was most likely meant: one slip of the fingers away, two in a long word.
+pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let allowed = if word.chars().count() < 6 { 1 } else { 2 };
+    let near = names.map(|name| (slips(word, name), name)).min_by_key(|(slips, _)| *slips);
+    near.filter(|(slips, _)| *slips <= allowed).map(|(_, name)| name)
+}
+
+/// How many letters are missing, surplus, wrong, or exchanged with their neighbour (the optimal
+/// string alignment distance).
+fn slips(from: &str, to: &str) -> usize {
+    let (from, to): (Vec<_>, Vec<_>) = (from.chars().collect(), to.chars().collect());
+    let mut rows = vec![(0..=to.len()).collect::<Vec<_>>()];
+    for i in 1..=from.len() {
+        let mut row = vec![i];
+        for j in 1..=to.len() {
+            let wrong = rows[i - 1][j - 1] + usize::from(from[i - 1] != to[j - 1]);
+            let mut least = wrong.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[from.len()][to.len()]
+}
+
 fn first_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let line = text.lines().next().unwrap_or_default();
@@ -201,8 +254,7 @@ fn first_line(error: &clap::Error) -> String {
 mod tests {
     use super::*;
     use crate::Diagnose;
-    use crate::units::{Rate, RateUnit};
-    use clap::{Arg, ArgAction, Command};
+    use clap::ArgAction;
     use slipring_abi::name::PortName;
 
     fn command() -> Command {
@@ -251,6 +303,37 @@ mod tests {
         let text = diagnostic(&error, "slipring emulate").to_string();
         assert!(!text.contains(":  does not go"), "{text}");
         assert!(text.contains("--virtual"), "{text}");
+    }
+
+    #[test]
+    fn a_word_too_many_is_not_called_a_flag() {
+        for (args, help) in [
+            ("-i null: ping", "list the flags: slipring gen --help"),
+            ("-i null: --rate 10 Gbit", "join the unit to its number: 10Gbit"),
+            ("-i null: --rate 10 ms", "join the unit to its number: 10ms"),
+        ] {
+            let text = words(args);
+            let word = args.rsplit(' ').next().unwrap();
+            let head = format!("error[SR0004]: `{word}` is one word too many\n");
+            assert!(text.starts_with(&head) && text.contains(help), "{text}");
+            assert!(!text.contains("such flag"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_name_is_one_slip_away() {
+        let names = || ["gen", "emulate", "run", "top", "dump", "bridge"].into_iter();
+        for (word, near) in [
+            ("gne", Some("gen")),
+            ("egn", Some("gen")),
+            ("emluate", Some("emulate")),
+            ("bridgee", Some("bridge")),
+            ("dmp", Some("dump")),
+            ("walk", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, names()), near, "{word}");
+        }
     }
 
     #[test]

@@ -7,9 +7,10 @@ use slipring_cli::units::human;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_link::{DelayModel, LinkSpec, NetworkSpec, RateSpec};
 
+use super::classic;
 use super::config::greatest_delay_ns;
 use super::config::quantity as units;
-use super::config::tree::{Node, Place};
+use super::config::tree::Node;
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -31,7 +32,7 @@ impl Bounds {
         let Some(text) = matches.get_one::<String>("bounds") else { return Ok(bounds) };
         let mut at = 0;
         for (place, word) in text.split(',').enumerate() {
-            let node = Node::text(word, Place::flag("-M").right(at));
+            let node = Node::text(word, classic::flag(matches, "-M").right(at));
             at += word.chars().count() + 1;
             match place {
                 0 => bounds.delay_ns = Some(units::time_ns("the greatest delay", &node)?),

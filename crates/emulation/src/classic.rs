@@ -2,7 +2,7 @@
 
 use clap::ArgMatches;
 use slipring_cli::codes::{SR0003, SR0012};
-use slipring_cli::{Diagnostic, Failure};
+use slipring_cli::{Diagnostic, Failure, flags};
 
 use super::config::tree::{Node, Place, Table, Value};
 use super::config::{Config, ConfigError, USUAL_BYTES, call};
@@ -24,7 +24,7 @@ pub(super) fn says_links(matches: &ArgMatches) -> Option<String> {
 /// The settings that the flags make, and which links got TLEM's queue unasked.
 pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure> {
     let mut root = Table::default();
-    let place = Place::flag("the command line");
+    let place = flag(matches, "the command line");
     let (mut ports, mut links) = (Table::default(), Table::default());
     let mut unasked = Vec::new();
     for name in PORTS {
@@ -51,18 +51,23 @@ pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str
     Ok((Config { root, ..Config::default() }, unasked))
 }
 
+/// The value of a flag, with the units of the name under which the command was called.
+pub(super) fn flag(matches: &ArgMatches, name: &str) -> Place {
+    Place::flag(name).classic_if(flags::is_called_by_classic_name(matches))
+}
+
 /// What the flags say of one direction, and whether they say something of its queue.
 fn parts(matches: &ArgMatches, direction: usize) -> Result<(Table, bool), Failure> {
     refuse_two_of_a_kind(matches)?;
     let mut link = Table::default();
     let mut later = Vec::new();
     for (part, value) in presets::asked(matches, direction).into_iter().flatten() {
-        link.put(part, Node::text(*value, Place::flag("--preset")));
+        link.put(part, Node::text(*value, flag(matches, "--preset")));
     }
-    for flag in &DIRECTED {
-        let Some(text) = value_for(matches, flag, direction)? else { continue };
-        let node = Node::text(text, Place::flag(&flag.shown()));
-        match flag.id {
+    for directed in &DIRECTED {
+        let Some(text) = value_for(matches, directed, direction)? else { continue };
+        let node = Node::text(text, flag(matches, &directed.shown()));
+        match directed.id {
             "half-life" => later.push(("delay", "half_life", node)),
             "admit" => later.push(("queue", "admit", node)),
             "rate" => put_rate(&mut link, node)?,
@@ -85,7 +90,7 @@ fn parts(matches: &ArgMatches, direction: usize) -> Result<(Table, bool), Failur
         refuse_said_twice(delay, "delay", "order", &order.place)?;
     }
     if let Some(text) = matches.get_one::<String>(LINKS[direction]) {
-        let mut whole = call::parts(text, &Place::flag(&format!("--{}", LINKS[direction])))?;
+        let mut whole = call::parts(text, &flag(matches, &format!("--{}", LINKS[direction])))?;
         queue_asked |= whole.get("queue").is_some();
         refuse_own_value(matches, &whole, direction)?;
         call::expand(&mut whole, &path)?;

@@ -28,6 +28,9 @@ use std::sync::Arc;
 use slipring_cli::Failure;
 use slipring_control::Server;
 
+/// What a run says of itself, so that `ctl` finds it among other programs.
+const PROGRAM: &str = "emulator";
+
 use super::plan::Plan;
 use service::Controlled;
 use slipring_program::meter::Meter;

@@ -91,7 +91,7 @@ pub(super) static DIRECTED: [Directed; 16] = [
         Some('B'),
         "RATE",
         "[const,]BPS; ether,BPS (24 bytes more per frame); avg,BPS[,BURST] (police); trace,FILE; \
-         steps,FILE; tdm,..; ramp,..; sine,..; markov,..; ou,..; wasm,FILE[,NUMBER..] [bare numbers: bit/s]",
+         steps,FILE; tdm,..; ramp,..; sine,..; markov,..; ou,..; wasm,FILE[,NUMBER..] [units: 10Mbit or 10m; as tlem also bare: bit/s]",
     ),
     directed(
         "delay",
@@ -99,13 +99,13 @@ pub(super) static DIRECTED: [Directed; 16] = [
         "DELAY",
         "[const,]T; uniform,MIN,MAX; exp,MIN,MEAN; normal,MEAN,SD; pareto,SCALE,SHAPE; \
          lognormal,MEAN,SD; gamma,MEAN,SD; weibull,SCALE,SHAPE; table,FILE,MEAN,SD; cdf,FILE; \
-         samples,FILE; trace,FILE; inter-packet,MIN,MAX,DELAY; wasm,FILE[,NUMBER..] [bare numbers: s]",
+         samples,FILE; trace,FILE; inter-packet,MIN,MAX,DELAY; wasm,FILE[,NUMBER..] [units: 20ms or 20m; as tlem also bare: s]",
     ),
     directed(
         "loss",
         Some('L'),
         "LOSS",
-        "[plr,]P; ber,P; ge,P,R[,BAD[,GOOD]]; timed-ge,GOOD,BAD; state4,P13,P31,P32,P23,P14; \
+        "1%, or plr,P; ber,P; ge,P,R[,BAD[,GOOD]]; timed-ge,GOOD,BAD; state4,P13,P31,P32,P23,P14; \
          pattern,BITS|FILE; nth,N; numbers,N,..; time,FROM,UNTIL,P; trace,FILE; \
          wasm,FILE[,NUMBER..]",
     ),
@@ -119,7 +119,7 @@ pub(super) static DIRECTED: [Directed; 16] = [
         "queue",
         Some('Q'),
         "SIZE",
-        "Bytes (k, m, g: 1024s), or red,..; codel,TARGET,INTERVAL; pie,..; fq_codel,..; \
+        "Bytes (64k: 64000, 64KiB: 65536; as tlem 64k is 65536), or red,..; codel,TARGET,INTERVAL; pie,..; fq_codel,..; \
          dualpi2,..; droptail,packets=N,time=T [default: 50000 with a constant rate, else no limit]",
     ),
     directed("reorder", Some('P'), "0|1", "1: drop frames that would overtake others"),

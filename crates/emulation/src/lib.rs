@@ -202,7 +202,7 @@ fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure
             let error = Diagnostic::new(SR0002, format!("`{text}` does not fit --set"));
             return Err(error.with_help("write --set link.up.rate.bps=20Mbit").into());
         };
-        let place = tree::Place::flag("--set").right(path.chars().count() + 1);
+        let place = classic::flag(matches, "--set").right(path.chars().count() + 1);
         let node = tree::Node::word(value, place.clone());
         changes.push(tree::Entry { key: path.to_owned(), place, node });
     }
@@ -235,7 +235,7 @@ fn put_rest(config: &mut Config, matches: &ArgMatches) {
     ];
     for (key, flag, value) in said {
         let Some(value) = value else { continue };
-        let place = tree::Place::flag(flag);
+        let place = classic::flag(matches, flag);
         // Where `output` is no table, reading it says so.
         let Some(table) = root.table_at("output", &place) else { return };
         table.put(key, tree::Node::text(value, place));

@@ -2,6 +2,7 @@
 //! their words.
 
 mod accepted;
+mod bare;
 mod causes;
 mod defects;
 mod files;
@@ -15,14 +16,18 @@ use slipring_link::{LinkSpec, NetworkSpec};
 use super::config::Config;
 use super::{Plan, flags};
 
-/// Plans a command line; words are separated by spaces.
+/// Plans a command line of `tlem`; words are separated by spaces.
 fn plan(args: &str) -> Result<Plan, Box<Diagnostic>> {
     plan_of(&args.split_ascii_whitespace().collect::<Vec<_>>())
 }
 
 fn plan_of(args: &[&str]) -> Result<Plan, Box<Diagnostic>> {
+    plan_by(flags::command().arg(slipring_cli::flags::called_as("tlem")), args)
+}
+
+fn plan_by(command: clap::Command, args: &[&str]) -> Result<Plan, Box<Diagnostic>> {
     let args = ["emulate"].iter().chain(args);
-    let matches = flags::command().try_get_matches_from(args).unwrap();
+    let matches = command.try_get_matches_from(args).unwrap();
     Plan::of(&matches).map_err(|failure| match failure {
         Failure::Error(error) => error,
         Failure::ReaderLeft => panic!("planning writes nothing"),

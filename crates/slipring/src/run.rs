@@ -73,7 +73,8 @@ fn command() -> Command {
     let words = Arg::new("command")
         .value_name("COMMAND")
         .num_args(0..)
-        .last(true)
+        .trailing_var_arg(true)
+        .allow_hyphen_values(true)
         .value_parser(OsStringValueParser::new())
         .value_hint(ValueHint::CommandWithArguments)
         .help("Command and its arguments [default: your shell]");
@@ -83,9 +84,9 @@ fn command() -> Command {
             "Values hold for each direction: with --delay 20ms a round trip takes 40 ms more.\n\
              Up is away from the command, down towards it.\n\n\
              Examples:\n  \
-             slipring run --rate 12Mbit --delay 20ms --loss 0.1% -- curl -O https://example.org/f\n  \
-             slipring run --preset lte -- bash\n  \
-             slipring run --delay 50ms --report report.txt -- ping -c 3 10.0.0.1",
+             slipring run --rate 12Mbit --delay 20ms --loss 0.1% curl -O https://example.org/f\n  \
+             slipring run --preset lte bash\n  \
+             slipring run --delay 50ms --report report.txt ping -c 3 10.0.0.1",
         )
         .args([nat, report, words]);
     flags::reporting(emulation::links(command))
@@ -245,7 +246,7 @@ fn not_executed(
     let missing = error.kind() == io::ErrorKind::NotFound;
     let summary = format!("cannot run {}", program.to_string_lossy());
     let help = match missing {
-        true => "look for it in PATH, or give its path: slipring run -- ./program",
+        true => "look for it in PATH, or give its path: slipring run ./program",
         false => "it must be a program that you may execute: ls -l",
     };
     let error = Diagnostic::new(SR0302, summary).with_cause(error.to_string()).with_help(help);

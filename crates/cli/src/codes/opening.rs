@@ -31,10 +31,17 @@ codes! {
     SR0104 Machine "a capability is missing" {
         cause: "Opening this kind of port needs a privilege: packet: CAP_NET_RAW; tap: CAP_NET_ADMIN;\n\
                 xdp: CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF.",
-        remedy: "Give them to the program once, run it as root, or work in a network namespace of\n\
-                 your own, in which you have them all.",
-        example: "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep $(command -v slipring)\n\
-                  unshare -rn slipring ports",
+        remedy: "Run it as root, or make a copy with these capabilities that only a group may execute.\n\
+                 Members of that group can read and change all traffic of this machine. In a user\n\
+                 namespace, as in a rootless container or under `unshare -rn`, the kernel loads BPF\n\
+                 for nobody: xdp:, netmap: with host rings and packet: do not open there, but packet:\n\
+                 with --shared and tap: do.",
+        example: "sudo slipring ports\n\
+                  sudo groupadd -f slipring\n\
+                  sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net\n\
+                  sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net\n\
+                  sudo usermod -aG slipring \"$USER\"   # then log in again, and run slipring-net\n\
+                  unshare -rn slipring doctor",
     }
     SR0105 Machine "the interface has no such queue" {
         cause: "Queues count from 0. The name asks for one that the interface does not have.",
@@ -80,6 +87,14 @@ codes! {
                 port of another kind.",
         remedy: "Open the other end, or take another name or number.",
         example: "slipring bridge -i x{1 -i x}2",
+    }
+    SR0113 Machine "the link has no carrier" {
+        cause: "The interface is up, but the other end of its link is down or no cable is plugged in,\n\
+                so that no frame can leave. `slipring gen` waits for the carrier as long as -w says,\n\
+                2 s where it says nothing.",
+        remedy: "Plug the cable in, or bring the other end up. The two ends of a veth pair are links\n\
+                 like any other.",
+        example: "ip link set dev PEER up\nslipring gen -i netmap:eth0 -f tx -w 10",
     }
     SR0199 Machine "the system refused" {
         cause: "A system call failed in a way that has no code of its own. The cause line names the\n\

@@ -21,8 +21,10 @@ codes! {
         example: "slipring gen --help",
     }
     SR0004 Usage "wrong number of values" {
-        cause: "A flag stands without its value, or with more values than it takes.",
-        remedy: "Give the value after the flag: --rate 1Mpps or --rate=1Mpps.",
+        cause: "A flag stands without its value, or with more values than it takes, or a word\n\
+                stands where the command takes none.",
+        remedy: "Give the value after the flag: --rate 1Mpps or --rate=1Mpps. A value is one word:\n\
+                 10Gbit, or in quotes '10 Gbit'.",
         example: "slipring gen -i null: -f tx --rate 1Mpps",
     }
     SR0005 Usage "unknown command" {
@@ -42,11 +44,14 @@ codes! {
                 time   250us  2ms  1.5s  10min  1h  (ns is the smallest)\n  \
                 size   64k = 64000  64KiB = 65536  2MiB  1500B\n  \
                 count  1000  64k  1.5M\n  \
-                share  0.1%  0.001  250ppm  1e-6  (one part in 10^9 is the smallest)\n\
+                share  0.1%  250ppm  1e-6  (one part in 10^9 is the smallest)\n\
                 \nk, M, G, T are powers of 1000; Ki, Mi, Gi, Ti are powers of 1024. bit, bps and\n\
-                bit/s all mean bits per second. A bare number means what the classic program\n\
-                took it for; the help of the flag says what that is.",
-        remedy: "The error names the column at which reading stopped.",
+                bit/s all mean bits per second. A number alone is refused where it has two\n\
+                readings: the delay, rate or loss of a link, and every share. Elsewhere the help of\n\
+                the flag says what it counts. Under the name of a classic program, as in\n\
+                `slipring tlem`, numbers and letters mean what they meant to that program.",
+        remedy: "Write the value with its unit. The error names both readings, or the column at\n\
+                 which reading stopped.",
         example: "slipring gen -i null: -f tx --rate 14.88Mpps",
     }
     SR0008 Usage "unknown error code" {
@@ -105,7 +110,7 @@ codes! {
                 has the token. What came is from another user, from a page of another origin, has\n\
                 not the token, or is nothing that is known.",
         remedy: "The cause line says which. Another machine needs a token.",
-        example: "openssl rand -hex 16 > token\n\
+        example: "(umask 077; openssl rand -hex 16 > token)\n\
                   slipring serve --listen 0.0.0.0:8086 --token-file token",
     }
     SR0018 Usage "a command of ipfw or dnctl cannot be carried out" {

@@ -134,10 +134,14 @@ impl Share {
 impl FromStr for Share {
     type Err = UnitError;
 
-    /// Reads `0.1%`, `0.001`, `250ppm`, `1e-6`.
+    /// Reads `0.1%`, `250ppm`, `1e-6` and `0`. Any other number alone has two readings: programs
+    /// differ in whether `1` is all or one in a hundred.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let mut scanned = Scanned::read(text, Quantity::Share)?;
-        scanned.take_negative_exponent();
+        let is_exponent = scanned.take_negative_exponent();
+        if scanned.unit.is_empty() && !is_exponent && !scanned.is_zero() {
+            return Err(scanned.two_readings());
+        }
         let per_unit = match scanned.unit {
             "" => 1_000_000_000,
             "%" => 10_000_000,

@@ -37,7 +37,7 @@ impl Quantity {
             Self::Time => "250us, 2ms, 1.5s, 10min or 1h",
             Self::Size => "1500, 64k (64000), 64KiB (65536) or 2MiB",
             Self::Count => "1000, 64k or 1.5M",
-            Self::Share => "0.1%, 0.001, 250ppm or 1e-6",
+            Self::Share => "0.1%, 100%, 250ppm or 1e-6",
         }
     }
 
@@ -59,6 +59,8 @@ pub enum Reason {
     NoNumber,
     /// The number is followed by something that is not a unit of the quantity.
     UnknownUnit(String),
+    /// The number has no unit, and could be a share or a percentage.
+    TwoReadings,
     /// The value is finer than the smallest unit.
     NotWhole,
     /// The value is larger than what can be held, or than the whole.
@@ -85,6 +87,9 @@ impl fmt::Display for UnitError {
             Reason::NoNumber => f.write_str("expected a number")?,
             Reason::UnknownUnit(unit) => {
                 write!(f, "unknown unit `{unit}` for {}", self.quantity.noun())?;
+            }
+            Reason::TwoReadings => {
+                write!(f, "it could be {0}% or {0} of the whole", self.text)?;
             }
             Reason::NotWhole => {
                 write!(f, "not a whole number of {}", self.quantity.smallest())?;
@@ -161,16 +166,24 @@ impl<'t> Scanned<'t> {
         Ok(scanned)
     }
 
-    /// Takes a decimal exponent `e-6` off the front of the unit.
-    pub(super) fn take_negative_exponent(&mut self) {
+    /// Takes a decimal exponent `e-6` off the front of the unit; returns whether there was one.
+    pub(super) fn take_negative_exponent(&mut self) -> bool {
         let Some(rest) = self.unit.strip_prefix("e-").or(self.unit.strip_prefix("E-")) else {
-            return;
+            return false;
         };
         let (digits, unit) = split_digits(rest);
-        if let Ok(exponent) = digits.parse::<u32>() {
-            self.decimals = self.decimals.saturating_add(exponent);
-            self.unit = unit;
-        }
+        let Ok(exponent) = digits.parse::<u32>() else { return false };
+        self.decimals = self.decimals.saturating_add(exponent);
+        self.unit = unit;
+        true
+    }
+
+    pub(super) fn is_zero(&self) -> bool {
+        self.mantissa == 0
+    }
+
+    pub(super) fn two_readings(&self) -> UnitError {
+        self.error(0, Reason::TwoReadings)
     }
 
     /// The value in smallest units, where one of the written unit makes `per_unit` of them.

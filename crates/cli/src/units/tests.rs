@@ -70,7 +70,7 @@ fn times_are_read_to_the_nanosecond() {
 fn a_part_of_one_needs_no_zero_before_the_point() {
     assert_eq!(seconds(".3"), Ok(300_000_000));
     assert_eq!(seconds(".5ms"), Ok(500_000));
-    assert_eq!(".5".parse::<Share>().map(Share::ppb), Ok(500_000_000));
+    assert_eq!(".5%".parse::<Share>().map(Share::ppb), Ok(5_000_000));
 }
 
 #[test]
@@ -94,7 +94,6 @@ fn k_is_1000_and_ki_is_1024() {
 fn shares_are_read_in_every_notation() {
     for (text, ppb) in [
         ("0.1%", 1_000_000),
-        ("0.001", 1_000_000),
         ("1e-3", 1_000_000),
         ("1.5E-6", 1_500),
         ("250ppm", 250_000),
@@ -104,6 +103,16 @@ fn shares_are_read_in_every_notation() {
         assert_eq!(text.parse::<Share>().map(Share::ppb), Ok(ppb), "{text}");
     }
     assert_eq!(refusal("100.1%".parse::<Share>()), (1, Reason::TooLarge));
+}
+
+#[test]
+fn a_share_of_a_number_alone_is_refused_with_both_readings() {
+    for text in ["1", "0.1", ".5", "20"] {
+        let error = text.parse::<Share>().unwrap_err();
+        assert_eq!(error.reason, Reason::TwoReadings, "{text}");
+        let both = format!("it could be {text}% or {text} of the whole at column 1");
+        assert_eq!(error.to_string(), both);
+    }
 }
 
 #[test]

@@ -7,3 +7,4 @@ mod generated;
 mod runs;
 mod schema;
 mod stage;
+mod validator;

@@ -117,6 +117,9 @@ pub(crate) fn part(
     if name.is_some() {
         table.put(part.selector, Node::text(model.name, place.right(whole.at)));
     }
+    if let (None, Some(first), true) = (name, arguments.first(), part.is_share()) {
+        quantity::clear_share(path, first.text, &place.right(first.at))?;
+    }
     let empty = arguments.len() == 1 && arguments[0].text.is_empty() && name.is_some();
     if !empty {
         fill(&mut table, model, path, &arguments, place)?;

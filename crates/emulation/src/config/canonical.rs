@@ -85,7 +85,7 @@ fn write_link(link: &mut Table) {
 /// In a flag a rate of 0 is none; in a file it is an error.
 fn write_no_rate(link: &mut Table) {
     let Some(Node { value: Value::Table(rate), place }) = link.get_mut("rate") else { return };
-    let none = |node: &&Node| node.place.is_classic() && quantity::rate_bps("", node) == Ok(0);
+    let none = |node: &&Node| node.place.is_flag() && quantity::rate_bps("", node) == Ok(0);
     if rate.get("bps").filter(none).is_none() {
         return;
     }
@@ -113,7 +113,7 @@ fn write_value(part: &str, key: &str, node: &mut Node) {
         return;
     }
     let kind = KINDS.iter().find(|(of, _, keys)| *of == part && keys.contains(&key));
-    let Some((_, kind, _)) = kind.filter(|_| node.place.is_classic()) else { return };
+    let Some((_, kind, _)) = kind.filter(|_| node.place.is_flag()) else { return };
     let text = match kind {
         Kind::Truth => {
             if let Ok(flag) = section::truth("", node) {

@@ -96,7 +96,7 @@ impl Files {
                 Source::File { .. } => {
                     "files that a file names are looked for beside it".to_owned()
                 }
-                Source::Flag(_) | Source::Message => {
+                Source::Flag(_) | Source::Classic(_) | Source::Message => {
                     format!("check the path: ls -l {}", path.display())
                 }
             })

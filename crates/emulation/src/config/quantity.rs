@@ -1,9 +1,10 @@
 //! Values with units, read as the place where they stand allows.
 //!
-//! In flags a number may stand alone and a unit may be one letter, as TLEM has them: times in
-//! seconds (`n u m s`), rates in bit/s (`k m g`, powers of 1000), sizes in bytes (`k m g`, powers
-//! of 1024). Longer units mean what they say: `10m` is 10 ms, `10min` is ten minutes. In files and
-//! control messages a unit is mandatory and written in full.
+//! In flags a unit may be one letter: times (`n u m s`), rates in bit/s and sizes in bytes (`k m g`,
+//! powers of 1000). Longer units mean what they say: `10m` is 10 ms, `10min` is ten minutes. A time
+//! or a rate of a number alone is refused, because it has two readings. Called as `tlem` or
+//! `nmreplay`, a number alone is seconds or bit/s, and `k m g` of sizes are powers of 1024, as those
+//! programs have it. In files and control messages a unit is mandatory and written in full.
 
 use std::time::Duration;
 
@@ -31,9 +32,10 @@ impl Kind {
         }
     }
 
-    /// What a classic unit stands for.
-    fn classic(self, unit: &str) -> &str {
+    /// What the unit of a flag stands for, TLEM's own where `classic`.
+    fn of_flag(self, unit: &str, classic: bool) -> &str {
         match (self, unit) {
+            (Self::Size, "k" | "K" | "m" | "M" | "g" | "G") if !classic => unit,
             (Self::Time, "" | "s" | "S") => "s",
             (Self::Time, "m" | "M") => "ms",
             (Self::Time, "u" | "U") => "us",
@@ -44,6 +46,15 @@ impl Kind {
             (Self::Size, "m" | "M") => "MiB",
             (Self::Size, "g" | "G") => "GiB",
             _ => unit,
+        }
+    }
+
+    /// The readings of a number without a unit.
+    fn readings(self, number: &str) -> Option<String> {
+        match self {
+            Self::Time => Some(format!("{number}s or {number}ms")),
+            Self::Rate => Some(format!("{number}bit or {number}Mbit")),
+            Self::Size => None,
         }
     }
 
@@ -100,7 +111,7 @@ fn read<T>(
 ) -> Result<T, ConfigError> {
     let text = match &node.value {
         Value::Text(text) => text.as_str(),
-        Value::Number(text) if node.place.is_classic() => text,
+        Value::Number(text) if node.place.is_flag() => text,
         Value::Number(text) => return Err(no_unit(setting, text, kind, &node.place)),
         other => return Err(wrong_kind(setting, other, &node.place).help(kind.forms())),
     };
@@ -110,8 +121,14 @@ fn read<T>(
     };
     let (number, unit) = split(text).ok_or_else(|| bad(no_number(text), 0))?;
     let unit_at = text.chars().count() - unit.chars().count();
-    let unit = match node.place.is_classic() {
-        true => kind.classic(unit),
+    let unit = match node.place.is_flag() {
+        true if unit.is_empty() && !node.place.is_classic() && is_above_zero(number) => {
+            if let Some(readings) = kind.readings(number) {
+                return Err(ambiguous(setting, text, &readings, &node.place));
+            }
+            kind.of_flag(unit, false)
+        }
+        true => kind.of_flag(unit, node.place.is_classic()),
         false if !kind.is_full(unit) => return Err(no_unit(setting, text, kind, &node.place)),
         false => unit,
     };
@@ -123,11 +140,45 @@ fn read<T>(
     parse(&format!("{number}{unit}")).map_err(|error| match &error.reason {
         Reason::UnknownUnit(_) => bad(&format!("unknown unit `{unit}`"), unit_at),
         Reason::NoNumber => bad(no_number(text), 0),
-        Reason::NotWhole | Reason::TooLarge => {
+        Reason::NotWhole | Reason::TooLarge | Reason::TwoReadings => {
             let text = Diagnose::cause(&error).unwrap_or_default();
             bad(text.split(" at column").next().unwrap_or_default(), 0)
         }
     })
+}
+
+/// Refuses a number that could be either of two values.
+pub(super) fn ambiguous(setting: &str, text: &str, readings: &str, place: &Place) -> ConfigError {
+    let error = ConfigError::value(setting, text, format!("it could be {readings}")).at(place);
+    error.help(format!("write {readings}"))
+}
+
+/// Refuses a share that is a number alone: other programs take `1` for 1 %.
+pub(super) fn clear_share(setting: &str, text: &str, place: &Place) -> Result<(), ConfigError> {
+    let Some((number, "")) = split(text) else { return Ok(()) };
+    let is_share = matches!(number.parse::<f64>(), Ok(value) if value <= 1.0);
+    let is_typed = place.is_flag() && !place.is_classic();
+    if !is_typed || number.contains(['e', 'E']) || !is_above_zero(number) || !is_share {
+        return Ok(());
+    }
+    let Some((whole, percent)) = plain(number).zip(plain(&format!("{number}e2"))) else {
+        return Ok(());
+    };
+    Err(ambiguous(setting, text, &format!("{whole}% or {}%", shortest(&percent)), place))
+}
+
+/// A plain number without zeros that say nothing.
+fn shortest(number: &str) -> &str {
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    match number.trim_start_matches('0') {
+        rest if rest.is_empty() || rest.starts_with('.') => {
+            &number[number.len() - rest.len() - 1..]
+        }
+        rest => rest,
+    }
 }
 
 fn no_unit(setting: &str, text: &str, kind: Kind, place: &Place) -> ConfigError {

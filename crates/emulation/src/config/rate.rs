@@ -81,7 +81,7 @@ pub(super) fn read(
 /// In flags a rate of 0 is none at all, as for TLEM; so is a framing alone.
 fn constant(section: &mut Section<'_>, named: bool) -> Result<RateSpec, ConfigError> {
     let bps = section.read("bps", |path, node| match quantity::rate_bps(path, node)? {
-        0 if !node.place.is_classic() => {
+        0 if !node.place.is_flag() => {
             let error = ConfigError::value(path, &node.shown(), "nothing would ever pass");
             Err(error.at(&node.place).help("for a link without a limit write rate = \"none\""))
         }

@@ -166,18 +166,18 @@ pub(crate) fn truth(path: &str, node: &Node) -> Result<bool, ConfigError> {
     match &node.value {
         Value::Flag(flag) => Ok(*flag),
         Value::Text(text)
-            if node.place.is_classic() && matches!(text.as_str(), "yes" | "on" | "1") =>
+            if node.place.is_flag() && matches!(text.as_str(), "yes" | "on" | "1") =>
         {
             Ok(true)
         }
         Value::Text(text)
-            if node.place.is_classic() && matches!(text.as_str(), "no" | "off" | "0") =>
+            if node.place.is_flag() && matches!(text.as_str(), "no" | "off" | "0") =>
         {
             Ok(false)
         }
         other => {
             let error = ConfigError::value(path, &node.shown(), format!("it is {}", other.kind()));
-            let quotes = if node.place.is_classic() { "" } else { ", without quotes" };
+            let quotes = if node.place.is_flag() { "" } else { ", without quotes" };
             Err(error.at(&node.place).help(format!("write true or false{quotes}")))
         }
     }

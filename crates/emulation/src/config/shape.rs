@@ -15,6 +15,13 @@ pub(crate) struct Part {
     pub models: &'static [Model],
 }
 
+impl Part {
+    /// Whether the first value of the default model is a share of the frames.
+    pub(crate) fn is_share(&self) -> bool {
+        self.model(self.default).and_then(|model| model.arguments.first()) == Some(&"p")
+    }
+}
+
 /// A model of a part.
 #[derive(Debug)]
 pub(crate) struct Model {

@@ -19,8 +19,11 @@ pub struct Place {
 pub enum Source {
     /// A line of a file. Units are mandatory.
     File { name: Arc<str>, line: usize },
-    /// The value of a flag: numbers may stand alone, and units may be one letter, as for TLEM.
+    /// The value of a flag: units may be one letter.
     Flag(Arc<str>),
+    /// The value of a flag of `tlem` or `nmreplay`: numbers may stand alone as well, and the
+    /// prefixes of sizes are powers of 1024.
+    Classic(Arc<str>),
     /// A control message. Units are mandatory.
     Message,
 }
@@ -30,14 +33,27 @@ impl Place {
         Self { source: Source::Flag(name.into()), column: 1 }
     }
 
+    /// The same place in the command line of `tlem` or `nmreplay`, where `classic` says so.
+    pub fn classic_if(self, classic: bool) -> Self {
+        match self.source {
+            Source::Flag(name) if classic => Self { source: Source::Classic(name), ..self },
+            source => Self { source, ..self },
+        }
+    }
+
     /// The place so many characters further right.
     pub fn right(&self, chars: usize) -> Self {
         Self { source: self.source.clone(), column: self.column + chars }
     }
 
-    /// Whether units may be left out and be one letter.
+    /// Whether this is a flag, whose units may be one letter.
+    pub fn is_flag(&self) -> bool {
+        matches!(self.source, Source::Flag(_) | Source::Classic(_))
+    }
+
+    /// Whether numbers mean what they meant to TLEM.
     pub fn is_classic(&self) -> bool {
-        matches!(self.source, Source::Flag(_))
+        matches!(self.source, Source::Classic(_))
     }
 }
 
@@ -46,7 +62,7 @@ impl fmt::Display for Place {
         let column = self.column;
         match &self.source {
             Source::File { name, line } => write!(f, "{name}, line {line}, column {column}"),
-            Source::Flag(flag) => write!(f, "column {column} of {flag}"),
+            Source::Flag(flag) | Source::Classic(flag) => write!(f, "column {column} of {flag}"),
             Source::Message => write!(f, "column {column} of the value"),
         }
     }

@@ -28,7 +28,7 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let path = (word == "get").then(|| args.get_one::<String>("path").cloned()).flatten();
     let ask = ask(word, args)?;
     Ok(Box::new(move |session| {
-        let client = Client::find(&session.run_dir, name.as_deref());
+        let client = Client::find_program(&session.run_dir, name.as_deref(), super::PROGRAM);
         let mut client = client.map_err(failure)?;
         match ask {
             Ask::Watch(period) => watch(&mut client, period, session),
@@ -75,7 +75,9 @@ fn set(args: &ArgMatches) -> Result<Value, Failure> {
         }
     }
     let at = args.get_one::<String>("at");
-    let at = at.map(|at| Moment::read("--at", &Node::text(at, Place::flag("--at")))).transpose()?;
+    let at = at
+        .map(|at| Moment::read("--at", &Node::text(at, Place::flag("--at").classic_if(true))))
+        .transpose()?;
     Ok(json!({ "changes": changes, "at": at.map(Moment::message) }))
 }
 

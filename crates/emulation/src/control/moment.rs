@@ -46,7 +46,7 @@ mod tests {
     use crate::config::tree::Place;
 
     fn read(text: &str) -> Result<Moment, Diagnostic> {
-        let moment = Moment::read("--at", &Node::text(text, Place::flag("--at")));
+        let moment = Moment::read("--at", &Node::text(text, Place::flag("--at").classic_if(true)));
         moment.map_err(|error| Diagnostic::of(&error))
     }
 

@@ -58,6 +58,7 @@ impl Controlled {
     fn hello(&self) -> Value {
         json!({
             "schema": SCHEMA,
+            "program": super::PROGRAM,
             "name": self.name,
             "pid": std::process::id(),
             "command": command_line(),

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use clap::ArgMatches;
 use slipring_cli::codes::{SR0003, SR0007};
 use slipring_cli::units::{Rate as Written, RateUnit, Span};
-use slipring_cli::{Diagnostic, Failure};
+use slipring_cli::{Diagnostic, Failure, flags};
 use slipring_model::{Pacer, Rate};
 use slipring_traffic::{Fraction, Timeline};
 
@@ -47,7 +47,7 @@ impl Manner {
                 }
                 None => {
                     refuse_gaps(matches)?;
-                    fixed(text)
+                    fixed(text, flags::is_called_by_classic_name(matches))
                 }
             },
         }
@@ -85,13 +85,22 @@ pub(super) fn parse_speed(text: &str) -> Result<Fraction, String> {
 }
 
 /// `const,BPS`, `ether,BPS`, or a rate with its unit.
-fn fixed(text: &str) -> Result<Manner, Failure> {
+///
+/// A number alone is bit/s for `nmreplay` only: whoever writes 10 may mean 10 Mbit/s or 10 pps.
+fn fixed(text: &str, classic: bool) -> Result<Manner, Failure> {
     let (framing, value) = match text.split_once(',') {
         Some(("ether", value)) => (ETHERNET, value),
         Some(("const" | "constant", value)) => (0, value),
         Some((word, _)) => return Err(unfit(text, &format!("`{word}` is not known"))),
         None => (0, text),
     };
+    let is_bare = value.bytes().all(|byte| byte.is_ascii_digit()) && value.trim_matches('0') != "";
+    if is_bare && !classic {
+        let readings = format!("{value}bit, {value}Mbit or {value}pps");
+        let error = Diagnostic::new(SR0007, format!("`{text}` does not fit -B"));
+        let error = error.with_cause(format!("it could be {readings}"));
+        return Err(error.with_help(format!("write {readings}")).into());
+    }
     let rate = match Written::parse(value, RateUnit::Bits)? {
         Written::Bits(bps) => NonZeroU64::new(bps).map(|bps| Rate::BitsPerSec(bps.get())),
         Written::Packets(pps) => NonZeroU64::new(pps).map(|pps| Rate::PacketsPerSec(pps.get())),

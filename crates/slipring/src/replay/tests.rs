@@ -103,7 +103,7 @@ fn the_pause_between_two_loops_can_be_named() {
 fn losses_leave_the_times_of_the_others_alone() {
     let frames: Vec<_> = (0..200).map(|i| (i * i * 1000, 60)).collect();
     let lab = Lab::new(&frames);
-    let (all, some) = (lab.sent(""), lab.sent("-L 0.5"));
+    let (all, some) = (lab.sent(""), lab.sent("-L 50%"));
     assert!((70..130).contains(&some.len()), "{}", some.len());
     assert!(some.iter().all(|one| all.contains(one)));
 }
@@ -112,7 +112,7 @@ fn losses_leave_the_times_of_the_others_alone() {
 fn every_loop_loses_other_frames() {
     let frames: Vec<_> = (0..100).map(|i| (i * MS, 60)).collect();
     let lab = Lab::new(&frames);
-    let sent = lab.sent("-L 0.5 --loops 2");
+    let sent = lab.sent("-L 50% --loops 2");
     let pass = 100 * MS;
     let of = |pass_number: u64| {
         let here = sent.iter().filter(|one| one.1 / pass == pass_number);

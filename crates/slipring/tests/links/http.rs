@@ -50,7 +50,7 @@ fn a_download_is_whole_and_never_faster_than_the_rate_nor_sooner_than_the_delay(
 
 #[test]
 fn a_download_over_a_lossy_link_is_whole_and_the_losses_are_the_share_that_was_asked() {
-    let Some(report) = download("-D 2ms -L 0.02 --seed 7") else { return };
+    let Some(report) = download("-D 2ms -L 2% --seed 7") else { return };
     let down = &report.0["links"][1];
     let (input, lost) =
         (figure(down, &["input", "packets"]), figure(down, &["lost", "loss", "packets"]));

@@ -14,6 +14,18 @@ fn the_commands_exit_status_is_passed_through() {
 }
 
 #[test]
+fn a_command_needs_no_dashes_before_it_and_keeps_its_own_flags() {
+    let Some(world) = world() else { return };
+    for words in ["run -q sh -c exit_7", "run -q --delay 1ms env -i sh -c exit_7"] {
+        let words: Vec<_> = words.split(' ').map(|word| word.replace("exit_7", "exit 7")).collect();
+        let mut command = std::process::Command::new(SLIPRING);
+        command.args(words);
+        let ended = Program::launch(&world, command).finish();
+        assert_eq!(ended.code(), 7, "{ended:#?}");
+    }
+}
+
+#[test]
 fn a_command_that_dies_of_a_signal_ends_as_in_a_shell() {
     let Some(world) = world() else { return };
     assert_eq!(run(&world, "-q", "kill -9 $$").code(), 128 + 9);

@@ -13,7 +13,7 @@ fn a_frame_leaves_when_its_last_bit_is_through() {
         ("-B 10m", 1250, MS),
         ("-B 1k -Q none", 1500, 12 * SECOND),
         ("-B ether,10g", 60, 68),
-        ("-B 1 -Q none", 100, 800 * SECOND),
+        ("-B 1bit -Q none", 100, 800 * SECOND),
         ("-B 400g", 1500, 30),
         // 480 bits at 7 Gbit/s are 68 and four sevenths of a nanosecond.
         ("-B 7g", 60, 69),
@@ -141,7 +141,7 @@ fn a_trace_that_cannot_be_is_refused_with_its_line() {
 #[test]
 fn held_frames_are_overtaken_by_exactly_the_hold_time() {
     let input = (0..10_000u64).map(|i| (i * 100_000, 60));
-    let (out, report) = link("-R 0.1,5ms", input);
+    let (out, report) = link("-R 10%,5ms", input);
     assert_eq!(out.len(), 10_000);
     let held = |frame: &&super::Frame| frame.at_ns != frame.id * 100_000;
     assert!(out.iter().filter(held).all(|frame| frame.at_ns == frame.id * 100_000 + 5 * MS));

@@ -4,7 +4,7 @@ use slipring_pcap::{InterfaceInfo, LinkType, PacketRecord, PcapWriter, PcapngWri
 
 use super::{EPOCH, Lab, MS, capture, data, times};
 
-const ARGS: &str = "--virtual @in.pcap @out.pcap -D uniform,1ms,9ms -L 0.1 --seed 7";
+const ARGS: &str = "--virtual @in.pcap @out.pcap -D uniform,1ms,9ms -L 10% --seed 7";
 
 /// A capture whose words are in the other byte order, or count microseconds.
 fn classic(frames: &[(u64, u32)], big_endian: bool, micros: bool) -> Vec<u8> {

@@ -36,9 +36,9 @@ fn asked_stands_beside_measured() {
 fn the_report_balances_whatever_the_link_does() {
     for args in [
         "-B 1m -Q 5000",
-        "-L 0.2 --duplicate 0.3,1ms,2",
+        "-L 20% --duplicate 30%,1ms,2",
         "-D uniform,1ms,50ms --order drop",
-        "-B avg,1m,3000 -R 0.2,3ms",
+        "-B avg,1m,3000 -R 20%,3ms",
         "-B 2m -Q codel,1ms,10ms",
     ] {
         let (out, report) = link(args, (0..2000).map(|i| (i * 300_000, 60 + i as u32 % 900)));
@@ -116,7 +116,7 @@ fn settings_that_changed_are_told_of_with_what_holds_now() {
 fn every_stage_is_asked_and_measured_in_the_summary() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture(burst(100, 1000)));
-    let args = "--virtual @in.pcap @out.pcap --seed 1 --police 1m,10k -R 1,5ms --corrupt 1e-3 \
+    let args = "--virtual @in.pcap @out.pcap --seed 1 --police 1m,10k -R 100%,5ms --corrupt 1e-3 \
                 --duplicate 100% -O 1us -D 2ms";
     let said = lab.run(args);
     for (row, asked, seen) in [
@@ -291,7 +291,7 @@ fn reports_match_the_schema() {
     let schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     for args in [
         "-B 1m -Q 5000 -D pareto,1ms,1.5",
-        "-L 0.2 --duplicate 0.3,1ms,2",
+        "-L 20% --duplicate 30%,1ms,2",
         "-D uniform,1ms,50ms --order free --corrupt 1e-5",
     ] {
         let (_, report) = link(args, (0..500).map(|i| (i * 300_000, 60 + i as u32 % 900)));

@@ -91,7 +91,7 @@ fn correlated_jitter_hardly_ever_puts_a_frame_off() {
 fn a_loss_rate_is_kept_and_each_direction_draws_its_own() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture(paced(1_000_000, 1000)));
-    let args = "--virtual @in.pcap @up.pcap @in.pcap @down.pcap -L 0.01 --seed 7";
+    let args = "--virtual @in.pcap @up.pcap @in.pcap @down.pcap -L 1% --seed 7";
     assert_eq!(lab.run(args).status, 0);
     let lost = |name: &str| {
         let mut lost = vec![true; 1_000_000];
@@ -135,7 +135,7 @@ fn a_seed_repeats_a_run_to_the_byte_and_another_does_not() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture(paced(100_000, 1000)));
     let run = |seed: u64, out: &str| {
-        let args = format!("--virtual @in.pcap @{out} -L 0.01 -D exp,1ms,3ms --seed {seed}");
+        let args = format!("--virtual @in.pcap @{out} -L 1% -D exp,1ms,3ms --seed {seed}");
         assert_eq!(lab.run(&args).status, 0);
         lab.bytes(out)
     };
@@ -151,7 +151,7 @@ fn all_stages_together_give_these_bytes_on_every_machine() {
     let input = (0..50_000u64).map(|i| (i * 20_000, 60 + (i * 37 % 1400) as u32));
     lab.write("in.pcap", &capture(input));
     lab.emulate(
-        "-B ether,400m -Q codel,5ms,100ms -D normal,5ms,1.5ms --half-life 10ms -R 0.001,2ms \
+        "-B ether,400m -Q codel,5ms,100ms -D normal,5ms,1.5ms --half-life 10ms -R 0.1%,2ms \
          -L ge,.01,.25,1,0 --corrupt 1e-6 --duplicate 0.001 --police 500m,100k",
     );
     let hash = fnv(&lab.bytes("out.pcap"));
