@@ -34,4 +34,4 @@ mod stamp;
 mod tests;
 
 pub use command::command;
-pub use plan::plan;
+pub use plan::{plan, port_by_name};

@@ -103,7 +103,7 @@ pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
 ///
 /// # Errors
 /// [`NameError`] with the column of the first character that is wrong.
-pub(crate) fn port_by_name(text: &str) -> Result<PortName, NameError> {
+pub fn port_by_name(text: &str) -> Result<PortName, NameError> {
     if text.contains([':', '{', '}', '/']) {
         return PortName::parse(text);
     }
@@ -187,7 +187,9 @@ fn style(matches: &ArgMatches) -> Style {
         whole: hex > 1 || hex_text > 1,
         detail: match (flag("quick"), flags::verbosity(matches)) {
             (true, _) => Detail::Quick,
-            (_, 1..) => Detail::Full { checksums: !flag("no-checksums") },
+            (_, level @ 1..) => {
+                Detail::Full { checksums: !flag("no-checksums"), udp_v4: level > 1 }
+            }
             _ => Detail::Normal,
         },
         numbered: flag("number"),

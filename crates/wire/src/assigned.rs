@@ -28,6 +28,17 @@ impl EtherType {
     }
 }
 
+impl EtherType {
+    /// Whether it has a name here.
+    #[must_use]
+    pub const fn is_known(self) -> bool {
+        matches!(
+            self,
+            Self::IPV4 | Self::ARP | Self::VLAN | Self::IPV6 | Self::QINQ | Self::QINQ_OLD
+        )
+    }
+}
+
 impl fmt::Display for EtherType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
@@ -82,7 +93,7 @@ impl fmt::Display for IpProto {
             Self::IGMP => f.write_str("IGMP"),
             Self::TCP => f.write_str("TCP"),
             Self::UDP => f.write_str("UDP"),
-            Self::ICMPV6 => f.write_str("ICMP6"),
+            Self::ICMPV6 => f.write_str("ICMPv6"),
             Self::SCTP => f.write_str("SCTP"),
             Self(other) => write!(f, "ip-proto-{other}"),
         }

@@ -75,7 +75,7 @@ fn write_hex(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
 /// Bytes from a stranger never reach the terminal as control characters.
 fn write_text(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     for byte in line {
-        let shown = if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' };
+        let shown = if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };
         write!(f, "{shown}")?;
     }
     writeln!(f)

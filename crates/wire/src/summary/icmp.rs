@@ -58,6 +58,9 @@ pub(super) fn line_v6(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::R
         checked.in_brackets(f, "icmp6")?;
     }
     f.write_str("ICMP6, ")?;
+    if packet.full && (133..=137).contains(&kind) {
+        return discovery_in_full(f, kind, packet);
+    }
     match kind {
         1 => unreachable_v6(f, code, packet),
         2 => write!(f, "packet too big, mtu {}", mtu_v6(packet)),
@@ -73,7 +76,29 @@ pub(super) fn line_v6(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::R
         143 => f.write_str("multicast listener report v2"),
         _ => write!(f, "type {kind}, code {code}"),
     }?;
-    write!(f, ", length {}", packet.len)
+    if packet.full { Ok(()) } else { write!(f, ", length {}", packet.len) }
+}
+
+/// Neighbour and router discovery, where the length stands before what is discovered.
+fn discovery_in_full(f: &mut fmt::Formatter<'_>, kind: u8, packet: &Packet<'_>) -> fmt::Result {
+    let len = packet.len;
+    match kind {
+        133 => write!(f, "router solicitation, length {len}"),
+        134 => write!(f, "router advertisement, length {len}"),
+        135 => write!(f, "neighbor solicitation, length {len}, who has {}", v6(packet)),
+        136 => {
+            write!(f, "neighbor advertisement, length {len}, tgt is {}, Flags [", v6(packet))?;
+            let [flags] = array::<1>(packet.bytes, 4).unwrap_or_default();
+            let names = [(0x80, "router"), (0x40, "solicited"), (0x20, "override")];
+            let mut before = "";
+            for (_, name) in names.into_iter().filter(|(bit, _)| flags & bit != 0) {
+                write!(f, "{before}{name}")?;
+                before = ", ";
+            }
+            f.write_str(if flags & 0xe0 == 0 { "none]" } else { "]" })
+        }
+        _ => write!(f, "redirect, length {len}, tgt is {}", v6(packet)),
+    }
 }
 
 /// The packet in question follows: its destination is 24 bytes in.

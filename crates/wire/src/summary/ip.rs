@@ -17,6 +17,8 @@ pub(super) struct Packet<'f> {
     pub(super) len: usize,
     /// Whether few words will do.
     pub(super) quick: bool,
+    /// Whether many words are wanted.
+    pub(super) full: bool,
     /// What became of the checksum; `None` where nobody asked.
     pub(super) checked: Option<Checked>,
 }
@@ -29,7 +31,9 @@ pub(super) fn line(f: &mut fmt::Formatter<'_>, frame: &[u8], detail: Detail) -> 
     let Some(ip) = headers.ip else {
         return Ok(());
     };
-    f.write_str(if ip.version == IpVersion::V4 { "IP " } else { "IP6 " })?;
+    if !f.alternate() {
+        f.write_str(if ip.version == IpVersion::V4 { "IP " } else { "IP6 " })?;
+    }
     if matches!(detail, Detail::Full { .. }) {
         detail::header(f, frame, usize::from(headers.l3), ip)?;
     }
@@ -40,12 +44,20 @@ pub(super) fn line(f: &mut fmt::Formatter<'_>, frame: &[u8], detail: Detail) -> 
         bytes: frame.get(l4..end).unwrap_or_default(),
         len: ip.l4_len() as usize,
         quick: detail == Detail::Quick,
+        full: matches!(detail, Detail::Full { .. }),
         checked: match detail {
-            Detail::Full { checksums: true } => detail::check(frame, usize::from(headers.l3), ip),
+            Detail::Full { checksums: true, udp_v4 } if udp_v4 || !is_udp_v4(ip) => {
+                detail::check(frame, usize::from(headers.l3), ip)
+            }
             _ => None,
         },
     };
-    if ip.fragment != Fragment::Whole {
+    // A first fragment has its transport header; of all others only the protocol is known.
+    if ip.fragment != Fragment::Whole && ip.version == IpVersion::V4 {
+        if fragment_offset(frame, &headers) > 0 {
+            return write!(f, "ip-proto-{}", ip.proto.0);
+        }
+    } else if ip.fragment != Fragment::Whole {
         return write_fragment(f, frame, usize::from(headers.l3), ip, &packet);
     }
     match ip.proto {
@@ -55,6 +67,25 @@ pub(super) fn line(f: &mut fmt::Formatter<'_>, frame: &[u8], detail: Detail) -> 
         IpProto::ICMPV6 => icmp::line_v6(f, &packet),
         other => write!(f, "{other}, length {}", packet.len),
     }
+}
+
+fn is_udp_v4(ip: Ip) -> bool {
+    ip.version == IpVersion::V4 && ip.proto == IpProto::UDP
+}
+
+/// In units of 8 bytes, of IPv4.
+fn fragment_offset(frame: &[u8], headers: &Headers) -> u16 {
+    be16(frame, usize::from(headers.l3) + 6).unwrap_or(0) & 0x1fff
+}
+
+/// The ports of a first fragment, which [`Headers::ports`] leaves to whoever reassembles it.
+fn first_fragment_ports(frame: &[u8], headers: &Headers, ip: Ip) -> Option<(u16, u16)> {
+    let first = ip.version == IpVersion::V4
+        && ip.fragment != Fragment::Whole
+        && fragment_offset(frame, headers) == 0
+        && matches!(ip.proto, IpProto::TCP | IpProto::UDP);
+    let l4 = usize::from(ip.l4);
+    if first { be16(frame, l4).zip(be16(frame, l4 + 2)) } else { None }
 }
 
 fn broken(f: &mut fmt::Formatter<'_>, error: ViewError) -> fmt::Result {
@@ -74,6 +105,7 @@ fn write_endpoints(
 ) -> fmt::Result {
     let l3 = usize::from(headers.l3);
     let ports = headers.ports(frame).filter(|_| ip.fragment == Fragment::Whole);
+    let ports = ports.or_else(|| first_fragment_ports(frame, headers, ip));
     let (src_port, dst_port) = (Port(ports.map(|p| p.0)), Port(ports.map(|p| p.1)));
     match ip.version {
         IpVersion::V4 => {
@@ -96,7 +128,7 @@ impl fmt::Display for Port {
     }
 }
 
-/// `frag (id 7, offset 1480+, length 1480) UDP`; a plus says that more follow.
+/// `frag (id 7, offset 1480+, length 1480) UDP`, of IPv6; a plus says that more follow.
 fn write_fragment(
     f: &mut fmt::Formatter<'_>,
     frame: &[u8],
@@ -104,14 +136,7 @@ fn write_fragment(
     ip: Ip,
     packet: &Packet<'_>,
 ) -> fmt::Result {
-    let (id, offset, more) = match ip.version {
-        IpVersion::V4 => {
-            let bits = be16(frame, l3 + 6).unwrap_or(0);
-            let id = be16(frame, l3 + 4).unwrap_or(0);
-            (u32::from(id), (bits & 0x1fff) * 8, bits & 0x2000 != 0)
-        }
-        IpVersion::V6 => v6_fragment(frame, l3).unwrap_or_default(),
-    };
+    let (id, offset, more) = v6_fragment(frame, l3).unwrap_or_default();
     let more = if more { "+" } else { "" };
     let (len, proto) = (packet.len, ip.proto);
     write!(f, "frag (id {id}, offset {offset}{more}, length {len}) {proto}")
