@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 
 use rustix::mount::MountPropagationFlags;
+use rustix::process::DumpableBehavior;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 
 use crate::sys;
@@ -103,6 +104,9 @@ pub fn become_own_user() -> io::Result<()> {
 fn become_user(inside: fn(u32) -> u32) -> io::Result<()> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     sys::unshare(UnshareFlags::NEWUSER)?;
+    // A program with file capabilities owns nothing below its own /proc/self, and could not write
+    // the maps. From here on it is bounded by the new namespace.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
     // An ordinary user may map his group only after giving up to change the others.
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{} {uid} 1", inside(uid)))?;

@@ -196,6 +196,8 @@ pub struct FileWriter {
     ends: Vec<usize>,
     /// Packets that the file has, whole.
     completed: u64,
+    /// Packets that the system did not take.
+    lost: u64,
     format: Format,
 }
 
@@ -221,7 +223,7 @@ impl FileWriter {
             Format::Pcap(PcapWriter::begin(&mut buffer, LinkType::ETHERNET, 0))
         };
         let path = path.to_owned();
-        Ok(Self { path, file, written: 0, buffer, ends: Vec::new(), completed: 0, format })
+        Ok(Self { path, file, written: 0, buffer, ends: Vec::new(), completed: 0, lost: 0, format })
     }
 
     /// The path it was created by.
@@ -234,6 +236,12 @@ impl FileWriter {
     #[must_use]
     pub fn completed(&self) -> u64 {
         self.completed
+    }
+
+    /// Packets that the system did not take, as on a full disk.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// Appends a packet of the `interface`-th of the interfaces. pcap has no place for that, nor
@@ -278,6 +286,7 @@ impl FileWriter {
         let (taken, result) = write_most(&mut self.file, &self.buffer);
         let whole = self.ends.partition_point(|&end| end <= taken);
         self.completed += whole as u64;
+        self.lost += (self.ends.len() - whole) as u64;
         self.written += taken as u64;
         if result.is_err() {
             let end = whole.checked_sub(1).map_or(0, |last| self.ends[last]);

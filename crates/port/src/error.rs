@@ -28,10 +28,22 @@ pub const CODES: &[&str] = &[
     "SR0402", "SR0499",
 ];
 
-/// The command that grants slipring, once, what ports need. It names all of it, since setcap takes
-/// away what it does not name.
-pub const GRANT: &str =
-    "sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep $(command -v slipring)";
+/// The commands that grant, once, what ports need: to a copy that only a group may execute, since
+/// whoever executes it can read and change all traffic. They name every capability, since setcap
+/// takes away what it does not name.
+pub const GRANT: &str = "sudo groupadd -f slipring && \
+     sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net && \
+     sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net && \
+     sudo usermod -aG slipring \"$USER\"";
+
+/// Whether this process is in a user namespace of its own, where the kernel loads BPF for nobody,
+/// whatever capabilities there are in it.
+#[must_use]
+pub fn in_user_namespace() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let words: Vec<_> = map.split_ascii_whitespace().collect();
+    !words.is_empty() && words != ["0", "0", "4294967295"]
+}
 
 /// A port could not be opened.
 #[derive(Debug)]
@@ -127,7 +139,10 @@ impl OpenError {
             OpenCause::File { path, .. } => format!("see whether it is there and open to you: ls -ld {path}"),
             OpenCause::NoInterface { .. } => "list the interfaces there are: slipring ports".into(),
             OpenCause::Down { ifname } => format!("bring it up: ip link set {ifname} up"),
-            OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT}"),
+            OpenCause::Privilege { capabilities, .. } if capabilities.contains("cap_bpf") && in_user_namespace() => {
+                "take packet:IF with --shared, which needs no BPF, or run it outside of the container".into()
+            }
+            OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT}; then log in again, and run slipring-net"),
             OpenCause::Denied { .. } => "run as root, or have the daemon allow it: daemon.toml, docs/netmap.md".into(),
             OpenCause::QueueRange { queues: 1, .. } => "open it without a queue number".into(),
             OpenCause::QueueRange { queues, .. } => format!("take a queue from 0 to {}", queues - 1),
@@ -151,9 +166,14 @@ impl OpenError {
     #[must_use]
     pub fn note(&self) -> Option<String> {
         match &*self.cause {
-            OpenCause::Privilege { capabilities, .. } => {
-                Some(format!("this takes {capabilities}; `slipring doctor` lists what is missing"))
+            OpenCause::Privilege { capabilities, .. }
+                if capabilities.contains("cap_bpf") && in_user_namespace() =>
+            {
+                Some("in a user namespace the kernel loads BPF for nobody".into())
             }
+            OpenCause::Privilege { capabilities, .. } => Some(format!(
+                "this takes {capabilities}; members of the group can read and change all traffic of this machine"
+            )),
             OpenCause::Unsupported { .. } => {
                 Some("`slipring doctor` shows what this kernel can do".into())
             }

@@ -33,6 +33,8 @@ pub struct Iface {
     pub ethernet: bool,
     /// Whether it is up.
     pub up: bool,
+    /// Whether the link has a carrier, so that frames can leave.
+    pub carrier: bool,
     /// Whether it is a loopback interface.
     pub loopback: bool,
     /// Name of its driver; empty where it does not say.
@@ -97,6 +99,7 @@ impl Iface {
             mac,
             ethernet: kind == libc::ARPHRD_ETHER || kind == libc::ARPHRD_LOOPBACK,
             up: flags & libc::IFF_UP != 0,
+            carrier: flags & libc::IFF_RUNNING != 0,
             loopback: flags & libc::IFF_LOOPBACK != 0,
             driver: sys::driver(socket, name).unwrap_or_default(),
             rx_queues: rx_queues.max(1),

@@ -47,7 +47,7 @@ pub mod tap;
 pub mod xdp;
 
 pub use clock::{Nanos, now, sleep_until};
-pub use error::{CODES, Class, GRANT, OpenCause, OpenError, RunCause, RunError};
+pub use error::{CODES, Class, GRANT, OpenCause, OpenError, RunCause, RunError, in_user_namespace};
 pub use info::{Caps, Mode, PortInfo};
 pub use lender::{Lender, LentQueue};
 pub use options::{Needs, OpenOptions, XdpMode};

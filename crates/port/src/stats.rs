@@ -124,6 +124,7 @@ pub struct Counters {
     tx: [AtomicU64; 2],
     in_flight: AtomicU64,
     strays: AtomicU64,
+    uncaptured: AtomicU64,
     drops: [AtomicU64; DropCause::ALL.len()],
 }
 
@@ -165,6 +166,11 @@ impl Counters {
         add(&self.strays, 1);
     }
 
+    /// Sets how many packets passed without being written to the capture that was asked for.
+    pub fn set_uncaptured(&self, packets: u64) {
+        self.uncaptured.store(packets, Ordering::Relaxed);
+    }
+
     /// A copy of all counters.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -177,6 +183,7 @@ impl Counters {
             tx: traffic(&self.tx),
             in_flight: self.in_flight.load(Ordering::Relaxed),
             strays: self.strays.load(Ordering::Relaxed),
+            uncaptured: self.uncaptured.load(Ordering::Relaxed),
             drops: std::array::from_fn(|i| self.drops[i].load(Ordering::Relaxed)),
         }
     }
@@ -198,6 +205,8 @@ pub struct Snapshot {
     pub in_flight: u64,
     /// Completions that nothing was waiting for. Other than 0, the kernel misbehaved.
     pub strays: u64,
+    /// Packets that passed, but are not in the capture that was asked for: its disk was full.
+    pub uncaptured: u64,
     drops: [u64; DropCause::ALL.len()],
 }
 
@@ -220,6 +229,7 @@ impl std::ops::AddAssign for Snapshot {
         self.tx += other.tx;
         self.in_flight += other.in_flight;
         self.strays += other.strays;
+        self.uncaptured += other.uncaptured;
         for (sum, count) in self.drops.iter_mut().zip(other.drops) {
             *sum += count;
         }

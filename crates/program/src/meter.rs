@@ -109,9 +109,12 @@ impl Metered {
         Interval { name: self.info.name.clone(), change: Change::between(&last, &now) }
     }
 
-    fn settings(&self) -> BTreeMap<String, String> {
+    fn settings(&self, sum: &Snapshot) -> BTreeMap<String, String> {
         let words = self.info.mode.iter().filter(|(key, _)| *key != "mode");
-        words.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+        let words = words.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let uncaptured = Some(sum.uncaptured).filter(|count| *count > 0);
+        let uncaptured = uncaptured.map(|count| ("uncaptured".to_owned(), count.to_string()));
+        words.chain(uncaptured).collect()
     }
 
     fn report(&self) -> PortReport {
@@ -122,7 +125,7 @@ impl Metered {
             kind: self.info.kind.to_owned(),
             mode: self.info.mode.get("mode").unwrap_or(self.info.kind).to_owned(),
             driver: None,
-            settings: self.settings(),
+            settings: self.settings(&sum),
             rx: traffic(sum.rx),
             tx: traffic(sum.tx),
             drops: sum.drops().map(|(cause, count)| (cause.name().to_owned(), count)).collect(),

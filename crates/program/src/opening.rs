@@ -13,7 +13,7 @@ use slipring_abi::name::PortName;
 use slipring_cli::codes::SR0002;
 use slipring_cli::flags::chosen_run_dir;
 use slipring_cli::units::{Count, Share, Span};
-use slipring_cli::{Diagnostic, Failure, Signals};
+use slipring_cli::{Diagnostic, Failure, Session, Signals};
 use slipring_core::Host;
 use slipring_model::Chance;
 use slipring_port::capture::FileWriter;
@@ -206,6 +206,24 @@ impl Opening {
         self.options.direction = direction;
         self
     }
+}
+
+/// Says which interfaces are taken from their hosts until the ports are closed. The host rings of
+/// one, where they are open as well, are its host's way.
+///
+/// # Errors
+/// If that cannot be written.
+pub fn tell_taken(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
+    if session.classic.is_some() || ports.iter().any(|port| port.info.kind == "host") {
+        return Ok(());
+    }
+    let taken = |port: &&Port| port.info.mode.get("host") == Some("detached");
+    ports.iter().filter(taken).try_for_each(|port| {
+        let name = &port.info.name;
+        session.reporter.say(format_args!(
+            "# {name} is taken from its host until this ends; --shared leaves the host its frames"
+        ))
+    })
 }
 
 /// Refuses processors that this process may not run on: a thread would run wherever it likes.

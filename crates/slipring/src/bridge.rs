@@ -137,6 +137,7 @@ impl Plan {
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let mut ports = self.opening.open(&self.ports)?;
+        opening::tell_taken(&ports, session)?;
         check_ways(&ports, session)?;
         let mut meter = Meter::new(&ports);
         session.reporter.start(None, "monotonic", &meter.reports())?;
@@ -291,6 +292,9 @@ fn summary(meter: &Meter) -> String {
         text += &format!("\n{}: received {rx} packets, sent {tx} packets", port.name);
         for (cause, count) in &port.drops {
             text += &format!(", dropped {count} ({cause})");
+        }
+        if let Some(count) = port.settings.get("uncaptured") {
+            text += &format!(", {count} of them not in the capture, which could not be written");
         }
     }
     text

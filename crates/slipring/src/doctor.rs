@@ -7,6 +7,7 @@
 //! A *warning* is something that costs speed or a feature. A *failure* keeps slipring, or the port
 //! that was asked about, from working here.
 
+mod elsewhere;
 mod finding;
 mod machine;
 mod moderation;

@@ -11,6 +11,7 @@
 //! Not for connections: there is no TCP here that listens.
 
 mod board;
+mod carrier;
 mod classic;
 mod dump;
 mod flags;
@@ -68,12 +69,16 @@ impl Plan {
         let names: Vec<_> =
             [Some(&self.port), self.sink.as_ref()].into_iter().flatten().cloned().collect();
         opening::wait_for_links(&names, self.link_wait, &signals)?;
+        if self.function.sends() {
+            carrier::wait(&self.port, self.link_wait, &signals, teller.session.reporter)?;
+        }
         let direction = if self.sink.is_some() {
             slipring_port::Interest::BOTH
         } else {
             self.function.direction()
         };
         let ports = self.opening.clone().towards(direction).open(&names)?;
+        opening::tell_taken(&ports, teller.session)?;
         let streams = u32::from(self.stream)..u32::from(self.stream) + u32::from(self.threads);
         let meter = Meter::new(&ports);
         let _publishing = publish::start(meter.clone(), None, teller.session)?;

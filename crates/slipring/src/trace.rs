@@ -58,7 +58,12 @@ fn command() -> Command {
         .help("Frames to show, in the language of tcpdump: host 10.0.0.1 and tcp");
     let command = Command::new("trace")
         .about("Show the frames that pass a port, one line each")
-        .arg(flags::port().value_parser(PortName::parse_classic).required(true))
+        .arg(
+            flags::port()
+                .value_parser(slipring_dump::port_by_name)
+                .required(true)
+                .help("Port to watch; a name alone is an interface to listen to, as for dump"),
+        )
         .args([count, write, hex, link, filter])
         .after_help(
             "Interfaces are only listened to. Times are UTC.\n\n\

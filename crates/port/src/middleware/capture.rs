@@ -1,12 +1,11 @@
 //! Writes what passes a queue to a capture file, both ways, with directions where it is pcapng.
 
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::observe::{Direction, Observer};
 use crate::capture::{FileWriter, wall_clock};
 use crate::clock::{Nanos, now};
-use crate::error::{RunCause, RunError};
+use crate::error::RunError;
 
 /// An observer that writes to a file; clones write to the same one, for several queues.
 #[derive(Debug, Clone)]
@@ -19,6 +18,8 @@ pub struct Capture {
     /// Bytes before each frame that are not part of it.
     header: usize,
     packet: Vec<u8>,
+    /// Packets that the file did not take.
+    lost: u64,
 }
 
 impl Capture {
@@ -32,13 +33,14 @@ impl Capture {
             interface: 0,
             header: 0,
             packet: Vec::new(),
+            lost: 0,
         }
     }
 
     /// Captures into the same file, as of its `interface`-th interface.
     #[must_use]
     pub fn of_interface(&self, interface: usize) -> Self {
-        Self { interface, packet: Vec::new(), ..self.clone() }
+        Self { interface, packet: Vec::new(), lost: 0, ..self.clone() }
     }
 
     /// Leaves out the first `header` bytes of each packet: a virtio-net header.
@@ -69,18 +71,23 @@ impl Observer for Capture {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let packet = if self.packet.is_empty() { bytes } else { &self.packet };
         let packet = packet.get(self.header..).unwrap_or_default();
-        let written = file.packet(self.interface, self.epoch + time, packet, Some(direction));
+        // A full disk is no reason to stop what is captured: it is counted, and tried again.
+        let before = file.lost();
+        let _ = file.packet(self.interface, self.epoch + time, packet, Some(direction));
+        self.lost += file.lost() - before;
         self.packet.clear();
-        written.map_err(|error| unwritten(&file, error))
+        Ok(())
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost
     }
 
     fn idle(&mut self) -> Result<(), RunError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.flush().map_err(|error| unwritten(&file, error))
+        let before = file.lost();
+        let _ = file.flush();
+        self.lost += file.lost() - before;
+        Ok(())
     }
-}
-
-fn unwritten(file: &FileWriter, source: io::Error) -> RunError {
-    let path = file.path().to_owned();
-    RunError::new(format!("pcap:{path}"), RunCause::Write { path, source })
 }

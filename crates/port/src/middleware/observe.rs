@@ -33,6 +33,11 @@ pub trait Observer: Send {
         more: bool,
     ) -> Result<(), RunError>;
 
+    /// Packets of this queue that were shown, and could not be kept.
+    fn lost(&self) -> u64 {
+        0
+    }
+
     /// A sync had nothing to show: time to put away what was seen.
     ///
     /// # Errors
@@ -59,6 +64,15 @@ struct Observed {
     rx_seen: SlotIdx,
 }
 
+impl Observed {
+    fn count_lost(&self) {
+        let lost = self.observer.lost();
+        if lost > 0 {
+            self.inner.counters().set_uncaptured(lost);
+        }
+    }
+}
+
 impl Queue for Observed {
     fn rings(&mut self) -> Rings<'_> {
         self.inner.rings()
@@ -75,6 +89,7 @@ impl Queue for Observed {
         } else {
             self.observer.idle()?;
         }
+        self.count_lost();
         self.inner.tx_sync()
     }
 
@@ -91,6 +106,7 @@ impl Queue for Observed {
         } else {
             self.observer.idle()?;
         }
+        self.count_lost();
         Ok(())
     }
 

@@ -7,10 +7,11 @@ use slipring_abi::name::{Kind, PortName};
 use slipring_port::GRANT;
 use slipring_port::iface::{Feature, Iface};
 
+use super::elsewhere;
 use super::finding::Finding;
 use super::machine::read;
 use super::moderation;
-use super::privilege::Privileges;
+use super::privilege::{Privileges, in_words};
 use crate::ports::{self, Mode, Owner, Row};
 
 /// Longest MTU whose frames fit a buffer of 2048 bytes beside the room that XDP reserves.
@@ -18,7 +19,7 @@ const PLAIN_MTU: u32 = 1500;
 
 pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> {
     if !port.kind.names_interface() || port.pipe.is_some() {
-        return vec![Finding::ok("port", format!("{port} needs no interface and no privilege"))];
+        return vec![elsewhere::examine(port)];
     }
     let rows = match ports::list() {
         Ok(rows) => rows,
@@ -27,7 +28,7 @@ pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> 
         }
     };
     match rows.iter().find(|row| row.interface == port.name) {
-        Some(row) => interface(row, privileges),
+        Some(row) => interface(port, row, privileges),
         None if port.kind == Kind::Tap => {
             vec![Finding::ok("port", format!("{port} will be made when it is opened"))]
         }
@@ -45,12 +46,19 @@ fn missing(port: &PortName, rows: &[Row]) -> Finding {
     Finding::fail("port", text).mend("slipring ports")
 }
 
-fn interface(row: &Row, privileges: &Privileges) -> Vec<Finding> {
+fn interface(port: &PortName, row: &Row, privileges: &Privileges) -> Vec<Finding> {
     let mut findings = vec![driver(row), link(row), mtu(row), queues(row)];
     let missing = privileges.missing();
     if !missing.is_empty() {
         let text = format!("no {}: {} cannot be opened", missing.join(", "), row.port);
-        findings.push(Finding::fail("port privilege", text).mend(GRANT));
+        findings.push(Finding::fail("port privilege", text).mend(in_words(GRANT)));
+    } else if privileges.confined && port.kind != Kind::Tap {
+        let text =
+            format!("a user namespace has no BPF: {port} opens as packet: with --shared only");
+        findings.push(Finding::fail("port privilege", text).mend(format!(
+            "slipring dump -i {}, or packet:{} --shared",
+            row.interface, row.interface
+        )));
     }
     findings.extend(offloads(row));
     findings.extend(interrupts(row));

@@ -28,6 +28,15 @@ pub(super) struct Privileges {
     /// Bytes; `None` is no limit.
     memory_lock: Option<u64>,
     root: bool,
+    /// Whether what it may do is limited to a user namespace.
+    pub(super) confined: bool,
+}
+
+/// The commands that grant it, and what that means.
+pub(super) fn in_words(grant: &str) -> String {
+    format!(
+        "{grant}; then log in again, and run slipring-net (the group can read and change all traffic)"
+    )
 }
 
 impl Privileges {
@@ -37,6 +46,7 @@ impl Privileges {
             effective: effective(&status),
             memory_lock: getrlimit(Resource::Memlock).current,
             root: rustix::process::geteuid().is_root(),
+            confined: slipring_port::in_user_namespace(),
         }
     }
 
@@ -60,11 +70,16 @@ impl Privileges {
         let held: Vec<_> = held.map(|(name, ..)| *name).collect();
         let held = if held.is_empty() { "none that matter".into() } else { held.join(" ") };
         let missing = self.missing();
+        if missing.is_empty() && self.confined {
+            let text = format!("{held}, in a user namespace: no BPF, so no xdp: and no host rings");
+            return Finding::warn("capabilities", text)
+                .mend("take packet:IF with --shared, or run it outside of the container");
+        }
         if missing.is_empty() {
             return Finding::ok("capabilities", held);
         }
         let text = format!("{held}; no {}: interfaces cannot be opened", missing.join(", "));
-        Finding::warn("capabilities", text).mend(GRANT)
+        Finding::warn("capabilities", text).mend(in_words(GRANT))
     }
 
     fn locked_memory(&self) -> Finding {
@@ -145,7 +160,7 @@ mod tests {
     use super::*;
 
     fn with(effective: u64) -> Privileges {
-        Privileges { effective, memory_lock: Some(8 << 20), root: false }
+        Privileges { effective, memory_lock: Some(8 << 20), root: false, confined: false }
     }
 
     #[test]
@@ -159,7 +174,14 @@ mod tests {
         assert_eq!(with(0).missing(), ["cap_net_raw", "cap_net_admin", "cap_bpf"]);
         assert_eq!(with(1 << 13).missing(), ["cap_net_admin", "cap_bpf"]);
         assert!(with(1 << 12 | 1 << 13 | 1 << SYS_ADMIN).missing().is_empty());
-        assert_eq!(with(0).capabilities().mend.as_deref(), Some(GRANT));
+        assert_eq!(with(0).capabilities().mend, Some(in_words(GRANT)));
+    }
+
+    #[test]
+    fn all_capabilities_of_a_user_namespace_are_no_bpf() {
+        let finding = Privileges { confined: true, ..with(u64::MAX) }.capabilities();
+        assert_eq!(finding.state, State::Warn);
+        assert!(finding.finding.contains("no BPF") && finding.mend.unwrap().contains("--shared"));
     }
 
     #[test]

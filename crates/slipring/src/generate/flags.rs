@@ -196,7 +196,7 @@ fn capture() -> Vec<Arg> {
 fn reports() -> Vec<Arg> {
     let reports = [
         flags::period(),
-        value("wait", 'w', "TIME", "Wait this long for the link to come up [default unit: s]")
+        value("wait", 'w', "TIME", "Wait this long for the link and its carrier [default unit: s]")
             .value_parser(seconds)
             .default_value("2"),
         switch("exit-when-idle", 'W', "Receive until nothing has come for a second"),

@@ -167,6 +167,30 @@ fn a_capture_that_is_read_through_ends_the_bridge() {
     assert_same("written to a file", &read_all(&second), &frames);
 }
 
+#[test]
+fn a_capture_on_a_full_disk_is_counted_and_the_bridge_goes_on() {
+    let Some(namespace) = Namespace::new() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.pcap").display().to_string();
+    let mut writer = FileWriter::create(&path, &["test"]).unwrap();
+    // More than is buffered: the disk is found full in the middle.
+    let frames = vec![[0x5a_u8; 1000]; 2000];
+    frames.iter().for_each(|frame| writer.packet(0, 1, frame, None).unwrap());
+    drop(writer);
+    let words = format!("bridge --json -i pcap:{path} -i null: --capture /dev/full");
+    let ended = Program::start(&namespace, SLIPRING, &words).finish().well();
+    let report = Report::last(&ended);
+    assert_eq!((report.rx(0), report.tx(1)), (2000, 2000), "{report:?}");
+    report.lossless();
+    let lost = |port: usize| -> u64 {
+        let count = &report.0["ports"][port]["settings"]["uncaptured"];
+        count.as_str().unwrap_or("0").parse().unwrap()
+    };
+    // Once as they come in, once as they go out; what is buffered at the end nobody asks for.
+    let all = lost(0) + lost(1);
+    assert!(all > 2000 && all <= 4000, "{report:?}");
+}
+
 fn read_all(path: &str) -> Vec<Vec<u8>> {
     let mut reader = FileReader::open(path).unwrap();
     let mut frames = Vec::new();

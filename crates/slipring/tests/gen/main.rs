@@ -6,6 +6,7 @@
 mod support;
 
 mod captures;
+mod carrier;
 mod classic;
 mod errors;
 mod headers;

@@ -1,0 +1,65 @@
+//! A link without a carrier sends nothing: this waits for it before the first frame, and says so.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use slipring_abi::name::{Kind, PortName, Rings};
+use slipring_cli::codes::SR0113;
+use slipring_cli::{Diagnostic, Failure, Reporter, Signals};
+use slipring_port::iface::Iface;
+use slipring_port::netlink::LinkEvents;
+use slipring_port::now;
+
+/// Waits until the interface of `port` has a carrier, or a signal comes.
+///
+/// An interface that is down, or not there, is the port's business.
+///
+/// # Errors
+/// SR0113 when `wait` is over and there is none.
+pub(super) fn wait(
+    port: &PortName,
+    wait: Duration,
+    signals: &Signals,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
+    if !lacks_carrier(port) {
+        return Ok(());
+    }
+    reporter.say_at(0, format_args!("{} has no carrier: waiting {wait:?} for it", port.name))?;
+    let until = now() + u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX / 2);
+    let events = LinkEvents::open()?;
+    while lacks_carrier(port) && !signals.stopping() {
+        let left = until.checked_sub(now()).filter(|left| *left > 0);
+        let Some(left) = left else { return Err(no_carrier(port, wait).into()) };
+        let timeout = Timespec {
+            tv_sec: (left / 1_000_000_000) as i64,
+            tv_nsec: (left % 1_000_000_000) as _,
+        };
+        let mut fds = [
+            PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
+        ];
+        // Interrupted or not: the link is looked at again.
+        let _ = poll(&mut fds, Some(&timeout));
+        events.clear();
+    }
+    Ok(())
+}
+
+/// A TAP device has its carrier from whoever opens it, and host rings have none.
+fn lacks_carrier(port: &PortName) -> bool {
+    let sends = matches!(port.kind, Kind::Netmap | Kind::Xdp | Kind::Packet);
+    let nic = matches!(port.rings, Rings::All | Rings::One(_)) && port.pipe.is_none();
+    let found = || Iface::find(&port.name).is_ok_and(|iface| iface.up && !iface.carrier);
+    sends && nic && found()
+}
+
+fn no_carrier(port: &PortName, wait: Duration) -> Diagnostic {
+    let error = Diagnostic::new(SR0113, format!("{} has no carrier", port.name));
+    error.with_cause(format!("waited {wait:?}: nothing could be sent")).with_help(
+        "plug the cable in, or bring the other end up: ip link set dev PEER up; \
+         to wait longer: -w 10",
+    )
+}
