@@ -54,10 +54,15 @@ const fn status(exit: Exit) -> u8 {
 
 fn plan(matches: &ArgMatches, is_dnctl: bool) -> Result<Job, Failure> {
     let input = Input::of(matches, is_dnctl);
-    Ok(Box::new(move |session| match input.and_then(|input| carry_out(&input, session)) {
-        Ok(()) => Ok(Exit::Done),
-        Err(Ended::Fault(fault)) => tell(&fault, session),
-        Err(Ended::Failure(failure)) => Err(failure),
+    Ok(Box::new(move |session| {
+        if let Some(format) = input.as_ref().ok().and_then(|input| input.format) {
+            session.reporter.report_as(format);
+        }
+        match input.and_then(|input| carry_out(&input, session)) {
+            Ok(()) => Ok(Exit::Done),
+            Err(Ended::Fault(fault)) => tell(&fault, session),
+            Err(Ended::Failure(failure)) => Err(failure),
+        }
     }))
 }
 

@@ -110,7 +110,7 @@ fn list_all(device: &Device) -> Result<Told, Failure> {
         }
         (place.nr_bridge_idx, place.nr_port_idx) = next;
     }
-    Ok((json!({ "ports": rows }), text))
+    Ok((json!({ "switch_ports": rows }), text))
 }
 
 fn list(device: &Device, name: &str) -> Result<Told, Failure> {

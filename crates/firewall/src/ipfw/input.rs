@@ -22,6 +22,8 @@ pub(super) struct Input {
     pub(super) is_trial: bool,
     pub(super) name: Option<String>,
     pub(super) words: Vec<String>,
+    /// The format of the report, where it was asked for behind the command.
+    pub(super) format: Option<Format>,
     preprocessor: Option<String>,
     is_dnctl: bool,
 }
@@ -45,8 +47,9 @@ pub(super) enum Task {
 
 impl Input {
     pub(super) fn of(matches: &ArgMatches, is_dnctl: bool) -> Result<Self, Ended> {
-        let words: Vec<String> =
+        let mut words: Vec<String> =
             matches.get_many::<String>("words").into_iter().flatten().cloned().collect();
+        let format = format_behind(&mut words);
         let given = flags::letters().filter(|(_, name)| matches.get_flag(name));
         let task = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             [] => Task::Nothing,
@@ -63,6 +66,7 @@ impl Input {
             is_trial: matches.get_flag("trial"),
             name: matches.get_one("name").cloned(),
             words,
+            format,
             preprocessor: matches.get_one("preprocessor").cloned(),
             is_dnctl,
         })
@@ -168,4 +172,15 @@ fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, F
         return Err(Fault::new(message, sysexits::DATA));
     }
     text_of(path, &output.stdout)
+}
+
+/// Takes `--json`, `--json=lines` and `-j` off the end of a command, none of whose words they are.
+fn format_behind(words: &mut Vec<String>) -> Option<Format> {
+    let format = match words.last()?.as_str() {
+        "--json" | "--json=document" | "-j" => Format::Json,
+        "--json=lines" => Format::JsonLines,
+        _ => return None,
+    };
+    words.pop();
+    Some(format)
 }
