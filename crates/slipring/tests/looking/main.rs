@@ -7,7 +7,10 @@ mod support;
 
 mod demo;
 mod doctor;
+mod grant;
 mod ports;
+mod schema;
+mod tcpdump;
 mod trace;
 
 use std::process::Command;

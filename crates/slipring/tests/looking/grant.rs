@@ -1,0 +1,99 @@
+//! The commands that errors and `doctor` advise, carried out: they mend what they say.
+
+use std::process::Command;
+
+use super::support::namespace::Namespace;
+use super::support::program::{Ended, Program, SLIPRING};
+use super::{document, support};
+
+/// What the commands need around them: an /etc and a /usr/local/bin that nobody else sees, and a
+/// `sudo` that is root already.
+const AROUND: &str = r#"set -e
+mount -t tmpfs none /mnt
+mkdir /mnt/up /mnt/work
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/mnt/up,workdir=/mnt/work /etc || exit 99
+mount -t tmpfs -o mode=755 none /usr/local/bin
+install -m 755 "$BINARY" /usr/local/bin/slipring
+sudo() { "$@"; }
+USER=nobody
+as_member() { setpriv --reuid nobody --regid nogroup --init-groups "$@"; }
+as_stranger() { setpriv --reuid 12345 --regid 12345 --clear-groups "$@"; }
+"#;
+
+/// Carries out what is advised, and then `script`; nothing where this machine cannot.
+fn granted(script: &str) -> Option<Ended> {
+    let tools = ["setpriv", "setcap", "groupadd", "usermod"];
+    let there = tools.iter().all(|tool| support::installed(tool));
+    if !rustix::process::geteuid().is_root() || !there {
+        println!("skipped: takes root, and {}", tools.join(", "));
+        return None;
+    }
+    let namespace = Namespace::new()?;
+    let mut command = Command::new("unshare");
+    let script = format!("{AROUND}{}\n{script}", slipring_port::GRANT);
+    command.args(["--mount", "sh", "-c", &script]).env("BINARY", SLIPRING);
+    let ended = Program::launch(&namespace, command).finish();
+    if ended.code() == 99 {
+        println!("skipped: no overlay can be mounted here");
+        return None;
+    }
+    Some(ended)
+}
+
+#[test]
+fn the_copy_that_is_advised_opens_interfaces_for_an_ordinary_user_of_the_group() {
+    let Some(ended) = granted("as_member slipring-net doctor --json || true") else { return };
+    let found = document(&ended);
+    let findings = found["findings"].as_array().unwrap();
+    let capabilities = findings.iter().find(|finding| finding["check"] == "capabilities").unwrap();
+    assert_eq!(capabilities["state"], "ok", "{ended:#?}");
+}
+
+#[test]
+fn the_copy_that_is_advised_is_of_no_use_to_others() {
+    let Some(ended) = granted("as_stranger slipring-net ports && exit 1 || exit 0") else { return };
+    assert_eq!(ended.code(), 0, "{ended:#?}");
+    assert!(ended.stderr.contains("ermission denied"), "{ended:#?}");
+}
+
+#[test]
+fn run_and_demo_work_with_the_copy_that_is_advised() {
+    let Some(ended) = granted("as_member slipring-net demo --json --duration 1s") else { return };
+    assert_eq!(ended.code(), 0, "{ended:#?}");
+    assert_eq!(document(&ended)["ping"]["received"], 5, "{ended:#?}");
+    if !support::installed("slirp4netns") {
+        println!("skipped: run as an ordinary user takes slirp4netns");
+        return;
+    }
+    let ended = granted("as_member slipring-net run --nat user --delay 1ms true").unwrap();
+    assert_eq!(ended.code(), 0, "{ended:#?}");
+}
+
+#[test]
+fn in_a_rootless_container_doctor_and_the_error_tell_what_can_be_had() {
+    let Some(namespace) = Namespace::new() else { return };
+    let inside = |words: &str| {
+        let script = format!(
+            "ip link add a type veth peer name b && ip link set a up && ip link set b up && \
+             exec {SLIPRING} {words}"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--user", "--net", "sh", "-c", &script]);
+        Program::launch(&namespace, command).finish()
+    };
+    let doctor = inside("doctor --json");
+    let found = document(&doctor);
+    let findings = found["findings"].as_array().unwrap();
+    let capabilities = findings.iter().find(|finding| finding["check"] == "capabilities").unwrap();
+    assert_eq!(capabilities["state"], "warn", "{capabilities}");
+    assert!(capabilities["mend"].as_str().unwrap().contains("--shared"), "{capabilities}");
+    let refused = inside("gen -i xdp:a -f tx -n 1");
+    assert_eq!(refused.code(), 3, "{refused:#?}");
+    assert!(
+        refused.stderr.contains("SR0104") && refused.stderr.contains("--shared"),
+        "{refused:#?}"
+    );
+    assert!(!refused.stderr.contains("setcap"), "{refused:#?}");
+    let sent = inside("gen -i packet:a --shared -f tx -n 1");
+    assert_eq!(sent.code(), 0, "{sent:#?}");
+}
