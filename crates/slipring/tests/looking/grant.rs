@@ -74,7 +74,7 @@ fn in_a_rootless_container_doctor_and_the_error_tell_what_can_be_had() {
     let Some(namespace) = Namespace::new() else { return };
     let inside = |words: &str| {
         let script = format!(
-            "ip link add a type veth peer name b && ip link set a up && ip link set b up && \
+            "ip link add va type veth peer name vb && ip link set va up && ip link set vb up && \
              exec {SLIPRING} {words}"
         );
         let mut command = Command::new("unshare");
@@ -87,13 +87,13 @@ fn in_a_rootless_container_doctor_and_the_error_tell_what_can_be_had() {
     let capabilities = findings.iter().find(|finding| finding["check"] == "capabilities").unwrap();
     assert_eq!(capabilities["state"], "warn", "{capabilities}");
     assert!(capabilities["mend"].as_str().unwrap().contains("--shared"), "{capabilities}");
-    let refused = inside("gen -i xdp:a -f tx -n 1");
+    let refused = inside("gen -i xdp:va -f tx -n 1");
     assert_eq!(refused.code(), 3, "{refused:#?}");
     assert!(
         refused.stderr.contains("SR0104") && refused.stderr.contains("--shared"),
         "{refused:#?}"
     );
     assert!(!refused.stderr.contains("setcap"), "{refused:#?}");
-    let sent = inside("gen -i packet:a --shared -f tx -n 1");
+    let sent = inside("gen -i packet:va --shared -f tx -n 1");
     assert_eq!(sent.code(), 0, "{sent:#?}");
 }
