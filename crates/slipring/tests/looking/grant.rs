@@ -13,6 +13,9 @@ mount -t tmpfs none /mnt
 mkdir /mnt/up /mnt/work
 mount -t overlay overlay -o lowerdir=/etc,upperdir=/mnt/up,workdir=/mnt/work /etc || exit 99
 mount -t tmpfs -o mode=755 none /usr/local/bin
+mknod /mnt/tun c 10 200
+chmod 0666 /mnt/tun
+mount --bind /mnt/tun /dev/net/tun
 install -m 755 "$BINARY" /usr/local/bin/slipring
 sudo() { "$@"; }
 USER=nobody
