@@ -279,6 +279,26 @@ struct nm_csb_ktoa {
 	uint32_t pad[13];
 };
 
+/* Barriers for programs that read and write control blocks themselves: stores stay before later stores, loads
+ * before later loads, stores before later loads. */
+static inline void
+nm_stst_barrier(void)
+{
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static inline void
+nm_ldld_barrier(void)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
+static inline void
+nm_stld_barrier(void)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 /*
  * The program's side of control blocks: indices to the sync loop, and from it. Each side reads the
  * two words in the order opposite to the one in which the other wrote them, so that it never sees
@@ -374,9 +394,10 @@ struct nmreq {
 	uint32_t spare2[1];
 };
 
+#define NM_IFRDATA_LEN 256
 struct nm_ifreq {
 	char nifr_name[IFNAMSIZ];
-	char data[256];
+	char data[NM_IFRDATA_LEN];
 };
 
 #define NIOCGINFO _IOWR('i', 145, struct nmreq)

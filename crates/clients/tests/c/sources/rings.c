@@ -48,6 +48,12 @@ main(int argc, char **argv)
 {
 	struct netmap_if *nifp = NETMAP_IF(argv, 0);
 
+	struct nm_ifreq ifreq;
+
+	memset(ifreq.data, 0, NM_IFRDATA_LEN);
+	nm_stst_barrier();
+	nm_ldld_barrier();
+	nm_stld_barrier();
 	D("started");
 	D("with %d arguments", argc);
 	ND("never said %d", argc);
