@@ -188,11 +188,12 @@ impl NicQueue {
         driver.catch_up();
         let tail = self.views[Dir::Rx as usize].tail();
         self.taps.see_releases(dir, self.number, &self.views[Dir::Rx as usize]);
+        // An interface that has come up sends what waits for it at any sync.
+        if dir == Dir::Tx || driver.is_link_down() {
+            self.show_tx();
+        }
         let done = match dir {
-            Dir::Tx => {
-                self.show_tx();
-                driver.tx_sync()
-            }
+            Dir::Tx => driver.tx_sync(),
             Dir::Rx => driver.rx_sync(),
         };
         if dir == Dir::Rx && done.is_ok() {

@@ -190,8 +190,17 @@ impl XdpQueue {
         if self.turns.is_some() {
             return Ok(());
         }
+        if self.gated {
+            let socket = &mut self.socket;
+            return self.tx_side.sync(&mut socket.tx, socket.fd.as_fd(), socket.zero_copy);
+        }
+        self.push_on()
+    }
+
+    /// Has the kernel send what it was given while the interface was down.
+    fn push_on(&mut self) -> Result<(), RunCause> {
         let socket = &mut self.socket;
-        self.tx_side.sync(&mut socket.tx, socket.fd.as_fd(), socket.zero_copy)
+        self.tx_side.push_on(&mut socket.tx, socket.fd.as_fd(), socket.zero_copy)
     }
 
     fn set_down(&mut self, down: bool) {
@@ -359,7 +368,7 @@ impl Queue for XdpQueue {
             // The next sync says it again.
             let _ = self.probe();
             if was_down && !self.link.is_down() {
-                let _ = self.in_turn(Way::Tx, Self::send);
+                let _ = self.in_turn(Way::Tx, Self::push_on);
             }
         }
     }

@@ -94,6 +94,19 @@ impl TxSide {
         kicked
     }
 
+    /// Has the kernel go on with what it was given.
+    #[cold]
+    pub(super) fn push_on(
+        &mut self,
+        ends: &mut TxEnds,
+        socket: BorrowedFd<'_>,
+        zero_copy: bool,
+    ) -> Result<(), RunCause> {
+        let kicked = self.kick(ends, socket, zero_copy);
+        self.publish();
+        kicked
+    }
+
     /// Frees what has left, and leaves what was released where it is.
     #[cold]
     pub(super) fn hold(&mut self, ends: &mut TxEnds) -> Result<(), RunCause> {
