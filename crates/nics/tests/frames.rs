@@ -223,7 +223,7 @@ impl Client {
     }
 
     /// Frames of the host until `count` are `wanted`, each with the host ring that it came by.
-    fn from_host(
+    fn receive_of_host(
         &self,
         world: &World,
         count: usize,
@@ -431,7 +431,7 @@ fn the_host_has_as_many_rings_as_are_asked_for_up_to_those_of_the_interface() {
         // Each of them leads to the host.
         for i in 0..given[0] {
             client.send_on(u64::from(register.nr_tx_rings + i), &question());
-            client.from_host(&world, 1, is_answer);
+            client.receive_of_host(&world, 1, is_answer);
         }
         let last = NmreqRegister { nr_mode: NR_REG_ONE_SW, ..wish(asked) };
         let one = |nr_ringid| world.open_as("left", &NmreqRegister { nr_ringid, ..last });
@@ -459,7 +459,7 @@ fn flows_of_the_host_spread_over_its_rings_and_none_is_torn() {
     sent.unwrap();
     let is_ours = |frame: &[u8]| frame[12..14] == [8, 0] && frame[23] == 17 && frame[37] == 9;
     let mut rings = vec![Vec::new(); FLOWS.into()];
-    for (ring, frame) in client.from_host(&world, 3 * usize::from(FLOWS), is_ours) {
+    for (ring, frame) in client.receive_of_host(&world, 3 * usize::from(FLOWS), is_ours) {
         let (flow, round) = (usize::from(frame[42]), frame[43]);
         assert_eq!(usize::from(round), rings[flow].len(), "in order");
         rings[flow].push(ring);
