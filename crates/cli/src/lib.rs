@@ -71,6 +71,6 @@ pub use exit::Exit;
 pub use generate::{completions, man, man_pages};
 pub use program::{Program, Streams};
 pub use report::SCHEMA;
-pub use reporter::{Format, Reporter};
+pub use reporter::{Format, Reporter, UNCAPTURED};
 pub use signals::Signals;
 pub use verb::{Classic, Job, Session, Verb};

@@ -19,6 +19,9 @@ use serde::Serialize;
 use crate::report::{Event, Identity, Moment, NoExtra, Place, PortReport, SCHEMA, Sample, Totals};
 use crate::{Diagnose, Diagnostic, Exit, Failure, Streams};
 
+/// The setting of a port that counts packets which its capture could not be given.
+pub const UNCAPTURED: &str = "uncaptured";
+
 /// How reports are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -166,7 +169,10 @@ impl Reporter {
         summary: impl Display,
     ) -> Result<(), Failure> {
         match self.format {
-            Format::Text => self.text(summary),
+            Format::Text => {
+                self.text(summary)?;
+                self.warn_of_uncaptured(&sample.ports)
+            }
             // The only object of the run, so it also says where the run took place.
             Format::Json => self.sample(Moment::End, true, sample),
             Format::JsonLines => self.sample(Moment::End, false, sample),
@@ -233,6 +239,18 @@ impl Reporter {
     /// If stderr cannot be written.
     pub fn warn(&mut self, message: impl Display) -> Result<(), Failure> {
         self.talk(&format_args!("warning: {message}"))
+    }
+
+    fn warn_of_uncaptured(&mut self, ports: &[PortReport]) -> Result<(), Failure> {
+        for port in ports {
+            if let Some(count) = port.settings.get(UNCAPTURED) {
+                let name = &port.name;
+                self.warn(format_args!(
+                    "{name}: {count} packets are not in the capture, which could not be written"
+                ))?;
+            }
+        }
+        Ok(())
     }
 
     fn text_head(&self, ports: &[PortReport]) -> String {

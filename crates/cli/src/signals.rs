@@ -56,14 +56,16 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Handlers run in the order of registration: the exit must see the flag of the first INT, and
-    /// the wake-up must come when the flag is set.
+    /// Handlers run in the order of registration: the exit must see the flag of the first signal,
+    /// and the wake-up must come when the flag is set.
     fn register(&self) -> io::Result<()> {
-        flag::register_conditional_shutdown(SIGINT, ENDED_BY_INT, self.stop.clone())?;
-        // A TERM beside an INT is common: a terminal and a parent both pass on that we shall stop.
-        let told = Arc::<AtomicBool>::default();
-        flag::register_conditional_shutdown(SIGTERM, ENDED_BY_TERM, told.clone())?;
-        flag::register(SIGTERM, told)?;
+        // A TERM along with an INT is common: a terminal and a parent both pass on that we shall
+        // stop, and the handler of the later one may run first. So each counts for itself.
+        for (signal, status) in [(SIGINT, ENDED_BY_INT), (SIGTERM, ENDED_BY_TERM)] {
+            let was_received = Arc::<AtomicBool>::default();
+            flag::register_conditional_shutdown(signal, status, was_received.clone())?;
+            flag::register(signal, was_received)?;
+        }
         for (signal, raised) in [
             (SIGINT, &self.stop),
             (SIGTERM, &self.stop),

@@ -43,7 +43,8 @@ impl Client {
     }
 
     /// The same, but where none is named only runs whose `hello` says that they are `program`
-    /// count. One that does not answer in a second could be one, and counts.
+    /// count. One that does not answer in a second, or does not answer this user, could be one,
+    /// and counts.
     ///
     /// # Errors
     /// As of [`Self::find`].
@@ -55,6 +56,7 @@ impl Client {
         if target.is_some() {
             return Self::find(dir, target);
         }
+        directory::check_trust(dir)?;
         let is_meant = |run: &Running| {
             let hello = Self::find(dir, Some(&run.pid.to_string())).and_then(|mut client| {
                 client.wait_for(HELLO_TIMEOUT)?;
@@ -62,7 +64,12 @@ impl Client {
             });
             match hello {
                 Ok(hello) => hello["program"] == program,
-                Err(error) => matches!(error, ControlError::TimedOut { .. }),
+                Err(error) => matches!(
+                    error,
+                    ControlError::TimedOut { .. }
+                        | ControlError::System { .. }
+                        | ControlError::Refused(_)
+                ),
             }
         };
         let only = directory::only(dir, is_meant)?;

@@ -65,5 +65,5 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     if let Some(path) = &plan.rules {
         run::read_rules(path)?;
     }
-    Ok(Box::new(move |session| plan.as_called(session.classic).run(session)))
+    Ok(Box::new(move |session| plan.named_as(session.classic).run(session)))
 }

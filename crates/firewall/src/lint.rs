@@ -135,7 +135,8 @@ fn translators(firewall: &Firewall, all: &mut Vec<String>) {
     for (number, rule) in rules(config) {
         match &rule.action {
             Action::Nat(NatRef::Instance(Arg::Number(to))) => {
-                if used.insert(*to) && !known.contains(to) {
+                let is_new = used.insert(*to);
+                if is_new && !known.contains(to) {
                     all.push(format!("rule {number}: there is no nat {to}: it loses its frames"));
                 }
             }

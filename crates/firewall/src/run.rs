@@ -173,7 +173,7 @@ impl Figures {
 
 impl Plan {
     /// The same, called by this classic name: netmap-ipfw's kipfw accepts what no rule meets.
-    pub(crate) fn as_called(mut self, classic: Option<&str>) -> Self {
+    pub(crate) fn named_as(mut self, classic: Option<&str>) -> Self {
         self.is_open.get_or_insert(classic == Some(KIPFW));
         self
     }

@@ -122,9 +122,6 @@ fn table(text: &mut String, (set, name): (u8, &str), table: &Table) {
     if let Some(algorithm) = &options.algorithm {
         let _ = write!(create, " algo {algorithm}");
     }
-    if let Some([v4, v6]) = options.masks {
-        let _ = write!(create, " masks=/{v4},/{v6}");
-    }
     if options.limit > 0 {
         let _ = write!(create, " limit {}", options.limit);
     }

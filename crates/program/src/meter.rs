@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use slipring_cli::UNCAPTURED;
 use slipring_cli::report::{PortReport, Traffic};
 use slipring_cli::units::human;
 use slipring_port::{Counters, Nanos, Port, PortInfo, Snapshot, now};
@@ -113,7 +114,7 @@ impl Metered {
         let words = self.info.mode.iter().filter(|(key, _)| *key != "mode");
         let words = words.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let uncaptured = Some(sum.uncaptured).filter(|count| *count > 0);
-        let uncaptured = uncaptured.map(|count| ("uncaptured".to_owned(), count.to_string()));
+        let uncaptured = uncaptured.map(|count| (UNCAPTURED.to_owned(), count.to_string()));
         words.chain(uncaptured).collect()
     }
 

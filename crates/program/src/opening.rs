@@ -13,7 +13,7 @@ use slipring_abi::name::PortName;
 use slipring_cli::codes::SR0002;
 use slipring_cli::flags::chosen_run_dir;
 use slipring_cli::units::{Count, Share, Span};
-use slipring_cli::{Diagnostic, Failure, Session, Signals};
+use slipring_cli::{Diagnostic, Failure, Format, Session, Signals};
 use slipring_core::Host;
 use slipring_model::Chance;
 use slipring_port::capture::FileWriter;
@@ -214,7 +214,9 @@ impl Opening {
 /// # Errors
 /// If that cannot be written.
 pub fn tell_taken(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
-    if session.classic.is_some() || ports.iter().any(|port| port.info.kind == "host") {
+    // JSON has it in the mode of each port.
+    let is_text = session.reporter.format() == Format::Text;
+    if !is_text || session.classic.is_some() || ports.iter().any(|port| port.info.kind == "host") {
         return Ok(());
     }
     let taken = |port: &&Port| port.info.mode.get("host") == Some("detached");

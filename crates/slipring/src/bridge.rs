@@ -293,9 +293,6 @@ fn summary(meter: &Meter) -> String {
         for (cause, count) in &port.drops {
             text += &format!(", dropped {count} ({cause})");
         }
-        if let Some(count) = port.settings.get("uncaptured") {
-            text += &format!(", {count} of them not in the capture, which could not be written");
-        }
     }
     text
 }

@@ -111,7 +111,7 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     assert!(answers(&outside, 3));
 
     let listed = vale(&site, "");
-    assert_eq!(listed["ports"].as_array().map(Vec::len), Some(3), "{listed}");
+    assert_eq!(listed["switch_ports"].as_array().map(Vec::len), Some(3), "{listed}");
     vale(&site, &format!("-d vale0:vhost:{}", sockets[0].display()));
     assert!(!sockets[0].exists(), "the socket goes with the port");
     assert!(answers(&outside, 3));

@@ -266,7 +266,7 @@ fn a_virtual_machine_in_a_switch_is_there_again() {
         eventually("an answer of the guest", || answers(&outside, 1).then_some(()));
     }
     let listed = vale(&site, "");
-    assert_eq!(listed["ports"].as_array().map(Vec::len), Some(2), "{listed}");
+    assert_eq!(listed["switch_ports"].as_array().map(Vec::len), Some(2), "{listed}");
     daemon.supervisor.stop(Signal::TERM).well();
     assert!(!socket.exists(), "the socket goes with the port");
 }

@@ -60,7 +60,8 @@ fn no_frame_is_taken_where_the_rules_are_refused() {
     let rules = site.write("rules", "add fwd port:nosuch ip from any to any\n");
     for words in ["", "--threads 2"] {
         let (from, to) = (capture(&site, 20), site.dir.path().join("none.pcap"));
-        let words = format!("-T 0 pcap:{from} pcap:{} --rules {rules} {words}", to.display());
+        let words =
+            format!("-T 0 --overwrite pcap:{from} pcap:{} --rules {rules} {words}", to.display());
         let ended = Program::launch(&site.lab.mid, site.command("firewall", &words)).finish();
         assert_ne!(ended.code(), 0);
         assert!(ended.stdout.contains("received 0 packets"), "{ended:?}");

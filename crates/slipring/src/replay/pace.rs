@@ -94,7 +94,8 @@ fn fixed(text: &str, classic: bool) -> Result<Manner, Failure> {
         Some((word, _)) => return Err(unfit(text, &format!("`{word}` is not known"))),
         None => (0, text),
     };
-    let is_bare = value.bytes().all(|byte| byte.is_ascii_digit()) && value.trim_matches('0') != "";
+    let is_bare =
+        value.bytes().all(|byte| byte.is_ascii_digit()) && !value.trim_matches('0').is_empty();
     if is_bare && !classic {
         let readings = format!("{value}bit, {value}Mbit or {value}pps");
         let error = Diagnostic::new(SR0007, format!("`{text}` does not fit -B"));

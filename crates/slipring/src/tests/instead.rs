@@ -62,7 +62,7 @@ fn settings_of_all_flags_are_printed_and_come_back_from_the_file() {
 #[test]
 fn settings_are_printed_by_every_command_as_a_file_that_makes_the_same_links() {
     let dir = tempfile::tempdir().unwrap();
-    let links = "-D normal,20ms,3ms -Q 100k";
+    let links = "-D normal,20ms,3ms -Q 100KiB";
     let texts = COMMANDS.map(|(verb, args)| told(verb, &format!("{args} {links} --print-config")));
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
     std::fs::write(dir.path().join("link.toml"), &texts[0]).unwrap();

@@ -141,7 +141,8 @@ fn a_script_that_goes_beyond_a_bound_is_refused_whole() {
 #[test]
 fn what_is_got_starts_the_same_links_again() {
     let Some(site) = Site::new() else { return };
-    let _emulator = site.emulate("-B 10m -D normal,20ms,3ms -L nth,3 --up rate=markov(1m:2,2m:3)");
+    let _emulator =
+        site.emulate("-B 10m -D normal,20ms,3ms -L nth,3 --up rate=markov(1m:2s,2m:3s)");
     let file = site.run_dir.path().join("link.toml");
     std::fs::write(&file, site.ctl("get").well().stdout).unwrap();
     let words = format!("--config {} --virtual a b --explain --seed 1", file.display());

@@ -12,7 +12,7 @@ impl Site {
     fn firewall(&self, verb: &str, words: &str) -> Program {
         let mut command = Command::new(SLIPRING);
         command.arg(verb).args(words.split_ascii_whitespace());
-        command.arg("--run-dir").arg(self.run_dir());
+        command.env("SLIPRING_RUN", self.run_dir());
         Program::launch(&self.inside, command)
     }
 
@@ -27,7 +27,8 @@ impl Site {
 fn kipfw_between_two_switches_passes_what_programs_on_the_device_send() {
     let Some(site) = Site::new() else { return };
     let _daemon = site.daemon("");
-    let kipfw = site.firewall("kipfw", "valeA:f valeB:f");
+    let device = site.run_dir().join("netmap").display().to_string();
+    let kipfw = site.firewall("kipfw", &format!("kernel:valeA:f@{device} kernel:valeB:f@{device}"));
     kipfw.wait_for_text("Ready to go");
     site.exchange("valeA:s", "valeB:d", FEW);
     assert!(site.accepted() >= u64::from(FEW), "the last rule accepts");

@@ -108,7 +108,7 @@ impl Site {
     /// What a command of ours says about this run directory.
     pub(crate) fn ask(&self, words: &str) -> Ended {
         let mut command = Command::new(SLIPRING);
-        command.args(words.split_ascii_whitespace()).arg("--run-dir").arg(self.run_dir());
+        command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", self.run_dir());
         Program::launch(&self.inside, command).finish()
     }
 

@@ -251,7 +251,13 @@ fn text_names_modes_first_then_intervals_then_a_summary() {
         ended.stdout.contains("in all\nxdp:la: received 0 packets, sent 0 packets\n"),
         "{ended:?}"
     );
-    assert_eq!(ended.stderr, "zerocopy supported\nReady to go\n");
+    let taken = |port: &str| {
+        format!(
+            "# {port} is taken from its host until this ends; --shared leaves the host its frames\n"
+        )
+    };
+    let talk = format!("{}{}zerocopy supported\nReady to go\n", taken("xdp:la"), taken("xdp:ra"));
+    assert_eq!(ended.stderr, talk);
 }
 
 #[test]

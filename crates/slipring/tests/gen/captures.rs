@@ -179,8 +179,10 @@ fn a_full_disk_is_told_and_counts_nothing_as_sent() {
         assert_eq!(number(&port["tx"], "packets"), 0, "{port}");
         assert!(number(&port["drops"], "tx_refused") >= 300, "{port}");
     }
-    let run = slipring("gen -i null: -f tx -n 10 --capture /dev/full").ended(2);
-    assert!(run.stderr().contains("error[SR0204]"), "{}", run.stderr());
+    // What passes goes on without its capture, and what that lacks is told.
+    let run = slipring("gen -i null: -f tx -n 10 --capture /dev/full").ended(0);
+    let told = "warning: null:: 10 packets are not in the capture, which could not be written";
+    assert!(run.stderr().contains(told), "{}", run.stderr());
 }
 
 #[test]

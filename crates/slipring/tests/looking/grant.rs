@@ -19,8 +19,9 @@ mount --bind /mnt/tun /dev/net/tun
 install -m 755 "$BINARY" /usr/local/bin/slipring
 sudo() { "$@"; }
 USER=nobody
-as_member() { setpriv --reuid nobody --regid nogroup --init-groups "$@"; }
-as_stranger() { setpriv --reuid 12345 --regid 12345 --clear-groups "$@"; }
+# The shell between: setpriv itself still has root's capabilities when it executes a program.
+as_member() { setpriv --reuid nobody --regid nogroup --init-groups sh -c '"$@"' sh "$@"; }
+as_stranger() { setpriv --reuid 12345 --regid 12345 --clear-groups sh -c '"$@"' sh "$@"; }
 "#;
 
 /// Carries out what is advised, and then `script`; nothing where this machine cannot.

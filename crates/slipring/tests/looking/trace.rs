@@ -123,7 +123,7 @@ fn what_was_written_is_read_again_with_its_tag() {
     let ended = slipring(&namespace, &format!("trace -i pcap:{file} --json")).well();
     let frames = document(&ended)["frames"].as_array().unwrap().clone();
     assert_eq!(frames.len(), 1);
-    let what = "vlan 7, p 0, IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18";
+    let what = "IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18";
     assert_eq!((&frames[0]["summary"], &frames[0]["length_bytes"]), (&what.into(), &64.into()));
 }
 

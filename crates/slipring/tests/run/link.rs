@@ -53,7 +53,7 @@ fn a_tcp_transfer_gets_the_rate_of_its_direction() {
 fn lost_frames_are_counted_by_cause_in_the_report() {
     let Some(world) = world() else { return };
     let file = tempfile::NamedTempFile::new().unwrap();
-    let flags = format!("--seed 7 --up loss=0.5 --json --report {}", file.path().display());
+    let flags = format!("--seed 7 --up loss=50% --json --report {}", file.path().display());
     let ended = run(&world, &flags, "ping -n -q -c 40 -i 0.01 -W 1 10.9.0.1 || true").well();
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(file.path()).unwrap()).expect("a document");

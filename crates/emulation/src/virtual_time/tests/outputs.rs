@@ -164,7 +164,7 @@ fn frames_that_are_none_are_told_of_in_the_summary_too() {
 fn a_log_changes_nothing_of_what_is_logged() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture((0..3000).map(|i| (i / 3 * 100_000, 60 + i as u32 % 900))));
-    let args = "-B 20m -Q 20k -L 1% -D uniform,1ms,9ms --order free --duplicate 0.01";
+    let args = "-B 20m -Q 20k -L 1% -D uniform,1ms,9ms --order free --duplicate 1%";
     lab.emulate(args);
     let plain = lab.bytes("out.pcap");
     lab.emulate(&format!("{args} --log @log.pcapng --mahimahi-log @mm"));

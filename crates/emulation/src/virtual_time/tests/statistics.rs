@@ -152,7 +152,7 @@ fn all_stages_together_give_these_bytes_on_every_machine() {
     lab.write("in.pcap", &capture(input));
     lab.emulate(
         "-B ether,400m -Q codel,5ms,100ms -D normal,5ms,1.5ms --half-life 10ms -R 0.1%,2ms \
-         -L ge,.01,.25,1,0 --corrupt 1e-6 --duplicate 0.001 --police 500m,100k",
+         -L ge,.01,.25,1,0 --corrupt 1e-6 --duplicate 0.1% --police 500m,100k",
     );
     let hash = fnv(&lab.bytes("out.pcap"));
     assert_eq!(format!("{hash:016x}"), include_str!("golden/all_stages.fnv").trim());
