@@ -4,6 +4,8 @@
 //! sends no frames to. Any other one is there to be written, and what it holds is not thrown away
 //! unless that is said.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use slipring_abi::name::{Kind, PortName};
@@ -26,10 +28,30 @@ pub(crate) fn written(
         port.kind == Kind::Pcap && is_output(*at) && Path::new(&port.name).exists()
     });
     let outputs: Vec<_> = outputs.map(|(_, port)| port.name.clone()).collect();
+    if let Some(path) =
+        outputs.iter().find(|path| ports.iter().filter(|port| is_file(port, path)).count() > 1)
+    {
+        return Err(also_elsewhere(path).into());
+    }
     match outputs.first() {
         Some(path) if !overwrites => Err(exists(path).into()),
         _ => Ok(outputs),
     }
+}
+
+/// Whether a port is the file at `path`, by whatever path of its own.
+fn is_file(port: &PortName, path: &str) -> bool {
+    let identity = |path: &str| {
+        fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|file| (file.dev(), file.ino()))
+    };
+    let file = identity(path);
+    port.kind == Kind::Pcap && file.is_some() && identity(&port.name) == file
+}
+
+fn also_elsewhere(path: &str) -> Diagnostic {
+    Diagnostic::new(SR0009, format!("{path} is also another port of this firewall"))
+        .with_cause("what is read would be written over, or one file would be written twice")
+        .with_help("name another capture for the frames to go to")
 }
 
 fn goes(map: &Map, from: usize, to: usize) -> bool {
@@ -80,5 +102,19 @@ mod tests {
         let three = [a, b, null];
         assert_eq!(told(&three, &["1=3", "2=3"], false), Ok(0), "both are sources alone");
         assert!(told(&three, &["1=2", "3=2"], false).is_err());
+    }
+
+    #[test]
+    fn a_capture_that_is_read_is_never_written_over_by_whatever_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a");
+        std::fs::write(&file, "frames").unwrap();
+        std::os::unix::fs::symlink(&file, dir.path().join("link")).unwrap();
+        let name = |file: &str| format!("pcap:{}", dir.path().join(file).display());
+        for output in ["a", "link"] {
+            let refused = told(&[name("a"), name(output)], &[], true).unwrap_err();
+            assert!(refused.contains("is also another port"), "{refused}");
+        }
+        assert_eq!(std::fs::read(&file).unwrap(), b"frames");
     }
 }

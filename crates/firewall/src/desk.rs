@@ -25,7 +25,9 @@ use slipring_dummynet::show::{RowOrder, Shown};
 use slipring_dummynet::text::{Caps, Command as ShaperCommand};
 use slipring_dummynet::{Dummynet, Event, SysctlError};
 use slipring_ipfw::run::{BatchError, Counters, Firewall, Manner, Ruleset};
-use slipring_ipfw::text::{Command, NatCommand, Nptv6Verb, TableVerb, proto_name};
+use slipring_ipfw::text::{
+    Command, NatCommand, Nptv6Command, Nptv6Verb, TableCommand, TableScope, TableVerb, proto_name,
+};
 
 use crate::join::{Join, Nanos};
 use crate::lint;
@@ -94,19 +96,26 @@ impl Desk {
 
     /// Carries out an order.
     pub(crate) fn carry_out(&self, order: &Order, now: Nanos) -> Outcome {
-        self.do_all(order, Vec::new(), now)
+        self.do_all(order, |_, _| Vec::new(), now)
     }
 
-    /// Carries out a file of commands in place of all rules that there are.
+    /// Carries out a file of commands in place of all rules that there are, and of the tables and
+    /// instances of `nptv6` that it makes.
     pub(crate) fn replace(&self, order: &Order, now: Nanos) -> Outcome {
-        let flush = Step { line: 0, command: Command::Flush { set: None }, shaper: None };
-        self.do_all(order, vec![flush], now)
+        self.do_all(order, cleared_for, now)
     }
 
-    fn do_all(&self, order: &Order, mut steps: Vec<Step>, now: Nanos) -> Outcome {
+    /// Carries out an order, and before it the steps that `cleared` gives for it.
+    fn do_all(
+        &self,
+        order: &Order,
+        cleared: fn(&Firewall, &[Step]) -> Vec<Step>,
+        now: Nanos,
+    ) -> Outcome {
         let mut master = self.lock();
         let mut caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
         let done = order.steps(*caps).and_then(|read| {
+            let mut steps = cleared(&master, &read);
             steps.extend(read);
             let mut outcome = self.do_steps(&mut master, order, &steps, now)?;
             *caps = steps.iter().fold(*caps, |caps, step| step.caps_after(caps));
@@ -477,4 +486,34 @@ const fn shows_translations(command: &Command) -> bool {
         Command::Nptv6(nptv6) => matches!(nptv6.verb, Nptv6Verb::Stats { .. }),
         _ => false,
     }
+}
+
+/// What takes away all rules, and each table and instance of `nptv6` that `steps` make and
+/// `firewall` has.
+fn cleared_for(firewall: &Firewall, steps: &[Step]) -> Vec<Step> {
+    let step = |command| Step { line: 0, command, shaper: None };
+    let mut cleared = vec![step(Command::Flush { set: None })];
+    for made in steps {
+        let taken_away = match &made.command {
+            Command::Table(TableCommand {
+                scope: TableScope::One(name),
+                set,
+                verb: TableVerb::Create(_),
+            }) if firewall.config().tables.get(*set, name.as_str()).is_some() => {
+                let (scope, verb) = (TableScope::One(name.clone()), TableVerb::Destroy);
+                Command::Table(TableCommand { scope, set: *set, verb })
+            }
+            Command::Nptv6(Nptv6Command { name: Some(name), verb: Nptv6Verb::Create(_) })
+                if firewall.nptv6_counters().any(|(known, _)| known == name) =>
+            {
+                Command::Nptv6(Nptv6Command { name: Some(name.clone()), verb: Nptv6Verb::Destroy })
+            }
+            _ => continue,
+        };
+        let step = step(taken_away);
+        if !cleared.iter().any(|other| other.command == step.command) {
+            cleared.push(step);
+        }
+    }
+    cleared
 }

@@ -113,6 +113,29 @@ fn a_pipe_delays_both_ways() {
 }
 
 #[test]
+fn tables_and_translators_of_a_rules_file_are_made_anew_with_hup_and_others_stay() {
+    let Some(site) = Site::new() else { return };
+    let rules = |entry: &str| {
+        format!(
+            "table t create type addr\ntable t add {entry} 1\n\
+             nptv6 home create int_prefix fd00:: ext_prefix 2001:db8:: prefixlen 48\n\
+             add 100 deny icmp from any to table(t)\nadd 200 allow ip from any to any\n"
+        )
+    };
+    let path = site.write("rules", &rules("10.9.0.2"));
+    let firewall = site.firewall(&format!("--rules {path}"));
+    site.ipfw("table other create type addr");
+    assert!(site.is_cut_off());
+    site.write("rules", &rules("10.9.9.9"));
+    firewall.signal(Signal::HUP);
+    firewall.wait_for_text("loaded");
+    assert!(site.pings());
+    assert!(site.ipfw("table t list").contains("10.9.9.9/32 1"));
+    assert!(!site.ipfw("table t list").contains("10.9.0.2"));
+    assert!(site.ipfw("table all list").contains("table(other)"));
+}
+
+#[test]
 fn a_rules_file_is_loaded_at_the_start_and_again_with_hup_and_a_bad_one_changes_nothing() {
     let Some(site) = Site::new() else { return };
     let path = site.write("rules", "add 100 allow ip from any to any\n");
@@ -122,9 +145,11 @@ fn a_rules_file_is_loaded_at_the_start_and_again_with_hup_and_a_bad_one_changes_
     firewall.signal(Signal::HUP);
     firewall.wait_for_text("loaded");
     assert!(site.is_cut_off());
+    let list = site.ipfw("list");
     site.write("rules", "add 100 allow ip from any to any\nadd 200 alow ip from any to any\n");
     firewall.signal(Signal::HUP);
     firewall.wait_for_text("line 2, column 9");
+    assert_eq!(site.ipfw("list"), list);
     assert_eq!(site.ipfw("list").lines().count(), 3);
     site.write("rules", "add 100 allow ip from any to any\ndelete 999\n");
     firewall.signal(Signal::HUP);
