@@ -1,8 +1,10 @@
 //! The flags by which every command opens ports, and what may be wrapped around them.
 
-use std::time::Duration;
-
+use std::fs;
+use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
@@ -21,7 +23,7 @@ use slipring_port::iface::Iface;
 use slipring_port::middleware::{self, Capture, Faults, inject, observe};
 use slipring_port::netlink::LinkEvents;
 use slipring_port::{
-    Interest, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, native, now,
+    Interest, OpenCause, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, native, now,
 };
 use slipring_ring::{HugePages, is_buf_size};
 
@@ -191,6 +193,10 @@ impl Opening {
     fn start_capture(&self, ports: &[Port]) -> Result<Option<Capture>, OpenError> {
         let Some(path) = &self.capture else { return Ok(None) };
         let names: Vec<_> = ports.iter().map(|port| port.info.name.as_str()).collect();
+        if names.iter().any(|name| is_capture_at(name, path)) {
+            let source = io::Error::other("it is a port of this run, and would be written over");
+            return Err(OpenError::new(path, OpenCause::File { path: path.clone(), source }));
+        }
         let file = FileWriter::create(path, &names).map_err(|cause| OpenError::new(path, cause))?;
         Ok(Some(Capture::new(file).behind(self.options.vnet_hdr as usize)))
     }
@@ -252,10 +258,25 @@ pub fn wait_for_links(
     time: Duration,
     signals: &Signals,
 ) -> Result<(), Failure> {
-    let until = now() + time.as_nanos() as u64;
+    wait_while(|| ports.iter().any(is_down), time, signals).map(|_| ())
+}
+
+/// Waits as long as `is_missing` holds of some link, for `time` at most, or until a signal asks to
+/// stop. Returns whether it held until the time was over.
+///
+/// # Errors
+/// If the kernel tells of no link changes.
+pub fn wait_while(
+    is_missing: impl Fn() -> bool,
+    time: Duration,
+    signals: &Signals,
+) -> Result<bool, Failure> {
+    let until = now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     let events = LinkEvents::open()?;
-    while ports.iter().any(is_down) && !signals.stopping() {
-        let Some(left) = until.checked_sub(now()) else { break };
+    while is_missing() && !signals.stopping() {
+        let Some(left) = until.checked_sub(now()).filter(|left| *left > 0) else {
+            return Ok(true);
+        };
         let timeout = Timespec {
             tv_sec: (left / 1_000_000_000) as i64,
             tv_nsec: (left % 1_000_000_000) as _,
@@ -268,12 +289,21 @@ pub fn wait_for_links(
         let _ = poll(&mut fds, Some(&timeout));
         events.clear();
     }
-    Ok(())
+    Ok(false)
 }
 
 fn is_down(name: &PortName) -> bool {
     let interface = name.kind.names_interface() && name.pipe.is_none();
     interface && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
+}
+
+/// Whether a port is the capture at `path`, by whatever path of its own.
+fn is_capture_at(port: &str, path: &str) -> bool {
+    let identity = |path: &str| {
+        fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|file| (file.dev(), file.ino()))
+    };
+    let file = identity(path);
+    port.strip_prefix("pcap:").is_some_and(|own| file.is_some() && identity(own) == file)
 }
 
 /// Puts a wrapper around each queue of a port.

@@ -1,16 +1,12 @@
 //! A link without a carrier sends nothing: this waits for it before the first frame, and says so.
 
-use std::os::fd::AsFd;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use slipring_abi::name::{Kind, PortName, Rings};
 use slipring_cli::codes::SR0113;
 use slipring_cli::{Diagnostic, Failure, Reporter, Signals};
 use slipring_port::iface::Iface;
-use slipring_port::netlink::LinkEvents;
-use slipring_port::now;
+use slipring_program::opening;
 
 /// Waits until the interface of `port` has a carrier, or a signal comes.
 ///
@@ -28,24 +24,10 @@ pub(super) fn wait(
         return Ok(());
     }
     reporter.say_at(0, format_args!("{} has no carrier: waiting {wait:?} for it", port.name))?;
-    let until = now() + u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX / 2);
-    let events = LinkEvents::open()?;
-    while lacks_carrier(port) && !signals.stopping() {
-        let left = until.checked_sub(now()).filter(|left| *left > 0);
-        let Some(left) = left else { return Err(no_carrier(port, wait).into()) };
-        let timeout = Timespec {
-            tv_sec: (left / 1_000_000_000) as i64,
-            tv_nsec: (left % 1_000_000_000) as _,
-        };
-        let mut fds = [
-            PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
-        ];
-        // Interrupted or not: the link is looked at again.
-        let _ = poll(&mut fds, Some(&timeout));
-        events.clear();
+    match opening::wait_while(|| lacks_carrier(port), wait, signals)? {
+        true => Err(no_carrier(port, wait).into()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// A TAP device has its carrier from whoever opens it, and host rings have none.

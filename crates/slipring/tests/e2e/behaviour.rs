@@ -190,6 +190,21 @@ fn a_capture_on_a_full_disk_is_counted_and_the_bridge_goes_on() {
     assert!(lost(0) + lost(1) > 2000, "{report:?}");
 }
 
+#[test]
+fn a_capture_that_is_a_port_of_the_bridge_is_not_written_over() {
+    let Some(namespace) = Namespace::new() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.pcap").display().to_string();
+    let mut writer = FileWriter::create(&path, &["test"]).unwrap();
+    writer.packet(0, 1, &[0x5a; 60], None).unwrap();
+    drop(writer);
+    let words = format!("bridge -i pcap:{path} -i null: --capture {path}");
+    let ended = Program::start(&namespace, SLIPRING, &words).finish();
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    assert!(ended.stderr.contains("it is a port of this run"), "{ended:?}");
+    assert_eq!(read_all(&path).len(), 1);
+}
+
 fn read_all(path: &str) -> Vec<Vec<u8>> {
     let mut reader = FileReader::open(path).unwrap();
     let mut frames = Vec::new();
