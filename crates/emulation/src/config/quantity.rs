@@ -292,7 +292,7 @@ fn is_above_zero(number: &str) -> bool {
     mantissa.contains(|c: char| matches!(c, '1'..='9'))
 }
 
-const PROBABILITY: &str = "write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1";
+const PROBABILITY: &str = "write it as 0.1%, 250ppm or 1e-15; from 0 to 100%";
 
 /// A number of no dimension, 0 or more.
 pub(crate) fn real(setting: &str, node: &Node) -> Result<f64, ConfigError> {

@@ -211,7 +211,7 @@ fn unknown_names_and_wrong_kinds_are_refused_with_their_place() {
         ),
         (
             "loss = { p = \"x\" }",
-            "`x` does not fit link.up.loss.p | expected a number at link.toml, line 6, column 15 | write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1",
+            "`x` does not fit link.up.loss.p | expected a number at link.toml, line 6, column 15 | write it as 0.1%, 250ppm or 1e-15; from 0 to 100%",
         ),
         (
             "delay = true",
@@ -223,7 +223,7 @@ fn unknown_names_and_wrong_kinds_are_refused_with_their_place() {
         ),
         (
             "corrupt = { ber = 2 }",
-            "`2` does not fit link.up.corrupt.ber | more than 1 at link.toml, line 6, column 19 | write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1",
+            "`2` does not fit link.up.corrupt.ber | more than 1 at link.toml, line 6, column 19 | write it as 0.1%, 250ppm or 1e-15; from 0 to 100%",
         ),
         (
             "offset = 1979-05-27",

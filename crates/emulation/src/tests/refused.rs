@@ -4,7 +4,7 @@ use super::super::Clock;
 use super::{plan, plan_of, refusal, told};
 
 const TIME: &str = "write it as 250us, 2ms, 1.5s, 10min or 1h";
-const SHARE: &str = "write it as 0.001, 0.1%, 250ppm or 1e-15; from 0 to 1";
+const SHARE: &str = "write it as 0.1%, 250ppm or 1e-15; from 0 to 100%";
 
 #[test]
 fn a_bad_value_is_named_with_its_column_in_the_flag() {

@@ -157,7 +157,7 @@ pub enum Switch {
 
 const EXPECTED: &str = "a command: add, delete, list, show, zero, resetlog, flush, set, table, \
                         pipe, queue, sched, nat, nptv6, enable, disable, sysctl, monitor, explain, \
-                        metrics";
+                        metrics, save";
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Command, TextError> {
     cursor.eat("ipfw");
