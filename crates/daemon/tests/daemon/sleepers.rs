@@ -111,7 +111,8 @@ fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
 /// A program of the device on one end of a new pipe, and programs that sync by themselves on the
 /// other, which come at any moment and of which the first may go without a word to anybody.
 fn round(site: &Site, number: u32, random: u64) {
-    let (name, sends, comes_twice) = (format!("s{number}"), random % 2 == 0, random % 3 == 0);
+    let (name, sends, comes_twice) =
+        (format!("s{number}"), random.is_multiple_of(2), random.is_multiple_of(3));
     let (verb, own, other) = if sends { ("send", "{", "}") } else { ("receive", "}", "{") };
     let other = format!("{name}{other}1");
     let sleeper = site.client(&format!("{verb} {name}{own}1 {MANY}"));
