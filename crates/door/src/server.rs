@@ -133,9 +133,14 @@ impl Server {
         self.nodes.domains()
     }
 
-    /// Closes all files, also those of which the kernel will tell us no more, and waits for it.
+    /// Closes all files, also those of which the kernel will tell us no more, and waits for it. The
+    /// memory of those that are open stays as it is: their programs have it mapped.
     pub(crate) fn close_all(&self) {
-        drop(self.files.take());
+        let files = self.files.take();
+        if !files.is_empty() {
+            self.nodes.domains().iter().for_each(|domain| domain.leave_memory());
+        }
+        drop(files);
         self.closing.wait_for_all();
     }
 

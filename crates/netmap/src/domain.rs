@@ -216,6 +216,13 @@ impl std::ops::Add for Room {
 }
 
 impl Domain {
+    /// Leaves all memory in place until this process ends, whatever is closed meanwhile: programs
+    /// that outlive a daemon go on to read what they have mapped.
+    pub fn leave_memory(&self) {
+        let memories = lock(&self.memories);
+        memories.values().filter_map(Weak::upgrade).for_each(std::mem::forget);
+    }
+
     /// A domain without memories. Its file is sparse and can neither grow nor shrink.
     ///
     /// # Errors
