@@ -42,7 +42,7 @@ fn run(lab: &Lab, rate: u64, seconds: u64) -> Run {
 }
 
 fn generator(namespace: &Namespace, words: &str) -> Program {
-    let words = format!("gen -i xdp:e0 {RINGS} -T 0 --json=lines -w 0 {words}");
+    let words = format!("gen -i xdp:e0 {RINGS} -T 0 --json=lines -w 10 {words}");
     let program = Program::start(namespace, SLIPRING, &words);
     program.wait_for("start", |output| output.stdout.contains('\n').then_some(()));
     program
