@@ -4,13 +4,12 @@
 //! sends no frames to. Any other one is there to be written, and what it holds is not thrown away
 //! unless that is said.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use slipring_abi::name::{Kind, PortName};
 use slipring_cli::codes::SR0009;
 use slipring_cli::{Diagnostic, Failure};
+use slipring_program::opening::is_same_file;
 
 use crate::join::Map;
 
@@ -39,13 +38,9 @@ pub(crate) fn written(
     }
 }
 
-/// Whether a port is the file at `path`, by whatever path of its own.
+/// Whether a port is the capture at `path`, by whatever path of its own.
 fn is_file(port: &PortName, path: &str) -> bool {
-    let identity = |path: &str| {
-        fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|file| (file.dev(), file.ino()))
-    };
-    let file = identity(path);
-    port.kind == Kind::Pcap && file.is_some() && identity(&port.name) == file
+    port.kind == Kind::Pcap && is_same_file(&port.name, path)
 }
 
 fn also_elsewhere(path: &str) -> Diagnostic {

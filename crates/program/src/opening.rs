@@ -193,7 +193,8 @@ impl Opening {
     fn start_capture(&self, ports: &[Port]) -> Result<Option<Capture>, OpenError> {
         let Some(path) = &self.capture else { return Ok(None) };
         let names: Vec<_> = ports.iter().map(|port| port.info.name.as_str()).collect();
-        if names.iter().any(|name| is_capture_at(name, path)) {
+        let mut captures = names.iter().filter_map(|name| name.strip_prefix("pcap:"));
+        if captures.any(|own| is_same_file(own, path)) {
             let source = io::Error::other("it is a port of this run, and would be written over");
             return Err(OpenError::new(path, OpenCause::File { path: path.clone(), source }));
         }
@@ -297,13 +298,14 @@ fn is_down(name: &PortName) -> bool {
     interface && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
 }
 
-/// Whether a port is the capture at `path`, by whatever path of its own.
-fn is_capture_at(port: &str, path: &str) -> bool {
+/// Whether two paths lead to one ordinary file that exists.
+#[must_use]
+pub fn is_same_file(one: &str, other: &str) -> bool {
     let identity = |path: &str| {
         fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|file| (file.dev(), file.ino()))
     };
-    let file = identity(path);
-    port.strip_prefix("pcap:").is_some_and(|own| file.is_some() && identity(own) == file)
+    let file = identity(one);
+    file.is_some() && identity(other) == file
 }
 
 /// Puts a wrapper around each queue of a port.
