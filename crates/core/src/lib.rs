@@ -21,8 +21,8 @@ mod sys;
 
 pub mod counters;
 pub mod listen;
-pub mod netns;
 
+pub use slipring_port::netns;
 pub use sys::{inherited, kill_with_parent};
 
 use std::num::NonZeroU16;

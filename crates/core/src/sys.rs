@@ -6,23 +6,12 @@ pub(crate) mod shared;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::process::Signal;
-use rustix::thread::UnshareFlags;
-
-/// Moves the calling thread (for a user namespace: the process) into new namespaces.
-pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
-    assert!(!namespaces.contains(UnshareFlags::FILES), "descriptors stay shared");
-    // SAFETY: without `FILES`, checked above, the thread keeps the process's descriptor table,
-    // which is all that the function asks for.
-    unsafe { rustix::thread::unshare_unsafe(namespaces)? };
-    Ok(())
-}
 
 /// Has the kernel kill the child when the thread that starts it ends, however that comes about.
 pub fn kill_with_parent(command: &mut Command) -> &mut Command {

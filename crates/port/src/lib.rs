@@ -15,7 +15,8 @@
 //! | [`native`] | pipe of the daemon, synced in this process |
 //! | [`null`] | sink and source of known cost |
 //!
-//! [`middleware`] wraps any queue: capture, faults, trace. This crate knows no registry of
+//! [`middleware`] wraps any queue: capture, faults, trace. [`netns`] makes network namespaces that
+//! leave nothing behind. This crate knows no registry of
 //! ports: opening by name and sharing a region are the business of `slipring-core`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -39,6 +40,7 @@ pub mod kernel;
 pub mod middleware;
 pub mod native;
 pub mod netlink;
+pub mod netns;
 pub mod null;
 pub mod packet;
 pub mod pcap;

@@ -49,6 +49,7 @@ use crate::error::{OpenCause, OpenError};
 use crate::iface::{self, Feature, FeatureGuard, Iface};
 use crate::info::{Caps, Mode, PortInfo};
 use crate::link::Link;
+use crate::netns::Netns;
 use crate::options::{Needs, OpenOptions};
 use crate::port::Port;
 use finish::Finisher;
@@ -105,6 +106,18 @@ pub(crate) struct Beyond {
     pub(crate) kept: Kept,
     /// The interface whose link matters.
     pub(crate) iface: Iface,
+    /// The network namespace of that interface, where it is not the calling thread's.
+    pub(crate) home: Option<Netns>,
+}
+
+impl Beyond {
+    /// The link of the interface, heard where that is.
+    fn link(&self, ends: bool) -> Result<Link, OpenCause> {
+        let listen = || Link::of(&self.iface, ends);
+        let Some(home) = &self.home else { return listen() };
+        let failed = |source| OpenCause::System { what: "enter the interface's namespace", source };
+        home.run(|| Ok(listen())).map_err(failed)?
+    }
 }
 
 /// As [`open`], for a way to another interface.
@@ -132,9 +145,8 @@ fn open_interface(
     beyond: Option<Beyond>,
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
-    let (kept, beyond) = beyond.map(|beyond| (beyond.kept, beyond.iface)).unzip();
     if options.exit_on_link_down {
-        beyond.as_ref().unwrap_or(&iface).require_up()?;
+        beyond.as_ref().map_or(&iface, |beyond| &beyond.iface).require_up()?;
     }
     // Frames of the host arrive here too, shared or not.
     if iface.default_route() && !options.take_over {
@@ -144,6 +156,7 @@ fn open_interface(
     let all = numbers.len() as u32 == queue_count(&iface);
     let opened = setup::open_queues(&iface, &numbers, region, options)?;
     check_mtu(&iface, &opened, region)?;
+    let kept = beyond.as_ref().map(|beyond| beyond.kept.clone());
     let device = Device { _kept: kept, ..settle(&iface, &opened, all, options)? };
     let device = Arc::new(device);
     let info = info(name, &iface, &opened, &device, region, options);
@@ -267,7 +280,7 @@ struct Maker<'a> {
     name: &'a str,
     iface: &'a Iface,
     /// The interface whose link matters, where that is another one.
-    beyond: Option<&'a Iface>,
+    beyond: Option<&'a Beyond>,
     region: &'a Arc<Region>,
     options: &'a OpenOptions,
     device: Arc<Device>,
@@ -294,7 +307,10 @@ impl Maker<'_> {
         };
         let device = self.device.clone();
         let software = iface.is_software();
-        let link = Link::of(self.beyond.unwrap_or(iface), options.exit_on_link_down)?;
+        let link = match self.beyond {
+            Some(beyond) => beyond.link(options.exit_on_link_down)?,
+            None => Link::of(iface, options.exit_on_link_down)?,
+        };
         let gated = self.beyond.is_some();
         let parts =
             queue::Parts { tx, rx, reserve, finisher, limits, software, link, gated, device };

@@ -1,13 +1,17 @@
 //! Every way out leaves the interfaces as they were, and the next start succeeds at once.
 
+use std::process::Command;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
+use slipring_port::netlink::LinkEvents;
 
 use crate::support::bridge::Bridge;
-use crate::support::eventually;
-use crate::support::installed;
 use crate::support::lab::{LEFT, Lab, Way};
 use crate::support::namespace::Namespace;
 use crate::support::program::{Program, SLIPRING};
+use crate::support::{PATIENCE, eventually, installed};
 
 const WAYS_OUT: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::KILL];
 
@@ -91,8 +95,21 @@ fn a_tap_that_was_there_before_stays() {
     }
 }
 
+/// Waits until no link of ours is left, by the kernel's own news of links.
+fn wait_for_hidden_pairs_to_go(lab: &Lab, events: &LinkEvents) {
+    let start = Instant::now();
+    while lab.mid.ip("link show").contains(": sr") {
+        let left = PATIENCE.saturating_sub(start.elapsed());
+        let links = lab.mid.ip("link show");
+        assert!(!left.is_zero(), "a killed bridge leaves its hidden pair:\n{links}");
+        let mut fds = [PollFd::new(events, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::try_from(left).unwrap())).unwrap();
+        events.clear();
+    }
+}
+
 #[test]
-fn what_a_killed_bridge_to_the_host_leaves_the_next_start_removes() {
+fn a_killed_bridge_to_the_host_leaves_no_hidden_pair() {
     let Some(lab) = lab_with_a_host(Way::Best) else { return };
     if !installed("ping") {
         return;
@@ -100,12 +117,30 @@ fn what_a_killed_bridge_to_the_host_leaves_the_next_start_removes() {
     for signal in WAYS_OUT {
         let bridge = Bridge::start(&lab.mid, "-i netmap:la");
         assert!(lab.mid.ip("link show").contains(": sr"), "no hidden pair");
+        // Before the end, so that none of the news is missed.
+        let events = lab.mid.run(LinkEvents::open).unwrap();
         bridge.end(signal);
         if signal == Signal::KILL {
-            Bridge::start(&lab.mid, "-i netmap:la").stop();
+            wait_for_hidden_pairs_to_go(&lab, &events);
         }
         assert_clean(&lab, &format!("host bridge ended by {signal:?}"));
     }
+}
+
+#[test]
+fn what_a_killed_bridge_that_may_make_no_namespace_leaves_the_next_start_removes() {
+    let Some(lab) = lab_with_a_host(Way::Best) else { return };
+    if !installed("ping") || !installed("setpriv") {
+        return;
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-sys_admin", SLIPRING, "bridge", "-i", "netmap:la"]);
+    let bridge = Program::launch(&lab.mid, command);
+    bridge.wait_for_text("Ready to go");
+    bridge.stop(Signal::KILL);
+    assert!(lab.mid.ip("link show").contains(": sr"), "it lay in a namespace after all");
+    Bridge::start(&lab.mid, "-i netmap:la").stop();
+    assert_clean(&lab, "a bridge without CAP_SYS_ADMIN");
 }
 
 #[test]

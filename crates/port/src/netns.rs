@@ -1,9 +1,12 @@
-//! Network namespaces without names: for the demo, the doctor's trials and tests.
+//! Network namespaces without names: for the hidden link to the host, the demo,
+//! the doctor's trials and tests.
 //!
-//! A namespace lives as long as a descriptor or a thread holds it. There is nothing on disk, so
+//! A namespace lives as long as a descriptor, a socket or a thread holds it. There is nothing on disk, so
 //! a killed process leaves nothing behind.
 //!
 //! Not for namespaces that others made by name; `ip netns exec` enters those.
+
+mod sys;
 
 use std::fs::File;
 use std::io;
@@ -13,8 +16,6 @@ use std::thread;
 use rustix::mount::MountPropagationFlags;
 use rustix::process::DumpableBehavior;
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
-
-use crate::sys;
 
 /// A network namespace, held by a descriptor.
 #[derive(Debug)]
@@ -134,7 +135,7 @@ fn in_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result
 
 #[cfg(test)]
 mod tests {
-    use slipring_port::netlink::Netlink;
+    use crate::netlink::Netlink;
 
     use super::*;
 

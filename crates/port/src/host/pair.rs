@@ -1,0 +1,141 @@
+//! The veth pair between the host's stack and a port: where its ends lie, and when it goes.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::error::OpenCause;
+use crate::iface::Iface;
+use crate::netlink::Netlink;
+use crate::netns::Netns;
+
+/// The pair. Dropping it removes both ends.
+#[derive(Debug)]
+pub(super) struct HiddenPair {
+    pub(super) kernel_index: u32,
+    pub(super) user: String,
+    /// Where the port's end lies; `None`: where the kernel's end lies.
+    user_netns: Option<Netns>,
+}
+
+impl HiddenPair {
+    pub(super) fn create(iface: &Iface, rings: [u32; 2]) -> Result<Self, OpenCause> {
+        Self::try_create(iface, rings).map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied => OpenCause::Privilege {
+                what: "make the link to the host",
+                capabilities: "cap_net_admin,cap_bpf,cap_net_raw",
+                source,
+            },
+            _ => OpenCause::System { what: "make the link to the host", source },
+        })
+    }
+
+    fn try_create(iface: &Iface, [to_host, from_host]: [u32; 2]) -> io::Result<Self> {
+        let netlink = Netlink::open()?;
+        let stem = format!("sr{}h{}", std::process::id(), iface.index);
+        let (kernel, user) = (format!("{stem}k"), format!("{stem}u"));
+        // Without the privilege, or where the user has too many of them: both ends lie here.
+        let user_netns = Netns::new().ok();
+        let peer_netns = user_netns.as_ref().map(AsFd::as_fd);
+        // The kernel leads a frame of the host to the queue that its flow's hash says.
+        netlink.add_veth_with_queues(&kernel, &user, peer_netns, [from_host, to_host])?;
+        let kernel_index = index_of(&netlink, &kernel)?;
+        let pair = Self { kernel_index, user, user_netns };
+        netlink.set_mtu(kernel_index, iface.mtu)?;
+        netlink.set_up(kernel_index)?;
+        pair.in_user_netns(|| set_up_user(&pair.user, iface.mtu))?;
+        Ok(pair)
+    }
+
+    /// The namespace of the kernel's end, which is the calling thread's; `None` where the other end
+    /// lies there too.
+    pub(super) fn home(&self) -> Result<Option<Netns>, OpenCause> {
+        let current = self.user_netns.as_ref().map(|_| Netns::current());
+        let failed = |source| OpenCause::System { what: "name the network namespace", source };
+        current.transpose().map_err(failed)
+    }
+
+    /// Runs `work` where the port's end lies.
+    pub(super) fn beside_user<T: Send>(
+        &self,
+        work: impl FnOnce() -> T + Send,
+    ) -> Result<T, OpenCause> {
+        let failed = |source| OpenCause::System { what: "enter the link to the host", source };
+        self.in_user_netns(|| Ok(work())).map_err(failed)
+    }
+
+    fn in_user_netns<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        match &self.user_netns {
+            Some(netns) => netns.run(work),
+            None => work(),
+        }
+    }
+}
+
+fn set_up_user(name: &str, mtu: u32) -> io::Result<()> {
+    let netlink = Netlink::open()?;
+    netlink.silence(name)?;
+    let index = index_of(&netlink, name)?;
+    netlink.set_mtu(index, mtu)?;
+    netlink.set_up(index)
+}
+
+fn index_of(netlink: &Netlink, name: &str) -> io::Result<u32> {
+    let found = netlink.links()?.into_iter().find(|link| link.name == name);
+    found.map(|link| link.index).ok_or_else(|| io::Error::other("the new link is gone"))
+}
+
+impl Drop for HiddenPair {
+    fn drop(&mut self) {
+        // Gone already when the namespace or an administrator was faster.
+        let _ = Netlink::open().and_then(|netlink| netlink.delete(self.kernel_index));
+    }
+}
+
+/// Removes hidden pairs whose process was killed, in this network namespace: those of processes
+/// that could not make a namespace, and those that a program still holds to which a daemon lent
+/// their queues.
+///
+/// # Errors
+/// The kernel's, mostly for want of CAP_NET_ADMIN.
+pub fn remove_stale() -> io::Result<()> {
+    let netlink = Netlink::open()?;
+    for link in netlink.links()? {
+        if link.kind == "veth" && owner(&link.name).is_some_and(is_dead) {
+            match netlink.delete(link.index) {
+                // The kernel was faster.
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                deleted => deleted?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The process that made the kernel's end of a hidden pair with this name.
+fn owner(name: &str) -> Option<u32> {
+    let (pid, index) = name.strip_prefix("sr")?.strip_suffix('k')?.split_once('h')?;
+    index.parse::<u32>().ok()?;
+    pid.parse().ok()
+}
+
+fn is_dead(pid: u32) -> bool {
+    !std::path::Path::new("/proc").join(pid.to_string()).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_have_an_owner() {
+        assert_eq!(owner("sr4121h12k"), Some(4121));
+        for other in ["sr4121h12u", "sr4121hk", "srhk", "veth0", "sr12k", "eth0h1k"] {
+            assert_eq!(owner(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_living_process_keeps_its_pair() {
+        assert!(!is_dead(std::process::id()));
+    }
+}

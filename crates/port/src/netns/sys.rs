@@ -1,0 +1,14 @@
+//! The system call behind [`super`] that has no safe wrapper elsewhere.
+
+use std::io;
+
+use rustix::thread::UnshareFlags;
+
+/// Moves the calling thread (for a user namespace: the process) into new namespaces.
+pub(super) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
+    assert!(!namespaces.contains(UnshareFlags::FILES), "descriptors stay shared");
+    // SAFETY: without `FILES`, checked above, the thread keeps the process's descriptor table,
+    // which is all that the function asks for.
+    unsafe { rustix::thread::unshare_unsafe(namespaces)? };
+    Ok(())
+}
