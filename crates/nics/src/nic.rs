@@ -380,7 +380,7 @@ fn errno(error: &OpenError) -> Errno {
         OpenCause::NoInterface { .. } => Errno::NXIO,
         OpenCause::Busy { .. } | OpenCause::DefaultRoute { .. } => Errno::BUSY,
         OpenCause::Region(_) | OpenCause::LockedMemory { .. } => Errno::NOMEM,
-        OpenCause::Privilege { .. } => Errno::PERM,
+        OpenCause::Privilege { .. } | OpenCause::ClosedNode { .. } => Errno::PERM,
         OpenCause::Down { .. } => Errno::NETDOWN,
         OpenCause::File { source, .. } => Errno::from_io_error(source).unwrap_or(Errno::INVAL),
         _ => Errno::INVAL,

@@ -69,6 +69,8 @@ pub enum OpenCause {
     Down { ifname: String },
     #[error("{what}: {source}")]
     Privilege { what: &'static str, capabilities: &'static str, source: io::Error },
+    #[error("`{path}` is closed to this user: {source}")]
+    ClosedNode { path: &'static str, source: io::Error },
     #[error("the netmap device gives `{name}` to nobody like you: {source}")]
     Denied { name: String, source: io::Error },
     #[error("queue {queue} is out of range: `{ifname}` has {queues} (0 to {})", queues.saturating_sub(1))]
@@ -114,7 +116,9 @@ impl OpenError {
             OpenCause::Name { .. } | OpenCause::Setting { .. } => "SR0101",
             OpenCause::NoInterface { .. } => "SR0102",
             OpenCause::Down { .. } => "SR0103",
-            OpenCause::Privilege { .. } | OpenCause::Denied { .. } => "SR0104",
+            OpenCause::Privilege { .. }
+            | OpenCause::ClosedNode { .. }
+            | OpenCause::Denied { .. } => "SR0104",
             OpenCause::QueueRange { .. } => "SR0105",
             OpenCause::Mtu { .. } => "SR0106",
             OpenCause::Busy { .. } => "SR0107",
@@ -143,6 +147,13 @@ impl OpenError {
                 "take packet:IF with --shared, which needs no BPF, or run it outside of the container".into()
             }
             OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT}; then log in again, and run slipring-net"),
+            // By its permissions, or by the device rules of its control group.
+            OpenCause::ClosedNode { path, source } if source.raw_os_error() == Some(libc::EACCES) => {
+                format!("open it to everybody, as udev does: sudo chmod 0666 {path}")
+            }
+            OpenCause::ClosedNode { path, .. } => {
+                format!("give it to the container (docker run --device {path}) or the unit (DeviceAllow={path} rw)")
+            }
             OpenCause::Denied { .. } => "run as root, or have the daemon allow it: daemon.toml, docs/netmap.md".into(),
             OpenCause::QueueRange { queues: 1, .. } => "open it without a queue number".into(),
             OpenCause::QueueRange { queues, .. } => format!("take a queue from 0 to {}", queues - 1),
@@ -174,6 +185,9 @@ impl OpenError {
             OpenCause::Privilege { capabilities, .. } => Some(format!(
                 "this takes {capabilities}; members of the group can read and change all traffic of this machine"
             )),
+            OpenCause::ClosedNode { .. } => Some(
+                "opening it gives no right to any interface: the kernel asks for CAP_NET_ADMIN, or for the owner of a device".into()
+            ),
             OpenCause::Unsupported { .. } => {
                 Some("`slipring doctor` shows what this kernel can do".into())
             }

@@ -212,7 +212,10 @@ fn open_node() -> Result<OwnedFd, OpenCause> {
             what: format!("a TAP device ({}: {error})", sys::NODE),
             needs: "the kernel's tun driver and its device node; try: modprobe tun",
         },
-        _ => refused("open /dev/net/tun", error),
+        Some(libc::EACCES | libc::EPERM) => {
+            OpenCause::ClosedNode { path: sys::NODE, source: error }
+        }
+        _ => OpenCause::System { what: "open /dev/net/tun", source: error },
     })
 }
 

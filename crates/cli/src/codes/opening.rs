@@ -29,8 +29,8 @@ codes! {
         example: "ip link set dev eth0 up",
     }
     SR0104 Machine "a capability is missing" {
-        cause: "Opening this kind of port needs a privilege: packet: CAP_NET_RAW; tap: CAP_NET_ADMIN;\n\
-                xdp: CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF.",
+        cause: "Opening this kind of port needs a privilege: packet: CAP_NET_RAW; tap: CAP_NET_ADMIN,\n\
+                and /dev/net/tun open to you; xdp: CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF.",
         remedy: "Run it as root, or make a copy with these capabilities that only a group may execute.\n\
                  Members of that group can read and change all traffic of this machine. In a user\n\
                  namespace, as in a rootless container or under `unshare -rn`, the kernel loads BPF\n\
@@ -41,6 +41,7 @@ codes! {
                   sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net\n\
                   sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net\n\
                   sudo usermod -aG slipring \"$USER\"   # then log in again, and run slipring-net\n\
+                  sudo chmod 0666 /dev/net/tun   # as udev does, where it is closed\n\
                   unshare -rn slipring doctor",
     }
     SR0105 Machine "the interface has no such queue" {

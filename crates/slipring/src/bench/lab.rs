@@ -158,7 +158,9 @@ fn load(insns: &[Insn]) -> Result<Program, Why> {
 
 fn failed(cause: OpenCause) -> Why {
     match cause {
-        OpenCause::Privilege { .. } => Why::Skipped(format!("needs root: {cause}")),
+        OpenCause::Privilege { .. } | OpenCause::ClosedNode { .. } => {
+            Why::Skipped(format!("needs root: {cause}"))
+        }
         _ => Why::Failed(cause.to_string()),
     }
 }

@@ -74,6 +74,22 @@ fn run_and_demo_work_with_the_copy_that_is_advised() {
 }
 
 #[test]
+fn a_closed_tun_node_is_opened_by_the_command_that_is_advised() {
+    let script = r#"
+chmod 0600 /dev/net/tun
+send() { as_member slipring-net gen -i tap:zz -f tx -n 1; }
+send 2> /mnt/said && exit 90
+cat /mnt/said >&2
+advised=$(sed -n 's/.*: \(sudo chmod .*\)$/\1/p' /mnt/said)
+eval "${advised:-exit 91}"
+send"#;
+    let Some(ended) = granted(script) else { return };
+    assert_eq!(ended.code(), 0, "{ended:#?}");
+    assert!(ended.stderr.contains("SR0104"), "{ended:#?}");
+    assert!(!ended.stderr.contains("setcap"), "{ended:#?}");
+}
+
+#[test]
 fn in_a_rootless_container_doctor_and_the_error_tell_what_can_be_had() {
     let Some(namespace) = Namespace::new() else { return };
     let inside = |words: &str| {
