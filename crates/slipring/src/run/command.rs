@@ -11,11 +11,10 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -23,6 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_child_subreaper, waitpid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -35,6 +35,8 @@ use super::site::Site;
 
 /// Where programs look for name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
+/// The directory that it lies in.
+const ETC: &str = "/etc";
 /// How long what the command left behind may take to end when asked to.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -192,28 +194,23 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
     Ok(())
 }
 
-/// Puts a file with that text in the place of `/etc/resolv.conf`. It lies in a file system of its
-/// own, which nothing else leads to when this returns, so nobody needs to remove it. (A removed
-/// file would do as well, but not for a nested run: nothing can be mounted over one.)
+/// Puts a file with that text in the place of `/etc/resolv.conf`, in this thread's own mount
+/// namespace.
+///
+/// The file lies in a file system of its own, which nothing else leads to when this returns, so
+/// nobody needs to remove it. (A removed file would do as well, but not for a nested run: nothing
+/// can be mounted over one.) That file system is made over `/etc`, where only this thread sees it:
+/// a directory in `/tmp` could be somebody else's.
 fn replace(text: &str) -> io::Result<()> {
-    let pid = rustix::process::getpid().as_raw_nonzero();
-    let dir = std::env::temp_dir().join(format!("slipring-resolv-{pid}"));
-    // What a killed process of that number left.
-    let _ = fs::remove_dir(&dir);
-    fs::create_dir(&dir)?;
-    let mounted = mount_by(&dir, text);
-    fs::remove_dir(&dir)?;
-    mounted
-}
-
-fn mount_by(dir: &Path, text: &str) -> io::Result<()> {
+    // Found before it is covered; links are followed to the file that programs read.
+    let file = rustix::fs::open(RESOLV_CONF, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("tmpfs", dir, "tmpfs", flags, None)?;
-    let file = dir.join("resolv.conf");
-    let written = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(&file);
+    mount("tmpfs", ETC, "tmpfs", flags, None)?;
+    let written = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(RESOLV_CONF);
     let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
-    let bound = written.and_then(|()| Ok(mount_bind(&file, RESOLV_CONF)?));
-    unmount(dir, UnmountFlags::DETACH)?;
+    let covered = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
+    let bound = written.and_then(|()| Ok(mount_bind(RESOLV_CONF, covered)?));
+    unmount(ETC, UnmountFlags::DETACH)?;
     bound
 }
 

@@ -46,7 +46,8 @@ fn look_up(world: &Namespace, resolv_conf: &str, person: Option<&Person>, nat: &
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(file.path(), open).unwrap();
     let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", &script]);
+    // Nothing can be made there, as where a stranger was first.
+    command.args(["-m", "sh", "-c", &script]).env("TMPDIR", "/proc/no-such-directory");
     Program::launch(world, command).finish()
 }
 
