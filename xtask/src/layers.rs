@@ -44,6 +44,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-traffic", Layer::Engine),
     ("slipring-balance", Layer::Engine),
     ("slipring-dedup", Layer::Engine),
+    ("slipring-confine", Layer::Port),
     ("slipring-port", Layer::Port),
     ("slipring-vhost", Layer::Port),
     ("slipring-core", Layer::Host),

@@ -9,10 +9,11 @@ use slipring_cli::{Exit, Failure, Format, Session, Signals};
 use slipring_filter::Program;
 use slipring_port::capture::wall_clock;
 use slipring_port::now;
+use slipring_program::confine::Confinement;
 
 use crate::listing::{self, Interface, List};
 use crate::plan::{From, Plan};
-use crate::save::Totals;
+use crate::save::{Rotation, Totals};
 use crate::sink::Sink;
 use crate::source::{Frame, Source};
 
@@ -102,6 +103,7 @@ impl Plan {
         let report = source.report();
         let started = (!matches!(self.from, From::Read { .. })).then(wall_clock);
         let sink = Sink::open(&self.output, &report.name, started, session)?;
+        self.confinement(&source).begin(session)?;
         let mut capture = Capture { plan: self, source, sink, counts: Counts::default() };
         let captured = capture.run(&signals, session);
         let finished = capture.finish(session);
@@ -111,6 +113,16 @@ impl Plan {
         captured?;
         finished?;
         Ok(Exit::Done)
+    }
+
+    /// Captures that are cut into files open one after the other.
+    fn confinement(&self, source: &Source) -> Confinement {
+        let confinement = Confinement::around(source.port());
+        let saving = self.output.saving.as_ref();
+        match saving.is_some_and(|saving| saving.rotation != Rotation::default()) {
+            true => confinement.opening_files(),
+            false => confinement,
+        }
     }
 
     fn open(&self, signals: &Signals) -> Result<Source, Failure> {

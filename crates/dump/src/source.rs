@@ -115,6 +115,15 @@ impl Source {
         Ok(self)
     }
 
+    /// The port that it has opened: one, or none.
+    #[must_use]
+    pub fn port(&self) -> &[Port] {
+        match self {
+            Self::Opened(opened) => std::slice::from_ref(&opened.port),
+            Self::Listening(_) | Self::Reading { .. } => &[],
+        }
+    }
+
     /// Reads a capture.
     ///
     /// # Errors

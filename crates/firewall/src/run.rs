@@ -18,6 +18,7 @@ use slipring_control::Server;
 use slipring_dummynet::text::Caps;
 use slipring_ipfw::run::Firewall;
 use slipring_port::now;
+use slipring_program::confine::Confinement;
 use slipring_program::meter::{Interval, Meter, bps, pps};
 use slipring_program::workers::{Due, Workers};
 use slipring_program::{opening, publish};
@@ -187,10 +188,13 @@ impl Plan {
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let events = Arc::new(Events::default());
-        let log = Log::start(events.clone(), self.log_file()?);
+        let log_file = self.log_file()?;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
         let pipes = threads::pipes(self.ports.len(), self.threads);
         let ports = self.opening.open_beside(&self.ports, &pipes)?;
+        // Files of rules are read again when told to, and states kept.
+        Confinement::around(&ports).opening_files().begin(session)?;
+        let log = Log::start(events.clone(), log_file);
         let meter = Meter::new(&ports[..self.ports.len()]);
         let Threads { tasks, mails, boards } = threads::threads(&self, ports, seed, &events)?;
         let mut figures = Figures { meter, boards, events: events.clone() };
@@ -222,7 +226,9 @@ impl Plan {
         let seed = self.seed.unwrap_or(1);
         let signals = Signals::install()?;
         let events = Arc::new(Events::default());
-        let log = Log::start(events.clone(), self.log_file()?);
+        let log_file = self.log_file()?;
+        Confinement::total().opening_files().begin(session)?;
+        let log = Log::start(events.clone(), log_file);
         let (mail, board) = (Arc::new(Mail::new()?), Arc::<Board>::default());
         let join = Join::new(Firewall::new(seed), seed, self.map.clone(), self.passes);
         let figures =

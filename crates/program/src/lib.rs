@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod confine;
 pub mod latency;
 pub mod meter;
 pub mod mover;

@@ -15,6 +15,7 @@ use slipring_port::{Port, now};
 
 use crate::between;
 use engine::{Lane, Pass};
+use slipring_program::confine::Confinement;
 use slipring_program::meter::{Interval, Meter, bps, pps};
 use slipring_program::mover;
 use slipring_program::opening::{self, Opening};
@@ -139,6 +140,7 @@ impl Plan {
         let mut ports = self.opening.open(&self.ports)?;
         opening::tell_taken(&ports, session)?;
         check_ways(&ports, session)?;
+        Confinement::around(&ports).begin(session)?;
         let mut meter = Meter::new(&ports);
         session.reporter.start(None, "monotonic", &meter.reports())?;
         self.announce(session, &mut ports)?;

@@ -18,6 +18,7 @@ use slipring_port::{Port, now};
 use crate::between;
 use engine::{Lane, Ways};
 use report::Figures;
+use slipring_program::confine::Confinement;
 use slipring_program::meter::Meter;
 use slipring_program::mover;
 use slipring_program::opening::{self, Opening};
@@ -60,6 +61,7 @@ impl Plan {
         if !between::passes(from, to) {
             return Err(between::no_way(from, to).into());
         }
+        Confinement::around(&ports).begin(session)?;
         let mut figures = Figures::new(Meter::new(&ports), self.limits, self.hold);
         session.reporter.start(None, "monotonic", &figures.ports())?;
         self.announce(session, &mut ports)?;

@@ -36,6 +36,7 @@ use slipring_port::{PortInfo, now};
 use board::{Board, Figures};
 use plan::Plan;
 use report::Spread;
+use slipring_program::confine::Confinement;
 use slipring_program::meter::Meter;
 use slipring_program::opening;
 use slipring_program::publish;
@@ -79,6 +80,7 @@ impl Plan {
         };
         let ports = self.opening.clone().towards(direction).open(&names)?;
         opening::tell_taken(&ports, teller.session)?;
+        Confinement::around(&ports).begin(teller.session)?;
         let streams = u32::from(self.stream)..u32::from(self.stream) + u32::from(self.threads);
         let meter = Meter::new(&ports);
         let _publishing = publish::start(meter.clone(), None, teller.session)?;

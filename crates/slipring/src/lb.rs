@@ -17,6 +17,7 @@ use slipring_port::now;
 use classic::Lines;
 use groups::Group;
 use report::Figures;
+use slipring_program::confine::Confinement;
 use slipring_program::meter::Meter;
 use slipring_program::opening::{self, Opening};
 use slipring_program::publish;
@@ -68,6 +69,7 @@ impl Plan {
         let names = self.names();
         opening::wait_for_links(&names, self.link_wait, &signals)?;
         let ports = self.opening.open(&names)?;
+        Confinement::around(&ports).begin(session)?;
         let meter = Meter::new(&ports);
         let lanes = setup::lanes(ports, &self.groups, self.settings)?;
         let mut figures = Figures::new(meter, &self.groups, &lanes, self.settings);

@@ -34,6 +34,7 @@ use slipring_emulation::{
     CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, is_stdout,
     ports, refuse_ports_flags, refuse_ports_outputs, refuse_second_direction,
 };
+use slipring_program::confine::Confinement;
 use slipring_program::opening::Opening;
 
 /// The command.
@@ -160,6 +161,7 @@ impl Replay {
         session: &mut Session<'_>,
         signals: &Signals,
     ) -> Result<Exit, Failure> {
+        Confinement::total().opening_files().begin(session)?;
         let (input, mut pace) = self.source(passes, signals)?;
         let retime = Some(Box::new(move |chunk: &mut _| pace.retime(chunk)) as _);
         let changes = self.links.schedule.iter();

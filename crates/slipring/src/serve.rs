@@ -9,6 +9,7 @@ use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_program::confine::Confinement;
 use slipring_web::{Gateway, Options, Token, page_missing};
 
 use slipring_emulation::presets;
@@ -65,6 +66,10 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 fn run(options: Options, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
+    // Runs of other users are opened by their names.
+    let confinement =
+        Confinement::total().opening_files().listening_on(Some(options.listen.port()));
+    confinement.begin(session)?;
     let gateway = Gateway::open(options)?;
     let url = format!("http://{}/", gateway.address());
     if let Some(why) = page_missing() {

@@ -13,6 +13,7 @@ use slipring_monitor::attach::Attached;
 use slipring_monitor::figures::Frame;
 use slipring_monitor::watch::{self, Watch};
 use slipring_monitor::{plain, screen};
+use slipring_program::confine::Confinement;
 
 pub(crate) const VERB: Verb = Verb { name: "top", classic: &[], command, plan };
 
@@ -59,6 +60,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     };
     Ok(Box::new(move |session| {
         let signals = Signals::install()?;
+        // Runs of other users are opened by their names.
+        Confinement::total().opening_files().begin(session)?;
         match session.reporter.format() {
             Format::Text if !top.once && screen::is_there() => {
                 let target = top.target.as_deref();

@@ -23,6 +23,7 @@ use slipring_dump::show::{Bytes, Style};
 use slipring_dump::source::{Frame, Source};
 use slipring_filter::Program;
 use slipring_port::now;
+use slipring_program::confine::Confinement;
 
 use show::Sink;
 
@@ -124,8 +125,10 @@ impl Plan {
             session.reporter.start(None, "realtime", &[source.report()])?;
         }
         let start = now();
+        let sink = Sink::open(self.write.as_deref(), &self.port, self.style, session)?;
+        Confinement::around(source.port()).begin(session)?;
         let mut tracing = Tracing {
-            sink: Sink::open(self.write.as_deref(), &self.port, self.style, session)?,
+            sink,
             seen: Traffic::default(),
             sent: Traffic::default(),
             matched: 0,

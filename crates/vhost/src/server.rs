@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
+use slipring_confine::{CapabilitySet, NEVER, ONLY_TO_OPEN};
 use slipring_port::OpenCause;
 use vhost::vhost_user::BackendReqHandler;
 
@@ -81,7 +82,10 @@ impl Server {
         let thread = thread::Builder::new().name("vhost".to_owned());
         // Made first: where there can be no thread, the socket goes with it.
         let mut server = Self { links, stop, thread: None, socket: made };
-        let work = move || host.serve(&meeting);
+        let work = move || {
+            meeting.confine();
+            host.serve(&meeting);
+        };
         server.thread = Some(thread.spawn(work).map_err(system)?);
         Ok(server)
     }
@@ -129,6 +133,19 @@ fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
 enum Meeting {
     Listen(UnixListener),
     Connect(PathBuf),
+}
+
+impl Meeting {
+    /// Has the calling thread give up all that it does not need, for it reads what guests write. A
+    /// monitor's socket may be another user's.
+    fn confine(&self) {
+        let kept = match self {
+            Self::Listen(_) => CapabilitySet::empty(),
+            Self::Connect(_) => CapabilitySet::DAC_OVERRIDE,
+        };
+        // A program that confines itself says what could not be given up.
+        let _ = slipring_confine::confine(kept, &[NEVER, ONLY_TO_OPEN]);
+    }
 }
 
 /// What the thread works with.

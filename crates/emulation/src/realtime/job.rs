@@ -13,6 +13,7 @@ use super::{Desk, Manner, State};
 use crate::plan::{Plan, RealTime};
 use crate::report::Report;
 use crate::report::document::Document;
+use slipring_program::confine::Confinement;
 use slipring_program::meter::{Meter, bps, pps};
 use slipring_program::opening;
 use slipring_program::workers::{Due, Workers};
@@ -32,6 +33,11 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     if let Some(route) = &how.route {
         route.between(&mut ports, &how.ports, session)?;
     }
+    Confinement::around(&ports)
+        .opening_files()
+        .listening_on(plan.outputs.metrics_port())
+        .with_priorities()
+        .begin(session)?;
     for port in ends(&ports) {
         session.reporter.warn(format_args!(
             "{port} only gives frames: those that come there by a link are lost (tx_full)"

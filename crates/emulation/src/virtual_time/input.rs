@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use slipring_cli::{Diagnostic, Failure, codes};
+use slipring_confine::{CapabilitySet, NEVER, ONLY_TO_OPEN, confine};
 use slipring_pcap::{Decoder, LinkType, MAX_PACKET_LEN, Packet, PcapError, Step};
 
 use super::chunk::{CHUNK, Chunk, Frame, MAX_FRAMES};
@@ -73,6 +74,8 @@ impl Input {
         let path = path.to_owned();
         let reading = path.clone();
         thread::Builder::new().name("read capture".to_owned()).spawn(move || {
+            // It reads what strangers may have written, and needs nothing else.
+            let _ = confine(CapabilitySet::DAC_OVERRIDE, &[NEVER, ONLY_TO_OPEN]);
             let file = file.map_or_else(|| open(&reading), Ok).map_err(ReadFault::Open);
             let read = |file| Reader::new(&reading, file).run(passes, &filled, &emptied);
             if let Err(fault) = file.and_then(read) {

@@ -7,6 +7,7 @@ use slipring_cli::report::{PortReport, Sample, Traffic};
 use slipring_cli::units::human;
 use slipring_cli::{Exit, Failure, Session, Signals};
 use slipring_link::{Drops, NetworkSpec, Source, Tally};
+use slipring_program::confine::Confinement;
 
 use super::{Done, Input, Lane, Virtual};
 use crate::apart::is_stdout;
@@ -24,6 +25,7 @@ pub(crate) fn run(
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
+    Confinement::total().opening_files().begin(session)?;
     let links = prepare(plan, captures, &signals)?;
     let mut files = captures.pairs.iter().map(|pair| &pair.output).chain(&plan.outputs.log);
     let to_stdout = files.any(|path| is_stdout(path));

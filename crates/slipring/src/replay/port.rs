@@ -14,6 +14,7 @@ use slipring_port::{
 use super::player::{Due, Player};
 use super::{Port, Replay};
 use slipring_emulation::{Board, Desk, Start, State, open_log, storage_bytes};
+use slipring_program::confine::Confinement;
 use slipring_program::meter::{Meter, bps, pps};
 use slipring_program::opening;
 use slipring_program::workers::{Stop, Task, Workers};
@@ -57,6 +58,10 @@ pub(super) fn play(
     let names = std::slice::from_ref(&port.name);
     opening::wait_for_links(names, port.link_wait, signals)?;
     let mut ports = port.opening.clone().towards(Interest::TX).open(names)?;
+    Confinement::around(&ports)
+        .opening_files()
+        .listening_on(plan.outputs.metrics_port())
+        .begin(session)?;
     let mut meter = Meter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
     let (board, aside) = (Arc::new(Board::new()?), Arc::new(Mutex::new(Aside::default())));

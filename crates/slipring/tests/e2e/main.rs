@@ -7,7 +7,9 @@ mod support;
 
 mod behaviour;
 mod cleanup;
+mod confined;
 mod crossing;
 mod down;
 mod errors;
 mod programs;
+mod units;

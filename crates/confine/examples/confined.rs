@@ -1,0 +1,15 @@
+//! Confines itself and shows what is left.
+
+use slipring_confine::{CapabilitySet, NEVER, ONLY_TO_OPEN, confine};
+
+fn main() -> std::io::Result<()> {
+    for stays in confine(CapabilitySet::empty(), &[NEVER, ONLY_TO_OPEN]) {
+        println!("{stays}");
+    }
+    let status = std::fs::read_to_string("/proc/thread-self/status")?;
+    let ours =
+        |line: &&str| ["CapEff", "NoNewPrivs", "Seccomp:"].iter().any(|key| line.starts_with(key));
+    status.lines().filter(ours).for_each(|line| println!("{line}"));
+    println!("starting a program: {:?}", std::process::Command::new("true").status());
+    Ok(())
+}

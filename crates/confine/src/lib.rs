@@ -1,0 +1,145 @@
+//! What a thread may still do once its program has opened what it needs.
+//!
+//! ```text
+//!   start -- open ports, files, sockets -- confine() -- more threads -- frames ... end
+//!            needs privileges               |            inherit what is left
+//!                                           '- capabilities: the named ones at most
+//!                                              NoNewPrivs
+//!                                              seccomp: the named calls answer EPERM
+//! ```
+//!
+//! [`confine`] is of the calling thread and of those that it starts afterwards; threads that are
+//! there already keep what they have. So a program calls it while it has one thread.
+//!
+//! The filter names the calls that are refused, not those that are allowed. A list of the allowed
+//! ones would be shorter to defend, but what AF_XDP, io_uring, netlink and FUSE take depends on the
+//! kernel and the C library, and a call that is missing from such a list stops a program in use. Of an
+//! attacker who gets hold of a thread the filter takes what would help most: new programs, other
+//! processes' execution, modules, clocks, identities, keys, mounts, namespaces, files by handle.
+//! A refused call fails with EPERM; nothing is killed.
+//!
+//! Landlock is not used: these programs open files at names that users type later, and the daemon
+//! reads the memory of its clients, which Landlock forbids.
+//!
+//! # Not for
+//! Processes that execute programs of the user's: those would inherit it.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod calls;
+
+use std::collections::BTreeMap;
+
+use rustix::thread::{
+    CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+
+pub use calls::{NEVER, ONLY_TO_OPEN};
+pub use rustix::thread::CapabilitySet;
+
+/// Gives up all capabilities but `kept`, and the calls in `refused`, for good. Capabilities that the
+/// thread does not have are not gained.
+///
+/// Returns what could not be given up, in words; empty where all was.
+#[must_use]
+pub fn confine(kept: CapabilitySet, refused: &[&[i64]]) -> Vec<String> {
+    let done = [
+        drop_capabilities(kept).map_err(|error| format!("capabilities stay as they were: {error}")),
+        refuse(refused).map_err(|why| format!("all system calls stay allowed: {why}")),
+    ];
+    done.into_iter().filter_map(Result::err).collect()
+}
+
+/// The capabilities that the calling thread has.
+#[must_use]
+pub fn effective() -> CapabilitySet {
+    capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
+}
+
+fn drop_capabilities(kept: CapabilitySet) -> rustix::io::Result<()> {
+    for one in CapabilitySet::all().difference(kept).iter() {
+        // The kernel may not know it, and a thread that may not change the set has little in it.
+        let _ = remove_capability_from_bounding_set(one);
+    }
+    let _ = clear_ambient_capability_set();
+    let CapabilitySets { effective, permitted, .. } = capabilities(None)?;
+    let left = CapabilitySets {
+        effective: effective.intersection(kept),
+        permitted: permitted.intersection(kept),
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, left)?;
+    set_no_new_privs(true)
+}
+
+fn refuse(calls: &[&[i64]]) -> Result<(), String> {
+    let calls =
+        calls.iter().flat_map(|calls| calls.iter()).flat_map(|&call| calls::spellings(call));
+    let rules: BTreeMap<_, _> = calls.map(|call| (call, Vec::new())).collect();
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch);
+    let program = BpfProgram::try_from(filter.map_err(|error| error.to_string())?);
+    apply_filter(&program.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs `work` in a thread that is confined, and in one that this one starts; `None` where the
+    /// kernel does not let it.
+    fn confined<T: Send + 'static>(
+        kept: CapabilitySet,
+        work: impl Fn() -> T + Clone + Send + 'static,
+    ) -> Option<[T; 2]> {
+        let thread = std::thread::spawn(move || {
+            let missing = confine(kept, &[NEVER, ONLY_TO_OPEN]);
+            let inner = std::thread::spawn(work.clone());
+            (missing, [work(), inner.join().unwrap()])
+        });
+        let (missing, done) = thread.join().unwrap();
+        if !missing.is_empty() {
+            println!("skipped: {missing:?}");
+            return None;
+        }
+        Some(done)
+    }
+
+    #[test]
+    fn a_confined_thread_and_its_threads_start_no_program() {
+        let start = || std::process::Command::new("/bin/true").status();
+        for started in confined(CapabilitySet::empty(), start).into_iter().flatten() {
+            assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+        }
+    }
+
+    #[test]
+    fn a_confined_thread_and_its_threads_have_the_named_capabilities_at_most() {
+        let kept = CapabilitySet::NET_ADMIN;
+        let status = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        for status in confined(kept, status).into_iter().flatten() {
+            assert!(status.contains("\nNoNewPrivs:\t1\n"), "{status}");
+            assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
+            for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+                let line = status.lines().find_map(|line| line.strip_prefix(set)).unwrap();
+                let bits = u64::from_str_radix(line.trim_start_matches(":\t"), 16).unwrap();
+                assert_eq!(bits & !kept.bits(), 0, "{set}: {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_confined_thread_enters_and_makes_no_namespace() {
+        let netns = || {
+            let own = std::fs::File::open("/proc/thread-self/ns/net").unwrap();
+            let network = Some(rustix::thread::LinkNameSpaceType::Network);
+            rustix::thread::move_into_link_name_space(std::os::fd::AsFd::as_fd(&own), network)
+        };
+        for entered in confined(CapabilitySet::all(), netns).into_iter().flatten() {
+            assert_eq!(entered, Err(rustix::io::Errno::PERM));
+        }
+    }
+}

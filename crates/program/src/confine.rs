@@ -1,0 +1,128 @@
+//! What a program gives up once its ports are open.
+//!
+//! | kept | by whom | what for |
+//! |---|---|---|
+//! | nothing | every program | |
+//! | CAP_NET_ADMIN | with a port of an interface | to put the interface's settings back at the end |
+//! | CAP_DAC_OVERRIDE | with files or sockets that it opens later | those of other users, as root may |
+//! | CAP_NET_BIND_SERVICE | with a server on a port below 1024 | to listen there |
+//!
+//! A capability that the process did not have is not gained. Threads with a priority get it by
+//! resource limits that are raised before, or, where those may not be raised, keep CAP_SYS_NICE.
+//!
+//! Not for `slipring run` and `demo`, which execute programs; the daemon has a list of its own.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use slipring_cli::{Failure, Session};
+use slipring_confine::{CapabilitySet, NEVER, ONLY_TO_OPEN, confine, effective};
+use slipring_port::Port;
+
+/// The first TCP port that everybody may listen on.
+const FIRST_FREE_PORT: u16 = 1024;
+/// What RLIMIT_NICE says where a thread may have every nice value down to -20.
+const EVERY_NICE: u64 = 40;
+/// The same of RLIMIT_RTPRIO, for real-time priorities.
+const EVERY_PRIORITY: u64 = 99;
+
+/// What is left to a program, in the making.
+#[derive(Debug, Clone, Copy)]
+#[must_use]
+pub struct Confinement {
+    kept: CapabilitySet,
+}
+
+impl Confinement {
+    /// Nothing is left.
+    pub fn total() -> Self {
+        Self { kept: CapabilitySet::empty() }
+    }
+
+    /// What these ports need until they are closed.
+    pub fn around(ports: &[Port]) -> Self {
+        let kinds = ports.iter().map(|port| match port.info.kind {
+            "xdp" | "packet" | "host" => CapabilitySet::NET_ADMIN,
+            // Its socket is removed at the end, or connected to again.
+            "vhost" => CapabilitySet::DAC_OVERRIDE,
+            _ => CapabilitySet::empty(),
+        });
+        Self { kept: kinds.fold(CapabilitySet::empty(), CapabilitySet::union) }
+    }
+
+    /// The program opens files, or sockets in the file system, that it does not know of yet.
+    pub fn opening_files(self) -> Self {
+        Self { kept: self.kept | CapabilitySet::DAC_OVERRIDE }
+    }
+
+    /// The program is going to listen on this TCP port; `None` where it listens on none.
+    pub fn listening_on(self, port: Option<u16>) -> Self {
+        let reserved = port.is_some_and(|port| (1..FIRST_FREE_PORT).contains(&port));
+        let kept = if reserved { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
+        Self { kept: self.kept | kept }
+    }
+
+    /// Threads of the program are going to ask for a priority.
+    pub fn with_priorities(self) -> Self {
+        if !effective().contains(CapabilitySet::SYS_NICE) || raise_priority_limits() {
+            return self;
+        }
+        Self { kept: self.kept | CapabilitySet::SYS_NICE }
+    }
+
+    /// Gives up everything else, for this thread and those that it starts from now on.
+    ///
+    /// # Errors
+    /// If stderr cannot be written, where it says what could not be given up.
+    pub fn begin(self, session: &mut Session<'_>) -> Result<(), Failure> {
+        // What the run publishes there is to be removed at the end.
+        let kept = match is_anothers(&session.run_dir) {
+            true => self.kept | CapabilitySet::DAC_OVERRIDE,
+            false => self.kept,
+        };
+        let stays = confine(kept, &[NEVER, ONLY_TO_OPEN]);
+        stays.iter().try_for_each(|stays| session.reporter.say_at(1, format_args!("# {stays}")))
+    }
+}
+
+/// Whether the limits of nice values and real-time priorities are raised to all there are.
+fn raise_priority_limits() -> bool {
+    let raise = |resource, value| {
+        let enough = getrlimit(resource).current.is_none_or(|current| current >= value);
+        enough || setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) }).is_ok()
+    };
+    raise(Resource::Nice, EVERY_NICE) && raise(Resource::Rtprio, EVERY_PRIORITY)
+}
+
+/// Whether a directory, or where it is to be made, belongs to another user.
+fn is_anothers(dir: &Path) -> bool {
+    let mut owners = dir.ancestors().filter_map(|dir| fs::metadata(dir).ok());
+    owners.next().is_some_and(|found| found.uid() != geteuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserved_port_to_listen_on_keeps_the_right_to_it() {
+        let kept = |port| Confinement::total().listening_on(port).kept;
+        assert_eq!(kept(Some(80)), CapabilitySet::NET_BIND_SERVICE);
+        for free in [Some(1024), Some(9100), Some(0), None] {
+            assert_eq!(kept(free), CapabilitySet::empty(), "{free:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_yet_is_whose_its_parent_is() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_anothers(&dir.path().join("not/there")));
+        if !geteuid().is_root() {
+            return println!("skipped: only root gives directories away");
+        }
+        std::os::unix::fs::chown(dir.path(), Some(65534), None).unwrap();
+        assert!(is_anothers(&dir.path().join("not/there")));
+    }
+}

@@ -1,0 +1,131 @@
+//! The units of `packaging/systemd`: what systemd says about them, and whether the programs work with
+//! what they are left.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::support::installed;
+use crate::support::lab::{Lab, Way};
+use crate::support::program::{Program, SLIPRING};
+
+/// What systemd calls 4.0, and the most for any service but the daemon.
+const MOST: &str = "--threshold=40";
+/// The same of the daemon, which mounts: 5.5.
+const MOST_OF_DAEMON: &str = "--threshold=55";
+
+/// The services, by the names of their files.
+fn services() -> Vec<PathBuf> {
+    let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+    let files = fs::read_dir(units).unwrap().map(|unit| unit.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|kind| kind == "service")).collect()
+}
+
+/// A copy of each of them that systemd can read: of a template, the instance `edge`.
+fn copies(dir: &Path) -> Vec<PathBuf> {
+    let copy = |unit: &PathBuf| {
+        let text = fs::read_to_string(unit).unwrap().replace("@BIN@/slipring", SLIPRING);
+        let name = unit.file_name().unwrap().to_str().unwrap().replace('@', "@edge");
+        let path = dir.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    services().iter().map(copy).collect()
+}
+
+fn setting<'t>(unit: &'t str, key: &str) -> &'t str {
+    let lines = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    lines.last().unwrap_or_else(|| panic!("no {key}= in\n{unit}"))
+}
+
+#[test]
+fn every_service_is_exposed_as_little_as_is_promised() {
+    let dir = tempfile::tempdir().unwrap();
+    for unit in copies(dir.path()) {
+        let is_daemon = unit.ends_with("slipringd.service");
+        let most = if is_daemon { MOST_OF_DAEMON } else { MOST };
+        let mut command = Command::new("systemd-analyze");
+        let Ok(judged) = command.args(["security", "--offline=true", most]).arg(&unit).output()
+        else {
+            return println!("skipped: systemd-analyze is not here to judge the units");
+        };
+        let said = String::from_utf8_lossy(&judged.stdout);
+        if !said.contains("Overall exposure level") {
+            return println!("skipped: this systemd-analyze judges no files");
+        }
+        assert!(judged.status.success(), "{}: {said}", unit.display());
+    }
+}
+
+#[test]
+fn every_service_is_what_systemd_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    for unit in copies(dir.path()) {
+        let mut command = Command::new("systemd-analyze");
+        let Ok(output) = command.args(["--man=no", "verify"]).arg(&unit).output() else {
+            return println!("skipped: systemd-analyze is not here to verify the units");
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("slipring"), "{}: {said}", unit.display());
+    }
+}
+
+/// Programs install a filter of their own, which `@system-service` does not let them.
+#[test]
+fn every_service_may_confine_itself_and_is_not_killed_for_a_call() {
+    for unit in services() {
+        let text = fs::read_to_string(&unit).unwrap();
+        let mut filters = text.lines().filter_map(|line| line.strip_prefix("SystemCallFilter="));
+        let allows = filters.any(|calls| calls.split(' ').any(|call| call == "seccomp"));
+        assert!(allows, "{}", unit.display());
+        assert_eq!(setting(&text, "SystemCallErrorNumber"), "EPERM", "{}", unit.display());
+    }
+}
+
+/// The line that a unit executes, with the directories of a test.
+fn line(unit: &str, dir: &Path, ports: &str) -> String {
+    let dir = dir.to_str().unwrap();
+    let line = setting(unit, "ExecStart").replace("@BIN@/slipring", SLIPRING);
+    let line = line.replace("/etc/slipring", dir).replace("/run/slipring", &format!("{dir}/run"));
+    let line = line.replace("/var/lib/slipring-firewall", dir);
+    line.replace("%i", "edge").replace("$PORTS", ports).replace("$ARGS", "")
+}
+
+#[test]
+fn services_start_with_the_capabilities_of_their_units() {
+    if !installed("setpriv") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for sub in ["firewall", "emulate"] {
+        fs::create_dir(dir.path().join(sub)).unwrap();
+    }
+    fs::write(dir.path().join("firewall/edge.rules"), "add allow ip from any to any\n").unwrap();
+    let ports = "[ports.left]\ndev = \"netmap:la\"\n[ports.right]\ndev = \"netmap:ra\"\n";
+    let links = format!("{ports}[link.up]\nfrom = \"left\"\nto = \"right\"\n");
+    fs::write(dir.path().join("emulate/edge.toml"), links).unwrap();
+    for unit in services() {
+        if unit.ends_with("slipringd.service") {
+            // Other tests start the daemon; it is given all that it asks for.
+            continue;
+        }
+        let Some(lab) = Lab::quiet(Way::Best) else { return };
+        let text = fs::read_to_string(&unit).unwrap();
+        let words = line(&text, dir.path(), "netmap:la netmap:ra");
+        let capabilities = setting(&text, "CapabilityBoundingSet").to_lowercase();
+        let names = capabilities.split(' ').map(|name| name.replace("cap_", ",+"));
+        let bounds = format!("-all{}", names.collect::<String>());
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set", &bounds, "--inh-caps=-all", "--no-new-privs"]);
+        command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", dir.path().join("run"));
+        let program = Program::launch(&lab.mid, command);
+        program.wait_for("start", |output| {
+            let text = format!("{}{}", output.stdout, output.stderr);
+            let told = ["kind=", "Ready to go", "slipring serves"];
+            told.iter().any(|start| text.contains(start)).then_some(())
+        });
+        program.stop(Signal::INT).well();
+    }
+}
