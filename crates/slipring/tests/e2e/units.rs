@@ -36,8 +36,8 @@ fn copies(dir: &Path) -> Vec<PathBuf> {
 }
 
 fn setting<'t>(unit: &'t str, key: &str) -> &'t str {
-    let lines = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-    lines.last().unwrap_or_else(|| panic!("no {key}= in\n{unit}"))
+    let mut lines = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    lines.next_back().unwrap_or_else(|| panic!("no {key}= in\n{unit}"))
 }
 
 #[test]
