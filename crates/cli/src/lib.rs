@@ -57,6 +57,7 @@ mod diagnostic;
 mod exit;
 pub mod flags;
 mod generate;
+pub mod metrics;
 mod program;
 pub mod report;
 mod reporter;

@@ -154,6 +154,7 @@ impl Program {
             reporter,
             classic: call.classic.map(|classic| classic.name),
             run_dir: flags::chosen_run_dir(flags::innermost(&matches)),
+            metrics: flags::optional::<String>(innermost, crate::metrics::ID).cloned(),
             program: self,
             status: None,
         };

@@ -189,12 +189,36 @@ impl Reporter {
         fields: &X,
         text: impl Display,
     ) -> Result<(), Failure> {
-        if self.format == Format::Text {
-            return self.text(text);
+        match self.format {
+            Format::Text => self.text(text),
+            Format::Json | Format::JsonLines => self.object(Moment::End, fields),
         }
+    }
+
+    /// Writes the beginning of a program that goes on and moves no frames: `fields` as an object
+    /// with the common keys, or `text`.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn begun<X: Serialize>(&mut self, fields: &X, text: impl Display) -> Result<(), Failure> {
+        match self.format {
+            Format::Text => self.text(text),
+            Format::Json | Format::JsonLines => self.object(Moment::Start, fields),
+        }
+    }
+
+    /// Writes one look of a program that looks again and again, as an object with the common keys.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn look<X: Serialize>(&mut self, fields: &X) -> Result<(), Failure> {
+        self.object(Moment::Interval, fields)
+    }
+
+    fn object<X: Serialize>(&mut self, moment: Moment, fields: &X) -> Result<(), Failure> {
         let event = Event {
             schema: SCHEMA,
-            event: Moment::End,
+            event: moment,
             time_ns: unix_nanos(),
             identity: &self.identity,
             place: None,

@@ -52,6 +52,8 @@ pub struct Session<'p> {
     pub classic: Option<&'static str>,
     /// Directory of sockets and counters.
     pub run_dir: PathBuf,
+    /// Where `--metrics` wants counters served; see [`crate::metrics`].
+    pub metrics: Option<String>,
     /// The program itself.
     pub program: &'p Program,
     /// The exact exit status, for a command whose statuses are those of another program under

@@ -37,6 +37,8 @@
 //! 2. A line that cannot be obeyed gets an error and leaves the connection as it was.
 //! 3. Sockets in the run directory that nobody listens on are removed by the next start.
 //!
+//! [`metrics`] is the other socket of a program that runs long: its figures for Prometheus.
+//!
 //! # Not for
 //! Knowing what requests mean; that is the [`Service`]'s. Peers on other machines.
 
@@ -49,6 +51,7 @@ mod directory;
 mod error;
 mod lines;
 mod message;
+pub mod metrics;
 mod once;
 mod server;
 

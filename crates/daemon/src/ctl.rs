@@ -61,14 +61,13 @@ fn parameters(args: &ArgMatches) -> Vec<(&'static str, Value)> {
 
 /// `name = value`, with what else is known of it.
 fn show(answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
-    let text = match (session.reporter.format(), answer) {
-        (Format::Text, Value::Object(answer)) if answer.contains_key("ports") => {
-            ports(&answer["ports"])
-        }
-        (Format::Text, Value::Object(answer)) if answer.contains_key("memory") => {
-            memory::lines(&answer["memory"])
-        }
-        (Format::Text, Value::Object(answer)) => {
+    if session.reporter.format() != Format::Text {
+        return session.reporter.document(&json!({ "answer": answer }), "");
+    }
+    let text = match answer {
+        Value::Object(answer) if answer.contains_key("ports") => ports(&answer["ports"]),
+        Value::Object(answer) if answer.contains_key("memory") => memory::lines(&answer["memory"]),
+        Value::Object(answer) => {
             answer.iter().map(|(name, value)| format!("{}\n", line(name, value))).collect()
         }
         _ => format!("{answer}\n"),

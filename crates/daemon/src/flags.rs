@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use slipring_cli::{Failure, Job, flags};
+use slipring_cli::{Failure, Job, flags, metrics};
 use slipring_nics::Access;
 
 use crate::config::{self, permissions};
@@ -29,7 +29,7 @@ pub(crate) fn command() -> Command {
         .args(of_ports())
         .args(of_the_file())
         .args(of_the_end());
-    let command = flags::configuration(flags::reporting(command));
+    let command = flags::configuration(flags::reporting(metrics::flag(command)));
     flags::run_dir(command).subcommand(ctl::command())
 }
 

@@ -24,6 +24,7 @@ mod guard;
 mod journal;
 mod manager;
 mod memory;
+mod metrics;
 mod rules;
 mod run;
 mod scheduling;

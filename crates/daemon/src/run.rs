@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FlockOperation;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use slipring_cli::codes::SR0303;
-use slipring_cli::{Diagnostic, Exit, Failure, Format, Session, Signals};
+use slipring_cli::{Diagnostic, Exit, Failure, Format, SCHEMA, Session, Signals};
 use slipring_control::Server;
 use slipring_door::{Config, DeviceLink, Door, DoorError, Outcome, Permissions, Uring, Way};
 use slipring_netmap::{Netmap, News, Parameters, Params, Store};
@@ -24,6 +24,7 @@ use crate::confine::confine;
 use crate::guard::Guard;
 use crate::journal::Journal;
 use crate::manager::{self, Manager};
+use crate::metrics;
 use crate::rules::Rules;
 use crate::scheduling::Scheduling;
 use crate::service::{self, Answers, Reload};
@@ -66,8 +67,10 @@ pub(crate) fn run(
     let switches = Box::new(Switches::new(door.overview()));
     let answers = Box::new(Answers::new(reload.clone(), switches, Box::new(door.overview())));
     let control = control(&run_dir, control_socket, answers, session)?;
-    let line = mode_line(&door, &settings, session.reporter.format());
-    session.reporter.raw(line.as_bytes())?;
+    let switches = Box::new(Switches::new(door.overview()));
+    let answers = Answers::new(reload.clone(), switches, Box::new(door.overview()));
+    let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
+    tell_mode(&door, &settings, session)?;
     tell_of_way(door.way(), config.uring, session)?;
     manager.tell("READY=1\nSTATUS=serves the device");
     serve(&signals, &journal, &manager, &door, &reload, session)?;
@@ -193,8 +196,12 @@ fn serve(
 fn say(news: &News, session: &mut Session<'_>) -> Result<(), Failure> {
     let News::InterfaceGone { uid, port } = news else { return Ok(()) };
     if session.reporter.format() != Format::Text {
-        let cause = "interface-gone";
-        let event = json!({ "event": "detach", "port": port, "uid": uid, "cause": cause });
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let time_ns = since.map_or(0, |time| time.as_nanos() as u64);
+        let event = json!({
+            "schema": SCHEMA, "event": "detach", "time_ns": time_ns, "port": port, "uid": uid,
+            "cause": "interface-gone",
+        });
         session.reporter.raw(format!("{event}\n").as_bytes())?;
     }
     session.reporter.warn(format_args!("{port} has left its switch: the interface is no more"))
@@ -245,7 +252,8 @@ fn tell_of_way(way: Way, wanted: Uring, session: &mut Session<'_>) -> Result<(),
     }
 }
 
-fn mode_line(door: &Door, settings: &Settings, format: Format) -> String {
+/// The mode line.
+fn tell_mode(door: &Door, settings: &Settings, session: &mut Session<'_>) -> Result<(), Failure> {
     let device = door.path().display().to_string();
     let mode = format!("{:03o}", settings.mode.unwrap_or_default());
     let way = if matches!(door.way(), Way::Uring { .. }) { "fuse-uring" } else { "fuse" };
@@ -254,26 +262,18 @@ fn mode_line(door: &Door, settings: &Settings, format: Format) -> String {
     let rules = [&settings.book.allow, &settings.book.deny, &settings.book.take_over];
     let rules: usize = rules.into_iter().map(Vec::len).sum();
     let scheduling = settings.scheduling.unwrap_or(Scheduling::Normal);
-    match format {
-        Format::Text => {
-            let rules = if rules == 0 { String::new() } else { format!(" rules={rules}") };
-            let scheduling = match scheduling {
-                Scheduling::Normal => String::new(),
-                other => format!(" scheduling={other}"),
-            };
-            format!(
-                "# slipringd {device} door={way} memory=passthrough workers={workers} mode={mode} nics={nics}{rules}{scheduling}\n"
-            )
-        }
-        _ => {
-            let start = json!({
-                "event": "start", "device": device, "door": way, "memory": "passthrough",
-                "workers": workers, "mode": mode, "nics": nics, "rules": rules,
-                "scheduling": scheduling.to_string(),
-            });
-            format!("{start}\n")
-        }
-    }
+    let told_rules = if rules == 0 { String::new() } else { format!(" rules={rules}") };
+    let told_scheduling = match scheduling {
+        Scheduling::Normal => String::new(),
+        other => format!(" scheduling={other}"),
+    };
+    let start = json!({
+        "device": device, "door": way, "memory": "passthrough", "workers": workers,
+        "mode": mode, "nics": nics, "rules": rules, "scheduling": scheduling.to_string(),
+    });
+    session.reporter.begun(&start, format_args!(
+        "# slipringd {device} door={way} memory=passthrough workers={workers} mode={mode} nics={nics}{told_rules}{told_scheduling}"
+    ))
 }
 
 /// Holds the run directory for this process. Only root and our user could open the lock, and so keep

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
-use slipring_cli::flags;
 use slipring_cli::units::{Count, Span};
+use slipring_cli::{flags, metrics};
 use slipring_program::opening;
 
 use crate::plan::port_by_name;
@@ -42,7 +42,7 @@ pub fn command() -> Command {
              slipring dump -i packet:eth0 -w seen.pcapng\n  \
              slipring dump -r seen.pcapng -c 20",
         );
-    flags::run_dir(flags::reporting(opening::flags(command)))
+    flags::run_dir(flags::reporting(metrics::flag(opening::flags(command))))
 }
 
 fn value(id: &'static str, short: char, name: &'static str, help: &'static str) -> Arg {

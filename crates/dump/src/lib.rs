@@ -22,6 +22,7 @@
 mod command;
 pub mod extcap;
 pub mod listing;
+pub mod metrics;
 mod plan;
 mod run;
 pub mod save;

@@ -12,6 +12,7 @@ use slipring_port::now;
 use slipring_program::confine::Confinement;
 
 use crate::listing::{self, Interface, List};
+use crate::metrics::{Figures, LastFigures};
 use crate::plan::{From, Plan};
 use crate::save::{Rotation, Totals};
 use crate::sink::Sink;
@@ -43,6 +44,11 @@ struct Counts {
 impl Counts {
     fn received(&self) -> u64 {
         self.rx.packets + self.tx.packets
+    }
+
+    fn figures(&self, report: PortReport) -> Figures {
+        let port = PortReport { rx: self.rx, tx: self.tx, ..report };
+        Figures { port, captured: self.captured }
     }
 
     fn saw(&mut self, frame: &Frame<'_>) {
@@ -104,7 +110,8 @@ impl Plan {
         let started = (!matches!(self.from, From::Read { .. })).then(wall_clock);
         let sink = Sink::open(&self.output, &report.name, started, session)?;
         self.confinement(&source).begin(session)?;
-        let mut capture = Capture { plan: self, source, sink, counts: Counts::default() };
+        let shown = LastFigures::serve(session)?;
+        let mut capture = Capture { plan: self, source, sink, counts: Counts::default(), shown };
         let captured = capture.run(&signals, session);
         let finished = capture.finish(session);
         if !silent {
@@ -195,11 +202,19 @@ struct Capture {
     source: Source,
     sink: Sink,
     counts: Counts,
+    /// Where `--metrics` shows them.
+    shown: Option<LastFigures>,
 }
 
 impl Capture {
     fn run(&mut self, signals: &Signals, session: &mut Session<'_>) -> Result<(), Failure> {
-        let Self { plan, source, sink, counts } = self;
+        let Self { plan, source, sink, counts, shown } = self;
+        let show = |source: &mut Source, counts: &Counts| {
+            if let Some(shown) = &*shown {
+                shown.update(source, |report| counts.figures(report));
+            }
+        };
+        show(source, counts);
         let mut over = false;
         while !signals.stopping() {
             let more = source.take(&mut |frame: &Frame<'_>| {
@@ -215,6 +230,7 @@ impl Capture {
             })?;
             // What was captured is written before waiting for more.
             sink.flush(session)?;
+            show(source, counts);
             if !more || over {
                 break;
             }

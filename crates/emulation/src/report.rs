@@ -7,7 +7,7 @@
 //! | [`hops`] | when frames entered links that are not their first |
 //! | [`summary`] | both side by side, for people |
 //! | [`document`] | the same as JSON |
-//! | [`openmetrics`], [`serve`] | the same for Prometheus, and where it is fetched |
+//! | [`openmetrics`] | the same for Prometheus |
 //! | [`packets`], [`mahimahi`] | every single frame, in a file |
 //!
 //! Counters come from the engine, which keeps them in balance. Nothing here decides anything.
@@ -21,7 +21,6 @@ pub(crate) mod mahimahi;
 pub(crate) mod measured;
 pub(crate) mod openmetrics;
 pub(crate) mod packets;
-pub(crate) mod serve;
 pub(crate) mod summary;
 
 use serde::Serialize;

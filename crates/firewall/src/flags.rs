@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_abi::name::PortName;
 use slipring_cli::codes::{SR0002, SR0006};
 use slipring_cli::units::{Count, Span};
-use slipring_cli::{Diagnostic, Failure, flags};
+use slipring_cli::{Diagnostic, Failure, flags, metrics};
 use slipring_ipfw::run::NonIp;
 use slipring_program::opening::{self, Opening};
 
@@ -78,7 +78,8 @@ pub(crate) fn command() -> Command {
                 .short('t')
                 .value_parser(seconds),
         ]);
-    let command = flags::run_dir(flags::configuration(flags::reporting(opening::flags(command))));
+    let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
+    let command = flags::run_dir(command);
     command.after_help(EXAMPLES)
 }
 

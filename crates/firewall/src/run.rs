@@ -31,6 +31,7 @@ use crate::events::{Events, Log};
 use crate::flags::Plan;
 use crate::join::{Bypassed, Join, Tally};
 use crate::mail::Mail;
+use crate::metrics;
 use crate::order::{Order, Outcome, sysexits};
 use crate::service::Controlled;
 use crate::threads::{self, Threads};
@@ -302,6 +303,10 @@ impl Plan {
         self.begin_with(session, desk, begin.as_ref())?;
         let _server = self.serve(session, desk, figures)?;
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
+        let (asked, counted) = (desk.clone(), figures.clone());
+        let _metrics = slipring_cli::metrics::serve(session, move || {
+            metrics::text(&asked, &counted).map_err(|fault| fault.message)
+        })?;
         session.reporter.say("Ready to go")?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         workers.attend(signals, self.period, deadline, |due| match due {

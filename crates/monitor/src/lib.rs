@@ -14,6 +14,7 @@
 //! | [`model`] | what the person watches: history, selection, pause; and what keys do |
 //! | [`view`] | a model on a screen |
 //! | [`plain`] | a frame as plain text |
+//! | [`openmetrics`] | the words as OpenMetrics text |
 //! | [`watch`] | looks again and again, until a key or a signal |
 //! | [`screen`] | the terminal, taken and given back |
 //!
@@ -31,6 +32,7 @@ pub mod attach;
 pub mod figures;
 pub mod model;
 pub mod names;
+pub mod openmetrics;
 pub mod plain;
 pub mod screen;
 pub mod view;

@@ -7,6 +7,7 @@
 //!
 //! Not for: what a report tells in full; here stand the figures that are watched.
 
+mod metrics;
 mod ports;
 
 use std::io;
@@ -24,6 +25,8 @@ use slipring_core::counters::{Publisher, Readers};
 use slipring_monitor::names::{Names, Object, SCHEMA};
 use slipring_port::{Nanos, now};
 use slipring_ring::Doorbell;
+
+pub use metrics::serve_metrics;
 
 use crate::meter::Meter;
 

@@ -9,7 +9,7 @@ use slipring_abi::name::{Kind, PortName, Rings};
 use slipring_cli::report::{NoExtra, Sample};
 use slipring_cli::units::{Span, human};
 use slipring_cli::{
-    Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes, flags,
+    Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes, flags, metrics,
 };
 use slipring_port::{Port, now};
 
@@ -96,7 +96,7 @@ fn command() -> Command {
                 .value_parser(seconds)
                 .help("Stop after this long [default unit: s]"),
         ]);
-    let command = flags::configuration(flags::reporting(opening::flags(command)));
+    let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
     command.after_help(EXAMPLES)
 }
 
@@ -145,6 +145,7 @@ impl Plan {
         session.reporter.start(None, "monotonic", &meter.reports())?;
         self.announce(session, &mut ports)?;
         let _publishing = publish::start(meter.clone(), None, session)?;
+        let _metrics = publish::serve_metrics(&meter, session)?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(self.tasks(ports))?;
         let watched = workers.watch(&signals, self.period, deadline, |interim| {

@@ -66,6 +66,7 @@ impl Plan {
         session.reporter.start(None, "monotonic", &figures.ports())?;
         self.announce(session, &mut ports)?;
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
+        let _metrics = publish::serve_metrics(&figures.meter, session)?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(vec![self.task(ports, dedup, &figures)])?;
         let watched = workers.watch(&signals, self.period, deadline, |interim| {

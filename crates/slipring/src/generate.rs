@@ -84,6 +84,7 @@ impl Plan {
         let streams = u32::from(self.stream)..u32::from(self.stream) + u32::from(self.threads);
         let meter = Meter::new(&ports);
         let _publishing = publish::start(meter.clone(), None, teller.session)?;
+        let _metrics = publish::serve_metrics(&meter, teller.session)?;
         let board = Board::new(meter, self.function, streams, self.framing);
         let mut board = board.behind(self.header());
         let heads: Vec<_> =

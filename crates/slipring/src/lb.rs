@@ -78,6 +78,7 @@ impl Plan {
             session.reporter.start(seed, "monotonic", &figures.ports())?;
         }
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
+        let _metrics = publish::serve_metrics(&figures.meter, session)?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let mut lines = Lines::new(self.to_stdout, self.to_syslog, session)?;
         let tick = self.tick();

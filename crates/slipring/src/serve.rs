@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
-use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_cli::{Exit, Failure, Job, Session, Signals, Verb, flags, metrics};
 use slipring_program::confine::Confinement;
 use slipring_web::{Gateway, Options, Token, page_missing};
 
@@ -49,7 +49,7 @@ fn command() -> Command {
              slipring serve --listen 0.0.0.0:8080 --token-file token",
         )
         .args([listen, token, file, target]);
-    flags::run_dir(flags::configuration(flags::reporting(command)))
+    flags::run_dir(flags::configuration(flags::reporting(metrics::flag(command))))
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
@@ -78,11 +78,9 @@ fn run(options: Options, session: &mut Session<'_>) -> Result<Exit, Failure> {
              npm; touch web/package.json; make release"
         ))?;
     }
-    let line = match session.reporter.format() {
-        Format::Text => format!("# slipring serves {url}\n"),
-        _ => format!("{}\n", json!({ "event": "start", "url": url })),
-    };
-    session.reporter.raw(line.as_bytes())?;
+    session.reporter.begun(&json!({ "url": url }), format_args!("# slipring serves {url}"))?;
+    let counts = gateway.counts();
+    let _metrics = metrics::serve(session, move || Ok(counts.text()))?;
     while !signals.stopping() {
         // Interrupted or not: what was asked is looked at.
         let _ = poll(&mut [PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN)], None);

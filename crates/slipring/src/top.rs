@@ -2,17 +2,17 @@
 //!
 //! All of it is the monitor crate's; here are its flags.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
-use serde_json::json;
-use slipring_cli::report::SCHEMA;
-use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags, metrics};
+use slipring_control::metrics::Endpoint;
 use slipring_monitor::attach::Attached;
 use slipring_monitor::figures::Frame;
 use slipring_monitor::watch::{self, Watch};
-use slipring_monitor::{plain, screen};
+use slipring_monitor::{openmetrics, plain, screen};
 use slipring_program::confine::Confinement;
 
 pub(crate) const VERB: Verb = Verb { name: "top", classic: &[], command, plan };
@@ -35,7 +35,7 @@ fn command() -> Command {
              slipring top 4121 --json=lines -T 100ms",
         )
         .args([target, once, flags::period()]);
-    flags::run_dir(flags::configuration(flags::reporting(command)))
+    flags::run_dir(flags::configuration(flags::reporting(metrics::flag(command))))
 }
 
 /// What was asked for.
@@ -62,6 +62,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
         let signals = Signals::install()?;
         // Runs of other users are opened by their names.
         Confinement::total().opening_files().begin(session)?;
+        let _metrics = top.serve(session)?;
         match session.reporter.format() {
             Format::Text if !top.once && screen::is_there() => {
                 let target = top.target.as_deref();
@@ -91,10 +92,26 @@ impl Top {
         let mut watch = self.begin(session)?;
         while !signals.stopping() && watch.is_alive() {
             let run = watch.over(self.period, signals).map_err(watch::failure)?;
-            let line = json!({ "schema": SCHEMA, "event": "interval", "run": run });
-            session.reporter.raw(format!("{line}\n").as_bytes())?;
+            session.reporter.look(&Document { run })?;
         }
         Ok(Exit::Done)
+    }
+
+    /// Shows the watched program's figures to Prometheus as well, where `--metrics` asks for that.
+    fn serve(&self, session: &Session<'_>) -> Result<Option<Endpoint>, Failure> {
+        if session.metrics.is_none() {
+            return Ok(None);
+        }
+        let attached = Attached::find(&session.run_dir, self.target.as_deref());
+        let attached = RefCell::new(attached.map_err(watch::failure)?);
+        metrics::serve(session, move || {
+            let mut attached = attached.borrow_mut();
+            if !attached.is_alive() {
+                return Err("the program has ended".to_owned());
+            }
+            let seen = attached.look().map_err(|error| error.to_string())?;
+            Ok(openmetrics::text(attached.names(), &seen.words))
+        })
     }
 
     fn begin(&self, session: &Session<'_>) -> Result<Watch, Failure> {

@@ -17,7 +17,8 @@ use serde::Serialize;
 use slipring_abi::name::PortName;
 use slipring_cli::report::{PortReport, Sample, Traffic};
 use slipring_cli::units::Count;
-use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags};
+use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags, metrics};
+use slipring_dump::metrics::{Figures, LastFigures};
 use slipring_dump::select;
 use slipring_dump::show::{Bytes, Style};
 use slipring_dump::source::{Frame, Source};
@@ -73,7 +74,7 @@ fn command() -> Command {
              slipring trace -i packet:eth0 -n 20 -e udp port 53\n  \
              slipring trace -i packet:eth0 -w seen.pcapng",
         );
-    flags::reporting(command)
+    flags::reporting(metrics::flag(command))
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
@@ -132,6 +133,7 @@ impl Plan {
             seen: Traffic::default(),
             sent: Traffic::default(),
             matched: 0,
+            shown: LastFigures::serve(session)?,
             plan: self,
             source,
         };
@@ -158,11 +160,13 @@ struct Tracing {
     seen: Traffic,
     sent: Traffic,
     matched: u64,
+    /// Where `--metrics` shows all of this.
+    shown: Option<LastFigures>,
 }
 
 impl Tracing {
     fn run(&mut self, signals: &Signals, session: &mut Session<'_>) -> Result<(), Failure> {
-        let Self { plan, source, sink, seen, sent, matched } = self;
+        let Self { plan, source, sink, seen, sent, matched, shown } = self;
         while !signals.stopping() {
             let more = source.take(&mut |frame: &Frame<'_>| {
                 let direction = if frame.outgoing == Some(true) { &mut *sent } else { &mut *seen };
@@ -177,6 +181,12 @@ impl Tracing {
             })?;
             // What was seen is written before waiting for more.
             sink.flush()?;
+            if let Some(shown) = &*shown {
+                shown.update(source, |report| {
+                    let port = PortReport { rx: *seen, tx: *sent, ..report };
+                    Figures { port, captured: *matched }
+                });
+            }
             if !more || plan.count == Some(*matched) {
                 break;
             }

@@ -20,6 +20,7 @@ use tokio::time::timeout;
 
 use crate::access::Access;
 use crate::answer::{Json, Refused};
+use crate::counts::Counts;
 use crate::events::{Events, follow};
 use crate::{guard, page};
 
@@ -45,6 +46,7 @@ pub(crate) struct Gate {
     /// Places for those who watch.
     pub(crate) watchers: Arc<Semaphore>,
     pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) counts: Arc<Counts>,
 }
 
 /// Everything that is answered.

@@ -48,6 +48,7 @@
 mod access;
 mod answer;
 mod api;
+mod counts;
 mod events;
 mod guard;
 mod page;
@@ -56,6 +57,7 @@ mod places;
 mod server;
 mod token;
 
+pub use counts::Counts;
 pub use page::page_missing;
 pub use server::{Gateway, Options};
 pub use token::Token;

@@ -26,6 +26,7 @@ use tower_service::Service;
 
 use crate::access::Access;
 use crate::api::{Gate, router};
+use crate::counts::Counts;
 use crate::guard::Client;
 use crate::places::{CONNECTIONS, Peer, Places};
 use crate::{Token, peer};
@@ -68,6 +69,7 @@ impl Options {
 #[derive(Debug)]
 pub struct Gateway {
     address: SocketAddr,
+    counts: Arc<Counts>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -89,6 +91,7 @@ impl Gateway {
         listener.set_nonblocking(true).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let (stop, stopped) = watch::channel(false);
+        let counts = Arc::new(Counts::default());
         let gate = Arc::new(Gate {
             access,
             port: address.port(),
@@ -97,17 +100,24 @@ impl Gateway {
             presets: options.presets,
             watchers: Arc::new(Semaphore::new(WATCHERS)),
             stop: stopped,
+            counts: counts.clone(),
         });
         let runtime = runtime().map_err(refused)?;
         let thread = std::thread::Builder::new().name("gateway".to_owned());
         let thread = thread.spawn(move || serve(runtime, listener, gate)).map_err(refused)?;
-        Ok(Self { address, stop, thread: Some(thread) })
+        Ok(Self { address, counts, stop, thread: Some(thread) })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What is counted as long as the gateway answers, and after that what was.
+    #[must_use]
+    pub fn counts(&self) -> Arc<Counts> {
+        self.counts.clone()
     }
 
     /// Takes no more requests, ends what is watched, and lets other answers go out.
@@ -155,6 +165,7 @@ async fn accept_all(listener: TcpListener, gate: &Arc<Gate>) {
             sleep(FULL).await;
             continue;
         };
+        gate.counts.connected();
         let may_ask = may_ask(&stream, client, gate).await;
         let peer = match &gate.access {
             Access::Token(_) => Peer::machine(client.ip()),
@@ -162,9 +173,12 @@ async fn accept_all(listener: TcpListener, gate: &Arc<Gate>) {
             Access::Own(_) => Peer::Stranger,
         };
         // Where all are busy the newcomer is sent away, rather than left to wait.
-        let Some(place) = places.take(peer).map(Arc::new) else { continue };
+        let Some(place) = places.take(peer).map(Arc::new) else {
+            gate.counts.turned_away();
+            continue;
+        };
         let client = Client { may_ask, place: place.clone() };
-        let served = connection(stream, client, &router, &graceful);
+        let served = connection(stream, client, (&router, &gate.counts), &graceful);
         tokio::spawn(async move {
             tokio::select! {
                 () = served => {}
@@ -181,14 +195,19 @@ async fn accept_all(listener: TcpListener, gate: &Arc<Gate>) {
 fn connection(
     stream: TcpStream,
     client: Client,
-    router: &Router,
+    (router, counts): (&Router, &Arc<Counts>),
     graceful: &GracefulShutdown,
 ) -> impl Future<Output = ()> + use<> {
-    let router = router.clone();
+    let (router, counts) = (router.clone(), counts.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(client.clone());
         let answered = router.clone().call(request.map(Body::new));
-        async move { Ok::<_, Infallible>(answered.await.unwrap_or_else(|never| match never {})) }
+        let counts = counts.clone();
+        async move {
+            let answer = answered.await.unwrap_or_else(|never| match never {});
+            counts.answered(answer.status());
+            Ok::<_, Infallible>(answer)
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -42,6 +42,12 @@ fn the_check_itself_finds_faults() {
         *bad.pointer_mut(pointer).unwrap() = wrong;
         assert!(fault(&schema, &schema, &bad).is_some(), "{pointer}");
     }
+    for pointer in ["", "/ports/0", "/ports/0/rx"] {
+        let mut bad = good.clone();
+        bad.pointer_mut(pointer).unwrap()["no_such_key"] = 1.into();
+        let told = fault(&schema, &schema, &bad).unwrap_or_default();
+        assert!(told.starts_with("no_such_key is not in the schema"), "{pointer}: {told}");
+    }
     for key in ["schema", "event", "command", "elapsed_ns"] {
         let mut bad = good.clone();
         bad.as_object_mut().unwrap().remove(key);

@@ -22,8 +22,13 @@ pub(crate) fn fault(root: &Value, schema: &Value, value: &Value) -> Option<Strin
     if words.is_some_and(|words| !words.contains(value)) {
         return wrong("not one of the words");
     }
-    let kind = schema.get("type").and_then(Value::as_str);
-    if !kind.is_none_or(|kind| is_of(kind, value)) {
+    let is_one = |kind: &Value| kind.as_str().is_none_or(|kind| is_of(kind, value));
+    let fits = match schema.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(is_one),
+        Some(kind) => is_one(kind),
+        None => true,
+    };
+    if !fits {
         return wrong("of the wrong type");
     }
     let minimum = schema.get("minimum").and_then(Value::as_i64);
@@ -55,8 +60,11 @@ fn object_fault(root: &Value, schema: &Value, value: &Value) -> Option<String> {
     }
     object.iter().find_map(|(key, member)| {
         let named = schema.get("properties").and_then(|all| all.get(key));
-        let other = schema.get("additionalProperties");
-        fault(root, named.or(other)?, member)
+        match named.or(schema.get("additionalProperties"))? {
+            Value::Bool(true) => None,
+            Value::Bool(false) => Some(format!("{key} is not in the schema: {value}")),
+            schema => fault(root, schema, member),
+        }
     })
 }
 
@@ -67,6 +75,7 @@ fn is_of(kind: &str, value: &Value) -> bool {
         "string" => value.is_string(),
         "number" => value.is_number(),
         "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
         "integer" => value.is_i64() || value.is_u64(),
         other => panic!("the check does not know the type {other}"),
     }

@@ -199,7 +199,8 @@ fn what_an_interface_lost_is_told_of_its_port() {
     eventually("the frames to be counted", || {
         let told = ctl(&site, "ports --json").well().stdout;
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-        let port = told["ports"].as_array().unwrap().iter().find(|port| port["port"] == "e0");
+        let port =
+            told["answer"]["ports"].as_array().unwrap().iter().find(|port| port["port"] == "e0");
         let port = port.unwrap();
         let lost = port["drops"].as_object().unwrap().values().filter_map(|count| count.as_u64());
         let (came, lost) = (port["rx"]["packets"].as_u64().unwrap(), lost.sum::<u64>());

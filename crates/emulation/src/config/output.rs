@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use slipring_control::metrics::Endpoint;
+
 use super::error::ConfigError;
 use super::section::{self, Section};
 use super::tree::Node;
-use crate::report::serve::Place;
 
 /// What a run writes beside its report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub(super) fn read(node: &Node) -> Result<Outputs, ConfigError> {
 
 fn metrics(path: &str, node: &Node) -> Result<String, ConfigError> {
     let place = section::text(path, node)?;
-    match Place::check(&place) {
+    match Endpoint::check(&place) {
         Ok(()) => Ok(place),
         Err(why) => Err(ConfigError::value(path, &place, why)
             .at(&node.place)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use slipring_cli::report::Sample;
 use slipring_cli::{Diagnose, Failure, Session};
 use slipring_control::Server;
+use slipring_control::metrics::Endpoint;
 use slipring_link::NetworkSpec;
 use slipring_port::{Nanos, Port, now};
 
@@ -17,7 +18,6 @@ use crate::control::{self, Versions};
 use crate::plan::Plan;
 use crate::published::{Published, Run};
 use crate::report::document::Document;
-use crate::report::serve::Endpoint;
 use slipring_program::meter::Meter;
 use slipring_program::publish::{self, Publishing};
 
@@ -200,5 +200,5 @@ fn endpoint(
     let Some(place) = &plan.outputs.metrics else { return Ok(None) };
     let (board, versions) = (board.clone(), versions.clone());
     let metrics = move || report(&versions.network(), &board.ask()).openmetrics();
-    Ok(Some(Endpoint::open(place, Box::new(metrics))?))
+    slipring_cli::metrics::open(place, move || Ok(metrics())).map(Some)
 }

@@ -10,9 +10,6 @@ use super::LinkReport;
 use super::histogram::Histogram;
 use super::measured::Measured;
 
-/// What the text is announced as.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// Bounds of the buckets of times, in ns: 1, 2 and 5 of each decade from 100 ns to 10 s.
 fn time_bounds() -> impl Iterator<Item = u64> {
     let decades = (2..10).map(|power| 10u64.pow(power));

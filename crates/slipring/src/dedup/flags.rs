@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use slipring_abi::name::PortName;
 use slipring_cli::units::{Bytes, Count, Share, Span};
-use slipring_cli::{Diagnostic, Failure, codes, flags};
+use slipring_cli::{Diagnostic, Failure, codes, flags, metrics};
 use slipring_dedup::Limits;
 
 use super::Plan;
@@ -64,7 +64,7 @@ pub(super) fn command() -> Command {
             .help_heading("Expectations")
             .value_parser(str::parse::<Share>),
     ]);
-    let command = flags::configuration(flags::reporting(opening::flags(command)));
+    let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
     command.after_help(EXAMPLES)
 }
 

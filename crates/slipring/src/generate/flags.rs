@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
-use slipring_cli::flags;
 use slipring_cli::units::{Count, Rate, RateUnit, Span};
+use slipring_cli::{flags, metrics};
 use slipring_traffic::{Endpoints, Fraction};
 use slipring_wire::MacAddr;
 
@@ -30,7 +30,7 @@ pub(super) fn command() -> Command {
         .args(reports())
         .args(expectations())
         .args(old());
-    flags::configuration(flags::reporting(opening::flags(command)))
+    flags::configuration(flags::reporting(metrics::flag(opening::flags(command))))
 }
 
 fn value(id: &'static str, short: char, name: &'static str, help: &'static str) -> Arg {

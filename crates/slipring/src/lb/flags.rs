@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_abi::name::PortName;
 use slipring_cli::units::{Count, Span};
-use slipring_cli::{Failure, flags};
+use slipring_cli::{Failure, flags, metrics};
 use slipring_port::Patience;
 
 use super::groups::{Pipes, groups};
@@ -91,7 +91,7 @@ pub(super) fn command() -> Command {
                 .short('t')
                 .value_parser(seconds),
         ]);
-    let command = flags::configuration(flags::reporting(opening::flags(command)));
+    let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
     command.after_help(EXAMPLES)
 }
 

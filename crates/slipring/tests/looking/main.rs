@@ -8,6 +8,7 @@ mod support;
 mod demo;
 mod doctor;
 mod grant;
+mod metrics;
 mod ports;
 mod schema;
 mod tcpdump;
@@ -42,6 +43,27 @@ fn with_links() -> Option<Namespace> {
     namespace.silence("there");
     namespace.ip("link set there up");
     Some(namespace)
+}
+
+/// What a command says with `--help`.
+fn help_of(namespace: &Namespace, words: &str) -> String {
+    Program::start(namespace, SLIPRING, &format!("{words} --help")).finish().well().stdout
+}
+
+/// The words that a help text lists under `Commands:`, without their explanations.
+fn listed_commands(help: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = lines.take_while(|line| !line.is_empty());
+    // What goes on from the line before is indented further.
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+}
+
+/// Every command of the binary, by its own help.
+fn commands(namespace: &Namespace) -> Vec<String> {
+    let commands = listed_commands(&help_of(namespace, ""));
+    assert!(commands.len() > 20, "{commands:?}");
+    commands
 }
 
 /// The links of a namespace, by name: their state follows only some time after it was changed.

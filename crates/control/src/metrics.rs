@@ -14,39 +14,38 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use slipring_cli::{Diagnostic, Failure, codes};
-
-use super::openmetrics::CONTENT_TYPE;
+/// What the text is announced as: OpenMetrics, version 1.0.0.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// How long a client may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes of a request at most.
 const MAX_REQUEST: usize = 8192;
 
 /// A running endpoint; dropped, it ends.
 #[derive(Debug)]
-pub(crate) struct Endpoint {
-    place: Place,
+pub struct Endpoint {
+    address: Address,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Where it listens.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
+enum Address {
     /// An address and a port.
     Tcp(SocketAddr),
     /// The path of a socket.
     Unix(String),
 }
 
-impl Place {
-    /// Reads `127.0.0.1:9100`, `[::1]:9100`, `localhost:9100` or the path of a socket, which has a
-    /// slash in it.
+impl Endpoint {
+    /// Checks an address: `127.0.0.1:9100`, `[::1]:9100`, `localhost:9100` or the path of a socket,
+    /// which has a slash in it.
     ///
     /// # Errors
     /// What is missing.
-    pub(crate) fn check(text: &str) -> Result<(), &'static str> {
+    pub fn check(text: &str) -> Result<(), &'static str> {
         if text.contains('/') {
             return Ok(());
         }
@@ -60,50 +59,46 @@ impl Place {
             Some(_) => Err("its port is no number up to 65535"),
         }
     }
-}
 
-/// Says what the metrics are now.
-pub(crate) type Metrics = Box<dyn Fn() -> String + Send>;
-
-impl Endpoint {
     /// Listens on `place`: an address with a port, or the path of a socket.
     ///
     /// # Errors
     /// If it is neither, or taken.
-    pub(crate) fn open(place: &str, metrics: Metrics) -> Result<Self, Failure> {
-        let refused = |error: io::Error| {
-            let summary = format!("cannot serve metrics on `{place}`");
-            let help = "name a free port of this machine, 127.0.0.1:9100, or a path to be made";
-            Diagnostic::new(codes::SR0002, summary).with_cause(error.to_string()).with_help(help)
-        };
+    pub fn open(place: &str, metrics: Metrics) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let (place, thread) = if place.contains('/') {
-            let listener = UnixListener::bind(place).map_err(refused)?;
+        let (address, thread) = if place.contains('/') {
+            let listener = UnixListener::bind(place)?;
             let thread = start(&stop, metrics, move || Ok(Client::Unix(listener.accept()?.0)))?;
-            (Place::Unix(place.to_owned()), thread)
+            (Address::Unix(place.to_owned()), thread)
         } else {
-            let listener = TcpListener::bind(place).map_err(refused)?;
-            let address = listener.local_addr().map_err(refused)?;
+            let listener = TcpListener::bind(place)?;
+            let address = listener.local_addr()?;
             let thread = start(&stop, metrics, move || Ok(Client::Tcp(listener.accept()?.0)))?;
-            (Place::Tcp(address), thread)
+            (Address::Tcp(address), thread)
         };
-        Ok(Self { place, stop, thread: Some(thread) })
+        Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where it really listens; a port 0 was replaced by one that was free.
-    #[cfg(test)]
-    fn place(&self) -> &Place {
-        &self.place
+    /// Where it really listens, over TCP; a port 0 was replaced by one that was free.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self.address {
+            Address::Tcp(address) => Some(address),
+            Address::Unix(_) => None,
+        }
     }
 }
+
+/// Says what the metrics are now, as OpenMetrics text with its end mark, or why they are not known.
+pub type Metrics = Box<dyn Fn() -> Result<String, String> + Send>;
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // The thread waits for a client: this is the last one.
-        match &self.place {
-            Place::Tcp(address) => drop(TcpStream::connect_timeout(address, PATIENCE)),
-            Place::Unix(path) => {
+        match &self.address {
+            Address::Tcp(address) => drop(TcpStream::connect_timeout(address, CLIENT_TIMEOUT)),
+            Address::Unix(path) => {
                 drop(UnixStream::connect(path));
                 // It may have been removed by hand.
                 let _ = std::fs::remove_file(path);
@@ -148,13 +143,13 @@ impl Client {
     fn serve(self, metrics: &Metrics) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => {
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+                stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
                 answer(stream, metrics)
             }
             Self::Unix(stream) => {
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+                stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
                 answer(stream, metrics)
             }
         }
@@ -165,7 +160,10 @@ fn answer(mut stream: impl Read + Write, metrics: &Metrics) -> io::Result<()> {
     let request = request(&mut stream)?;
     let plain = "text/plain; charset=utf-8";
     let (status, kind, body) = match target(&request) {
-        Some(("GET", "/metrics")) => ("200 OK", CONTENT_TYPE, metrics()),
+        Some(("GET", "/metrics")) => match metrics() {
+            Ok(text) => ("200 OK", CONTENT_TYPE, text),
+            Err(why) => ("503 Service Unavailable", plain, format!("{why}\n")),
+        },
         Some(("GET", "/")) => ("200 OK", plain, "see /metrics\n".to_owned()),
         Some(("GET", _)) => ("404 Not Found", plain, "only /metrics is here\n".to_owned()),
         Some(_) => ("405 Method Not Allowed", plain, "only GET is answered\n".to_owned()),
@@ -207,8 +205,7 @@ mod tests {
     use super::*;
 
     fn ask(endpoint: &Endpoint, request: &[u8]) -> String {
-        let Place::Tcp(address) = endpoint.place() else { panic!("it listens on TCP") };
-        let mut stream = TcpStream::connect(address).unwrap();
+        let mut stream = TcpStream::connect(endpoint.address().unwrap()).unwrap();
         stream.write_all(request).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = Vec::new();
@@ -219,7 +216,7 @@ mod tests {
     #[test]
     fn metrics_are_served_as_they_are_at_that_moment() {
         let count = std::sync::atomic::AtomicU32::new(0);
-        let metrics = move || format!("x {}\n# EOF\n", count.fetch_add(1, Ordering::Relaxed));
+        let metrics = move || Ok(format!("x {}\n# EOF\n", count.fetch_add(1, Ordering::Relaxed)));
         let endpoint = Endpoint::open("127.0.0.1:0", Box::new(metrics)).unwrap();
         for expected in ["x 0\n# EOF\n", "x 1\n# EOF\n"] {
             let answer = ask(&endpoint, b"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -231,7 +228,8 @@ mod tests {
 
     #[test]
     fn whatever_a_client_sends_the_next_one_is_served() {
-        let endpoint = Endpoint::open("127.0.0.1:0", Box::new(|| "# EOF\n".to_owned())).unwrap();
+        let endpoint =
+            Endpoint::open("127.0.0.1:0", Box::new(|| Ok("# EOF\n".to_owned()))).unwrap();
         for (request, status) in [
             (&b"GET /other HTTP/1.1\r\n\r\n"[..], "404"),
             (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
@@ -244,11 +242,29 @@ mod tests {
             if request.len() <= MAX_REQUEST {
                 let answer = ask(&endpoint, request);
                 assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
-            } else if let Place::Tcp(address) = endpoint.place() {
-                let _ = TcpStream::connect(address).unwrap().write_all(request);
+            } else {
+                let _ = TcpStream::connect(endpoint.address().unwrap()).unwrap().write_all(request);
             }
         }
         assert!(ask(&endpoint, b"GET /metrics HTTP/1.0\r\n\r\n").contains("200 OK"));
+    }
+
+    #[test]
+    fn figures_that_are_not_known_are_an_error_and_not_an_empty_page() {
+        let metrics = || Err("the program ends".to_owned());
+        let endpoint = Endpoint::open("127.0.0.1:0", Box::new(metrics)).unwrap();
+        let answer = ask(&endpoint, b"GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("the program ends\n"));
+    }
+
+    #[test]
+    fn an_address_has_a_port_or_is_a_path() {
+        for good in ["127.0.0.1:9100", "[::1]:9100", "localhost:0", "./x.sock", "/run/x"] {
+            assert_eq!(Endpoint::check(good), Ok(()), "{good}");
+        }
+        for bad in ["127.0.0.1", "::1", "9100", ":9100", "localhost:x", "localhost:70000", ""] {
+            assert!(Endpoint::check(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -256,13 +272,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.sock");
         let place = path.to_str().unwrap();
-        let endpoint = Endpoint::open(place, Box::new(|| "# EOF\n".to_owned())).unwrap();
+        let endpoint = Endpoint::open(place, Box::new(|| Ok("# EOF\n".to_owned()))).unwrap();
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.ends_with("# EOF\n"));
-        assert!(Endpoint::open(place, Box::new(String::new)).is_err());
+        assert!(Endpoint::open(place, Box::new(|| Ok(String::new()))).is_err());
         drop(endpoint);
         assert!(!path.exists());
     }

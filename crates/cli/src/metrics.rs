@@ -1,0 +1,85 @@
+//! `--metrics ADDR`: the figures of a program that runs long, for Prometheus.
+//!
+//! ```text
+//!   flag(command) --> Session::metrics --> serve(session, text): an endpoint until it is dropped
+//! ```
+//!
+//! Every program that goes on until it is stopped has the flag; what its text says is its own.
+
+mod text;
+
+use clap::{Arg, Command, ValueHint};
+use slipring_control::metrics::Endpoint;
+
+pub use text::{Labels, Text};
+
+use crate::{Diagnostic, Failure, Session, codes};
+
+/// Adds the flag, unless the command has one of that name.
+#[must_use]
+pub fn flag(command: Command) -> Command {
+    let metrics = Arg::new(ID)
+        .long(ID)
+        .value_name("ADDR")
+        .value_hint(ValueHint::FilePath)
+        .value_parser(address)
+        .help("Serve counters as OpenMetrics: 127.0.0.1:9100, or a socket's path");
+    let has_one = command.get_arguments().any(|arg| arg.get_long() == Some(ID));
+    if has_one { command } else { command.arg(metrics) }
+}
+
+/// The flag's name.
+pub(crate) const ID: &str = "metrics";
+
+fn address(text: &str) -> Result<String, String> {
+    let why = |why| format!("{why}: write 127.0.0.1:9100, [::1]:9100, or a path: ./metrics.sock");
+    Endpoint::check(text).map_err(why).map(|()| text.to_owned())
+}
+
+/// Serves what `text` says, where the command line asks for that.
+///
+/// # Errors
+/// If the address is taken, or none of this machine.
+pub fn serve(
+    session: &Session<'_>,
+    text: impl Fn() -> Result<String, String> + Send + 'static,
+) -> Result<Option<Endpoint>, Failure> {
+    session.metrics.as_deref().map(|place| open(place, text)).transpose()
+}
+
+/// Serves what `text` says at `place`.
+///
+/// # Errors
+/// If the address is taken, or none of this machine.
+pub fn open(
+    place: &str,
+    text: impl Fn() -> Result<String, String> + Send + 'static,
+) -> Result<Endpoint, Failure> {
+    Endpoint::open(place, Box::new(text)).map_err(|error| {
+        let summary = format!("cannot serve metrics on `{place}`");
+        let help = "name a free port of this machine, 127.0.0.1:9100, or a path to be made";
+        let error =
+            Diagnostic::new(codes::SR0002, summary).with_cause(error.to_string()).with_help(help);
+        error.into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_cannot_be_listened_on_is_refused_while_flags_are_read() {
+        let parse =
+            |text: &str| flag(Command::new("x")).try_get_matches_from(["x", "--metrics", text]);
+        assert!(parse("127.0.0.1:0").is_ok() && parse("./x.sock").is_ok());
+        let error = parse("9100").unwrap_err().to_string();
+        assert!(error.contains("write 127.0.0.1:9100"), "{error}");
+    }
+
+    #[test]
+    fn a_command_keeps_a_flag_of_its_own_of_that_name() {
+        let command = Command::new("x").arg(Arg::new("own").long("metrics"));
+        assert_eq!(flag(command).get_arguments().count(), 1);
+    }
+}

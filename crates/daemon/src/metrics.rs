@@ -1,0 +1,117 @@
+//! `--metrics` of the daemon: what programs have bound, what passed there, and users' memory.
+
+use serde_json::{Map, Value, json};
+use slipring_cli::metrics::Text;
+use slipring_control::{Reply, Request, Service};
+
+use crate::service::Answers;
+
+/// The text of now, from what the control socket would answer.
+///
+/// # Errors
+/// Why there is no answer.
+pub(crate) fn text(answers: &Answers) -> Result<String, String> {
+    let mut text = Text::default();
+    ports(&mut text, &answer(answers, "ports")?["ports"]);
+    memory(&mut text, &answer(answers, "memory")?["memory"]);
+    Ok(text.finish())
+}
+
+fn answer(answers: &Answers, what: &str) -> Result<Value, String> {
+    let request = Request { id: json!(0), what: what.to_owned(), args: Map::new() };
+    match answers.answer(&request) {
+        Ok(Reply::Once(value)) => Ok(value),
+        Ok(_) => Err(format!("`{what}` has more than one answer")),
+        Err(refusal) => Err(refusal.summary),
+    }
+}
+
+/// One value with its labels, which own their text.
+type Row = (Vec<(&'static str, String)>, u64);
+
+fn ports(text: &mut Text, ports: &Value) {
+    let ports: Vec<_> = ports.as_array().into_iter().flatten().collect();
+    let labels = |port: &Value| {
+        vec![
+            ("port", word(&port["port"])),
+            ("kind", word(&port["kind"])),
+            ("user", word(&port["uid"])),
+            ("netns", word(&port["netns"])),
+        ]
+    };
+    let of = |way: &str| -> Vec<Row> {
+        let count = |port: &&Value| Some((labels(port), port[way]["packets"].as_u64()?));
+        ports.iter().filter_map(count).collect()
+    };
+    let bound: Vec<Row> = ports.iter().map(|port| (labels(port), 1)).collect();
+    gauge(text, "slipring_daemon_bound_ports", "Ports that programs have bound", &bound);
+    counter(text, "slipring_daemon_rx_packets", "Frames that programs received", &of("rx"));
+    counter(text, "slipring_daemon_tx_packets", "Frames that programs sent", &of("tx"));
+    let lost = ports.iter().flat_map(|port| {
+        port["drops"].as_object().into_iter().flatten().filter_map(|(cause, count)| {
+            let cause = [("cause", cause.clone())];
+            Some((labels(port).into_iter().chain(cause).collect(), count.as_u64()?))
+        })
+    });
+    let lost: Vec<Row> = lost.collect();
+    counter(text, "slipring_daemon_lost_packets", "Frames lost, by cause", &lost);
+}
+
+fn memory(text: &mut Text, users: &Value) {
+    let families = [
+        ("limit", "Most memory that the user may have"),
+        ("placed", "Memory in the user's ports"),
+        ("touched", "Memory of the user that the machine really gives"),
+    ];
+    for (key, help) in families {
+        let row = |user: &Value| Some((vec![("user", word(&user["uid"]))], user[key].as_u64()?));
+        let rows: Vec<Row> = users.as_array().into_iter().flatten().filter_map(row).collect();
+        gauge(text, &format!("slipring_daemon_memory_{key}_bytes"), help, &rows);
+    }
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn counter(text: &mut Text, name: &str, help: &str, rows: &[Row]) {
+    let labels: Vec<_> = rows.iter().map(|(labels, _)| borrowed(labels)).collect();
+    let values = rows.iter().map(|(_, value)| value);
+    text.counter(name, help, labels.iter().map(Vec::as_slice).zip(values));
+}
+
+fn gauge(text: &mut Text, name: &str, help: &str, rows: &[Row]) {
+    let labels: Vec<_> = rows.iter().map(|(labels, _)| borrowed(labels)).collect();
+    let values = rows.iter().map(|(_, value)| value);
+    text.gauge(name, help, labels.iter().map(Vec::as_slice).zip(values));
+}
+
+fn borrowed<'l>(labels: &'l [(&'static str, String)]) -> Vec<(&'l str, &'l str)> {
+    labels.iter().map(|(name, text)| (*name, text.as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_and_memory_are_told_by_user() {
+        let mut text = Text::default();
+        let bound = json!([{
+            "port": "vale0:a", "kind": "switch port", "uid": 7, "netns": 4026,
+            "rx": { "packets": 3 }, "tx": { "packets": 2 }, "drops": { "tx-full": 1 },
+        }, { "port": "x{1", "kind": "pipe", "uid": 7, "netns": 4026 }]);
+        ports(&mut text, &bound);
+        memory(&mut text, &json!([{ "uid": 7, "limit": 9, "placed": 5, "touched": 1 }]));
+        let text = text.finish();
+        let a = "port=\"vale0:a\",kind=\"switch port\",user=\"7\",netns=\"4026\"";
+        for line in [
+            format!("slipring_daemon_bound_ports{{{a}}} 1\n"),
+            format!("slipring_daemon_rx_packets_total{{{a}}} 3\n"),
+            format!("slipring_daemon_lost_packets_total{{{a},cause=\"tx-full\"}} 1\n"),
+            "slipring_daemon_memory_limit_bytes{user=\"7\"} 9\n".to_owned(),
+        ] {
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+    }
+}

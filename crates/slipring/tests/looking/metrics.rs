@@ -1,0 +1,127 @@
+//! `--metrics` on every program that runs long.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use super::support;
+use super::support::namespace::Namespace;
+use super::support::program::{Program, SLIPRING};
+use super::{commands, help_of, with_links};
+
+/// Commands that end by themselves, or only ask a program that has `--metrics`.
+const SHORT: [(&str, &str); 11] = [
+    ("ipfw", "asks a firewall, which has them"),
+    ("dnctl", "asks a firewall, which has them"),
+    ("vale", "asks a daemon, which has them"),
+    ("doctor", "looks once"),
+    ("ports", "looks once"),
+    ("demo", "ends after its transfers"),
+    ("extcap", "is started by Wireshark, whose flags these are"),
+    ("bench", "ends after its rows"),
+    ("explain", "prints a text"),
+    ("completions", "prints a script"),
+    ("run", "has those of `emulate`, and needs a network to be tried"),
+];
+
+/// Programs that run long, how they are started here, and a family that they tell of.
+const LONG: [(&str, &str, &str); 11] = [
+    ("gen", "-i null: -f tx -R 100 --spin", "slipring_port_tx_packets"),
+    ("bridge", "-i packet:here -i null:", "slipring_port_rx_packets"),
+    ("dedup", "-i packet:here -i null:", "slipring_port_rx_packets"),
+    ("lb", "-i packet:here -p null:", "slipring_port_rx_packets"),
+    ("emulate", "-i packet:here -i null: -D 1ms", "slipring_link_input_packets"),
+    ("firewall", "packet:here null:", "slipring_firewall_offered_packets"),
+    ("replay", "-f @ -i null: --loops 0 -D 1ms", "slipring_link_input_packets"),
+    ("trace", "-i packet:here", "slipring_captured_packets"),
+    ("dump", "-i packet:here", "slipring_captured_packets"),
+    ("serve", "--listen 127.0.0.1:0", "slipring_serve_connections"),
+    ("daemon", "--link off", "slipring_daemon_bound_ports"),
+];
+
+#[test]
+fn every_command_has_metrics_or_ends_by_itself() {
+    let Some(namespace) = with_links() else { return };
+    for command in commands(&namespace) {
+        let has_flag = help_of(&namespace, &command).contains("--metrics <");
+        let is_short = SHORT.iter().any(|(short, _)| *short == command);
+        let is_tried = LONG.iter().any(|(long, ..)| *long == command) || command == "top";
+        assert!(is_tried != is_short, "{command} is neither tried here nor said to be short");
+        assert!(has_flag || is_short, "{command} runs long and has no --metrics");
+    }
+}
+
+/// What a program serves at the path of its socket.
+fn fetched(socket: &Path) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn start(namespace: &Namespace, run_dir: &Path, words: &str) -> Program {
+    let mut command = std::process::Command::new(SLIPRING);
+    command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", run_dir);
+    Program::launch(namespace, command)
+}
+
+/// Starts a program, and fetches its metrics; `None` where it cannot run here.
+fn metrics_of(namespace: &Namespace, dir: &Path, words: &str) -> Option<(Program, String)> {
+    let socket = dir.join("metrics.sock");
+    let program = start(namespace, dir, &format!("{words} --metrics {}", socket.display()));
+    let answer = support::eventually(&format!("the metrics of {words}"), || {
+        if socket.exists() {
+            return Some(Some(fetched(&socket)));
+        }
+        program.so_far().stderr.contains("error[").then_some(None)
+    });
+    match answer {
+        Some(answer) => Some((program, answer)),
+        None => {
+            let ended = program.finish();
+            // A program that needs the device, or rights that are not here.
+            assert!(ended.code() >= 3, "{words}: {ended:?}");
+            println!("skipped: {words}: {}", ended.stderr);
+            None
+        }
+    }
+}
+
+#[test]
+fn every_long_program_serves_figures_that_prometheus_reads() {
+    let Some(namespace) = with_links() else { return };
+    let capture = tempfile::tempdir().unwrap();
+    let path = capture.path().join("in.pcap").display().to_string();
+    super::schema::write_capture(&path);
+    for (command, words, family) in LONG {
+        let dir = tempfile::tempdir().unwrap();
+        let words = format!("{command} {}", words.replace('@', &path));
+        let Some((program, answer)) = metrics_of(&namespace, dir.path(), &words) else { continue };
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{words}: {answer}");
+        assert!(answer.contains("application/openmetrics-text"), "{words}: {answer}");
+        assert!(answer.contains(&format!("# TYPE {family} ")), "{words}: {answer}");
+        assert!(answer.ends_with("# EOF\n"), "{words}: {answer}");
+        let ended = program.stop(Signal::TERM);
+        assert!(!dir.path().join("metrics.sock").exists(), "{words}: {ended:?}");
+    }
+}
+
+#[test]
+fn top_serves_the_figures_of_the_program_that_it_watches() {
+    let Some(namespace) = with_links() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let emulator = start(&namespace, dir.path(), "emulate -i packet:here -i null: --name lab");
+    let socket = dir.path().join("lab.sock");
+    support::eventually("the emulator", || socket.exists().then_some(()));
+    let words = "top lab --json=lines -T 100ms";
+    let Some((top, answer)) = metrics_of(&namespace, dir.path(), words) else {
+        panic!("top needs nothing that is not here")
+    };
+    assert!(answer.contains("slipring_link_output_packets_total{link=\""), "{answer}");
+    assert!(answer.contains("slipring_port_rx_packets_total{port=\"packet:here\"}"), "{answer}");
+    top.stop(Signal::TERM).well();
+    emulator.stop(Signal::TERM).well();
+}
