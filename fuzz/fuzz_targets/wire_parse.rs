@@ -7,7 +7,7 @@ use slipring_wire::Headers;
 use slipring_wire::offload::{
     Gso, GsoKind, VnetForm, VnetHeader, complete_at, complete_partial, segment,
 };
-use slipring_wire::summary::{HexDump, Summary};
+use slipring_wire::summary::{Conversations, Detail, HexDump, Summary};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&[kind, size_low, size_high], frame)) = data.split_first_chunk() else { return };
@@ -33,7 +33,18 @@ fn look(frame: &[u8]) {
             assert_eq!(Some(bytes.len()), headers.ip.map(|ip| ip.l4_len() as usize));
         }
     }
-    drop(Summary::new(frame).with_wire_len(frame.len() + 1).to_string());
+    let mut conversations = Conversations::default();
+    for verbose in 0..4 {
+        let detail = Detail { verbose, bytes_follow: verbose % 2 == 0, ..Detail::default() };
+        let summary = Summary::new(frame).with_wire_len(frame.len() + 1).with_detail(detail);
+        for link in [false, true] {
+            let written = summary.write(link, Some(&mut conversations));
+            assert!(written.link_len <= frame.len());
+            assert!(written.text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n')));
+        }
+    }
+    let quick = Detail { is_quick: true, ..Detail::default() };
+    drop(Summary::new(frame).with_detail(quick).to_string());
     drop(HexDump(frame).to_string());
 }
 

@@ -34,8 +34,7 @@ pub fn command() -> Command {
         .after_help(
             "packet:IF (and IF alone) only listens: the host keeps its frames and both directions \
              are seen.\nnetmap:IF, xdp:IF, taps and pipes are opened: what arrives there is taken \
-             and goes no further.\nNames are never looked up, sequence numbers are absolute, and \
-             times in files have nanoseconds.\nThe filter runs in this process: received by \
+             and goes no further.\nNames are never looked up, and times in files have nanoseconds.\nThe filter runs in this process: received by \
              filter counts all that came to it.\n\n\
              Examples:\n  \
              slipring dump -i packet:eth0 tcp port 80\n  \
@@ -118,7 +117,11 @@ fn printing() -> [Arg; 17] {
             "-t no time, -tt since 1970, -ttt since the line before, -tttt with the date, -ttttt since the first line",
         ),
         switch("no-checksums", 'K', "Do not verify checksums"),
-        switch("absolute", 'S', "Accepted: sequence numbers are always absolute"),
+        switch(
+            "absolute",
+            'S',
+            "Print TCP's sequence numbers as they are, and not from the beginning of a conversation",
+        ),
         switch("number", '#', "Print the number of each frame"),
         switch("lines", 'l', "Write each line at once"),
         Arg::new("nano").long("nano").action(ArgAction::SetTrue).help("Times with nanoseconds"),

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use slipring_abi::name::{Kind, NameError, PortName, Rings};
 use slipring_cli::codes::{SR0003, SR0006};
 use slipring_cli::units::{Count, Span};
-use slipring_cli::{Diagnostic, Failure, Job, flags};
+use slipring_cli::{Diagnostic, Failure, Job};
 use slipring_filter::Program;
 use slipring_port::Interest;
 use slipring_program::opening::Opening;
@@ -185,12 +185,12 @@ fn style(matches: &ArgMatches) -> Style {
             _ => Bytes::None,
         },
         whole: hex > 1 || hex_text > 1,
-        detail: match (flag("quick"), flags::verbosity(matches)) {
-            (true, _) => Detail::Quick,
-            (_, level @ 1..) => {
-                Detail::Full { checksums: !flag("no-checksums"), udp_v4: level > 1 }
-            }
-            _ => Detail::Normal,
+        detail: Detail {
+            is_quick: flag("quick"),
+            verbose: matches.get_count("verbose"),
+            checksums: !flag("no-checksums"),
+            is_absolute: flag("absolute"),
+            bytes_follow: hex > 0 || hex_text > 0 || flag("ascii"),
         },
         numbered: flag("number"),
     }

@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 use slipring_cli::SCHEMA;
-use slipring_wire::Headers;
-use slipring_wire::summary::{Detail, Hex, HexDump, Summary, Text};
+use slipring_wire::summary::{Conversations, Detail, Hex, HexDump, Summary, Text, Written};
 
 use crate::source::Frame;
 use crate::stamp::{Form, Stamps};
@@ -44,11 +43,14 @@ pub(crate) struct Printer {
     style: Style,
     stamps: Stamps,
     printed: u64,
+    /// Where TCP's numbers count from.
+    conversations: Conversations,
 }
 
 impl Printer {
     pub(crate) fn new(style: Style, form: Form, nanos: bool) -> Self {
-        Self { style, stamps: Stamps::new(form, nanos), printed: 0 }
+        let stamps = Stamps::new(form, nanos);
+        Self { style, stamps, printed: 0, conversations: Conversations::default() }
     }
 
     /// Appends the lines of a frame, of which `bytes` were kept.
@@ -59,8 +61,10 @@ impl Printer {
         }
         self.stamps.write(out, frame.ts_ns);
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "{}", summary(frame, &self.style));
-        let bytes = shown(frame.bytes, self.style.whole);
+        let told = written(frame, &self.style, Some(&mut self.conversations));
+        let _ = writeln!(out, "{}", told.text);
+        let from = if self.style.whole { 0 } else { told.link_len };
+        let bytes = frame.bytes.get(from..).unwrap_or_default();
         let _ = match self.style.bytes {
             Bytes::None => Ok(()),
             Bytes::Hex => write!(out, "{}", Hex(bytes)),
@@ -70,18 +74,15 @@ impl Printer {
     }
 }
 
-/// The bytes behind the link layer's header, or all.
-fn shown(bytes: &[u8], whole: bool) -> &[u8] {
-    let l3 = Headers::link(bytes).map_or(0, |headers| usize::from(headers.l3));
-    if whole { bytes } else { bytes.get(l3..).unwrap_or_default() }
-}
-
-/// What the frame is, in words.
+/// What the frame is, in words, with the numbers that stand in it.
 #[must_use]
 pub fn summary(frame: &Frame<'_>, style: &Style) -> String {
+    written(frame, style, None).text
+}
+
+fn written(frame: &Frame<'_>, style: &Style, conversations: Option<&mut Conversations>) -> Written {
     let summary = Summary::new(frame.bytes).with_wire_len(frame.wire_len as usize);
-    let summary = summary.with_detail(style.detail);
-    if style.link { format!("{summary:#}") } else { summary.to_string() }
+    summary.with_detail(style.detail).write(style.link, conversations)
 }
 
 /// The same facts for programs.

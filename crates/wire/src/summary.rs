@@ -1,28 +1,59 @@
-//! One line of text about a frame, in the words of tcpdump, and a hex dump.
+//! What a frame is, in the words of tcpdump, and a hex dump.
 //!
 //! `{}` gives `IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18`; `{:#}` puts addresses, type, length
-//! and VLAN tags of the link layer in the place of `IP`. Sequence numbers are absolute. A header that the frame cuts
-//! short reads `[|tcp]`, one that contradicts itself gives the reason in brackets.
+//! and VLAN tags of the link layer in the place of `IP`. Where tcpdump prints the same, the text is
+//! equal to tcpdump's to the byte. What the captured bytes cut short ends with `[|tcp]`.
 //!
-//! Not for fast paths: it is as slow as text is.
+//! ```text
+//!   link ──> arp, stp                text: the line as it grows, and reads that may find the end
+//!     └──> ip, ip6 ──> tcp ──> lines, dns
+//!                  ├─> udp ──> dns, dhcp, ntp, bfd, vxlan ──> link
+//!                  ├─> icmp ──> ip: the packet that an error quotes
+//!                  ├─> gre ──> ip, ip6, link
+//!                  └─> icmp6 ──> nd; igmp, ospf, vrrp
+//! ```
+//!
+//! # Invariants
+//! 1. Whatever the bytes are, nothing panics and nothing recurses without a bound.
+//! 2. Bytes of a stranger reach the text only as printable characters.
+//!
+//! Not for fast paths: it is as slow as text is. Not for reassembly.
 
 mod arp;
-mod detail;
+mod bfd;
+mod conversations;
+mod dhcp;
+mod dhcp_options;
+mod dns;
 mod dump;
+mod gre;
 mod icmp;
+mod icmp6;
+mod igmp;
 mod ip;
+mod ip6;
+mod ip_options;
+mod lines;
+mod link;
+mod nd;
+mod ntp;
+mod ospf;
+mod ospf_lsa;
+mod stp;
 mod tcp;
+mod text;
+mod udp;
+mod vrrp;
+mod vxlan;
 
+use alloc::string::{String, ToString};
 use core::fmt;
 
+pub use conversations::Conversations;
 pub use dump::{Hex, HexDump, Text};
+use text::Line;
 
-use crate::assigned::EtherType;
-use crate::field::{array, be16};
-use crate::mac::MacAddr;
-use crate::view::Headers;
-
-/// A frame that prints as one line.
+/// A frame that prints as a line, or with [`Detail::verbose`] as some.
 ///
 /// ```
 /// use slipring_wire::{FrameSpec, summary::Summary};
@@ -38,34 +69,54 @@ pub struct Summary<'f> {
     detail: Detail,
 }
 
-/// How much a line says of the IP and transport headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Detail {
-    /// Addresses and lengths.
-    Quick,
-    /// What matters of each protocol.
-    #[default]
-    Normal,
-    /// The IP header's fields too, on a line before the addresses.
-    Full {
-        /// Whether checksums are verified and told.
-        checksums: bool,
-        /// Whether those of UDP over IPv4 are as well, as of tcpdump's second `-v`.
-        udp_v4: bool,
-    },
+/// How much is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Detail {
+    /// Little is said of protocols: tcpdump's `-q`.
+    pub is_quick: bool,
+    /// How often tcpdump's `-v` is given: header fields and options too, on lines of their own.
+    pub verbose: u8,
+    /// Whether checksums of IPv4, TCP and UDP are verified and told, with `verbose`.
+    pub checksums: bool,
+    /// TCP's numbers are those of the header, and not counted from the beginning of a
+    /// conversation: `-S`.
+    pub is_absolute: bool,
+    /// The bytes are printed in any case, so that those nobody decodes need not be here.
+    pub bytes_follow: bool,
+}
+
+impl Default for Detail {
+    fn default() -> Self {
+        Self {
+            is_quick: false,
+            verbose: 0,
+            checksums: true,
+            is_absolute: false,
+            bytes_follow: true,
+        }
+    }
+}
+
+/// The text of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// What was said, without a line break at the end.
+    pub text: String,
+    /// Length of the link layer's header in bytes: the whole frame, where that is cut short.
+    pub link_len: usize,
 }
 
 impl<'f> Summary<'f> {
     /// The summary of a whole frame.
     #[must_use]
     pub fn new(frame: &'f [u8]) -> Self {
-        Self { frame, wire_len: frame.len(), detail: Detail::Normal }
+        Self { frame, wire_len: frame.len(), detail: Detail::default() }
     }
 
     /// Says how long the frame was, in bytes, before a capture cut it.
     #[must_use]
     pub fn with_wire_len(self, wire_len: usize) -> Self {
-        Self { wire_len, ..self }
+        Self { wire_len: wire_len.max(self.frame.len()), ..self }
     }
 
     /// Says more or less.
@@ -73,68 +124,34 @@ impl<'f> Summary<'f> {
     pub fn with_detail(self, detail: Detail) -> Self {
         Self { detail, ..self }
     }
+
+    /// Writes it, with the header of the link layer if `link`. TCP's numbers count from the
+    /// beginning of conversations that `conversations` knows, and it learns of new ones; without
+    /// it they are absolute.
+    #[must_use]
+    pub fn write(&self, link: bool, conversations: Option<&mut Conversations>) -> Written {
+        let mut line = Line {
+            text: String::new(),
+            detail: self.detail,
+            link,
+            protocol: "",
+            depth: 0,
+            conversations,
+        };
+        if self.frame.is_empty() {
+            return Written { text: "[Invalid header: caplen==0]".to_string(), link_len: 0 };
+        }
+        let mut link_len = self.frame.len();
+        if link::frame(&mut line, self.frame, self.wire_len, &mut link_len).is_err() {
+            line.cut();
+        }
+        Written { text: line.text, link_len }
+    }
 }
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ok(link) = Headers::link(self.frame) else {
-            return f.write_str("[|ether]");
-        };
-        if f.alternate() {
-            self.addresses(f, &link)?;
-        }
-        if f.alternate() {
-            self.tags(f, &link)?;
-        }
-        let l3 = usize::from(link.l3);
-        match link.ethertype {
-            EtherType::IPV4 | EtherType::IPV6 => ip::line(f, self.frame, self.detail),
-            EtherType::ARP => arp::line(f, &self.frame[l3..], self.detail),
-            EtherType(len) if len < 0x600 => write!(f, "802.3, length {len}"),
-            // Its type and length stand before it.
-            _ if f.alternate() => Ok(()),
-            other => {
-                let payload_len = self.wire_len.saturating_sub(l3);
-                write!(f, "ethertype {other}, length {payload_len}")
-            }
-        }
-    }
-}
-
-impl Summary<'_> {
-    fn addresses(&self, f: &mut fmt::Formatter<'_>, link: &Headers) -> fmt::Result {
-        let mac = |at| MacAddr(array(self.frame, at).unwrap_or_default());
-        let (src, dst) = (mac(6), mac(0));
-        let outer = EtherType(be16(self.frame, 12).unwrap_or(link.ethertype.0));
-        write!(f, "{src} > {dst}, ")?;
-        self.ethertype(f, outer)?;
-        write!(f, ", length {}: ", self.wire_len)
-    }
-
-    /// `vlan 5, p 3, ethertype IPv4 (0x0800), `.
-    fn tags(&self, f: &mut fmt::Formatter<'_>, link: &Headers) -> fmt::Result {
-        let tags = link.tags_found();
-        for (at, tag) in (1..).zip(tags) {
-            write!(f, "vlan {}, p {}, ", tag.vid(), tag.priority())?;
-            if tag.drop_eligible() {
-                f.write_str("DEI, ")?;
-            }
-            let inner = be16(self.frame, 12 + 4 * at).unwrap_or(link.ethertype.0);
-            self.ethertype(f, EtherType(inner))?;
-            f.write_str(", ")?;
-        }
-        Ok(())
-    }
-
-    /// `ethertype IPv4 (0x0800)`, or in few words `IPv4`.
-    fn ethertype(&self, f: &mut fmt::Formatter<'_>, ethertype: EtherType) -> fmt::Result {
-        let number = ethertype.0;
-        match (ethertype.is_known(), self.detail) {
-            (true, Detail::Quick) => write!(f, "{ethertype}"),
-            (true, _) => write!(f, "ethertype {ethertype} (0x{number:04x})"),
-            (false, Detail::Quick) => write!(f, "Unknown Ethertype (0x{number:04x})"),
-            (false, _) => write!(f, "ethertype Unknown (0x{number:04x})"),
-        }
+        f.write_str(&self.write(f.alternate(), None).text)
     }
 }
 

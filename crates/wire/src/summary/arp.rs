@@ -1,34 +1,123 @@
-//! ARP for Ethernet and IPv4.
+//! ARP, reverse and inverse ARP.
 
 use core::fmt;
 use core::net::Ipv4Addr;
 
-use super::Detail;
-use crate::field::array;
-use crate::mac::MacAddr;
+use super::text::{Line, Told, put, slice_at, u8_at, u16_at};
+use crate::assigned::EtherType;
 
-const LEN: usize = 28;
+const HARDWARE: [(u16, &str); 5] =
+    [(1, "Ethernet"), (6, "TokenRing"), (7, "ArcNet"), (15, "FrameRelay"), (24, "IEEE 1394")];
 
-pub(super) fn line(f: &mut fmt::Formatter<'_>, packet: &[u8], detail: Detail) -> fmt::Result {
-    let Some(arp) = array::<LEN>(packet, 0) else {
-        return f.write_str("[|arp]");
+/// The addresses of an ARP packet.
+struct Addresses<'p> {
+    hw: [&'p [u8]; 2],
+    proto: [&'p [u8]; 2],
+    is_ip: bool,
+}
+
+impl Addresses<'_> {
+    fn ip(&self, which: usize) -> ProtoText<'_> {
+        ProtoText { bytes: self.proto[which], is_ip: self.is_ip }
+    }
+
+    fn mac(&self, which: usize) -> HwText<'_> {
+        HwText(self.hw[which])
+    }
+}
+
+pub(super) fn line(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
+    line.protocol = "arp";
+    let (hw_type, proto) = (u16_at(packet, 0)?, u16_at(packet, 2)?);
+    let (hw_len, proto_len) = (u8_at(packet, 4)?, u8_at(packet, 5)?);
+    let operation = u16_at(packet, 6)?;
+    let (h, p) = (usize::from(hw_len), usize::from(proto_len));
+    slice_at(packet, 8, 2 * (h + p))?;
+    let part = |at, len| slice_at(packet, at, len);
+    let addresses = Addresses {
+        hw: [part(8, h)?, part(8 + h + p, h)?],
+        proto: [part(8 + h, p)?, part(8 + 2 * h + p, p)?],
+        is_ip: matches!(proto, 0x0800 | 0x1000),
     };
-    // Hardware type Ethernet, protocol IPv4, address lengths 6 and 4.
-    if arp[..6] != [0, 1, 8, 0, 6, 4] {
-        return write!(f, "ARP, hardware {}, length {}", arp[1], packet.len());
+    if !line.link {
+        put!(line, "ARP, ");
     }
-    if !f.alternate() {
-        f.write_str("ARP, ")?;
+    let plain = addresses.is_ip && proto_len == 4 && hw_len > 0;
+    if !plain || line.is_verbose() {
+        line.name(&HARDWARE, hw_type, format_args!("Unknown Hardware ({hw_type})"));
+        put!(line, " (len {hw_len}), ");
+        match EtherType(proto).name() {
+            Some(name) => put!(line, "{name}"),
+            None => put!(line, "Unknown Protocol (0x{proto:04x})"),
+        }
+        put!(line, " (len {proto_len})");
+        if !line.is_verbose() {
+            put!(line, ", length {length}");
+            return Ok(());
+        }
+        put!(line, ", ");
     }
-    if matches!(detail, Detail::Full { .. }) {
-        f.write_str("Ethernet (len 6), IPv4 (len 4), ")?;
+    if told(line, operation, &addresses) {
+        put!(line, ", length {length}");
+    } else {
+        line.bytes_always(packet);
     }
-    let mac = |at| MacAddr(array(&arp, at).unwrap_or_default());
-    let ip = |at| Ipv4Addr::from(array::<4>(&arp, at).unwrap_or_default());
-    match u16::from_be_bytes([arp[6], arp[7]]) {
-        1 => write!(f, "Request who-has {} tell {}", ip(24), ip(14)),
-        2 => write!(f, "Reply {} is-at {}", ip(14), mac(8)),
-        operation => write!(f, "operation {operation}"),
-    }?;
-    write!(f, ", length {}", packet.len())
+    Ok(())
+}
+
+/// Writes what is asked or answered; `false` where nobody knows the operation.
+fn told(line: &mut Line<'_>, operation: u16, of: &Addresses<'_>) -> bool {
+    match operation {
+        1 => {
+            put!(line, "Request who-has {}", of.ip(1));
+            if of.hw[1].iter().any(|&byte| byte != 0) {
+                put!(line, " ({})", of.mac(1));
+            }
+            put!(line, " tell {}", of.ip(0));
+        }
+        2 => put!(line, "Reply {} is-at {}", of.ip(0), of.mac(0)),
+        3 => put!(line, "Reverse Request who-is {} tell {}", of.mac(1), of.mac(0)),
+        4 => put!(line, "Reverse Reply {} at {}", of.mac(1), of.ip(1)),
+        8 => put!(line, "Inverse Request who-is {} tell {}", of.mac(1), of.mac(0)),
+        9 => put!(line, "Inverse Reply {} at {}", of.mac(0), of.ip(0)),
+        10 => {
+            put!(line, "NACK Reply ");
+            return false;
+        }
+        other => {
+            put!(line, "Unknown ({other}) ");
+            return false;
+        }
+    }
+    true
+}
+
+struct ProtoText<'p> {
+    bytes: &'p [u8],
+    is_ip: bool,
+}
+
+impl fmt::Display for ProtoText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match <[u8; 4]>::try_from(self.bytes) {
+            _ if !self.is_ip => f.write_str("<wrong proto type>"),
+            Ok(bytes) => Ipv4Addr::from(bytes).fmt(f),
+            Err(_) => f.write_str("<wrong len>"),
+        }
+    }
+}
+
+/// Bytes with colons between them.
+pub(super) struct HwText<'p>(pub(super) &'p [u8]);
+
+impl fmt::Display for HwText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("<empty>");
+        }
+        for (at, byte) in self.0.iter().enumerate() {
+            write!(f, "{}{byte:02x}", if at > 0 { ":" } else { "" })?;
+        }
+        Ok(())
+    }
 }

@@ -1,176 +1,170 @@
-//! ICMP and ICMPv6: echo, errors, neighbour and router discovery.
+//! ICMP, and with `-v` the packets that its errors quote.
 
-use core::fmt;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use super::ip::{self, Carrier};
+use super::text::{Cut, Line, Told, put, rest, u8_at, u16_at, u32_at, v4_at};
+use crate::checksum::Sum;
 
-use super::detail::Checked;
-use super::ip::Packet;
-use crate::assigned::IpProto;
-use crate::field::{array, be16};
+const LEN: usize = 8;
+const IPV4_LEN: usize = 20;
+const UNREACHABLE: u8 = 3;
+const SOURCE_QUENCH: u8 = 4;
+const REDIRECT: u8 = 5;
+const TIME_EXCEEDED: u8 = 11;
+const PARAMETER_PROBLEM: u8 = 12;
 
-const MIN_LEN: usize = 8;
-
-pub(super) fn line_v4(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::Result {
-    let Some([kind, code, ..]) = array::<MIN_LEN>(packet.bytes, 0) else {
-        return f.write_str("[|icmp]");
-    };
-    f.write_str("ICMP ")?;
-    match (kind, code) {
-        (0, _) => echo(f, "echo reply", packet),
-        (8, _) => echo(f, "echo request", packet),
-        (3, _) => unreachable_v4(f, code, packet),
-        (5, _) => write!(f, "redirect to {}", v4(packet, 4)),
-        (11, 0) => f.write_str("time exceeded in-transit"),
-        (11, _) => f.write_str("ip reassembly time exceeded"),
-        (12, _) => f.write_str("parameter problem"),
-        _ => write!(f, "type {kind}, code {code}"),
-    }?;
-    write!(f, ", length {}", packet.len)?;
-    match packet.checked {
-        Some(Checked::Wrong { found, right }) => {
-            write!(f, " (wrong icmp cksum {found:x} (->{right:x})!)")
-        }
-        _ => Ok(()),
+pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+    line.protocol = "icmp";
+    let before = line.text.len();
+    let (kind, code) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
+    put!(line, "ICMP ");
+    if message(line, bytes, kind, code).is_err() {
+        line.text.truncate(before);
+        line.cut();
+        return Ok(());
     }
+    put!(line, ", length {length}");
+    // tcpdump verifies it whatever -K says.
+    if line.is_verbose()
+        && !carrier.is_fragment
+        && let Some((found, right)) = ip::checked(Sum::new(), bytes, length, 2)
+        && found != right
+    {
+        put!(line, " (wrong icmp cksum {found:x} (->{right:x})!)");
+    }
+    let is_error =
+        matches!(kind, UNREACHABLE | SOURCE_QUENCH | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM);
+    if line.is_verbose() && is_error {
+        put!(line, "\n\t");
+        let total = u16_at(bytes, LEN + 2)?;
+        return ip::packet(line, rest(bytes, LEN), usize::from(total));
+    }
+    Ok(())
+}
+
+fn message(line: &mut Line<'_>, bytes: &[u8], kind: u8, code: u8) -> Told {
+    match kind {
+        0 | 8 => {
+            let (id, seq) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
+            let name = if kind == 0 { "reply" } else { "request" };
+            put!(line, "echo {name}, id {id}, seq {seq}");
+        }
+        UNREACHABLE => return unreachable(line, bytes, code),
+        SOURCE_QUENCH => put!(line, "source quench"),
+        REDIRECT => {
+            let (dst, to) = (v4_at(bytes, LEN + 16)?, v4_at(bytes, 4)?);
+            match code {
+                0 => put!(line, "redirect {dst} to net {to}"),
+                1 => put!(line, "redirect {dst} to host {to}"),
+                2 => put!(line, "redirect-tos {dst} to net {to}"),
+                3 => put!(line, "redirect-tos {dst} to host {to}"),
+                _ => put!(line, "redirect-#{code} {dst} to {to}"),
+            }
+        }
+        9 => return router_advertisement(line, bytes),
+        10 => put!(line, "router solicitation"),
+        TIME_EXCEEDED if bytes.len() < LEN + IPV4_LEN => return Err(Cut),
+        TIME_EXCEEDED => match code {
+            0 => put!(line, "time exceeded in-transit"),
+            1 => put!(line, "ip reassembly time exceeded"),
+            _ => put!(line, "time exceeded-#{code}"),
+        },
+        PARAMETER_PROBLEM if code > 0 => put!(line, "parameter problem - code {code}"),
+        PARAMETER_PROBLEM => put!(line, "parameter problem - octet {}", u8_at(bytes, 4)?),
+        13 => {
+            let (id, seq) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
+            put!(line, "time stamp query id {id} seq {seq}");
+        }
+        14 => return time_stamps(line, bytes),
+        15 => put!(line, "information request"),
+        16 => put!(line, "information reply"),
+        17 => put!(line, "address mask request"),
+        18 => put!(line, "address mask is 0x{:08x}", u32_at(bytes, LEN)?),
+        other => put!(line, "type-#{other}"),
+    }
+    Ok(())
 }
 
 /// The packet in question follows the ICMP header: its destination is 16 bytes in.
-fn unreachable_v4(f: &mut fmt::Formatter<'_>, code: u8, packet: &Packet<'_>) -> fmt::Result {
-    let dst = v4(packet, MIN_LEN + 16);
+fn unreachable(line: &mut Line<'_>, bytes: &[u8], code: u8) -> Told {
+    let dst = v4_at(bytes, LEN + 16)?;
     match code {
-        0 => write!(f, "net {dst} unreachable"),
-        1 => write!(f, "host {dst} unreachable"),
-        2 => write!(f, "{dst} protocol unreachable"),
-        3 => write!(f, "{dst} {} unreachable", Port::quoted_v4(packet)),
-        4 => {
-            let mtu = be16(packet.bytes, 6).unwrap_or(0);
-            write!(f, "{dst} unreachable - need to frag (mtu {mtu})")
-        }
-        _ => write!(f, "{dst} unreachable, code {code}"),
-    }
-}
-
-pub(super) fn line_v6(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::Result {
-    let Some([kind, code, ..]) = array::<4>(packet.bytes, 0) else {
-        return f.write_str("[|icmp6]");
-    };
-    if let Some(checked) = packet.checked {
-        checked.in_brackets(f, "icmp6")?;
-    }
-    f.write_str("ICMP6, ")?;
-    if packet.full && (133..=137).contains(&kind) {
-        return discovery_in_full(f, kind, packet);
-    }
-    match kind {
-        1 => unreachable_v6(f, code, packet),
-        2 => write!(f, "packet too big, mtu {}", mtu_v6(packet)),
-        3 => f.write_str("time exceeded in-transit"),
-        4 => f.write_str("parameter problem"),
-        128 => echo(f, "echo request", packet),
-        129 => echo(f, "echo reply", packet),
-        133 => f.write_str("router solicitation"),
-        134 => f.write_str("router advertisement"),
-        135 => write!(f, "neighbor solicitation, who has {}", v6(packet)),
-        136 => write!(f, "neighbor advertisement, tgt is {}", v6(packet)),
-        137 => write!(f, "redirect, tgt is {}", v6(packet)),
-        143 => f.write_str("multicast listener report v2"),
-        _ => write!(f, "type {kind}, code {code}"),
-    }?;
-    if packet.full { Ok(()) } else { write!(f, ", length {}", packet.len) }
-}
-
-/// Neighbour and router discovery, where the length stands before what is discovered.
-fn discovery_in_full(f: &mut fmt::Formatter<'_>, kind: u8, packet: &Packet<'_>) -> fmt::Result {
-    let len = packet.len;
-    match kind {
-        133 => write!(f, "router solicitation, length {len}"),
-        134 => write!(f, "router advertisement, length {len}"),
-        135 => write!(f, "neighbor solicitation, length {len}, who has {}", v6(packet)),
-        136 => {
-            write!(f, "neighbor advertisement, length {len}, tgt is {}, Flags [", v6(packet))?;
-            let [flags] = array::<1>(packet.bytes, 4).unwrap_or_default();
-            let names = [(0x80, "router"), (0x40, "solicited"), (0x20, "override")];
-            let mut before = "";
-            for (_, name) in names.into_iter().filter(|(bit, _)| flags & bit != 0) {
-                write!(f, "{before}{name}")?;
-                before = ", ";
+        0 => put!(line, "net {dst} unreachable"),
+        1 => put!(line, "host {dst} unreachable"),
+        2 => put!(line, "{dst} protocol {} unreachable", u8_at(bytes, LEN + 9)?),
+        3 => {
+            let (first, proto) = (u8_at(bytes, LEN)?, u8_at(bytes, LEN + 9)?);
+            let port = u16_at(bytes, LEN + usize::from(first & 15) * 4 + 2)?;
+            match proto {
+                6 => put!(line, "{dst} tcp port {port} unreachable"),
+                17 => put!(line, "{dst} udp port {port} unreachable"),
+                _ => put!(line, "{dst} protocol {proto} port {port} unreachable"),
             }
-            f.write_str(if flags & 0xe0 == 0 { "none]" } else { "]" })
         }
-        _ => write!(f, "redirect, length {len}, tgt is {}", v6(packet)),
-    }
-}
-
-/// The packet in question follows: its destination is 24 bytes in.
-fn unreachable_v6(f: &mut fmt::Formatter<'_>, code: u8, packet: &Packet<'_>) -> fmt::Result {
-    let dst = Address(array::<16>(packet.bytes, MIN_LEN + 24).map(Ipv6Addr::from));
-    f.write_str("destination unreachable, ")?;
-    match code {
-        0 => write!(f, "unreachable route {dst}"),
-        1 => write!(f, "unreachable prohibited {dst}"),
-        3 => write!(f, "unreachable address {dst}"),
-        4 => write!(f, "unreachable port, {dst} {}", Port::quoted_v6(packet)),
-        _ => write!(f, "{dst}, code {code}"),
-    }
-}
-
-/// The destination port in a packet that an error quotes, which has no options or extensions.
-struct Port {
-    proto: Option<[u8; 1]>,
-    number: Option<u16>,
-}
-
-impl Port {
-    fn quoted_v4(packet: &Packet<'_>) -> Self {
-        let bytes = packet.bytes;
-        Self { proto: array(bytes, MIN_LEN + 9), number: be16(bytes, MIN_LEN + 22) }
-    }
-
-    fn quoted_v6(packet: &Packet<'_>) -> Self {
-        let bytes = packet.bytes;
-        Self { proto: array(bytes, MIN_LEN + 6), number: be16(bytes, MIN_LEN + 42) }
-    }
-}
-
-impl fmt::Display for Port {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.proto.map(|[proto]| IpProto(proto)) {
-            Some(IpProto::UDP) => f.write_str("udp port")?,
-            Some(IpProto::TCP) => f.write_str("tcp port")?,
-            _ => f.write_str("port")?,
+        4 => {
+            let mtu = u16_at(bytes, 6)?;
+            put!(line, "{dst} unreachable - need to frag");
+            if mtu > 0 {
+                put!(line, " (mtu {mtu})");
+            }
         }
-        self.number.map_or(Ok(()), |number| write!(f, " {number}"))
+        5 => put!(line, "{dst} unreachable - source route failed"),
+        6 => put!(line, "net {dst} unreachable - unknown"),
+        7 => put!(line, "host {dst} unreachable - unknown"),
+        8 => put!(line, "{dst} unreachable - source host isolated"),
+        9 => put!(line, "net {dst} unreachable - admin prohibited"),
+        10 => put!(line, "host {dst} unreachable - admin prohibited"),
+        11 => put!(line, "net {dst} unreachable - tos prohibited"),
+        12 => put!(line, "host {dst} unreachable - tos prohibited"),
+        13 => put!(line, "host {dst} unreachable - admin prohibited filter"),
+        14 => put!(line, "host {dst} unreachable - host precedence violation"),
+        15 => put!(line, "host {dst} unreachable - precedence cutoff"),
+        _ => put!(line, "{dst} unreachable - #{code}"),
     }
+    Ok(())
 }
 
-/// Identifier and sequence number have the same place in both versions.
-fn echo(f: &mut fmt::Formatter<'_>, name: &str, packet: &Packet<'_>) -> fmt::Result {
-    let id = be16(packet.bytes, 4).unwrap_or(0);
-    let seq = be16(packet.bytes, 6).unwrap_or(0);
-    write!(f, "{name}, id {id}, seq {seq}")
-}
-
-fn mtu_v6(packet: &Packet<'_>) -> u32 {
-    array(packet.bytes, 4).map_or(0, u32::from_be_bytes)
-}
-
-/// An address in the message, or `[|]` where it is cut off.
-fn v4(packet: &Packet<'_>, at: usize) -> Address<Ipv4Addr> {
-    Address(array::<4>(packet.bytes, at).map(Ipv4Addr::from))
-}
-
-/// The target, which all messages of neighbour discovery have at the same place.
-fn v6(packet: &Packet<'_>) -> Address<Ipv6Addr> {
-    Address(array::<16>(packet.bytes, 8).map(Ipv6Addr::from))
-}
-
-struct Address<A>(Option<A>);
-
-impl<A: fmt::Display> fmt::Display for Address<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Some(address) => address.fmt(f),
-            None => f.write_str("[|]"),
-        }
+fn router_advertisement(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+    let (count, words, lifetime) = (u8_at(bytes, 4)?, u8_at(bytes, 5)?, u16_at(bytes, 6)?);
+    put!(line, "router advertisement lifetime ");
+    let (hours, minutes, seconds) = (lifetime / 3600, lifetime / 60 % 60, lifetime % 60);
+    match lifetime {
+        0..60 => put!(line, "{lifetime}"),
+        60..3600 => put!(line, "{minutes}:{seconds:02}"),
+        _ => put!(line, "{hours}:{minutes:02}:{seconds:02}"),
     }
+    put!(line, " {count}:");
+    if words != 2 {
+        put!(line, " [size {words}]");
+        return Ok(());
+    }
+    for nth in 0..usize::from(count) {
+        let at = LEN + 8 * nth;
+        put!(line, " {{{} {}}}", v4_at(bytes, at)?, u32_at(bytes, at + 4)?);
+    }
+    Ok(())
+}
+
+fn time_stamps(line: &mut Line<'_>, bytes: &[u8]) -> Result<(), Cut> {
+    let (id, seq) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
+    let [org, recv, xmit] = [u32_at(bytes, 8)?, u32_at(bytes, 12)?, u32_at(bytes, 16)?];
+    put!(line, "time stamp reply id {id} seq {seq}: org ");
+    day_time(line, org);
+    put!(line, ", recv ");
+    day_time(line, recv);
+    put!(line, ", xmit ");
+    day_time(line, xmit);
+    Ok(())
+}
+
+/// Milliseconds since midnight.
+fn day_time(line: &mut Line<'_>, ms: u32) {
+    let seconds = ms / 1000;
+    put!(
+        line,
+        "{:02}:{:02}:{:02}.{:03}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60,
+        ms % 1000
+    );
 }

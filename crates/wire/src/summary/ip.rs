@@ -1,174 +1,301 @@
-//! IPv4 and IPv6: addresses, fragments, and who speaks above.
+//! IPv4, and the choice of who speaks above IP of either version.
 
-use core::fmt;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::Ipv4Addr;
 
-use super::detail::{self, Checked};
-use super::{Detail, icmp, tcp};
+use super::ip_options;
+use super::text::{
+    Cut, Ipv6Text, Line, Told, put, rest, slice_at, u8_at, u16_at, u32_at, upto, v4_at, v6_at,
+};
+use super::{gre, icmp, icmp6, igmp, ip6, ospf, tcp, udp, vrrp};
 use crate::assigned::IpProto;
-use crate::field::{array, be16};
-use crate::view::{Fragment, Headers, Ip, IpVersion, Layer, ViewError};
+use crate::checksum::Sum;
 
-/// What the lines about transport headers need.
-pub(super) struct Packet<'f> {
-    /// Transport header and payload, as far as the frame holds them.
-    pub(super) bytes: &'f [u8],
-    /// Their length as the IP header claims.
-    pub(super) len: usize,
-    /// Whether few words will do.
-    pub(super) quick: bool,
-    /// Whether many words are wanted.
-    pub(super) full: bool,
-    /// What became of the checksum; `None` where nobody asked.
-    pub(super) checked: Option<Checked>,
+const MIN_LEN: usize = 20;
+const FRAGMENT_FLAGS: [(u32, &str); 3] = [(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
+
+/// The IP header that carries a packet.
+#[derive(Clone, Copy)]
+pub(super) struct Carrier {
+    /// Its addresses.
+    pub(super) ends: Ends,
+    /// What the header itself says follows: extension headers may stand between.
+    pub(super) next: u8,
+    /// Whether the rest of the packet is elsewhere.
+    pub(super) is_fragment: bool,
+    /// Time to live, or hop limit.
+    pub(super) ttl: u8,
 }
 
-pub(super) fn line(f: &mut fmt::Formatter<'_>, frame: &[u8], detail: Detail) -> fmt::Result {
-    let headers = match Headers::parse(frame) {
-        Ok(headers) => headers,
-        Err(error) => return broken(f, error),
-    };
-    let Some(ip) = headers.ip else {
+/// Source and destination.
+#[derive(Clone, Copy)]
+pub(super) enum Ends {
+    V4(Ipv4Addr, Ipv4Addr),
+    /// The last one is where checksums say it goes: the end of a routing header.
+    V6(Ipv6Text, Ipv6Text, Ipv6Text),
+}
+
+impl Carrier {
+    /// `10.0.0.1.53 > 10.0.0.2.53: `, or the ports alone after other headers.
+    pub(super) fn write_ends(
+        &self,
+        line: &mut Line<'_>,
+        proto: IpProto,
+        ports: Option<(u16, u16)>,
+    ) {
+        match (ports, self.ends) {
+            (Some((from, to)), _) if self.next != proto.0 => put!(line, "{from} > {to}: "),
+            (Some((from, to)), Ends::V4(src, dst)) => put!(line, "{src}.{from} > {dst}.{to}: "),
+            (Some((from, to)), Ends::V6(src, dst, _)) => put!(line, "{src}.{from} > {dst}.{to}: "),
+            // Other headers stand between, and the addresses before them.
+            (None, _) if self.next != proto.0 => {}
+            (None, Ends::V4(src, dst)) => put!(line, "{src} > {dst}: "),
+            (None, Ends::V6(src, dst, _)) => put!(line, "{src} > {dst}: "),
+        }
+    }
+
+    /// The sum of the pseudo header.
+    pub(super) fn pseudo(&self, proto: IpProto, len: usize) -> Sum {
+        match self.ends {
+            Ends::V4(src, dst) => Sum::pseudo_v4(src, dst, proto, len as u32),
+            Ends::V6(src, _, dst) => Sum::pseudo_v6(src.0, dst.0, proto, len as u32),
+        }
+    }
+
+    /// Whether it is IPv6.
+    pub(super) fn is_v6(&self) -> bool {
+        matches!(self.ends, Ends::V6(..))
+    }
+}
+
+/// What the checksum at `at` should be, if all `len` bytes are there and are wanted to be checked:
+/// found, and right.
+pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(u16, u16)> {
+    let bytes = bytes.get(..len)?;
+    let (before, found_and_after) = bytes.split_at_checked(at)?;
+    let (found, after) = found_and_after.split_at_checked(2)?;
+    let right = sum.bytes(before).bytes(after).checksum();
+    Some((u16::from_be_bytes([found[0], found[1]]), right))
+}
+
+/// A packet of which `length` bytes were on the wire, padding included.
+pub(super) fn packet(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
+    line.protocol = "ip";
+    if !line.enter() {
+        put!(line, "[too many headers]");
         return Ok(());
-    };
-    if !f.alternate() {
-        f.write_str(if ip.version == IpVersion::V4 { "IP " } else { "IP6 " })?;
     }
-    if matches!(detail, Detail::Full { .. }) {
-        detail::header(f, frame, usize::from(headers.l3), ip)?;
-    }
-    write_endpoints(f, frame, &headers, ip)?;
-    let l4 = usize::from(ip.l4);
-    let end = frame.len().min(ip.end as usize);
-    let packet = Packet {
-        bytes: frame.get(l4..end).unwrap_or_default(),
-        len: ip.l4_len() as usize,
-        quick: detail == Detail::Quick,
-        full: matches!(detail, Detail::Full { .. }),
-        checked: match detail {
-            Detail::Full { checksums: true, udp_v4 } if udp_v4 || !is_udp_v4(ip) => {
-                detail::check(frame, usize::from(headers.l3), ip)
-            }
-            _ => None,
-        },
-    };
-    // A first fragment has its transport header; of all others only the protocol is known.
-    if ip.fragment != Fragment::Whole && ip.version == IpVersion::V4 {
-        if fragment_offset(frame, &headers) > 0 {
-            return write!(f, "ip-proto-{}", ip.proto.0);
+    let first = u8_at(packet, 0)?;
+    match first >> 4 {
+        4 => named(line),
+        6 => {
+            put!(line, "IP6, wrong link-layer encapsulation (invalid)");
+            return Ok(());
         }
-    } else if ip.fragment != Fragment::Whole {
-        return write_fragment(f, frame, usize::from(headers.l3), ip, &packet);
-    }
-    match ip.proto {
-        IpProto::TCP => tcp::line(f, &packet),
-        IpProto::UDP => udp(f, &packet),
-        IpProto::ICMP => icmp::line_v4(f, &packet),
-        IpProto::ICMPV6 => icmp::line_v6(f, &packet),
-        other => write!(f, "{other}, length {}", packet.len),
-    }
-}
-
-fn is_udp_v4(ip: Ip) -> bool {
-    ip.version == IpVersion::V4 && ip.proto == IpProto::UDP
-}
-
-/// In units of 8 bytes, of IPv4.
-fn fragment_offset(frame: &[u8], headers: &Headers) -> u16 {
-    be16(frame, usize::from(headers.l3) + 6).unwrap_or(0) & 0x1fff
-}
-
-/// The ports of a first fragment, which [`Headers::ports`] leaves to whoever reassembles it.
-fn first_fragment_ports(frame: &[u8], headers: &Headers, ip: Ip) -> Option<(u16, u16)> {
-    let first = ip.version == IpVersion::V4
-        && ip.fragment != Fragment::Whole
-        && fragment_offset(frame, headers) == 0
-        && matches!(ip.proto, IpProto::TCP | IpProto::UDP);
-    let l4 = usize::from(ip.l4);
-    if first { be16(frame, l4).zip(be16(frame, l4 + 2)) } else { None }
-}
-
-fn broken(f: &mut fmt::Formatter<'_>, error: ViewError) -> fmt::Result {
-    match error {
-        ViewError::Truncated { layer: Layer::Ipv4, .. } => f.write_str("[|ip]"),
-        ViewError::Truncated { .. } => f.write_str("[|ip6]"),
-        other => write!(f, "[{other}]"),
-    }
-}
-
-/// `10.0.0.1.1234 > 10.0.0.2.80: `, without ports where there are none.
-fn write_endpoints(
-    f: &mut fmt::Formatter<'_>,
-    frame: &[u8],
-    headers: &Headers,
-    ip: Ip,
-) -> fmt::Result {
-    let l3 = usize::from(headers.l3);
-    let ports = headers.ports(frame).filter(|_| ip.fragment == Fragment::Whole);
-    let ports = ports.or_else(|| first_fragment_ports(frame, headers, ip));
-    let (src_port, dst_port) = (Port(ports.map(|p| p.0)), Port(ports.map(|p| p.1)));
-    match ip.version {
-        IpVersion::V4 => {
-            let at = |at| Ipv4Addr::from(array::<4>(frame, l3 + at).unwrap_or_default());
-            write!(f, "{}{src_port} > {}{dst_port}: ", at(12), at(16))
-        }
-        IpVersion::V6 => {
-            let at = |at| Ipv6Addr::from(array::<16>(frame, l3 + at).unwrap_or_default());
-            write!(f, "{}{src_port} > {}{dst_port}: ", at(8), at(24))
+        version => {
+            put!(line, "IP{version} (invalid)");
+            return Ok(());
         }
     }
+    slice_at(packet, 0, MIN_LEN)?;
+    if length < MIN_LEN {
+        put!(line, "truncated-ip {length}");
+        return Ok(());
+    }
+    let header_len = usize::from(first & 15) * 4;
+    if header_len < MIN_LEN {
+        put!(line, "bad-hlen {header_len}");
+        return Ok(());
+    }
+    let total = usize::from(u16_at(packet, 2)?);
+    if length < total {
+        put!(line, "truncated-ip - {} bytes missing! ", total - length);
+    }
+    if total < header_len {
+        put!(line, "bad-len {total}");
+        return Ok(());
+    }
+    if packet.len() < header_len {
+        put!(line, " [remaining caplen({}) < header length({header_len})]", packet.len());
+        return Err(Cut);
+    }
+    whole(line, upto(packet, total), header_len, total)
 }
 
-/// `.80`, or nothing.
-struct Port(Option<u16>);
-
-impl fmt::Display for Port {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |port| write!(f, ".{port}"))
+/// `IP `, where the link layer has not said so.
+fn named(line: &mut Line<'_>) {
+    if !line.link {
+        put!(line, "IP ");
     }
 }
 
-/// `frag (id 7, offset 1480+, length 1480) UDP`, of IPv6; a plus says that more follow.
-fn write_fragment(
-    f: &mut fmt::Formatter<'_>,
-    frame: &[u8],
-    l3: usize,
-    ip: Ip,
-    packet: &Packet<'_>,
-) -> fmt::Result {
-    let (id, offset, more) = v6_fragment(frame, l3).unwrap_or_default();
-    let more = if more { "+" } else { "" };
-    let (len, proto) = (packet.len, ip.proto);
-    write!(f, "frag (id {id}, offset {offset}{more}, length {len}) {proto}")
+/// A packet of `total` bytes whose fixed header is there.
+fn whole(line: &mut Line<'_>, packet: &[u8], header_len: usize, total: usize) -> Told {
+    let (bits, ttl, proto) = (u16_at(packet, 6)?, u8_at(packet, 8)?, u8_at(packet, 9)?);
+    if line.is_verbose() && !in_parentheses(line, packet, header_len)? {
+        put!(line, "{} > {}: ", v4_at(packet, 12)?, v4_at(packet, 16)?);
+        line.cut();
+        return Ok(());
+    }
+    let ends = Ends::V4(v4_at(packet, 12)?, v4_at(packet, 16)?);
+    let is_fragment = bits & 0x2000 != 0;
+    let carrier = Carrier { ends, next: proto, is_fragment, ttl };
+    if bits & 0x1fff != 0 {
+        carrier.write_ends(line, IpProto(proto), None);
+        put!(line, "ip-proto-{proto}");
+        return Ok(());
+    }
+    if !has_ports(proto) {
+        carrier.write_ends(line, IpProto(proto), None);
+    }
+    above(line, proto, rest(packet, header_len), total - header_len, &carrier)
 }
 
-/// Walks to the fragment header: [`Headers::parse`] has checked the chain, and that there is one.
-fn v6_fragment(frame: &[u8], l3: usize) -> Option<(u32, u16, bool)> {
-    let (mut next, mut at) = (*frame.get(l3 + 6)?, l3 + 40);
-    loop {
-        let [following, units, a, b, id @ ..] = array::<8>(frame, at)?;
-        match IpProto(next) {
-            IpProto::FRAGMENT => {
-                let bits = u16::from_be_bytes([a, b]);
-                return Some((u32::from_be_bytes(id), bits & 0xfff8, bits & 1 != 0));
-            }
-            IpProto::AUTHENTICATION => at += (usize::from(units) + 2) * 4,
-            _ => at += (usize::from(units) + 1) * 8,
+/// Whether its lines begin with addresses and ports together.
+pub(super) fn has_ports(proto: u8) -> bool {
+    matches!(IpProto(proto), IpProto::TCP | IpProto::UDP)
+}
+
+/// The header's fields, and a line break before the addresses; `false` where options are cut off.
+fn in_parentheses(line: &mut Line<'_>, packet: &[u8], header_len: usize) -> Result<bool, Cut> {
+    let (tos, ttl, proto) = (u8_at(packet, 1)?, u8_at(packet, 8)?, u8_at(packet, 9)?);
+    put!(line, "(tos 0x{tos:x}");
+    put!(line, "{}", ["", ",ECT(1)", ",ECT(0)", ",CE"][usize::from(tos & 3)]);
+    if ttl > 0 {
+        put!(line, ", ttl {ttl}");
+    }
+    let (id, bits) = (u16_at(packet, 4)?, u16_at(packet, 6)?);
+    put!(line, ", id {id}, offset {}, flags [", (bits & 0x1fff) * 8);
+    line.bits(&FRAGMENT_FLAGS, u32::from(bits), ", ");
+    put!(line, "], proto ");
+    line.name(&PROTOCOLS, proto, format_args!("unknown"));
+    put!(line, " ({proto}), length {}", u16_at(packet, 2)?);
+    let mut is_whole = true;
+    if header_len > MIN_LEN {
+        put!(line, ", options (");
+        let options = upto(rest(packet, MIN_LEN), header_len - MIN_LEN);
+        is_whole = ip_options::list(line, options, header_len - MIN_LEN);
+        put!(line, "{}", if is_whole { ")" } else { " [truncated-option])" });
+    }
+    if line.detail.checksums
+        && let Some((found, right)) = checked(Sum::new(), packet, header_len, 10)
+        && found != right
+    {
+        put!(line, ", bad cksum {found:x} (->{right:x})!");
+    }
+    put!(line, ")\n    ");
+    Ok(is_whole)
+}
+
+/// Protocols that have names, with the numbers that IANA gave them.
+pub(super) const PROTOCOLS: [(u8, &str); 28] = [
+    (0, "Options"),
+    (1, "ICMP"),
+    (2, "IGMP"),
+    (4, "IPIP"),
+    (6, "TCP"),
+    (8, "EGP"),
+    (9, "IGRP"),
+    (17, "UDP"),
+    (33, "DCCP"),
+    (41, "IPv6"),
+    (43, "Routing"),
+    (44, "Fragment"),
+    (46, "RSVP"),
+    (47, "GRE"),
+    (50, "ESP"),
+    (51, "AH"),
+    (55, "Mobile IP"),
+    (58, "ICMPv6"),
+    (62, "Mobile IP (old)"),
+    (88, "EIGRP"),
+    (89, "OSPF"),
+    (103, "PIM"),
+    (108, "Compressed IP"),
+    (112, "VRRP"),
+    (113, "PGM"),
+    (132, "SCTP"),
+    (135, "Mobility"),
+    (143, "Ethernet"),
+];
+
+/// Writes what the headers of IP carry: `length` bytes, of which `bytes` were captured.
+pub(super) fn above(
+    line: &mut Line<'_>,
+    proto: u8,
+    bytes: &[u8],
+    length: usize,
+    carrier: &Carrier,
+) -> Told {
+    match proto {
+        1 if carrier.is_v6() => invalid(line, "[ICMP requires IPv4]"),
+        1 => icmp::line(line, bytes, length, carrier),
+        2 => igmp::line(line, bytes, length),
+        4 => packet(line, bytes, length),
+        6 => tcp::line(line, bytes, length, carrier),
+        17 => udp::line(line, bytes, length, carrier),
+        41 => ip6::packet(line, bytes, length),
+        47 => gre::line(line, bytes, length),
+        50 => esp(line, bytes, length),
+        51 => authentication(line, bytes, length, carrier),
+        58 if carrier.is_v6() => icmp6::line(line, bytes, length, carrier),
+        58 => invalid(line, "[ICMPv6 requires IPv6]"),
+        59 => {
+            put!(line, "no next header");
+            Ok(())
         }
-        next = following;
+        89 if !carrier.is_v6() => ospf::line(line, bytes, length),
+        108 => {
+            line.protocol = "ipcomp";
+            put!(line, "IPComp(cpi=0x{:04x})", u16_at(bytes, 2)?);
+            Ok(())
+        }
+        112 => vrrp::line(line, bytes, length, carrier),
+        other => {
+            put!(line, " ip-proto-{other} {length}");
+            Ok(())
+        }
     }
 }
 
-/// `UDP, length 18`, counting payload as the UDP header claims.
-fn udp(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::Result {
-    match packet.checked {
-        Some(Checked::Absent) => f.write_str("[no cksum] "),
-        Some(checked) => checked.in_brackets(f, "udp"),
-        None => Ok(()),
-    }?;
-    match be16(packet.bytes, 4) {
-        Some(len) if len >= 8 => write!(f, "UDP, length {}", len - 8),
-        Some(len) => write!(f, "UDP, bad length {len} < 8"),
-        None => f.write_str("[|udp]"),
+fn invalid(line: &mut Line<'_>, why: &str) -> Told {
+    put!(line, "{why} (invalid)");
+    Ok(())
+}
+
+fn esp(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    line.protocol = "esp";
+    let (spi, seq) = (u32_at(bytes, 0)?, u32_at(bytes, 4)?);
+    put!(line, "ESP(spi=0x{spi:08x},seq=0x{seq:x}), length {length}");
+    Ok(())
+}
+
+fn authentication(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+    line.protocol = "ah";
+    if !line.enter() {
+        return invalid(line, "[too many headers]");
     }
+    let (next, words) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
+    let len = (usize::from(words) + 2) * 4;
+    put!(line, "AH(");
+    let (spi, seq) = (u32_at(bytes, 4)?, u32_at(bytes, 8)?);
+    if line.is_verbose() {
+        put!(line, "length={words}({len}-bytes),");
+    }
+    put!(line, "spi=0x{spi:08x},");
+    if line.is_verbose() && u16_at(bytes, 2)? != 0 {
+        put!(line, "reserved[not MBZ],");
+    }
+    put!(line, "seq=0x{seq:x},icv=0x");
+    for at in 12..len {
+        put!(line, "{:02x}", u8_at(bytes, at)?);
+    }
+    put!(line, "): ");
+    let left = length.saturating_sub(len);
+    above(line, next, rest(bytes, len), left, carrier)
+}
+
+/// The addresses of an IPv6 header, of which `end` is where routing headers lead.
+pub(super) fn ends_v6(header: &[u8], end: Option<Ipv6Text>) -> Result<Ends, Cut> {
+    let dst = v6_at(header, 24)?;
+    Ok(Ends::V6(v6_at(header, 8)?, dst, end.unwrap_or(dst)))
 }

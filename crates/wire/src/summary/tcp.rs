@@ -1,129 +1,289 @@
-//! TCP: flags, numbers, window, options, payload length.
+//! TCP: flags, numbers, window, options, payload.
 
-use core::fmt;
-
-use super::ip::Packet;
-use crate::field::{array, be16, be32};
+use super::conversations::Numbers;
+use super::ip::{self, Carrier, Ends};
+use super::text::{Cut, Line, Printable, Told, put, rest, slice_at, u8_at, u16_at, u32_at, upto};
+use super::{dns, lines};
+use crate::assigned::IpProto;
 
 const MIN_LEN: usize = 20;
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const URG: u8 = 0x20;
 /// Flag bits and tcpdump's letters for them, in its order.
-const FLAG_LETTERS: [(u8, char); 8] = [
-    (0x01, 'F'),
-    (0x02, 'S'),
-    (0x04, 'R'),
-    (0x08, 'P'),
-    (0x10, '.'),
-    (URG, 'U'),
-    (0x40, 'E'),
-    (0x80, 'W'),
+const FLAG_LETTERS: [(u32, &str); 8] = [
+    (0x01, "F"),
+    (0x02, "S"),
+    (0x04, "R"),
+    (0x08, "P"),
+    (0x10, "."),
+    (0x20, "U"),
+    (0x40, "E"),
+    (0x80, "W"),
 ];
 
-pub(super) fn line(f: &mut fmt::Formatter<'_>, packet: &Packet<'_>) -> fmt::Result {
-    let Some(header) = array::<MIN_LEN>(packet.bytes, 0) else {
-        return f.write_str("[|tcp]");
-    };
-    let header_len = usize::from(header[12] >> 4) * 4;
-    if header_len < MIN_LEN || header_len > packet.len {
-        return write!(f, "TCP, bad header length {header_len}");
-    }
-    let len = packet.len - header_len;
-    if packet.quick {
-        return write!(f, "tcp {len}");
-    }
-    write_flags(f, header[13])?;
-    if let Some(checked) = packet.checked {
-        checked.in_words(f)?;
-    }
-    write_numbers(f, &header, len)?;
-    let options = packet.bytes.get(MIN_LEN..header_len);
-    match options {
-        Some([]) => {}
-        Some(options) => write_options(f, options)?,
-        None => f.write_str(", options [|tcp]")?,
-    }
-    write!(f, ", length {len}")
+/// The fixed header.
+struct Header {
+    ports: (u16, u16),
+    seq: u32,
+    ack: u32,
+    flags: u8,
+    window: u16,
+    urgent: u16,
 }
 
-fn write_flags(f: &mut fmt::Formatter<'_>, flags: u8) -> fmt::Result {
-    f.write_str("Flags [")?;
-    for (bit, letter) in FLAG_LETTERS {
-        if flags & bit != 0 {
-            write!(f, "{letter}")?;
-        }
+impl Header {
+    fn read(bytes: &[u8], ports: (u16, u16)) -> Result<Self, Cut> {
+        let [seq, ack] = [u32_at(bytes, 4)?, u32_at(bytes, 8)?];
+        let (flags, window, urgent) = (u8_at(bytes, 13)?, u16_at(bytes, 14)?, u16_at(bytes, 18)?);
+        Ok(Self { ports, seq, ack, flags, window, urgent })
     }
-    f.write_str(if flags == 0 { "none]" } else { "]" })
+}
+
+pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+    line.protocol = "tcp";
+    let Ok(ports) = u16_at(bytes, 0).and_then(|from| Ok((from, u16_at(bytes, 2)?))) else {
+        carrier.write_ends(line, IpProto::TCP, None);
+        line.text.pop();
+        line.cut();
+        return Ok(());
+    };
+    carrier.write_ends(line, IpProto::TCP, Some(ports));
+    let len = usize::from(u8_at(bytes, 12)? >> 4) * 4;
+    if len < MIN_LEN {
+        let left = length as i64 - len as i64;
+        put!(line, " tcp {} [bad hdr length {len} - too short, < {MIN_LEN}]", left as u32);
+        return Ok(());
+    }
+    let header = Header::read(bytes, ports)?;
+    if line.detail.is_quick {
+        put!(line, "tcp {}", (length as u32).wrapping_sub(len as u32));
+    } else {
+        put!(line, "Flags [");
+        line.bits(&FLAG_LETTERS, u32::from(header.flags), "");
+        put!(line, "]");
+    }
+    let numbers = if line.detail.is_quick { None } else { relative(line, &header, carrier) };
+    if len > length {
+        put!(line, " [bad hdr length {len} - too long, > {length}]");
+        return Ok(());
+    }
+    if line.detail.is_quick {
+        return Ok(());
+    }
+    if line.is_verbose() && line.detail.checksums && !carrier.is_fragment {
+        checksum(line, bytes, length, carrier);
+    }
+    let left = length - len;
+    write_numbers(line, &header, left, numbers.as_ref());
+    if len > MIN_LEN && !options(line, rest(bytes, MIN_LEN), len - MIN_LEN, numbers.as_ref())? {
+        return Ok(());
+    }
+    put!(line, ", length {left}");
+    if left > 0 { payload(line, &header, rest(bytes, len), left) } else { Ok(()) }
+}
+
+/// Numbers counted from the beginning of the conversation, if it is known by now.
+fn relative(line: &mut Line<'_>, header: &Header, carrier: &Carrier) -> Option<Numbers> {
+    if line.detail.is_absolute || header.flags & ACK == 0 {
+        return None;
+    }
+    let ends = match carrier.ends {
+        Ends::V4(src, dst) => (src.into(), dst.into()),
+        Ends::V6(src, dst, _) => (src.0.into(), dst.0.into()),
+    };
+    let is_start = header.flags & SYN != 0;
+    let conversations = line.conversations.as_mut()?;
+    Some(conversations.numbers(ends, header.ports, (header.seq, header.ack), is_start))
+}
+
+fn checksum(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) {
+    let sum = carrier.pseudo(IpProto::TCP, length);
+    match ip::checked(sum, bytes, length, 16) {
+        Some((found, right)) if found == right => put!(line, ", cksum 0x{found:04x} (correct)"),
+        Some((found, right)) => {
+            put!(line, ", cksum 0x{found:04x} (incorrect -> 0x{right:04x})");
+        }
+        None => {}
+    }
 }
 
 /// `, seq 1:101, ack 7, win 502`: the sequence number for segments that occupy sequence space.
-fn write_numbers(f: &mut fmt::Formatter<'_>, header: &[u8], len: usize) -> fmt::Result {
-    let seq = be32(header, 4).unwrap_or(0);
-    let flags = header[13];
-    if len > 0 {
-        write!(f, ", seq {seq}:{}", seq.wrapping_add(len as u32))?;
-    } else if flags & 0x07 != 0 {
-        write!(f, ", seq {seq}")?;
+fn write_numbers(line: &mut Line<'_>, header: &Header, length: usize, numbers: Option<&Numbers>) {
+    let (seq, ack) = numbers.map_or((header.seq, header.ack), |numbers| (numbers.seq, numbers.ack));
+    if line.detail.verbose > 1 || length > 0 || header.flags & (SYN | FIN | RST) != 0 {
+        put!(line, ", seq {seq}");
+        if length > 0 {
+            put!(line, ":{}", seq.wrapping_add(length as u32));
+        }
     }
-    if flags & ACK != 0 {
-        write!(f, ", ack {}", be32(header, 8).unwrap_or(0))?;
+    if header.flags & ACK != 0 {
+        put!(line, ", ack {ack}");
     }
-    write!(f, ", win {}", be16(header, 14).unwrap_or(0))?;
-    if flags & URG != 0 {
-        write!(f, ", urg {}", be16(header, 18).unwrap_or(0))?;
+    put!(line, ", win {}", header.window);
+    if header.flags & URG != 0 {
+        put!(line, ", urg {}", header.urgent);
+    }
+}
+
+const OPTIONS: [(u8, &str); 18] = [
+    (0, "eol"),
+    (1, "nop"),
+    (2, "mss"),
+    (3, "wscale"),
+    (4, "sackOK"),
+    (5, "sack"),
+    (6, "echo"),
+    (7, "echoreply"),
+    (8, "TS"),
+    (11, "cc"),
+    (12, "ccnew"),
+    (13, "ccecho"),
+    (19, "md5"),
+    (20, "scps"),
+    (28, "uto"),
+    (29, "tcp-ao"),
+    (30, "mptcp"),
+    (34, "tfo"),
+];
+const END: u8 = 0;
+const NOP: u8 = 1;
+
+/// The options; `false` where they make no sense, and the line ends.
+fn options(
+    line: &mut Line<'_>,
+    mut bytes: &[u8],
+    mut length: usize,
+    numbers: Option<&Numbers>,
+) -> Result<bool, Cut> {
+    put!(line, ", options [");
+    let mut between = "";
+    while length > 0 {
+        put!(line, "{between}");
+        between = ",";
+        let kind = u8_at(bytes, 0)?;
+        let len = match kind {
+            END | NOP => 1,
+            _ => usize::from(u8_at(bytes, 1)?),
+        };
+        if len > length || (len < 2 && !matches!(kind, END | NOP)) {
+            put!(line, "[bad opt]");
+            return Ok(false);
+        }
+        line.name(&OPTIONS, kind, format_args!("unknown-{kind}"));
+        let told = option(line, kind, slice_at(bytes, 0, len), bytes, len, numbers)?;
+        let Some(used) = told else {
+            put!(line, "[bad opt]");
+            return Ok(false);
+        };
+        if used != len {
+            put!(line, "[len {len}]");
+        }
+        bytes = rest(bytes, used);
+        length -= used;
+        if kind == END {
+            break;
+        }
+    }
+    put!(line, "]");
+    Ok(true)
+}
+
+/// Writes what an option says; returns how long it should be, or `None` where it is too short.
+fn option(
+    line: &mut Line<'_>,
+    kind: u8,
+    whole: Result<&[u8], Cut>,
+    bytes: &[u8],
+    len: usize,
+    numbers: Option<&Numbers>,
+) -> Result<Option<usize>, Cut> {
+    let fixed = match kind {
+        END | NOP => 1,
+        2 | 28 => 4,
+        3 => 3,
+        4 => 2,
+        6 | 7 | 11..=13 => 6,
+        8 => 10,
+        19 => 18,
+        _ => len,
+    };
+    if fixed > len {
+        return Ok(None);
+    }
+    let data = &match whole {
+        Ok(whole) => whole,
+        Err(_) => slice_at(bytes, 0, fixed)?,
+    }[fixed.min(2)..];
+    match kind {
+        2 => put!(line, " {}", u16_at(data, 0)?),
+        3 => put!(line, " {}", u8_at(data, 0)?),
+        5 => sack(line, data, numbers)?,
+        6 | 7 | 11..=13 => put!(line, " {}", u32_at(data, 0)?),
+        8 => put!(line, " val {} ecr {}", u32_at(data, 0)?, u32_at(data, 4)?),
+        19 => {
+            put!(line, " shared secret not supplied with -M, can't check - ");
+            data.iter().take(16).for_each(|byte| put!(line, "{byte:02x}"));
+        }
+        28 => user_timeout(line, u16_at(data, 0)?),
+        34 => fast_open(line, data),
+        END | NOP | 4 => {}
+        _ => {
+            for (at, byte) in data.iter().enumerate() {
+                put!(line, "{}{byte:02x}", if at == 0 { " 0x" } else { "" });
+            }
+        }
+    }
+    Ok(Some(fixed))
+}
+
+fn sack(line: &mut Line<'_>, data: &[u8], numbers: Option<&Numbers>) -> Told {
+    if !data.len().is_multiple_of(8) {
+        put!(line, " invalid sack");
+        return Ok(());
+    }
+    let base = numbers.map_or(0, |numbers| numbers.peer_base);
+    put!(line, " {} ", data.len() / 8);
+    for block in data.chunks(8) {
+        let at = |at| u32_at(block, at).map(|number| number.wrapping_sub(base));
+        put!(line, "{{{}:{}}}", at(0)?, at(4)?);
     }
     Ok(())
 }
 
-fn write_options(f: &mut fmt::Formatter<'_>, mut options: &[u8]) -> fmt::Result {
-    let mut before = ", options [";
-    while let [kind, rest @ ..] = options {
-        f.write_str(before)?;
-        before = ",";
-        options = match (kind, rest) {
-            // End of the list; what follows is padding.
-            (0, _) => {
-                f.write_str("eol")?;
-                &[]
-            }
-            (1, _) => {
-                f.write_str("nop")?;
-                rest
-            }
-            (_, [len, ..]) if *len >= 2 && usize::from(*len) <= options.len() => {
-                let (option, after) = options.split_at(usize::from(*len));
-                write_option(f, *kind, &option[2..])?;
-                after
-            }
-            _ => {
-                f.write_str("bad opt")?;
-                &[]
-            }
-        };
-    }
-    f.write_str("]")
+fn user_timeout(line: &mut Line<'_>, word: u16) {
+    // tcpdump takes the lowest bit for the one that says minutes instead of seconds.
+    let unit = if word & 1 == 0 { 1 } else { 60 };
+    put!(line, " 0x{word:x} {}", u32::from(word >> 1) * unit);
 }
 
-fn write_option(f: &mut fmt::Formatter<'_>, kind: u8, data: &[u8]) -> fmt::Result {
-    match (kind, data) {
-        (2, [a, b]) => write!(f, "mss {}", u16::from_be_bytes([*a, *b])),
-        (3, [shift]) => write!(f, "wscale {shift}"),
-        (4, []) => f.write_str("sackOK"),
-        (5, blocks) if !blocks.is_empty() && blocks.len() % 8 == 0 => write_sack(f, blocks),
-        (8, [..]) if data.len() == 8 => {
-            let (value, echo) = (be32(data, 0).unwrap_or(0), be32(data, 4).unwrap_or(0));
-            write!(f, "TS val {value} ecr {echo}")
-        }
-        _ => write!(f, "opt-{kind}"),
+fn fast_open(line: &mut Line<'_>, cookie: &[u8]) {
+    put!(line, "  ");
+    if cookie.is_empty() {
+        put!(line, "cookiereq");
+    } else if !cookie.len().is_multiple_of(2) || !(4..=16).contains(&cookie.len()) {
+        put!(line, "invalid");
+    } else {
+        put!(line, "cookie ");
+        cookie.iter().for_each(|byte| put!(line, "{byte:02x}"));
     }
 }
 
-fn write_sack(f: &mut fmt::Formatter<'_>, data: &[u8]) -> fmt::Result {
-    let (blocks, _) = data.as_chunks::<8>();
-    write!(f, "sack {} ", blocks.len())?;
-    for block in blocks {
-        let (from, to) = (be32(block, 0).unwrap_or(0), be32(block, 4).unwrap_or(0));
-        write!(f, "{{{from}:{to}}}")?;
+/// What is known of the payload, by port.
+fn payload(line: &mut Line<'_>, header: &Header, bytes: &[u8], length: usize) -> Told {
+    if header.flags & RST != 0 && line.is_verbose() {
+        let told = upto(bytes, length);
+        put!(line, " [RST {}]", Printable(told));
+        return if told.len() < length { Err(Cut) } else { Ok(()) };
+    }
+    let (from, to) = header.ports;
+    if let Some(protocol) = lines::of_ports(from, to) {
+        return lines::line(line, protocol, upto(bytes, length), length);
+    }
+    if from == 53 || to == 53 {
+        return dns::over_tcp(line, upto(bytes, length), length);
     }
     Ok(())
 }

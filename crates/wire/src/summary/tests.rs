@@ -70,8 +70,8 @@ fn tcp_options() {
         "options [nop,nop,sack 1 {1:2}], length 0"
     );
     assert_eq!(with_tcp_options(&[0, 0, 0, 0]), "options [eol], length 0");
-    assert_eq!(with_tcp_options(&[9, 0, 0, 0]), "options [bad opt], length 0");
-    assert_eq!(with_tcp_options(&[9, 9, 0, 0]), "options [bad opt], length 0");
+    assert_eq!(with_tcp_options(&[9, 0, 0, 0]), "options [[bad opt]");
+    assert_eq!(with_tcp_options(&[9, 9, 0, 0]), "options [[bad opt]");
 }
 
 #[test]
@@ -111,9 +111,12 @@ fn icmp_errors_name_what_they_are_about() {
         "ICMP 10.1.0.1 unreachable - need to frag (mtu 1500), length 36"
     );
     assert_eq!(message([11, 0, 0, 0, 0, 0, 0, 0]), "ICMP time exceeded in-transit, length 36");
-    assert_eq!(message([5, 1, 0, 0, 10, 0, 0, 9]), "ICMP redirect to 10.0.0.9, length 36");
-    assert_eq!(icmp(false, &[3, 3, 0, 0, 0, 0, 0, 0]), "ICMP [|] port unreachable, length 8");
-    assert_eq!(icmp(false, &[42, 1, 0, 0, 0, 0, 0, 0]), "ICMP type 42, code 1, length 8");
+    assert_eq!(
+        message([5, 1, 0, 0, 10, 0, 0, 9]),
+        "ICMP redirect 10.1.0.1 to host 10.0.0.9, length 36"
+    );
+    assert_eq!(icmp(false, &[3, 3, 0, 0, 0, 0, 0, 0]), " [|icmp]");
+    assert_eq!(icmp(false, &[42, 1, 0, 0, 0, 0, 0, 0]), "ICMP type-#42, length 8");
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn icmpv6_errors_name_what_they_are_about() {
     );
     assert_eq!(
         icmp(true, &[1, 3, 0, 0, 0, 0, 0, 0]),
-        "ICMP6, destination unreachable, unreachable address [|], length 8"
+        "ICMP6, destination unreachable, unreachable address [|icmp6]"
     );
 }
 
@@ -147,8 +150,10 @@ fn discovery_messages() {
     assert_eq!(with(136), "ICMP6, neighbor advertisement, tgt is fe80::2, length 24");
     assert_eq!(with(133), "ICMP6, router solicitation, length 24");
     assert_eq!(with(134), "ICMP6, router advertisement, length 24");
-    assert_eq!(with(143), "ICMP6, multicast listener report v2, length 24");
-    assert_eq!(with(99), "ICMP6, type 99, code 0, length 24");
+    assert!(
+        with(143).starts_with("ICMP6, multicast listener report v2, 0 group record(s), length")
+    );
+    assert!(with(99).starts_with("ICMP6, unknown icmp6 type (99), length 24\n\t0x0000:  "));
     assert_eq!(icmp(true, &[2, 0, 0, 0, 0, 0, 5, 0]), "ICMP6, packet too big, mtu 1280, length 8");
 }
 
@@ -165,8 +170,11 @@ fn arp(operation: u8) -> Vec<u8> {
 fn arp_questions_and_answers() {
     assert_eq!(line(&arp(1)), "ARP, Request who-has 10.0.0.2 tell 10.0.0.1, length 28");
     assert_eq!(line(&arp(2)), "ARP, Reply 10.0.0.1 is-at 02:00:00:00:00:01, length 28");
-    assert_eq!(line(&arp(8)), "ARP, operation 8, length 28");
-    assert_eq!(line(&arp(1)[..41]), "[|arp]");
+    assert_eq!(
+        line(&arp(8)),
+        "ARP, Inverse Request who-is 00:00:00:00:00:00 tell 02:00:00:00:00:01, length 28"
+    );
+    assert_eq!(line(&arp(1)[..41]), " [|arp]");
 }
 
 #[test]
@@ -186,9 +194,14 @@ fn link_layer_and_tags() {
     );
     let mut other = frame.clone();
     other[12..14].copy_from_slice(&[0x88, 0xcc]);
-    assert_eq!(Summary::new(&other).with_wire_len(100).to_string(), "ethertype 0x88cc, length 86");
+    assert!(
+        Summary::new(&other)
+            .with_wire_len(100)
+            .to_string()
+            .ends_with(", ethertype LLDP (0x88cc), length 100: ")
+    );
     other[12..14].copy_from_slice(&[0, 38]);
-    assert_eq!(line(&other), "802.3, length 38");
+    assert!(line(&other).contains("Unknown SAP 0x04 > Unknown SAP 0x60 "), "{}", line(&other));
 }
 
 #[test]
@@ -201,19 +214,19 @@ fn fragments_show_where_they_belong() {
     let mut frame = built(&v6(FrameSpec::default().l4), 0);
     frame.splice(54..54, [IpProto::UDP.0, 0, 5, 0xc9, 0, 0, 0, 9]);
     frame[18..21].copy_from_slice(&[0, 16, IpProto::FRAGMENT.0]);
-    assert!(line(&frame).ends_with("frag (id 9, offset 1480+, length 8) UDP"));
+    assert!(line(&frame).ends_with("frag (1480|8)"), "{}", line(&frame));
 }
 
 #[test]
 fn frames_cut_short_say_where() {
     let frame = built(&FrameSpec { l4: tcp(2), ..FrameSpec::default() }, 20);
-    assert_eq!(line(&frame[..13]), "[|ether]");
-    assert_eq!(line(&frame[..33]), "[|ip]");
-    assert_eq!(line(&frame[..50]), "IP 10.0.0.1.1234 > 10.1.0.1.1234: [|tcp]");
-    assert_eq!(line(&frame[..60]), line(&frame));
+    assert_eq!(line(&frame[..13]), " [|ether]");
+    assert_eq!(line(&frame[..33]), "IP  [|ip]");
+    let cut = Summary::new(&frame[..50]).with_wire_len(74).to_string();
+    assert_eq!(cut, "IP 10.0.0.1.1234 > 10.1.0.1.1234:  [|tcp]");
     let mut bad = frame;
     bad[14] = 0x42;
-    assert_eq!(line(&bad), "[an IPv4 header of 8 bytes is shorter than 20]");
+    assert_eq!(line(&bad), "IP bad-hlen 8");
 }
 
 #[test]
@@ -229,26 +242,104 @@ fn hex_dump_hides_control_characters() {
 
 proptest! {
     #[test]
-    fn any_bytes_print_as_one_line(
-        mut frame in prop::collection::vec(any::<u8>(), 0..120),
-        kind in prop::sample::select(vec![[8u8, 0], [8, 6], [0x86, 0xdd], [0x81, 0]]),
-        first in prop::sample::select(vec![0x45u8, 0x60]),
-        next in prop::sample::select(vec![1u8, 6, 17, 44, 58]),
+    fn any_bytes_print_as_printable_text_whatever_is_asked(
+        mut frame in prop::collection::vec(any::<u8>(), 0..200),
+        kind in prop::sample::select(vec![[8u8, 0], [8, 6], [0x86, 0xdd], [0x81, 0], [0, 60]]),
+        first in prop::sample::select(vec![0x45u8, 0x60, 0x46]),
+        next in prop::sample::select(vec![1u8, 2, 6, 17, 43, 44, 47, 51, 58, 60, 89, 112]),
+        port in prop::sample::select(vec![53u16, 67, 80, 123, 3784, 4789, 5353, 9]),
+        verbose in 0u8..4,
+        link in any::<bool>(),
     ) {
-        for (at, byte) in
-            [(12, kind[0]), (13, kind[1]), (14, first), (16, 0), (20, next), (23, next)]
-        {
+        let [high, low] = port.to_be_bytes();
+        for (at, byte) in [
+            (12, kind[0]), (13, kind[1]), (14, first), (16, 0), (20, next), (23, next),
+            (36, high), (37, low), (56, high), (57, low), (20 + 36, high),
+        ] {
             if let Some(slot) = frame.get_mut(at) {
                 *slot = byte;
             }
         }
-        let text = format!("{:#}", Summary::new(&frame));
-        prop_assert!(!text.is_empty() && !text.contains('\n'));
+        let detail = Detail { verbose, bytes_follow: false, ..Detail::default() };
+        let mut conversations = Conversations::default();
+        let summary = Summary::new(&frame).with_detail(detail);
+        let written = summary.write(link, Some(&mut conversations));
+        prop_assert!(!written.text.is_empty() && written.link_len <= frame.len());
+        let is_printable = |byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n');
+        prop_assert!(written.text.bytes().all(is_printable), "{}", written.text);
     }
 }
 
+#[test]
+fn headers_within_headers_end_before_the_stack_does() {
+    // IPv4 in IPv4, as deep as a frame can hold.
+    let mut packet = Vec::new();
+    for _ in 0..3000 {
+        let total = (packet.len() + 20) as u16;
+        let [high, low] = total.to_be_bytes();
+        let mut outer = vec![0x45, 0, high, low, 0, 0, 0, 0, 64, 4, 0, 0];
+        outer.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+        outer.extend(&packet);
+        packet = outer;
+    }
+    let mut frame = vec![2; 12];
+    frame.extend([8, 0]);
+    frame.extend(packet);
+    assert!(line(&frame).ends_with("[too many headers]"));
+}
+
+#[test]
+fn tcp_numbers_count_from_the_beginning_of_a_conversation() {
+    let segment = |flags, seq, ack, is_back: bool, len| {
+        let spec = TcpSpec { seq, ack, flags, window: 502, ..TcpSpec::default() };
+        let mut frame = built(&FrameSpec { l4: L4Spec::Tcp(spec), ..FrameSpec::default() }, len);
+        // Ports that differ, so that both directions can be told apart.
+        let ports = if is_back { [0x16, 0x2e, 0x04, 0xd2] } else { [0x04, 0xd2, 0x16, 0x2e] };
+        frame[34..38].copy_from_slice(&ports);
+        if is_back {
+            let (src, dst) = (frame[26..30].to_vec(), frame[30..34].to_vec());
+            frame[26..30].copy_from_slice(&dst);
+            frame[30..34].copy_from_slice(&src);
+        }
+        frame
+    };
+    let mut conversations = Conversations::default();
+    let mut told = |frame: &[u8]| {
+        let text = Summary::new(frame).write(false, Some(&mut conversations)).text;
+        text.split_once("Flags ").unwrap().1.to_string()
+    };
+    assert_eq!(told(&segment(0x02, 1000, 0, false, 0)), "[S], seq 1000, win 502, length 0");
+    assert_eq!(
+        told(&segment(0x12, 5000, 1001, true, 0)),
+        "[S.], seq 5000, ack 1001, win 502, length 0"
+    );
+    assert_eq!(
+        told(&segment(0x18, 1001, 5001, false, 10)),
+        "[P.], seq 1:11, ack 1, win 502, length 10"
+    );
+    assert_eq!(told(&segment(0x10, 5001, 1011, true, 0)), "[.], ack 11, win 502, length 0");
+    let absolute = Detail { is_absolute: true, ..Detail::default() };
+    let frame = segment(0x10, 5001, 1011, true, 0);
+    let text = Summary::new(&frame).with_detail(absolute).write(false, Some(&mut conversations));
+    assert!(text.text.contains("ack 1011, "), "{}", text.text);
+}
+
+#[test]
+fn packets_that_icmp_errors_quote_are_told_with_verbose() {
+    let original = &built(&FrameSpec::default(), 0)[14..42];
+    let mut message = vec![3, 3, 0, 0, 0, 0, 0, 0];
+    message.extend(original);
+    let echo = L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 0, seq: 0 });
+    let mut frame = built(&FrameSpec { l4: echo, ..FrameSpec::default() }, message.len() - 8);
+    let start = frame.len() - message.len();
+    frame[start..].copy_from_slice(&message);
+    let text = full(&frame);
+    assert!(text.contains("udp port 1234 unreachable, length 36"), "{text}");
+    assert!(text.contains("\n\tIP (tos 0x0, ttl "), "{text}");
+}
+
 fn full(frame: &[u8]) -> String {
-    Summary::new(frame).with_detail(Detail::Full { checksums: true, udp_v4: true }).to_string()
+    Summary::new(frame).with_detail(Detail { verbose: 2, ..Detail::default() }).to_string()
 }
 
 #[test]
@@ -273,7 +364,9 @@ fn full_lines_tell_the_ip_header_and_verify_checksums() {
 #[test]
 fn quick_lines_are_short() {
     let frame = built(&FrameSpec { l4: tcp(0x18), ..FrameSpec::default() }, 10);
-    let text = Summary::new(&frame).with_detail(Detail::Quick).to_string();
+    let text = Summary::new(&frame)
+        .with_detail(Detail { is_quick: true, ..Detail::default() })
+        .to_string();
     assert_eq!(text, "IP 10.0.0.1.1234 > 10.1.0.1.1234: tcp 10");
 }
 

@@ -1,0 +1,76 @@
+//! Where TCP conversations began, so that sequence numbers count from there.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use core::net::IpAddr;
+
+/// Most conversations that are remembered: beyond that the oldest are forgotten, and their numbers
+/// count from the next segment on.
+const MAX_CONVERSATIONS: usize = 1 << 16;
+
+/// Addresses and ports, the same for both directions.
+type Ends = (IpAddr, IpAddr, (u16, u16));
+
+/// The first numbers of conversations that were seen.
+#[derive(Debug, Default)]
+pub struct Conversations {
+    begun: BTreeMap<Ends, First>,
+    /// In the order in which they began.
+    order: VecDeque<Ends>,
+}
+
+/// The first number of each side: of the one with the smaller port, and of its peer.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    seq: u32,
+    ack: u32,
+}
+
+/// What a segment's numbers are.
+pub(super) struct Numbers {
+    pub(super) seq: u32,
+    pub(super) ack: u32,
+    /// What the numbers count from that its selective acknowledgements tell.
+    pub(super) peer_base: u32,
+}
+
+impl Conversations {
+    /// The numbers of a segment, from the beginning of its conversation if that was seen. The first
+    /// segment of one keeps its own.
+    pub(super) fn numbers(
+        &mut self,
+        (src, dst): (IpAddr, IpAddr),
+        (from, to): (u16, u16),
+        (seq, ack): (u32, u32),
+        is_start: bool,
+    ) -> Numbers {
+        let is_reverse = from > to || (from == to && src > dst);
+        let ends = if is_reverse { (dst, src, (to, from)) } else { (src, dst, (from, to)) };
+        let known = self.begun.get(&ends).copied().filter(|_| !is_start);
+        let first = known.unwrap_or_else(|| {
+            let peer = ack.wrapping_sub(1);
+            let first =
+                if is_reverse { First { seq: peer, ack: seq } } else { First { seq, ack: peer } };
+            self.remember(ends, first);
+            first
+        });
+        let (own, peer) = if is_reverse { (first.ack, first.seq) } else { (first.seq, first.ack) };
+        match known {
+            Some(_) => {
+                Numbers { seq: seq.wrapping_sub(own), ack: ack.wrapping_sub(peer), peer_base: peer }
+            }
+            None => Numbers { seq, ack, peer_base: peer },
+        }
+    }
+
+    fn remember(&mut self, ends: Ends, first: First) {
+        if self.begun.insert(ends, first).is_some() {
+            return;
+        }
+        self.order.push_back(ends);
+        if self.order.len() > MAX_CONVERSATIONS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.begun.remove(&oldest);
+        }
+    }
+}

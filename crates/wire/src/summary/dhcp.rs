@@ -1,0 +1,326 @@
+//! BOOTP and DHCP.
+
+use super::arp::HwText;
+use super::dhcp_options::{Kind, known};
+use super::text::{Line, Printable, Told, put, rest, slice_at, u8_at, u16_at, u32_at, v4_at};
+
+const LEN: usize = 236;
+const MAGIC: u32 = 0x6382_5363;
+const PAD: u8 = 0;
+const END: u8 = 255;
+const MESSAGES: [(u8, &str); 13] = [
+    (1, "Discover"),
+    (2, "Offer"),
+    (3, "Request"),
+    (4, "Decline"),
+    (5, "ACK"),
+    (6, "NACK"),
+    (7, "Release"),
+    (8, "Inform"),
+    (9, "Force Renew"),
+    (10, "Lease Query"),
+    (11, "Lease Unassigned"),
+    (12, "Lease Unknown"),
+    (13, "Lease Active"),
+];
+/// Names in a list of requested options, in a row.
+const PER_ROW: usize = 4;
+
+pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    line.protocol = "bootp";
+    put!(line, "BOOTP/DHCP, ");
+    let (operation, hardware) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
+    let hw_len = u8_at(bytes, 2)?;
+    line.name(
+        &[(1, "Request"), (2, "Reply")],
+        operation,
+        format_args!("unknown (0x{operation:02x})"),
+    );
+    let is_ethernet = hardware == 1 && hw_len == 6;
+    if is_ethernet && operation == 1 {
+        put!(line, " from {}", HwText(slice_at(bytes, 28, 6)?));
+    }
+    put!(line, ", length {length}");
+    if !line.is_verbose() {
+        return Ok(());
+    }
+    u16_at(bytes, 8)?;
+    if hardware != 1 {
+        put!(line, ", htype {hardware}");
+    }
+    if hw_len != 6 {
+        put!(line, ", hlen {hw_len}");
+    }
+    header(line, bytes)?;
+    if is_ethernet {
+        put!(line, "\n\t  Client-Ethernet-Address {}", HwText(slice_at(bytes, 28, 6)?));
+    }
+    texts(line, bytes)?;
+    vendor(line, rest(bytes, LEN))
+}
+
+fn header(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+    let (hops, xid, seconds) = (u8_at(bytes, 3)?, u32_at(bytes, 4)?, u16_at(bytes, 8)?);
+    if hops > 0 {
+        put!(line, ", hops {hops}");
+    }
+    if xid != 0 {
+        put!(line, ", xid 0x{xid:x}");
+    }
+    if seconds > 0 {
+        put!(line, ", secs {seconds}");
+    }
+    put!(line, ", Flags [");
+    line.bits(&[(0x8000, "Broadcast")], u32::from(u16_at(bytes, 10)?), ", ");
+    put!(line, "]");
+    if line.detail.verbose > 1 {
+        put!(line, " (0x{:04x})", u16_at(bytes, 10)?);
+    }
+    for (name, at) in [("Client", 12), ("Your", 16), ("Server", 20), ("Gateway", 24)] {
+        let address = v4_at(bytes, at)?;
+        if !address.is_unspecified() {
+            put!(line, "\n\t  {name}-IP {address}");
+        }
+    }
+    Ok(())
+}
+
+/// The names of the server and of a file to boot from.
+fn texts(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+    for (name, at, len) in [("sname", 44, 64), ("file", 108, 128)] {
+        if u8_at(bytes, at)? == 0 {
+            continue;
+        }
+        let text = rest(bytes, at);
+        let text = &text[..len.min(text.len())];
+        let end = text.iter().position(|&byte| byte == 0);
+        put!(line, "\n\t  {name} \"{}", Printable(&text[..end.unwrap_or(text.len())]));
+        if end.is_none() && text.len() < len {
+            return Err(super::text::Cut);
+        }
+        put!(line, "\"");
+    }
+    Ok(())
+}
+
+fn vendor(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+    if u32_at(bytes, 0)? != MAGIC {
+        if u32_at(bytes, 0)? != 0 {
+            put!(line, "\n\t  Vendor-#0x{:08x}", u32_at(bytes, 0)?);
+        }
+        return Ok(());
+    }
+    put!(line, "\n\t  Vendor-rfc1048 Extensions\n\t    Magic Cookie 0x{MAGIC:08x}");
+    let mut left = rest(bytes, 4);
+    while let [number, more @ ..] = left {
+        match *number {
+            PAD => {
+                let pads = left.iter().take_while(|&&byte| byte == PAD).count();
+                if line.detail.verbose > 2 {
+                    put!(line, "\n\t    PAD (0), length 0");
+                    if pads > 1 {
+                        put!(line, ", occurs {pads}");
+                    }
+                }
+                left = &left[pads..];
+            }
+            END => {
+                if line.detail.verbose > 2 {
+                    put!(line, "\n\t    END (255), length 0");
+                }
+                left = more;
+            }
+            number => {
+                let len = usize::from(u8_at(more, 0)?);
+                let (name, kind) = known(number).unwrap_or(("Unknown", guessed(len)));
+                put!(line, "\n\t    {name} ({number}), length {len}: ");
+                option(line, kind, slice_at(more, 1, len)?)?;
+                left = &more[1 + len..];
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What an option that nobody knows may hold.
+fn guessed(len: usize) -> Kind {
+    match len {
+        0 => Kind::Bytes,
+        len if len % 4 == 0 => Kind::Long,
+        len if len % 2 == 0 => Kind::Short,
+        _ => Kind::Bytes,
+    }
+}
+
+fn option(line: &mut Line<'_>, kind: Kind, data: &[u8]) -> Told {
+    match kind {
+        Kind::Text => put!(line, "\"{}\"", Printable(data)),
+        Kind::Addresses => each(line, data, 4, |line, part| {
+            put!(line, "{}.{}.{}.{}", part[0], part[1], part[2], part[3])
+        }),
+        Kind::Long => each(line, data, 4, |line, part| {
+            put!(line, "{}", u32::from_be_bytes([part[0], part[1], part[2], part[3]]));
+        }),
+        Kind::Short => each(line, data, 2, |line, part| {
+            put!(line, "{}", u16::from_be_bytes([part[0], part[1]]));
+        }),
+        Kind::Pairs => each(line, data, 8, |line, part| {
+            put!(line, "({}.{}.{}.{}:", part[0], part[1], part[2], part[3]);
+            put!(line, "{}.{}.{}.{})", part[4], part[5], part[6], part[7]);
+        }),
+        Kind::Flag => each(line, data, 1, |line, part| match part[0] {
+            0 => put!(line, "N"),
+            1 => put!(line, "Y"),
+            other => put!(line, "{other}?"),
+        }),
+        Kind::Message if data.len() == 1 => {
+            line.name(&MESSAGES, data[0], format_args!("Unknown ({})", data[0]));
+        }
+        Kind::Overload if data.len() == 1 => {
+            let names = [(1, "file"), (2, "sname"), (3, "file+sname")];
+            line.name(&names, data[0], format_args!("#{}", data[0]));
+        }
+        Kind::Requested => requested(line, data),
+        Kind::ClientId => client(line, data)?,
+        Kind::Classes => classes(line, data)?,
+        Kind::Agent => agent(line, data)?,
+        Kind::Name => name(line, data),
+        Kind::Routes => routes(line, data)?,
+        _ => {
+            for (at, byte) in data.iter().enumerate() {
+                put!(line, "{}{byte}", if at == 0 { "" } else { "." });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Parts of `size` bytes with commas between, and what is left over.
+fn each(line: &mut Line<'_>, data: &[u8], size: usize, write: impl Fn(&mut Line<'_>, &[u8])) {
+    for (at, part) in data.chunks_exact(size).enumerate() {
+        put!(line, "{}", if at == 0 { "" } else { "," });
+        write(line, part);
+    }
+    let left = data.len() % size;
+    if left > 0 {
+        put!(line, "\n\t  trailing data length {left}");
+    }
+}
+
+fn requested(line: &mut Line<'_>, data: &[u8]) {
+    for (at, &number) in data.iter().enumerate() {
+        put!(line, "{}", if at % PER_ROW == 0 { "\n\t      " } else { ", " });
+        put!(line, "{} ({number})", known(number).map_or("Unknown", |(name, _)| name));
+    }
+}
+
+fn client(line: &mut Line<'_>, data: &[u8]) -> Told {
+    match data {
+        [] => {}
+        [0, text @ ..] => put!(line, "\"{}\"", Printable(text)),
+        [1, address @ ..] => put!(line, "ether {}", Bare(address)),
+        [hardware, address @ ..] => put!(line, "hardware-type {hardware}, {}", Bare(address)),
+    }
+    Ok(())
+}
+
+/// Bytes with colons between, and nothing for none.
+struct Bare<'b>(&'b [u8]);
+
+impl core::fmt::Display for Bare<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { HwText(self.0).fmt(f) }
+    }
+}
+
+fn agent(line: &mut Line<'_>, mut data: &[u8]) -> Told {
+    const NAMES: [(u8, &str); 5] = [
+        (1, "Circuit-ID"),
+        (2, "Remote-ID"),
+        (5, "Link-selection"),
+        (6, "Subscriber-ID"),
+        (11, "Server-ID-Override"),
+    ];
+    while data.len() >= 2 {
+        let (kind, len) = (data[0], usize::from(data[1]));
+        put!(line, "\n\t      ");
+        line.name(&NAMES, kind, format_args!("Unknown"));
+        put!(line, " SubOption {kind}, length {len}: ");
+        let text = slice_at(data, 2, len)?;
+        if matches!(kind, 1 | 2 | 6) {
+            put!(line, "{}", Printable(text));
+        }
+        data = &data[2 + len..];
+    }
+    Ok(())
+}
+
+fn classes(line: &mut Line<'_>, mut data: &[u8]) -> Told {
+    for nth in 1.. {
+        let [len, more @ ..] = data else { break };
+        let text = slice_at(more, 0, usize::from(*len))?;
+        put!(line, "\n\t      instance#{nth}: \"{}\", length {len}", Printable(text));
+        data = &more[text.len()..];
+    }
+    Ok(())
+}
+
+fn name(line: &mut Line<'_>, data: &[u8]) {
+    let [flags, answers @ ..] = data else {
+        put!(line, "[ERROR: length < 3 bytes]");
+        return;
+    };
+    let [first, second, text @ ..] = answers else {
+        put!(line, "[ERROR: length < 3 bytes]");
+        return;
+    };
+    if flags & 0xf0 != 0 {
+        put!(line, "[ERROR: MBZ nibble 0x{:x} != 0] ", flags >> 4);
+    }
+    if flags & 0x0f != 0 {
+        put!(line, "[");
+        for (bit, letter) in [(1, "S"), (2, "O"), (4, "E"), (8, "N")] {
+            put!(line, "{}", if flags & bit == 0 { "" } else { letter });
+        }
+        put!(line, "] ");
+    }
+    if *first != 0 || *second != 0 {
+        put!(line, "{first}/{second} ");
+    }
+    put!(line, "\"{}\"", Printable(text));
+}
+
+fn routes(line: &mut Line<'_>, mut data: &[u8]) -> Told {
+    if data.len() < 5 {
+        put!(line, "[ERROR: length < 5 bytes]");
+        return Ok(());
+    }
+    let mut between = "";
+    while let [width, more @ ..] = data {
+        if *width > 32 {
+            put!(line, "{between}[ERROR: Mask width ({width}) > 32]");
+            return Ok(());
+        }
+        let octets = usize::from(*width).div_ceil(8);
+        let network = slice_at(more, 0, octets)?;
+        put!(line, "{between}(");
+        match octets {
+            0 => put!(line, "default"),
+            _ => {
+                for at in 0..4 {
+                    put!(
+                        line,
+                        "{}{}",
+                        if at == 0 { "" } else { "." },
+                        network.get(at).copied().unwrap_or(0)
+                    );
+                }
+                put!(line, "/{width}");
+            }
+        }
+        put!(line, ":{})", v4_at(more, octets)?);
+        between = ",";
+        data = &more[octets + 4..];
+    }
+    Ok(())
+}

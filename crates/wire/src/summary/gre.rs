@@ -1,0 +1,119 @@
+//! GRE: version 0, and version 1 of PPTP without what is in PPP.
+
+use super::text::{Cut, Line, Told, put, rest, u8_at, u16_at, u32_at};
+use super::{ip, ip6, link};
+use crate::assigned::EtherType;
+
+const FLAGS: [(u32, &str); 6] = [
+    (0x8000, "checksum present"),
+    (0x4000, "routing present"),
+    (0x2000, "key present"),
+    (0x1000, "sequence# present"),
+    (0x0800, "source routing present"),
+    (0x0080, "ack present"),
+];
+const CHECKSUM: u16 = 0x8000;
+const ROUTING: u16 = 0x4000;
+const KEY: u16 = 0x2000;
+const SEQUENCE: u16 = 0x1000;
+const ACK: u16 = 0x0080;
+
+pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    line.protocol = "gre";
+    if !line.enter() {
+        put!(line, "[too many headers]");
+        return Ok(());
+    }
+    let flags = u16_at(bytes, 0)?;
+    put!(line, "GREv{}", flags & 7);
+    if flags & 7 > 1 {
+        put!(line, " ERROR: unknown-version");
+        return Ok(());
+    }
+    if line.is_verbose() {
+        put!(line, ", Flags [");
+        line.bits(&FLAGS, u32::from(flags), ", ");
+        put!(line, "]");
+    }
+    let proto = EtherType(u16_at(bytes, 2)?);
+    if flags & 7 == 0 {
+        plain(line, bytes, flags, proto, length)
+    } else {
+        pptp(line, bytes, flags, proto, length)
+    }
+}
+
+fn plain(line: &mut Line<'_>, bytes: &[u8], flags: u16, proto: EtherType, length: usize) -> Told {
+    let mut at = 4;
+    if flags & (CHECKSUM | ROUTING) != 0 {
+        if line.is_verbose() {
+            put!(line, ", sum 0x{:x}", u16_at(bytes, at)?);
+        }
+        put!(line, ", off 0x{:x}", u16_at(bytes, at + 2)?);
+        at += 4;
+    }
+    if flags & KEY != 0 {
+        put!(line, ", key=0x{:x}", u32_at(bytes, at)?);
+        at += 4;
+    }
+    if flags & SEQUENCE != 0 {
+        put!(line, ", seq {}", u32_at(bytes, at)?);
+        at += 4;
+    }
+    if flags & ROUTING != 0 {
+        at = routes(bytes, at)?;
+    }
+    protocol(line, proto, length);
+    put!(line, "{}", if line.is_verbose() { "\n\t" } else { ": " });
+    let (inner, left) = (rest(bytes, at), length.saturating_sub(at));
+    match proto.0 {
+        0x0800 | 0x883e => ip::packet(line, inner, left),
+        0x86dd => ip6::packet(line, inner, left),
+        0x6558 => link::frame(line, inner, left, &mut 0),
+        other => {
+            put!(line, "gre-proto-0x{other:x}");
+            Ok(())
+        }
+    }
+}
+
+/// Skips source routes up to the one of family and length 0; where the payload begins.
+fn routes(bytes: &[u8], mut at: usize) -> Result<usize, Cut> {
+    loop {
+        let (family, len) = (u16_at(bytes, at)?, u8_at(bytes, at + 3)?);
+        at += 4;
+        if family == 0 && len == 0 {
+            return Ok(at);
+        }
+        at += usize::from(len);
+    }
+}
+
+/// With `-e` what is inside, and always how long it all is.
+fn protocol(line: &mut Line<'_>, proto: EtherType, length: usize) {
+    if line.link {
+        let name = proto.name().unwrap_or("unknown");
+        put!(line, ", proto {name} (0x{:04x})", proto.0);
+    }
+    put!(line, ", length {length}");
+}
+
+fn pptp(line: &mut Line<'_>, bytes: &[u8], flags: u16, proto: EtherType, length: usize) -> Told {
+    let mut at = 4;
+    if flags & KEY != 0 {
+        put!(line, ", call {}", u16_at(bytes, at + 2)?);
+        at += 4;
+    }
+    if flags & SEQUENCE != 0 {
+        put!(line, ", seq {}", u32_at(bytes, at)?);
+        at += 4;
+    }
+    if flags & ACK != 0 {
+        put!(line, ", ack {}", u32_at(bytes, at)?);
+    }
+    if flags & SEQUENCE == 0 {
+        put!(line, ", no-payload");
+    }
+    protocol(line, proto, length);
+    Ok(())
+}

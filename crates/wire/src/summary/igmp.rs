@@ -1,0 +1,134 @@
+//! IGMP, versions 1 to 3.
+
+use super::ip::checked;
+use super::text::{Line, Told, put, u8_at, u16_at, v4_at};
+use crate::checksum::Sum;
+
+const RECORDS: [(u8, &str); 6] =
+    [(1, "is_in"), (2, "is_ex"), (3, "to_in"), (4, "to_ex"), (5, "allow"), (6, "block")];
+
+pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    line.protocol = "igmp";
+    if line.detail.is_quick {
+        put!(line, "igmp");
+        return Ok(());
+    }
+    match u8_at(bytes, 0)? {
+        0x11 if length >= 12 => query(line, bytes, length)?,
+        0x11 => {
+            let time = u8_at(bytes, 1)?;
+            put!(line, "igmp query v{}", if time > 0 { 2 } else { 1 });
+            if time > 0 {
+                response_time(line, u32::from(time));
+            }
+            group(line, bytes)?;
+        }
+        0x12 => put!(line, "igmp v1 report {}", v4_at(bytes, 4)?),
+        0x13 => put!(line, "igmp dvmrp [type {}]", u8_at(bytes, 1)?),
+        0x16 => put!(line, "igmp v2 report {}", v4_at(bytes, 4)?),
+        0x17 => put!(line, "igmp leave {}", v4_at(bytes, 4)?),
+        0x22 => report(line, bytes, length)?,
+        other => put!(line, "igmp-{other}"),
+    }
+    let sum = checked(Sum::new(), bytes, length, 2);
+    // tcpdump verifies it whatever -K says.
+    if line.is_verbose()
+        && let Some((found, right)) = sum
+        && found != right
+    {
+        put!(line, " bad igmp cksum {found:x}!");
+    }
+    Ok(())
+}
+
+/// Of version 2, in tenths of a second; the usual 10 s are not told.
+fn response_time(line: &mut Line<'_>, tenths: u32) {
+    if tenths == 100 {
+        return;
+    }
+    put!(line, " [max resp time ");
+    match tenths {
+        0..600 => put!(line, "{}.{}s", tenths / 10, tenths % 10),
+        _ => {
+            let seconds = tenths / 10;
+            put!(line, "{}m{}s", seconds / 60, seconds % 60);
+        }
+    }
+    put!(line, "]");
+}
+
+fn group(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+    let group = v4_at(bytes, 4)?;
+    if !group.is_unspecified() {
+        put!(line, " [gaddr {group}]");
+    }
+    Ok(())
+}
+
+fn query(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    put!(line, "igmp query v3");
+    let code = u32::from(u8_at(bytes, 1)?);
+    let tenths = match code {
+        0..128 => code,
+        _ => (code & 15 | 16) << ((code >> 4 & 7) + 3),
+    };
+    response_time(line, tenths);
+    group_and_sources(line, bytes, length)
+}
+
+fn group_and_sources(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    let (group, count) = (v4_at(bytes, 4)?, usize::from(u16_at(bytes, 10)?));
+    if group.is_unspecified() {
+        return Ok(());
+    }
+    put!(line, " [gaddr {group}");
+    if count > 0 {
+        if length < 12 + 4 * count {
+            put!(line, " [invalid number of sources {count}]");
+        } else if line.detail.verbose > 1 {
+            put!(line, " {{");
+            for nth in 0..count {
+                put!(line, " {}", v4_at(bytes, 12 + 4 * nth)?);
+            }
+            put!(line, " }}");
+        } else {
+            put!(line, ", {count} source(s)");
+        }
+    }
+    put!(line, "]");
+    Ok(())
+}
+
+fn report(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    put!(line, "igmp v3 report");
+    let groups = u16_at(bytes, 6)?;
+    put!(line, ", {groups} group record(s)");
+    if !line.is_verbose() {
+        return Ok(());
+    }
+    let mut at = 8;
+    for _ in 0..groups {
+        if length < at + 8 {
+            put!(line, " [invalid number of groups]");
+            return Ok(());
+        }
+        let (kind, sources) = (u8_at(bytes, at)?, usize::from(u16_at(bytes, at + 2)?));
+        put!(line, " [gaddr {} ", v4_at(bytes, at + 4)?);
+        line.name(&RECORDS, kind, format_args!(" [v3-report-#{kind}]"));
+        if length < at + 8 + 4 * sources {
+            put!(line, " [invalid number of sources {sources}]");
+            return Ok(());
+        }
+        if line.detail.verbose > 1 {
+            put!(line, " {{");
+            for nth in 0..sources {
+                put!(line, " {}", v4_at(bytes, at + 8 + 4 * nth)?);
+            }
+            put!(line, " }}]");
+        } else {
+            put!(line, ", {sources} source(s)]");
+        }
+        at += 8 + 4 * sources;
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Options of the IPv4 header.
+
+use super::text::{Cut, Line, Told, put, slice_at, u8_at, u32_at, v4_at};
+
+const NAMES: [(u8, &str); 9] = [
+    (0, "EOL"),
+    (1, "NOP"),
+    (7, "RR"),
+    (68, "timestamp"),
+    (82, "traceroute"),
+    (130, "security"),
+    (131, "LSRR"),
+    (137, "SSRR"),
+    (148, "RA"),
+];
+
+/// Writes them with commas between; `false` where they are cut off.
+pub(super) fn list(line: &mut Line<'_>, options: &[u8], length: usize) -> bool {
+    each(line, options, length).is_ok()
+}
+
+fn each(line: &mut Line<'_>, mut options: &[u8], mut length: usize) -> Told {
+    let mut between = "";
+    while length > 0 {
+        put!(line, "{between}");
+        between = ",";
+        let kind = u8_at(options, 0)?;
+        line.name(&NAMES, kind, format_args!("unknown {kind}"));
+        let len = match kind {
+            0 => return Ok(()),
+            1 => 1,
+            _ => usize::from(u8_at(options, 1)?),
+        };
+        if kind != 1 && (len < 2 || len > length) {
+            put!(line, " [bad length {len}]");
+            return Ok(());
+        }
+        one(line, kind, slice_at(options, 0, len)?)?;
+        options = &options[len..];
+        length -= len;
+    }
+    Ok(())
+}
+
+fn one(line: &mut Line<'_>, kind: u8, option: &[u8]) -> Told {
+    match kind {
+        7 | 131 | 137 => route(line, option),
+        68 => timestamps(line, option),
+        148 if option.len() < 4 => {
+            line.cut();
+            Ok(())
+        }
+        148 => {
+            let value = u16::from_be_bytes([option[2], option[3]]);
+            if value != 0 {
+                put!(line, " value {value}");
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Addresses that were visited, or are to be.
+fn route(line: &mut Line<'_>, option: &[u8]) -> Told {
+    if option.len() < 3 {
+        put!(line, " [bad length {}]", option.len());
+        return Ok(());
+    }
+    if !(option.len() + 1).is_multiple_of(4) {
+        put!(line, " [bad length {}]", option.len());
+    }
+    let pointer = usize::from(u8_at(option, 2)?);
+    if pointer < 4 || pointer % 4 != 0 {
+        put!(line, " [bad ptr {pointer}]");
+    }
+    let mut at = 3;
+    while at + 4 <= option.len() {
+        put!(line, "{} {}", if at == pointer - 1 && at > 3 { "," } else { "" }, v4_at(option, at)?);
+        at += 4;
+    }
+    Ok(())
+}
+
+fn timestamps(line: &mut Line<'_>, option: &[u8]) -> Result<(), Cut> {
+    if option.len() < 4 {
+        put!(line, "[bad length {}]", option.len());
+        return Ok(());
+    }
+    put!(line, " TS{{");
+    let (pointer, flags) = (usize::from(option[2]), option[3]);
+    let hop_len = if flags & 15 == 0 { 4 } else { 8 };
+    put!(
+        line,
+        "{}",
+        match flags & 15 {
+            0 => "TSONLY",
+            1 => "TS+ADDR",
+            3 => "PRESPEC",
+            _ => "[bad ts type]",
+        }
+    );
+    if !matches!(flags & 15, 0 | 1 | 3) {
+        put!(line, "}}");
+        return Ok(());
+    }
+    let mut kind = " ^ ";
+    let mut at = 4;
+    while at + hop_len <= option.len() {
+        put!(line, "{}", if at == pointer - 1 { kind } else { " " });
+        if at == pointer - 1 {
+            kind = "";
+        }
+        let time = u32_at(option, at + hop_len - 4)?;
+        put!(line, "{time}@");
+        if hop_len == 8 {
+            put!(line, "{}", v4_at(option, at)?);
+        }
+        at += hop_len;
+    }
+    put!(line, "{kind}");
+    if flags >> 4 > 0 {
+        put!(line, " [{} hops not recorded]}} ", flags >> 4);
+    }
+    put!(line, "}}");
+    Ok(())
+}

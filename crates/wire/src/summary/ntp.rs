@@ -1,0 +1,183 @@
+//! NTP and SNTP.
+
+use super::text::{Line, Printable, Told, put, rest, slice_at, u8_at, u16_at, u32_at, u64_at};
+
+const LEN: usize = 48;
+const MODES: [&str; 8] = [
+    "Reserved",
+    "symmetric active",
+    "symmetric passive",
+    "Client",
+    "Server",
+    "Broadcast",
+    "Control Message",
+    "Reserved",
+];
+const CONTROL: u8 = 6;
+const CONTROL_LEN: usize = 12;
+/// Seconds from 1900 to 1970.
+const UNIX_EPOCH: u32 = 2_208_988_800;
+
+pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    line.protocol = "ntp";
+    let first = u8_at(bytes, 0)?;
+    let (leap, version, mode) = (first & 0xc0, first >> 3 & 7, first & 7);
+    put!(line, "NTPv{version}, {}, length {length}", MODES[usize::from(mode)]);
+    if !line.is_verbose() {
+        return Ok(());
+    }
+    put!(line, "\n\tLeap indicator: ");
+    let leaps = ["", "+1s", "-1s", "clock unsynchronized"];
+    put!(line, "{} ({leap})", leaps[usize::from(leap >> 6)]);
+    let is_known = (1..=4).contains(&version);
+    let least = if mode == CONTROL { CONTROL_LEN } else { LEN };
+    if !is_known || length < least {
+        put!(line, " (invalid)");
+        return Ok(());
+    }
+    if mode == CONTROL { control(line, bytes) } else { time(line, bytes, length) }
+}
+
+fn control(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+    let bits = u8_at(bytes, 1)?;
+    put!(line, ", {}", if bits & 0x80 == 0 { "Request" } else { "Response" });
+    put!(line, ", {}", if bits & 0x40 == 0 { "OK" } else { "Error" });
+    put!(line, ", {}", if bits & 0x20 == 0 { "Last" } else { "More" });
+    put!(line, ", OpCode={}", bits & 0x1f);
+    let word = |at| u16_at(bytes, at);
+    let (seq, status, assoc) = (word(2)?, word(4)?, word(6)?);
+    let (offset, count) = (word(8)?, word(10)?);
+    let prefix = if status == 0 { "" } else { "0x" };
+    put!(line, "\n\tSequence={seq}, Status={prefix}{status:x}, Assoc.={assoc}");
+    put!(line, ", Offset={offset}, Count={count}");
+    Ok(())
+}
+
+fn time(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    let (stratum, poll, precision) =
+        (u8_at(bytes, 1)?, u8_at(bytes, 2)? as i8, u8_at(bytes, 3)? as i8);
+    put!(line, ", Stratum {stratum} (");
+    put!(
+        line,
+        "{}",
+        match stratum {
+            0 => "unspecified",
+            1 => "primary reference",
+            2..16 => "secondary reference",
+            16 => "unsynchronized",
+            _ => "reserved",
+        }
+    );
+    put!(line, "), poll {poll} (");
+    match poll {
+        0..31 => put!(line, "{}s", 1u64 << poll),
+        -31..0 => put!(line, "1/{}s", 1u64 << -poll),
+        _ => put!(line, "?s"),
+    }
+    put!(line, "), precision {precision}");
+    put!(line, "\n\tRoot Delay: ");
+    short(line, u32_at(bytes, 4)?);
+    put!(line, ", Root dispersion: ");
+    short(line, u32_at(bytes, 8)?);
+    put!(line, ", Reference-ID: ");
+    let id = slice_at(bytes, 12, 4)?;
+    match stratum {
+        0 => put!(line, "(unspec)"),
+        1 => put!(line, "{}", Printable(id)),
+        _ => put!(line, "0x{:08x}", u32_at(bytes, 12)?),
+    }
+    stamps(line, bytes)?;
+    authentication(line, rest(bytes, LEN), length - LEN)
+}
+
+fn authentication(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+    match length {
+        0 => {}
+        4 => put!(line, "\n\tKey id: {}", u32_at(bytes, 0)?),
+        20 | 24 => {
+            put!(line, "\n\tKey id: {}", u32_at(bytes, 0)?);
+            put!(line, "\n\tAuthentication: ");
+            slice_at(bytes, 4, length - 4)?.iter().for_each(|byte| put!(line, "{byte:02x}"));
+        }
+        _ => put!(line, "\n\t({length} more bytes after the header that are not dissected yet)"),
+    }
+    Ok(())
+}
+
+fn stamps(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+    let names = [
+        "Reference Timestamp:  ",
+        "Originator Timestamp: ",
+        "Receive Timestamp:    ",
+        "Transmit Timestamp:   ",
+    ];
+    let mut times = [0; 4];
+    for (at, (name, time)) in names.into_iter().zip(&mut times).enumerate() {
+        *time = u64_at(bytes, 16 + 8 * at)?;
+        put!(line, "\n\t  {name}");
+        stamp(line, *time);
+    }
+    let [_, originate, receive, transmit] = times;
+    put!(line, "\n\t    Originator - Receive Timestamp:  ");
+    difference(line, originate, receive);
+    put!(line, "\n\t    Originator - Transmit Timestamp: ");
+    difference(line, originate, transmit);
+    Ok(())
+}
+
+/// Seconds and 65,536ths.
+fn short(line: &mut Line<'_>, time: u32) {
+    let fraction = f64::from(time & 0xffff) / 65_536.0;
+    put!(line, "{}.{:06}", time >> 16, (fraction * 1e6) as u32);
+}
+
+/// Billionths of a fraction of 2^32.
+fn nanos(fraction: u32) -> u32 {
+    (f64::from(fraction) / 4_294_967_296.0 * 1e9) as u32
+}
+
+fn stamp(line: &mut Line<'_>, time: u64) {
+    let (seconds, fraction) = ((time >> 32) as u32, time as u32);
+    put!(line, "{seconds}.{:09}", nanos(fraction));
+    if seconds != 0 {
+        let unix = i64::from(seconds) - i64::from(UNIX_EPOCH);
+        put!(line, " (");
+        date(line, unix);
+        put!(line, ")");
+    }
+}
+
+/// `2013-08-24T21:18:42Z`; the civil calendar of days since 1970.
+fn date(line: &mut Line<'_>, unix: i64) {
+    let (days, second) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
+    // Days from 1 March of the year 0, so that leap days end a year; 400 years are an era.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    put!(line, "{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
+}
+
+/// How much later the other one is, with its sign.
+fn difference(line: &mut Line<'_>, first: u64, other: u64) {
+    if first >> 32 == 0 && other >> 32 == 0 {
+        put!(line, "0.000000000");
+        return;
+    }
+    if first == 0 {
+        stamp(line, other);
+        return;
+    }
+    let (sign, apart) = match other.cmp(&first) {
+        core::cmp::Ordering::Less => ("-", first - other),
+        core::cmp::Ordering::Equal => ("", 0),
+        core::cmp::Ordering::Greater => ("+", other - first),
+    };
+    put!(line, "{sign}{}.{:09}", apart >> 32, nanos(apart as u32));
+}

@@ -1,0 +1,191 @@
+//! What decoders write to, and how they read: a read beyond the captured bytes ends the line.
+
+use alloc::string::String;
+use core::fmt::{self, Write};
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use super::{Conversations, Detail, HexDump};
+use crate::field::array;
+use crate::mac::MacAddr;
+
+/// The captured bytes ended within a header; the line ends with `[|` and the protocol's name.
+pub(super) struct Cut;
+
+/// What a decoder returns.
+pub(super) type Told = Result<(), Cut>;
+
+/// The line as it grows, and how it is wanted.
+pub(super) struct Line<'s> {
+    pub(super) text: String,
+    pub(super) detail: Detail,
+    /// Whether the link layer's header is wanted.
+    pub(super) link: bool,
+    /// The protocol that is being decoded, for lines that are cut short.
+    pub(super) protocol: &'static str,
+    /// Headers within headers so far.
+    pub(super) depth: u8,
+    pub(super) conversations: Option<&'s mut Conversations>,
+}
+
+/// Most headers within headers that are looked into: more is an attack on the decoder's stack.
+const MAX_DEPTH: u8 = 16;
+
+impl Line<'_> {
+    /// Appends text.
+    pub(super) fn put(&mut self, text: fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.text.write_fmt(text);
+    }
+
+    /// Appends the name of a number, or its number as `unknown` words it.
+    pub(super) fn name<N: Copy + PartialEq>(
+        &mut self,
+        names: &[(N, &str)],
+        number: N,
+        unknown: fmt::Arguments<'_>,
+    ) {
+        match named(names, number) {
+            Some(name) => self.text.push_str(name),
+            None => self.put(unknown),
+        }
+    }
+
+    /// Appends the names of the bits that are set with `between` between them, or `none`.
+    pub(super) fn bits(&mut self, names: &[(u32, &str)], bits: u32, between: &str) {
+        let mut first = true;
+        for (_, name) in names.iter().filter(|(bit, _)| bits & bit == *bit) {
+            if !first {
+                self.text.push_str(between);
+            }
+            self.text.push_str(name);
+            first = false;
+        }
+        if first {
+            self.text.push_str("none");
+        }
+    }
+
+    /// Says that this is as far as the captured bytes go.
+    pub(super) fn cut(&mut self) {
+        let protocol = self.protocol;
+        self.put(format_args!(" [|{protocol}]"));
+    }
+
+    /// Appends bytes that nobody decodes as hex and text on lines of their own, unless all bytes
+    /// follow anyway or few words are wanted.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        if !self.detail.bytes_follow && !self.detail.is_quick {
+            self.bytes_always(bytes);
+        }
+    }
+
+    /// The same in any case.
+    pub(super) fn bytes_always(&mut self, bytes: &[u8]) {
+        self.text.push('\n');
+        self.put(format_args!("{}", HexDump(bytes)));
+        self.text.pop();
+    }
+
+    /// Whether `-v` was given.
+    pub(super) fn is_verbose(&self) -> bool {
+        self.detail.verbose > 0
+    }
+
+    /// Enters a header within a header; `false` where there are too many.
+    pub(super) fn enter(&mut self) -> bool {
+        self.depth += 1;
+        self.depth <= MAX_DEPTH
+    }
+}
+
+/// Formats into a [`Line`].
+macro_rules! put {
+    ($line:expr, $($text:tt)*) => { $line.put(core::format_args!($($text)*)) };
+}
+pub(super) use put;
+
+/// The name of a number.
+pub(super) fn named<'n, N: Copy + PartialEq>(names: &[(N, &'n str)], number: N) -> Option<&'n str> {
+    names.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}
+
+pub(super) fn u8_at(bytes: &[u8], at: usize) -> Result<u8, Cut> {
+    bytes.get(at).copied().ok_or(Cut)
+}
+
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Result<u16, Cut> {
+    array(bytes, at).map(u16::from_be_bytes).ok_or(Cut)
+}
+
+pub(super) fn u24_at(bytes: &[u8], at: usize) -> Result<u32, Cut> {
+    let [a, b, c] = array(bytes, at).ok_or(Cut)?;
+    Ok(u32::from_be_bytes([0, a, b, c]))
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Cut> {
+    array(bytes, at).map(u32::from_be_bytes).ok_or(Cut)
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Result<u64, Cut> {
+    array(bytes, at).map(u64::from_be_bytes).ok_or(Cut)
+}
+
+pub(super) fn v4_at(bytes: &[u8], at: usize) -> Result<Ipv4Addr, Cut> {
+    array::<4>(bytes, at).map(Ipv4Addr::from).ok_or(Cut)
+}
+
+pub(super) fn v6_at(bytes: &[u8], at: usize) -> Result<Ipv6Text, Cut> {
+    array::<16>(bytes, at).map(|bytes| Ipv6Text(Ipv6Addr::from(bytes))).ok_or(Cut)
+}
+
+pub(super) fn mac_at(bytes: &[u8], at: usize) -> Result<MacAddr, Cut> {
+    array::<6>(bytes, at).map(MacAddr).ok_or(Cut)
+}
+
+/// The bytes from `at` on, `len` of them.
+pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], Cut> {
+    bytes.get(at..).and_then(|rest| rest.get(..len)).ok_or(Cut)
+}
+
+/// The bytes from `at` on, none where they end before.
+pub(super) fn rest(bytes: &[u8], at: usize) -> &[u8] {
+    bytes.get(at..).unwrap_or_default()
+}
+
+/// At most `len` of the bytes.
+pub(super) fn upto(bytes: &[u8], len: usize) -> &[u8] {
+    &bytes[..len.min(bytes.len())]
+}
+
+/// An IPv6 address as inet_ntop(3) writes it.
+#[derive(Clone, Copy)]
+pub(super) struct Ipv6Text(pub(super) Ipv6Addr);
+
+impl fmt::Display for Ipv6Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Bytes as text, where what a terminal could take for a command is shown as tcpdump shows it.
+pub(super) struct Printable<'b>(pub(super) &'b [u8]);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for &byte in self.0 {
+            match byte {
+                b' '..=b'~' => f.write_char(char::from(byte))?,
+                // M-x for bytes above 127, ^x for control characters.
+                128.. => {
+                    f.write_str("M-")?;
+                    match byte & 0x7f {
+                        low @ 32..127 => f.write_char(char::from(low))?,
+                        low => write!(f, "^{}", char::from(low ^ 0x40))?,
+                    }
+                }
+                low => write!(f, "^{}", char::from(low ^ 0x40))?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! UDP, and who speaks above it by port.
+
+use super::ip::{self, Carrier};
+use super::text::{Cut, Line, Told, put, rest, u16_at, upto};
+use super::{bfd, dhcp, dns, ntp, vxlan};
+use crate::assigned::IpProto;
+
+const LEN: usize = 8;
+
+pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+    line.protocol = "udp";
+    let Ok(ports) = u16_at(bytes, 0).and_then(|from| Ok((from, u16_at(bytes, 2)?))) else {
+        carrier.write_ends(line, IpProto::UDP, None);
+        return Err(Cut);
+    };
+    carrier.write_ends(line, IpProto::UDP, Some(ports));
+    if length < LEN {
+        put!(line, "truncated-udp {length}");
+        return Ok(());
+    }
+    let claimed = usize::from(u16_at(bytes, 4)?);
+    if claimed < LEN {
+        put!(line, "truncated-udplength {claimed}");
+        return Ok(());
+    }
+    let (payload_len, left) = (claimed - LEN, (length - LEN).min(claimed - LEN));
+    if bytes.len() < LEN {
+        return Err(Cut);
+    }
+    if line.is_verbose() && !line.detail.is_quick && line.detail.checksums && !carrier.is_fragment {
+        checksum(line, bytes, left + LEN, carrier);
+    }
+    let payload = upto(rest(bytes, LEN), left);
+    if !line.detail.is_quick && above(line, ports, payload, left)? {
+        return Ok(());
+    }
+    // The rest of a first fragment is elsewhere.
+    match payload_len > left && !carrier.is_fragment {
+        true => put!(line, "UDP, bad length {payload_len} > {left}"),
+        false => put!(line, "UDP, length {payload_len}"),
+    }
+    Ok(())
+}
+
+/// Over IPv4 a checksum is told with the second `-v`, and none is right.
+fn checksum(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) {
+    if !carrier.is_v6() && line.detail.verbose < 2 {
+        return;
+    }
+    if !carrier.is_v6() && u16_at(bytes, 6).is_ok_and(|found| found == 0) {
+        put!(line, "[no cksum] ");
+        return;
+    }
+    let sum = carrier.pseudo(IpProto::UDP, length);
+    let Some((found, right)) = ip::checked(sum, bytes, length, 6) else { return };
+    let right = if right == 0 { 0xffff } else { right };
+    match found == right {
+        true => put!(line, "[udp sum ok] "),
+        false => put!(line, "[bad udp cksum 0x{found:04x} -> 0x{right:04x}!] "),
+    }
+}
+
+/// Writes what is known of the payload; `false` where nobody knows the ports.
+fn above(
+    line: &mut Line<'_>,
+    (from, to): (u16, u16),
+    payload: &[u8],
+    length: usize,
+) -> Result<bool, Cut> {
+    let is = |port: u16| from == port || to == port;
+    match () {
+        () if is(53) => dns::line(line, payload, length, false)?,
+        () if is(67) || is(68) => dhcp::line(line, payload, length)?,
+        () if is(123) => ntp::line(line, payload, length)?,
+        () if is(3784) => bfd::line(line, "Control", payload, length)?,
+        () if is(3785) => bfd::echo(line, payload, length),
+        () if is(4784) => bfd::line(line, "Multihop", payload, length)?,
+        () if is(4789) => vxlan::line(line, payload, length)?,
+        () if is(5353) => dns::line(line, payload, length, true)?,
+        () => return Ok(false),
+    }
+    Ok(true)
+}
