@@ -52,6 +52,17 @@ pub fn open(shown: &str, name: &PortName) -> Result<Port, OpenError> {
     open_at(shown, name, Path::new(device)).map_err(|cause| OpenError::new(shown, cause))
 }
 
+/// What keeps `name` from being opened, as far as the device says so without binding it: the node,
+/// the right to the port, and whether there is such a port. One of a switch, and the end of a pipe,
+/// need not be there: who binds it makes it.
+///
+/// # Errors
+/// As [`open`].
+pub fn probe(shown: &str, name: &PortName) -> Result<(), OpenError> {
+    let device = name.device.as_deref().unwrap_or(DEVICE);
+    bind::ask(name, Path::new(device)).map_err(|cause| OpenError::new(shown, cause))
+}
+
 fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {
     let bounds = bind_all(name, device)?;
     let is_monitor = name.flags.is_monitor();

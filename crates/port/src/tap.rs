@@ -219,6 +219,15 @@ fn open_node() -> Result<OwnedFd, OpenCause> {
     })
 }
 
+/// What keeps a TAP device from being made here, as far as that shows without making one: the
+/// driver's node. The right to make one is CAP_NET_ADMIN.
+///
+/// # Errors
+/// As [`open`].
+pub fn probe(name: &str) -> Result<(), OpenError> {
+    open_node().map(drop).map_err(|cause| OpenError::new(name, cause))
+}
+
 fn not_attached(ifname: &str, error: io::Error) -> OpenCause {
     match error.raw_os_error() {
         Some(libc::EBUSY) => OpenCause::Busy { ifname: ifname.to_owned(), queue: 0, by: None },

@@ -13,6 +13,7 @@ mod machine;
 mod moderation;
 mod port;
 mod privilege;
+mod tap;
 mod trials;
 
 use clap::{Arg, ArgMatches, Command};

@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use slipring_abi::name::{PortName, Rings};
+use slipring_abi::name::{Kind, PortName, Rings};
 use slipring_abi::{
-    NETMAP_IF_RING_OFS, NETMAP_RING_RX, NETMAP_RING_TX, NR_NO_TX_POLL, NetmapIf, NetmapRing,
-    NmreqRegister, Plain,
+    NETMAP_IF_RING_OFS, NETMAP_REQ_MAXSIZE, NETMAP_REQ_PORT_INFO_GET, NETMAP_RING_RX,
+    NETMAP_RING_TX, NR_NO_TX_POLL, NetmapIf, NetmapRing, NmreqHeader, NmreqRegister, Plain,
 };
 use slipring_ring::Mapping;
 
@@ -62,8 +62,7 @@ impl BoundRings {
 impl Bound {
     /// Opens the device and binds the rings that the name says.
     pub(super) fn new(name: &PortName, device: &Path) -> Result<Self, OpenCause> {
-        let file = OpenOptions::new().read(true).write(true).open(device);
-        let file = file.map_err(|error| no_device(device, error))?;
+        let file = open_node(device)?;
         let header = name.to_header().ok_or_else(|| nonsense("a port without a name"))?;
         let mut wanted = name.to_register();
         // A poll for frames need not send as well: this program syncs when it has sent something.
@@ -128,6 +127,31 @@ impl Bound {
     }
 }
 
+/// Asks the device about a port, which is not bound.
+pub(super) fn ask(name: &PortName, device: &Path) -> Result<(), OpenCause> {
+    let file = open_node(device)?;
+    let header = name.to_header().ok_or_else(|| nonsense("a port without a name"))?;
+    let header = NmreqHeader { nr_reqtype: NETMAP_REQ_PORT_INFO_GET, ..header };
+    let mut body = [0; NETMAP_REQ_MAXSIZE];
+    let may_be_made = name.pipe.is_some() || name.name.contains(':') || name.kind != Kind::Kernel;
+    match sys::control(file.as_fd(), &header, &mut body, true) {
+        Err(error)
+            if error.raw_os_error() == Some(libc::ENXIO)
+                && may_be_made
+                && !name.flags.is_monitor() =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(refused(name, error)),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn open_node(device: &Path) -> Result<File, OpenCause> {
+    let file = OpenOptions::new().read(true).write(true).open(device);
+    file.map_err(|error| no_device(device, error))
+}
+
 /// The first of the rings that this opener bound; offset 0 says that it did not.
 fn first_ring(
     mapping: &Mapping,
@@ -171,6 +195,9 @@ fn read<T: Plain>(mapping: &Mapping, at: u64) -> Result<T, OpenCause> {
 fn no_device(device: &Path, source: io::Error) -> OpenCause {
     match source.kind() {
         io::ErrorKind::NotFound => OpenCause::NoDevice { path: device.display().to_string() },
+        io::ErrorKind::PermissionDenied => {
+            OpenCause::Denied { name: device.display().to_string(), source }
+        }
         _ => OpenCause::File { path: device.display().to_string(), source },
     }
 }

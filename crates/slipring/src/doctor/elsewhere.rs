@@ -1,17 +1,18 @@
 //! Ports that are no interfaces: files, sockets, pipes, and what a netmap device has.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::SocketAddr;
 use std::path::Path;
 
 use rustix::fs::{Access, access};
 use slipring_abi::name::{Kind, PortName};
-use slipring_port::iface::Iface;
+use slipring_port::capture::FileReader;
+use slipring_port::{OpenCause, OpenError, kernel};
 
 use super::finding::Finding;
 
-const DEVICE: &str = "/dev/netmap";
 const CHECK: &str = "port";
 
 pub(super) fn examine(port: &PortName) -> Finding {
@@ -27,31 +28,34 @@ pub(super) fn examine(port: &PortName) -> Finding {
     }
 }
 
-/// A port of a netmap device. It is not bound, so that nothing is taken from anybody.
+/// A port of a netmap device, which is asked about it. It is not bound, so that nothing is taken
+/// from anybody.
 fn of_device(port: &PortName) -> Finding {
-    let path = port.device.as_deref().unwrap_or(DEVICE);
-    if let Err(error) = File::options().read(true).write(true).open(path) {
-        let finding = Finding::fail(CHECK, format!("{port}: {path} cannot be opened: {error}"));
-        return match error.kind() {
-            io::ErrorKind::PermissionDenied => finding
-                .mend("run as root, or have the daemon allow it: daemon.toml, docs/netmap.md"),
-            _ if path == DEVICE => finding.mend("sudo slipring daemon"),
-            _ => finding.mend(format!("sudo slipring daemon --link {path}")),
-        };
+    match kernel::probe(&port.to_string(), port) {
+        Ok(()) => {
+            let device = port.device.as_deref().unwrap_or(kernel::DEVICE);
+            Finding::ok(CHECK, format!("{port}: {device} gives it"))
+        }
+        Err(error) => refused(&error),
     }
-    let nic = port.kind == Kind::Kernel && port.pipe.is_none() && !port.name.contains(':');
-    if nic && Iface::find(&port.name).is_err() {
-        let text =
-            format!("{port}: {path} is there, but there is no interface `{}` here", port.name);
-        return Finding::fail(CHECK, text).mend("slipring ports");
-    }
-    Finding::ok(CHECK, format!("{port}: {path} can be opened"))
+}
+
+/// What opening it would say.
+pub(super) fn refused(error: &OpenError) -> Finding {
+    let finding = Finding::fail(CHECK, error.to_string());
+    finding.mend(error.help().unwrap_or_else(|| format!("slipring explain {}", error.code())))
 }
 
 /// The socket by which a monitor of guests and the port meet.
 fn socket(port: &PortName, client: bool) -> Finding {
     let path = Path::new(&port.name);
     let shown = path.display();
+    // What bind and connect refuse: a path that is empty or longer than 107 bytes.
+    if let Err(error) = SocketAddr::from_pathname(path) {
+        let bytes = port.name.len();
+        return Finding::fail(CHECK, format!("{port}: a path of {bytes} bytes: {error}"))
+            .mend("name a shorter path, of 107 bytes at most, such as vhost:/run/guest.sock");
+    }
     let there = fs::symlink_metadata(path);
     match (&there, client) {
         (Ok(found), _) if !found.file_type().is_socket() => {
@@ -60,17 +64,66 @@ fn socket(port: &PortName, client: bool) -> Finding {
         }
         (Err(error), true) => Finding::fail(CHECK, format!("{port}: no socket {shown}: {error}"))
             .mend(format!("start the guest first, or have it connect: vhost:{shown}")),
+        (Ok(_), true) => match access(path, Access::WRITE_OK) {
+            Ok(()) => Finding::ok(CHECK, format!("{port}: {shown} can be connected to")),
+            Err(error) => Finding::fail(CHECK, format!("{port}: {shown}: {error}"))
+                .mend(format!("ls -l {shown} shows whose it is: have its guest give it to you")),
+        },
+        (Ok(_), false) if is_listened_to(path) => {
+            Finding::fail(CHECK, format!("{port}: another program listens at {shown}"))
+                .mend("end that program, or name another path")
+        }
         _ => directory(port, path),
     }
 }
 
+/// Whether the kernel says that somebody of this network namespace listens there. Nobody is
+/// connected to: who listens would take that for a guest.
+fn is_listened_to(path: &Path) -> bool {
+    const ACCEPTS: &str = "00010000";
+    let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    // Num RefCount Protocol Flags Type St Inode Path
+    let is_it = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        words.nth(3) == Some(ACCEPTS) && line.ends_with(&format!(" {}", path.display()))
+    };
+    sockets.lines().any(is_it)
+}
+
+/// A capture: one that is there is read as far as it goes, and what is not there can be made.
 fn file(port: &PortName) -> Finding {
+    if port.name == "-" {
+        return Finding::ok(CHECK, format!("{port}: the standard input or output"));
+    }
     let path = Path::new(&port.name);
-    match (port.name.as_str(), access(path, Access::READ_OK)) {
-        ("-", _) | (_, Ok(())) => Finding::ok(CHECK, format!("{port} can be read")),
-        (_, Err(rustix::io::Errno::NOENT)) => directory(port, path),
-        (_, Err(error)) => Finding::fail(CHECK, format!("{port} cannot be read: {error}"))
-            .mend(format!("ls -ld {}", path.display())),
+    match fs::metadata(path) {
+        // Opening a pipe would wait for its other end.
+        Ok(found) if !found.is_file() && !found.is_dir() => special(port, path),
+        Ok(_) => match FileReader::open(&port.name) {
+            Ok(_) => {
+                Finding::ok(CHECK, format!("{port} can be read; written over only by --overwrite"))
+            }
+            Err(cause) => refused(&OpenError::new(port, cause)),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => directory(port, path),
+        Err(source) => {
+            let cause = OpenCause::File { path: port.name.clone(), source };
+            refused(&OpenError::new(port, cause))
+        }
+    }
+}
+
+/// A pipe or a device.
+fn special(port: &PortName, path: &Path) -> Finding {
+    let can = |rights| access(path, rights);
+    match (can(Access::READ_OK), can(Access::WRITE_OK)) {
+        (Ok(()), Ok(())) => Finding::ok(CHECK, format!("{port} can be read and written")),
+        (Ok(()), _) => Finding::ok(CHECK, format!("{port} can be read")),
+        (_, Ok(())) => Finding::ok(CHECK, format!("{port} can be written")),
+        (Err(errno), _) => {
+            let cause = OpenCause::File { path: port.name.clone(), source: errno.into() };
+            refused(&OpenError::new(port, cause))
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use super::finding::Finding;
 use super::machine::read;
 use super::moderation;
 use super::privilege::{Privileges, in_words};
+use super::tap;
 use crate::ports::{self, Mode, Owner, Row};
 
 /// Longest MTU whose frames fit a buffer of 2048 bytes beside the room that XDP reserves.
@@ -21,6 +22,9 @@ pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> 
     if !port.kind.names_interface() || port.pipe.is_some() {
         return vec![elsewhere::examine(port)];
     }
+    if port.kind == Kind::Tap {
+        return vec![tap::examine(port, privileges)];
+    }
     let rows = match ports::list() {
         Ok(rows) => rows,
         Err(error) => {
@@ -29,9 +33,6 @@ pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> 
     };
     match rows.iter().find(|row| row.interface == port.name) {
         Some(row) => interface(port, row, privileges),
-        None if port.kind == Kind::Tap => {
-            vec![Finding::ok("port", format!("{port} will be made when it is opened"))]
-        }
         None => vec![missing(port, &rows)],
     }
 }
@@ -52,7 +53,7 @@ fn interface(port: &PortName, row: &Row, privileges: &Privileges) -> Vec<Finding
     if !missing.is_empty() {
         let text = format!("no {}: {} cannot be opened", missing.join(", "), row.port);
         findings.push(Finding::fail("port privilege", text).mend(in_words(GRANT)));
-    } else if privileges.confined && port.kind != Kind::Tap {
+    } else if privileges.confined {
         let text =
             format!("a user namespace has no BPF: {port} opens as packet: with --shared only");
         findings.push(Finding::fail("port privilege", text).mend(format!(

@@ -55,6 +55,11 @@ impl Privileges {
         own || number == 39 && self.effective >> SYS_ADMIN & 1 == 1
     }
 
+    /// Whether it may make and configure network devices here.
+    pub(super) fn may_make_devices(&self) -> bool {
+        self.has(12)
+    }
+
     /// Capabilities that are missing to open interfaces.
     pub(super) fn missing(&self) -> Vec<&'static str> {
         let missing = WANTED[..NEEDED].iter().filter(|(_, number, _)| !self.has(*number));

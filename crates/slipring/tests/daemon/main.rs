@@ -133,6 +133,46 @@ fn who_may_open_the_device_is_for_the_mode_to_say() {
     assert_eq!(site.bind_as_nobody("x{1 1 0x800"), "bound");
 }
 
+/// What doctor says of a port of the device, to root or to somebody else: its state and its words.
+fn doctors_word(site: &Site, uid: u32, port: &str) -> (String, String) {
+    let copy = support::program::copy_to(site.path("").as_path());
+    let mut command = Command::new(copy);
+    let device = site.run_dir().join("netmap").display().to_string();
+    command.args(["doctor", "--json", &format!("{port}@{device}")]).uid(uid).gid(uid);
+    let ended = Program::launch(&site.inside, command).finish();
+    let document: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["check"] == "port").unwrap();
+    assert_eq!(ended.code() == 3, document["healthy"] == false, "{ended:?}");
+    (found["state"].as_str().unwrap().to_owned(), found["finding"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn doctor_asks_the_device_whether_it_would_give_a_port() {
+    let Some(site) = Site::with_cable() else { return };
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can be somebody else");
+        return;
+    }
+    let daemon = site.daemon("--mode 666");
+    for (uid, port, state, words) in [
+        (0, "kernel:e0", "ok", "gives it"),
+        (site::NOBODY, "kernel:e0", "fail", "to nobody like you"),
+        (site::NOBODY, "kernel:x{1", "ok", "gives it"),
+        (site::NOBODY, "kernel:vale0:a", "ok", "gives it"),
+        (0, "kernel:nosuch0", "fail", "no interface `nosuch0`"),
+    ] {
+        let told = doctors_word(&site, uid, port);
+        assert!(told.0 == state && told.1.contains(words), "{uid} {port}: {told:?}");
+    }
+    // Nothing was bound for it.
+    assert_eq!(site.bind("e0"), "bound");
+    daemon.stop(Signal::TERM).well();
+    let _daemon = site.daemon("--mode 600");
+    let told = doctors_word(&site, site::NOBODY, "kernel:x{1");
+    assert!(told.0 == "fail" && told.1.contains("ermission denied"), "{told:?}");
+}
+
 #[test]
 fn the_classic_name_serves_as_the_verb_does() {
     let Some(site) = Site::new() else { return };

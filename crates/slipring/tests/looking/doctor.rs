@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::support::namespace::Namespace;
 use super::support::program::{Ended, Program};
 use super::{as_ordinary_user, document, link_names, slipring, with_links};
 
@@ -71,6 +72,108 @@ fn an_ordinary_user_gets_a_report_and_the_way_to_more() {
     let capabilities = findings.iter().find(|finding| finding["check"] == "capabilities").unwrap();
     assert_eq!(capabilities["state"], "warn");
     assert!(capabilities["mend"].as_str().unwrap().contains("setcap cap_net_raw"));
+}
+
+/// What it says of a port, and that the exit status says the same.
+fn of_port(ended: &Ended) -> (String, String) {
+    follows_the_rule(ended);
+    let found = findings(ended).into_iter().find(|finding| finding["check"] == "port").unwrap();
+    let text = |key: &str| found[key].as_str().unwrap_or_default().to_owned();
+    assert!(text("state") == "ok" || !text("mend").is_empty(), "{found}");
+    (text("state"), text("finding"))
+}
+
+/// What it says to an ordinary user, before whom `around` is carried out by root in mounts that
+/// nobody else sees. Nothing where this process cannot become one.
+fn of_port_to_user(namespace: &Namespace, around: &str, port: &str) -> Option<(String, String)> {
+    let dir = tempfile::tempdir().unwrap();
+    let user = as_ordinary_user(&dir)?;
+    let words: Vec<_> = user.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+    let script = format!("{around}\nexec setpriv {} doctor --json '{port}'", words.join(" "));
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "sh", "-ec", &script]);
+    Some(of_port(&Program::launch(namespace, command).finish()))
+}
+
+#[test]
+fn a_capture_is_well_only_where_it_can_be_read_or_made() {
+    let Some(namespace) = with_links() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::write(path("text"), "no capture").unwrap();
+    slipring(&namespace, &format!("gen -i pcap:{} -f tx -n 1", path("good"))).well();
+    let told = |place: &str| of_port(&slipring(&namespace, &format!("doctor pcap:{place} --json")));
+    for (place, words) in [
+        (path(""), "is a directory"),
+        (path("text"), "not a capture"),
+        (path("nowhere/x.pcap"), "nothing can be made in"),
+        (path("text/x.pcap"), "ot a directory"),
+    ] {
+        let (state, finding) = told(&place);
+        assert!(state == "fail" && finding.contains(words), "{place}: {state}: {finding}");
+    }
+    for place in [path("good"), path("new"), "/dev/null".to_owned(), "-".to_owned()] {
+        assert_eq!(told(&place).0, "ok", "{place}");
+    }
+}
+
+#[test]
+fn a_capture_that_an_ordinary_user_can_neither_read_nor_make_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(namespace) = with_links() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let closed = dir.path().join("closed");
+    std::fs::write(&closed, "").unwrap();
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o600)).unwrap();
+    for (name, words) in [("new.pcap", "nothing can be made in"), ("closed", "ermission denied")] {
+        let port = format!("pcap:{}", dir.path().join(name).display());
+        let Some((state, finding)) = of_port_to_user(&namespace, "", &port) else { return };
+        assert!(state == "fail" && finding.contains(words), "{port}: {state}: {finding}");
+    }
+}
+
+#[test]
+fn a_socket_that_cannot_be_made_or_is_in_use_is_told() {
+    let Some(namespace) = with_links() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let told = |port: &str| of_port(&slipring(&namespace, &format!("doctor {port} --json")));
+    let long = path(&"x".repeat(120));
+    for kind in ["vhost", "vhostclient"] {
+        let (state, finding) = told(&format!("{kind}:{long}"));
+        assert!(state == "fail" && finding.contains("bytes"), "{kind}: {state}: {finding}");
+    }
+    let used = path("used.sock");
+    let place = used.clone();
+    let listener = namespace.run(move || std::os::unix::net::UnixListener::bind(place).unwrap());
+    let (state, finding) = told(&format!("vhost:{used}"));
+    assert!(state == "fail" && finding.contains("another program listens"), "{finding}");
+    assert_eq!(told(&format!("vhostclient:{used}")).0, "ok");
+    drop(listener);
+    assert_eq!(told(&format!("vhost:{used}")).0, "ok", "what a killed program left is taken over");
+}
+
+#[test]
+fn a_tap_device_is_well_only_where_this_user_can_make_or_use_it() {
+    let Some(namespace) = with_links() else { return };
+    let closed = "mount -t tmpfs none /mnt; mknod -m 600 /mnt/tun c 10 200
+        mount --bind /mnt/tun /dev/net/tun";
+    let own = "mount -t sysfs none /sys; ip tuntap add dev own mode tap user 65534";
+    let cases = [
+        (closed, "tap:new", "fail", "/dev/net/tun"),
+        ("", "tap:new", "fail", "cap_net_admin"),
+        ("", "tap:here", "fail", "no TAP device"),
+        (own, "tap:own", "ok", "can be used"),
+        ("", "tap:own", "warn", "whose it is"),
+    ];
+    for (around, port, state, words) in cases {
+        let Some(told) = of_port_to_user(&namespace, around, port) else { return };
+        assert!(told.0 == state && told.1.contains(words), "{port}: {told:?}");
+    }
+    let (state, finding) = of_port(&slipring(&namespace, "doctor tap:new --json"));
+    assert!(state == "ok" && finding.contains("will be made"), "{finding}");
+    assert!(!link_names(&namespace).contains(&"new".to_owned()), "it was not made for this");
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! TAP devices: whether one can be made, or used if it is there. None is made for this.
+
+use std::fs;
+use std::os::linux::fs::MetadataExt;
+
+use slipring_abi::name::PortName;
+use slipring_port::{GRANT, tap};
+
+use super::elsewhere::refused;
+use super::finding::Finding;
+use super::port::sysfs;
+use super::privilege::{Privileges, in_words};
+use crate::ports;
+
+const CHECK: &str = "port";
+
+pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Finding {
+    if let Err(error) = tap::probe(&port.to_string()) {
+        return refused(&error);
+    }
+    let rows = ports::list().unwrap_or_default();
+    let there = rows.iter().find(|row| row.interface == port.name);
+    if there.is_some_and(|row| row.link_kind != "tun") {
+        let text = format!("{port}: `{}` is an interface, and no TAP device", port.name);
+        return Finding::fail(CHECK, text)
+            .mend("take a name that is not in use: slipring ports lists them");
+    }
+    let what = if there.is_some() { "is there and can be used" } else { "will be made" };
+    if privileges.may_make_devices() {
+        return Finding::ok(CHECK, format!("{port} {what}"));
+    }
+    if there.is_none() {
+        return Finding::fail(CHECK, format!("{port}: no cap_net_admin: no device can be made"))
+            .mend(in_words(GRANT));
+    }
+    match is_ours(&port.name) {
+        Some(true) => Finding::ok(CHECK, format!("{port} {what}")),
+        Some(false) => {
+            let text =
+                format!("{port}: the device is not this user's, and there is no cap_net_admin");
+            Finding::fail(CHECK, text).mend(in_words(GRANT))
+        }
+        None => Finding::warn(
+            CHECK,
+            format!("{port} is there; whose it is cannot be seen from this namespace"),
+        )
+        .mend(in_words(GRANT)),
+    }
+}
+
+/// Whether the device was made for this user; `None` where sysfs is of another network namespace.
+/// The kernel says -1 where it was made for nobody.
+fn is_ours(device: &str) -> Option<bool> {
+    let user = fs::metadata("/proc/self").map(|process| process.st_uid()).ok()?;
+    Some(sysfs(device, "owner")?.parse() == Ok(user))
+}
