@@ -210,6 +210,9 @@ impl Context<'_> {
 
 /// Whether a word is what can stand after a number.
 fn is_unit(word: &str) -> bool {
+    if word.starts_with(|letter: char| letter.is_ascii_digit()) {
+        return false;
+    }
     let number = format!("1{word}");
     let is_rate = Rate::parse(&number, RateUnit::Bits).is_ok();
     is_rate
@@ -309,6 +312,7 @@ mod tests {
     fn a_word_too_many_is_not_called_a_flag() {
         for (args, help) in [
             ("-i null: ping", "list the flags: slipring gen --help"),
+            ("-i null: 5", "list the flags: slipring gen --help"),
             ("-i null: --rate 10 Gbit", "join the unit to its number: 10Gbit"),
             ("-i null: --rate 10 ms", "join the unit to its number: 10ms"),
         ] {

@@ -60,4 +60,4 @@ pub use directory::{Running, check_trust, running};
 pub use error::ControlError;
 pub use message::{Refusal, Reply, Request};
 pub use once::Once;
-pub use server::{Server, Service};
+pub use server::{Reservation, Server, Service};

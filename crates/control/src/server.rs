@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, spawn};
 
@@ -33,6 +33,35 @@ pub trait Service: Send + Sync {
     }
 }
 
+/// A place in a run directory, and a name there, for a run that cannot answer yet: whoever connects
+/// waits. A run takes it before it touches anything else, so that it ends at once where the name or
+/// the directory cannot be had.
+#[derive(Debug)]
+pub struct Reservation {
+    socket: Socket,
+    dir: PathBuf,
+}
+
+impl Reservation {
+    /// Takes the process's number in `dir`, and `name` if there is one.
+    ///
+    /// # Errors
+    /// If the directory cannot be made or trusted, the name cannot be had, or the system refuses.
+    pub fn new(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
+        Ok(Self { socket: Socket::open(dir, name)?, dir: dir.to_owned() })
+    }
+
+    /// Answers from now on.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn serve(self, service: Box<dyn Service>) -> Result<Server, ControlError> {
+        let Self { socket, dir } = self;
+        let failed = |error| ControlError::system("listen in", &dir, error);
+        Server::listen(socket, service).map_err(failed)
+    }
+}
+
 /// A control socket. It is gone, and every connection with it, when this is dropped.
 pub struct Server {
     /// Closed at the end, which wakes the thread that accepts.
@@ -50,8 +79,7 @@ impl Server {
         name: Option<&str>,
         service: Box<dyn Service>,
     ) -> Result<Self, ControlError> {
-        let socket = Socket::open(dir, name)?;
-        Self::listen(socket, service).map_err(|error| ControlError::system("listen in", dir, error))
+        Reservation::new(dir, name)?.serve(service)
     }
 
     /// Listens where somebody else, who goes on to own the name, has made a socket.

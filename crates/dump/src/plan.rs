@@ -1,15 +1,15 @@
 //! From flags to what is meant.
 
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use clap::ArgMatches;
 use slipring_abi::name::{Kind, NameError, PortName, Rings};
 use slipring_cli::codes::{SR0003, SR0006};
 use slipring_cli::units::{Count, Span};
-use slipring_cli::{Diagnostic, Failure, Job};
+use slipring_cli::{Diagnostic, Failure, Job, Session, Signals, flags};
 use slipring_filter::Program;
 use slipring_port::Interest;
+use slipring_program::files::{Named, keep_apart};
 use slipring_program::opening::Opening;
 use slipring_wire::summary::Detail;
 
@@ -18,25 +18,81 @@ use crate::run;
 use crate::save::{Rotation, Saving};
 use crate::select::{self, Select, Ways};
 use crate::show::{Bytes, Style};
+use crate::source::Source;
 use crate::stamp::Form;
 
 /// Most bytes kept of a frame, where nothing else is said.
 pub(crate) const SNAPLEN: u32 = 262_144;
 
 /// Where frames come from.
-pub(crate) enum From {
+pub enum From {
     /// An interface that is listened to.
-    Listen { shown: String, ifname: String, promisc: bool, exit_on_link_down: bool },
+    Listen {
+        /// The port's name.
+        shown: String,
+        /// The interface.
+        ifname: String,
+        /// Whether frames for other hosts are heard too.
+        promisc: bool,
+        /// Whether it is over when the interface goes down.
+        exit_on_link_down: bool,
+    },
     /// A capture.
-    Read { path: String },
+    Read {
+        /// Its path.
+        path: String,
+    },
     /// A port whose frames are taken.
-    Take { port: Box<PortName>, opening: Box<Opening> },
+    Take {
+        /// Which one.
+        port: Box<PortName>,
+        /// How it is opened.
+        opening: Box<Opening>,
+    },
 }
 
 impl From {
     /// Whether this is a port that only watches another one.
-    pub(crate) fn is_monitor(&self) -> bool {
+    #[must_use]
+    pub fn is_monitor(&self) -> bool {
         matches!(self, Self::Take { port, .. } if port.flags.is_monitor())
+    }
+
+    /// Whether frames end here that no interface loses: what takes an interface says so before it is
+    /// opened.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::Take { port, opening } if !self.is_monitor() && !opening.takes(port))
+    }
+
+    /// The file that is read.
+    #[must_use]
+    pub fn file(&self) -> Option<Named> {
+        match self {
+            Self::Read { path } => Some(Named::read(Path::new(path))),
+            _ => None,
+        }
+    }
+
+    /// Opens it; an interface that this takes from its host is told first.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open(&self, signals: &Signals, session: &mut Session<'_>) -> Result<Source, Failure> {
+        match self {
+            Self::Listen { shown, ifname, promisc, exit_on_link_down } => {
+                Source::listen(shown, ifname, *promisc)?.exit_on_link_down(*exit_on_link_down)
+            }
+            Self::Read { path } => {
+                let shown = format!("pcap:{path}");
+                Source::read(&shown, if path == "-" { "/dev/stdin" } else { path })
+            }
+            Self::Take { port, opening } => {
+                let ports = opening.open(std::slice::from_ref(port), session)?;
+                let port = ports.into_iter().next().expect("one port per name");
+                Source::take_from(port, self.is_monitor(), signals)
+            }
+        }
     }
 }
 
@@ -132,13 +188,14 @@ fn from(matches: &ArgMatches) -> Result<From, Failure> {
         return Err(error.with_help("list what there is: slipring dump -D").into());
     };
     let promisc = !matches.get_flag("no-promiscuous-mode") && !matches.get_flag("no-promisc");
-    let mut opening = Opening::of(matches).towards(Interest::RX);
+    let mut opening = Opening::of(matches).looking().towards(Interest::RX);
     opening.options.promiscuous = promisc;
     Ok(from_port(port.clone(), promisc, opening))
 }
 
 /// How frames are had from a port: a file is read, an interface heard, any other port opened.
-pub(crate) fn from_port(port: PortName, promisc: bool, opening: Opening) -> From {
+#[must_use]
+pub fn from_port(port: PortName, promisc: bool, opening: Opening) -> From {
     if port.kind == Kind::Pcap {
         return From::Read { path: port.name };
     }
@@ -214,20 +271,10 @@ fn saving(matches: &ArgMatches, snaplen: u32) -> Option<Saving> {
 
 impl Plan {
     fn refuse_to_write_over_what_is_read(&self) -> Result<(), Failure> {
-        let (From::Read { path }, Some(saving)) = (&self.from, &self.output.saving) else {
-            return Ok(());
-        };
-        let file = |path: &String| {
-            let metadata = std::fs::metadata(path).ok().filter(Metadata::is_file)?;
-            Some((metadata.dev(), metadata.ino()))
-        };
-        if file(path).is_none() || file(path) != file(&saving.path) {
-            return Ok(());
-        }
-        let summary = format!("{} is the capture that is read", saving.path);
-        let error = Diagnostic::new(SR0003, summary)
-            .with_cause("it would be empty before its first frame is read");
-        Err(error.with_help("name another file by -w, and move it when it is done").into())
+        let saved = self.output.saving.as_ref();
+        let saved = saved.map(|saving| Named::written(Path::new(&saving.path)));
+        let files: Vec<_> = self.from.file().into_iter().chain(saved).collect();
+        keep_apart(&files)
     }
 
     /// What was asked for and could never come is an error, not silence.

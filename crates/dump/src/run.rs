@@ -100,7 +100,7 @@ impl Plan {
         if self.output.saving.as_ref().is_some_and(|saving| saving.path == "-") {
             session.reporter.redirect(Box::new(std::io::stderr()));
         }
-        let source = self.open(&signals)?;
+        let source = self.from.open(&signals, session)?;
         let silent = self.silent;
         if !silent {
             self.announce(&source, list, session)?;
@@ -132,23 +132,6 @@ impl Plan {
         }
     }
 
-    fn open(&self, signals: &Signals) -> Result<Source, Failure> {
-        match &self.from {
-            From::Listen { shown, ifname, promisc, exit_on_link_down } => {
-                Source::listen(shown, ifname, *promisc)?.exit_on_link_down(*exit_on_link_down)
-            }
-            From::Read { path } => {
-                let shown = format!("pcap:{path}");
-                Source::read(&shown, if path == "-" { "/dev/stdin" } else { path })
-            }
-            From::Take { port, opening } => {
-                let ports = opening.open(std::slice::from_ref(port))?;
-                let port = ports.into_iter().next().expect("one port per name");
-                Source::take_from(port, self.from.is_monitor(), signals)
-            }
-        }
-    }
-
     /// The mode line, on stderr: stdout belongs to the frames.
     fn announce(
         &self,
@@ -161,7 +144,7 @@ impl Plan {
             session.reporter.start(None, "realtime", std::slice::from_ref(&report))?;
         }
         session.reporter.say(mode_line(&self.from, &report, self.snaplen))?;
-        if source.takes() && !self.from.is_monitor() {
+        if self.from.is_taken() {
             let name = &report.name;
             session.reporter.say(format_args!(
                 "# {name} is taken for this capture: its frames go no further"

@@ -88,7 +88,7 @@ fn a_capture_is_never_written_over_itself() {
     std::fs::hard_link(dir.path().join("a.pcap"), dir.path().join("b.pcap")).unwrap();
     let told = dump("-r @a.pcap -w @b.pcap", dir.path());
     assert_eq!(told.status, 2, "{}", told.talk);
-    assert!(told.talk.contains("is the capture that is read"), "{}", told.talk);
+    assert!(told.talk.contains("would overwrite what is read"), "{}", told.talk);
     assert_eq!(dump("-r @a.pcap -t", dir.path()).data.lines().count(), 2);
 }
 

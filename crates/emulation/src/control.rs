@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slipring_cli::Failure;
-use slipring_control::Server;
+use slipring_control::{Reservation, Server};
 
 /// What a run says of itself, so that `ctl` finds it among other programs.
 const PROGRAM: &str = "emulator";
@@ -36,17 +36,25 @@ use service::Controlled;
 use slipring_program::meter::Meter;
 pub(super) use versions::Versions;
 
-/// Opens the control socket of a run in `run_dir`.
+/// Makes the control socket of a run in `run_dir`, where nobody answers yet.
 ///
 /// # Errors
 /// If there can be none.
-pub(super) fn open(
-    run_dir: &Path,
+pub(super) fn reserve(run_dir: &Path, plan: &Plan) -> Result<Reservation, Failure> {
+    let place = Reservation::new(run_dir, plan.name.as_deref());
+    place.map_err(|error| words::diagnostic(&error).into())
+}
+
+/// Answers at the control socket of a run.
+///
+/// # Errors
+/// If the system refuses.
+pub(super) fn serve(
+    place: Reservation,
     plan: &Plan,
     versions: &Arc<Versions>,
     meter: Meter,
 ) -> Result<Server, Failure> {
     let service = Controlled::new(plan.name.clone(), plan.seed, versions.clone(), meter);
-    let server = Server::open(run_dir, plan.name.as_deref(), Box::new(service));
-    server.map_err(|error| words::diagnostic(&error).into())
+    place.serve(Box::new(service)).map_err(|error| words::diagnostic(&error).into())
 }

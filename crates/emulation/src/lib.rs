@@ -11,7 +11,6 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod apart;
 mod bounds;
 mod classic;
 mod config;
@@ -37,7 +36,8 @@ use slipring_abi::name::{Kind, PortName};
 use slipring_cli::codes::{SR0002, SR0003, SR0006};
 use slipring_cli::units::{Count, Span, human};
 use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Verb};
-use slipring_link::{DelayModel, NetworkLink, NetworkSpec, OrderPolicy, RateSpec};
+use slipring_link::{DelayModel, NetworkLink, NetworkSpec, OrderPolicy, RateSpec, Target};
+use slipring_program::files::{Named, keep_apart};
 use slipring_program::opening::{self, Opening};
 use slipring_ring::HugePages;
 
@@ -45,7 +45,6 @@ use bounds::Bounds;
 use config::{Config, ConfigError, Outputs, tree};
 use plan::Instead;
 
-pub use apart::is_stdout;
 pub use classic::refuse_second_direction;
 pub use flags::{Burst, links};
 pub use plan::{CapturePair, Captures, Clock, Plan, RealTime};
@@ -61,6 +60,7 @@ pub use report::document::Document;
 pub use report::histogram::Histogram;
 pub use report::hops::Hops;
 pub use report::measured::{Measured, Seen};
+pub use slipring_control::Reservation;
 pub use virtual_time::chunk::{Chunk, Chunks};
 pub use virtual_time::feed::{Feed, Taken};
 pub use virtual_time::input::Input;
@@ -153,8 +153,39 @@ impl Plan {
         if let Clock::Virtual(captures) = &plan.clock {
             virtual_time::check_entries(&plan.network, captures.pairs.len())?;
         }
-        apart::check(&plan, matches.get_one("config-file"))?;
-        Ok(plan)
+        plan.with_roles(matches.get_one("config-file"))
+    }
+
+    /// What the run reads and writes beside its ports.
+    fn files(&self, config: Option<&PathBuf>) -> Vec<Named> {
+        let mut files: Vec<_> = config.map(|path| Named::read(path)).into_iter().collect();
+        if let Clock::Virtual(Captures { pairs, .. }) = &self.clock {
+            files.extend(pairs.iter().map(|pair| Named::read(&pair.input)));
+            let outputs = pairs.iter().map(|pair| &pair.output);
+            let outputs = outputs.filter(|path| !path.as_os_str().is_empty());
+            files.extend(outputs.map(|path| Named::written(path)));
+        }
+        let outputs = &self.outputs;
+        files.extend(outputs.log.iter().map(|path| Named::written(path)));
+        if let Some(prefix) = &outputs.mahimahi {
+            let links = self.network.links.iter();
+            let path = |name: &str| PathBuf::from(format!("{}.{name}", prefix.display()));
+            files.extend(links.map(|link| Named::written(&path(&link.spec.name))));
+        }
+        files
+    }
+
+    /// Tells the ports which captures are read and which are written.
+    fn with_roles(mut self, config: Option<&PathBuf>) -> Result<Self, Failure> {
+        let others = self.files(config);
+        keep_apart(&others)?;
+        // What is told instead of a run opens nothing.
+        if let (Clock::RealTime(how), None) = (&mut self.clock, self.instead) {
+            let leads_to = |at| self.network.links.iter().any(|link| link.to == Target::Exit(at));
+            let roles = Opening::roles(&how.ports, leads_to);
+            how.opening = how.opening.clone().with_roles(roles, others)?;
+        }
+        Ok(self)
     }
 
     /// The settings as they are now in the file that was named, with those flags that change them;

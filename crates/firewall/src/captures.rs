@@ -4,74 +4,38 @@
 //! sends no frames to. Any other one is there to be written, and what it holds is not thrown away
 //! unless that is said.
 
-use std::path::Path;
-
-use slipring_abi::name::{Kind, PortName};
-use slipring_cli::codes::SR0009;
-use slipring_cli::{Diagnostic, Failure};
-use slipring_program::opening::is_same_file;
+use slipring_abi::name::PortName;
+use slipring_program::opening::{Opening, Role};
 
 use crate::join::Map;
 
-/// The captures that are to be written although the files exist.
-///
-/// # Errors
-/// If there is one, and `overwrites` is not said.
-pub(crate) fn written(
-    ports: &[PortName],
-    map: &Map,
-    overwrites: bool,
-) -> Result<Vec<String>, Failure> {
-    let is_output = |at: usize| at > 0 && (0..ports.len()).any(|from| goes(map, from, at));
-    let outputs = ports.iter().enumerate().filter(|(at, port)| {
-        port.kind == Kind::Pcap && is_output(*at) && Path::new(&port.name).exists()
-    });
-    let outputs: Vec<_> = outputs.map(|(_, port)| port.name.clone()).collect();
-    if let Some(path) =
-        outputs.iter().find(|path| ports.iter().filter(|port| is_file(port, path)).count() > 1)
-    {
-        return Err(also_elsewhere(path).into());
-    }
-    match outputs.first() {
-        Some(path) if !overwrites => Err(exists(path).into()),
-        _ => Ok(outputs),
-    }
-}
-
-/// Whether a port is the capture at `path`, by whatever path of its own.
-fn is_file(port: &PortName, path: &str) -> bool {
-    port.kind == Kind::Pcap && is_same_file(&port.name, path)
-}
-
-fn also_elsewhere(path: &str) -> Diagnostic {
-    Diagnostic::new(SR0009, format!("{path} is also another port of this firewall"))
-        .with_cause("what is read would be written over, or one file would be written twice")
-        .with_help("name another capture for the frames to go to")
+/// What the firewall does with each of its ports.
+pub(crate) fn roles<'p>(ports: &'p [PortName], map: &Map) -> Vec<(&'p PortName, Role)> {
+    Opening::roles(ports, |to| (0..ports.len()).any(|from| goes(map, from, to)))
 }
 
 fn goes(map: &Map, from: usize, to: usize) -> bool {
     u16::try_from(from).is_ok_and(|from| map.targets(from).iter().any(|&at| usize::from(at) == to))
 }
 
-fn exists(path: &str) -> Diagnostic {
-    Diagnostic::new(SR0009, format!("{path} exists, and frames are to be written to it"))
-        .with_cause("a capture that frames go to is written anew")
-        .with_help("add --overwrite, or name a capture that is to be read first")
-}
-
 #[cfg(test)]
 mod tests {
+    use slipring_cli::Failure;
+    use slipring_port::OpenOptions;
+
     use super::*;
 
     fn ports(names: &[String]) -> Vec<PortName> {
         names.iter().map(|name| PortName::parse_classic(name).unwrap()).collect()
     }
 
+    /// How many captures are to be written.
     fn told(names: &[String], map: &[&str], overwrites: bool) -> Result<usize, String> {
         let ports = ports(names);
         let map = Map::read(map.iter().copied(), ports.len()).unwrap();
-        match written(&ports, &map, overwrites) {
-            Ok(written) => Ok(written.len()),
+        let opening = Opening::plain(OpenOptions::default()).overwriting(overwrites);
+        match opening.with_roles(roles(&ports, &map), Vec::new()) {
+            Ok(opening) => Ok(opening.options.captures_to_write.len()),
             Err(Failure::Error(error)) => Err(error.to_text(false)),
             Err(_) => panic!("another failure"),
         }
@@ -87,7 +51,7 @@ mod tests {
         let (a, b, new) = (name("a"), name("b"), name("new"));
         let null = "null:".to_owned();
         let pair = |one: &String, two: &String| [one.clone(), two.clone()];
-        assert_eq!(told(&pair(&a, &new), &[], false), Ok(0), "read, and made");
+        assert_eq!(told(&pair(&a, &new), &[], false), Ok(1), "read, and made");
         assert_eq!(told(&pair(&a, &null), &[], false), Ok(0), "read");
         for first in [&a, &null] {
             let refused = told(&pair(first, &b), &[], false).unwrap_err();
@@ -108,7 +72,7 @@ mod tests {
         let name = |file: &str| format!("pcap:{}", dir.path().join(file).display());
         for output in ["a", "link"] {
             let refused = told(&[name("a"), name(output)], &[], true).unwrap_err();
-            assert!(refused.contains("is also another port"), "{refused}");
+            assert!(refused.contains("would overwrite what is read"), "{refused}");
         }
         assert_eq!(std::fs::read(&file).unwrap(), b"frames");
     }

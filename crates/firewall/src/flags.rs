@@ -58,10 +58,6 @@ pub(crate) fn command() -> Command {
                 .long("copy")
                 .action(ArgAction::SetTrue)
                 .help("Copy frames, never exchange buffers"),
-            Arg::new("overwrite")
-                .long("overwrite")
-                .action(ArgAction::SetTrue)
-                .help("Write captures that frames go to although the files exist"),
             value("burst", "SLOTS", "Slots taken at most at a time")
                 .short('b')
                 .default_value("256")
@@ -171,10 +167,11 @@ impl Plan {
         let map = Map::read(words("map").map(String::as_str), ports.len()).map_err(no_map)?;
         let me = words("me").map(|text| address(text, ports.len())).collect::<Result<_, _>>()?;
         let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
-        let written = captures::written(&ports, &map, matches.get_flag("overwrite"))?;
+        let roles = captures::roles(&ports, &map);
+        let opening = Opening::of(matches).with_roles(roles, Vec::new())?;
         Ok(Self {
             ports,
-            opening: Opening::of(matches).writing_captures(written),
+            opening,
             map,
             bench,
             passes: match matches.get_one::<String>("passes").map(String::as_str) {

@@ -192,7 +192,7 @@ impl Plan {
         let log_file = self.log_file()?;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
         let pipes = threads::pipes(self.ports.len(), self.threads);
-        let ports = self.opening.open_beside(&self.ports, &pipes)?;
+        let ports = self.opening.open_beside(&self.ports, &pipes, session)?;
         // Files of rules are read again when told to, and states kept.
         Confinement::around(&ports).opening_files().begin(session)?;
         let log = Log::start(events.clone(), log_file);

@@ -11,6 +11,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod confine;
+pub mod files;
 pub mod latency;
 pub mod meter;
 pub mod mover;
@@ -18,4 +19,5 @@ pub mod opening;
 pub mod publish;
 pub mod said;
 pub mod slots;
+mod taking;
 pub mod workers;

@@ -1,9 +1,7 @@
 //! The flags by which every command opens ports, and what may be wrapped around them.
 
-use std::fs;
-use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
@@ -11,11 +9,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::{CpuSet, sched_getaffinity};
 use rustix::time::Timespec;
-use slipring_abi::name::PortName;
+use slipring_abi::name::{Kind, PortName};
 use slipring_cli::codes::SR0002;
 use slipring_cli::flags::chosen_run_dir;
 use slipring_cli::units::{Count, Share, Span};
-use slipring_cli::{Diagnostic, Failure, Format, Session, Signals};
+use slipring_cli::{Diagnostic, Failure, Session, Signals};
 use slipring_core::Host;
 use slipring_model::Chance;
 use slipring_port::capture::FileWriter;
@@ -23,11 +21,13 @@ use slipring_port::iface::Iface;
 use slipring_port::middleware::{self, Capture, Faults, inject, observe};
 use slipring_port::netlink::LinkEvents;
 use slipring_port::{
-    Interest, OpenCause, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, native, now,
+    Interest, OpenError, OpenOptions, Patience, Port, Queue, XdpMode, native, now,
 };
 use slipring_ring::{HugePages, is_buf_size};
 
+use crate::files::{Named, keep_apart, keep_captures};
 use crate::latency;
+use crate::taking::{self, Notice};
 
 /// How the ports of one command are opened.
 #[derive(Debug, Clone)]
@@ -38,6 +38,17 @@ pub struct Opening {
     pub patience: Patience,
     capture: Option<String>,
     faults: Option<Faults>,
+    overwrite: bool,
+    notice: Notice,
+}
+
+/// What a program does with a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Frames only come from it.
+    Source,
+    /// Frames go to it, and may come from it.
+    Sink,
 }
 
 /// Adds the flags.
@@ -72,6 +83,10 @@ pub fn flags(command: Command) -> Command {
         switch("sleep", "Never spin before sleeping"),
         value("capture", "FILE", "Write what passes to a capture (.pcap, .pcapng)")
             .value_hint(ValueHint::FilePath),
+        switch(
+            "overwrite",
+            "Write captures (pcap:FILE) that frames go to although the files exist",
+        ),
         value("fault-loss", "SHARE", "Lose this share of frames on purpose")
             .value_parser(str::parse::<Share>),
         value("fault-corrupt", "SHARE", "Flip a bit in this share of frames")
@@ -132,17 +147,40 @@ impl Opening {
             patience,
             capture: text("capture").map(str::to_owned),
             faults: faults(matches),
+            overwrite: flag("overwrite"),
+            notice: Notice::Shared,
         }
     }
 
-    /// As no flag but these options says.
-    pub fn plain(options: OpenOptions) -> Self {
-        Self { options, patience: Patience::default(), capture: None, faults: None }
+    /// Whether captures that exist may be written over.
+    pub fn overwriting(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
+        self
     }
 
-    /// Opens the ports, in one region, and wraps what was asked for around them.
-    pub fn open(&self, names: &[PortName]) -> Result<Vec<Port>, Failure> {
-        self.open_beside(names, &[])
+    /// As no flag but these options says, for a program that says nothing.
+    pub fn plain(options: OpenOptions) -> Self {
+        Self {
+            options,
+            patience: Patience::default(),
+            capture: None,
+            faults: None,
+            overwrite: false,
+            notice: Notice::None,
+        }
+    }
+
+    /// Opens the ports, in one region, and wraps what was asked for around them. Interfaces that
+    /// this takes from their host are told first, on stderr.
+    ///
+    /// # Errors
+    /// The first port or capture that cannot be opened.
+    pub fn open(
+        &self,
+        names: &[PortName],
+        session: &mut Session<'_>,
+    ) -> Result<Vec<Port>, Failure> {
+        self.open_beside(names, &[], session)
     }
 
     /// The same with pipes of the program's own in that region, which come last and bare.
@@ -150,7 +188,9 @@ impl Opening {
         &self,
         names: &[PortName],
         pipes: &[PortName],
+        session: &mut Session<'_>,
     ) -> Result<Vec<Port>, Failure> {
+        taking::tell(names, &self.options, self.notice, session)?;
         if self.patience == Patience::Spin {
             latency::hold();
         }
@@ -193,18 +233,57 @@ impl Opening {
     fn start_capture(&self, ports: &[Port]) -> Result<Option<Capture>, OpenError> {
         let Some(path) = &self.capture else { return Ok(None) };
         let names: Vec<_> = ports.iter().map(|port| port.info.name.as_str()).collect();
-        let mut captures = names.iter().filter_map(|name| name.strip_prefix("pcap:"));
-        if captures.any(|own| is_same_file(own, path)) {
-            let source = io::Error::other("it is a port of this run, and would be written over");
-            return Err(OpenError::new(path, OpenCause::File { path: path.clone(), source }));
-        }
         let file = FileWriter::create(path, &names).map_err(|cause| OpenError::new(path, cause))?;
         Ok(Some(Capture::new(file).behind(self.options.vnet_hdr as usize)))
     }
 
-    /// Says which captures are written although the files exist.
-    pub fn writing_captures(mut self, paths: Vec<String>) -> Self {
-        self.options.captures_to_write = paths;
+    /// What a program that passes frames between ports does with each of them, where `goes` says
+    /// whether frames go to the port with an index: a capture that exists is read where it may be
+    /// meant so, as the first port or as one that no frames go to.
+    pub fn roles(ports: &[PortName], goes: impl Fn(usize) -> bool) -> Vec<(&PortName, Role)> {
+        let is_read =
+            |at: usize, port: &PortName| !goes(at) || at == 0 && Path::new(&port.name).exists();
+        let role = |at, port| if is_read(at, port) { Role::Source } else { Role::Sink };
+        ports.iter().enumerate().map(|(at, port)| (port, role(at, port))).collect()
+    }
+
+    /// Says what the program does with each of its ports, and which other files it reads or writes
+    /// itself. Captures to which frames go are written, also where the files exist and
+    /// `--overwrite` allows it; a capture that frames only come from is read.
+    ///
+    /// # Errors
+    /// A capture that exists and would be written over, one that is written twice, or one that is
+    /// read and written.
+    pub fn with_roles<'p>(
+        mut self,
+        ports: impl IntoIterator<Item = (&'p PortName, Role)>,
+        others: Vec<Named>,
+    ) -> Result<Self, Failure> {
+        let captures = ports.into_iter().filter(|(port, _)| port.kind == Kind::Pcap);
+        let captures: Vec<_> = captures
+            .map(|(port, role)| match role {
+                Role::Source => Named::read(Path::new(&port.name)),
+                Role::Sink => Named::written(Path::new(&port.name)),
+            })
+            .collect();
+        let observed = self.capture.iter().map(|path| Named::written(Path::new(path)));
+        keep_apart(&[captures.clone(), others, observed.collect()].concat())?;
+        if !self.overwrite {
+            keep_captures(&captures)?;
+        }
+        self.options.captures_to_write =
+            captures.iter().filter(|file| file.is_written()).map(Named::shown).collect();
+        Ok(self)
+    }
+
+    /// Whether opening `name` takes an interface from its host, which is told then.
+    pub fn takes(&self, name: &PortName) -> bool {
+        taking::takes(name, std::slice::from_ref(name), &self.options)
+    }
+
+    /// For a program that only looks at frames: an interface that it takes could be listened to.
+    pub fn looking(mut self) -> Self {
+        self.notice = Notice::Listen;
         self
     }
 
@@ -213,26 +292,6 @@ impl Opening {
         self.options.direction = direction;
         self
     }
-}
-
-/// Says which interfaces are taken from their hosts until the ports are closed. The host rings of
-/// one, where they are open as well, are its host's way.
-///
-/// # Errors
-/// If that cannot be written.
-pub fn tell_taken(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
-    // JSON has it in the mode of each port.
-    let is_text = session.reporter.format() == Format::Text;
-    if !is_text || session.classic.is_some() || ports.iter().any(|port| port.info.kind == "host") {
-        return Ok(());
-    }
-    let taken = |port: &&Port| port.info.mode.get("host") == Some("detached");
-    ports.iter().filter(taken).try_for_each(|port| {
-        let name = &port.info.name;
-        session.reporter.say(format_args!(
-            "# {name} is taken from its host until this ends; --shared leaves the host its frames"
-        ))
-    })
 }
 
 /// Refuses processors that this process may not run on: a thread would run wherever it likes.
@@ -296,16 +355,6 @@ pub fn wait_while(
 fn is_down(name: &PortName) -> bool {
     let interface = name.kind.names_interface() && name.pipe.is_none();
     interface && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
-}
-
-/// Whether two paths lead to one ordinary file that exists.
-#[must_use]
-pub fn is_same_file(one: &str, other: &str) -> bool {
-    let identity = |path: &str| {
-        fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|file| (file.dev(), file.ino()))
-    };
-    let file = identity(one);
-    file.is_some() && identity(other) == file
 }
 
 /// Puts a wrapper around each queue of a port.

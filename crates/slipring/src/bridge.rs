@@ -122,9 +122,12 @@ impl Plan {
         }
         let alone = ports.len() == 1 && !turn_back;
         let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        let ports = complete(ports, turn_back)?;
+        let roles = Opening::roles(&ports, |_| true);
+        let opening = Opening::of(matches).beside_host(alone).with_roles(roles, Vec::new())?;
         Ok(Self {
-            ports: complete(ports, turn_back)?,
-            opening: Opening::of(matches).beside_host(alone),
+            ports,
+            opening,
             burst,
             copy: matches.get_flag("copy"),
             threads: matches.get_one("threads").copied().unwrap_or(1),
@@ -137,8 +140,7 @@ impl Plan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
-        let mut ports = self.opening.open(&self.ports)?;
-        opening::tell_taken(&ports, session)?;
+        let mut ports = self.opening.open(&self.ports, session)?;
         check_ways(&ports, session)?;
         Confinement::around(&ports).begin(session)?;
         let mut meter = Meter::new(&ports);

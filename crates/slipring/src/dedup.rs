@@ -56,7 +56,7 @@ impl Plan {
         let dedup = self.window()?;
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
-        let mut ports = self.opening.open(&self.ports)?;
+        let mut ports = self.opening.open(&self.ports, session)?;
         let (from, to) = (&ports[0].info, &ports[1].info);
         if !between::passes(from, to) {
             return Err(between::no_way(from, to).into());

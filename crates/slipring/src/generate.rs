@@ -78,8 +78,7 @@ impl Plan {
         } else {
             self.function.direction()
         };
-        let ports = self.opening.clone().towards(direction).open(&names)?;
-        opening::tell_taken(&ports, teller.session)?;
+        let ports = self.opening.clone().towards(direction).open(&names, teller.session)?;
         Confinement::around(&ports).begin(teller.session)?;
         let streams = u32::from(self.stream)..u32::from(self.stream) + u32::from(self.threads);
         let meter = Meter::new(&ports);

@@ -68,7 +68,7 @@ impl Plan {
         let signals = Signals::install()?;
         let names = self.names();
         opening::wait_for_links(&names, self.link_wait, &signals)?;
-        let ports = self.opening.open(&names)?;
+        let ports = self.opening.open(&names, session)?;
         Confinement::around(&ports).begin(session)?;
         let meter = Meter::new(&ports);
         let lanes = setup::lanes(ports, &self.groups, self.settings)?;
@@ -94,9 +94,9 @@ impl Plan {
         Ok(Exit::Done)
     }
 
+    /// The input, and then the outputs.
     fn names(&self) -> Vec<PortName> {
-        let outputs = self.groups.iter().flat_map(|group| group.ports.iter().cloned());
-        std::iter::once(self.input.clone()).chain(outputs).collect()
+        std::iter::once(&self.input).chain(outputs(&self.groups)).cloned().collect()
     }
 
     /// How often something is reported, whatever it is.
@@ -128,6 +128,10 @@ impl Plan {
     fn is_classic_text(&self, session: &Session<'_>) -> bool {
         self.to_stdout.is_some() && session.reporter.format() == Format::Text
     }
+}
+
+fn outputs(groups: &[Group]) -> impl Iterator<Item = &PortName> {
+    groups.iter().flat_map(|group| &group.ports)
 }
 
 #[cfg(test)]

@@ -31,11 +31,12 @@ use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Ve
 
 use pace::{Manner, Pace};
 use slipring_emulation::{
-    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, is_stdout,
-    ports, refuse_ports_flags, refuse_ports_outputs, refuse_second_direction,
+    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, ports,
+    refuse_ports_flags, refuse_ports_outputs, refuse_second_direction,
 };
 use slipring_program::confine::Confinement;
-use slipring_program::opening::Opening;
+use slipring_program::files::{Named, is_stdout};
+use slipring_program::opening::{Opening, Role};
 
 /// The command.
 pub(crate) const VERB: Verb =
@@ -84,11 +85,11 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 impl Replay {
     fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         refuse_second_direction(matches)?;
-        let target = target(matches)?;
         let file = matches.get_one::<String>("file").ok_or_else(|| {
             let error = Diagnostic::new(SR0006, "no capture is named");
             error.with_help("name it: slipring replay -f trace.pcap -i netmap:eth0")
         })?;
+        let target = target(matches, file)?;
         // The clock of the links is the capture's, whatever sends the frames then.
         let output = match &target {
             Target::Capture(path) => {
@@ -220,7 +221,9 @@ impl Replay {
             return Ok(());
         }
         let error = Diagnostic::new(SR0202, format!("`{}` holds no frame to send", self.file));
-        Err(error.with_help(format!("see what is in it: slipring trace pcap:{}", self.file)).into())
+        Err(error
+            .with_help(format!("see what is in it: slipring trace -i pcap:{}", self.file))
+            .into())
     }
 }
 
@@ -234,14 +237,15 @@ fn refuse_late_drop(links: &Plan) -> Result<(), Failure> {
     Err(error.with_help("leave it out: the report says how late frames were").into())
 }
 
-fn target(matches: &ArgMatches) -> Result<Target, Failure> {
+fn target(matches: &ArgMatches, file: &str) -> Result<Target, Failure> {
     let port = matches.get_one::<PortName>("interface");
     let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
     match (matches.get_one::<String>("virtual"), port) {
         (Some(path), _) => Ok(Target::Capture(path.clone())),
         (None, Some(name)) => Ok(Target::Port(Box::new(Port {
             name: name.clone(),
-            opening: Opening::of(matches),
+            opening: Opening::of(matches)
+                .with_roles([(name, Role::Sink)], vec![Named::read(Path::new(file))])?,
             link_wait: span("wait").unwrap_or_default(),
             cpu: matches.get_one("cpu").copied(),
             burst: matches.get_one("burst").copied().unwrap_or(128),

@@ -47,7 +47,9 @@ use slipring_ring::Doorbell;
 
 use command::{Call, Forwarded, Running, StartError};
 use site::{Site, Wish, cannot};
-use slipring_emulation::{self as emulation, Asked, Captures, Clock, Desk, Manner, storage_bytes};
+use slipring_emulation::{
+    self as emulation, Asked, Captures, Clock, Desk, Manner, Reservation, storage_bytes,
+};
 use slipring_program::meter::Meter;
 use slipring_program::workers::{Task, Workers};
 
@@ -142,6 +144,7 @@ impl Plan {
             Some(path) => session.reporter.redirect(Box::new(create(path)?)),
         }
         let mut forwarded = Forwarded::install()?;
+        let place = Desk::reserve(&self.links, session)?;
         let (site, ports) = Site::build(self.wish)?;
         if let Some(warning) = &site.warning {
             session.reporter.warn(warning)?;
@@ -149,7 +152,7 @@ impl Plan {
         if let Some(server) = site.name_server {
             relay_names(&site, server)?;
         }
-        let status = self.live(&site, ports, &mut forwarded, session)?;
+        let status = self.live(&site, ports, place, &mut forwarded, session)?;
         drop(site);
         // Everything is reported and taken down: what is left to tell is the command's status.
         std::process::exit(status)
@@ -160,6 +163,7 @@ impl Plan {
         &self,
         site: &Site,
         ports: [Port; 2],
+        place: Option<Reservation>,
         forwarded: &mut Forwarded,
         session: &mut Session<'_>,
     ) -> Result<i32, Failure> {
@@ -168,7 +172,8 @@ impl Plan {
         if session.reporter.format() == Format::Text {
             session.reporter.say(format_args!("# {}", site.behind_in_words()))?;
         }
-        let (emulation, desk) = Desk::around(ports.into(), &self.links, &self.manner(), session)?;
+        let ports = ports.into();
+        let (emulation, desk) = Desk::around(ports, &self.links, &self.manner(), place, session)?;
         let lost = Arc::new(Doorbell::new()?);
         let tasks = emulation.tasks.into_iter().map(|task| telling(task, lost.clone()));
         let workers = Workers::start(tasks.collect())?;

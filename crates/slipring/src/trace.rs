@@ -1,8 +1,9 @@
 //! `slipring trace`: shows what passes, one line per frame, in tcpdump's manner and language.
 //!
-//! A kernel interface is only listened to: nothing is taken from it, and both directions are
-//! seen. A capture is read. Any other port is opened as every command opens it, and what arrives
-//! there is taken.
+//! Ports are what they are to `slipring dump`: an interface named alone or by `packet:` is only
+//! listened to, so that nothing is taken from it and both directions are seen; a capture is read;
+//! any other port, `netmap:eth0` too, is opened as every command opens it, and what arrives there
+//! is taken.
 //!
 //! Not for capturing at full speed: `--capture` of any command writes what passes its ports.
 
@@ -10,6 +11,7 @@ mod show;
 mod source;
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
@@ -19,12 +21,14 @@ use slipring_cli::report::{PortReport, Sample, Traffic};
 use slipring_cli::units::Count;
 use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags, metrics};
 use slipring_dump::metrics::{Figures, LastFigures};
-use slipring_dump::select;
 use slipring_dump::show::{Bytes, Style};
 use slipring_dump::source::{Frame, Source};
+use slipring_dump::{From, select};
 use slipring_filter::Program;
-use slipring_port::now;
+use slipring_port::{Interest, now};
 use slipring_program::confine::Confinement;
+use slipring_program::files::{Named, keep_apart};
+use slipring_program::opening::{self, Opening};
 
 use show::Sink;
 
@@ -64,28 +68,37 @@ fn command() -> Command {
             flags::port()
                 .value_parser(slipring_dump::port_by_name)
                 .required(true)
-                .help("Port to watch; a name alone is an interface to listen to, as for dump"),
+                .help("Port to watch; an interface without a kind is only listened to"),
         )
         .args([count, write, hex, link, filter])
         .after_help(
-            "Interfaces are only listened to. Times are UTC.\n\n\
+            "packet:IF (and IF alone) only listens: the host keeps its frames and both directions \
+             are seen.\nnetmap:IF, xdp:IF, taps and pipes are opened: what arrives there is taken \
+             and goes no further.\nTimes are UTC.\n\n\
              Examples:\n  \
              slipring trace -i packet:eth0\n  \
              slipring trace -i packet:eth0 -n 20 -e udp port 53\n  \
              slipring trace -i packet:eth0 -w seen.pcapng",
         );
-    flags::reporting(metrics::flag(command))
+    flags::reporting(metrics::flag(opening::flags(command)))
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let port = matches.get_one::<PortName>("interface").cloned();
+    let port = matches.get_one::<PortName>("interface").cloned().expect("clap requires the port");
+    let promisc = !matches.get_flag("no-promisc");
+    let opening = Opening::of(matches).looking().towards(Interest::RX);
+    let write = matches.get_one::<String>("write").cloned();
+    let from = slipring_dump::from_port(port.clone(), promisc, opening);
+    let written = write.as_ref().map(|path| Named::written(Path::new(path)));
+    keep_apart(&from.file().into_iter().chain(written).collect::<Vec<_>>())?;
     let words: Vec<_> = matches.get_many::<String>("filter").into_iter().flatten().collect();
     let text = words.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(" ");
     let plan = Plan {
-        port: port.expect("clap requires the port"),
+        port,
+        from,
         filter: select::compile(&text, slipring_filter::DEFAULT_SNAP_LEN)?,
         count: matches.get_one::<Count>("count").map(|count| count.0),
-        write: matches.get_one::<String>("write").cloned(),
+        write,
         style: Style {
             bytes: if matches.get_flag("hex") { Bytes::HexText } else { Bytes::None },
             link: matches.get_flag("ethernet"),
@@ -97,6 +110,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 struct Plan {
     port: PortName,
+    from: From,
     filter: Program,
     count: Option<u64>,
     write: Option<String>,
@@ -116,8 +130,8 @@ struct Shown {
 impl Plan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
-        let source = source::open(&self.port, &signals)?;
-        for note in source::notes(&source) {
+        let source = self.from.open(&signals, session)?;
+        for note in source::notes(&self.from, &source) {
             session.reporter.say(note)?;
         }
         // Frames that go to the standard output leave no room for anything else there.

@@ -32,4 +32,12 @@ codes! {
         remedy: "Mend the line; the help line says what may stand there.",
         example: "slipring emulate --config link.toml --check",
     }
+    SR0206 Usage "the capture exists" {
+        cause: "A capture that frames go to is written from its start. One of that name exists, and\n\
+                what it holds would be lost. `pcap:FILE` is read where frames only come from it: as\n\
+                the first port of bridge, emulate, firewall, lb and dedup, and by gen -f rx.\n\
+                Files that a flag names to be written (-w, --capture, --virtual) are written over.",
+        remedy: "Name another file, or say that this one may go.",
+        example: "slipring gen -i pcap:out.pcap -f tx -n 10 --overwrite",
+    }
 }

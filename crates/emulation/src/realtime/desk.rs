@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use slipring_cli::report::Sample;
 use slipring_cli::{Diagnose, Failure, Session};
-use slipring_control::Server;
 use slipring_control::metrics::Endpoint;
+use slipring_control::{Reservation, Server};
 use slipring_link::NetworkSpec;
 use slipring_port::{Nanos, Port, now};
 
@@ -44,6 +44,23 @@ pub struct Start {
 }
 
 impl Desk {
+    /// Takes the run's place in the run directory, and its name, before any port is opened: a run
+    /// that cannot have its name takes no interface from its host for it. A run that asked for no
+    /// name goes on without a place where there can be none.
+    ///
+    /// # Errors
+    /// If the name that was asked for cannot be had.
+    pub fn reserve(plan: &Plan, session: &mut Session<'_>) -> Result<Option<Reservation>, Failure> {
+        match control::reserve(&session.run_dir, plan) {
+            Ok(place) => Ok(Some(place)),
+            Err(Failure::Error(error)) if plan.name.is_none() => {
+                session.reporter.say(format_args!("# no live control: {}", error.summary()))?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Makes an emulation between ports, and the desk around it.
     ///
     /// # Errors
@@ -52,6 +69,7 @@ impl Desk {
         ports: Vec<Port>,
         plan: &Plan,
         manner: &Manner,
+        place: Option<Reservation>,
         session: &mut Session<'_>,
     ) -> Result<(Emulation, Self), Failure> {
         let meter = Meter::new(&ports);
@@ -62,7 +80,7 @@ impl Desk {
         };
         let board = emulation.board.clone();
         let start = Start { at_ns: now(), storage_bytes: manner.storage_bytes };
-        let desk = Self::open(plan, start, board, meter, session)?;
+        let desk = Self::open(plan, start, board, meter, place, session)?;
         Ok((emulation, desk.with_log(log)))
     }
 
@@ -76,6 +94,7 @@ impl Desk {
         start: Start,
         board: Arc<Board>,
         meter: Meter,
+        place: Option<Reservation>,
         session: &mut Session<'_>,
     ) -> Result<Self, Failure> {
         let versions = Arc::new(Versions::start(plan, start, board.clone())?);
@@ -91,7 +110,9 @@ impl Desk {
         Ok(Self {
             _publishing: publish::start(meter.clone(), Some(Box::new(published)), session)?,
             _endpoint: endpoint(plan, &board, &versions)?,
-            _control: control(plan, &versions, meter, session)?,
+            _control: place
+                .map(|place| control::serve(place, plan, &versions, meter))
+                .transpose()?,
             log: None,
             stats: plan.stats,
             board,
@@ -172,23 +193,6 @@ impl Desk {
                 session.reporter.warn(format_args!("{missing} entries are missing in the log"))
             }
         }
-    }
-}
-
-/// The control socket. A run that asked for no name goes on without one where there can be none.
-fn control(
-    plan: &Plan,
-    versions: &Arc<Versions>,
-    meter: Meter,
-    session: &mut Session<'_>,
-) -> Result<Option<Server>, Failure> {
-    match control::open(&session.run_dir, plan, versions, meter) {
-        Ok(server) => Ok(Some(server)),
-        Err(Failure::Error(error)) if plan.name.is_none() => {
-            session.reporter.say(format_args!("# no live control: {}", error.summary()))?;
-            Ok(None)
-        }
-        Err(error) => Err(error),
     }
 }
 

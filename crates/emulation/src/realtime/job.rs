@@ -28,8 +28,9 @@ const STORAGE_SHARE: u64 = 2;
 pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Result<Exit, Failure> {
     opening::require_cpus(&how.cpus)?;
     let signals = Signals::install()?;
+    let place = Desk::reserve(plan, session)?;
     opening::wait_for_links(&how.ports, how.link_wait, &signals)?;
-    let mut ports = how.opening.open(&how.ports)?;
+    let mut ports = how.opening.open(&how.ports, session)?;
     if let Some(route) = &how.route {
         route.between(&mut ports, &how.ports, session)?;
     }
@@ -45,7 +46,7 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     }
     let mut meter = Meter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
-    let (emulation, desk) = Desk::around(ports, plan, &manner(plan, how), session)?;
+    let (emulation, desk) = Desk::around(ports, plan, &manner(plan, how), place, session)?;
     let deadline = how.duration.map(|duration| now() + duration.as_nanos() as Nanos);
     let threads = emulation.tasks.len();
     let workers = Workers::start(emulation.tasks)?;

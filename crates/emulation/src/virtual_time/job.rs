@@ -10,10 +10,10 @@ use slipring_link::{Drops, NetworkSpec, Source, Tally};
 use slipring_program::confine::Confinement;
 
 use super::{Done, Input, Lane, Virtual};
-use crate::apart::is_stdout;
 use crate::plan::{CapturePair, Captures, Plan};
 use crate::realtime::Account;
 use crate::report::Report;
+use slipring_program::files::is_stdout;
 
 /// Runs a plan on the clock of its captures.
 ///

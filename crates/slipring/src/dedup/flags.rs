@@ -9,7 +9,7 @@ use slipring_cli::{Diagnostic, Failure, codes, flags, metrics};
 use slipring_dedup::Limits;
 
 use super::Plan;
-use slipring_program::opening::{self, Opening};
+use slipring_program::opening::{self, Opening, Role};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,9 +71,12 @@ pub(super) fn command() -> Command {
 impl Plan {
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        let ports = ports(matches)?;
+        let roles = ports.iter().zip([Role::Source, Role::Sink]);
+        let opening = Opening::of(matches).with_roles(roles, Vec::new())?;
         Ok(Self {
-            ports: ports(matches)?,
-            opening: Opening::of(matches),
+            ports,
+            opening,
             limits: limits(matches),
             hold: matches.get_flag("hold"),
             copy: matches.get_flag("copy"),

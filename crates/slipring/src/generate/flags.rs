@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
-use slipring_cli::units::{Count, Rate, RateUnit, Span};
+use slipring_cli::units::{Count, Rate, RateUnit, Share, Span};
 use slipring_cli::{flags, metrics};
 use slipring_traffic::{Endpoints, Fraction};
 use slipring_wire::MacAddr;
@@ -214,18 +214,11 @@ fn reports() -> Vec<Arg> {
 fn expectations() -> [Arg; 2] {
     [
         own("max-loss", "SHARE", "Fail, with status 1, if more than this is lost: 0.1%, 0")
-            .value_parser(loss),
+            .value_parser(str::parse::<Share>),
         own("min-rate", "RATE", "Fail, with status 1, if the average rate is lower")
             .value_parser(rate),
     ]
     .map(|arg| arg.help_heading("Expectations"))
-}
-
-/// A share of what was sent, so 1 at most.
-fn loss(text: &str) -> Result<Fraction, String> {
-    let share: Fraction = text.parse().map_err(|error| format!("{error}"))?;
-    let too_much = share != Fraction::ONE && share.is_at_least(1, 1);
-    if too_much { Err("nobody can lose more than all of it".into()) } else { Ok(share) }
 }
 
 /// What pkt-gen has and nobody needs here, but scripts pass.

@@ -3,11 +3,12 @@
 mod pattern;
 mod reader;
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::ArgMatches;
 use slipring_abi::name::{Kind, PortName};
-use slipring_cli::units::Rate;
+use slipring_cli::units::{Rate, Share};
 use slipring_cli::{Diagnostic, Failure, codes, flags};
 use slipring_port::{Interest, Patience};
 use slipring_traffic::{Expectations, Fraction, Pattern, Timeline};
@@ -16,7 +17,8 @@ pub(super) use self::pattern::{OWN_MAC, unmakable};
 use self::reader::{Reader, add_conf, bits, vnet_header, warnings};
 use super::function::Function;
 use super::send::{Manner, Split, StampTime};
-use slipring_program::opening::Opening;
+use slipring_program::files::Named;
+use slipring_program::opening::{Opening, Role};
 
 /// What was asked for.
 #[derive(Debug)]
@@ -93,15 +95,21 @@ impl Plan {
         if let Some(text) = reader.text("config-rings") {
             add_conf(&mut port, text)?;
         }
+        let sink: Option<PortName> = reader.get("sink");
+        let role = if function.sends() { Role::Sink } else { Role::Source };
+        let roles =
+            std::iter::once((&port, role)).chain(sink.iter().map(|sink| (sink, Role::Source)));
+        let recorded = reader.text("pcap").map(|path| Named::read(Path::new(path)));
         let opening = Opening::of(matches).with_vnet_header(vnet_header(&reader));
+        let opening = opening.with_roles(roles, recorded.into_iter().collect())?;
         let latency = reader.flag("latency", bits::LATENCY);
         let expectations = Expectations {
-            max_loss: reader.get::<Fraction>("max-loss"),
+            max_loss: reader.get::<Share>("max-loss").and_then(fraction),
             min_rate: reader.get::<Rate>("min-rate").map(model_rate),
         };
         let plan = Self {
             manner: manner(&reader, function, &port, opening.patience, latency),
-            sink: reader.get("sink"),
+            sink,
             frames: frames(&reader)?,
             mac_of_port: !reader.typed("src-mac"),
             seed: reader.count("seed").unwrap_or(1),
@@ -244,6 +252,11 @@ fn frames(reader: &Reader<'_>) -> Result<Frames, Failure> {
 fn pinning(reader: &Reader<'_>) -> Option<Pinning> {
     let first = u32::try_from(reader.get::<i32>("affinity")?).ok()?;
     Some(Pinning { first, count: reader.get("cpus").unwrap_or(1) })
+}
+
+/// The engine's word for a share.
+fn fraction(share: Share) -> Option<Fraction> {
+    Fraction::new(share.ppb(), 1_000_000_000)
 }
 
 /// The engine's word for a rate.

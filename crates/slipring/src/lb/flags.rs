@@ -10,8 +10,8 @@ use slipring_cli::{Failure, flags, metrics};
 use slipring_port::Patience;
 
 use super::groups::{Pipes, groups};
-use super::{Plan, Settings};
-use slipring_program::opening::{self, Opening};
+use super::{Plan, Settings, outputs};
+use slipring_program::opening::{self, Opening, Role};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -108,8 +108,12 @@ impl Plan {
         if matches.get_flag("busy-wait") {
             opening.patience = Patience::Spin;
         }
+        let groups = groups(&input, pipes, matches.get_one("device"), &listed)?;
+        let sinks = outputs(&groups).map(|port| (port, Role::Sink));
+        let roles = std::iter::once((&input, Role::Source)).chain(sinks);
+        let opening = opening.with_roles(roles, Vec::new())?;
         Ok(Self {
-            groups: groups(&input, pipes, matches.get_one("device"), &listed)?,
+            groups,
             input,
             opening,
             settings: settings(matches),

@@ -56,8 +56,9 @@ pub(super) fn play(
     }
     opening::require_cpus(port.cpu.as_slice())?;
     let names = std::slice::from_ref(&port.name);
+    let place = Desk::reserve(plan, session)?;
     opening::wait_for_links(names, port.link_wait, signals)?;
-    let mut ports = port.opening.clone().towards(Interest::TX).open(names)?;
+    let mut ports = port.opening.clone().towards(Interest::TX).open(names, session)?;
     Confinement::around(&ports)
         .opening_files()
         .listening_on(plan.outputs.metrics_port())
@@ -69,7 +70,8 @@ pub(super) fn play(
     let named = std::slice::from_ref(&ports[0].info.name);
     let (tap, log) = open_log(&plan.outputs, &plan.network, named)?.unzip();
     tap.into_iter().for_each(|tap| player.log(tap, start.at_ns));
-    let desk = Desk::open(plan, start, board.clone(), Meter::new(&ports), session)?.with_log(log);
+    let desk = Desk::open(plan, start, board.clone(), Meter::new(&ports), place, session)?;
+    let desk = desk.with_log(log);
     let deadline = replay.duration.map(|duration| now() + duration.as_nanos() as u64);
     let open = ports.pop().expect("one port per name");
     let workers = Workers::start(vec![sender(open, (player, start.at_ns), port, board, &aside)])?;

@@ -37,6 +37,8 @@ impl Site {
         let program = Program::launch(&self.lab.mid, self.command(&words));
         let socket = self.run_dir.path().join(format!("{}.sock", program.pid()));
         support::eventually("the control socket", || socket.exists().then_some(()));
+        // The socket is there before the ports are open; whoever asks waits for them.
+        self.ctl(&format!("hello --name {}", program.pid())).well();
         program
     }
 
@@ -278,6 +280,31 @@ fn emulators_are_told_apart_by_name() {
     site.ctl("quit --name second").well();
     second.finish().well();
     assert_eq!(site.json("hello")["name"], "first", "one is left, and needs no name");
+}
+
+#[test]
+fn a_name_or_run_directory_that_cannot_be_had_is_told_before_a_port_is_opened() {
+    let Some(site) = Site::new() else { return };
+    let _first = site.emulate("-D 1ms --name lab");
+    let ports = "-D 1ms -w 0 -i netmap:nosuch0 -i null:";
+    let refused = |words: &str, run_dir: &std::path::Path| {
+        let mut command = site.command(&format!("{ports} {words}"));
+        command.env("SLIPRING_RUN", run_dir);
+        let ended = Program::launch(&site.lab.mid, command).finish();
+        assert_ne!(ended.code(), 0, "{words}: {ended:?}");
+        assert!(!ended.stderr.contains("takes the interface"), "{words}: {ended:?}");
+        assert!(!ended.stderr.contains("nosuch0"), "{words}: the ports came first: {ended:?}");
+        ended.stderr
+    };
+    let taken = refused("--name lab", site.run_dir.path());
+    assert!(taken.contains("SR0013") && taken.contains("lab"), "{taken}");
+    assert!(refused("--name a/b", site.run_dir.path()).contains("SR0013"));
+    refused("--name new", std::path::Path::new("/dev/null/run"));
+    // The name of a run that could not open its ports is free again.
+    let command = site.command(&format!("{ports} --name gone"));
+    let ended = Program::launch(&site.lab.mid, command).finish();
+    assert!(ended.stderr.contains("SR0102"), "{ended:?}");
+    assert!(!site.run_dir.path().join("gone.sock").is_symlink());
 }
 
 #[test]

@@ -201,7 +201,7 @@ fn a_capture_that_is_a_port_of_the_bridge_is_not_written_over() {
     let words = format!("bridge -i pcap:{path} -i null: --capture {path}");
     let ended = Program::start(&namespace, SLIPRING, &words).finish();
     assert_ne!(ended.code(), 0, "{ended:?}");
-    assert!(ended.stderr.contains("it is a port of this run"), "{ended:?}");
+    assert!(ended.stderr.contains("would overwrite what is read"), "{ended:?}");
     assert_eq!(read_all(&path).len(), 1);
 }
 
@@ -266,12 +266,13 @@ fn text_names_modes_first_then_intervals_then_a_summary() {
         ended.stdout.contains("in all\nxdp:la: received 0 packets, sent 0 packets\n"),
         "{ended:?}"
     );
-    let taken = |port: &str| {
+    let taken = |interface: &str| {
         format!(
-            "# {port} is taken from its host until this ends; --shared leaves the host its frames\n"
+            "# xdp:{interface} takes the interface from its host until this ends; \
+             packet:{interface} with --shared would leave the host its frames\n"
         )
     };
-    let talk = format!("{}{}zerocopy supported\nReady to go\n", taken("xdp:la"), taken("xdp:ra"));
+    let talk = format!("{}{}zerocopy supported\nReady to go\n", taken("la"), taken("ra"));
     assert_eq!(ended.stderr, talk);
 }
 

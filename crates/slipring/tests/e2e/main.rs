@@ -12,4 +12,5 @@ mod crossing;
 mod down;
 mod errors;
 mod programs;
+mod taking;
 mod units;

@@ -132,7 +132,7 @@ fn a_capture_is_played_whole_and_again() {
     slipring(&format!("gen -i pcap:{to} -f tx -P {from} -n 12")).ended(0);
     let expected: Vec<_> = plain.iter().cycle().take(12).cloned().collect();
     assert!(packets(&to) == expected);
-    slipring(&format!("gen -i pcap:{to} -f tx -P {from} --loops 2")).ended(0);
+    slipring(&format!("gen -i pcap:{to} -f tx -P {from} --loops 2 --overwrite")).ended(0);
     assert!(packets(&to) == [plain.clone(), plain].concat());
 }
 

@@ -53,6 +53,16 @@ fn missed_expectations_are_1_after_the_report() {
 }
 
 #[test]
+fn a_number_alone_is_refused_as_a_loss_and_is_packets_as_a_rate() {
+    let refused = slipring("gen -i null: -f tx -n 1 --max-loss 1").ended(2).stderr();
+    assert!(refused.contains("SR0007") && refused.contains("1% or 1 of the whole"), "{refused}");
+    for words in ["--max-loss 0", "--max-loss 0.1%", "-R 1"] {
+        slipring(&format!("gen -i null: -f tx -n 1 {words}")).ended(0);
+        slipring(&format!("pkt-gen -i null: -f tx -n 1 {words}")).ended(0);
+    }
+}
+
+#[test]
 fn check_touches_nothing() {
     slipring("gen -i netmap:nosuchif0 -f tx --check").ended(0);
     slipring("gen -i netmap:nosuchif0 -f tx -l 0 --check").ended(2);

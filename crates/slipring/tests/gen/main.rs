@@ -10,6 +10,7 @@ mod carrier;
 mod classic;
 mod errors;
 mod headers;
+mod kept;
 mod links;
 
 use std::process::{Command, Output};

@@ -49,7 +49,7 @@ fn frames(ended: &Ended) -> Vec<(String, String)> {
 fn both_directions_are_seen_and_the_filter_chooses() {
     let Some(namespace) = addressed() else { return };
     for (interface, direction) in [("here", "out"), ("there", "in")] {
-        let words = format!("-i netmap:{interface} -n 2 --json=lines udp dst port 7001");
+        let words = format!("-i {interface} -n 2 --json=lines udp dst port 7001");
         let trace = tracing(&namespace, &words);
         send(&namespace, &[(7000, b"no"), (7001, b"yes"), (7002, b"no"), (7001, b"again")]);
         let frames = frames(&trace.finish().well());
@@ -83,7 +83,7 @@ fn listening_takes_nothing_away() {
     namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/there/rp_filter", "0").unwrap());
     namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "0").unwrap());
     namespace.ip("address add 10.9.0.2/24 broadcast 10.9.0.255 dev there");
-    let trace = tracing(&namespace, "-i netmap:there -n 1 udp dst port 7001");
+    let trace = tracing(&namespace, "-i there -n 1 udp dst port 7001");
     let received = namespace.run(|| {
         let receiver = UdpSocket::bind("10.9.0.255:7001").unwrap();
         receiver.set_read_timeout(Some(super::support::PATIENCE)).unwrap();
@@ -116,7 +116,7 @@ fn what_was_written_is_read_again_with_its_tag() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trace.pcapng");
     let file = file.to_str().unwrap();
-    let trace = tracing(&namespace, &format!("-i netmap:there -n 1 -w {file} vlan 7 and udp"));
+    let trace = tracing(&namespace, &format!("-i there -n 1 -w {file} vlan 7 and udp"));
     send_tagged(&namespace);
     let ended = trace.finish().well();
     assert!(ended.stdout.lines().all(|line| line.starts_with('#')), "{ended:#?}");
@@ -138,7 +138,7 @@ fn a_bad_filter_is_a_usage_error_with_its_column() {
 #[test]
 fn an_interface_that_vanishes_ends_the_trace_with_its_name() {
     let Some(namespace) = with_links() else { return };
-    let trace = tracing(&namespace, "-i netmap:here");
+    let trace = tracing(&namespace, "-i here");
     namespace.ip("link delete here");
     let ended = trace.finish();
     assert_eq!(ended.code(), 4, "{ended:#?}");
@@ -148,6 +148,24 @@ fn an_interface_that_vanishes_ends_the_trace_with_its_name() {
 #[test]
 fn a_signal_ends_it_with_the_sum() {
     let Some(namespace) = with_links() else { return };
-    let ended = tracing(&namespace, "-i netmap:here").stop(Signal::INT).well();
+    let ended = tracing(&namespace, "-i here").stop(Signal::INT).well();
     assert!(ended.stderr.contains("0 frames shown"), "{ended:#?}");
+}
+
+#[test]
+fn an_interface_is_to_trace_what_it_is_to_dump() {
+    let Some(namespace) = with_links() else { return };
+    for (port, listens) in
+        [("there", true), ("packet:there", true), ("netmap:there", false), ("xdp:there", false)]
+    {
+        for command in ["dump", "trace"] {
+            let program = Program::start(&namespace, SLIPRING, &format!("{command} -i {port}"));
+            let mode = if listens { "mode=listening" } else { "host=detached" };
+            program.wait_for_text(mode);
+            let ended = program.stop(Signal::INT).well();
+            let told = ended.stderr.contains("takes the interface from its host");
+            assert_eq!(told, !listens, "{command} -i {port}: {ended:#?}");
+            assert_eq!(ended.stderr.contains("packet:there would only listen"), told, "{ended:#?}");
+        }
+    }
 }

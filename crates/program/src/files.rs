@@ -11,33 +11,47 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use slipring_abi::name::Kind;
-use slipring_cli::codes::SR0003;
+use slipring_cli::codes::{SR0003, SR0206};
 use slipring_cli::{Diagnostic, Failure};
 
-use super::plan::{Captures, Clock, Plan};
-
 /// What a path leads to.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum File {
     Known { device: u64, number: u64 },
     New(PathBuf),
 }
 
-/// A file, as the user knows it.
-struct Named {
+/// A file that a run reads or writes, by the path that the user gave.
+#[derive(Debug, Clone)]
+pub struct Named {
     path: PathBuf,
     file: Option<File>,
     is_written: bool,
 }
 
 impl Named {
-    fn read(path: &Path) -> Self {
+    /// One that is read; `-` is the standard input.
+    #[must_use]
+    pub fn read(path: &Path) -> Self {
         Self::of(path, "/dev/stdin", false)
     }
 
-    fn written(path: &Path) -> Self {
+    /// One that is written; `-` is the standard output.
+    #[must_use]
+    pub fn written(path: &Path) -> Self {
         Self::of(path, "/dev/stdout", true)
+    }
+
+    /// Whether it is written.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.is_written
+    }
+
+    /// The path as it was given.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        self.path.to_string_lossy().into_owned()
     }
 
     fn of(path: &Path, stream: &str, is_written: bool) -> Self {
@@ -68,44 +82,7 @@ impl File {
 ///
 /// # Errors
 /// The first such file.
-pub(super) fn check(plan: &Plan, config: Option<&PathBuf>) -> Result<(), Failure> {
-    let mut files: Vec<_> = config.map(|path| Named::read(path)).into_iter().collect();
-    match &plan.clock {
-        Clock::Virtual(Captures { pairs, .. }) => {
-            files.extend(pairs.iter().map(|pair| Named::read(&pair.input)));
-            let outputs = pairs.iter().map(|pair| &pair.output);
-            let outputs = outputs.filter(|path| !path.as_os_str().is_empty());
-            files.extend(outputs.map(|path| Named::written(path)));
-        }
-        Clock::RealTime(how) => {
-            let captures = how.ports.iter().filter(|port| port.kind == Kind::Pcap);
-            let captures = captures.map(|port| Path::new(&port.name));
-            // A capture that is there is read, unless it is only sent to.
-            files.extend(captures.map(|path| match path.exists() {
-                true => Named::read(path),
-                false => Named::written(path),
-            }));
-        }
-    }
-    let outputs = &plan.outputs;
-    files.extend(outputs.log.iter().map(|path| Named::written(path)));
-    if let Some(prefix) = &outputs.mahimahi {
-        let links = plan.network.links.iter();
-        let path = |name: &str| PathBuf::from(format!("{}.{name}", prefix.display()));
-        files.extend(links.map(|link| Named::written(&path(&link.spec.name))));
-    }
-    apart(&files)
-}
-
-/// Whether what is written to a path goes to standard output, where reports are said.
-pub fn is_stdout(path: &Path) -> bool {
-    const NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
-    let stdout = || File::at(Path::new("/dev/stdout"));
-    NAMES.iter().any(|name| path == Path::new(name))
-        || File::at(path).is_some_and(|file| Some(file) == stdout())
-}
-
-fn apart(files: &[Named]) -> Result<(), Failure> {
+pub fn keep_apart(files: &[Named]) -> Result<(), Failure> {
     for (at, later) in files.iter().enumerate() {
         let same = |former: &&Named| {
             (former.is_written || later.is_written)
@@ -119,18 +96,47 @@ fn apart(files: &[Named]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses to write over captures that are there, unless that was asked for.
+///
+/// # Errors
+/// The first capture that is written although it exists.
+pub fn keep_captures(files: &[Named]) -> Result<(), Failure> {
+    let there = |named: &&Named| {
+        named.is_written && fs::metadata(&named.path).is_ok_and(|file| file.is_file())
+    };
+    let Some(Named { path, .. }) = files.iter().find(there) else { return Ok(()) };
+    let path = path.display();
+    let error =
+        Diagnostic::new(SR0206, format!("{path} exists, and frames are to be written to it"));
+    let error =
+        error.with_cause("it would be written from its start, and what it holds would be lost");
+    Err(error.with_help("add --overwrite, or name a capture that does not exist").into())
+}
+
+/// Whether what is written to a path goes to standard output, where reports are said.
+#[must_use]
+pub fn is_stdout(path: &Path) -> bool {
+    const NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    let stdout = || File::at(Path::new("/dev/stdout"));
+    NAMES.iter().any(|name| path == Path::new(name))
+        || File::at(path).is_some_and(|file| Some(file) == stdout())
+}
+
 fn refused(former: &Named, later: &Named) -> Failure {
     let what = match former.is_written && later.is_written {
         true => "two outputs would be written to",
         false => "the output would overwrite what is read:",
     };
     let summary = format!("{what} `{}`", later.path.display());
-    let mut error = Diagnostic::new(SR0003, summary);
-    if former.path != later.path {
-        let cause =
-            format!("`{}` and `{}` are one file", former.path.display(), later.path.display());
-        error = error.with_cause(cause);
-    }
+    let error = Diagnostic::new(SR0003, summary);
+    let cause = match (former.path != later.path, later.is_written && former.is_written) {
+        (true, _) => {
+            format!("`{}` and `{}` are one file", former.path.display(), later.path.display())
+        }
+        (false, true) => "each would write over the other".to_owned(),
+        (false, false) => "it would be empty before its first frame is read".to_owned(),
+    };
+    let error = error.with_cause(cause);
     error.with_help("give each output a file of its own").into()
 }
 
@@ -139,7 +145,7 @@ mod tests {
     use super::*;
 
     fn told(files: &[Named]) -> String {
-        match apart(files) {
+        match keep_apart(files) {
             Err(Failure::Error(error)) => error.to_string(),
             Err(Failure::ReaderLeft) => panic!("nothing is written"),
             Ok(()) => String::new(),
@@ -169,6 +175,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(!is_stdout(&dir.path().join("new")));
         assert!(!is_stdout(Path::new("/dev/full")));
+    }
+
+    #[test]
+    fn a_capture_that_exists_is_written_only_where_that_was_asked_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+        fs::write(&old, "frames").unwrap();
+        let Err(Failure::Error(error)) =
+            keep_captures(&[Named::written(&new), Named::written(&old)])
+        else {
+            panic!("it exists");
+        };
+        let text = error.to_text(false);
+        assert!(text.contains("SR0206") && text.contains("old exists"), "{text}");
+        assert!(text.contains("--overwrite"), "{text}");
+        let null = Named::written(Path::new("/dev/null"));
+        assert!(keep_captures(&[Named::written(&new), Named::read(&old), null]).is_ok());
     }
 
     #[test]

@@ -1,0 +1,67 @@
+//! What takes an interface from its host says so first.
+
+use slipring_port::capture::FileWriter;
+
+use crate::support::namespace::Namespace;
+use crate::support::program::{Program, SLIPRING};
+
+const NOTICE: &str = "takes the interface from its host until this ends";
+
+/// Every program that opens ports, with @ for the port and @@ for a capture. The interface is down,
+/// so that opening it fails after all that is said before.
+const PROGRAMS: [&str; 9] = [
+    "gen -i @ -f rx -w 0",
+    "bridge -i @ -i null: -w 0",
+    "emulate -i @ -i null: -D 1ms -w 0",
+    "firewall @ null: -w 0",
+    "dedup @ null: -w 0",
+    "lb -i @ --outputs null: -w 0",
+    "replay -f @@ -i @ -w 0",
+    "dump -i @",
+    "trace -i @",
+];
+
+/// What a program says of a port that it cannot open.
+fn said(namespace: &Namespace, words: &str) -> String {
+    let words = format!("{words} --exit-on-link-down");
+    let ended = Program::start(namespace, SLIPRING, &words).finish();
+    assert_eq!(ended.code(), 3, "{words}: {ended:#?}");
+    assert!(ended.stderr.contains("SR0103"), "{words}: {ended:#?}");
+    ended.stderr
+}
+
+#[test]
+fn every_program_says_that_it_takes_an_interface_before_it_opens_it() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.ip("link add va type veth peer name vb");
+    let dir = tempfile::tempdir().unwrap();
+    let capture = dir.path().join("in.pcap").display().to_string();
+    let mut writer = FileWriter::create(&capture, &["test"]).unwrap();
+    writer.packet(0, 1, &[0x5a; 60], None).unwrap();
+    drop(writer);
+    for program in PROGRAMS {
+        let words = |port: &str| program.replace("@@", &capture).replace('@', port);
+        let text = said(&namespace, &words("netmap:va"));
+        let (notice, error) = (text.find(NOTICE), text.find("error[SR0103]"));
+        assert!(notice.is_some() && notice < error, "{program}: {text}");
+        let line = text.lines().find(|line| line.contains(NOTICE)).unwrap();
+        let looks = program.starts_with("dump") || program.starts_with("trace");
+        let instead = if looks { "packet:va would only listen" } else { "packet:va with --shared" };
+        assert!(line.starts_with("# netmap:va ") && line.contains(instead), "{program}: {line}");
+        // That spelling takes nothing, and says nothing.
+        let text = said(&namespace, &(words("packet:va") + " --shared"));
+        assert!(!text.contains(NOTICE), "{program}: {text}");
+    }
+    let text = said(&namespace, "bridge -i va -i null: -w 0");
+    assert!(text.contains(NOTICE), "a name alone is netmap:IF: {text}");
+}
+
+#[test]
+fn programs_called_by_a_name_of_netmaps_say_netmaps_words_only() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.ip("link add va type veth peer name vb");
+    let words = "pkt-gen -i netmap:va -f rx -w 0 --exit-on-link-down";
+    let ended = Program::start(&namespace, SLIPRING, words).finish();
+    assert_eq!(ended.code(), 1, "{ended:#?}");
+    assert!(ended.stderr.contains("SR0103") && !ended.stderr.contains(NOTICE), "{ended:#?}");
+}
