@@ -7,8 +7,8 @@ codes! {
         cause: "Without root, slipring builds its private network in a user namespace, and this\n\
                 system forbids ordinary users to make one.",
         remedy: "Run as root, or allow them.",
-        example: "sysctl kernel.unprivileged_userns_clone user.max_user_namespaces\n\
-                  sysctl kernel.apparmor_restrict_unprivileged_userns",
+        example: "sysctl -e kernel.unprivileged_userns_clone user.max_user_namespaces\n\
+                  sysctl -e kernel.apparmor_restrict_unprivileged_userns",
     }
     SR0302 Machine "a program that the command runs is missing" {
         cause: "The command runs another program, which is not installed or not in PATH.",
