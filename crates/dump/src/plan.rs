@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use slipring_abi::name::{Kind, NameError, PortName, Rings};
 use slipring_cli::codes::{SR0003, SR0006};
 use slipring_cli::units::{Count, Span};
-use slipring_cli::{Diagnostic, Failure, Job, Session, Signals, flags};
+use slipring_cli::{Diagnostic, Failure, Job, Session, Signals};
 use slipring_filter::Program;
 use slipring_port::Interest;
 use slipring_program::files::{Named, keep_apart};

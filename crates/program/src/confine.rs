@@ -57,9 +57,20 @@ impl Confinement {
         Self { kept: self.kept | CapabilitySet::DAC_OVERRIDE }
     }
 
-    /// The program is going to listen on this TCP port; `None` where it listens on none.
-    pub fn listening_on(self, port: Option<u16>) -> Self {
-        let reserved = port.is_some_and(|port| (1..FIRST_FREE_PORT).contains(&port));
+    /// The program is going to serve metrics at `place`, if any: an address with a port, or the path
+    /// of a socket. What `--metrics` names, [`Self::begin`] knows.
+    pub fn serving_metrics(self, place: Option<&str>) -> Self {
+        let Some(place) = place else { return self };
+        if place.contains('/') {
+            return self.opening_files();
+        }
+        let port = place.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
+        port.map_or(self, |port| self.listening_on(port))
+    }
+
+    /// The program is going to listen on this TCP port.
+    pub fn listening_on(self, port: u16) -> Self {
+        let reserved = (1..FIRST_FREE_PORT).contains(&port);
         let kept = if reserved { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
         Self { kept: self.kept | kept }
     }
@@ -77,12 +88,13 @@ impl Confinement {
     /// # Errors
     /// If stderr cannot be written, where it says what could not be given up.
     pub fn begin(self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let Self { kept } = self.serving_metrics(session.metrics.as_deref());
         // What the run publishes there is to be removed at the end.
-        let kept = match is_anothers(&session.run_dir) {
-            true => self.kept | CapabilitySet::DAC_OVERRIDE,
-            false => self.kept,
+        let publishing = match is_anothers(&session.run_dir) {
+            true => CapabilitySet::DAC_OVERRIDE,
+            false => CapabilitySet::empty(),
         };
-        let stays = confine(kept, &[NEVER, ONLY_TO_OPEN]);
+        let stays = confine(kept | publishing, &[NEVER, ONLY_TO_OPEN]);
         stays.iter().try_for_each(|stays| session.reporter.say_at(1, format_args!("# {stays}")))
     }
 }
@@ -109,10 +121,19 @@ mod tests {
     #[test]
     fn a_reserved_port_to_listen_on_keeps_the_right_to_it() {
         let kept = |port| Confinement::total().listening_on(port).kept;
-        assert_eq!(kept(Some(80)), CapabilitySet::NET_BIND_SERVICE);
-        for free in [Some(1024), Some(9100), Some(0), None] {
-            assert_eq!(kept(free), CapabilitySet::empty(), "{free:?}");
+        assert_eq!(kept(80), CapabilitySet::NET_BIND_SERVICE);
+        for free in [1024, 9100, 0] {
+            assert_eq!(kept(free), CapabilitySet::empty(), "{free}");
         }
+    }
+
+    #[test]
+    fn metrics_keep_the_right_to_the_place_where_they_are_served() {
+        let kept = |place| Confinement::total().serving_metrics(Some(place)).kept;
+        assert_eq!(kept("127.0.0.1:443"), CapabilitySet::NET_BIND_SERVICE);
+        assert_eq!(kept("[::1]:443"), CapabilitySet::NET_BIND_SERVICE);
+        assert_eq!(kept("/run/x/metrics:1.sock"), CapabilitySet::DAC_OVERRIDE);
+        assert_eq!(kept("127.0.0.1:9100"), CapabilitySet::empty());
     }
 
     #[test]

@@ -67,9 +67,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 fn run(options: Options, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
     // Runs of other users are opened by their names.
-    let confinement =
-        Confinement::total().opening_files().listening_on(Some(options.listen.port()));
-    confinement.begin(session)?;
+    Confinement::total().opening_files().listening_on(options.listen.port()).begin(session)?;
     let gateway = Gateway::open(options)?;
     let url = format!("http://{}/", gateway.address());
     if let Some(why) = page_missing() {

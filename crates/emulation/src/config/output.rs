@@ -23,15 +23,6 @@ pub struct Outputs {
     pub late_drop_ns: Option<u64>,
 }
 
-impl Outputs {
-    /// The TCP port where counters are served, if that is at one.
-    #[must_use]
-    pub fn metrics_port(&self) -> Option<u16> {
-        let place = self.metrics.as_deref().filter(|place| !place.contains('/'))?;
-        place.rsplit_once(':')?.1.parse().ok()
-    }
-}
-
 /// Reads the outputs.
 pub(super) fn read(node: &Node) -> Result<Outputs, ConfigError> {
     let mut section = Section::new("output", node)?;

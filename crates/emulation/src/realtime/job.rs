@@ -36,7 +36,7 @@ pub(crate) fn run(plan: &Plan, how: &RealTime, session: &mut Session<'_>) -> Res
     }
     Confinement::around(&ports)
         .opening_files()
-        .listening_on(plan.outputs.metrics_port())
+        .serving_metrics(plan.outputs.metrics.as_deref())
         .with_priorities()
         .begin(session)?;
     for port in ends(&ports) {

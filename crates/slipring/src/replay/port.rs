@@ -61,7 +61,7 @@ pub(super) fn play(
     let mut ports = port.opening.clone().towards(Interest::TX).open(names, session)?;
     Confinement::around(&ports)
         .opening_files()
-        .listening_on(plan.outputs.metrics_port())
+        .serving_metrics(plan.outputs.metrics.as_deref())
         .begin(session)?;
     let mut meter = Meter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
