@@ -14,7 +14,7 @@ use slipring_cli::codes::{SR0009, SR0201};
 use slipring_cli::report::Sample;
 use slipring_cli::units::human;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
-use slipring_control::Server;
+use slipring_control::{Server, check_open};
 use slipring_dummynet::text::Caps;
 use slipring_ipfw::run::Firewall;
 use slipring_port::now;
@@ -186,6 +186,8 @@ impl Plan {
             let bench = Bench::new(source, self.duration)?;
             return self.measure(bench, begin.as_ref(), session);
         }
+        check_open(&session.run_dir, self.name.as_deref())
+            .map_err(|error| Failure::from(Diagnostic::of(&error)))?;
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let events = Arc::new(Events::default());

@@ -125,3 +125,26 @@ fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
     assert!(ended.stdout.contains(" 2000 received"), "{}", ended.stdout);
     assert_eq!(site.count(100), 0);
 }
+
+#[test]
+fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opened() {
+    let Some(site) = Site::new() else { return };
+    let first = site.firewall("--name edge");
+    let ports = site.lab.ports();
+    // Its ports are taken, or not there: the name comes first.
+    let closed = site.write("file", "");
+    for (words, cause) in [
+        (format!("{ports} --name edge"), "edge"),
+        (format!("{ports} --name 42"), "42"),
+        ("netmap:nosuch0 netmap:nosuch1 --name a/b".to_owned(), "a/b"),
+        (format!("netmap:nosuch0 netmap:nosuch1 --run-dir {closed}"), closed.as_str()),
+    ] {
+        let refused = Program::launch(&site.lab.mid, site.command("firewall", &words)).finish();
+        assert_ne!(refused.code(), 0, "{refused:?}");
+        assert!(refused.stderr.contains(cause), "{refused:?}");
+        assert!(!refused.stderr.contains("nosuch"), "{refused:?}");
+        assert!(!refused.stderr.contains(&ports), "{refused:?}");
+    }
+    assert_eq!(site.ipfw("list").lines().count(), 1, "the first one goes on");
+    first.stop(Signal::INT).well();
+}
