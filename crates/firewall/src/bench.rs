@@ -35,6 +35,9 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// Most flows of a pattern.
 const MOST_FLOWS: u32 = 1 << 22;
 
+/// Bytes of a frame of a pattern.
+const LENGTHS: std::ops::RangeInclusive<usize> = 60..=9216;
+
 /// Where frames come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -53,18 +56,22 @@ impl Source {
     /// `1000`, `1000x64`, or the path of a capture.
     pub(crate) fn read(text: &str) -> Result<Self, Failure> {
         let (flows, len) = text.split_once('x').unwrap_or((text, "60"));
-        match (flows.parse(), len.parse()) {
-            (Ok(flows), Ok(len))
-                if (1..=MOST_FLOWS).contains(&flows) && (60..=9216).contains(&len) =>
-            {
-                Ok(Self::Pattern { flows, len })
-            }
-            (Ok(_), _) => Err(Diagnostic::new(SR0002, format!("`{text}` is no pattern of frames"))
-                .with_cause(format!("it is FLOWS or FLOWSxBYTES: 1 to {MOST_FLOWS}, 60 to 9216"))
-                .with_help("write --bench 1000x64, or name a capture")
-                .into()),
-            _ => Ok(Self::Capture(text.to_owned())),
+        // A number of flows, however large it is, is never the name of a capture.
+        if flows.is_empty() || !flows.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(Self::Capture(text.to_owned()));
         }
+        let flows = flows.parse().ok().filter(|flows| (1..=MOST_FLOWS).contains(flows));
+        let len = len.parse().ok().filter(|len| LENGTHS.contains(len));
+        if let (Some(flows), Some(len)) = (flows, len) {
+            return Ok(Self::Pattern { flows, len });
+        }
+        let (least, most) = (LENGTHS.start(), LENGTHS.end());
+        Err(Diagnostic::new(SR0002, format!("`{text}` is no pattern of frames"))
+            .with_cause(format!(
+                "it is FLOWS or FLOWSxBYTES: 1 to {MOST_FLOWS} flows, {least} to {most} bytes"
+            ))
+            .with_help("write --bench=1000x64, or name a capture: --bench=./FILE")
+            .into())
     }
 
     fn frames(&self) -> Result<Vec<Vec<u8>>, Failure> {
@@ -237,4 +244,31 @@ impl Report {
 fn cpu_ns() -> Nanos {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Source, String> {
+        Source::read(text).map_err(|failure| match failure {
+            Failure::Error(error) => error.to_text(false),
+            _ => panic!("another failure"),
+        })
+    }
+
+    #[test]
+    fn a_pattern_beyond_what_there_can_be_is_told_as_a_pattern_and_not_as_a_file() {
+        assert_eq!(read("16"), Ok(Source::Pattern { flows: 16, len: 60 }));
+        assert_eq!(read("1000x64"), Ok(Source::Pattern { flows: 1000, len: 64 }));
+        for text in ["99999999999x64", "99999999999999999999", "0", "16x59", "16x99999999999", "1x"]
+        {
+            let said = read(text).unwrap_err();
+            assert!(said.contains("is no pattern of frames"), "{text}: {said}");
+            assert!(said.contains("--bench=1000x64"), "the flag takes its value by `=`: {said}");
+        }
+        for path in ["./1000", "traffic.pcap", "x64", "-1x64"] {
+            assert_eq!(read(path), Ok(Source::Capture(path.to_owned())));
+        }
+    }
 }
