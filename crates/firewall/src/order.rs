@@ -8,7 +8,7 @@ use slipring_ipfw::run::{ListOptions, Manner, StatesShown, Times};
 use slipring_ipfw::table::{Key, Value};
 use slipring_ipfw::text::{
     Command, ShaperCommand as ShaperText, Style, TableCommand, TableOptions, TableScope, TableVerb,
-    TextError, TextErrorKind, parse_command, parse_file, parse_lines,
+    TextError, TextErrorKind, parse_command, parse_file, parse_lines, printable,
 };
 use slipring_model::format::DummynetProfile;
 use std::collections::BTreeMap;
@@ -84,7 +84,10 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub(crate) fn new(message: impl Into<String>, exit: u8) -> Self {
-        Self { message: message.into(), expected: None, exit }
+        // What terminals would obey is written as its code; the lines of a list stay lines.
+        let message = message.into();
+        let lines = message.split('\n').map(printable).collect::<Vec<_>>().join("\n");
+        Self { message: lines, expected: None, exit }
     }
 }
 

@@ -31,7 +31,7 @@ mod tests;
 
 pub use command::{Add, Command, DeleteWhat, NumberRange, SetCommand, Switch};
 pub(crate) use error::shortened;
-pub use error::{TextError, TextErrorKind};
+pub use error::{TextError, TextErrorKind, printable};
 pub use names::{dscp_name, proto_name};
 pub use nat::{NatCommand, NatShow};
 pub use nptv6::{External, Nptv6Command, Nptv6Options, Nptv6Verb};
@@ -39,6 +39,7 @@ pub use print::{ClauseText, Style, WithStyle};
 pub use shaper::ShaperCommand;
 pub use table::{TableCommand, TableOptions, TableScope, TableVerb};
 
+use alloc::format;
 use alloc::vec::Vec;
 
 pub(crate) use header::dscp_value;
@@ -88,8 +89,20 @@ fn parse_line(text: &str, line: u32) -> Result<Option<Command>, TextError> {
     if words.is_empty() {
         return Ok(None);
     }
+    refuse_unseen(&words)?;
     let mut cursor = cursor::Cursor::new(&words, text, line);
     let command = command::parse(&mut cursor)?;
     cursor.end()?;
     Ok(Some(command))
+}
+
+/// Refuses what would be shown as something else than it is. Comments may hold anything: they are
+/// read without it.
+fn refuse_unseen(words: &[words::Word]) -> Result<(), TextError> {
+    let said = words.iter().take_while(|word| !word.text.starts_with("//"));
+    let wrong = said.into_iter().find(|word| word.text.contains(error::is_unseen));
+    wrong.map_or(Ok(()), |word| {
+        let message = format!("`{}` has characters that cannot be seen", word.text);
+        Err(TextError::at(word, message, "text"))
+    })
 }

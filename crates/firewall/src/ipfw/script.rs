@@ -15,6 +15,7 @@
 //! `SLIPRING_BLESS=1` writes outputs anew, but of what stands behind `=>` only a `?`: what frames
 //! are to do is for people to say.
 
+mod files;
 mod frames;
 mod saved;
 mod site;

@@ -1,7 +1,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::error::TextError;
+use super::error::{TextError, is_unseen};
 use super::words::Word;
 
 /// Goes through the words of a line.
@@ -62,7 +62,8 @@ impl<'w> Cursor<'w> {
     pub(super) fn comment(&mut self) -> Option<String> {
         let word = self.peek().filter(|word| word.text.starts_with("//"))?;
         self.at = self.words.len();
-        Some(self.raw[word.offset + 2..].trim().into())
+        let comment = self.raw[word.offset + 2..].trim();
+        Some(comment.replace(is_unseen, "\u{fffd}"))
     }
 
     /// The line as it was written, from `word` on; takes all words.

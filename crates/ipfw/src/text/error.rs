@@ -1,5 +1,6 @@
+use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 use super::words::Word;
 
@@ -70,10 +71,32 @@ impl TextError {
     }
 }
 
-/// What messages quote, without the middle of what is absurdly long.
+/// Whether a terminal would obey a character rather than show it: control characters, and marks
+/// that turn the direction of text.
+pub(super) fn is_unseen(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || turns
+}
+
+/// A text as messages may quote it: what a terminal would obey is written as its code.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unseen) {
+        return text.into();
+    }
+    let one = |c: char| if is_unseen(c) { c.escape_unicode().to_string() } else { c.into() };
+    text.chars().map(one).collect::<String>().into()
+}
+
+/// What messages quote, as one can see it and without the middle of what is absurdly long.
 pub(crate) fn shortened(text: String) -> String {
     const HEAD: usize = 200;
     const TAIL: usize = 60;
+    let text = match printable(&text) {
+        Cow::Owned(escaped) => escaped,
+        Cow::Borrowed(_) => text,
+    };
     let chars = text.chars().count();
     if chars <= 2 * HEAD {
         return text;

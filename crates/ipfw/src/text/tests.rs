@@ -495,3 +495,20 @@ fn protocols_have_freebsds_names_whatever_the_machine_knows() {
         assert_eq!(by_name, rule(&format!("deny {} from any to any", name.to_uppercase())));
     }
 }
+
+#[test]
+fn words_that_a_terminal_would_obey_are_refused_and_quoted_as_codes() {
+    for (text, column, quoted) in [
+        ("add 100 allow ip from \u{1b}[2Jany to any", 23, "\\u{1b}[2Jany"),
+        ("\u{7f}ELF\u{2}\u{1}", 1, "\\u{7f}ELF\\u{2}\\u{1}"),
+        ("add allow ip from any to any recv \u{202e}0hte", 35, "\\u{202e}0hte"),
+        ("pipe 1 config bw \u{0}", 18, "\\u{0}"),
+    ] {
+        let error = error(text);
+        assert_eq!(error.column, column, "{error}");
+        assert!(error.message.contains(quoted), "{error}");
+        assert!(!error.to_string().contains(char::is_control), "{error:?}");
+    }
+    let comment = rule("allow ip from any to any // bell \u{7} rings").comment;
+    assert_eq!(comment.as_deref(), Some("bell \u{fffd} rings"));
+}
