@@ -295,7 +295,8 @@ impl Order {
             (_, _, true) => StatesShown::Living,
             _ => StatesShown::None,
         };
-        let style = Style { compact: has('c') || has('b'), brief: has('b'), names: has('N') };
+        let style =
+            Style { compact: has('c') || has('b'), brief: has('b'), names: has('N'), exact: false };
         let list =
             ListOptions { counters: has('a'), times, states, sets: has('S'), style, set: None };
         Manner { quiet: has('q'), force: has('f'), values_as_ip: has('i'), list }

@@ -7,7 +7,9 @@ use std::fmt::Write;
 use slipring_dummynet::{Config as ShaperConfig, Dummynet};
 use slipring_ipfw::run::{Firewall, Manner};
 use slipring_ipfw::table::Table;
-use slipring_ipfw::text::{Command, NatCommand, NatShow, Nptv6Command, Nptv6Verb};
+use slipring_ipfw::text::{
+    Command, NatCommand, NatShow, Nptv6Command, Nptv6Verb, Style, WithStyle,
+};
 
 use crate::join::Join;
 
@@ -67,7 +69,8 @@ pub(crate) fn text(firewall: &mut Firewall, shaper: &ShaperState) -> String {
             0 => String::new(),
             set => format!("set {set} "),
         };
-        line(&mut text, format_args!("add {:05} {set}{}", entry.number, entry.rule));
+        let rule = WithStyle(&entry.rule, Style { exact: true, ..Style::default() });
+        line(&mut text, format_args!("add {:05} {set}{rule}", entry.number));
     }
     text
 }

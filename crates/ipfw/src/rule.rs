@@ -13,6 +13,8 @@ mod name;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use slipring_model::decimal;
+
 pub use action::{
     Action, Arg, Fix, Hop, Log, LogDestination, NatRef, ReturnTo, TagChange, Unreach,
 };
@@ -78,6 +80,12 @@ impl Probability {
     #[must_use]
     pub fn to_f64(self) -> f64 {
         f64::from(self.0) / f64::from(Self::SCALE)
+    }
+
+    /// The shortest decimal that is read as this probability.
+    #[must_use]
+    pub fn to_decimal(self) -> String {
+        decimal::shortest(self.to_f64(), |p| Self::from_f64(p) == Some(self))
     }
 
     /// Whether a draw of 64 random bits is a yes.

@@ -2,7 +2,7 @@
 //! [`Stream`]s, the exact [`Pacer`], the [`DelayLine`] and the [`Wheel`], times
 //! drawn from a [`Dist`] or driven by a [`Correlated`] process, losses in bursts
 //! ([`GilbertElliott`], [`FourState`]), active queue management ([`aqm`]) and
-//! token buckets ([`bucket`]).
+//! token buckets ([`bucket`]), and numbers written as they were typed ([`decimal`]).
 //!
 //! Everything here is a pure function of its arguments. Time is a `u64` of
 //! nanoseconds on whatever clock the caller chose (monotonic, virtual, the
@@ -36,6 +36,7 @@ extern crate std;
 pub mod aqm;
 pub mod bucket;
 mod correlated;
+pub mod decimal;
 mod delay;
 mod dist;
 pub mod format;

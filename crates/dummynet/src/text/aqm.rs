@@ -118,6 +118,7 @@ fn gain(cursor: &mut Cursor<'_>, most: f64) -> Result<f64, TextError> {
     value.map(fixed).ok_or_else(|| word.wrong(format!("a number from 0 to {most}")))
 }
 
-fn fixed(value: f64) -> f64 {
+/// What is kept of a gain.
+pub(super) fn fixed(value: f64) -> f64 {
     libm::floor(value * GAIN_SCALE) / GAIN_SCALE
 }

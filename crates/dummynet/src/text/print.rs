@@ -1,9 +1,14 @@
-//! Configurations as the commands that make them.
+//! Configurations as the commands that make them, with numbers as people type them: what reads back
+//! as the same value in the fewest characters.
 
+use alloc::format;
+use alloc::string::String;
 use core::fmt::{self, Display, Formatter};
 
 use slipring_model::aqm::{CoDelSpec, DelayFrom, FairSpec, PieSpec};
+use slipring_model::decimal;
 
+use super::aqm::fixed;
 use crate::Config;
 use crate::flow::Mask;
 use crate::spec::{
@@ -44,15 +49,31 @@ impl Display for Config {
     }
 }
 
+const RATES: &[(&str, u32)] = &[("Gbit/s", 9), ("Mbit/s", 6), ("Kbit/s", 3), ("bit/s", 0)];
+const TIMES: &[(&str, u32)] = &[("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
+
+fn time(ns: u64) -> String {
+    decimal::in_units(ns, TIMES)
+}
+
+/// Bytes with M or K where that leaves a whole number, and `unit` behind it.
+fn bytes(count: u64, unit: &str) -> String {
+    let is_whole = |shift: u32| count > 0 && count.trailing_zeros() >= shift;
+    match [(20, "M"), (10, "K")].into_iter().find(|(shift, _)| is_whole(*shift)) {
+        Some((shift, prefix)) => format!("{}{prefix}{unit}", count >> shift),
+        None => format!("{count}{unit}"),
+    }
+}
+
 fn link_of(f: &mut Formatter<'_>, link: &LinkSpec) -> fmt::Result {
     if link.bits_per_sec > 0 {
-        write!(f, " bw {}bit/s", link.bits_per_sec)?;
+        write!(f, " bw {}", decimal::in_units(link.bits_per_sec, RATES))?;
     }
     if link.delay_ns > 0 {
-        write!(f, " delay {}ns", link.delay_ns)?;
+        write!(f, " delay {}", time(link.delay_ns))?;
     }
     if link.burst_bytes > 0 {
-        write!(f, " burst {}", link.burst_bytes)?;
+        write!(f, " burst {}", bytes(link.burst_bytes, ""))?;
     }
     Ok(())
 }
@@ -107,7 +128,8 @@ fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
     match policy.limit {
         Limit::Slots(50) => {}
         Limit::Slots(slots) => write!(f, " queue {slots}")?,
-        Limit::Bytes(bytes) => write!(f, " queue {bytes}B")?,
+        // A bare number means slots.
+        Limit::Bytes(limit) => write!(f, " queue {}", bytes(limit.into(), "Bytes"))?,
     }
     let p = |loss: u32| Exact(loss, Loss::SCALE);
     match policy.loss {
@@ -139,15 +161,20 @@ fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
     }
 }
 
-/// A fraction that is read back as the same one: a little above it, as reading cuts off.
+/// A fraction as it is kept, in parts of the second number: reading cuts off.
 struct Exact(u32, u32);
 
 impl Display for Exact {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(value, of) = *self;
-        let above = if value == 0 || value == of { 0.0 } else { 0.25 };
-        write!(f, "{:.11}", (f64::from(value) + above) / f64::from(of))
+        let reads_back = |p: f64| (p * f64::from(of)) as u32 == value;
+        f.write_str(&decimal::shortest(f64::from(value) / f64::from(of), reads_back))
     }
+}
+
+/// A number as PIE keeps it.
+fn gain(value: f64) -> String {
+    decimal::shortest(value, |typed| fixed(typed) == value)
 }
 
 fn kind_of(f: &mut Formatter<'_>, kind: &SchedKind) -> fmt::Result {
@@ -171,14 +198,14 @@ fn fair_of(f: &mut Formatter<'_>, fair: &FairSpec) -> fmt::Result {
 }
 
 fn codel_of(f: &mut Formatter<'_>, codel: &CoDelSpec) -> fmt::Result {
-    write!(f, " target {}ns interval {}ns", codel.target_ns, codel.interval_ns)?;
+    write!(f, " target {} interval {}", time(codel.target_ns), time(codel.interval_ns))?;
     f.write_str(if codel.ecn { " ecn" } else { " noecn" })
 }
 
 fn pie_of(f: &mut Formatter<'_>, pie: &PieSpec) -> fmt::Result {
-    write!(f, " target {}ns tupdate {}ns", pie.target_ns, pie.update_ns)?;
-    write!(f, " alpha {} beta {}", pie.alpha, pie.beta)?;
-    write!(f, " max_burst {}ns max_ecnth {}", pie.max_burst_ns, pie.max_ecn_p)?;
+    write!(f, " target {} tupdate {}", time(pie.target_ns), time(pie.update_ns))?;
+    write!(f, " alpha {} beta {}", gain(pie.alpha), gain(pie.beta))?;
+    write!(f, " max_burst {} max_ecnth {}", time(pie.max_burst_ns), gain(pie.max_ecn_p))?;
     f.write_str(if pie.ecn { " ecn" } else { " noecn" })?;
     f.write_str(if pie.cap { " capdrop" } else { " nocapdrop" })?;
     f.write_str(if pie.derandomize { " drand" } else { " nodrand" })?;

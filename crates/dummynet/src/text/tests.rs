@@ -197,7 +197,80 @@ fn configurations_print_as_commands_that_mean_the_same() {
     }
 }
 
+#[test]
+fn configurations_print_as_they_were_typed() {
+    for text in [
+        "pipe 1 config bw 10Mbit/s delay 20ms burst 10K queue 50KBytes plr 0.1",
+        "pipe 1 config bw 2.5Gbit/s delay 1.5s queue 300 plr 0.01,0.25,0.9,0.333",
+        "pipe 1 config bw 9.6Kbit/s delay 50us queue 2000Bytes plr 0.000001 noerror",
+        "pipe 1 config bw 56Kbit/s queue 1MBytes red 0.002/30/80/0.1",
+        "queue 7 config sched 3 weight 5 lmax 900 gred 0.5/3/8/0.7 ecn",
+        "sched 2 config type fq_codel quantum 1514 limit 10240 flows 1024 target 5ms interval 100ms ecn",
+        "sched 2 config pie target 15ms tupdate 15ms alpha 0.125 beta 1.25 max_burst 150ms \
+         max_ecnth 0.1 noecn capdrop drand ts",
+    ] {
+        let caps = Caps::NONE;
+        let Ok(Command::Config(config)) = Command::parse_within(text, &caps) else {
+            panic!("{text}")
+        };
+        assert_eq!(config.to_string(), text);
+    }
+}
+
+prop_compose! {
+    /// A number as a person types it: few digits, any place of the point.
+    fn typed()(whole in 0u32..1000, rest in 0u32..10_000, digits in 0usize..=4) -> String {
+        let rest = rest % 10_u32.pow(digits as u32);
+        if digits == 0 { whole.to_string() } else { std::format!("{whole}.{rest:0digits$}") }
+    }
+}
+
+prop_compose! {
+    fn typed_share()(rest in 1u32..1_000_000_000, digits in 1usize..=9) -> String {
+        std::format!("0.{:0digits$}", rest % 10_u32.pow(digits as u32))
+    }
+}
+
 proptest! {
+    /// What is printed is read as the same, printed the same again, and no longer than what was
+    /// typed.
+    #[test]
+    fn any_configuration_prints_as_one_that_means_the_same_and_prints_the_same(
+        bw in (typed(), prop_oneof![Just("bit/s"), Just("Kbit/s"), Just("Mbit/s"), Just("Gbit/s")]),
+        delay in (0u32..10_000, 0u32..1000, prop_oneof![Just("ms"), Just("us")]),
+        burst in (0u64..100_000, prop_oneof![Just(""), Just("K"), Just("M")]),
+        queue in prop_oneof![(1u32..=100).prop_map(|n| n.to_string()), (2u32..1000).prop_map(|n| std::format!("{n}KBytes"))],
+        plr in proptest::collection::vec(typed_share(), 4),
+        is_burst in any::<bool>(),
+        red in (1u32..10_000, 1u32..50, 51u32..100, 0u32..=10_000),
+        pie in (typed_share(), typed_share(), 1u32..10_000),
+        is_red in any::<bool>(),
+    ) {
+        let plr = if is_burst { plr.join(",") } else { plr[0].clone() };
+        let (w, min, max, p) = red;
+        let aqm = match is_red {
+            true => std::format!("red 0.{w:04}1/{min}/{max}/{}", f64::from(p) / 10_000.0),
+            false => std::format!("pie alpha {} beta {} target {}us", pie.0, pie.1, pie.2),
+        };
+        let text = std::format!(
+            "pipe 1 config bw {}{} delay {}.{}{} burst {}{} queue {queue} plr {plr} {aqm}",
+            bw.0, bw.1, delay.0, delay.1, delay.2, burst.0, burst.1
+        );
+        let first = match Command::parse_within(&text, &Caps::NONE) {
+            Ok(Command::Config(first)) => first,
+            // A delay beyond 10 s, say.
+            _ => return Ok(()),
+        };
+        let printed = first.to_string();
+        let Ok(Command::Config(again)) = Command::parse_within(&printed, &Caps::NONE) else {
+            panic!("{text}\n{printed}");
+        };
+        prop_assert_eq!(&again, &first, "{}\n{}", text, printed);
+        prop_assert_eq!(again.to_string(), printed.clone());
+        let share = |text: &str| text.split(" plr ").nth(1).map_or(0, |rest| rest.split(' ').next().unwrap().len());
+        prop_assert!(share(&printed) <= share(&text), "{}\n{}", text, printed);
+    }
+
     #[test]
     fn any_fraction_survives_printing(loss in 1u32..=Loss::SCALE, weight in 1u32..=RedSpec::SCALE) {
         let red = RedSpec { weight, min: 1, max: 2, max_p: weight, gentle: false, ecn: false };

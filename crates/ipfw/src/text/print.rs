@@ -25,6 +25,9 @@ pub struct Style {
     pub brief: bool,
     /// `-N`: service names for ports.
     pub names: bool,
+    /// Probabilities with all the digits that they need, not the six of listings: for a text that
+    /// is read again.
+    pub exact: bool,
 }
 
 /// A rule with a style to write it in.
@@ -51,7 +54,10 @@ impl Display for WithStyle<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(rule, style) = self;
         if let Some(chance) = rule.chance {
-            write!(f, "prob {:.6} ", chance.to_f64())?;
+            match style.exact {
+                true => write!(f, "prob {} ", chance.to_decimal())?,
+                false => write!(f, "prob {:.6} ", chance.to_f64())?,
+            }
         }
         rule.action.fmt(f)?;
         rule.log.iter().try_for_each(|log| log.fmt(f))?;

@@ -512,3 +512,14 @@ fn words_that_a_terminal_would_obey_are_refused_and_quoted_as_codes() {
     let comment = rule("allow ip from any to any // bell \u{7} rings").comment;
     assert_eq!(comment.as_deref(), Some("bell \u{fffd} rings"));
 }
+
+proptest! {
+    #[test]
+    fn a_probability_is_written_exactly_as_it_was_typed(digits in 1u32..1_000_000_000) {
+        let typed = format!("0.{digits:09}");
+        let typed = typed.trim_end_matches('0');
+        let rule = rule(&format!("prob {typed} allow ip from any to any"));
+        let exact = WithStyle(&rule, Style { exact: true, ..Style::default() });
+        prop_assert_eq!(exact.to_string(), format!("prob {typed} allow ip from any to any"));
+    }
+}
