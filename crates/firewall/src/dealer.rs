@@ -41,11 +41,34 @@ struct Side {
     is_full: bool,
 }
 
+/// Which thread checks the frames between two hosts.
+#[derive(Clone)]
+pub(crate) struct Dealing {
+    hasher: FlowHasher,
+    spread: Spread,
+}
+
+impl Dealing {
+    /// Among so many threads; nobody who does not know `secret` can tell which one it will be.
+    pub(crate) fn new(secret: u64, threads: u16) -> Self {
+        let hasher = FlowHasher::new([secret, !secret]).symmetric();
+        Self { hasher, spread: Spread::even(threads) }
+    }
+
+    /// The thread of a frame.
+    pub(crate) fn thread_of(&self, frame: &[u8]) -> usize {
+        self.thread_by(self.hasher.hash(&between(frame)))
+    }
+
+    fn thread_by(&self, hash: u64) -> usize {
+        self.spread.output(hash)
+    }
+}
+
 /// See the module.
 pub(crate) struct Dealer {
     sides: Vec<Side>,
-    hasher: FlowHasher,
-    spread: Spread,
+    dealing: Dealing,
     manner: Manner,
     common: Arc<Common>,
     mails: Vec<Arc<Mail>>,
@@ -69,8 +92,7 @@ impl Dealer {
         };
         Self {
             sides: ports.into_iter().map(side).collect(),
-            hasher: FlowHasher::new([secret, !secret]).symmetric(),
-            spread: Spread::even(mails.len() as u16),
+            dealing: Dealing::new(secret, mails.len() as u16),
             manner,
             common,
             mails,
@@ -107,12 +129,7 @@ impl Dealer {
 
 impl Side {
     /// Deals out the frames of a queue; how many slots.
-    fn deal(
-        &mut self,
-        queue: usize,
-        (hasher, spread): (&FlowHasher, &Spread),
-        manner: Manner,
-    ) -> Result<u32, RunError> {
+    fn deal(&mut self, queue: usize, dealing: &Dealing, manner: Manner) -> Result<u32, RunError> {
         let Self { queues, hands, is_held, .. } = self;
         let source = &mut queues[queue].queue;
         source.rx_sync()?;
@@ -122,8 +139,10 @@ impl Side {
         while at < end {
             let slots = slots_of(rx, at, end);
             // Headers lie in the first slot.
-            let hash = rx.frame(at).map_or(0, |frame| hasher.hash(&between(frame.bytes)));
-            if !hands[spread.output(hash)].take(rx, at, slots, manner.may_swap) {
+            let frame = rx.frame(at);
+            let thread =
+                frame.map_or_else(|| dealing.thread_by(0), |frame| dealing.thread_of(frame.bytes));
+            if !hands[thread].take(rx, at, slots, manner.may_swap) {
                 *is_held = true;
                 break;
             }
@@ -185,10 +204,10 @@ impl Mover for Dealer {
             (side.is_held, side.is_full) = (false, false);
         }
         let mut moved = self.collect()?;
-        let Self { sides, hasher, spread, manner, .. } = self;
+        let Self { sides, dealing, manner, .. } = self;
         for side in sides {
             for queue in 0..side.queues.len() {
-                moved += side.deal(queue, (hasher, spread), *manner)?;
+                moved += side.deal(queue, dealing, *manner)?;
             }
         }
         self.flush()?;

@@ -12,6 +12,9 @@
 //! 2. An order in a file is carried out wholly or not at all, pipes included; no packet meets half
 //!    of it.
 
+mod changes;
+mod shaping;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
@@ -23,20 +26,27 @@ use std::time::{Duration, Instant};
 use slipring_control::PATIENCE;
 use slipring_dummynet::show::{RowOrder, Shown};
 use slipring_dummynet::text::{Caps, Command as ShaperCommand};
-use slipring_dummynet::{Dummynet, Event, SysctlError};
-use slipring_ipfw::run::{BatchError, Counters, Firewall, Manner, Ruleset};
-use slipring_ipfw::text::{
-    Command, NatCommand, Nptv6Command, Nptv6Verb, TableCommand, TableScope, TableVerb, proto_name,
-};
+use slipring_ipfw::run::{BatchError, Counters, Firewall, Manner, Mistake, Restored, Ruleset};
+use slipring_ipfw::state::{Written, ip_frame};
+use slipring_ipfw::text::{Command, StateCommand};
 
+use crate::dealer::Dealing;
 use crate::join::{Join, Nanos};
 use crate::lint;
 use crate::mail::Mail;
-use crate::order::{Fault, Order, Outcome, Step, sysexits};
+use crate::order::{Fault, MAX_FAULTS, Order, Outcome, Step, sysexits, together};
 use crate::save::{self, ShaperState};
 use crate::threads::obstacle;
 use crate::values;
 use crate::ways::Aside;
+use changes::{
+    changes_anything, cleared_for, is_about_counters, ruleset_after, shows_translations,
+};
+use shaping::{of_shaper, shape};
+pub(crate) use shaping::{protocol, sysctl_exit};
+
+/// Bytes of a transport header, as long as any that is asked for its ports.
+const MOST_HEADER: usize = 20;
 
 /// How long the threads that check frames may take to look into their mail.
 const ANSWER: Duration = PATIENCE.checked_sub(Duration::from_secs(2)).expect("it is longer");
@@ -47,8 +57,12 @@ pub(crate) struct Desk {
     engines: Vec<Arc<Mail>>,
     /// What pipes may hold, as commands have set it.
     caps: Mutex<Caps>,
+    /// Which engine knows the flows between two hosts, where there are several.
+    dealing: Option<Dealing>,
     /// Where rules are kept as they are after each change.
     state_file: Option<PathBuf>,
+    /// States are kept there, too.
+    keeps_states: bool,
 }
 
 /// What the engines do for an order.
@@ -59,6 +73,8 @@ struct Change {
     shaper: Vec<(usize, ShaperCommand)>,
     /// Commands about counters, which lie with the engines.
     counters: Vec<Command>,
+    /// States that are to be there again.
+    states: Vec<Written>,
     manner: Manner,
     rows: RowOrder,
 }
@@ -72,20 +88,43 @@ struct Said {
     shown: Option<Shown>,
 }
 
-/// What commands say, or which one fails, why, and with what exit code.
-type Changed = Result<Vec<Said>, (usize, String, u8)>;
+/// A command that fails: its place, why, and with what exit code.
+type Failed = (usize, String, u8);
+
+/// What commands say, or which ones fail.
+type Changed = Result<Vec<Said>, Vec<Failed>>;
+
+/// What came of a change.
+#[derive(Default)]
+struct Made {
+    said: Vec<Said>,
+    /// States that there was no room for.
+    without_room: usize,
+}
+
+/// Why a change was not made, with the place of the command that is to blame, if one is.
+type Unmade = Vec<(Fault, Option<usize>)>;
 
 impl Desk {
     /// A desk for engines that have adopted what `master` has.
     pub(crate) fn new(mut master: Firewall, engines: Vec<Arc<Mail>>) -> Self {
         master.set_plain(true);
-        Self { master: Mutex::new(master), engines, caps: Mutex::default(), state_file: None }
+        let master = Mutex::new(master);
+        let (caps, dealing, state_file) = (Mutex::default(), None, None);
+        Self { master, engines, caps, dealing, state_file, keeps_states: false }
+    }
+
+    /// The same for engines among which flows are dealt out so.
+    pub(crate) fn dealt_by(mut self, dealing: Dealing) -> Self {
+        self.dealing = Some(dealing);
+        self
     }
 
     /// Hands over what the master has.
     pub(crate) fn begin(&self) -> Outcome {
         let change = Change { ruleset: Some(self.lock().ruleset()), ..Change::default() };
-        let fault = self.hand_over(change).err().map(|(fault, _)| fault);
+        let unmade = self.hand_over(change).err().unwrap_or_default();
+        let fault = together(unmade.into_iter().map(|(fault, _)| fault).collect());
         Outcome { fault, ..Outcome::default() }
     }
 
@@ -121,7 +160,7 @@ impl Desk {
             *caps = steps.iter().fold(*caps, |caps, step| step.caps_after(caps));
             let keeps = self.state_file.is_some() && steps.iter().any(changes_anything);
             if order.is_file || keeps {
-                self.look_back(&mut master, order.is_file, keeps, &mut outcome)?;
+                self.look_back(&mut master, (order.is_file, keeps), &mut outcome, now)?;
             }
             Ok(outcome)
         });
@@ -132,20 +171,43 @@ impl Desk {
     fn look_back(
         &self,
         master: &mut Firewall,
-        is_file: bool,
-        keeps: bool,
+        (is_file, keeps): (bool, bool),
         outcome: &mut Outcome,
+        now: Nanos,
     ) -> Result<(), Fault> {
         let shaper = self.shaper_state()?;
         if is_file {
-            outcome.warnings = lint::warnings(master, &shaper.objects);
+            outcome.warnings.extend(lint::warnings(master, &shaper.objects));
         }
         let Some(path) = self.state_file.as_ref().filter(|_| keeps) else { return Ok(()) };
-        let kept = write_whole(path, &save::text(master, &shaper));
-        outcome.warnings.extend(kept.err().map(|error| {
-            format!("{} cannot be written, and has what was before: {error}", path.display())
-        }));
+        let states = self.state_commands(master, self.keeps_states, now)?;
+        let kept = write_whole(path, &save::text(master, &shaper, &states));
+        outcome.warnings.extend(kept.err().map(|error| unwritten(path, &error)));
         Ok(())
+    }
+
+    /// Keeps states as they are now, where they are to be kept; a warning where that fails.
+    pub(crate) fn keep_states(&self, now: Nanos) -> Option<String> {
+        let path = self.state_file.as_ref().filter(|_| self.keeps_states)?;
+        let text = self.save(true, now).map_err(|fault| fault.message);
+        let kept =
+            text.and_then(|text| write_whole(path, &text).map_err(|error| unwritten(path, &error)));
+        kept.err()
+    }
+
+    /// The commands that bring back states, where they are wanted.
+    fn state_commands(
+        &self,
+        master: &Firewall,
+        are_wanted: bool,
+        now: Nanos,
+    ) -> Result<Vec<StateCommand>, Fault> {
+        if !are_wanted {
+            return Ok(Vec::new());
+        }
+        let states =
+            self.ask(|| |join: &mut Join, _: &mut _, _| join.firewall().states().snapshot())?;
+        Ok(master.state_commands(&states, now))
     }
 
     /// Pipes are all with the first engine.
@@ -154,15 +216,18 @@ impl Desk {
         Ok(all.into_iter().next().unwrap_or_default())
     }
 
-    /// Commands that make rules, tables and pipes as they are.
-    pub(crate) fn save(&self) -> Result<String, Fault> {
+    /// Commands that make rules, tables and pipes as they are, and states where they are wanted.
+    pub(crate) fn save(&self, with_states: bool, now: Nanos) -> Result<String, Fault> {
+        // Whoever changes rules waits: rules, pipes and states are those of one moment.
+        let mut master = self.lock();
         let shaper = self.shaper_state()?;
-        Ok(save::text(&mut self.lock(), &shaper))
+        let states = self.state_commands(&master, with_states, now)?;
+        Ok(save::text(&mut master, &shaper, &states))
     }
 
-    /// Keeps what there is in a file from now on.
-    pub(crate) fn keep_in(mut self, path: Option<PathBuf>) -> Self {
-        self.state_file = path;
+    /// Keeps what there is in a file from now on; states, too, where that is said.
+    pub(crate) fn keep_in(mut self, path: Option<PathBuf>, keeps_states: bool) -> Self {
+        (self.state_file, self.keeps_states) = (path, keeps_states);
         self
     }
 
@@ -176,7 +241,11 @@ impl Desk {
         let manner = order.manner();
         self.fetch(master, steps, manner)?;
         let before = master.before();
-        let (mut texts, fault) = try_on(master, order, steps, now)?;
+        let (mut texts, fault) = match try_on(master, order, steps, now) {
+            Ok(tried) => tried,
+            Err(mistakes) => return Err(self.all_mistakes(mistakes, steps)),
+        };
+        let Restored { states, refused } = master.take_restored();
         if self.engines.len() > 1
             && let Some(obstacle) = obstacle(master.config())
         {
@@ -185,32 +254,37 @@ impl Desk {
         }
         let change = Change {
             ruleset: ruleset_after(master, steps),
-            shaper: (0..)
-                .zip(steps)
-                .filter_map(|(at, step)| Some((at, step.shaper.clone()?)))
-                .collect(),
+            shaper: of_shaper(steps),
             counters: steps
                 .iter()
                 .filter(|step| is_about_counters(&step.command))
                 .map(|step| step.command.clone())
                 .collect(),
+            states,
             manner,
             rows: order.rows(),
         };
         let mut shown = BTreeMap::new();
+        let mut warnings = left_out(refused);
         match self.hand_over(change) {
-            Ok(told) => {
-                for said in told {
+            Ok(Made { said, without_room }) => {
+                if without_room > 0 {
+                    let most = "there are as many as net.inet.ip.fw.dyn_max allows";
+                    warnings.push(format!("{without_room} states are left out: {most}"));
+                }
+                for said in said {
                     texts[said.at].push_str(&said.text);
                     shown.extend(said.shown.map(|shown| (said.at, shown)));
                 }
             }
-            Err(mut fault) => {
+            Err(unmade) => {
                 master.undo(before);
-                if let (true, Some(at)) = (order.is_file, fault.1) {
-                    fault.0.message = format!("line {}: {}", steps[at].line, fault.0.message);
-                }
-                return Err(fault.0);
+                let placed = |(fault, at): (Fault, Option<usize>)| match at {
+                    Some(at) if order.is_file => fault.at_line(steps[at].line),
+                    _ => fault,
+                };
+                let fault = together(unmade.into_iter().map(placed).collect());
+                return Err(fault.expect("what was not made has a reason"));
             }
         }
         let value = order.json.then(|| {
@@ -220,7 +294,32 @@ impl Desk {
             };
             all.map(answer).collect()
         });
-        Ok(Outcome { text: texts.concat(), value, fault, ..Outcome::default() })
+        Ok(Outcome { text: texts.concat(), value, fault, warnings })
+    }
+
+    /// What the rules of a file have against it, and what the pipes have.
+    fn all_mistakes(&self, mistakes: Vec<Mistake>, steps: &[Step]) -> Fault {
+        let of_rules = mistakes.into_iter().map(|Mistake { line, error }| {
+            (line, Fault::new(error.message, error.exit_code).at_line(line))
+        });
+        let mut all: Vec<(u32, Fault)> = of_rules.collect();
+        let commands = of_shaper(steps);
+        if let (Some(mail), false) = (self.engines.first(), commands.is_empty()) {
+            let tried = mail.post(move |join: &mut Join, _: &mut _, now| {
+                let mut trial = join.shaper_mut().clone();
+                shape(&mut trial, &commands, RowOrder::default(), now).0.err()
+            });
+            // An engine that is ending has no more to say than the rules.
+            let failed = tried.recv_timeout(ANSWER).ok().flatten().unwrap_or_default();
+            all.extend(failed.into_iter().map(|(at, message, exit)| {
+                let line = steps[at].line;
+                (line, Fault::new(message, exit).at_line(line))
+            }));
+        }
+        all.sort_by_key(|(line, _)| *line);
+        all.truncate(MAX_FAULTS);
+        let fault = together(all.into_iter().map(|(_, fault)| fault).collect());
+        fault.expect("there is a mistake")
     }
 
     /// Gets from the engines what these commands ask the master for.
@@ -247,36 +346,55 @@ impl Desk {
     }
 
     /// Has every engine make a change; nobody has where one fails.
-    fn hand_over(&self, change: Change) -> Result<Vec<Said>, (Fault, Option<usize>)> {
-        if change.ruleset.is_none() && change.shaper.is_empty() && change.counters.is_empty() {
-            return Ok(Vec::new());
+    fn hand_over(&self, change: Change) -> Result<Made, Unmade> {
+        let Change { ruleset, shaper, counters, states, manner, rows } = change;
+        let is_nothing = ruleset.is_none() && shaper.is_empty() && counters.is_empty();
+        if is_nothing && states.is_empty() {
+            return Ok(Made::default());
         }
-        let Change { ruleset, shaper, counters, manner, rows } = change;
         let engines = self.engines.len() as u32;
+        let mut states = self.dealt(states).into_iter();
         let answers = self.ask(|| {
             let ruleset = ruleset.clone().map(|ruleset| ruleset.shared_among(engines));
             let (mut ruleset, shaper, counters) = (ruleset, shaper.clone(), counters.clone());
+            let states = states.next().unwrap_or_default();
             move |join: &mut Join, aside: &mut Aside, now: Nanos| {
-                let (changed, events) = shape(join, &shaper, rows, now);
+                let (changed, events) = shape(join.shaper_mut(), &shaper, rows, now);
                 join.told(events, now, aside);
+                let mut without_room = 0;
                 if changed.is_ok() {
                     ruleset.iter_mut().for_each(|ruleset| join.adopt(ruleset));
+                    without_room = join.firewall_mut().restore(states, now);
                     for command in &counters {
                         // The master has found that it can be done.
                         let _ = join.firewall_mut().execute(command, now, manner);
                     }
                 }
                 // What was goes back to who asked, and is dropped there.
-                (changed, ruleset)
+                (changed, without_room, ruleset)
             }
         });
-        let answers = answers.map_err(|fault| (fault, None))?;
+        let answers = answers.map_err(|fault| vec![(fault, None)])?;
+        let without_room = answers.iter().map(|(_, without_room, _)| without_room).sum();
         let first = answers.into_iter().next().map_or(Ok(Vec::new()), |(changed, ..)| changed);
-        first.map_err(|(at, message, exit)| (Fault::new(message, exit), Some(at)))
+        let unmade = |(at, message, exit)| (Fault::new(message, exit), Some(at));
+        let said = first.map_err(|failed| failed.into_iter().map(unmade).collect::<Unmade>())?;
+        Ok(Made { said, without_room })
+    }
+
+    /// States for each engine: those of the flows that it is dealt.
+    fn dealt(&self, states: Vec<Written>) -> Vec<Vec<Written>> {
+        let Some(dealing) = &self.dealing else { return vec![states] };
+        let mut all = vec![Vec::new(); self.engines.len()];
+        for state in states {
+            let frame = ip_frame(&state.link, &state.flow, state.flow.proto, &[0; MOST_HEADER]);
+            all[dealing.thread_of(&frame)].push(state);
+        }
+        all
     }
 
     /// Has every engine do something, and waits for all.
-    pub(crate) fn ask<T, F>(&self, act: impl Fn() -> F) -> Result<Vec<T>, Fault>
+    pub(crate) fn ask<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, Fault>
     where
         T: Send + 'static,
         F: FnOnce(&mut Join, &mut Aside, Nanos) -> T + Send + 'static,
@@ -313,7 +431,7 @@ fn try_on(
     order: &Order,
     steps: &[Step],
     now: Nanos,
-) -> Result<(Vec<String>, Option<Fault>), Fault> {
+) -> Result<(Vec<String>, Option<Fault>), Vec<Mistake>> {
     let manner = order.manner();
     if let (false, [step]) = (order.is_file, steps) {
         return Ok(match master.execute(&step.command, now, manner) {
@@ -327,111 +445,24 @@ fn try_on(
     let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
     match master.batch(&commands, now, manner) {
         Ok(replies) => Ok((replies.into_iter().map(|reply| reply.text).collect(), None)),
-        Err(BatchError::Command { line, error }) => {
-            Err(Fault::new(format!("line {line}: {}", error.message), error.exit_code))
-        }
-        Err(BatchError::Text(error)) => Err(Fault::new(error.to_string(), sysexits::DATA)),
+        Err(BatchError::Commands(mistakes)) => Err(mistakes),
+        Err(BatchError::Text(_)) => unreachable!("commands were read before"),
     }
 }
 
-/// Has the shaper carry out commands, all or none.
-fn shape(
-    join: &mut Join,
-    commands: &[(usize, ShaperCommand)],
-    rows: RowOrder,
-    now: Nanos,
-) -> (Changed, Vec<Event<u32>>) {
-    let changes = |command: &ShaperCommand| {
-        !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
-    };
-    let saved = (commands.iter().filter(|(_, command)| changes(command)).count() > 1)
-        .then(|| join.shaper_mut().clone());
-    let (mut texts, mut events) = (Vec::new(), Vec::new());
-    for (at, command) in commands {
-        match shape_once(join.shaper_mut(), command, rows, (now, &mut events)) {
-            Ok(said) => texts.push(Said { at: *at, ..said }),
-            Err((message, exit)) => {
-                if let Some(saved) = saved {
-                    *join.shaper_mut() = saved;
-                    events.clear();
-                }
-                return (Err((*at, message, exit)), events);
-            }
-        }
+fn unwritten(path: &Path, error: &io::Error) -> String {
+    format!("{} cannot be written, and has what was before: {error}", path.display())
+}
+
+/// Says which states are not there again.
+fn left_out(refused: Vec<(u32, String)>) -> Vec<String> {
+    let more = refused.len().saturating_sub(MAX_FAULTS);
+    let told = refused.into_iter().take(MAX_FAULTS);
+    let mut told: Vec<_> = told.map(|(line, why)| format!("line {line}: {why}")).collect();
+    if more > 0 {
+        told.push(format!("{more} more states are left out"));
     }
-    (Ok(texts), events)
-}
-
-fn shape_once(
-    shaper: &mut Dummynet<u32>,
-    command: &ShaperCommand,
-    rows: RowOrder,
-    (now, events): (Nanos, &mut Vec<Event<u32>>),
-) -> Result<Said, (String, u8)> {
-    let tell = &mut |event| events.push(event);
-    match command {
-        ShaperCommand::Config(config) => {
-            let made = shaper.configure(now, config.clone(), tell);
-            made.map_err(|error| (error.to_string(), sysexits::DATA))?;
-        }
-        ShaperCommand::ConfigWithProfile(_, name) => {
-            return Err((format!("the profile {name} was not read"), sysexits::NO_INPUT));
-        }
-        ShaperCommand::Delete(kind, ranges) => {
-            for range in ranges {
-                let gone = shaper.delete(now, *kind, range.clone(), tell);
-                gone.map_err(|error| (error.to_string(), sysexits::UNAVAILABLE))?;
-            }
-        }
-        ShaperCommand::Show(kind, ranges) => {
-            let shown = shaper.show(now, *kind, ranges, rows);
-            let text = shown.text(protocol);
-            return Ok(Said { text, shown: Some(shown), ..Said::default() });
-        }
-        ShaperCommand::Sysctl(name, value) => {
-            let said = shaper.sysctl(name, *value);
-            let said = said.map_err(|error| (error.to_string(), sysctl_exit(&error)));
-            return said.map(|text| Said { text, ..Said::default() });
-        }
-        ShaperCommand::Flush => {
-            shaper.flush(now, tell);
-            return Ok(Said { text: "Flushed all pipes.\n".to_owned(), ..Said::default() });
-        }
-    }
-    Ok(Said::default())
-}
-
-/// What `sysctl` of pipes ends with.
-pub(crate) fn sysctl_exit(error: &SysctlError) -> u8 {
-    match error {
-        SysctlError::Unknown(_) => sysexits::UNAVAILABLE,
-        _ => sysexits::DATA,
-    }
-}
-
-/// The name of a protocol in rows of pipes, where none is told apart as `ip`, as protocols(5) has it.
-pub(crate) fn protocol(number: u8) -> Option<&'static str> {
-    if number == 0 { Some("ip") } else { proto_name(number) }
-}
-
-/// What the engines have to adopt. Rules take long to be made ready, so that is done only where
-/// it is needed.
-fn ruleset_after(master: &Firewall, steps: &[Step]) -> Option<Ruleset> {
-    let does = |changes: fn(&Command) -> bool| steps.iter().any(|step| changes(&step.command));
-    if does(changes_rules) {
-        return Some(master.ruleset());
-    }
-    does(changes_tables).then(|| master.before())
-}
-
-/// Whether what a state file has is another one afterwards.
-fn changes_anything(step: &Step) -> bool {
-    let shapes = |shaper: &ShaperCommand| {
-        !matches!(shaper, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
-    };
-    changes_rules(&step.command)
-        || changes_tables(&step.command)
-        || step.shaper.as_ref().is_some_and(shapes)
+    told
 }
 
 /// Writes a file so that others find it whole, or as it was.
@@ -443,77 +474,4 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, path)
-}
-
-const fn changes_rules(command: &Command) -> bool {
-    match command {
-        Command::Add(_)
-        | Command::Delete(_)
-        | Command::Flush { .. }
-        | Command::Set(_)
-        | Command::Switch { .. } => true,
-        Command::Sysctl { value, .. } => value.is_some(),
-        _ => false,
-    }
-}
-
-/// Tables and translators: rules that were made ready stay so.
-const fn changes_tables(command: &Command) -> bool {
-    match command {
-        Command::Table(table) => !matches!(
-            table.verb,
-            TableVerb::List | TableVerb::Info | TableVerb::Detail | TableVerb::Lookup(_)
-        ),
-        Command::Nat(nat) => !matches!(nat, NatCommand::Show { .. }),
-        Command::Nptv6(nptv6) => {
-            matches!(nptv6.verb, Nptv6Verb::Create(_) | Nptv6Verb::Destroy)
-        }
-        _ => false,
-    }
-}
-
-const fn is_about_counters(command: &Command) -> bool {
-    match command {
-        Command::Zero { .. } | Command::ResetLog { .. } => true,
-        Command::Nptv6(nptv6) => matches!(nptv6.verb, Nptv6Verb::Stats { reset: true }),
-        _ => false,
-    }
-}
-
-const fn shows_translations(command: &Command) -> bool {
-    match command {
-        Command::Nat(nat) => matches!(nat, NatCommand::Show { .. }),
-        Command::Nptv6(nptv6) => matches!(nptv6.verb, Nptv6Verb::Stats { .. }),
-        _ => false,
-    }
-}
-
-/// What takes away all rules, and each table and instance of `nptv6` that `steps` make and
-/// `firewall` has.
-fn cleared_for(firewall: &Firewall, steps: &[Step]) -> Vec<Step> {
-    let step = |command| Step { line: 0, command, shaper: None };
-    let mut cleared = vec![step(Command::Flush { set: None })];
-    for made in steps {
-        let taken_away = match &made.command {
-            Command::Table(TableCommand {
-                scope: TableScope::One(name),
-                set,
-                verb: TableVerb::Create(_),
-            }) if firewall.config().tables.get(*set, name.as_str()).is_some() => {
-                let (scope, verb) = (TableScope::One(name.clone()), TableVerb::Destroy);
-                Command::Table(TableCommand { scope, set: *set, verb })
-            }
-            Command::Nptv6(Nptv6Command { name: Some(name), verb: Nptv6Verb::Create(_) })
-                if firewall.nptv6_counters().any(|(known, _)| known == name) =>
-            {
-                Command::Nptv6(Nptv6Command { name: Some(name.clone()), verb: Nptv6Verb::Destroy })
-            }
-            _ => continue,
-        };
-        let step = step(taken_away);
-        if !cleared.iter().any(|other| other.command == step.command) {
-            cleared.push(step);
-        }
-    }
-    cleared
 }

@@ -84,7 +84,7 @@ fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
 }
 
 /// Which rules there are, and which frames meet them.
-fn about_rules() -> [Arg; 8] {
+fn about_rules() -> [Arg; 9] {
     [
         value("rules", "FILE", "Commands of ipfw to begin with, again with each HUP")
             .short('R')
@@ -97,6 +97,11 @@ fn about_rules() -> [Arg; 8] {
         )
         .value_hint(ValueHint::FilePath)
         .value_parser(clap::value_parser!(PathBuf)),
+        Arg::new("state-dynamic")
+            .long("state-dynamic")
+            .action(ArgAction::SetTrue)
+            .requires("state")
+            .help("Keep states of flows in that file, too, at the end and with each change"),
         value("map", "FROM=TO", "Where frames of a port go, by number: 1=2,3 [two ports: 1=2 2=1]")
             .short('m')
             .action(ArgAction::Append),
@@ -138,6 +143,8 @@ pub(crate) struct Plan {
     pub(crate) me: Vec<(std::net::IpAddr, Option<u16>)>,
     pub(crate) rules: Option<PathBuf>,
     pub(crate) state: Option<PathBuf>,
+    /// States are kept there, too.
+    pub(crate) keeps_states: bool,
     pub(crate) name: Option<String>,
     pub(crate) log: Option<PathBuf>,
     pub(crate) seed: Option<u64>,
@@ -189,6 +196,7 @@ impl Plan {
             me,
             rules: matches.get_one("rules").cloned(),
             state: matches.get_one("state").cloned(),
+            keeps_states: matches.get_flag("state-dynamic"),
             name: matches.get_one("name").cloned(),
             log: matches.get_one("log").cloned(),
             seed: matches.get_one::<Count>("seed").map(|count| count.0),

@@ -19,7 +19,7 @@ use slipring_ipfw::text::{Command, WithStyle};
 
 use crate::desk;
 use crate::lint;
-use crate::order::{Fault, Order, Outcome, Step, sysexits};
+use crate::order::{Fault, MAX_FAULTS, Order, Outcome, Step, sysexits, together};
 pub(crate) use input::read_file;
 use input::{Input, Task};
 
@@ -104,9 +104,10 @@ fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
         Task::Save => return client::save(input, session),
         Task::Order => input.order(session.reporter.format() != Format::Text)?,
     };
+    let named = |fault| if order.is_file { input.named(fault) } else { fault };
     let steps = input.steps(&order)?;
     if input.is_trial {
-        let outcome = trial(&order, &steps)?;
+        let outcome = trial(&order, &steps).map_err(named)?;
         show(&outcome, session)?;
         return warn(&outcome, session);
     }
@@ -118,7 +119,7 @@ fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
         show(&outcome, session)?;
     }
     warn(&outcome, session)?;
-    outcome.fault.map_or(Ok(()), |fault| Err(fault.into()))
+    outcome.fault.map_or(Ok(()), |fault| Err(named(fault).into()))
 }
 
 fn warn(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {
@@ -134,6 +135,7 @@ fn no_command() -> Fault {
 /// What a check says: the rules as they are understood.
 fn trial(order: &Order, steps: &[Step]) -> Result<Outcome, Fault> {
     let (mut nobody, mut pipes) = (Firewall::new(0), Dummynet::<()>::new(0));
+    let mut faults = Vec::new();
     for Step { line, command, shaper } in steps {
         let tried: Result<_, (String, u8)> = match (command, shaper) {
             (_, Some(ShaperCommand::Sysctl(name, value))) => pipes
@@ -147,10 +149,16 @@ fn trial(order: &Order, steps: &[Step]) -> Result<Outcome, Fault> {
             }
             _ => continue,
         };
-        tried.map_err(|(message, exit)| {
-            let place = if order.is_file { format!("line {line}: ") } else { String::new() };
-            Fault::new(place + &message, exit)
-        })?;
+        if let Err((message, exit)) = tried {
+            let fault = Fault::new(message, exit);
+            faults.push(if order.is_file { fault.at_line(*line) } else { fault });
+        }
+        if faults.len() == MAX_FAULTS {
+            break;
+        }
+    }
+    if let Some(fault) = together(faults) {
+        return Err(fault);
     }
     let added = steps.iter().filter_map(|step| match &step.command {
         Command::Add(add) if !order.has('q') => {
@@ -210,7 +218,8 @@ impl Input {
     /// The commands of an order, if this program may give them. What pipes may hold is known to
     /// who carries them out; without anybody, it is what it is at first.
     fn steps(&self, order: &Order) -> Result<Vec<Step>, Ended> {
-        let steps = order.steps(if self.is_trial { Caps::default() } else { Caps::NONE })?;
+        let steps = order.steps(if self.is_trial { Caps::default() } else { Caps::NONE });
+        let steps = steps.map_err(|fault| if order.is_file { self.named(fault) } else { fault })?;
         self.allows(&steps)?;
         Ok(steps)
     }

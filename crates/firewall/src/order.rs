@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use slipring_dummynet::show::RowOrder;
 use slipring_dummynet::text::{Caps, Command as ShaperCommand};
 use slipring_dummynet::{Config, SYSCTL_PREFIX, text};
-use slipring_ipfw::run::{ListOptions, Manner, StatesShown, Times};
+use slipring_ipfw::run::{ListOptions, MOST_MISTAKES, Manner, StatesShown, Times};
 use slipring_ipfw::table::{Key, Value};
 use slipring_ipfw::text::{
     Command, ShaperCommand as ShaperText, Style, TableCommand, TableOptions, TableScope, TableVerb,
@@ -30,7 +30,7 @@ pub(crate) mod sysexits {
 }
 
 /// Mistakes of one file that are told.
-const MAX_FAULTS: usize = 20;
+pub(crate) const MAX_FAULTS: usize = MOST_MISTAKES;
 
 /// What is to be done.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +83,12 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
+    /// The same, of a line of a file.
+    pub(crate) fn at_line(mut self, line: u32) -> Self {
+        self.message = format!("line {line}: {}", self.message);
+        self
+    }
+
     pub(crate) fn new(message: impl Into<String>, exit: u8) -> Self {
         // What terminals would obey is written as its code; the lines of a list stay lines.
         let message = message.into();
@@ -144,7 +150,7 @@ impl Order {
                 break;
             }
         }
-        faults.extend(self.check_entries(&commands).err());
+        faults.extend(self.check_entries(&commands));
         together(faults).map_or(Ok(steps), Err)
     }
 
@@ -158,8 +164,8 @@ impl Order {
     }
 
     /// Looks at keys and values for tables that the same text makes, before anybody is asked.
-    fn check_entries(&self, commands: &[(u32, Command)]) -> Result<(), Fault> {
-        let mut made = BTreeMap::new();
+    fn check_entries(&self, commands: &[(u32, Command)]) -> Vec<Fault> {
+        let (mut made, mut faults) = (BTreeMap::new(), Vec::new());
         for (line, command) in commands {
             let Command::Table(TableCommand { scope: TableScope::One(name), set, verb }) = command
             else {
@@ -178,14 +184,15 @@ impl Order {
                 }
                 TableVerb::Add { entries, .. } => {
                     let Some(options) = made.get(&(*set, name)) else { continue };
-                    for (key, value) in entries {
-                        self.check_entry(*line, (key, value.as_deref()), options)?;
-                    }
+                    let wrong = entries.iter().filter_map(|(key, value)| {
+                        self.check_entry(*line, (key, value.as_deref()), options).err()
+                    });
+                    faults.extend(wrong.take(MAX_FAULTS - faults.len()));
                 }
                 _ => {}
             }
         }
-        Ok(())
+        faults
     }
 
     fn check_entry(
@@ -304,7 +311,7 @@ impl Order {
 }
 
 /// Several faults as one, which says all of them.
-fn together(mut faults: Vec<Fault>) -> Option<Fault> {
+pub(crate) fn together(mut faults: Vec<Fault>) -> Option<Fault> {
     if faults.len() < 2 {
         return faults.pop();
     }

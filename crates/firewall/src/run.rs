@@ -26,6 +26,7 @@ use slipring_program::{opening, publish};
 use crate::KIPFW;
 use crate::bench::Bench;
 use crate::board::{Board, Shown};
+use crate::dealer::Dealing;
 use crate::desk::Desk;
 use crate::events::{Events, Log};
 use crate::flags::Plan;
@@ -202,7 +203,11 @@ impl Plan {
         let Threads { tasks, mails, boards } = threads::threads(&self, ports, seed, &events)?;
         let mut figures = Figures { meter, boards, events: events.clone() };
         session.reporter.start(Some(seed), "monotonic", &figures.meter.reports())?;
-        let desk = Arc::new(Desk::new(self.firewall(seed), mails).keep_in(self.state.clone()));
+        let mut desk = Desk::new(self.firewall(seed), mails);
+        if self.threads > 1 {
+            desk = desk.dealt_by(Dealing::new(seed, self.threads));
+        }
+        let desk = Arc::new(desk.keep_in(self.state.clone(), self.keeps_states));
         let workers = Workers::start(tasks)?;
         let result = self.attend(session, &workers, &signals, (&desk, begin), &mut figures);
         let ended = workers.finish();
@@ -311,11 +316,16 @@ impl Plan {
         })?;
         session.reporter.say("Ready to go")?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
-        workers.attend(signals, self.period, deadline, |due| match due {
+        let ended = workers.attend(signals, self.period, deadline, |due| match due {
             Due::Interval => session.reporter.interval(&figures.sample(), figures.line()),
             Due::Interim => session.reporter.interim(&figures.sample(), figures.line()),
             Due::Reload => self.reload(session, desk),
-        })
+        });
+        // As long as there are threads that know them.
+        if let Some(warning) = desk.keep_states(now()) {
+            session.reporter.warn(warning)?;
+        }
+        ended
     }
 
     /// Loads the rules file anew; a mistake in it leaves everything as it was.

@@ -1,14 +1,23 @@
 //! Running rules as a file that makes them: what `ipfw save` prints and `--state` keeps.
 //!
-//! Not for: states, counters and flows, which end with the program.
+//! # What needed a decision
+//! - **Loading over what runs.** The file begins with what takes away rules, tables and instances of
+//!   `nptv6`, so it loads into an empty firewall and over the one that printed it. Rules that come
+//!   back as they were are the old ones: they keep their counters and states.
+//! - **Pipes, instances of `nat` and settings** are not taken away first: packets wait in pipes, flows
+//!   are known to instances, and each of their commands says all that there is to say.
+//! - **States** are written where that is asked for, behind the rules that they hang on.
+//!
+//! Not for: counters of rules and flows of `nat`, which end with the program.
 
 use std::fmt::Write;
 
 use slipring_dummynet::{Config as ShaperConfig, Dummynet};
-use slipring_ipfw::run::{Firewall, Manner};
+use slipring_ipfw::rule::RESERVED_SET;
+use slipring_ipfw::run::{Config, Firewall, Manner};
 use slipring_ipfw::table::Table;
 use slipring_ipfw::text::{
-    Command, NatCommand, NatShow, Nptv6Command, Nptv6Verb, Style, WithStyle,
+    Command, NatCommand, NatShow, Nptv6Command, Nptv6Verb, StateCommand, Style, WithStyle,
 };
 
 use crate::join::Join;
@@ -32,9 +41,22 @@ fn sysctls_of<H: Copy>(shaper: &mut Dummynet<H>) -> String {
     shaper.sysctl("", None).unwrap_or_default()
 }
 
-/// Commands that make what there is, each on a line.
-pub(crate) fn text(firewall: &mut Firewall, shaper: &ShaperState) -> String {
-    let mut text = "# Written by `slipring ipfw save`; `slipring ipfw FILE` loads it.\n".to_owned();
+/// What a saved file begins with: nothing is left that it would meet.
+const HEAD: &str = "\
+# Written by `slipring ipfw save`; `slipring ipfw FILE` loads it, in place of what there is.
+flush
+delete set 31
+table all destroy
+nptv6 all destroy
+";
+
+/// Commands that make what there is, each on a line; `states` are those that bring back states.
+pub(crate) fn text(
+    firewall: &mut Firewall,
+    shaper: &ShaperState,
+    states: &[StateCommand],
+) -> String {
+    let mut text = HEAD.to_owned();
     let usual = sysctls(&mut Firewall::new(0));
     changed(&mut text, &usual, &sysctls(firewall));
     changed(&mut text, &sysctls_of(&mut Dummynet::<()>::new(0)), &shaper.sysctls);
@@ -57,11 +79,7 @@ pub(crate) fn text(firewall: &mut Firewall, shaper: &ShaperState) -> String {
     for (set, name, table) in config.tables.sorted() {
         self::table(&mut text, (set, name.as_str()), table);
     }
-    let disabled: Vec<_> =
-        (0..31).filter(|&set| !config.is_enabled(set)).map(|set| set.to_string()).collect();
-    if !disabled.is_empty() {
-        line(&mut text, format_args!("set disable {}", disabled.join(" ")));
-    }
+    line(&mut text, sets(config));
     // The last one is the default rule, which is there.
     let rules = config.list.iter().take(config.list.len() - 1);
     for (entry, _) in rules {
@@ -72,7 +90,21 @@ pub(crate) fn text(firewall: &mut Firewall, shaper: &ShaperState) -> String {
         let rule = WithStyle(&entry.rule, Style { exact: true, ..Style::default() });
         line(&mut text, format_args!("add {:05} {set}{rule}", entry.number));
     }
+    states.iter().for_each(|state| line(&mut text, state));
     text
+}
+
+/// Every set is said, so that none stays as it was.
+fn sets(config: &Config) -> String {
+    let of = |is_enabled: bool| {
+        let sets = (0..RESERVED_SET).filter(move |&set| config.is_enabled(set) == is_enabled);
+        sets.map(|set| format!(" {set}")).collect::<String>()
+    };
+    match (of(false), of(true)) {
+        (disabled, enabled) if disabled.is_empty() => format!("set enable{enabled}"),
+        (disabled, enabled) if enabled.is_empty() => format!("set disable{disabled}"),
+        (disabled, enabled) => format!("set disable{disabled} enable{enabled}"),
+    }
 }
 
 fn line(text: &mut String, line: impl std::fmt::Display) {

@@ -78,7 +78,8 @@ impl Service for Controlled {
                 json!(text.map_err(|fault| Refusal::malformed(fault.message))?)
             }
             "save" => {
-                let text = self.desk.save();
+                let with_states = request.args.get("states") == Some(&Value::Bool(true));
+                let text = self.desk.save(with_states, now());
                 json!(text.map_err(|fault| Refusal::malformed(fault.message))?)
             }
             "quit" => return Ok(Reply::Then(json!({}), end)),

@@ -25,7 +25,8 @@ pub use hash::FlowHash;
 pub use keepalive::{Keepalive, Link, ip_frame, pseudo, reversed, tcp_frame};
 pub use lifetime::Lifetimes;
 pub use table::{
-    Direction, Hit, NewState, Refusal, Snapshot, State, StateCounters, StateKind, States, Update,
+    Direction, Hit, NewState, Refusal, Snapshot, State, StateCounters, StateKind, States, TcpSeen,
+    Update, Written,
 };
 
 use crate::rule::LimitFields;

@@ -23,6 +23,7 @@ mod option;
 mod print;
 mod refused;
 mod shaper;
+mod state;
 mod table;
 mod words;
 
@@ -37,6 +38,7 @@ pub use nat::{NatCommand, NatShow};
 pub use nptv6::{External, Nptv6Command, Nptv6Options, Nptv6Verb};
 pub use print::{ClauseText, Style, WithStyle};
 pub use shaper::ShaperCommand;
+pub use state::StateCommand;
 pub use table::{TableCommand, TableOptions, TableScope, TableVerb};
 
 use alloc::format;

@@ -92,7 +92,8 @@ pub(super) fn metrics(input: &Input, session: &mut Session<'_>) -> Result<(), En
 
 /// Shows the commands that make what runs.
 pub(super) fn save(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
-    let answer = find(input, session)?.ask("save", json!({})).map_err(fault)?;
+    let asked = json!({ "states": input.with_states });
+    let answer = find(input, session)?.ask("save", asked).map_err(fault)?;
     let text = answer.as_str().unwrap_or_default();
     match session.reporter.format() {
         Format::Text => Ok(session.reporter.raw(text.as_bytes())?),

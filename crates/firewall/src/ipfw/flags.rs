@@ -12,7 +12,7 @@ Commands:
   pipe|queue|sched N config ...|show|delete|flush
   nat N config ...|show [config|log|stats]|delete   nptv6 NAME create ...|destroy|list|stats
   enable|disable firewall|one_pass|verbose|dyn_keepalive   sysctl -a|NAME[=VALUE]
-  explain PROTO SOURCE[:PORT] DESTINATION[:PORT]|FILE   monitor   metrics   save
+  explain PROTO SOURCE[:PORT] DESTINATION[:PORT]|FILE   monitor   metrics   save [--states]
 
   ACTION   allow deny count skipto N call N return check-state pipe N queue N reject unreach CODE
            unreach6 CODE reset reset6 abort abort6 fwd ADDRESS|port:NAME setdscp D setmark N

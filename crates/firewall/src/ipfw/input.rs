@@ -7,7 +7,7 @@ use std::process::{Command as Process, Stdio};
 
 use clap::ArgMatches;
 use slipring_cli::{Format, Session};
-use slipring_ipfw::text::Command;
+use slipring_ipfw::text::{Command, printable};
 
 use super::{Ended, flags};
 use crate::order::{Fault, Step, sysexits};
@@ -15,6 +15,8 @@ use crate::order::{Fault, Step, sysexits};
 /// A command line.
 pub(super) struct Input {
     pub(super) task: Task,
+    /// `save --states`.
+    pub(super) with_states: bool,
     /// Letters of flags.
     pub(super) flags: String,
     /// `-s`.
@@ -56,11 +58,13 @@ impl Input {
             ["monitor"] | ["internal", "monitor"] => Task::Monitor,
             ["explain", ..] => Task::Explain,
             ["metrics"] => Task::Metrics,
-            ["save"] => Task::Save,
+            ["save"] | ["save", "--states"] => Task::Save,
             _ => Task::Order,
         };
+        let with_states = words.last().is_some_and(|word| word == "--states");
         Ok(Self {
             task,
+            with_states,
             flags: given.map(|(letter, _)| letter).collect(),
             sort: matches.get_one("sort").copied().unwrap_or(0),
             is_trial: matches.get_flag("trial"),
@@ -83,6 +87,15 @@ impl Input {
             return Ok((read(last)?, true));
         }
         Ok((self.words.join(" "), false))
+    }
+
+    /// A fault of what was read from a file, with the file.
+    pub(super) fn named(&self, fault: Fault) -> Fault {
+        let path = match self.words.last().map(String::as_str) {
+            Some("-") | None => "standard input",
+            Some(path) => path,
+        };
+        Fault { message: format!("{}: {}", printable(path), fault.message), ..fault }
     }
 
     /// Whether dnctl may do this.

@@ -1,5 +1,9 @@
 //! What outlives a run, what runs without ports, and the service.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
 use super::*;
 use crate::support::eventually;
 
@@ -28,6 +32,45 @@ fn rules_made_at_run_time_are_there_again_after_a_restart_with_the_state_file() 
     assert_eq!(listings.map(|listing| site.ipfw(listing)), before);
     assert_eq!(site.ipfw("save"), std::fs::read_to_string(&state).unwrap());
     firewall.stop(Signal::INT).well();
+}
+
+#[test]
+fn an_open_connection_goes_on_after_a_restart_that_keeps_states_and_not_after_one_that_does_not() {
+    const RULES: &str = "add 100 check-state\n\
+                         add 200 allow tcp from 10.9.0.1 to any 80 setup keep-state\n";
+    for (threads, flag, goes_on) in
+        [(1, "--state-dynamic", true), (3, "--state-dynamic", true), (1, "", false)]
+    {
+        let Some(site) = Site::new() else { return };
+        let rules = site.write("rules", RULES);
+        let state = site.dir.path().join("state").display().to_string();
+        let words = format!("--rules {rules} --state {state} {flag} --threads {threads}");
+        let firewall = site.firewall(&words);
+        let (near, far) = connection(&site);
+        assert!(says(&near, &far) && says(&far, &near));
+        firewall.stop(Signal::TERM).well();
+        let kept = std::fs::read_to_string(&state).unwrap_or_default();
+        assert_eq!(kept.matches("\nstate ").count(), usize::from(goes_on), "{kept}");
+        let firewall = site.firewall(&words);
+        // What answers nothing within this time was denied, again and again.
+        assert_eq!(says(&far, &near), goes_on, "{}", site.ipfw("-ad list"));
+        assert_eq!(says(&near, &far), goes_on);
+        firewall.stop(Signal::INT).well();
+    }
+}
+
+/// A connection from the left side to the right one.
+fn connection(site: &Site) -> (TcpStream, TcpStream) {
+    let listener = site.lab.right.run(|| TcpListener::bind("10.9.0.2:80").unwrap());
+    let near = site.lab.left.run(|| TcpStream::connect("10.9.0.2:80").unwrap());
+    (near, listener.accept().unwrap().0)
+}
+
+/// Whether a word gets from one end to the other within two seconds.
+fn says(mut from: &TcpStream, mut to: &TcpStream) -> bool {
+    from.write_all(b"x").unwrap();
+    to.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    to.read(&mut [0]).is_ok_and(|bytes| bytes == 1)
 }
 
 #[test]

@@ -51,20 +51,28 @@ pub struct CommandError {
     pub exit_code: u8,
 }
 
+/// Mistakes of a file that are told.
+pub const MOST_MISTAKES: usize = 20;
+
 /// Why a file of commands is not carried out: none of them was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BatchError {
     /// A line is no command.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// A command cannot be carried out.
-    #[error("line {line}: {error}")]
-    Command {
-        /// Its line.
-        line: u32,
-        /// Why.
-        error: CommandError,
-    },
+    /// Commands cannot be carried out: the first [`MOST_MISTAKES`] of them.
+    #[error("{}", .0.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n"))]
+    Commands(Vec<Mistake>),
+}
+
+/// A command of a file that cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {error}")]
+pub struct Mistake {
+    /// Its line.
+    pub line: u32,
+    /// Why.
+    pub error: CommandError,
 }
 
 impl CommandError {
@@ -96,10 +104,11 @@ impl Firewall {
         self.batch(&parse_file(text)?, now_ns, Manner::default())
     }
 
-    /// Carries out commands, all or none.
+    /// Carries out commands, all or none. A rule that is taken out and put in again as it was is the
+    /// old one, with its counters and states.
     ///
     /// # Errors
-    /// [`BatchError::Command`] names the line; nothing has changed.
+    /// [`BatchError::Commands`] names the lines; nothing has changed.
     pub fn batch(
         &mut self,
         commands: &[(u32, Command)],
@@ -109,21 +118,29 @@ impl Firewall {
         let saved: Config = self.config.clone();
         let (lifetimes, max, keepalive) =
             (self.states.lifetimes, self.states.max, self.states.keepalive);
-        let mut replies = Vec::with_capacity(commands.len());
-        for (line, command) in commands {
+        let (mut replies, mut mistakes) = (Vec::with_capacity(commands.len()), Vec::new());
+        for &(line, ref command) in commands {
             match self.apply(command, now_ns, manner) {
                 Ok(reply) => replies.push(reply),
-                Err(error) => {
-                    self.config = saved;
-                    self.gone.clear();
-                    (self.states.lifetimes, self.states.max, self.states.keepalive) =
-                        (lifetimes, max, keepalive);
-                    return Err(BatchError::Command { line: *line, error });
-                }
+                Err(error) => mistakes.push(Mistake { line, error }),
+            }
+            if mistakes.len() == MOST_MISTAKES {
+                break;
             }
         }
+        if !mistakes.is_empty() {
+            self.config = saved;
+            self.gone.clear();
+            self.restoring.clear();
+            (self.states.lifetimes, self.states.max, self.states.keepalive) =
+                (lifetimes, max, keepalive);
+            return Err(BatchError::Commands(mistakes));
+        }
+        let stayed = self.config.list.recognize(&saved.list);
+        self.gone.retain(|id| stayed.binary_search(id).is_err());
         drop(saved);
         self.settle_states();
+        self.settle_restoring(now_ns);
         self.config.tables.settle();
         self.translators.settle(&self.config);
         self.compile();
@@ -142,6 +159,7 @@ impl Firewall {
     ) -> Result<Reply, CommandError> {
         let reply = self.apply(command, now_ns, manner);
         self.settle_states();
+        self.settle_one(now_ns)?;
         match what_changes(command) {
             Changes::Rules => {
                 // Rules make tables that are not there.
@@ -213,6 +231,10 @@ impl Firewall {
                 Ok(Reply::default())
             }
             Command::Sysctl { name, value } => self.sysctl(name, *value).map(Reply::from),
+            Command::State(state) => {
+                self.restoring.push((**state).clone());
+                Ok(Reply::default())
+            }
         }
     }
 
@@ -403,6 +425,7 @@ const fn what_changes(command: &Command) -> Changes {
         | Command::ResetLog { .. }
         | Command::Shaper(_)
         | Command::Switch { .. }
+        | Command::State(_)
         | Command::Sysctl { .. } => Changes::Else,
     }
 }

@@ -13,12 +13,14 @@ use super::interpret::{Denied, Verdict};
 use super::list::List;
 use super::reassembly::{FragmentCounters, Reassembly};
 use super::reply::{Emission, Outputs, Toward};
+use super::restoring::Restored;
 use super::settings::Settings;
 use super::translate::{Translations, Translators};
 use crate::packet::MalformedCounters;
 use crate::rule::Action;
 use crate::state::States;
 use crate::table::Tables;
+use crate::text::StateCommand;
 
 /// A firewall: rules, tables, states, and what it has counted.
 ///
@@ -44,6 +46,9 @@ pub struct Firewall {
     pub(super) epoch_ns: u64,
     /// Rules that went during commands whose states have not gone yet.
     pub(super) gone: Vec<u64>,
+    /// `state` commands that wait for all rules of their file.
+    pub(super) restoring: Vec<StateCommand>,
+    pub(super) restored: Restored,
     /// The list made ready; `None` while it changes, and for who wants the plain interpreter.
     pub(super) program: Option<Arc<Program>>,
     plain: bool,
@@ -100,6 +105,8 @@ impl Firewall {
             translators: Translators::new(seed),
             epoch_ns: 0,
             gone: Vec::new(),
+            restoring: Vec::new(),
+            restored: Restored::default(),
             program: None,
             plain: false,
             room: Room::default(),

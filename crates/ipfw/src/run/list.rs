@@ -1,3 +1,4 @@
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::{BuildHasherDefault, Hasher};
@@ -6,6 +7,9 @@ use hashbrown::HashMap;
 
 use super::search::{StateNameId, StateNames};
 use crate::rule::{Action, DEFAULT_RULE, RESERVED_SET, Rule, RuleNumber};
+
+/// Old rules of a number that a new one is compared with: thousands may share one.
+const MOST_LOOKS: usize = 64;
 
 /// A rule in the list.
 #[derive(Clone, Debug)]
@@ -173,6 +177,38 @@ impl List {
         self.state_names.retain(self.entries.iter().filter_map(|entry| entry.lookup));
         self.index_from(0);
         gone
+    }
+
+    /// Rules that `before` had, that went and were put in again as they were, are the old ones: with
+    /// their ids and counters. Returns those ids, sorted.
+    pub fn recognize(&mut self, before: &Self) -> Vec<u64> {
+        let mut went: BTreeMap<RuleNumber, VecDeque<usize>> = BTreeMap::new();
+        if self.last_id != before.last_id {
+            let gone = |(_, entry): &(usize, &Entry)| self.place(entry.id).is_none();
+            for (at, entry) in before.entries.iter().enumerate().filter(gone) {
+                went.entry(entry.number).or_default().push_back(at);
+            }
+        }
+        let mut stayed = Vec::new();
+        if went.is_empty() {
+            return stayed;
+        }
+        for (place, entry) in self.entries.iter_mut().enumerate() {
+            let Some(old) = went.get_mut(&entry.number).filter(|_| entry.id > before.last_id)
+            else {
+                continue;
+            };
+            let is_same = |&at: &usize| before.entries[at].rule == entry.rule;
+            let found = old.iter().take(MOST_LOOKS).position(is_same);
+            let Some(at) = found.and_then(|nth| old.remove(nth)) else { continue };
+            self.places.remove(&entry.id);
+            entry.id = before.entries[at].id;
+            self.places.insert(entry.id, place);
+            self.counters[place] = before.counters[at];
+            stayed.push(entry.id);
+        }
+        stayed.sort_unstable();
+        stayed
     }
 
     /// Changes the sets of rules other than the default one.

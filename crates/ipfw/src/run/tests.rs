@@ -10,6 +10,7 @@ mod hostile;
 mod lookups;
 mod nat;
 mod replies;
+mod restoring;
 mod rulesets;
 mod sessions;
 mod states;

@@ -1,6 +1,8 @@
 mod snapshot;
+mod written;
 
 pub use snapshot::Snapshot;
+pub use written::{TcpSeen, Written};
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -305,13 +307,10 @@ impl States {
         update: &Update,
         now: u64,
     ) -> Result<(), Refusal> {
-        if self.has(&new, hash, now) {
+        if self.has((new.flow, &new.name), hash, now) {
             return Ok(());
         }
-        if self.len() >= self.max as usize {
-            let ended = self.forget(|state| state.expires_ns <= now);
-            self.counters.expired += ended as u64;
-        }
+        self.make_room(now);
         let parent = new.limit.map(|(fields, most)| ((new.rule, masked(new.flow, fields)), most));
         if let Some((parent, most)) = parent
             && self.parents.get(&parent).is_some_and(|&count| count >= most)
@@ -331,20 +330,19 @@ impl States {
         Ok(())
     }
 
-    fn has(&self, new: &NewState, hash: FlowHash, now: u64) -> bool {
+    fn has(&self, (flow, name): (FlowKey, &Name), hash: FlowHash, now: u64) -> bool {
         let head = self.heads.get(&hash.0).copied();
         let state = |index: u32| self.slots[index as usize].as_ref();
         let mut chain =
             core::iter::successors(head.and_then(state), |state_here| state(state_here.next?));
-        let other_way = reversed(new.flow);
+        let other_way = reversed(flow);
         chain.any(|state| {
-            let same = state.flow == new.flow || state.flow == other_way;
-            same && state.name == new.name && state.expires_ns > now
+            let same = state.flow == flow || state.flow == other_way;
+            same && state.name == *name && state.expires_ns > now
         })
     }
 
     fn insert(&mut self, new: NewState, hash: FlowHash, update: &Update, now: u64) {
-        self.generation = self.generation.wrapping_add(1);
         let mut state = State {
             flow: new.flow,
             name: new.name,
@@ -363,12 +361,19 @@ impl States {
             port: new.port,
             keepalive_at: 0,
             wakes_ns: 0,
-            generation: self.generation,
+            generation: 0,
             next: None,
         };
         state.update(update, Direction::Forward, now, &self.lifetimes);
-        let wake = state.expires_ns;
-        state.wakes_ns = wake;
+        state.wakes_ns = state.expires_ns;
+        self.put(state, hash);
+    }
+
+    /// Puts a state into a place.
+    fn put(&mut self, mut state: State, hash: FlowHash) {
+        self.generation = self.generation.wrapping_add(1);
+        state.generation = self.generation;
+        let wake = state.wakes_ns;
         let index = self.free.pop().unwrap_or(self.slots.len() as u32);
         state.next = self.heads.insert(hash.0, index);
         match self.slots.get_mut(index as usize) {

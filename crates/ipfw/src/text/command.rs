@@ -10,6 +10,7 @@ use super::error::{TextError, TextErrorKind};
 use super::nat::{self, NatCommand};
 use super::nptv6::{self, Nptv6Command};
 use super::shaper::ShaperCommand;
+use super::state::{self, StateCommand};
 use super::table::{self, TableCommand};
 use super::words::Word;
 use super::{header, number};
@@ -67,6 +68,8 @@ pub enum Command {
         /// `enable`.
         on: bool,
     },
+    /// `state …`.
+    State(Box<StateCommand>),
     /// `sysctl NAME` and `sysctl NAME=VALUE`; all of them where the name is empty.
     Sysctl {
         /// The name; empty with `-a`.
@@ -156,8 +159,8 @@ pub enum Switch {
 }
 
 const EXPECTED: &str = "a command: add, delete, list, show, zero, resetlog, flush, set, table, \
-                        pipe, queue, sched, nat, nptv6, enable, disable, sysctl, monitor, explain, \
-                        metrics, save";
+                        pipe, queue, sched, nat, nptv6, enable, disable, state, sysctl, monitor, \
+                        explain, metrics, save";
 
 pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Command, TextError> {
     cursor.eat("ipfw");
@@ -211,6 +214,7 @@ fn verb(cursor: &mut Cursor<'_>, word: &Word, set: Option<u8>) -> Result<Command
             Command::Shaper(ShaperCommand { text: cursor.rest(word).into(), column: word.column })
         }
         "enable" | "disable" => switch(cursor, word.text == "enable")?,
+        "state" => Command::State(Box::new(state::parse(cursor, word)?)),
         "sysctl" => sysctl(cursor)?,
         "nat" => Command::Nat(nat::parse(cursor)?),
         "nptv6" => Command::Nptv6(nptv6::parse(cursor)?),

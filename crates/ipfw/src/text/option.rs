@@ -153,8 +153,18 @@ pub(super) fn state(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<bool, Te
     Ok(true)
 }
 
+const EXPECTED_FIELDS: &str = "some of src-addr, src-port, dst-addr, dst-port, or all";
+
+/// The fields that a limit counts by, as one word.
+pub(super) fn limit_fields(cursor: &mut Cursor<'_>) -> Result<LimitFields, TextError> {
+    let word = cursor.next(EXPECTED_FIELDS)?;
+    let mut fields = LimitFields::default();
+    let known = word.text.split(',').try_for_each(|item| limit_field(&mut fields, item));
+    known.map(|()| fields).ok_or_else(|| TextError::unexpected(word, EXPECTED_FIELDS))
+}
+
 fn limit(cursor: &mut Cursor<'_>) -> Result<Limit, TextError> {
-    let expected = "some of src-addr, src-port, dst-addr, dst-port, or all";
+    let expected = EXPECTED_FIELDS;
     let mut fields = LimitFields::default();
     let mut seen = false;
     while let Some(word) =

@@ -114,14 +114,19 @@ impl Site {
             return Ok(Outcome { text, ..Outcome::default() });
         }
         if input.task == Task::Save {
-            return Ok(Outcome { text: self.desk.save()?, ..Outcome::default() });
+            return Ok(Outcome {
+                text: self.desk.save(input.with_states, self.now())?,
+                ..Outcome::default()
+            });
         }
         let order = input.order(json)?;
+        let named = |fault| if order.is_file { input.named(fault) } else { fault };
         let steps = input.steps(&order)?;
         if input.is_trial {
-            return Ok(trial(&order, &steps)?);
+            return Ok(trial(&order, &steps).map_err(named)?);
         }
-        Ok(self.desk.carry_out(&order, self.now()))
+        let outcome = self.desk.carry_out(&order, self.now());
+        Ok(Outcome { fault: outcome.fault.map(named), ..outcome })
     }
 
     /// What becomes of frames: `PORT FRAME [xN]`.

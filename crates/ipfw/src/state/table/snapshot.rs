@@ -13,6 +13,13 @@ pub struct Snapshot {
     parents: Vec<(u64, FlowKey, u32)>,
 }
 
+impl Snapshot {
+    /// The states.
+    pub fn states(&self) -> impl Iterator<Item = &State> {
+        self.states.iter()
+    }
+}
+
 impl States {
     /// All there is to list, for another who lists it.
     #[must_use]

@@ -1,0 +1,257 @@
+//! States that are written down and come back, and rules that do.
+
+use alloc::boxed::Box;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::rule::LimitFields;
+use crate::state::{Link, TcpSeen};
+use crate::table::FlowKey;
+use crate::text::{Command, StateCommand};
+
+const SYN: u8 = 0x02;
+const ACK: u8 = 0x10;
+const TCP: &str = "add 100 check-state\nadd 200 allow tcp from 10.0.0.0/24 to any setup keep-state :web\n\
+     add 300 allow udp from any to any limit src-addr 2\nadd 400 deny ip from any to any";
+
+/// The states of a firewall as commands, each on a line.
+fn written(bed: &Bed) -> String {
+    let commands = bed.firewall.state_commands(&[bed.firewall.states().snapshot()], bed.now);
+    commands.iter().map(|command| format!("{command}\n")).collect()
+}
+
+/// A firewall with an open connection, seen through a VLAN's tag, and a counted flow.
+fn used() -> Bed {
+    let mut bed = Bed::new(&TCP.replace(":web", ""));
+    bed.load("delete 200\nadd 200 allow tcp from 10.0.0.0/24 to any setup keep-state :web\nadd 150 check-state :web");
+    bed.firewall.set_epoch_ns(1_000_000 * SECOND);
+    assert!(bed.passes(tcp_seq(false, SYN, 100, 0)));
+    assert!(bed.passes(tcp_seq(true, SYN | ACK, 500, 101)));
+    assert!(bed.passes(tcp_seq(false, ACK, 101, 501)));
+    assert!(bed.passes(udp()));
+    bed
+}
+
+/// Another firewall with the same rules at another time of another clock, and those states.
+fn restarted(states: &str, seconds_later: u64) -> Bed {
+    let mut bed = used();
+    bed.load("flush");
+    assert!(bed.firewall.states().is_empty());
+    bed.firewall.set_epoch_ns((1_000_000 + seconds_later) * SECOND);
+    let web = TCP.replace("check-state", "check-state :web");
+    bed.load(&format!("{web}\n{states}"));
+    bed
+}
+
+#[test]
+fn a_state_that_is_written_down_lets_its_session_go_on_where_all_else_is_denied() {
+    let before = used();
+    let states = written(&before);
+    let mut bed = restarted(&states, 0);
+    assert!(bed.firewall.take_restored().refused.is_empty());
+    assert!(bed.passes(tcp_seq(true, ACK, 501, 102)), "{states}");
+    assert!(bed.passes(tcp_seq(false, ACK, 102, 501)));
+    assert!(
+        !restarted("", 0).passes(tcp_seq(true, ACK, 501, 102)),
+        "without the state it does not"
+    );
+    // Keepalives go where they went.
+    bed.now = 285 * SECOND;
+    bed.firewall.tick(bed.now, &mut bed.outputs);
+    let sent: Vec<_> = bed.outputs.frames.iter().map(|sent| sent.toward).collect();
+    assert_eq!(sent, [Toward::Port(0), Toward::From(0)]);
+    let first = written(&before);
+    assert_eq!(written(&restarted(&first, 0)), first, "to the last digit");
+}
+
+#[test]
+fn a_limit_counts_the_states_that_came_back() {
+    let mut bed = restarted(&written(&used()), 0);
+    assert!(bed.passes(udp_ports(1001, 53)));
+    assert!(!bed.passes(udp_ports(1002, 53)), "the third from this host");
+    assert_eq!(bed.firewall.states().parents().map(|(_, _, count)| count).max(), Some(2));
+}
+
+#[test]
+fn a_state_has_what_was_left_of_its_time_and_none_comes_back_after_it() {
+    let states = written(&used());
+    for (later, left) in [(0, 300), (120, 180), (299, 1)] {
+        let bed = restarted(&states, later);
+        let tcp = bed.firewall.states().sorted()[0].expires_ns;
+        assert_eq!(tcp, left * SECOND, "{later} s later");
+    }
+    let mut late = restarted(&states, 300);
+    assert!(late.firewall.states().is_empty());
+    assert!(late.firewall.take_restored().refused.is_empty(), "that is nobody's mistake");
+    // A clock that was set back makes nothing live longer.
+    let mut bed = restarted("", 0);
+    bed.firewall.set_epoch_ns(0);
+    bed.load(&states);
+    assert_eq!(bed.firewall.states().sorted()[0].expires_ns, 300 * SECOND);
+    let error = late.try_run(states.lines().next().unwrap()).unwrap_err();
+    assert!(error.message.contains("its time is over"), "{error}");
+}
+
+#[test]
+fn a_state_whose_rule_is_gone_or_another_is_left_out_by_name() {
+    let states = written(&used());
+    let mut bed = restarted("", 0);
+    bed.load(&format!("delete 200\n{states}"));
+    let refused = bed.firewall.take_restored().refused;
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    let said = "state tcp 10.0.0.1 1000 <-> 10.1.0.1 80 :web: there is no rule 200";
+    assert_eq!(refused[0], (2, said.to_string()));
+    assert_eq!(bed.firewall.states().len(), 1, "the other one is there");
+    let tcp = states.lines().next().unwrap();
+    for (rule, why) in [
+        ("allow ip from any to any", "rule 200 keeps no such states"),
+        ("allow tcp from any to any keep-state :other", "rule 200 keeps no such states"),
+        ("allow tcp from any to any limit src-addr 3 :web", "rule 200 keeps no such states"),
+    ] {
+        bed.load(&format!("delete 200-65000\nadd 200 {rule}"));
+        let error = bed.try_run(tcp).unwrap_err();
+        assert!(error.message.contains(why), "{error}");
+        assert_eq!(error.exit_code, 69);
+    }
+    let second = tcp.replace("state 00200", "state 00200.2");
+    assert!(bed.try_run(&second).unwrap_err().message.contains("there are fewer than 2 rules 200"));
+    bed.load("add 200 allow tcp from any to any setup keep-state :web");
+    bed.run(&second);
+    assert!(written(&bed).contains("state 00200.2 tcp"));
+}
+
+#[test]
+fn what_lives_is_newer_than_what_was_written_down() {
+    let mut bed = used();
+    let states = written(&bed);
+    bed.now += SECOND;
+    assert!(bed.passes(udp()));
+    let before = written(&bed);
+    bed.load(&states);
+    assert_eq!(written(&bed), before);
+}
+
+#[test]
+fn rules_that_come_back_as_they_were_keep_counters_and_states() {
+    let mut bed = used();
+    let (counted, states) = (bed.count(200), written(&bed));
+    let again = format!(
+        "flush\n{}\nadd 150 check-state :web",
+        TCP.replace("check-state", "check-state :default")
+    );
+    bed.load(&again);
+    assert_eq!((bed.count(200), bed.firewall.states().len()), (counted, 2));
+    assert_eq!(written(&bed), states);
+    assert!(bed.passes(tcp_seq(true, ACK, 501, 102)));
+    assert_eq!(bed.count(200), counted + 1);
+    // Another rule of that number is another one.
+    bed.load(&again.replace("10.0.0.0/24", "10.0.0.0/23"));
+    assert_eq!((bed.count(200), bed.firewall.states().len()), (0, 1));
+    assert!(!bed.passes(tcp_seq(true, ACK, 501, 102)));
+    // Two that are equal come back as two.
+    bed.load("flush\nadd 7 count ip from any to any\nadd 7 count ip from any to any");
+    let ids = |bed: &Bed| {
+        bed.firewall.config().list.iter().map(|(entry, _)| entry.id).collect::<Vec<_>>()
+    };
+    let before = ids(&bed);
+    bed.load("flush\nadd 7 count ip from any to any\nadd 7 count ip from any to any\nadd 7 deny ip from any to any");
+    assert_eq!((&ids(&bed)[..2], bed.numbers().len()), (&before[..2], 4));
+}
+
+#[test]
+fn mistakes_that_show_as_commands_are_carried_out_are_told_together_and_nothing_is_done() {
+    let mut bed =
+        Bed::new("table t create type number\ntable t add 5 1\nadd 100 allow ip from any to any");
+    let (list, tables) = (bed.run("list"), bed.run("table all list"));
+    let error = bed.firewall.load(
+        "flush\ndelete 77\ntable t create\ntable t add 5 2\nadd 10 allow ip from any to any\n\
+         table nobody list\nsysctl no.such=1\nadd 20 fwd port:nowhere ip from any to any",
+        0,
+    );
+    let BatchError::Commands(mistakes) = error.unwrap_err() else { panic!() };
+    let told: Vec<_> = mistakes.iter().map(Mistake::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "line 2: rule 77 not found",
+            "line 3: Table t: File exists",
+            "line 4: Adding record failed: record already exists",
+            "line 6: Table nobody not found",
+            "line 7: unknown oid 'no.such'",
+            "line 8: there is no port nowhere: there are em0, em1",
+        ]
+    );
+    assert_eq!((bed.run("list"), bed.run("table all list")), (list, tables));
+    let many = "delete 77\n".repeat(50);
+    let BatchError::Commands(mistakes) = bed.firewall.load(&many, 0).unwrap_err() else { panic!() };
+    assert_eq!(mistakes.len(), MOST_MISTAKES);
+}
+
+prop_compose! {
+    fn any_flow()(
+        is_v6 in any::<bool>(), src in any::<u128>(), dst in any::<u128>(),
+        proto in any::<u8>(), src_port in any::<u16>(), dst_port in any::<u16>(),
+    ) -> FlowKey {
+        let fit = |bits: u128| if is_v6 { bits } else { bits & 0xffff_ffff };
+        FlowKey { is_v6, src: fit(src), proto, src_port, dst: fit(dst), dst_port }
+    }
+}
+
+prop_compose! {
+    fn any_state()(
+        flow in any_flow(),
+        (rule, nth) in (1u16..65535, 1u32..9),
+        (left_ns, at_unix_ns) in (1u64..1 << 50, proptest::option::of(0u64..1 << 62)),
+        (macs, tags) in (any::<[[u8; 6]; 2]>(), any::<[u16; 2]>()),
+        (tagged, has_port, has_limit) in (0usize..3, any::<bool>(), any::<bool>()),
+        (src_addr, src_port, dst_addr) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        (flags, acks, acked) in ([0u8..8, 0u8..8], any::<[u32; 2]>(), 0u8..4),
+        (packets, bytes) in (any::<u64>(), any::<u64>()),
+    ) -> StateCommand {
+        let tag = |at: usize| (at < tagged).then_some(slipring_wire::assigned::VlanTag(tags[at]));
+        let [src_mac, dst_mac] = macs.map(MacAddr);
+        StateCommand {
+            line: 1, rule, nth, flow, left_ns, at_unix_ns, packets, bytes,
+            name: "a.name_of-5".parse().unwrap(),
+            link: Link { src_mac, dst_mac, tags: [tag(0), tag(1)] },
+            port: has_port.then(|| "vale0:1".into()),
+            limit: has_limit.then_some(LimitFields { src_addr, src_port, dst_addr, dst_port: true }),
+            tcp: TcpSeen { flags, acks, acked },
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_state_reads_back_as_it_was_written(state in any_state()) {
+        let text = state.to_string();
+        prop_assert_eq!(parse_command(&text), Ok(Command::State(Box::new(state))), "{}", text);
+    }
+}
+
+#[test]
+fn mistakes_in_a_state_are_told_where_they_stand() {
+    let good = "state 100 tcp 10.0.0.1 1 10.0.0.2 2 :x left 5";
+    assert!(parse_command(good).is_ok());
+    for (text, column) in [
+        ("state 0 tcp 10.0.0.1 1 10.0.0.2 2 left 5", 7),
+        ("state 100.0 tcp 10.0.0.1 1 10.0.0.2 2 left 5", 7),
+        ("state 100 tcpp 10.0.0.1 1 10.0.0.2 2 left 5", 11),
+        ("state 100 tcp 10.0.0.1 70000 10.0.0.2 2 left 5", 24),
+        ("state 100 tcp 10.0.0.1 1 2001:db8::1 2 left 5", 26),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2 :any left 5", 37),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2", 36),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2 left 5.0000000001", 42),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2 left 5 mac 1:2 3", 48),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2 left 5 seen syn", 49),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2 left 5 seen syn/psh", 49),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2 left 5 tag 1,2,3", 48),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2 left 5 acked all", 50),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2 left 5 limit all,x", 50),
+        ("state 100 tcp 10.0.0.1 1 10.0.0.2 2 left 5 sideways", 44),
+    ] {
+        let error = parse_command(text).unwrap_err();
+        assert_eq!(error.column, column, "{text}: {error}");
+    }
+}

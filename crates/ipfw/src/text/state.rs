@@ -1,0 +1,313 @@
+//! `state …`: one state as `save --states` writes it.
+//!
+//! ```text
+//! state 00100 tcp 10.0.0.1 1024 10.1.0.1 80 :default left 299.5 at 1767225600.25
+//!       mac 02:00:00:00:00:01 02:00:00:00:00:02 in em0 seen syn/syn acks 17/99 counted 3 120
+//! ```
+//!
+//! All on one line. Words behind the name of the state come in any order; what is not said is
+//! nothing: no tags, no limit, no flags seen, nothing counted.
+
+use alloc::format;
+use alloc::string::String;
+use core::fmt::{self, Display, Formatter};
+use core::net::IpAddr;
+
+use slipring_wire::MacAddr;
+use slipring_wire::assigned::VlanTag;
+
+use super::cursor::Cursor;
+use super::error::TextError;
+use super::words::Word;
+use super::{header, number, option, proto_name, proto_value};
+use crate::rule::{LimitFields, Name, RuleNumber};
+use crate::state::{Link, TcpSeen};
+use crate::table::FlowKey;
+
+/// A state to be there again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateCommand {
+    /// The line it stands on, from 1.
+    pub line: u32,
+    /// The rule whose action runs on a hit.
+    pub rule: RuleNumber,
+    /// Which one of the rules of that number, from 1.
+    pub nth: u32,
+    /// The flow as its first packet had it.
+    pub flow: FlowKey,
+    /// The name of the state.
+    pub name: Name,
+    /// How long it had to live, in nanoseconds.
+    pub left_ns: u64,
+    /// When that was written, in nanoseconds since 1970; `None` is now.
+    pub at_unix_ns: Option<u64>,
+    /// The Ethernet side of the flow's first packet.
+    pub link: Link,
+    /// The port that packet came by.
+    pub port: Option<String>,
+    /// The fields that a limit counts it by.
+    pub limit: Option<LimitFields>,
+    /// What TCP has told.
+    pub tcp: TcpSeen,
+    /// Packets after the first.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+const EXPECTED_RULE: &str = "the number of a rule, or NUMBER.N for the N-th rule of that number";
+const EXPECTED_TIME: &str = "seconds, with up to nine digits behind the point";
+const EXPECTED: &str = "left, at, mac, tag, in, limit, seen, acks, acked or counted";
+const EXPECTED_FLAGS: &str = "flags of both directions, some of fin, syn and rst or none, as in \
+                              syn+fin/syn or syn/none";
+const SECOND: u64 = 1_000_000_000;
+/// Flags of TCP that states remember.
+const FLAGS: [(u8, &str); 3] = [(1, "fin"), (2, "syn"), (4, "rst")];
+/// Which directions have acknowledged something new since the lifetime was last renewed.
+const ACKED: [(u8, &str); 3] = [(1, "forward"), (2, "reverse"), (3, "both")];
+
+pub(super) fn parse(cursor: &mut Cursor<'_>, at: &Word) -> Result<StateCommand, TextError> {
+    let (rule, nth) = rule(cursor.next(EXPECTED_RULE)?)?;
+    let flow = flow(cursor)?;
+    let name = header::state_name(cursor)?;
+    let link = Link { src_mac: MacAddr::ZERO, dst_mac: MacAddr::ZERO, tags: [None; 2] };
+    let mut state = StateCommand {
+        line: at.line,
+        rule,
+        nth,
+        flow,
+        name,
+        left_ns: 0,
+        at_unix_ns: None,
+        link,
+        port: None,
+        limit: None,
+        tcp: TcpSeen::default(),
+        packets: 0,
+        bytes: 0,
+    };
+    while let Some(word) = cursor.peek() {
+        cursor.skip();
+        state.more(word, cursor)?;
+    }
+    if state.left_ns == 0 {
+        return Err(cursor.too_short("`left` and the seconds that the state has to live"));
+    }
+    Ok(state)
+}
+
+fn rule(word: &Word) -> Result<(RuleNumber, u32), TextError> {
+    let (rule, nth) = word.text.split_once('.').unwrap_or((&word.text, "1"));
+    let rule = number::decimal(rule).and_then(|rule| RuleNumber::try_from(rule).ok());
+    let nth = number::decimal(nth);
+    match (rule, nth) {
+        (Some(rule @ 1..), Some(nth @ 1..)) => Ok((rule, nth)),
+        _ => Err(TextError::unexpected(word, EXPECTED_RULE)),
+    }
+}
+
+/// `PROTO ADDRESS PORT ADDRESS PORT`.
+fn flow(cursor: &mut Cursor<'_>) -> Result<FlowKey, TextError> {
+    let word = cursor.next("a protocol")?;
+    let proto = proto_value(&word.text).ok_or_else(|| TextError::unexpected(word, "a protocol"))?;
+    let (src, src_port) = end(cursor)?;
+    let ahead = cursor.clone();
+    let (dst, dst_port) = end(cursor)?;
+    if src.is_ipv6() != dst.is_ipv6() {
+        let expected = "an address of the same version of IP";
+        let unexpected = |word| TextError::unexpected(word, expected);
+        return Err(ahead.peek().map_or_else(|| ahead.too_short(expected), unexpected));
+    }
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    let is_v6 = src.is_ipv6();
+    Ok(FlowKey { is_v6, src: bits(src), proto, src_port, dst: bits(dst), dst_port })
+}
+
+fn end(cursor: &mut Cursor<'_>) -> Result<(IpAddr, u16), TextError> {
+    let word = cursor.next("an address")?;
+    let address = word.text.parse().map_err(|_| TextError::unexpected(word, "an IP address"))?;
+    let port = number::within(cursor.next("a port")?, 0, 65535, "port")?;
+    Ok((address, port as u16))
+}
+
+impl StateCommand {
+    fn more(&mut self, word: &Word, cursor: &mut Cursor<'_>) -> Result<(), TextError> {
+        match word.text.as_str() {
+            "left" => self.left_ns = time(cursor)?,
+            "at" => self.at_unix_ns = Some(time(cursor)?),
+            "mac" => (self.link.src_mac, self.link.dst_mac) = (mac(cursor)?, mac(cursor)?),
+            "tag" => self.link.tags = tags(cursor)?,
+            "in" => self.port = Some(cursor.next("a port")?.text.clone()),
+            "limit" => self.limit = Some(option::limit_fields(cursor)?),
+            "seen" => self.tcp.flags = pair(cursor, EXPECTED_FLAGS, flags)?,
+            "acks" => self.tcp.acks = pair(cursor, "two numbers, as in 17/99", read_u32)?,
+            "acked" => {
+                let expected = "forward, reverse or both";
+                let word = cursor.next(expected)?;
+                let known = ACKED.iter().find(|(_, name)| *name == word.text);
+                let known = known.ok_or_else(|| TextError::unexpected(word, expected))?;
+                self.tcp.acked = known.0;
+            }
+            "counted" => (self.packets, self.bytes) = (count(cursor)?, count(cursor)?),
+            _ => return Err(TextError::unexpected(word, EXPECTED)),
+        }
+        Ok(())
+    }
+}
+
+fn time(cursor: &mut Cursor<'_>) -> Result<u64, TextError> {
+    let word = cursor.next(EXPECTED_TIME)?;
+    read_time(&word.text).ok_or_else(|| TextError::unexpected(word, EXPECTED_TIME))
+}
+
+/// Seconds with a fraction, exactly, in nanoseconds.
+fn read_time(text: &str) -> Option<u64> {
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, rest) = text.split_once('.').unwrap_or((text, "0"));
+    if !is_digits(whole) || !is_digits(rest) || rest.len() > 9 {
+        return None;
+    }
+    let rest: u64 = format!("{rest:0<9}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(SECOND)?.checked_add(rest)
+}
+
+fn mac(cursor: &mut Cursor<'_>) -> Result<MacAddr, TextError> {
+    let word = cursor.next("an Ethernet address")?;
+    word.text.parse().map_err(|_| TextError::unexpected(word, "an Ethernet address"))
+}
+
+/// Tags as they stand in the frame, outermost first: `0x0005` or `0x0005,0x0007`.
+fn tags(cursor: &mut Cursor<'_>) -> Result<[Option<VlanTag>; 2], TextError> {
+    let expected = "one or two VLAN tags of 16 bits, as in 0x0005,0x0007";
+    let word = cursor.next(expected)?;
+    let mut tags = [None; 2];
+    for (at, text) in word.text.split(',').enumerate() {
+        let tag = number::parse(text).and_then(|tag| u16::try_from(tag).ok());
+        match (tags.get_mut(at), tag) {
+            (Some(place), Some(tag)) => *place = Some(VlanTag(tag)),
+            _ => return Err(TextError::unexpected(word, expected)),
+        }
+    }
+    Ok(tags)
+}
+
+/// `FORWARD/REVERSE`.
+fn pair<T>(
+    cursor: &mut Cursor<'_>,
+    expected: &str,
+    read: impl Fn(&str) -> Option<T>,
+) -> Result<[T; 2], TextError> {
+    let word = cursor.next(expected)?;
+    let both = word.text.split_once('/').and_then(|(one, two)| Some([read(one)?, read(two)?]));
+    both.ok_or_else(|| TextError::unexpected(word, expected))
+}
+
+fn flags(text: &str) -> Option<u8> {
+    if text == "none" {
+        return Some(0);
+    }
+    let bit = |item: &str| FLAGS.iter().find(|(_, name)| *name == item).map(|(bit, _)| *bit);
+    text.split('+').try_fold(0, |bits, item| Some(bits | bit(item)?))
+}
+
+fn read_u32(text: &str) -> Option<u32> {
+    number::decimal(text)
+}
+
+fn count(cursor: &mut Cursor<'_>) -> Result<u64, TextError> {
+    let word = cursor.next("a number")?;
+    let found = number::parse(&word.text);
+    found.ok_or_else(|| TextError::unexpected(word, "packets and bytes"))
+}
+
+/// What tells it from others, for people.
+impl StateCommand {
+    /// `tcp 10.0.0.1 1024 <-> 10.1.0.1 80 :default`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let FlowKey { src_port, dst_port, .. } = self.flow;
+        let (proto, [src, dst]) = (Proto(self.flow.proto), addresses(&self.flow));
+        format!("{proto} {src} {src_port} <-> {dst} {dst_port} :{}", self.name)
+    }
+}
+
+fn addresses(flow: &FlowKey) -> [IpAddr; 2] {
+    [flow.src, flow.dst].map(|bits| match flow.is_v6 {
+        true => IpAddr::V6(bits.into()),
+        false => IpAddr::V4((bits as u32).into()),
+    })
+}
+
+struct Proto(u8);
+
+impl Display for Proto {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match proto_name(self.0) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// Nanoseconds as seconds.
+struct Seconds(u64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let text = format!("{}.{:09}", self.0 / SECOND, self.0 % SECOND);
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+struct Flags(u8);
+
+impl Display for Flags {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut names = FLAGS.iter().filter(|(bit, _)| self.0 & bit != 0).map(|(_, name)| *name);
+        f.write_str(names.next().unwrap_or("none"))?;
+        names.try_for_each(|name| write!(f, "+{name}"))
+    }
+}
+
+/// The command.
+impl Display for StateCommand {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "state {:05}", self.rule)?;
+        if self.nth > 1 {
+            write!(f, ".{}", self.nth)?;
+        }
+        let ([src, dst], flow) = (addresses(&self.flow), &self.flow);
+        write!(f, " {} {src} {} {dst} {}", Proto(flow.proto), flow.src_port, flow.dst_port)?;
+        write!(f, " :{} left {}", self.name, Seconds(self.left_ns))?;
+        if let Some(at) = self.at_unix_ns {
+            write!(f, " at {}", Seconds(at))?;
+        }
+        write!(f, " mac {} {}", self.link.src_mac, self.link.dst_mac)?;
+        for (at, tag) in self.link.tags.iter().flatten().enumerate() {
+            write!(f, "{}{:#06x}", if at == 0 { " tag " } else { "," }, tag.0)?;
+        }
+        if let Some(port) = &self.port {
+            write!(f, " in {port}")?;
+        }
+        if let Some(fields) = &self.limit {
+            write!(f, " limit {fields}")?;
+        }
+        let TcpSeen { flags: [forward, reverse], acks, acked } = self.tcp;
+        if [forward, reverse] != [0; 2] {
+            write!(f, " seen {}/{}", Flags(forward), Flags(reverse))?;
+        }
+        if acks != [0; 2] {
+            write!(f, " acks {}/{}", acks[0], acks[1])?;
+        }
+        if let Some((_, name)) = ACKED.iter().find(|(bits, _)| *bits == acked) {
+            write!(f, " acked {name}")?;
+        }
+        if (self.packets, self.bytes) != (0, 0) {
+            write!(f, " counted {} {}", self.packets, self.bytes)?;
+        }
+        Ok(())
+    }
+}
