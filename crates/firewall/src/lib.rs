@@ -15,7 +15,7 @@
 //! | `desk` | commands, tried and made ready away from the loop, then handed over whole |
 //! | `values` | answers for `--json` |
 //! | `mail`, `board`, `events` | what passes between threads |
-//! | `run`, `flags` | the program |
+//! | `run`, `flags`, `manager` | the program, and what it tells the service manager |
 //! | `ipfw` | the command line of ipfw and dnctl |
 //!
 //! Not for: what rules and pipes mean (`slipring-ipfw`, `slipring-dummynet`).
@@ -35,6 +35,7 @@ pub mod join;
 mod lane;
 mod lint;
 mod mail;
+mod manager;
 mod metrics;
 mod order;
 mod run;

@@ -32,6 +32,7 @@ use crate::events::{Events, Log};
 use crate::flags::Plan;
 use crate::join::{Bypassed, Join, Tally};
 use crate::mail::Mail;
+use crate::manager;
 use crate::metrics;
 use crate::order::{Order, Outcome, sysexits};
 use crate::service::Controlled;
@@ -315,6 +316,10 @@ impl Plan {
             metrics::text(&asked, &counted).map_err(|fault| fault.message)
         })?;
         session.reporter.say("Ready to go")?;
+        if let Err(error) = manager::ready() {
+            let told = "the service manager cannot be told that it is ready: see NOTIFY_SOCKET";
+            session.reporter.warn(format_args!("{told}: {error}"))?;
+        }
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let ended = workers.attend(signals, self.period, deadline, |due| match due {
             Due::Interval => session.reporter.interval(&figures.sample(), figures.line()),

@@ -7,6 +7,7 @@ mod support;
 mod captures;
 mod commands;
 mod kept;
+mod service;
 mod sessions;
 mod threads;
 mod troubles;

@@ -1,0 +1,51 @@
+//! What the service manager is told, as sd_notify(3) has it: one datagram, where there is a manager.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Says that frames pass by the rules that were asked for, and that commands are answered.
+///
+/// # Errors
+/// If the manager has named a socket that cannot be had.
+pub(crate) fn ready() -> io::Result<()> {
+    match env::var_os("NOTIFY_SOCKET") {
+        Some(name) => tell(&name, b"READY=1"),
+        None => Ok(()),
+    }
+}
+
+/// `@` begins a name without a file.
+fn tell(name: &OsStr, message: &[u8]) -> io::Result<()> {
+    let to = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(name)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(message, &to).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_is_told_at_a_path_and_at_a_name_without_a_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let name = format!("slipring-firewall-test-{}", std::process::id());
+        let at_path = UnixDatagram::bind(&path).unwrap();
+        let unnamed = SocketAddr::from_abstract_name(&name).unwrap();
+        let at_name = UnixDatagram::bind_addr(&unnamed).unwrap();
+        for (socket, to) in [(at_path, path.into_os_string()), (at_name, format!("@{name}").into())]
+        {
+            tell(&to, b"READY=1").unwrap();
+            let mut told = [0; 16];
+            let length = socket.recv(&mut told).unwrap();
+            assert_eq!(&told[..length], b"READY=1");
+        }
+        assert!(tell(dir.path().join("nobody").as_os_str(), b"READY=1").is_err());
+    }
+}
