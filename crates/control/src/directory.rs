@@ -59,24 +59,6 @@ pub fn running(dir: &Path) -> Vec<Running> {
     runs.into_iter().map(|(pid, path)| Running { pid, names: names(path) }).collect()
 }
 
-/// Whether [`Server::open`](crate::Server::open) would find a directory and a free name: to be asked before anything is
-/// touched that a run needs besides.
-///
-/// # Errors
-/// Those of [`Server::open`](crate::Server::open).
-pub fn check_open(dir: &Path, name: Option<&str>) -> Result<(), ControlError> {
-    prepared(dir, name).map(drop)
-}
-
-/// The directory, locked and without what the dead left there, and the path of the name.
-fn prepared(dir: &Path, name: Option<&str>) -> Result<(Lock, Option<PathBuf>), ControlError> {
-    trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
-    // Whoever cleans up must not meet a socket between bind and listen.
-    let lock = Lock::wait(&dir.join(LOCK)).map_err(refused("lock", dir))?;
-    remove_dead(dir);
-    Ok((lock, name.map(|name| free_name(dir, name)).transpose()?))
-}
-
 /// A socket of this process, and the files to remove at its end.
 #[derive(Debug)]
 pub(crate) struct Socket {
@@ -89,7 +71,11 @@ pub(crate) struct Socket {
 impl Socket {
     /// Listens in `dir`, under a name too if there is one; removes what the dead left there.
     pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
-        let (_lock, name) = prepared(dir, name)?;
+        trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
+        // Whoever cleans up must not meet a socket between bind and listen.
+        let _lock = Lock::wait(&dir.join(LOCK)).map_err(refused("lock", dir))?;
+        remove_dead(dir);
+        let name = name.map(|name| free_name(dir, name)).transpose()?;
         let path = dir.join(format!("{}.sock", std::process::id()));
         let listener = UnixListener::bind(&path)
             .map_err(|error| ControlError::system("listen on", &path, error))?;

@@ -56,7 +56,7 @@ mod once;
 mod server;
 
 pub use client::{Client, PATIENCE};
-pub use directory::{Running, check_open, check_trust, running};
+pub use directory::{Running, check_trust, running};
 pub use error::ControlError;
 pub use message::{Refusal, Reply, Request};
 pub use once::Once;

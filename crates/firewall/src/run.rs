@@ -14,7 +14,7 @@ use slipring_cli::codes::{SR0009, SR0201};
 use slipring_cli::report::Sample;
 use slipring_cli::units::human;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
-use slipring_control::{Server, check_open};
+use slipring_control::{ControlError, Reservation, Server};
 use slipring_dummynet::text::Caps;
 use slipring_ipfw::run::Firewall;
 use slipring_port::now;
@@ -188,8 +188,7 @@ impl Plan {
             let bench = Bench::new(source, self.duration)?;
             return self.measure(bench, begin.as_ref(), session);
         }
-        check_open(&session.run_dir, self.name.as_deref())
-            .map_err(|error| Failure::from(Diagnostic::of(&error)))?;
+        let place = self.reserve(session)?;
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let events = Arc::new(Events::default());
@@ -210,7 +209,7 @@ impl Plan {
         }
         let desk = Arc::new(desk.keep_in(self.state.clone(), self.keeps_states));
         let workers = Workers::start(tasks)?;
-        let result = self.attend(session, &workers, &signals, (&desk, begin), &mut figures);
+        let result = self.attend(session, &workers, &signals, (place, &desk, begin), &mut figures);
         let ended = workers.finish();
         drop(log);
         session.reporter.end(&figures.sample(), figures.summary())?;
@@ -238,6 +237,7 @@ impl Plan {
         let log_file = self.log_file()?;
         Confinement::total().opening_files().begin(session)?;
         let log = Log::start(events.clone(), log_file);
+        let place = self.reserve(session);
         let (mail, board) = (Arc::new(Mail::new()?), Arc::<Board>::default());
         let join = Join::new(Firewall::new(seed), seed, self.map.clone(), self.passes);
         let figures =
@@ -250,7 +250,8 @@ impl Plan {
             let engine = scope.spawn(|| bench.run(join, lane, &is_over));
             let result = self.begin_with(session, &desk, begin);
             is_refused.store(result.is_err(), Ordering::Relaxed);
-            let server = result.as_ref().ok().map(|()| self.serve(session, &desk, &figures));
+            let serve = |()| place.and_then(|place| self.serve(place, &desk, &figures));
+            let server = result.as_ref().ok().copied().map(serve);
             if let Some(Err(Failure::Error(error))) = &server {
                 // It measures all the same.
                 let _ = session.reporter.warn(error.to_text(false).trim_end());
@@ -282,10 +283,15 @@ impl Plan {
         Ok(())
     }
 
-    /// Opens the control socket.
+    /// Makes the control socket, where nobody answers yet.
+    fn reserve(&self, session: &Session<'_>) -> Result<Reservation, Failure> {
+        Reservation::new(&session.run_dir, self.name.as_deref()).map_err(uncontrolled)
+    }
+
+    /// Answers at the control socket.
     fn serve(
         &self,
-        session: &Session<'_>,
+        place: Reservation,
         desk: &Arc<Desk>,
         figures: &Figures,
     ) -> Result<Server, Failure> {
@@ -295,21 +301,20 @@ impl Plan {
             events: figures.events.clone(),
             figures: figures.clone(),
         };
-        Server::open(&session.run_dir, self.name.as_deref(), Box::new(service))
-            .map_err(|error| Failure::from(Diagnostic::of(&error)))
+        place.serve(Box::new(service)).map_err(uncontrolled)
     }
 
-    /// Opens the control socket and watches, once the rules to begin with hold.
+    /// Answers commands and watches, once the rules to begin with hold.
     fn attend(
         &self,
         session: &mut Session<'_>,
         workers: &Workers,
         signals: &Signals,
-        (desk, begin): (&Arc<Desk>, Option<Order>),
+        (place, desk, begin): (Reservation, &Arc<Desk>, Option<Order>),
         figures: &mut Figures,
     ) -> Result<(), Failure> {
         self.begin_with(session, desk, begin.as_ref())?;
-        let _server = self.serve(session, desk, figures)?;
+        let _server = self.serve(place, desk, figures)?;
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
         let (asked, counted) = (desk.clone(), figures.clone());
         let _metrics = slipring_cli::metrics::serve(session, move || {
@@ -411,6 +416,11 @@ pub(crate) fn read_rules(path: &Path) -> Result<Order, Failure> {
         accepted(&Outcome { fault: Some(fault), ..Outcome::default() }, Some(path))?;
     }
     Ok(order)
+}
+
+/// The words for a run that cannot be commanded.
+fn uncontrolled(error: ControlError) -> Failure {
+    Diagnostic::of(&error).into()
 }
 
 /// The words for rules that are not accepted.
