@@ -254,7 +254,8 @@ impl<'w> Wanted<'w> {
     }
 
     /// Whether AF_PACKET may do what AF_XDP cannot. Never when a mode was demanded, nor when the
-    /// interface itself is the trouble.
+    /// interface itself is the trouble. One that is down is no trouble, unless it is to end the port:
+    /// AF_PACKET starts when it comes up.
     fn may_fall_back(&self, error: &OpenError) -> bool {
         let cannot = matches!(
             *error.cause,
@@ -264,7 +265,8 @@ impl<'w> Wanted<'w> {
                 | OpenCause::LockedMemory { .. }
                 | OpenCause::Mtu { .. }
         );
-        cannot && self.options.xdp == XdpMode::Best
+        let waits = matches!(*error.cause, OpenCause::Down { .. }) && !self.options.exit_on_link_down;
+        (cannot || waits) && self.options.xdp == XdpMode::Best
     }
 
     /// Refuses the interface that carries the default route, unless that is wanted.

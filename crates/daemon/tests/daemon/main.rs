@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod crowds;
+mod down;
 #[path = "../../../slipring/tests/daemon/ends.rs"]
 mod ends;
 mod guests;

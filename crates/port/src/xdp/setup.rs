@@ -57,6 +57,10 @@ pub(super) fn open_queues(
             Err(Failure::Refused(error, kept)) => (last, hook) = (error, kept),
         }
     }
+    // Some drivers give queues away only while the interface is up. What needs less of them was tried.
+    if last.raw_os_error() == Some(libc::ENETDOWN) {
+        return Err(OpenCause::Down { ifname: iface.name.clone() });
+    }
     let wanted = match options.xdp {
         XdpMode::ZeroCopy => "AF_XDP zero-copy",
         XdpMode::Native => "native XDP",
@@ -211,7 +215,6 @@ impl Attempt<'_> {
                 what: "AF_XDP".into(),
                 needs: "a kernel with CONFIG_XDP_SOCKETS",
             },
-            Some(libc::ENETDOWN) => OpenCause::Down { ifname },
             Some(libc::ENODEV) => OpenCause::NoInterface { ifname },
             _ => return Failure::Refused(error, None),
         })

@@ -1,0 +1,40 @@
+//! Interfaces that are down, where the driver gives no AF_XDP queue away until they are up.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use rustix::process::Signal;
+
+use crate::site::{FEW, Site, said};
+use crate::support::program::{Program, SLIPRING};
+
+/// The C program that keeps AF_XDP queues from what it starts, compiled once.
+fn refuse() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/daemon/refuse.c");
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("netmap-refuse");
+        let flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o"];
+        let done = Command::new("cc").args(flags).arg(&program).arg(source).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        program
+    })
+}
+
+#[test]
+fn an_interface_whose_driver_gives_no_queue_while_it_is_down_starts_when_it_comes_up() {
+    let Some(site) = Site::with_cable() else { return };
+    let mut command = Command::new(refuse());
+    command.arg(SLIPRING).args(["daemon", "--link", "none", "--run-dir"]).arg(site.run_dir());
+    let daemon = Program::launch(&site.inside, command);
+    daemon.wait_for_text("door=fuse");
+    site.inside.ip("link set e0 down");
+    let receiver = site.client(&format!("receive e0 {FEW}"));
+    receiver.wait_for_text("bound");
+    site.inside.ip("link set e0 up");
+    site.client(&format!("send e1 {FEW}")).finish().well();
+    assert_eq!(said(receiver.finish()), "bound\nreceived");
+    daemon.stop(Signal::TERM).well();
+    site.is_clean();
+}
