@@ -280,14 +280,19 @@ impl Nic {
     /// could be.
     pub(crate) fn resume(&self, rings: &[Vec<Option<RingView>>; 2]) -> bool {
         let nic_rings = usize::from(self.expected.rings[0]);
+        let ring = |dir: Dir, i: usize| rings[dir as usize].get(i).cloned().flatten();
+        // `None` where a ring lacks its other half, which nothing here leaves so.
         let pairs = |range: Range<usize>| {
-            let [tx, rx] =
-                rings.each_ref().map(|rings| rings.get(range.clone()).unwrap_or_default());
-            let pairs = tx.iter().zip(rx).filter_map(|(tx, rx)| Some([tx.clone()?, rx.clone()?]));
-            pairs.collect::<Vec<_>>()
+            let pairs = range.filter_map(|i| match (ring(Dir::Tx, i), ring(Dir::Rx, i)) {
+                (None, None) => None,
+                (tx, rx) => Some(tx.zip(rx).map(|(tx, rx)| [tx, rx])),
+            });
+            pairs.collect::<Option<Vec<_>>>()
         };
-        let all = self.expected.all(Dir::Tx).min(self.expected.all(Dir::Rx));
-        let (nic, host) = (pairs(0..nic_rings), pairs(nic_rings..all));
+        let all = self.expected.all(Dir::Tx).max(self.expected.all(Dir::Rx));
+        let (Some(nic), Some(host)) = (pairs(0..nic_rings), pairs(nic_rings..all)) else {
+            return false;
+        };
         // It may have what it had, though rules may say otherwise by now.
         let options = OpenOptions { take_over: true, ..self.options.clone() };
         let nic_options =

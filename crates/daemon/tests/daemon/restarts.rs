@@ -251,6 +251,37 @@ fn a_virtual_machine_in_a_switch_is_there_again() {
         Err(why) => return println!("skipped: {why}"),
     };
     let (Some(site), Some(outside)) = (Site::new(), Namespace::new()) else { return };
+#[test]
+fn host_rings_that_differ_in_number_each_way_go_on() {
+    for rings in ["1 3", "3 1"] {
+        let Some(site) = Site::new() else { return };
+        site.inside.silence("default");
+        site.inside.ip("link add e0 numrxqueues 3 numtxqueues 3 type veth peer name e1");
+        site.inside.ip("addr add 10.9.8.1/24 dev e0");
+        site.inside.ip("link set e0 up");
+        site.inside.ip("link set e1 up");
+        let mut daemon = Supervised::start(&site, "");
+        let client = site.client(&format!("echo e0 {rings}"));
+        client.wait_for_text("bound");
+        // The host asks who has an address that nobody has.
+        let asks = |heard: usize| {
+            eventually("frames of the host", || {
+                site.inside.attempt("ping", "-q -c 1 -W 1 10.9.8.9");
+                (client.so_far().stdout.matches("echoed").count() > heard).then_some(())
+            });
+            client.so_far().stdout.matches("echoed").count()
+        };
+        let mut heard = asks(0);
+        for _ in 0..2 {
+            daemon.kill_and_wait();
+            heard = asks(heard);
+        }
+        let stopped = daemon.supervisor.stop(Signal::TERM).well();
+        assert!(!stopped.stderr.contains("outlive"), "{rings}: {stopped:?}");
+        client.stop(Signal::KILL);
+    }
+}
+
     site.inside.veth("e0", &outside, "e1", 1500);
     outside.silence("e1");
     outside.ip("addr add 10.9.8.9/24 dev e1");

@@ -127,8 +127,11 @@ impl PortState {
     /// Any port, as far as all have the same.
     fn of(port: &dyn Adapter, kind: Kind) -> Self {
         let shape = port.shape();
+        // The provider makes pairs, also where the host was asked for more rings one way than the other.
+        let pairs = shape.all(Dir::Tx).max(shape.all(Dir::Rx));
+        let count = |dir| if kind == Kind::Provided { pairs } else { shape.all(dir) };
         let rings = Dir::BOTH
-            .map(|dir| (0..shape.all(dir)).map(|i| port.ring(dir, i).map(RingState::of)).collect());
+            .map(|dir| (0..count(dir)).map(|i| port.ring(dir, i).map(RingState::of)).collect());
         let (name, memory) = (port.name().to_owned(), port.memory().id());
         Self { kind, key: None, name, shape: shape.into(), memory, rings }
     }

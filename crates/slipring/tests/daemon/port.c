@@ -1,5 +1,5 @@
 /* A program written for netmap: port DEVICE VERB NAME [NUMBER [NUMBER]], or port DEVICE shuttle NAME NAME
- * MILLISECONDS. It knows nothing but open, ioctl, mmap and poll. */
+ * MILLISECONDS, or port DEVICE echo NAME TX RX, with numbers of host rings. It knows nothing but open, ioctl, mmap and poll. */
 #define _GNU_SOURCE
 #include "../../../door/tests/c/netmap.h"
 #include <errno.h>
@@ -26,6 +26,8 @@ static const uint8_t HEAD[14] = {255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1,
 
 static int fd;
 static struct ring *tx, *rx;
+static struct nif *nif;
+static uint16_t host_rings[2];
 
 static void say(const char *what) {
     puts(what);
@@ -36,6 +38,8 @@ static void say(const char *what) {
 static int bind_port(const char *device, const char *name, uint32_t mode, uint64_t flags) {
     struct header h = {.version = 14, .reqtype = 1};
     struct reg reg = {.mode = mode, .flags = flags};
+    reg.host_tx_rings = host_rings[0];
+    reg.host_rx_rings = host_rings[1];
     h.body = (uint64_t)&reg;
     strncpy(h.name, name, sizeof h.name - 1);
     fd = open(device, O_RDWR);
@@ -43,7 +47,7 @@ static int bind_port(const char *device, const char *name, uint32_t mode, uint64
         return 0;
     char *mem = mmap(0, reg.memsize, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(mem != MAP_FAILED);
-    struct nif *nif = (struct nif *)(mem + reg.offset);
+    nif = (struct nif *)(mem + reg.offset);
     tx = (struct ring *)((char *)nif + nif->ring_ofs[0]);
     rx = (struct ring *)((char *)nif + nif->ring_ofs[nif->tx_rings + nif->host_tx_rings]);
     return 1;
@@ -162,6 +166,32 @@ static void shuttle(const char *device, const char *to, int patience) {
     printf("sent %llu missing %llu\n", (unsigned long long)sent, (unsigned long long)(sent - came));
 }
 
+static struct ring *ring_at(uint32_t i) { return (struct ring *)((char *)nif + nif->ring_ofs[i]); }
+
+/* Sends what comes from the host back to it, over all of its rings in turn. */
+static void echo(void) {
+    uint32_t tx_rings = nif->tx_rings + nif->host_tx_rings, turn = 0;
+    CHECK(nif->host_tx_rings == host_rings[0] && nif->host_rx_rings == host_rings[1]);
+    say("bound");
+    for (;;) {
+        CHECK(wait_for(POLLIN) == POLLIN);
+        for (uint32_t i = 0; i < nif->host_rx_rings; i++) {
+            struct ring *in = ring_at(tx_rings + nif->rx_rings + i);
+            for (; in->head != in->tail; in->head = in->cur = next(in, in->head)) {
+                struct ring *out = ring_at(nif->tx_rings + turn++ % nif->host_tx_rings);
+                CHECK(out->head != out->tail);
+                out->slot[out->head].len = in->slot[in->head].len;
+                memcpy(buf(out, out->head), buf(in, in->head), in->slot[in->head].len);
+                __atomic_thread_fence(__ATOMIC_RELEASE);
+                out->head = out->cur = next(out, out->head);
+                say("echoed");
+            }
+        }
+        sync_ring(fd, NIOCTXSYNC);
+        sync_ring(fd, NIOCRXSYNC);
+    }
+}
+
 /* The end of the interface is one for good. */
 static void outlive(void) {
     say("bound");
@@ -204,8 +234,14 @@ int main(int argc, char **argv) {
     uint64_t first = argc > 4 ? strtoull(argv[4], 0, 0) : 1;
     uint64_t second = argc > 5 ? strtoull(argv[5], 0, 0) : 0;
     int only_bind = strcmp(verb, "bind") == 0;
-    uint64_t flags = strcmp(verb, "shuttle") == 0 ? 0 : second;
-    if (!bind_port(argv[1], argv[3], only_bind ? first : 1, flags))
+    int echoes = strcmp(verb, "echo") == 0;
+    uint64_t flags = strcmp(verb, "shuttle") == 0 || echoes ? 0 : second;
+    if (echoes) {
+        host_rings[0] = (uint16_t)first;
+        host_rings[1] = (uint16_t)second;
+    }
+    /* NR_REG_SW: the host's rings. */
+    if (!bind_port(argv[1], argv[3], only_bind ? first : echoes ? 2 : 1, flags))
         say(strerrorname_np(errno));
     else if (only_bind)
         say("bound");
@@ -215,6 +251,8 @@ int main(int argc, char **argv) {
         receive_frames(first);
     else if (strcmp(verb, "shuttle") == 0)
         shuttle(argv[1], argv[4], (int)second);
+    else if (echoes)
+        echo();
     else if (strncmp(verb, "touch", 5) == 0)
         touch(first, strcmp(verb, "touch-closed") == 0);
     else if (strcmp(verb, "outlive") == 0)
