@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -175,6 +176,7 @@ nm_nic_door_(int fd)
 	struct sockaddr_un to;
 	struct { pid_t pid; uid_t uid; gid_t gid; } peer; /* struct ucred has this name with _GNU_SOURCE only */
 	socklen_t size = sizeof(peer);
+	struct timeval patience = { 5, 0 };
 	struct stat dir;
 	char link[32], *slash;
 	ssize_t len;
@@ -197,7 +199,10 @@ nm_nic_door_(int fd)
 		return -1;
 	memcpy(slash + 1, name, sizeof(name));
 	s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (s >= 0 && (connect(s, (struct sockaddr *)&to, sizeof(to)) != 0 ||
+	/* For connect, too: nobody may be accepting there. */
+	if (s >= 0 && (setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
+	    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0 ||
+	    connect(s, (struct sockaddr *)&to, sizeof(to)) != 0 ||
 	    getsockopt(s, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || !nm_nic_trusts_(peer.uid))) {
 		close(s);
 		s = -1;
@@ -212,7 +217,6 @@ nm_nic_sockets_(int fd, uint64_t token, int fds[NM_LENT_QUEUES])
 	/* op 5, pieces, cmd, bytes of the argument, arm; the argument */
 	struct { uint16_t words[4]; uint32_t bytes, arm; uint64_t token; } ask;
 	union { struct cmsghdr head; char space[CMSG_SPACE(NM_LENT_QUEUES * sizeof(int))]; } beside;
-	struct timeval patience = { 5, 0 };
 	struct iovec io = { &ask, sizeof(ask) };
 	struct cmsghdr *c;
 	struct msghdr m;
@@ -228,7 +232,6 @@ nm_nic_sockets_(int fd, uint64_t token, int fds[NM_LENT_QUEUES])
 	memset(&m, 0, sizeof(m));
 	m.msg_iov = &io;
 	m.msg_iovlen = 1;
-	setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (sendmsg(s, &m, MSG_NOSIGNAL) == (ssize_t)sizeof(ask)) {
 		m.msg_control = &beside;
 		m.msg_controllen = sizeof(beside);

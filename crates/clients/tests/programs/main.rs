@@ -13,4 +13,5 @@ mod netmap_rs;
 mod pcap;
 mod queues;
 mod sources;
+mod squatters;
 mod stage;
