@@ -21,6 +21,7 @@ mod confine;
 mod ctl;
 mod flags;
 mod guard;
+mod heartbeat;
 mod journal;
 mod manager;
 mod memory;

@@ -4,13 +4,14 @@
 //!   we -> manager   datagrams to NOTIFY_SOCKET: READY=1, RELOADING=1, WATCHDOG=1, STOPPING=1;
 //!                   FDSTORE=1 with a descriptor and its FDNAME, FDSTOREREMOVE=1
 //!   manager -> us   LISTEN_FDS descriptors from 3 on, named by LISTEN_FDNAMES: sockets, and what
-//!                   the process before us has stored
+//!                   the process before us has stored; of our own supervisor also the eventfd that
+//!                   takes the place of WATCHDOG=1
 //! ```
 
 use std::env;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::{
@@ -21,6 +22,8 @@ use rustix::process::getpid;
 use slipring_core::inherited;
 use slipring_netmap::Store;
 
+use crate::heartbeat;
+
 /// How many descriptors a manager keeps for us, as systemd (254 and newer) says it.
 pub(crate) const ROOM: &str = "FDSTORE";
 
@@ -29,16 +32,18 @@ pub(crate) const ROOM: &str = "FDSTORE";
 pub(crate) struct Manager {
     to: Option<(OwnedFd, SocketAddrUnix)>,
     watchdog: Option<Duration>,
+    /// Where it is told that all is well, if that is not where it is told everything else.
+    heartbeat: Option<OwnedFd>,
     stores: bool,
 }
 
 impl Manager {
-    /// The one that the environment names.
-    pub(crate) fn of_environment() -> Self {
+    /// The one that the environment names, which may have handed us a `heartbeat`.
+    pub(crate) fn of_environment(heartbeat: Option<OwnedFd>) -> Self {
         let to = env::var("NOTIFY_SOCKET").ok().and_then(|name| listener(&name));
         let stores = env::var(ROOM).is_ok_and(|room| room.parse().is_ok_and(|room: u32| room > 0));
         let stores = stores && to.is_some();
-        Self { to, watchdog: watchdog(|name| env::var(name).ok()), stores }
+        Self { to, watchdog: watchdog(|name| env::var(name).ok()), heartbeat, stores }
     }
 
     /// Whether it keeps descriptors for the process that follows.
@@ -49,6 +54,14 @@ impl Manager {
     /// How often it wants to hear that all is well: twice in the time that it waits.
     pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
+    }
+
+    /// Tells it that all is well.
+    pub(crate) fn beat(&self) {
+        match &self.heartbeat {
+            Some(to) => heartbeat::beat(to.as_fd()),
+            None => self.tell("WATCHDOG=1"),
+        }
     }
 
     /// Tells it something. It may be gone, which is its own affair.
@@ -127,6 +140,6 @@ mod tests {
 
     #[test]
     fn nothing_is_told_where_nobody_listens() {
-        Manager { to: None, watchdog: None, stores: false }.tell("READY=1");
+        Manager { to: None, watchdog: None, heartbeat: None, stores: false }.tell("READY=1");
     }
 }

@@ -22,6 +22,7 @@ use slipring_vale::Switches;
 
 use crate::confine::confine;
 use crate::guard::Guard;
+use crate::heartbeat;
 use crate::journal::Journal;
 use crate::manager::{self, Manager};
 use crate::metrics;
@@ -45,7 +46,8 @@ pub(crate) fn run(
     }
     let signals = Signals::install()?;
     all_descriptors();
-    let manager = Arc::new(Manager::of_environment());
+    let mut handed = manager::handed();
+    let manager = Arc::new(Manager::of_environment(taken(&mut handed, heartbeat::NAME)));
     let run_dir = run_dir(&sources, &settings, session)?;
     let _lock = only_one(&run_dir)?;
     let (rules, parameters) = (Arc::<Rules>::default(), Parameters::new(&Params::default()));
@@ -55,7 +57,6 @@ pub(crate) fn run(
     let config = config(&run_dir, &settings, &reload);
     let journal = Arc::new(Journal::new()?);
     let netmap = Netmap::new(Box::new(Guard::new(reload.rules.clone(), journal.clone())));
-    let mut handed = manager::handed();
     let control_socket = taken(&mut handed, CONTROL);
     let mut door = door(&config, netmap, &manager, handed, session)?;
     let native = run_dir.join(slipring_proto::SOCKET);
@@ -186,7 +187,7 @@ fn serve(
             manager.tell("READY=1");
         }
         if manager.watchdog().is_some() && door.is_well() {
-            manager.tell("WATCHDOG=1");
+            manager.beat();
         }
     }
     Ok(())

@@ -4,11 +4,12 @@
 //!   supervisor                              worker: the daemon, as any manager would start it
 //!   RUN/supervisor-PID/notify    <--------  NOTIFY_SOCKET: READY=1, FDSTORE=1 with a descriptor, ..
 //!   descriptors by name          -------->  LISTEN_FDS, LISTEN_FDNAMES of the next worker
+//!   an eventfd                   <--------  all is well (`heartbeat`)
 //! ```
 //!
 //! It does nothing that could fail: no frame, no client, no configuration passes through it. A
-//! worker that dies is followed at once by another, which has all that the first had stored. Ten
-//! deaths in ten seconds are taken for the fault of what was stored: the next worker starts afresh,
+//! worker that dies is followed at once by another, which has all that the first had stored; one
+//! that does not answer any more is killed, and so followed as well. Ten deaths in ten seconds are taken for the fault of what was stored: the next worker starts afresh,
 //! and where that ends in ten more, so does the supervisor. What a worker tells goes on to the
 //! manager that started us, if one did.
 //!
@@ -21,7 +22,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ use std::process::{self, Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use command_fds::{CommandFdExt, FdMapping};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::set_socket_passcred;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open};
@@ -37,6 +38,7 @@ use slipring_cli::codes::SR0303;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
 use slipring_proto::trust;
 
+use crate::heartbeat::{self, Heartbeat};
 use crate::manager::{self, Manager};
 use crate::run::run_dir;
 use crate::scheduling::Scheduling;
@@ -52,6 +54,9 @@ const LONGEST: usize = 4096;
 /// So many deaths within [`SOON`] are no accident.
 const DEATHS: usize = 10;
 const SOON: Duration = Duration::from_secs(10);
+/// How long the worker is waited for at a time.
+const PERIOD: Timespec =
+    Timespec { tv_sec: 0, tv_nsec: heartbeat::PERIOD.subsec_nanos() as i64 };
 /// How the directories begin in which supervisors listen; a process number follows.
 const DIRECTORY: &str = "supervisor-";
 
@@ -71,27 +76,25 @@ pub(crate) fn run(
             .with_help("run it as root, or give it a directory of yours by --run-dir")
     })?;
     let mut supervisor = Supervisor {
-        above: Manager::of_environment(),
+        above: Manager::of_environment(None),
         kept: manager::handed().into_iter().collect(),
         is_ready: false,
+        is_stopping: false,
+        told_above: Instant::now(),
     };
     let (mut deaths, mut is_afresh) = (Deaths::default(), false);
     loop {
-        supervisor.is_ready = false;
-        let mut worker = supervisor.start(&socket)?;
-        let ended = supervisor.watch(&mut worker, &socket, &signals)?;
-        if ended.success() || signals.stopping() {
-            return Ok(exit_of(ended));
+        let ended = supervisor.serve(&socket, &signals)?;
+        let status = ended.status;
+        if status.success() || signals.stopping() {
+            return Ok(exit_of(status));
         }
         // It ended by itself with nothing to go on with, and has said why it cannot begin.
-        let has_said_why = ended.signal().is_none();
+        let has_said_why = status.signal().is_none();
         if has_said_why && !supervisor.is_ready && supervisor.kept.is_empty() {
-            return Ok(exit_of(ended));
+            return Ok(exit_of(status));
         }
-        let how = match ended.signal() {
-            Some(signal) => format!("signal {signal}"),
-            None => format!("status {}", ended.code().unwrap_or_default()),
-        };
+        let how = ended.how();
         if !deaths.are_too_many(Instant::now()) {
             session
                 .reporter
@@ -135,6 +138,26 @@ impl Deaths {
     }
 }
 
+/// The end of a worker.
+struct Ended {
+    status: ExitStatus,
+    /// We have killed it, as it did not answer.
+    hung: bool,
+}
+
+impl Ended {
+    /// As it is told.
+    fn how(&self) -> String {
+        match self.status.signal() {
+            Some(_) if self.hung => {
+                format!("killed after {:?} without an answer", Heartbeat::limit())
+            }
+            Some(signal) => format!("signal {signal}"),
+            None => format!("status {}", self.status.code().unwrap_or_default()),
+        }
+    }
+}
+
 /// Our own end, as the worker's was.
 fn exit_of(ended: ExitStatus) -> Exit {
     let same = |exit: &Exit| ended.code() == Some(*exit as i32);
@@ -146,51 +169,67 @@ struct Supervisor {
     above: Manager,
     kept: BTreeMap<String, OwnedFd>,
     is_ready: bool,
+    /// The worker is about to end: nobody waits for its answers.
+    is_stopping: bool,
+    /// When the manager above was last told that all is well.
+    told_above: Instant,
 }
 
 impl Supervisor {
-    fn start(&self, socket: &Socket) -> Result<Child, Failure> {
+    /// One worker, from its start to its end.
+    fn serve(&mut self, socket: &Socket, signals: &Signals) -> Result<Ended, Failure> {
+        (self.is_ready, self.is_stopping) = (false, false);
+        let heartbeat = Heartbeat::new()?;
+        let mut worker = self.start(socket, &heartbeat)?;
+        self.watch(&mut worker, socket, signals, heartbeat)
+    }
+
+    fn start(&self, socket: &Socket, heartbeat: &Heartbeat) -> Result<Child, Failure> {
         // The shell alone knows its number, which stays when it becomes the worker.
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "LISTEN_PID=$$ exec \"$@\"", "sh"]).arg(env::current_exe()?);
         command.args(words(env::args_os()));
-        let names: Vec<&str> = self.kept.keys().map(String::as_str).collect();
+        let kept = self.kept.iter().map(|(name, fd)| (name.as_str(), fd.as_fd()));
+        let (names, fds): (Vec<_>, Vec<_>) =
+            kept.chain([(heartbeat::NAME, heartbeat.fd())]).unzip();
+        // A worker says twice in this time that it is alive.
+        let watchdog = (heartbeat::PERIOD * 2).as_micros();
         command
             .env("NOTIFY_SOCKET", socket.dir.join(Socket::NAME))
             .env(manager::ROOM, ROOM)
             .env("LISTEN_FDS", names.len().to_string())
             .env("LISTEN_FDNAMES", names.join(":"))
             // The watchdog above hears the worker through us.
+            .env("WATCHDOG_USEC", watchdog.to_string())
             .env_remove("WATCHDOG_PID")
             // What a terminal sends to all of its group we pass on, once.
             .process_group(0);
-        let fds = self
-            .kept
-            .values()
-            .zip(FIRST..)
-            .map(|(fd, child_fd)| Ok(FdMapping { parent_fd: fd.try_clone()?, child_fd }));
-        let fds = fds.collect::<io::Result<_>>()?;
+        let mapped = |(fd, child_fd): (BorrowedFd<'_>, i32)| {
+            Ok(FdMapping { parent_fd: fd.try_clone_to_owned()?, child_fd })
+        };
+        let fds = fds.into_iter().zip(FIRST..).map(mapped).collect::<io::Result<_>>()?;
         command.fd_mappings(fds).map_err(|error| io::Error::other(error.to_string()))?;
         slipring_core::kill_with_parent(&mut command);
         Ok(command.spawn()?)
     }
 
     /// Hears the worker, passes signals on to it, and keeps what it says is to be kept, until it
-    /// ends.
+    /// ends; one that hangs is killed.
     fn watch(
         &mut self,
         worker: &mut Child,
         socket: &Socket,
         signals: &Signals,
-    ) -> Result<ExitStatus, Failure> {
+        mut heartbeat: Heartbeat,
+    ) -> Result<Ended, Failure> {
         let pid = Pid::from_child(worker);
         let process = pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from)?;
-        let mut told_to_stop = false;
+        let (mut told_to_stop, mut hung, mut period) = (false, false, Instant::now());
         loop {
-            let fds = [socket.socket.as_fd(), signals.wake_fd(), process.as_fd()];
+            let fds = [socket.socket.as_fd(), signals.wake_fd(), process.as_fd(), heartbeat.fd()];
             let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            // Interrupted or not: all three are looked at.
-            let _ = poll(&mut fds, None);
+            // Interrupted or not: all of them are looked at.
+            let _ = poll(&mut fds, Some(&PERIOD));
             let has_ended = !fds[2].revents().is_empty();
             signals.acknowledge();
             // What it said before its end counts.
@@ -198,12 +237,20 @@ impl Supervisor {
                 self.obey(&text, fd);
             }
             if has_ended {
-                return Ok(worker.wait()?);
+                return Ok(Ended { status: worker.wait()?, hung });
+            }
+            if heartbeat.hear() {
+                self.pass_on();
+                period = Instant::now();
+            } else if period.elapsed() >= heartbeat::PERIOD {
+                period = Instant::now();
+                let hangs = heartbeat.miss(pid, self.is_ready) && !self.is_stopping;
+                hung |= hangs && kill_process(pid, Signal::KILL).is_ok();
             }
             // One that ends just now needs no signal any more.
             if signals.stopping() && !told_to_stop {
                 let _ = kill_process(pid, Signal::TERM);
-                told_to_stop = true;
+                (told_to_stop, self.is_stopping) = (true, true);
             }
             if signals.take_reload() {
                 let _ = kill_process(pid, Signal::HUP);
@@ -211,10 +258,21 @@ impl Supervisor {
         }
     }
 
+    /// The worker is alive, and so are we: says so to a manager that wants to hear it.
+    fn pass_on(&mut self) {
+        let now = Instant::now();
+        let is_due = |often: Duration| now.duration_since(self.told_above) >= often;
+        if self.above.watchdog().is_some_and(is_due) {
+            self.above.beat();
+            self.told_above = now;
+        }
+    }
+
     fn obey(&mut self, text: &str, fd: Option<OwnedFd>) {
         let has = |line: &str| text.lines().any(|said| said == line);
         let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
         self.is_ready |= has("READY=1");
+        self.is_stopping |= has("STOPPING=1");
         match (name, fd) {
             (Some(name), Some(fd)) if has("FDSTORE=1") => {
                 self.kept.insert(name.to_owned(), fd);

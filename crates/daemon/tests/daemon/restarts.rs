@@ -63,6 +63,58 @@ impl Supervised {
     }
 }
 
+/// A worker that is stopped answers nobody, as one that hangs does.
+#[test]
+fn a_worker_that_does_not_answer_is_replaced_and_programs_go_on() {
+    let Some(site) = Site::new() else { return };
+    let mut daemon = Supervised::start(&site, "");
+    let receiver = site.client(&format!("receive x}}1 {LONG}"));
+    receiver.wait_for_text("bound");
+    let sender = site.client(&format!("send x{{1 {LONG}"));
+    let mut hung = Vec::new();
+    for _ in 0..2 {
+        let worker = daemon.worker();
+        kill_process(worker, Signal::STOP).unwrap();
+        hung.push(worker);
+        daemon.workers += 1;
+        daemon.goes_on();
+    }
+    assert!(!hung.contains(&daemon.worker()), "another one serves");
+    sender.finish().well();
+    assert_eq!(said(receiver.finish()), "bound\nreceived");
+    let stopped = daemon.supervisor.stop(Signal::TERM).well();
+    let told = "the worker has ended (killed after 800ms without an answer): another takes over";
+    assert_eq!(stopped.stderr.matches(told).count(), 2, "{stopped:?}");
+    site.is_clean();
+}
+
+/// How often a process's first thread has gone to sleep.
+fn wakes(pid: Pid) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
+    let Some(site) = Site::new() else { return };
+    let daemon = Supervised::start(&site, "");
+    let worker = daemon.worker();
+    for _ in 0..3 {
+        daemon.supervisor.signal(Signal::STOP);
+        // Each time that it says that it is alive the worker wakes, and nobody hears it.
+        let before = wakes(worker);
+        eventually("the worker to be long alive", || (wakes(worker) >= before + 8).then_some(()));
+        site.exchange("x{1", "x}1", 500);
+        daemon.supervisor.signal(Signal::CONT);
+    }
+    site.exchange("x{1", "x}1", 500);
+    assert_eq!(daemon.worker(), worker);
+    let stopped = daemon.supervisor.stop(Signal::TERM).well();
+    assert_eq!(stopped.stderr, "");
+    site.is_clean();
+}
+
 /// Not where a test looks, and not the same each time: a moment in mid-traffic.
 fn some_time(random: &mut u64) {
     *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -200,6 +252,37 @@ fn a_program_between_an_interface_and_its_host_goes_on() {
 }
 
 #[test]
+fn host_rings_that_differ_in_number_each_way_go_on() {
+    for rings in ["1 3", "3 1"] {
+        let Some(site) = Site::new() else { return };
+        site.inside.silence("default");
+        site.inside.ip("link add e0 numrxqueues 3 numtxqueues 3 type veth peer name e1");
+        site.inside.ip("addr add 10.9.8.1/24 dev e0");
+        site.inside.ip("link set e0 up");
+        site.inside.ip("link set e1 up");
+        let mut daemon = Supervised::start(&site, "");
+        let client = site.client(&format!("echo e0 {rings}"));
+        client.wait_for_text("bound");
+        // The host asks who has an address that nobody has.
+        let asks = |heard: usize| {
+            eventually("frames of the host", || {
+                site.inside.attempt("ping", "-q -c 1 -W 1 10.9.8.9");
+                (client.so_far().stdout.matches("echoed").count() > heard).then_some(())
+            });
+            client.so_far().stdout.matches("echoed").count()
+        };
+        let mut heard = asks(0);
+        for _ in 0..2 {
+            daemon.kill_and_wait();
+            heard = asks(heard);
+        }
+        let stopped = daemon.supervisor.stop(Signal::TERM).well();
+        assert!(!stopped.stderr.contains("outlive"), "{rings}: {stopped:?}");
+        client.stop(Signal::KILL);
+    }
+}
+
+#[test]
 fn an_interface_in_a_switch_stays_there() {
     let Some(site) = Site::with_cable() else { return };
     let mut daemon = Supervised::start(&site, "");
@@ -251,37 +334,6 @@ fn a_virtual_machine_in_a_switch_is_there_again() {
         Err(why) => return println!("skipped: {why}"),
     };
     let (Some(site), Some(outside)) = (Site::new(), Namespace::new()) else { return };
-#[test]
-fn host_rings_that_differ_in_number_each_way_go_on() {
-    for rings in ["1 3", "3 1"] {
-        let Some(site) = Site::new() else { return };
-        site.inside.silence("default");
-        site.inside.ip("link add e0 numrxqueues 3 numtxqueues 3 type veth peer name e1");
-        site.inside.ip("addr add 10.9.8.1/24 dev e0");
-        site.inside.ip("link set e0 up");
-        site.inside.ip("link set e1 up");
-        let mut daemon = Supervised::start(&site, "");
-        let client = site.client(&format!("echo e0 {rings}"));
-        client.wait_for_text("bound");
-        // The host asks who has an address that nobody has.
-        let asks = |heard: usize| {
-            eventually("frames of the host", || {
-                site.inside.attempt("ping", "-q -c 1 -W 1 10.9.8.9");
-                (client.so_far().stdout.matches("echoed").count() > heard).then_some(())
-            });
-            client.so_far().stdout.matches("echoed").count()
-        };
-        let mut heard = asks(0);
-        for _ in 0..2 {
-            daemon.kill_and_wait();
-            heard = asks(heard);
-        }
-        let stopped = daemon.supervisor.stop(Signal::TERM).well();
-        assert!(!stopped.stderr.contains("outlive"), "{rings}: {stopped:?}");
-        client.stop(Signal::KILL);
-    }
-}
-
     site.inside.veth("e0", &outside, "e1", 1500);
     outside.silence("e1");
     outside.ip("addr add 10.9.8.9/24 dev e1");
