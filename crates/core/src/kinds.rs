@@ -265,7 +265,8 @@ impl<'w> Wanted<'w> {
                 | OpenCause::LockedMemory { .. }
                 | OpenCause::Mtu { .. }
         );
-        let waits = matches!(*error.cause, OpenCause::Down { .. }) && !self.options.exit_on_link_down;
+        let waits =
+            matches!(*error.cause, OpenCause::Down { .. }) && !self.options.exit_on_link_down;
         (cannot || waits) && self.options.xdp == XdpMode::Best
     }
 

@@ -55,8 +55,7 @@ const LONGEST: usize = 4096;
 const DEATHS: usize = 10;
 const SOON: Duration = Duration::from_secs(10);
 /// How long the worker is waited for at a time.
-const PERIOD: Timespec =
-    Timespec { tv_sec: 0, tv_nsec: heartbeat::PERIOD.subsec_nanos() as i64 };
+const PERIOD: Timespec = Timespec { tv_sec: 0, tv_nsec: heartbeat::PERIOD.subsec_nanos() as i64 };
 /// How the directories begin in which supervisors listen; a process number follows.
 const DIRECTORY: &str = "supervisor-";
 

@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Uid;
 use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, connect, listen,
-    recv, socket_with,
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept, bind, connect,
+    listen, recv, socket_with,
 };
 use tempfile::TempDir;
 
