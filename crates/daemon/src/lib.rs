@@ -23,6 +23,7 @@ mod flags;
 mod guard;
 mod heartbeat;
 mod journal;
+mod left_ports;
 mod manager;
 mod memory;
 mod metrics;
@@ -58,7 +59,9 @@ pub fn answers(
     let domains = Arc::new(domains);
     let same = domains.clone();
     let switches = Box::new(slipring_vale::Switches::new(move || same()));
-    Box::new(service::Answers::new(Arc::new(reload), switches, Box::new(move || domains())))
+    // Nobody has opened anything by a device here.
+    let tidy = Box::new(|| ());
+    Box::new(service::Answers::new(Arc::new(reload), switches, Box::new(move || domains()), tidy))
 }
 
 const CLASSIC: Classic = Classic { name: "slipringd", status: Exit::status };

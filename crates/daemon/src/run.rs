@@ -66,7 +66,8 @@ pub(crate) fn run(
     }
     let links = links(&settings, &run_dir, door.path(), session)?;
     let switches = Box::new(Switches::new(door.overview()));
-    let answers = Box::new(Answers::new(reload.clone(), switches, Box::new(door.overview())));
+    let (domains, tidy) = (Box::new(door.overview()), Box::new(door.tidier()));
+    let answers = Box::new(Answers::new(reload.clone(), switches, domains, tidy));
     let control = control(&run_dir, control_socket, answers, session)?;
     let switches = Box::new(Switches::new(door.overview()));
     let answers = Answers::new(reload.clone(), switches, Box::new(door.overview()));

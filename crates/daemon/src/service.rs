@@ -8,6 +8,7 @@ use slipring_control::{Refusal, Reply, Request, Service};
 use slipring_door::Permissions;
 use slipring_netmap::{Domain, Effect, NotSet, PARAMETERS, Parameters};
 
+use crate::left_ports;
 use crate::memory;
 use crate::rules::Rules;
 use crate::settings::{Settings, Sources};
@@ -53,14 +54,28 @@ pub(crate) struct Answers {
     switches: Box<dyn Service>,
     /// All users with memory.
     domains: Domains,
+    /// Lets memory go after something was removed.
+    tidy: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Tells all users who have the device open or something going on in it.
 pub(crate) type Domains = Box<dyn Fn() -> Vec<Arc<Domain>> + Send + Sync>;
 
 impl Answers {
-    pub(crate) fn new(reload: Arc<Reload>, switches: Box<dyn Service>, domains: Domains) -> Self {
-        Self { reload, switches, domains }
+    pub(crate) fn new(
+        reload: Arc<Reload>,
+        switches: Box<dyn Service>,
+        domains: Domains,
+        tidy: Box<dyn Fn() + Send + Sync>,
+    ) -> Self {
+        Self { reload, switches, domains, tidy }
+    }
+
+    /// Removes, or plugs out, what a user has left.
+    fn free(&self, request: &Request) -> Result<Value, Refusal> {
+        let freed = left_ports::free(&(self.domains)(), request);
+        (self.tidy)();
+        freed
     }
 
     fn params(&self, args: &Map<String, Value>) -> Result<Value, Refusal> {
@@ -110,6 +125,7 @@ impl Service for Answers {
             })),
             "params" => self.params(&request.args),
             "memory" => Ok(memory::shown(&(self.domains)())),
+            "remove-port" | "detach-port" => self.free(request),
             "set-param" => self.set(&request.args),
             "reload" => self.reload.again().map(|()| json!({})).map_err(|error| refusal(&error)),
             _ => return self.switches.answer(request),

@@ -68,6 +68,18 @@ struct Table {
     next: u64,
 }
 
+impl Table {
+    /// Takes the memory from behind a node.
+    fn retire(&mut self, device: BorrowedFd<'_>, number: u64) {
+        let Some(node) = self.open.remove(&number) else { return };
+        let lookups = node.lookups().load(Ordering::Relaxed);
+        node.give_up(device);
+        if lookups > 0 {
+            self.idle.insert(number, IdleNode { uid: node.uid, lookups });
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Numbered<T> {
     entries: HashMap<u64, T>,
@@ -164,12 +176,18 @@ impl Nodes {
         if node.opens > 0 || node.domain.is_lasting() {
             return;
         }
-        let Some(node) = table.open.remove(&number) else { return };
-        let lookups = node.lookups().load(Ordering::Relaxed);
-        node.give_up(device);
-        if lookups > 0 {
-            table.idle.insert(number, IdleNode { uid: node.uid, lookups });
-        }
+        table.retire(device, number);
+        drop(table);
+        self.lock_kept().retain(|one| one.is_lasting());
+    }
+
+    /// Lets the memory go of users who have nothing open, and nothing that lasts any more.
+    pub(crate) fn sweep(&self, device: BorrowedFd<'_>) {
+        let mut table = self.lock();
+        let idle = |node: &Node| node.opens == 0 && !node.domain.is_lasting();
+        let nodes = table.open.iter().filter(|(_, node)| idle(node));
+        let numbers: Vec<_> = nodes.map(|(&number, _)| number).collect();
+        numbers.into_iter().for_each(|number| table.retire(device, number));
         drop(table);
         self.lock_kept().retain(|one| one.is_lasting());
     }

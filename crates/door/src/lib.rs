@@ -275,6 +275,13 @@ impl Door {
         move || server.domains()
     }
 
+    /// Lets the memory go of users of whom nothing is left, at any time: to be called when something of
+    /// theirs was removed by another way than the device. To be dropped before the device is closed.
+    pub fn tidier(&self) -> impl Fn() + Send + Sync + use<> {
+        let server = self.server.clone();
+        move || server.tidy()
+    }
+
     /// Whether no worker has been with one request since the last time that this was asked.
     #[must_use]
     pub fn is_well(&self) -> bool {

@@ -129,6 +129,11 @@ impl Server {
         });
     }
 
+    /// Lets the memory go that nothing needs any more.
+    pub(crate) fn tidy(&self) {
+        self.nodes.sweep(self.device());
+    }
+
     pub(crate) fn domains(&self) -> Vec<Arc<slipring_netmap::Domain>> {
         self.nodes.domains()
     }

@@ -188,6 +188,10 @@ fn failed<'f>(what: &'f str, name: &'f str) -> impl Fn(Errno) -> Failure + 'f {
                  leads out of it: that takes a daemon with --take-over"
             }
             Errno::BUSY => "somebody else has it: slipring vale lists what is plugged in",
+            Errno::NXIO | Errno::NOENT if matches!(what, "remove" | "detach") => {
+                "look up the name: slipring vale, slipring ports; another user's (slipring daemon ctl \
+                 memory) with --owner USER, as root"
+            }
             Errno::NXIO | Errno::NOENT => "look up the name: slipring vale, slipring ports",
             Errno::INVAL if what == "attach" => {
                 "name a switch and what is there to plug in, as vale0:eth0: slipring ports"

@@ -11,7 +11,7 @@ use slipring_cli::{Diagnostic, Failure, flags};
 
 use crate::action::{Action, Memory};
 use crate::settings::{Change, KEYS};
-use crate::show::Wish;
+use crate::show::{Free, Wish};
 
 /// What was asked for.
 #[derive(Debug)]
@@ -83,8 +83,12 @@ pub(crate) fn command() -> Command {
     flags::run_dir(flags::configuration(flags::reporting(command)))
 }
 
-fn settings() -> [Arg; 4] {
+fn settings() -> [Arg; 5] {
     [
+        Arg::new("owner").long("owner").value_name("USER").help(
+            "With -r and -d: of this user, by name or number, instead of your own. Asks the daemon, \
+             as root or its user",
+        ),
         Arg::new("conf").short('C').long("conf").value_name("N,N,..").help(
             "With -n: tx slots, rx slots, tx rings, rx rings. With -p: 0 and a processor, or 1, \
              the first ring and processor, and how many",
@@ -134,6 +138,17 @@ fn asked(matches: &ArgMatches) -> Result<Asked, Failure> {
     }
     if has("memory") && !["new", "attach", "attach-host"].into_iter().any(has) {
         return Err(wrong("-m", "it goes with -n, -a and -h; nothing else takes a memory"));
+    }
+    if let Some(owner) = text("owner") {
+        let port = text("remove").map(|name| (Free::Port, name));
+        let freed = port.or_else(|| text("detach").map(|name| (Free::Place, name)));
+        let (what, name) = freed.ok_or_else(|| {
+            wrong(
+                "--owner",
+                "it goes with -r and -d; what else is another user's is for that user to ask for",
+            )
+        })?;
+        return Ok(Asked::Daemon(Wish::Free { what, name, owner }));
     }
     let attach = |name, host| Action::Attach { name, host, memory: memory.clone() };
     let wishes = [

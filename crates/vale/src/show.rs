@@ -22,6 +22,17 @@ pub(crate) enum Wish {
     Flush(String),
     /// Changes settings.
     Set(String, Vec<Change>),
+    /// Removes, or plugs out, what another user has left.
+    Free { what: Free, name: String, owner: String },
+}
+
+/// What is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Free {
+    /// A persistent port.
+    Port,
+    /// A place in a switch.
+    Place,
 }
 
 pub(crate) fn ask(run_dir: &Path, wish: &Wish) -> Result<Told, Failure> {
@@ -34,6 +45,11 @@ pub(crate) fn ask(run_dir: &Path, wish: &Wish) -> Result<Told, Failure> {
             args["changes"] = words.collect::<Vec<_>>().into();
             ("set", args)
         }
+        Wish::Free { what, name, owner } => {
+            let mut args = meant(None, None);
+            (args["name"], args["owner"]) = (name.as_str().into(), owner.as_str().into());
+            (if *what == Free::Port { "remove-port" } else { "detach-port" }, args)
+        }
     };
     let mut client = Client::find(run_dir, Some(DAEMON)).map_err(|error| unheard(&error))?;
     let answer = client.ask(what, args).map_err(|error| unheard(&error))?;
@@ -43,7 +59,8 @@ pub(crate) fn ask(run_dir: &Path, wish: &Wish) -> Result<Told, Failure> {
     let text = match wish {
         Wish::Show(_) => table(&answer),
         Wish::Flush(_) => format!("{} addresses forgotten\n", answer["flushed"]),
-        Wish::Set(..) => String::new(),
+        Wish::Free { what: Free::Place, .. } => format!("port_index: {}\n", answer["port_index"]),
+        Wish::Set(..) | Wish::Free { .. } => String::new(),
     };
     Ok((answer, text))
 }

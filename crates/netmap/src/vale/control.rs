@@ -1,10 +1,15 @@
-//! What administrators ask of switches beyond netmap's requests: figures, addresses, settings.
+//! What administrators ask of switches beyond netmap's requests: figures, addresses, settings, and to
+//! have what another user left there.
+
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use slipring_switch::{Config, MacEntry, PortConfig, PortCounters, PortId, Switch};
 
 use crate::domain::{Domain, lock};
+use crate::names::Key;
 use crate::taps::TapInfo;
+use crate::vale::{Switches, split};
 
 /// A switch as it is now.
 #[derive(Debug, Clone)]
@@ -81,11 +86,82 @@ impl Domain {
         Ok(visited)
     }
 
+    /// Removes a persistent port.
+    ///
+    /// # Errors
+    /// [`Errno::NOENT`]: there is none of this name. [`Errno::BUSY`]: a switch or a program has it.
+    pub fn remove_persistent(&self, netns: u64, name: &str) -> Result<(), Errno> {
+        let change = self.change();
+        let removed = lock(&self.names).switches.remove_persistent(&(netns, name.to_owned()));
+        drop(change);
+        self.commit();
+        removed
+    }
+
+    /// Plugs an interface or a persistent port out of a switch, where it is called `name`
+    /// (`vale0:eth0`), also while it is polled. The number that it had there.
+    ///
+    /// # Errors
+    /// [`Errno::NXIO`]: there is none. [`Errno::INVAL`]: it is a program's, or the name is none.
+    pub fn detach(&self, netns: u64, name: &str) -> Result<PortId, Errno> {
+        let change = self.change();
+        let detached = self.plug_out(&(netns, name.to_owned()), Polled::Too);
+        drop(change);
+        self.commit();
+        detached
+    }
+
+    /// The same within a change.
+    pub(crate) fn plug_out(&self, key: &Key, polled: Polled) -> Result<PortId, Errno> {
+        let (switch, port) = split(&key.1)?;
+        let mut names = lock(&self.names);
+        if let Some(attached) = names.switches.attached.get(key) {
+            if attached.is_polled() && polled == Polled::Refused {
+                return Err(Errno::BUSY);
+            }
+            let index = attached.id();
+            let gone = names.switches.attached.remove(key);
+            drop(names);
+            // Its worker ends first, which may take a moment.
+            drop(gone);
+            return Ok(index);
+        }
+        let persistent = names.switches.persistent.get(&(key.0, port.to_owned()));
+        if let Some(persistent) = persistent
+            && persistent.seated().is_some_and(|(hub, _)| hub.name() == switch)
+        {
+            return persistent.stand_up().ok_or(Errno::NXIO);
+        }
+        // A port that lives by its openers cannot be unplugged.
+        Err(if names.port(key).is_some() { Errno::INVAL } else { Errno::NXIO })
+    }
+
     /// Whether something in it outlives those who have it open: interfaces in switches,
     /// persistent ports.
     #[must_use]
     pub fn is_lasting(&self) -> bool {
         lock(&self.names).switches.is_lasting()
+    }
+}
+
+/// What becomes of an interface that processors poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Polled {
+    /// It stays in its switch.
+    Refused,
+    /// It leaves as any other.
+    Too,
+}
+
+impl Switches {
+    /// Removes a persistent port that nobody has.
+    pub(crate) fn remove_persistent(&mut self, key: &Key) -> Result<(), Errno> {
+        let port = self.persistent.get(key).ok_or(Errno::NOENT)?;
+        if port.seated().is_some() || Arc::strong_count(port) > 1 {
+            return Err(Errno::BUSY);
+        }
+        self.persistent.remove(key);
+        Ok(())
     }
 }
 

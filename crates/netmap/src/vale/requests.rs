@@ -12,6 +12,7 @@ use crate::names::{PortKind, Wanted};
 use crate::open::{Netmap, Open};
 use crate::request::Request;
 use crate::vale::attach::{Attachment, Place, Polling};
+use crate::vale::control::Polled;
 use crate::vale::{MAX_NAME, Switches, is_vale, memory_of, split};
 
 /// Persistent ports of one user: as many as a switch has room for.
@@ -75,32 +76,10 @@ impl Netmap {
     /// VALE_DETACH.
     pub(crate) fn vale_detach(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
         let wish: NmreqValeDetach = request.read()?;
-        let (switch, port) = split(&request.name)?;
-        let netns = open.opener.netns;
-        let key = (netns, request.name.clone());
-        let mut names = lock(&open.domain.names);
-        if let Some(attached) = names.switches.attached.get(&key) {
-            if attached.is_polled() {
-                return Err(Errno::BUSY);
-            }
-            let index = attached.id();
-            let gone = names.switches.attached.remove(&key);
-            drop(names);
-            // Its worker ends first, which may take a moment.
-            drop(gone);
-            request.reply(&NmreqValeDetach { port_index: index.0, ..wish });
-            return Ok(());
-        }
-        let persistent = names.switches.persistent.get(&(netns, port.to_owned()));
-        if let Some(persistent) = persistent
-            && persistent.seated().is_some_and(|(hub, _)| hub.name() == switch)
-        {
-            let index = persistent.stand_up().ok_or(Errno::NXIO)?;
-            request.reply(&NmreqValeDetach { port_index: index.0, ..wish });
-            return Ok(());
-        }
-        // A port that lives by its openers cannot be unplugged.
-        Err(if names.port(&key).is_some() { Errno::INVAL } else { Errno::NXIO })
+        let key = (open.opener.netns, request.name.clone());
+        let index = open.domain.plug_out(&key, Polled::Refused)?;
+        request.reply(&NmreqValeDetach { port_index: index.0, ..wish });
+        Ok(())
     }
 
     /// VALE_LIST: where a name stands, or what stands at a place or behind it.
@@ -158,17 +137,12 @@ impl Netmap {
     /// VALE_DELIF.
     pub(crate) fn vale_remove(&self, open: &Open, request: &Request) -> Result<(), Errno> {
         let key = (open.opener.netns, request.name.clone());
-        let mut names = lock(&open.domain.names);
-        let Some(port) = names.switches.persistent.get(&key) else {
-            drop(names);
+        let removed = lock(&open.domain.names).switches.remove_persistent(&key);
+        match removed {
             // What is there, but was not made so, is no such port.
-            return Err(self.find(open, request).err().unwrap_or(Errno::INVAL));
-        };
-        if port.seated().is_some() || Arc::strong_count(port) > 1 {
-            return Err(Errno::BUSY);
+            Err(Errno::NOENT) => Err(self.find(open, request).err().unwrap_or(Errno::INVAL)),
+            done => done,
         }
-        names.switches.persistent.remove(&key);
-        Ok(())
     }
 
     /// VALE_POLLING_ENABLE.

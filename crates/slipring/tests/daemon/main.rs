@@ -8,6 +8,7 @@ mod kipfw;
 mod links;
 mod listed;
 mod nics;
+mod owners;
 mod site;
 mod squatters;
 #[path = "../support/mod.rs"]
