@@ -6,6 +6,7 @@ use slipring_model::{DelayLine, Draws};
 
 use crate::carrier::{Arrival, Carrier, Cause, Frame};
 use crate::corrupt::Corruptor;
+use crate::frame_id::FrameId;
 use crate::front::survives;
 use crate::loss::{LossStage, Losses};
 use crate::mangle::Mangler;
@@ -81,17 +82,17 @@ impl Back {
         end_ns: u64,
         sink: &mut Sink<'_, C>,
     ) -> bool {
-        let numbered = frame.as_frame();
-        if !self.losses.iter_mut().all(|loss| survives(loss, numbered, end_ns, sink)) {
+        let (judged, draw) = (frame.as_frame(), frame.id.draw());
+        if !self.losses.iter_mut().all(|loss| survives(loss, judged, end_ns, sink)) {
             return false;
         }
         if let Some(mangle) = &self.mangle
-            && mangle.mangle(frame.handle, frame.number, sink.carrier)
+            && mangle.mangle(frame.handle, draw, sink.carrier)
         {
             sink.counters.mangled.count(frame.len);
         }
         if let Some(corrupt) = &mut self.corrupt
-            && corrupt.damage((frame.handle, frame.len), frame.number, sink.carrier)
+            && corrupt.damage((frame.handle, frame.len), draw, sink.carrier)
         {
             sink.counters.corrupted.count(frame.len);
         }
@@ -120,9 +121,9 @@ impl Back {
 
     /// How many copies of a frame are to be made.
     #[inline]
-    pub(crate) fn copies(&self, number: u64) -> u32 {
+    pub(crate) fn copies(&self, frame: FrameId) -> u32 {
         match self.duplicate {
-            Some(spec) if self.duplicate_draws.chance(number, spec.chance) => spec.copies,
+            Some(spec) if self.duplicate_draws.chance(frame.draw(), spec.chance) => spec.copies,
             _ => 0,
         }
     }
@@ -175,7 +176,7 @@ impl Back {
 
 impl Departed {
     pub(crate) const fn as_frame(self) -> Frame {
-        let Self { handle, len, base_ns: arrival_ns, number, .. } = self;
-        Frame { arrival_ns, handle, len, number }
+        let Self { handle, len, base_ns: arrival_ns, id, .. } = self;
+        Frame { arrival_ns, handle, len, id }
     }
 }

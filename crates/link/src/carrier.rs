@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::frame_id::FrameId;
 use crate::train::{Coupled, Train};
 
 /// A frame of the caller's; the engine only passes it on.
@@ -32,20 +33,19 @@ pub struct Arrival {
     pub len: u32,
 }
 
-/// A frame inside a link, with its number there: which one it was, from 0, of those that reached the
-/// link. A copy has the number of its original.
+/// A frame inside a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) arrival_ns: u64,
     pub(crate) handle: Handle,
     pub(crate) len: u32,
-    pub(crate) number: u64,
+    pub(crate) id: FrameId,
 }
 
 impl Arrival {
-    pub(crate) const fn numbered(self, number: u64) -> Frame {
+    pub(crate) const fn identified(self, id: FrameId) -> Frame {
         let Self { arrival_ns, handle, len } = self;
-        Frame { arrival_ns, handle, len, number }
+        Frame { arrival_ns, handle, len, id }
     }
 }
 

@@ -37,12 +37,12 @@ impl Corruptor {
     pub(crate) fn damage(
         &mut self,
         (handle, len): (Handle, u32),
-        number: u64,
+        draw: u64,
         carrier: &mut impl Carrier,
     ) -> bool {
         let until = self.spec.until_byte.map_or(len, |until| until.min(len));
         let bits = u64::from(until.saturating_sub(self.spec.from_byte)) * 8;
-        self.errors.draw(bits, self.draws, number, &mut self.hits);
+        self.errors.draw(bits, self.draws, draw, &mut self.hits);
         if self.hits.is_empty() {
             return false;
         }
@@ -63,15 +63,15 @@ impl Corruptor {
 
 impl Errors {
     #[inline]
-    fn draw(&self, bits: u64, draws: Draws, number: u64, hits: &mut Vec<u64>) {
+    fn draw(&self, bits: u64, draws: Draws, draw: u64, hits: &mut Vec<u64>) {
         match *self {
             Self::Ber(errors) => {
-                errors.each(bits, draws.at(number), || draws.stream(number), |at| hits.push(at));
+                errors.each(bits, draws.at(draw), || draws.stream(draw), |at| hits.push(at));
             }
             Self::Burst { chance, bits: wrong } => {
-                if draws.chance(number, chance) && bits > 0 {
+                if draws.chance(draw, chance) && bits > 0 {
                     let wrong = bits.min(wrong);
-                    let first = draws.stream(number).below(bits - wrong + 1);
+                    let first = draws.stream(draw).below(bits - wrong + 1);
                     hits.extend(first..first + wrong);
                 }
             }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use slipring_model::{Correlated, Dist, Draws};
 
 use crate::carrier::Carrier;
+use crate::frame_id::FirstNumbers;
 use crate::output::Departed;
 use crate::schedule::Schedule;
 use crate::spec::{DelayModel, DelaySpec, DelayStep};
@@ -35,10 +36,10 @@ enum Model {
     Constant(u64),
     Random(Dist),
     Correlated(Dist, Box<Correlated>),
-    /// The first of them is the delay of the frame of number `from`.
+    /// The first of them is the delay of the first frames from `from` on.
     InTurn {
         delays_ns: Vec<u64>,
-        from: u64,
+        from: FirstNumbers,
     },
     Trace(Trace),
     InterPacket {
@@ -58,11 +59,17 @@ struct Trace {
 
 impl Delayer {
     pub(crate) fn new(spec: &DelaySpec, draws: Draws, start_ns: u64) -> Self {
-        Self { model: Model::new(spec, draws, 0, start_ns), draws }
+        Self { model: Model::new(spec, draws, FirstNumbers::default(), start_ns), draws }
     }
 
-    /// Goes over to another delay; `next` is the number of the next frame.
-    pub(crate) fn change(&mut self, old: &DelaySpec, new: &DelaySpec, next: u64, at_ns: u64) {
+    /// Goes over to another delay; `next` are the next frames.
+    pub(crate) fn change(
+        &mut self,
+        old: &DelaySpec,
+        new: &DelaySpec,
+        next: FirstNumbers,
+        at_ns: u64,
+    ) {
         match (&mut self.model, &new.model) {
             // The process goes on where it is; only what its values mean changes.
             (Model::Correlated(dist, _), DelayModel::Random(fresh))
@@ -92,25 +99,25 @@ impl Delayer {
         let draws = self.draws;
         Some(match &mut self.model {
             Model::Constant(delay_ns) => Delayed::of(*delay_ns),
-            Model::Random(dist) => Delayed::of(dist.at(draws.at(frame.own_number()))),
+            Model::Random(dist) => Delayed::of(dist.at(draws.at(frame.own_draw()))),
             Model::Correlated(dist, process) => {
                 Delayed::of(dist.at(process.draw_at(frame.base_ns)))
             }
             Model::InTurn { delays_ns, from } => {
-                Delayed::of(in_turn(delays_ns, *from, frame.number))
+                Delayed::of(in_turn(delays_ns, from.of(frame.id), frame.id.number))
             }
             Model::Trace(trace) => trace.at(frame.base_ns),
             Model::InterPacket { min_gap_ns, max_gap_ns, delay_ns, last_ns } => {
-                let mut stream = draws.stream(frame.own_number());
+                let mut stream = draws.stream(frame.own_draw());
                 let gap_ns = stream.between(*min_gap_ns, *max_gap_ns);
                 let not_before_ns = last_ns.saturating_add(gap_ns);
                 Delayed { not_before_ns, ..Delayed::of(*delay_ns) }
             }
             Model::User(model) => {
                 let data = carrier.frame(frame.handle);
-                let (len, at_ns, number) = (frame.len, frame.base_ns, frame.number);
+                let (len, at_ns, number) = (frame.len, frame.base_ns, frame.id.number);
                 let mut packet = Packet { data, len, at_ns, number };
-                let mut stream = draws.stream(frame.own_number());
+                let mut stream = draws.stream(frame.own_draw());
                 Delayed::of(model.delay_ns(&mut packet, &mut stream)?)
             }
         })
@@ -139,7 +146,8 @@ impl Delayer {
             }
             Model::InTurn { delays_ns: listed, from } => {
                 let numbered = (first..).zip(delays_ns);
-                numbered.for_each(|(number, delay_ns)| *delay_ns = in_turn(listed, *from, number));
+                let from = from.here;
+                numbered.for_each(|(number, delay_ns)| *delay_ns = in_turn(listed, from, number));
             }
             Model::Trace(trace) => {
                 let times = base_ns.iter().zip(delays_ns);
@@ -159,7 +167,7 @@ impl Delayer {
 }
 
 impl Model {
-    fn new(spec: &DelaySpec, draws: Draws, next: u64, start_ns: u64) -> Self {
+    fn new(spec: &DelaySpec, draws: Draws, next: FirstNumbers, start_ns: u64) -> Self {
         match &spec.model {
             DelayModel::Constant(delay_ns) => Self::Constant(*delay_ns),
             DelayModel::Random(dist) => {
@@ -193,9 +201,9 @@ impl Model {
 impl Departed {
     /// By which it is drawn for: a copy's own, whatever other frames there are.
     #[inline]
-    const fn own_number(&self) -> u64 {
+    const fn own_draw(&self) -> u64 {
         // No link sees 2^53 frames, and there are 1000 copies at most.
-        self.number | (self.copy as u64) << 53
+        self.id.draw() ^ (self.copy as u64) << 53
     }
 }
 

@@ -76,7 +76,7 @@ impl Front {
             }
         }
         let Some(hold) = self.hold else { return Some(frame) };
-        if !self.hold_draws.chance(frame.number, hold.chance) {
+        if !self.hold_draws.chance(frame.id.draw(), hold.chance) {
             return Some(frame);
         }
         sink.counters.held.count(frame.len);

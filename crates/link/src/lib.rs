@@ -21,9 +21,9 @@
 //! | [`user`] | models of the user's own |
 //!
 //! # Invariants
-//! 1. Every random decision is a function of the seed, the name of the link, the stage, and the
-//!    number of the frame at that link, or the time: another stage, or a change of one, shifts no
-//!    decision of those that are there.
+//! 1. Every random decision is a function of the seed, the name of the link, the stage, and which
+//!    frame it is, or the time: another stage, or a change of one, shifts no decision of those that
+//!    are there, on this link or on the next ones. A frame keeps the number with which it entered.
 //! 2. Times are exact inside and rounded up to the next nanosecond when told: never early.
 //! 3. At any moment a link's `input + copies = output + drops by cause + in flight`.
 //!
@@ -46,6 +46,7 @@ pub mod counters;
 mod delay;
 mod ecn;
 mod fifo;
+mod frame_id;
 mod front;
 mod line;
 mod link;

@@ -13,6 +13,7 @@ use core::num::NonZeroU64;
 
 use slipring_model::{BitRate, Draws, LineClock};
 
+use crate::frame_id::FrameId;
 use crate::spec::RateSpec;
 use crate::streams::Streams;
 use crate::user::{Moment, Rate};
@@ -48,7 +49,7 @@ impl Line {
             }
             _ => Self::Fluid(Box::new(Fluid::new(Segments::new(
                 spec,
-                streams.stage("rate"),
+                streams.draws("rate"),
                 start_ns,
             )))),
         }
@@ -108,10 +109,9 @@ impl Line {
     }
 
     /// Takes a frame of so many bytes that is ready at `ready_ns`, keeps the line `extra_ns` longer
-    /// than the frame needs, and tells when it is through, rounded up. The frame is the `number`th
-    /// one of its link.
+    /// than the frame needs, and tells when it is through, rounded up.
     #[inline(always)]
-    pub(crate) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64, number: u64) -> u64 {
+    pub(crate) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64, id: FrameId) -> u64 {
         match self {
             Self::Instant { free_ns } => {
                 *free_ns = ready_ns.max(*free_ns).saturating_add(extra_ns);
@@ -124,7 +124,7 @@ impl Line {
             Self::Opportunities(trace) => trace.serve(ready_ns, bytes, extra_ns),
             Self::User { model, draws, free, unanswered } => {
                 let start = (*free).max(Moment { ns: ready_ns, fraction: 0 });
-                let end = model.finish(start, bytes, &mut draws.stream(number));
+                let end = model.finish(start, bytes, id.number, &mut draws.stream(id.draw()));
                 *unanswered = end.is_none();
                 *free = end.unwrap_or(start).max(start);
                 free.ns = free.ns.saturating_add(extra_ns);

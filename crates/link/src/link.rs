@@ -10,6 +10,7 @@
 use crate::back::{self, Back};
 use crate::carrier::{Arrival, Carrier, Cause, ExitId, Flight, Frame, LinkId};
 use crate::counters::{Counters, Tally};
+use crate::frame_id::{FirstNumbers, FrameId, Onward};
 use crate::front::{self, Front};
 use crate::output::{Departed, Output, Sent};
 use crate::server::{Served, Server};
@@ -50,8 +51,18 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(id: LinkId, spec: &LinkSpec, to: Target, seed: u64, start_ns: u64) -> Self {
-        let streams = Streams { seed, link: &spec.name, next: 0 };
+    /// `key` is [what tells](FrameId::entered_by) the next link of frames that enter here, if one
+    /// follows.
+    pub(crate) fn new(
+        id: LinkId,
+        spec: &LinkSpec,
+        to: Target,
+        key: Option<u32>,
+        seed: u64,
+        start_ns: u64,
+    ) -> Self {
+        let streams = Streams { seed, link: &spec.name, next: FirstNumbers::default() };
+        let onward = key.map(|key| Onward { key, copies: streams.draws("copies") });
         let make_front = || Box::new(Front::new(spec, &streams, start_ns));
         let make_server = || Box::new(Server::new(spec, &streams, start_ns));
         let make_back = || Box::new(Back::new(spec, &streams, start_ns));
@@ -68,23 +79,25 @@ impl Link {
             front: front::is_needed(spec).then(make_front),
             server: spec.has_line().then(make_server),
             back: back::is_needed(spec).then(make_back),
-            far_end: Output::new(spec, &streams, start_ns),
+            far_end: Output::new(spec, &streams, start_ns, onward),
         };
         link.find_plain();
         link
     }
 
     /// Goes over to another specification, now that everything up to `at_ns` is settled. Frames,
-    /// streams, and the state of every stage that stays as it is are kept.
+    /// streams, and the state of every stage that stays as it is are kept. `entered` tells how many
+    /// frames entered by other links, by their keys.
     pub(crate) fn change(
         &mut self,
-        old: &LinkSpec,
-        new: &LinkSpec,
+        (old, new): (&LinkSpec, &LinkSpec),
         seed: u64,
+        entered: &[(u32, u64)],
         at_ns: u64,
         carrier: &mut impl Carrier,
     ) {
-        let streams = Streams { seed, link: &new.name, next: self.input.packets };
+        let next = FirstNumbers { here: self.input.packets, elsewhere: entered.to_vec() };
+        let streams = Streams { seed, link: &new.name, next };
         self.far_end.dissolve(self.plain_delay_ns, carrier);
         match &mut self.front {
             Some(front) => front.change(old, new, &streams, at_ns),
@@ -111,7 +124,7 @@ impl Link {
             }
             None => {}
         }
-        self.far_end.change(old, new, self.input.packets, at_ns);
+        self.far_end.change(old, new, streams.next, at_ns);
         self.find_plain();
         self.look_inside();
     }
@@ -173,10 +186,21 @@ impl Link {
         }
     }
 
-    /// Takes a frame in. Everything before it must be settled.
+    /// How many frames have come in.
+    pub(crate) const fn entered(&self) -> u64 {
+        self.input.packets
+    }
+
+    /// Takes a frame in that enters the network. Everything before it must be settled.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
-        let frame = frame.numbered(self.input.packets);
+        let id = FrameId::entered(self.input.packets);
+        self.arrive_as(frame.identified(id), carrier);
+    }
+
+    /// Takes a frame in. Everything before it must be settled.
+    #[inline(always)]
+    pub(crate) fn arrive_as(&mut self, frame: Frame, carrier: &mut impl Carrier) {
         self.input.count(frame.len);
         if let Some(front) = &mut self.front {
             let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
@@ -235,9 +259,9 @@ impl Link {
     #[inline(always)]
     fn enter(&mut self, frame: Frame, carrier: &mut impl Carrier) {
         let Some(server) = &mut self.server else {
-            let Frame { arrival_ns, handle, len, number } = frame;
+            let Frame { arrival_ns, handle, len, id } = frame;
             let (start_ns, base_ns) = (arrival_ns, arrival_ns);
-            let departed = Departed { handle, len, start_ns, base_ns, number, copy: 0 };
+            let departed = Departed { handle, len, start_ns, base_ns, id, copy: 0 };
             return self.depart(Served { departed, end_ns: arrival_ns, lost_to: None }, carrier);
         };
         let mut sink = Sink { carrier, counters: &mut self.counters, link: self.id };
@@ -267,7 +291,7 @@ impl Link {
         if !back.pass(departed, end_ns, &mut sink) {
             return;
         }
-        let copies = back.copies(departed.number);
+        let copies = back.copies(departed.id);
         self.travel_with_copies(departed, copies, carrier);
     }
 
@@ -309,7 +333,7 @@ impl Link {
                     if self.far_end.has_trains() {
                         self.far_end.dissolve(self.plain_delay_ns, carrier);
                     }
-                    self.far_end.send(flight);
+                    self.far_end.send(flight, frame.id, frame.copy);
                 }
             }
         }
@@ -317,11 +341,11 @@ impl Link {
 
     /// Takes out the next frame that has reached the node at the far end by `now_ns`.
     #[inline]
-    pub(crate) fn hop_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) -> Option<Flight> {
-        let flight = self.far_end.pop_due(now_ns)?;
+    pub(crate) fn hop_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) -> Option<Frame> {
+        let (flight, id) = self.far_end.hop_due(now_ns)?;
         self.output.count(flight.len);
         carrier.hop(self.id, &flight);
-        Some(flight)
+        Some(flight.arrived().identified(id))
     }
 
     /// Delivers what has reached the exit by `now_ns`.

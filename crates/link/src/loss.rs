@@ -1,16 +1,19 @@
 //! Loss stages.
 //!
-//! What becomes of a frame is a function of the seed, the stage and the frame's number. Models that
+//! What becomes of a frame is a function of the seed, the stage and the frame's identity. Models that
 //! go from state to state make a step for each number, whether or not its frame came as far, and
-//! remember what they said: frames that were held or queued come out of order.
+//! remember what they said: frames that were held or queued come out of order. Frames that entered by
+//! different links, and copies, are counted apart: each have a chain of states of their own.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use slipring_model::{Chance, Draws, FourState, GilbertElliott, TimedGilbertElliott};
 
 use crate::bits::BitErrors;
 use crate::carrier::{Arrival, Carrier, Cause, Frame};
+use crate::frame_id::{FirstNumbers, FrameId};
 use crate::schedule::Schedule;
 use crate::spec::{LossModel, LossWindow, TraceEnd};
 use crate::user::{Loss, Packet, Verdict};
@@ -21,15 +24,15 @@ pub(crate) struct LossStage {
     draws: Draws,
     /// Of what is not the loss itself: changes of the state.
     state_draws: Draws,
-    /// The first number that it judges.
-    first: u64,
+    /// The first numbers that it judges.
+    first: FirstNumbers,
     start_ns: u64,
 }
 
 enum Model {
     Bernoulli(Chance),
     Ber(BitErrors),
-    Chain(Box<Chain>),
+    Chain(Box<Chains>),
     Timed(TimedGilbertElliott),
     Pattern(Vec<bool>),
     Nth { every: u64, nth: u64 },
@@ -38,15 +41,27 @@ enum Model {
     User(Box<dyn Loss>),
 }
 
+/// The chains of all frames.
+struct Chains {
+    /// Of those that enter here.
+    here: Chain,
+    /// Of others, by their branches.
+    elsewhere: BTreeMap<u64, Chain>,
+    fresh: States,
+}
+
 /// A chain that makes a step for each number.
 struct Chain {
     states: States,
+    /// Whose numbers they are: [`FrameId::branch`].
+    branch: u64,
     /// The number of the next step.
     next: u64,
     /// What it said of the last [`REMEMBERED`] numbers, a bit each.
     said: Vec<u64>,
 }
 
+#[derive(Clone, Copy)]
 enum States {
     Two(GilbertElliott),
     Four(FourState),
@@ -55,18 +70,43 @@ enum States {
 /// Numbers that a chain remembers; one that comes later than so many others counts as kept.
 const REMEMBERED: u64 = 1 << 16;
 
-impl Chain {
-    fn new(states: States, next: u64) -> Box<Self> {
-        Box::new(Self { states, next, said: Vec::new() })
+impl Chains {
+    fn new(fresh: States, first: u64) -> Box<Self> {
+        let here = Chain { states: fresh, branch: 0, next: first, said: Vec::new() };
+        Box::new(Self { here, elsewhere: BTreeMap::new(), fresh })
     }
 
+    /// Whether a frame is lost, of whose branch the first one is known.
+    #[inline]
+    fn lost(
+        &mut self,
+        frame: FrameId,
+        first: &FirstNumbers,
+        draws: Draws,
+        state_draws: Draws,
+    ) -> bool {
+        let (branch, fresh) = (frame.branch(), self.fresh);
+        if branch == 0 {
+            return self.here.lost(frame.number, draws, state_draws);
+        }
+        let chain = self.elsewhere.entry(branch).or_insert_with(|| Chain {
+            states: fresh,
+            branch,
+            next: first.of(frame),
+            said: Vec::new(),
+        });
+        chain.lost(frame.number, draws, state_draws)
+    }
+}
+
+impl Chain {
     #[inline]
     fn step(&mut self, draws: Draws, state_draws: Draws) -> bool {
-        let number = self.next;
+        let draw = FrameId::on_branch(self.next, self.branch).draw();
         self.next += 1;
         match &mut self.states {
-            States::Two(chain) => chain.lost_by(draws.at(number), state_draws.at(number)),
-            States::Four(chain) => chain.lost_by(draws.at(number)),
+            States::Two(chain) => chain.lost_by(draws.at(draw), state_draws.at(draw)),
+            States::Four(chain) => chain.lost_by(draws.at(draw)),
         }
     }
 
@@ -100,10 +140,11 @@ impl LossStage {
         spec: &LossModel,
         draws: Draws,
         state_draws: Draws,
-        first: u64,
+        first: FirstNumbers,
         start_ns: u64,
     ) -> Self {
-        Self { model: Model::new(spec, first, start_ns), draws, state_draws, first, start_ns }
+        let model = Model::new(spec, first.here, start_ns);
+        Self { model, draws, state_draws, first, start_ns }
     }
 
     /// Judges a frame that is here at `at_ns`.
@@ -114,27 +155,30 @@ impl LossStage {
         at_ns: u64,
         carrier: &mut impl Carrier,
     ) -> Verdict {
-        let (number, draws) = (frame.number, self.draws);
+        let (number, draw, draws) = (frame.id.number, frame.id.draw(), self.draws);
         let lost = match &mut self.model {
-            Model::Bernoulli(chance) => draws.chance(number, *chance),
-            Model::Chain(chain) => chain.lost(number, draws, self.state_draws),
+            Model::Bernoulli(chance) => draws.chance(draw, *chance),
+            Model::Chain(chain) => chain.lost(frame.id, &self.first, draws, self.state_draws),
             Model::Timed(chain) => {
                 let since_ns = at_ns.saturating_sub(self.start_ns);
-                chain.lost_at(since_ns, self.state_draws, draws.at(number))
+                chain.lost_at(since_ns, self.state_draws, draws.at(draw))
             }
             Model::Ber(errors) => {
-                let hit = errors.first(u64::from(frame.len) * 8, draws.at(number)).is_some();
+                let hit = errors.first(u64::from(frame.len) * 8, draws.at(draw)).is_some();
                 return if hit { Verdict::Drop(Cause::Ber) } else { Verdict::Keep };
             }
             Model::User(model) => {
                 let data = carrier.frame(frame.handle);
                 let mut packet = Packet { data, len: frame.len, at_ns, number };
-                return model.judge(&mut packet, &mut draws.stream(number));
+                return model.judge(&mut packet, &mut draws.stream(draw));
             }
             Model::ByTime { windows, schedule } => {
-                draws.chance(number, chance_at(windows, schedule, at_ns))
+                draws.chance(draw, chance_at(windows, schedule, at_ns))
             }
-            listed => number >= self.first && listed.lists(number - self.first),
+            listed => {
+                let first = self.first.of(frame.id);
+                number >= first && listed.lists(number - first)
+            }
         };
         if lost { Verdict::Drop(Cause::Loss) } else { Verdict::Keep }
     }
@@ -159,6 +203,8 @@ impl LossStage {
         match &mut self.model {
             Model::Bernoulli(chance) => filter(among, |index| draws.chance(number(index), *chance)),
             Model::Chain(chain) => {
+                // Whole batches enter here.
+                let chain = &mut chain.here;
                 chain.catch_up(first, draws, state_draws);
                 let all = u64::MAX >> (64 - frames.len());
                 filter(all, |_| chain.step(draws, state_draws)) & among
@@ -175,7 +221,7 @@ impl LossStage {
             }),
             Model::User(_) => 0,
             listed => {
-                let from = self.first;
+                let from = self.first.here;
                 filter(among, |index| number(index) >= from && listed.lists(number(index) - from))
             }
         }
@@ -253,7 +299,7 @@ impl Model {
             LossModel::Ber(ber) => Self::Ber(BitErrors::new(*ber)),
             LossModel::GilbertElliott { p, r, bad, good } => {
                 let [p, r, bad, good] = [p, r, bad, good].map(|p| chance(*p));
-                Self::Chain(Chain::new(States::Two(GilbertElliott::new(p, r, bad, good)), first))
+                Self::Chain(Chains::new(States::Two(GilbertElliott::new(p, r, bad, good)), first))
             }
             LossModel::TimedGilbertElliott { good_ns, bad_ns, bad, good } => Self::Timed(
                 TimedGilbertElliott::new(
@@ -267,7 +313,7 @@ impl Model {
             LossModel::FourState { p13, p31, p32, p23, p14 } => {
                 let [p13, p31, p32, p23, p14] = [p13, p31, p32, p23, p14].map(|p| chance(*p));
                 let chain = FourState::new(p13, p31, p32, p23, p14).expect(CHECKED);
-                Self::Chain(Chain::new(States::Four(chain), first))
+                Self::Chain(Chains::new(States::Four(chain), first))
             }
             LossModel::Pattern(pattern) => Self::Pattern(pattern.clone()),
             LossModel::Nth { every, nth } => Self::Nth { every: *every, nth: *nth },

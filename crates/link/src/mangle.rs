@@ -17,9 +17,9 @@ impl Mangler {
     }
 
     /// Writes over the bytes of a frame; whether any of them was stored.
-    pub(crate) fn mangle(&self, handle: Handle, number: u64, carrier: &mut impl Carrier) -> bool {
+    pub(crate) fn mangle(&self, handle: Handle, draw: u64, carrier: &mut impl Carrier) -> bool {
         let MangleSpec { chance, at, edit, fix_checksum } = &self.spec;
-        if !self.draws.chance(number, *chance) {
+        if !self.draws.chance(draw, *chance) {
             return false;
         }
         let bytes = carrier.frame(handle);
@@ -32,7 +32,7 @@ impl Mangler {
             Edit::Set(new) => room.iter_mut().zip(new).for_each(|(byte, new)| *byte = *new),
             Edit::Invert(mask) => room.iter_mut().zip(mask).for_each(|(byte, bits)| *byte ^= bits),
             Edit::Random(count) => {
-                let mut stream = self.draws.stream(number);
+                let mut stream = self.draws.stream(draw);
                 let random = room.iter_mut().take(*count as usize);
                 random.for_each(|byte| *byte = stream.next_u64() as u8);
             }

@@ -9,6 +9,7 @@
 
 mod changes;
 mod island;
+mod keys;
 mod route;
 
 use alloc::boxed::Box;
@@ -18,7 +19,7 @@ use crate::agenda::Agenda;
 use crate::carrier::{Arrival, Carrier, EntryId, LinkId};
 use crate::counters::Counters;
 use crate::link::{Link, Room};
-use crate::spec::{NetworkSpec, SpecError};
+use crate::spec::{NetworkSpec, SpecError, Target};
 use crate::train::Train;
 pub use changes::ChangeError;
 use changes::Pending;
@@ -61,6 +62,8 @@ use route::Routes;
 pub struct Network {
     plan: NetworkSpec,
     seed: u64,
+    /// By which frames of each link are known on the next ones.
+    keys: Vec<u32>,
     links: Vec<Link>,
     routes: Routes,
     islands: Vec<Island>,
@@ -87,13 +90,16 @@ impl Network {
     /// The first thing in the plan that cannot be built.
     pub fn starting_at(plan: &NetworkSpec, seed: u64, start_ns: u64) -> Result<Self, SpecError> {
         plan.check()?;
+        let keys = keys::of(plan, seed);
         let link = |(index, link): (usize, &crate::spec::NetworkLink)| {
-            Link::new(LinkId(index as u32), &link.spec, link.to, seed, start_ns)
+            let key = matches!(link.to, Target::Node(_)).then_some(keys[index]);
+            Link::new(LinkId(index as u32), &link.spec, link.to, key, seed, start_ns)
         };
         let links: Vec<_> = plan.links.iter().enumerate().map(link).collect();
         let islands = island::find(plan);
         Ok(Self {
             seed,
+            keys,
             routes: Routes::new(plan, &islands),
             agenda: Agenda::new(islands.len()),
             islands,

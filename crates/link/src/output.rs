@@ -22,6 +22,7 @@ use crate::carrier::{Arrival, Carrier, Flight, Handle};
 use crate::counters::Tally;
 use crate::delay::{Delayed, Delayer};
 use crate::fifo::Fifo;
+use crate::frame_id::{FirstNumbers, FrameId, Onward};
 use crate::spec::{LinkSpec, OrderPolicy};
 use crate::streams::Streams;
 use crate::train::{Train, Trains};
@@ -38,8 +39,8 @@ pub(crate) struct Departed {
     pub(crate) start_ns: u64,
     /// From when its delay counts.
     pub(crate) base_ns: u64,
-    pub(crate) number: u64,
-    /// Which copy of that frame it is; 0: itself.
+    pub(crate) id: FrameId,
+    /// Which copy of that frame, made here, it is; 0: itself.
     pub(crate) copy: u32,
 }
 
@@ -65,6 +66,15 @@ pub(crate) struct Output {
     /// What frames with a constant delay do not touch; links are many, caches small.
     rules: Box<Rules>,
     overtaking: Box<Wheel<Flight>>,
+    /// Where another link follows: which frames they are.
+    following: Option<Box<Following>>,
+}
+
+/// Which frames are on their way, in the order in which those are.
+struct Following {
+    onward: Onward,
+    in_order: Fifo<FrameId>,
+    overtaking: Wheel<FrameId>,
 }
 
 /// How it is decided when a frame arrives.
@@ -79,7 +89,13 @@ struct Rules {
 }
 
 impl Output {
-    pub(crate) fn new(spec: &LinkSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
+    /// `onward` where another link follows.
+    pub(crate) fn new(
+        spec: &LinkSpec,
+        streams: &Streams<'_>,
+        start_ns: u64,
+        onward: Option<Onward>,
+    ) -> Self {
         let rules = Rules {
             delayer: Delayer::new(&spec.delay, streams.draws("delay"), start_ns),
             order: spec.order,
@@ -95,11 +111,21 @@ impl Output {
             steady_ns: rules.steady_ns(),
             rules: Box::new(rules),
             overtaking: Box::new(Wheel::new()),
+            following: onward.map(|onward| {
+                let (in_order, overtaking) = (Fifo::new(), Wheel::new());
+                Box::new(Following { onward, in_order, overtaking })
+            }),
         }
     }
 
     /// Goes over to another specification; frames on their way stay on it.
-    pub(crate) fn change(&mut self, old: &LinkSpec, new: &LinkSpec, next: u64, at_ns: u64) {
+    pub(crate) fn change(
+        &mut self,
+        old: &LinkSpec,
+        new: &LinkSpec,
+        next: FirstNumbers,
+        at_ns: u64,
+    ) {
         let rules = &mut self.rules;
         if old.delay != new.delay {
             rules.delayer.change(&old.delay, &new.delay, next, at_ns);
@@ -173,7 +199,8 @@ impl Output {
             clamped = self.keep_order(frames, times_ns);
             self.fifo.extend(flights(frames, times_ns));
         } else {
-            flights(frames, times_ns).for_each(|flight| self.send(flight));
+            // Whole batches leave the network here.
+            flights(frames, times_ns).for_each(|flight| self.send(flight, FrameId::default(), 0));
             let last_ns = times_ns.iter().copied().max().unwrap_or(0);
             self.last_release_ns = self.last_release_ns.max(last_ns);
         }
@@ -208,15 +235,22 @@ impl Output {
         clamped
     }
 
-    /// Puts a frame on its way.
+    /// Puts a frame on its way, or its `copy`th copy.
     #[inline(always)]
-    pub(crate) fn send(&mut self, flight: Flight) {
-        match self.fifo.back() {
-            Some(last) if last.release_ns > flight.release_ns => {
-                self.overtaking.push(flight.release_ns, flight);
-                self.overtakers += 1;
+    pub(crate) fn send(&mut self, flight: Flight, id: FrameId, copy: u32) {
+        let overtakes = self.fifo.back().is_some_and(|last| last.release_ns > flight.release_ns);
+        if let Some(following) = &mut self.following {
+            let id = following.onward.id(id, copy);
+            match overtakes {
+                true => following.overtaking.push(flight.release_ns, id),
+                false => following.in_order.push(id),
             }
-            _ => self.fifo.push(flight),
+        }
+        if overtakes {
+            self.overtaking.push(flight.release_ns, flight);
+            self.overtakers += 1;
+        } else {
+            self.fifo.push(flight);
         }
     }
 
@@ -282,9 +316,21 @@ impl Output {
         Flight { release_ns: self.last_release_ns, ..flight }
     }
 
+    /// Takes out the next frame that has arrived at a node by `now_ns`, and which one it is.
+    #[inline]
+    pub(crate) fn hop_due(&mut self, now_ns: u64) -> Option<(Flight, FrameId)> {
+        let before = self.overtakers;
+        let flight = self.pop_due(now_ns)?;
+        let id = self.following.as_mut().and_then(|following| {
+            let overtook = self.overtakers < before;
+            if overtook { following.overtaking.pop_due(now_ns) } else { following.in_order.pop() }
+        });
+        Some((flight, id.unwrap_or_default()))
+    }
+
     /// Takes out the next frame that has arrived by `now_ns`.
     #[inline]
-    pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<Flight> {
+    fn pop_due(&mut self, now_ns: u64) -> Option<Flight> {
         let front_ns = self.fifo.front().map_or(u64::MAX, |flight| flight.release_ns);
         if self.overtakers > 0
             && let Some(first_ns) = self.overtaking.next_release_ns()

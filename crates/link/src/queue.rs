@@ -16,6 +16,7 @@ use slipring_wire::FlowHasher;
 use crate::carrier::{Carrier, Cause, Frame, Handle, Joined};
 use crate::counters::Tally;
 use crate::ecn;
+use crate::frame_id::FrameId;
 use crate::sink::Sink;
 use crate::spec::{Admit, Discipline, QueueSpec};
 
@@ -32,7 +33,7 @@ pub(crate) struct Queue {
 )]
 enum Kind {
     Fifo(Fifo),
-    Multi(Box<MultiQueue<Numbered>>),
+    Multi(Box<MultiQueue<Identified>>),
 }
 
 struct Fifo {
@@ -43,9 +44,9 @@ struct Fifo {
 
 /// A frame in a queue of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Numbered {
+struct Identified {
     handle: Handle,
-    number: u64,
+    id: FrameId,
 }
 
 /// What a queue must know of the line behind it to judge an arrival.
@@ -132,7 +133,7 @@ impl Queue {
                 let entry = entry(frame, &self.hasher, sink.carrier);
                 let now_ns = frame.arrival_ns;
                 let mut taken = true;
-                let stream = &mut self.draws.stream(frame.number);
+                let stream = &mut self.draws.stream(frame.id.draw());
                 multi.enqueue(now_ns, entry, stream, &mut |entry, cause| {
                     taken &= entry.handle.handle != frame.handle;
                     sink.lose(arrival(&entry), now_ns, cause_of(cause));
@@ -276,7 +277,7 @@ impl Queue {
             Kind::Fifo(fifo) => fifo.push(frame),
             Kind::Multi(multi) => {
                 let entry = entry(frame, &self.hasher, sink.carrier);
-                let stream = &mut self.draws.stream(frame.number);
+                let stream = &mut self.draws.stream(frame.id.draw());
                 multi.enqueue(now_ns, entry, stream, &mut |entry, cause| {
                     sink.lose(arrival(&entry), now_ns, cause_of(cause));
                 });
@@ -322,7 +323,7 @@ impl Fifo {
         let now_ns = frame.arrival_ns;
         let arriving = Arriving { now_ns, len: frame.len, queue: self.view(ahead) };
         let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
-        match self.aqm.admit(&arriving, capable, &mut draws.stream(frame.number)) {
+        match self.aqm.admit(&arriving, capable, &mut draws.stream(frame.id.draw())) {
             Verdict::Keep => {}
             Verdict::Mark => _ = sink.mark(frame.handle, frame.len),
             Verdict::Drop => {
@@ -444,7 +445,7 @@ impl Kind {
 }
 
 /// The frame of a departure, marked if it is to be.
-fn departed<C: Carrier>(departure: &Departure<Numbered>, sink: &mut Sink<'_, C>) -> Frame {
+fn departed<C: Carrier>(departure: &Departure<Identified>, sink: &mut Sink<'_, C>) -> Frame {
     let frame = arrival(&departure.entry);
     if departure.mark {
         sink.mark(frame.handle, frame.len);
@@ -484,10 +485,10 @@ fn packets_of(spec: &QueueSpec, own: u32) -> u32 {
     spec.packets.map_or(own, |limit| u32::try_from(limit).unwrap_or(u32::MAX))
 }
 
-fn entry(frame: Frame, hasher: &FlowHasher, carrier: &mut impl Carrier) -> Entry<Numbered> {
+fn entry(frame: Frame, hasher: &FlowHasher, carrier: &mut impl Carrier) -> Entry<Identified> {
     let bytes = carrier.frame(frame.handle);
     Entry {
-        handle: Numbered { handle: frame.handle, number: frame.number },
+        handle: Identified { handle: frame.handle, id: frame.id },
         len: frame.len,
         arrival_ns: frame.arrival_ns,
         flow: hasher.hash_frame(bytes) as u32,
@@ -495,9 +496,9 @@ fn entry(frame: Frame, hasher: &FlowHasher, carrier: &mut impl Carrier) -> Entry
     }
 }
 
-fn arrival(entry: &Entry<Numbered>) -> Frame {
-    let Numbered { handle, number } = entry.handle;
-    Frame { arrival_ns: entry.arrival_ns, handle, len: entry.len, number }
+fn arrival(entry: &Entry<Identified>) -> Frame {
+    let Identified { handle, id } = entry.handle;
+    Frame { arrival_ns: entry.arrival_ns, handle, len: entry.len, id }
 }
 
 const fn cause_of(cause: DropCause) -> Cause {

@@ -8,6 +8,7 @@ use slipring_model::Draws;
 
 use crate::carrier::{Arrival, Carrier, Cause, Frame, Joined, Queued};
 use crate::counters::Tally;
+use crate::frame_id::FrameId;
 use crate::line::Line;
 use crate::output::Departed;
 use crate::queue::{Ahead, Queue};
@@ -174,7 +175,7 @@ impl Server {
         if self.watched {
             self.queue.passed(last.arrival_ns, last.len);
         }
-        self.busy_until_ns = self.line.serve(last.arrival_ns, wire_bytes, 0, 0);
+        self.busy_until_ns = self.line.serve(last.arrival_ns, wire_bytes, 0, FrameId::default());
         self.busy_len = last.len;
     }
 
@@ -210,11 +211,11 @@ impl Server {
         now_ns: u64,
         sink: &mut Sink<'_, C>,
     ) -> Option<Served> {
-        let (extra_ns, given_up) = self.extra(frame.number);
+        let (extra_ns, given_up) = self.extra(frame.id);
         // A line that was busy goes on without a pause, to the fraction of a nanosecond.
         let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
         let wire_bytes = self.framing.wire_bytes(frame.len);
-        let end_ns = self.line.serve(ready_ns, wire_bytes, extra_ns, frame.number);
+        let end_ns = self.line.serve(ready_ns, wire_bytes, extra_ns, frame.id);
         if end_ns == u64::MAX {
             (self.stuck, self.begin_ns) = (Some(frame), u64::MAX);
             return None;
@@ -228,8 +229,8 @@ impl Server {
             Serialise::End => end_ns,
             Serialise::Start => now_ns,
         };
-        let Frame { handle, len, number, .. } = frame;
-        let departed = Departed { handle, len, start_ns: now_ns, base_ns, number, copy: 0 };
+        let Frame { handle, len, id, .. } = frame;
+        let departed = Departed { handle, len, start_ns: now_ns, base_ns, id, copy: 0 };
         let unanswered = self.line.was_unanswered().then_some(Cause::Model);
         let lost_to = unanswered.or_else(|| given_up.then_some(Cause::Profile));
         Some(Served { departed, end_ns, lost_to })
@@ -242,10 +243,10 @@ impl Server {
 
     /// Extra occupation of the line, and whether the frame is lost after it.
     #[inline(always)]
-    fn extra(&self, number: u64) -> (u64, bool) {
+    fn extra(&self, id: FrameId) -> (u64, bool) {
         let Some(profile) = &self.profile else { return (0, false) };
         let count = profile.samples_ns.len() as u64;
-        let drawn = self.profile_draws.below(number, count);
+        let drawn = self.profile_draws.below(id.draw(), count);
         let given_up = drawn as f64 >= profile.loss_level * count as f64;
         (profile.samples_ns[drawn as usize], given_up)
     }

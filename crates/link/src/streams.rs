@@ -1,4 +1,4 @@
-//! The random numbers of a link: each stage has its own, by the number of the frame.
+//! The random numbers of a link: each stage has its own, by the identity of the frame.
 //!
 //! A stage is known by its kind, and losses of one kind by their order among those: so another
 //! stage changes no decision of one that is there, wherever it is put.
@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 
 use slipring_model::{Draws, Stream};
 
+use crate::frame_id::FirstNumbers;
 use crate::loss::LossStage;
 use crate::spec::{LinkSpec, LossModel, LossSpec, Place};
 
@@ -16,8 +17,8 @@ use crate::spec::{LinkSpec, LossModel, LossSpec, Place};
 pub(crate) struct Streams<'a> {
     pub(crate) seed: u64,
     pub(crate) link: &'a str,
-    /// The number of the next frame.
-    pub(crate) next: u64,
+    /// The next frames.
+    pub(crate) next: FirstNumbers,
 }
 
 impl Streams<'_> {
@@ -62,7 +63,7 @@ impl Streams<'_> {
             &loss.model,
             draws,
             self.draws(&format!("{name}/state")),
-            self.next,
+            self.next.clone(),
             start_ns,
         )
     }

@@ -23,7 +23,8 @@ pub struct Packet<'a> {
     pub len: u32,
     /// When it reached this stage.
     pub at_ns: u64,
-    /// Its number: how many frames reached its link before it. A copy has that of its original.
+    /// Its number: how many frames entered the network before it, by the link that it entered by. A
+    /// copy has that of its original.
     pub number: u64,
 }
 
@@ -59,7 +60,14 @@ impl Moment {
 pub trait Rate: Send {
     /// When the line is through with `wire_bytes` that begin at `start`. An answer before `start`
     /// counts as `start`; without one the frame is lost, as [`Cause::Model`], and takes no time.
-    fn finish(&mut self, start: Moment, wire_bytes: u64, stream: &mut Stream) -> Option<Moment>;
+    /// `number` is that of the frame ([`Packet::number`]).
+    fn finish(
+        &mut self,
+        start: Moment,
+        wire_bytes: u64,
+        number: u64,
+        stream: &mut Stream,
+    ) -> Option<Moment>;
 }
 
 /// Which frames are lost.

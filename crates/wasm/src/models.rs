@@ -24,11 +24,8 @@ pub(crate) struct DelayModel(pub(crate) Asked);
 /// A loss.
 pub(crate) struct LossModel(pub(crate) Asked);
 
-/// A rate, and how many frames it saw.
-pub(crate) struct RateModel {
-    pub(crate) asked: Asked,
-    pub(crate) number: u64,
-}
+/// A rate.
+pub(crate) struct RateModel(pub(crate) Asked);
 
 impl Asked {
     /// Asks this machine; a machine that could not be started has no answers.
@@ -80,16 +77,21 @@ impl Loss for LossModel {
 
 impl Rate for RateModel {
     /// Modules know whole nanoseconds: a line is free from the next one on.
-    fn finish(&mut self, start: Moment, wire_bytes: u64, stream: &mut Stream) -> Option<Moment> {
+    fn finish(
+        &mut self,
+        start: Moment,
+        wire_bytes: u64,
+        number: u64,
+        stream: &mut Stream,
+    ) -> Option<Moment> {
         let start_ns = start.ceil_ns();
         let len = u32::try_from(wire_bytes).unwrap_or(u32::MAX);
-        let call = Call { at_ns: start_ns, len, number: self.number, frame: &mut [] };
-        self.number += 1;
+        let call = Call { at_ns: start_ns, len, number, frame: &mut [] };
         let fit = |answer| {
             let ns = u64::try_from(answer).ok().filter(|ns| *ns >= start_ns);
             ns.ok_or_else(|| format!("it answered {answer} ns, before its start at {start_ns} ns"))
         };
-        self.asked.ask(call, stream, fit).map(|ns| Moment { ns, fraction: 0 })
+        self.0.ask(call, stream, fit).map(|ns| Moment { ns, fraction: 0 })
     }
 }
 

@@ -69,7 +69,7 @@ impl Module {
     /// # Errors
     /// If the module cannot be started, or its function is none.
     pub fn rate(&self, function: &str, params: &[f64]) -> Result<UserRate, ModuleError> {
-        let model = |asked| Box::new(RateModel { asked, number: 0 }) as Box<dyn Rate>;
+        let model = |asked| Box::new(RateModel(asked)) as Box<dyn Rate>;
         self.maker(function, params, model)
     }
 

@@ -106,6 +106,19 @@ fn a_rate_holds_the_line_for_as_long_as_it_says() {
 }
 
 #[test]
+fn a_rate_is_told_the_number_of_the_frame_whatever_was_lost_before_the_line() {
+    // 1 us for each frame before.
+    let body = "(i64.add (local.get $now) (i64.mul (local.get $number) (i64.const 1000)))";
+    let module = module(&function("finish_ns", "i64", body));
+    let finish = module.rate("finish_ns", &[]).unwrap();
+    let numbers = slipring_link::LossModel::Numbers(vec![1, 3]);
+    let loss = vec![slipring_link::LossSpec { model: numbers, place: Default::default() }];
+    let mut sim = Sim::new(slipring_link::LinkSpec { loss, ..rate("up", finish) }, 1);
+    (0..5).for_each(|number| sim.push(number * 1_000_000, &[0; 60]));
+    assert_eq!(sim.releases(), [1_001_000, 3_003_000, 4_004_000]);
+}
+
+#[test]
 fn the_first_bytes_of_a_frame_are_put_where_the_module_wants_them() {
     let header = r#"(memory (export "memory") 1)
         (func (export "slipring_header") (result i32) (i32.const 100))

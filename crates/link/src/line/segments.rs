@@ -1,13 +1,17 @@
 //! Rates over time as segments: constant in between, one after another.
 
-mod jump;
+mod markov;
+mod wander;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use slipring_model::Stream;
+use slipring_model::Draws;
 
 use crate::schedule::Schedule;
-use crate::spec::{MarkovState, RateSpec, RateStep, Slot, TraceEnd};
+use crate::spec::{RateSpec, RateStep, Slot, TraceEnd};
+use markov::Markov;
+use wander::Wander;
 
 /// A rate that holds until another does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +31,6 @@ impl Segment {
 /// The source of segments.
 pub(crate) struct Segments {
     kind: Kind,
-    stream: Stream,
     now_ns: u64,
     round: Option<Round>,
 }
@@ -44,24 +47,14 @@ enum Kind {
     List { steps: Vec<RateStep>, schedule: Schedule, index: usize, round_ns: u64 },
     Slots { bps: u64, slots: Vec<Slot>, period_ns: u64, index: usize, round_ns: u64, whole: bool },
     Sine { mean_bps: u64, amplitude_bps: u64, period_ns: u64, step_ns: u64, start_ns: u64 },
-    Markov { states: Vec<MarkovState>, state: usize },
-    Wander(Wander),
-}
-
-struct Wander {
-    mean: f64,
-    sd: f64,
-    keep: f64,
-    min_bps: u64,
-    max_bps: u64,
-    step_ns: u64,
-    deviation: f64,
+    Markov(Box<Markov>),
+    Wander(Box<Wander>),
 }
 
 impl Segments {
-    pub(super) fn new(spec: &RateSpec, stream: Stream, start_ns: u64) -> Self {
-        let kind = Kind::new(spec, start_ns);
-        Self { round: kind.round(), kind, stream, now_ns: start_ns }
+    pub(super) fn new(spec: &RateSpec, draws: Draws, start_ns: u64) -> Self {
+        let kind = Kind::new(spec, draws, start_ns);
+        Self { round: kind.round(), kind, now_ns: start_ns }
     }
 
     /// Leaves out whole rounds after the segment given last, as many as leave some of `work` to do:
@@ -88,7 +81,7 @@ impl Segments {
 
     /// The segment after the one given last.
     pub(super) fn next(&mut self) -> Segment {
-        let (end_ns, bps) = self.kind.next(self.now_ns, &mut self.stream);
+        let (end_ns, bps) = self.kind.next(self.now_ns);
         self.now_ns = end_ns;
         Segment { end_ns, bps }
     }
@@ -110,19 +103,10 @@ impl Segments {
             }
             Kind::Sine { step_ns, .. } => self.now_ns += ahead_ns / *step_ns * *step_ns,
             Kind::Wander(wander) => {
-                let steps = ahead_ns / wander.step_ns;
-                if steps > 0 {
-                    wander.forget(steps, &mut self.stream);
-                    self.now_ns += steps * wander.step_ns;
-                }
+                let step_ns = wander.step_ns();
+                self.now_ns += ahead_ns / step_ns * step_ns;
             }
-            Kind::Markov { states, state } => {
-                if jump::is_far(states, ahead_ns) {
-                    *state = jump::after(states, *state, ahead_ns, &mut self.stream);
-                    // Exponential times have no memory: the rest of this one is as a whole one.
-                    self.now_ns = target_ns;
-                }
-            }
+            Kind::Markov(chain) => self.now_ns = self.now_ns.max(chain.skip_to(target_ns)),
             Kind::List { .. } => {}
         }
     }
@@ -136,7 +120,7 @@ fn skip_rounds(round_ns: &mut u64, period_ns: u64, target_ns: u64) -> bool {
 }
 
 impl Kind {
-    fn new(spec: &RateSpec, start_ns: u64) -> Self {
+    fn new(spec: &RateSpec, draws: Draws, start_ns: u64) -> Self {
         match spec {
             RateSpec::Steps { steps, period_ns, end } => {
                 Self::list(steps.clone(), *period_ns, *end, start_ns)
@@ -160,8 +144,10 @@ impl Kind {
                 step_ns: *step_ns,
                 start_ns,
             },
-            RateSpec::Markov { states } => Self::Markov { states: states.clone(), state: 0 },
-            RateSpec::Wander { .. } => Self::Wander(Wander::new(spec)),
+            RateSpec::Markov { states } => {
+                Self::Markov(Box::new(Markov::new(states, draws, start_ns)))
+            }
+            RateSpec::Wander { .. } => Self::Wander(Box::new(Wander::new(spec, draws, start_ns))),
             // Lines of other kinds have no segments.
             _ => Self::list(Vec::new(), 1, TraceEnd::Once, start_ns),
         }
@@ -194,7 +180,7 @@ impl Kind {
     }
 
     /// End and rate of the segment that begins now.
-    fn next(&mut self, now_ns: u64, stream: &mut Stream) -> (u64, u64) {
+    fn next(&mut self, now_ns: u64) -> (u64, u64) {
         match self {
             Self::List { steps, schedule, index, round_ns } => {
                 next_step(steps, schedule, index, round_ns)
@@ -208,13 +194,8 @@ impl Kind {
                 let bps = *mean_bps as f64 + *amplitude_bps as f64 * libm::sin(turn);
                 (now_ns.saturating_add(*step_ns), libm::round(bps) as u64)
             }
-            Self::Markov { states, state } => {
-                let now = *state;
-                *state = follow(states, now, stream);
-                let stay_ns = exponential(states[now].mean_ns, stream);
-                (now_ns.saturating_add(stay_ns), states[now].bps)
-            }
-            Self::Wander(wander) => (now_ns.saturating_add(wander.step_ns), wander.next(stream)),
+            Self::Markov(chain) => chain.next(),
+            Self::Wander(wander) => wander.at(now_ns),
         }
     }
 }
@@ -278,67 +259,4 @@ fn next_slot(
     }
     *index += 1;
     (start_ns.saturating_add(slot.len_ns), bps)
-}
-
-/// The state after `now`.
-fn follow(states: &[MarkovState], now: usize, stream: &mut Stream) -> usize {
-    if states.len() == 1 {
-        return 0;
-    }
-    let weights = &states[now].next;
-    if weights.is_empty() {
-        let other = stream.below(states.len() as u64 - 1) as usize;
-        return if other >= now { other + 1 } else { other };
-    }
-    let mut left = stream.next_f64() * weights.iter().sum::<f64>();
-    let chosen = weights.iter().position(|&weight| {
-        left -= weight;
-        left < 0.0
-    });
-    // Rounding may leave a trace of the sum: the last possible one has it.
-    chosen.or_else(|| weights.iter().rposition(|&weight| weight > 0.0)).unwrap_or(0)
-}
-
-/// An exponentially distributed time of at least a nanosecond.
-fn exponential(mean_ns: u64, stream: &mut Stream) -> u64 {
-    // 1 - x is in (0, 1]: its logarithm is finite.
-    let time_ns = -libm::log(1.0 - stream.next_f64()) * mean_ns as f64;
-    (libm::round(time_ns) as u64).max(1)
-}
-
-impl Wander {
-    fn new(spec: &RateSpec) -> Self {
-        let RateSpec::Wander { mean_bps, sd_bps, half_life_ns, min_bps, max_bps, step_ns } = *spec
-        else {
-            unreachable!("only made for a rate that wanders")
-        };
-        Self {
-            mean: mean_bps as f64,
-            sd: sd_bps as f64,
-            keep: libm::exp2(-(step_ns as f64) / half_life_ns as f64),
-            min_bps,
-            max_bps,
-            step_ns,
-            deviation: 0.0,
-        }
-    }
-
-    fn next(&mut self, stream: &mut Stream) -> u64 {
-        let bps = libm::round((self.mean + self.sd * self.deviation).max(0.0)) as u64;
-        self.forget(1, stream);
-        bps.clamp(self.min_bps, self.max_bps)
-    }
-
-    /// Lets so many steps pass: the process is Gaussian, so one draw does for all of them.
-    fn forget(&mut self, steps: u64, stream: &mut Stream) {
-        let keep = libm::pow(self.keep, steps as f64);
-        let fresh = libm::sqrt(1.0 - keep * keep);
-        self.deviation = keep * self.deviation + fresh * normal(stream);
-    }
-}
-
-/// A standard normal number, by Box and Muller.
-fn normal(stream: &mut Stream) -> f64 {
-    let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.next_f64()));
-    radius * libm::cos(core::f64::consts::TAU * stream.next_f64())
 }

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
 
-use super::Network;
+use super::{Network, keys};
 use crate::carrier::Carrier;
 use crate::spec::{NetworkSpec, SpecError};
 
@@ -64,10 +64,11 @@ impl Network {
 
     pub(super) fn apply_next_change(&mut self, carrier: &mut impl Carrier) {
         let Some((at_ns, plan)) = self.pending.changes.pop_front() else { return };
+        let entered = keys::entered(&self.keys, &self.links, &self.plan);
         for (index, link) in self.links.iter_mut().enumerate() {
             let (old, new) = (&self.plan.links[index].spec, &plan.links[index].spec);
             if old != new {
-                link.change(old, new, self.seed, at_ns, carrier);
+                link.change((old, new), self.seed, &entered, at_ns, carrier);
             }
         }
         self.routes.choose(&plan);

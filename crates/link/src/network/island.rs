@@ -117,8 +117,8 @@ fn end_at(
     routes: &mut Routes,
     carrier: &mut impl Carrier,
 ) {
-    while let Some(flight) = link.hop_due(now_ns, carrier) {
-        routes.node_mut(node).refuse(flight.arrived(), carrier);
+    while let Some(frame) = link.hop_due(now_ns, carrier) {
+        routes.node_mut(node).refuse(frame.into(), carrier);
     }
 }
 
@@ -148,11 +148,10 @@ impl Joint {
         match link.to {
             Target::Exit(_) => link.deliver_due(at_ns, carrier),
             Target::Node(node) => {
-                while let Some(flight) = links[index].hop_due(at_ns, carrier) {
-                    let frame = flight.arrived();
-                    if let Some(next) = routes.node_mut(node).choose(frame, carrier) {
+                while let Some(frame) = links[index].hop_due(at_ns, carrier) {
+                    if let Some(next) = routes.node_mut(node).choose(frame.into(), carrier) {
                         links[next].settle(frame.arrival_ns, carrier);
-                        links[next].arrive(frame, carrier);
+                        links[next].arrive_as(frame, carrier);
                         self.arm(next, links);
                     }
                 }

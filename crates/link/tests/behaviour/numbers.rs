@@ -1,11 +1,12 @@
 //! What one stage decides does not depend on what others do: decisions go by the frame's number.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slipring_link::user::{Delay, Packet, UserDelay};
 use slipring_link::{
-    BitErrors, CorruptSpec, DelayModel, DelaySpec, DuplicateSpec, HoldSpec, LinkSpec, LossModel,
-    LossSpec, OrderPolicy, Place, Profile, RateSpec,
+    BitErrors, CorruptSpec, DelayModel, DelaySpec, DuplicateSpec, HoldSpec, LinkId, LinkSpec,
+    LossModel, LossSpec, MarkovState, NetworkLink, NetworkSpec, OrderPolicy, Place, Profile,
+    RateSpec, Source, Target,
 };
 use slipring_model::{Chance, Dist, Stream};
 
@@ -155,4 +156,235 @@ fn a_loss_that_changes_while_the_link_runs_judges_no_frame_that_came_before() {
     let lost: Vec<_> = sim.memory.lost.iter().map(|lost| lost.handle.0).collect();
     let expected: Vec<u32> = (0..100).step_by(10).chain((100..130).step_by(3)).collect();
     assert_eq!(lost, expected);
+}
+
+/// Two links, one after the other.
+fn two_hops(first: &LinkSpec, second: &LinkSpec) -> NetworkSpec {
+    let link = |spec: &LinkSpec, name: &str, from, to| {
+        let spec = LinkSpec { name: name.into(), ..spec.clone() };
+        NetworkLink { spec, from, to }
+    };
+    NetworkSpec {
+        entries: vec!["in".into()],
+        exits: vec!["out".into()],
+        nodes: vec!["middle".into()],
+        links: vec![
+            link(first, "a", Source::Entry(0), Target::Node(0)),
+            link(second, "b", Source::Node(0), Target::Exit(0)),
+        ],
+        classes: vec![],
+    }
+}
+
+/// What became of which frame on the second of two links: when it was there how long and how it
+/// looked, or `None` if it was lost there. Copies come after their original.
+fn on_the_second(
+    first: &LinkSpec,
+    second: &LinkSpec,
+) -> BTreeMap<u64, Vec<Option<(u64, Vec<u8>)>>> {
+    let mut sim = Sim::new(&two_hops(first, second), 7);
+    let number_of = |bytes: &[u8]| u64::from_be_bytes(bytes[..8].try_into().unwrap());
+    let mut numbers = BTreeMap::new();
+    for number in 0..20_000u64 {
+        let mut frame = [0x55; 125];
+        frame[..8].copy_from_slice(&number.to_be_bytes());
+        sim.push_frame(number * GAP_NS, &frame);
+        sim.memory.frames.iter().for_each(|(handle, bytes)| {
+            numbers.entry(*handle).or_insert_with(|| number_of(bytes));
+        });
+    }
+    while let Some(next_ns) = sim.network.next_ns() {
+        sim.run(next_ns);
+        sim.memory.frames.iter().for_each(|(handle, bytes)| {
+            numbers.entry(*handle).or_insert_with(|| number_of(bytes));
+        });
+    }
+    let came: BTreeMap<_, _> = sim.memory.hops.iter().map(|hop| (hop.1, hop.2)).collect();
+    let mut fates: BTreeMap<u64, Vec<_>> = BTreeMap::new();
+    for (delivery, bytes) in sim.memory.delivered.iter().zip(&sim.memory.bytes) {
+        let number = number_of(bytes);
+        if let Some(came_ns) = came.get(&delivery.handle.0) {
+            let took_ns = delivery.release_ns - came_ns;
+            fates.entry(number).or_default().push(Some((took_ns, bytes.clone())));
+        }
+    }
+    for lost in sim.memory.lost.iter().filter(|lost| lost.link == Some(LinkId(1))) {
+        fates.entry(numbers[&lost.handle]).or_default().push(None);
+    }
+    fates
+}
+
+/// Links on which frames do not meet, with something of everything that is drawn.
+fn second_links() -> Vec<LinkSpec> {
+    let no_line = |base: LinkSpec| LinkSpec {
+        rate: RateSpec::Unlimited,
+        profile: None,
+        hold: Some(HoldSpec { chance: chance(1, 20), hold_ns: 333 }),
+        ..base
+    };
+    let timed_apart = |base: LinkSpec| {
+        let listed = [
+            loss(LossModel::Nth { every: 11, nth: 4 }, Place::Pre),
+            loss(LossModel::Pattern((0..13).map(|at| at == 5).collect()), Place::Post),
+            loss(LossModel::Numbers(vec![17, 400, 19_000]), Place::Pre),
+        ];
+        LinkSpec { loss: base.loss.iter().cloned().chain(listed).collect(), ..base }
+    };
+    bases().into_iter().map(no_line).map(timed_apart).collect()
+}
+
+#[test]
+fn losses_on_one_link_shift_no_decision_of_the_next_one() {
+    let wire = LinkSpec { delay: DelaySpec::constant(1_000), ..LinkSpec::wire("a") };
+    let lossy = |model| LinkSpec { loss: vec![loss(model, Place::Pre)], ..wire.clone() };
+    for second in second_links() {
+        let all = on_the_second(&wire, &second);
+        assert_eq!(all.len(), 20_000);
+        for model in [
+            LossModel::Bernoulli(chance(1, 10)),
+            LossModel::GilbertElliott { p: 0.01, r: 0.1, bad: 1.0, good: 0.0 },
+            LossModel::Numbers(vec![1]),
+        ] {
+            let left = on_the_second(&lossy(model.clone()), &second);
+            assert!(left.len() < 20_000 && left.len() > 15_000, "{model:?}: {}", left.len());
+            for (number, fate) in left {
+                assert_eq!(fate, all[&number], "frame {number} after {model:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_made_on_one_link_shift_no_decision_of_the_next_one_and_have_their_own() {
+    let wire = LinkSpec { delay: DelaySpec::constant(1_000), ..LinkSpec::wire("a") };
+    let copying = LinkSpec {
+        duplicate: Some(DuplicateSpec { chance: chance(1, 4), copies: 2, after_ns: 0 }),
+        ..wire.clone()
+    };
+    for second in second_links() {
+        let (alone, with) = (on_the_second(&wire, &second), on_the_second(&copying, &second));
+        let (mut copied, mut differ) = (0, 0);
+        for (number, fates) in &with {
+            let [original] = &alone[number][..] else { panic!("one fate each") };
+            assert!(fates.contains(original), "frame {number}: {fates:?}, alone {original:?}");
+            copied += u32::from(fates.len() == 3);
+            differ += u32::from(fates.len() == 3 && fates.iter().any(|fate| fate != original));
+        }
+        assert!((4_500..5_500).contains(&copied), "{copied}");
+        assert!(differ > copied / 10, "{differ} of {copied} are drawn for by themselves");
+    }
+}
+
+#[test]
+fn frames_that_enter_by_different_links_are_counted_apart() {
+    let enter = |name: &str, entry| {
+        let spec = LinkSpec::wire(name);
+        NetworkLink { spec, from: Source::Entry(entry), to: Target::Node(0) }
+    };
+    let every = |every| LossSpec { model: LossModel::Nth { every, nth: 1 }, place: Place::Pre };
+    let shared = |nth| LinkSpec { loss: vec![every(nth)], ..LinkSpec::wire("shared") };
+    let plan = |nth| NetworkSpec {
+        entries: vec!["left".into(), "right".into()],
+        exits: vec!["out".into()],
+        nodes: vec!["middle".into()],
+        links: vec![
+            enter("a", 0),
+            enter("b", 1),
+            NetworkLink { spec: shared(nth), from: Source::Node(0), to: Target::Exit(0) },
+        ],
+        classes: vec![],
+    };
+    let mut sim = Sim::new(&plan(3), 1);
+    // Two from the left for each one from the right; the handles are 0, 1, 2, and so on.
+    let mut at_ns = 0;
+    let mut three = |sim: &mut Sim| {
+        for entry in [0, 0, 1] {
+            at_ns += 1;
+            sim.push_at(entry, at_ns, 60);
+        }
+        at_ns
+    };
+    (0..3).for_each(|_| _ = three(&mut sim));
+    // Left: 0 1 3 4 6 7, right: 2 5 8.
+    sim.run(100);
+    let lost = |sim: &Sim| -> Vec<_> { sim.memory.lost.iter().map(|lost| lost.handle.0).collect() };
+    assert_eq!(lost(&sim), [0, 2, 4]);
+    // A change counts each from its next frame on.
+    sim.network.change(101, &plan(2)).unwrap();
+    at_ns = 200;
+    for entry in [0, 1, 0, 1] {
+        at_ns += 1;
+        sim.push_at(entry, at_ns, 60);
+    }
+    sim.finish();
+    assert_eq!(lost(&sim), [0, 2, 4, 9, 10]);
+}
+
+/// How long the line takes for a frame at each of these times.
+fn times_on_line(rate: &RateSpec, at_ns: impl Iterator<Item = u64>) -> BTreeMap<u64, u64> {
+    let mut sim = Sim::link(LinkSpec { rate: rate.clone(), ..LinkSpec::wire("up") });
+    let times: Vec<_> = at_ns.collect();
+    for &at_ns in &times {
+        sim.push(at_ns, 125);
+        sim.run(at_ns);
+    }
+    sim.finish();
+    let took = sim.memory.releases().into_iter().zip(&times);
+    took.map(|(release_ns, at_ns)| (*at_ns, release_ns - at_ns)).collect()
+}
+
+#[test]
+fn a_rate_that_changes_at_random_is_the_same_however_often_frames_ask() {
+    const MS: u64 = 1_000_000;
+    let state = |bps, mean_ns, next| MarkovState { bps, mean_ns, next };
+    let chain = RateSpec::Markov {
+        states: vec![
+            state(1_000_000_000, 3 * MS, vec![0.0, 1.0, 0.0, 0.0]),
+            state(300_000_000, 5 * MS, vec![0.0, 0.0, 1.0, 1.0]),
+            state(100_000_000, 40 * MS, vec![1.0, 0.0, 0.0, 2.0]),
+            state(20_000_000, MS, vec![]),
+        ],
+    };
+    let wander = RateSpec::Wander {
+        mean_bps: 300_000_000,
+        sd_bps: 100_000_000,
+        half_life_ns: 20 * MS,
+        min_bps: 10_000_000,
+        max_bps: 900_000_000,
+        step_ns: MS,
+    };
+    for rate in [chain, wander] {
+        let often = times_on_line(&rate, (0..40_000).map(|at| at * MS / 4));
+        for every in [7, 130, 1_999, 20_011] {
+            let seldom = times_on_line(&rate, (0..40_000).step_by(every).map(|at| at * MS / 4));
+            for (at_ns, took_ns) in seldom {
+                assert_eq!(took_ns, often[&at_ns], "{rate:?} at {at_ns}, every {every}");
+            }
+        }
+        let kinds: BTreeSet<_> = often.values().collect();
+        assert!(kinds.len() > 3, "{rate:?} changes");
+    }
+}
+
+#[test]
+fn a_chain_of_rates_makes_only_changes_that_its_weights_allow() {
+    const MS: u64 = 1_000_000;
+    // Round and round: 1, 2, 3, 1.
+    let state = |bps, next| MarkovState { bps, mean_ns: 4 * MS, next };
+    let rate = RateSpec::Markov {
+        states: vec![
+            state(1_000_000_000, vec![0.0, 1.0, 0.0]),
+            state(500_000_000, vec![0.0, 0.0, 1.0]),
+            state(250_000_000, vec![1.0, 0.0, 0.0]),
+        ],
+    };
+    let took = times_on_line(&rate, (0..400_000).map(|at| at * MS / 50));
+    let of = |took_ns: &u64| [1_000, 2_000, 4_000].iter().position(|whole| whole == took_ns);
+    // Frames that meet a change are no witnesses.
+    let mut seen: Vec<usize> = took.values().filter_map(of).collect();
+    seen.dedup();
+    assert!(seen.len() > 1_500, "{}", seen.len());
+    // Two changes between two frames are rare: a state of 20 us.
+    let odd = seen.windows(2).filter(|pair| (pair[0] + 1) % 3 != pair[1]).count();
+    assert!(odd * 50 < seen.len(), "{odd} of {}", seen.len());
 }

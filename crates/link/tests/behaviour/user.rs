@@ -32,7 +32,7 @@ fn a_loss_model_of_the_users_sees_bytes_and_names_causes() {
 struct Thirds;
 
 impl Rate for Thirds {
-    fn finish(&mut self, start: Moment, wire_bytes: u64, _: &mut Stream) -> Option<Moment> {
+    fn finish(&mut self, start: Moment, wire_bytes: u64, _: u64, _: &mut Stream) -> Option<Moment> {
         let whole = (u128::from(start.ns) << 32) + u128::from(start.fraction);
         let end = whole + (u128::from(wire_bytes) << 32) / 3;
         Some(Moment { ns: (end >> 32) as u64, fraction: end as u32 })
@@ -97,7 +97,7 @@ impl Delay for Shy {
 }
 
 impl Rate for Shy {
-    fn finish(&mut self, start: Moment, wire_bytes: u64, _: &mut Stream) -> Option<Moment> {
+    fn finish(&mut self, start: Moment, wire_bytes: u64, _: u64, _: &mut Stream) -> Option<Moment> {
         self.answers().then(|| Moment { ns: start.ns + wire_bytes, ..start })
     }
 }

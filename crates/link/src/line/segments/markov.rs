@@ -1,0 +1,178 @@
+//! A chain of rates as a function of time.
+//!
+//! States last exponentially distributed times, so the chain has no memory, and its state at one time
+//! is all that the rest depends on. Time is cut into spans. The state at the beginning of a span is a
+//! point of its own, drawn from the exact chances under the condition of two others, the middle first;
+//! within a span the chain is walked, again and again until it ends where the next span begins. So the
+//! path is the same whoever asked before, has only changes that the weights allow, and costs the same
+//! however long nobody asked.
+//!
+//! ```text
+//!   span   0      1      2      3      4             8
+//!          given                       given 2       given 4      forward, twice as far each
+//!                        given 1
+//!                               between 2 and 4                   from both sides
+//! ```
+
+mod chances;
+
+use alloc::vec::Vec;
+
+use slipring_model::{Draws, Stream};
+
+use crate::spec::MarkovState;
+use chances::{Matrix, draw};
+
+pub(super) struct Markov {
+    states: Vec<MarkovState>,
+    start_ns: u64,
+    span_ns: u64,
+    /// Of the states at the beginnings of spans.
+    draws: Draws,
+    /// The chances over a span, over two, over four, as far as they were needed.
+    chances: Vec<Matrix>,
+    /// The two points drawn last, by level, with their numbers.
+    known: Vec<[(u64, usize); 2]>,
+    /// The span that is walked.
+    span: u64,
+    /// When states end in it, counted from its beginning, and which they are.
+    walk: Vec<(u64, usize)>,
+    /// How many of them were given out.
+    given: usize,
+}
+
+/// The shortest state times this is a span, and the longest state has at most
+const CHANGES: u64 = 32;
+/// this many spans.
+const SPANS: u64 = 4096;
+/// Changes that are tried for a span; then it is taken as it is, and the next one begins with a change
+/// that need not be one of the chain's.
+const MOST_TRIED: u32 = 1 << 20;
+/// No point's number.
+const NONE: u64 = u64::MAX;
+
+impl Markov {
+    pub(super) fn new(states: &[MarkovState], draws: Draws, start_ns: u64) -> Self {
+        let times = || states.iter().map(|state| state.mean_ns);
+        let shortest_ns = times().min().unwrap_or(1);
+        let longest_ns = times().max().unwrap_or(1);
+        let span_ns = shortest_ns.saturating_mul(CHANGES).max(longest_ns / SPANS);
+        let chances = alloc::vec![Matrix::over(states, span_ns)];
+        let known = alloc::vec![[(NONE, 0); 2]; u64::BITS as usize];
+        let (states, walk) = (states.to_vec(), Vec::new());
+        let mut chain =
+            Self { states, start_ns, span_ns, draws, chances, known, span: 0, walk, given: 0 };
+        chain.enter(0);
+        chain
+    }
+
+    /// End and rate of the state after the one given last.
+    pub(super) fn next(&mut self) -> (u64, u64) {
+        if self.given == self.walk.len() {
+            self.enter(self.span + 1);
+        }
+        let (end_ns, state) = self.walk[self.given];
+        self.given += 1;
+        (self.begin_ns().saturating_add(end_ns), self.states[state].bps)
+    }
+
+    /// Leaves out the spans before the one of `target_ns`; from when on it tells.
+    pub(super) fn skip_to(&mut self, target_ns: u64) -> u64 {
+        let span = target_ns.saturating_sub(self.start_ns) / self.span_ns;
+        if span <= self.span {
+            return 0;
+        }
+        self.enter(span);
+        self.begin_ns()
+    }
+
+    fn begin_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.span.saturating_mul(self.span_ns))
+    }
+
+    /// Walks through a span.
+    fn enter(&mut self, span: u64) {
+        let (from, to) = (self.point(span), self.point(span + 1));
+        // Apart from the numbers of points.
+        let mut stream = self.draws.stream(!span);
+        let mut tried = 0;
+        while tried < MOST_TRIED && self.try_walk(from, &mut tried, &mut stream) != to {}
+        (self.span, self.given) = (span, 0);
+    }
+
+    /// Walks through a span once; the state at its end.
+    fn try_walk(&mut self, from: usize, tried: &mut u32, stream: &mut Stream) -> usize {
+        let (mut state, mut at_ns) = (from, 0_u64);
+        self.walk.clear();
+        loop {
+            *tried += 1;
+            at_ns = at_ns.saturating_add(exponential(self.states[state].mean_ns, stream));
+            if at_ns >= self.span_ns || *tried >= MOST_TRIED {
+                self.walk.push((self.span_ns, state));
+                return state;
+            }
+            self.walk.push((at_ns, state));
+            state = follow(&self.states, state, stream);
+        }
+    }
+
+    /// The state at the beginning of a span.
+    fn point(&mut self, number: u64) -> usize {
+        if number == 0 {
+            return 0;
+        }
+        let level = number.trailing_zeros() as usize;
+        let known = self.known[level].iter().find(|(other, _)| *other == number);
+        if let Some((_, state)) = known {
+            return *state;
+        }
+        let own = self.draws.stream(number).next_f64();
+        let state = if number.is_power_of_two() {
+            let before = self.point(number / 2);
+            let chances = self.chances(level.saturating_sub(1));
+            draw(chances.row(before).iter().copied(), own)
+        } else {
+            let half = 1 << level;
+            let (before, after) = (self.point(number - half), self.point(number + half));
+            draw(self.chances(level).between(before, after), own)
+        };
+        self.known[level] = [self.known[level][1], (number, state)];
+        state
+    }
+
+    /// The chances over 2^`level` spans.
+    fn chances(&mut self, level: usize) -> &Matrix {
+        while self.chances.len() <= level {
+            let last = &self.chances[self.chances.len() - 1];
+            let next = last.times(last).normalised();
+            self.chances.push(next);
+        }
+        &self.chances[level]
+    }
+}
+
+/// The state after `now`.
+fn follow(states: &[MarkovState], now: usize, stream: &mut Stream) -> usize {
+    if states.len() == 1 {
+        return 0;
+    }
+    let weights = &states[now].next;
+    if weights.is_empty() {
+        let other = stream.below(states.len() as u64 - 1) as usize;
+        return if other >= now { other + 1 } else { other };
+    }
+    let mut left = stream.next_f64() * weights.iter().sum::<f64>();
+    let chosen = weights.iter().position(|&weight| {
+        left -= weight;
+        left < 0.0
+    });
+    // Rounding may leave a trace of the sum: the last possible one has it.
+    chosen.or_else(|| weights.iter().rposition(|&weight| weight > 0.0)).unwrap_or(0)
+}
+
+/// An exponentially distributed time of at least a nanosecond.
+fn exponential(mean_ns: u64, stream: &mut Stream) -> u64 {
+    // 1 - x is in (0, 1]: its logarithm is finite.
+    let time_ns = -libm::log(1.0 - stream.next_f64()) * mean_ns as f64;
+    (libm::round(time_ns) as u64).max(1)
+}

@@ -1,0 +1,107 @@
+//! A rate that wanders and is drawn back to its mean, as a function of time.
+//!
+//! The deviation of a step is a point of its own. Steps that are a power of two apart, so far that
+//! nothing is left of their correlation, are drawn by themselves; those between from the exact law
+//! under the condition of both neighbours, the middle first, as a [correlated
+//! delay](slipring_model::Correlated) is. So a step is the same whoever asked before, and costs the same
+//! however long nobody asked.
+
+use alloc::vec::Vec;
+
+use slipring_model::{Draws, Stream};
+
+use crate::spec::RateSpec;
+
+pub(super) struct Wander {
+    mean: f64,
+    sd: f64,
+    min_bps: u64,
+    max_bps: u64,
+    start_ns: u64,
+    step_ns: u64,
+    draws: Draws,
+    /// From one step to the next, then twice as far, and so on.
+    bridges: Vec<Bridge>,
+    /// The two points drawn last, by level.
+    known: Vec<[(u64, f64); 2]>,
+}
+
+/// What the deviation in the middle of a time is when those at its ends are known: the weight of
+/// both, and how much is new.
+#[derive(Clone, Copy)]
+struct Bridge {
+    weight: f64,
+    fresh: f64,
+}
+
+/// Half-lives after which two points are independent to 32 bits.
+const APART: f64 = 32.0;
+/// No point's number.
+const NONE: u64 = u64::MAX;
+
+impl Wander {
+    pub(super) fn new(spec: &RateSpec, draws: Draws, start_ns: u64) -> Self {
+        let RateSpec::Wander { mean_bps, sd_bps, half_life_ns, min_bps, max_bps, step_ns } = *spec
+        else {
+            unreachable!("only made for a rate that wanders")
+        };
+        let step = step_ns as f64 / half_life_ns as f64;
+        let levels = libm::ceil(libm::log2(APART / step)).max(0.0) as u32;
+        let bridge = |level| {
+            let keep = libm::exp2(-step * (1_u64 << level) as f64);
+            let both = 1.0 + keep * keep;
+            Bridge { weight: keep / both, fresh: libm::sqrt((1.0 - keep * keep) / both) }
+        };
+        Self {
+            mean: mean_bps as f64,
+            sd: sd_bps as f64,
+            min_bps,
+            max_bps,
+            start_ns,
+            step_ns,
+            draws,
+            bridges: (0..levels).map(bridge).collect(),
+            known: (0..=levels).map(|_| [(NONE, 0.0); 2]).collect(),
+        }
+    }
+
+    pub(super) const fn step_ns(&self) -> u64 {
+        self.step_ns
+    }
+
+    /// End and rate of the step that begins at `now_ns`.
+    pub(super) fn at(&mut self, now_ns: u64) -> (u64, u64) {
+        let deviation = self.deviation((now_ns - self.start_ns) / self.step_ns);
+        let bps = libm::round((self.mean + self.sd * deviation).max(0.0)) as u64;
+        (now_ns.saturating_add(self.step_ns), bps.clamp(self.min_bps, self.max_bps))
+    }
+
+    /// How many standard deviations a step is off the mean, where it begins.
+    fn deviation(&mut self, number: u64) -> f64 {
+        if number == 0 {
+            return 0.0;
+        }
+        let level = (number.trailing_zeros() as usize).min(self.bridges.len());
+        let known = self.known[level].iter().find(|(other, _)| *other == number);
+        if let Some((_, deviation)) = known {
+            return *deviation;
+        }
+        let fresh = normal(&mut self.draws.stream(number));
+        let deviation = match self.bridges.get(level).copied() {
+            None => fresh,
+            Some(bridge) => {
+                let half = 1 << level;
+                let ends = self.deviation(number - half) + self.deviation(number + half);
+                bridge.weight * ends + bridge.fresh * fresh
+            }
+        };
+        self.known[level] = [self.known[level][1], (number, deviation)];
+        deviation
+    }
+}
+
+/// A standard normal number, by Box and Muller.
+fn normal(stream: &mut Stream) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.next_f64()));
+    radius * libm::cos(core::f64::consts::TAU * stream.next_f64())
+}
