@@ -1,10 +1,10 @@
 //! Values with units, read as the place where they stand allows.
 //!
-//! In flags a unit may be one letter: times (`n u m s`), rates in bit/s and sizes in bytes (`k m g`,
-//! powers of 1000). Longer units mean what they say: `10m` is 10 ms, `10min` is ten minutes. A time
-//! or a rate of a number alone is refused, because it has two readings. Called as `tlem` or
-//! `nmreplay`, a number alone is seconds or bit/s, and `k m g` of sizes are powers of 1024, as those
-//! programs have it. In files and control messages a unit is mandatory and written in full.
+//! Flags, files and control messages are read alike. A unit may be one letter: times (`n u m s`),
+//! rates in bit/s and sizes in bytes (`k m g`, powers of 1000). Longer units mean what they say:
+//! `10m` is 10 ms, `10min` is ten minutes. A time, a rate or a share of a number alone is refused,
+//! because it has two readings; a size is bytes, and 0 is 0. Called as `tlem` or `nmreplay`, a number
+//! alone is seconds or bit/s, and `k m g` of sizes are powers of 1024, as those programs have it.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ impl Kind {
         }
     }
 
-    /// What the unit of a flag stands for, TLEM's own where `classic`.
-    fn of_flag(self, unit: &str, classic: bool) -> &str {
+    /// What a unit stands for, TLEM's own where `classic`.
+    fn full(self, unit: &str, classic: bool) -> &str {
         match (self, unit) {
             (Self::Size, "k" | "K" | "m" | "M" | "g" | "G") if !classic => unit,
             (Self::Time, "" | "s" | "S") => "s",
@@ -58,12 +58,14 @@ impl Kind {
         }
     }
 
-    /// Whether a unit says what is counted, rather than only how many thousands of it.
-    fn is_full(self, unit: &str) -> bool {
-        match self {
-            Self::Time => !unit.is_empty(),
-            Self::Rate => unit.contains(['b', 'B']),
-            Self::Size => unit.ends_with('B'),
+    /// Refuses a number without a unit, unless it has one reading only.
+    fn refuse_bare(self, setting: &str, text: &str, place: &Place) -> Result<(), ConfigError> {
+        match split(text) {
+            Some((number, "")) if is_above_zero(number) => {
+                let readings = self.readings(number);
+                readings.map_or(Ok(()), |both| Err(ambiguous(setting, text, &both, place)))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -74,16 +76,13 @@ pub(crate) fn time_ns(setting: &str, node: &Node) -> Result<u64, ConfigError> {
     read(setting, node, Kind::Time, |text| Span::parse(text, second).map(Span::nanos))
 }
 
-/// Nanoseconds, of a setting that TLEM did not have: a number alone could be anything, so a unit
-/// is mandatory in flags too.
+/// Nanoseconds, of a setting that TLEM did not have: a number alone has two readings under its name
+/// as well.
 pub(crate) fn full_time_ns(setting: &str, node: &Node) -> Result<u64, ConfigError> {
-    let (Value::Text(text) | Value::Number(text)) = &node.value else {
-        return time_ns(setting, node);
-    };
-    match split(text) {
-        Some((_, "")) => Err(no_unit(setting, text, Kind::Time, &node.place)),
-        _ => time_ns(setting, node),
+    if let Value::Text(text) | Value::Number(text) = &node.value {
+        Kind::Time.refuse_bare(setting, text, &node.place)?;
     }
+    time_ns(setting, node)
 }
 
 /// Bits per second.
@@ -109,11 +108,8 @@ fn read<T>(
     kind: Kind,
     parse: impl Fn(&str) -> Result<T, UnitError>,
 ) -> Result<T, ConfigError> {
-    let text = match &node.value {
-        Value::Text(text) => text.as_str(),
-        Value::Number(text) if node.place.is_flag() => text,
-        Value::Number(text) => return Err(no_unit(setting, text, kind, &node.place)),
-        other => return Err(wrong_kind(setting, other, &node.place).help(kind.forms())),
+    let (Value::Text(text) | Value::Number(text)) = &node.value else {
+        return Err(wrong_kind(setting, &node.value, &node.place).help(kind.forms()));
     };
     let bad = |what: &str, at: usize| {
         let place = node.place.right(at);
@@ -121,17 +117,10 @@ fn read<T>(
     };
     let (number, unit) = split(text).ok_or_else(|| bad(no_number(text), 0))?;
     let unit_at = text.chars().count() - unit.chars().count();
-    let unit = match node.place.is_flag() {
-        true if unit.is_empty() && !node.place.is_classic() && is_above_zero(number) => {
-            if let Some(readings) = kind.readings(number) {
-                return Err(ambiguous(setting, text, &readings, &node.place));
-            }
-            kind.of_flag(unit, false)
-        }
-        true => kind.of_flag(unit, node.place.is_classic()),
-        false if !kind.is_full(unit) => return Err(no_unit(setting, text, kind, &node.place)),
-        false => unit,
-    };
+    if !node.place.is_classic() {
+        kind.refuse_bare(setting, text, &node.place)?;
+    }
+    let unit = kind.full(unit, node.place.is_classic());
     // Written together, the digits of `1 2` would be another number.
     if unit.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Err(bad(&format!("unknown unit `{unit}`"), unit_at));
@@ -153,12 +142,11 @@ pub(super) fn ambiguous(setting: &str, text: &str, readings: &str, place: &Place
     error.help(format!("write {readings}"))
 }
 
-/// Refuses a share that is a number alone: other programs take `1` for 1 %.
+/// Refuses a share that is a number alone, wherever it is written: other programs take `1` for 1 %.
 pub(super) fn clear_share(setting: &str, text: &str, place: &Place) -> Result<(), ConfigError> {
     let Some((number, "")) = split(text) else { return Ok(()) };
     let is_share = matches!(number.parse::<f64>(), Ok(value) if value <= 1.0);
-    let is_typed = place.is_flag() && !place.is_classic();
-    if !is_typed || number.contains(['e', 'E']) || !is_above_zero(number) || !is_share {
+    if place.is_classic() || number.contains(['e', 'E']) || !is_above_zero(number) || !is_share {
         return Ok(());
     }
     let Some((whole, percent)) = plain(number).zip(plain(&format!("{number}e2"))) else {
@@ -179,14 +167,6 @@ fn shortest(number: &str) -> &str {
         }
         rest => rest,
     }
-}
-
-fn no_unit(setting: &str, text: &str, kind: Kind, place: &Place) -> ConfigError {
-    let what = match split(text) {
-        None => no_number(text),
-        Some(_) => "it has no unit",
-    };
-    ConfigError::value(setting, text, what).at(place).help(kind.forms())
 }
 
 /// Why no number begins a text.

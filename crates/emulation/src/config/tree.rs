@@ -17,14 +17,14 @@ pub struct Place {
 /// What a value was written in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A line of a file. Units are mandatory.
+    /// A line of a file.
     File { name: Arc<str>, line: usize },
-    /// The value of a flag: units may be one letter.
+    /// The value of a flag.
     Flag(Arc<str>),
     /// The value of a flag of `tlem` or `nmreplay`: numbers may stand alone as well, and the
     /// prefixes of sizes are powers of 1024.
     Classic(Arc<str>),
-    /// A control message. Units are mandatory.
+    /// A control message.
     Message,
 }
 
@@ -46,7 +46,7 @@ impl Place {
         Self { source: self.source.clone(), column: self.column + chars }
     }
 
-    /// Whether this is a flag, whose units may be one letter.
+    /// Whether this is a flag.
     pub fn is_flag(&self) -> bool {
         matches!(self.source, Source::Flag(_) | Source::Classic(_))
     }

@@ -4,7 +4,8 @@ use slipring_cli::Diagnose as _;
 use slipring_cli::Diagnostic;
 use slipring_link::DelayModel;
 
-use super::{plan, plan_by, told};
+use super::super::config::{self, Config};
+use super::{file, network, plan, plan_by, told};
 use crate::{Plan, flags};
 
 /// Plans a command line of `slipring emulate`.
@@ -74,4 +75,79 @@ fn a_k_of_a_queue_is_1000_bytes_except_under_the_name_of_tlem() {
     assert!(bytes(own("-Q 64k").unwrap()).contains("64000"));
     assert!(bytes(own("-Q 64KiB").unwrap()).contains("65536"));
     assert!(bytes(classic("-Q 64k").unwrap()).contains("65536"));
+}
+
+/// The same value of a setting in a flag, in a file, in `--set` and over the socket: what the link
+/// becomes, or why not, without the place.
+fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>; 5] {
+    let link = |network: slipring_link::NetworkSpec| format!("{:?}", network.links[0].spec);
+    let why = |error: String| {
+        let (cause, help) = error.rsplit_once(" | ").expect("a cause and a help");
+        format!("{} | {help}", cause.split(" at ").next().unwrap_or_default())
+    };
+    let typed = own(&format!("{flag} {value}")).map(|plan| link(plan.network));
+    let quoted = network(&file(&format!("{setting} = \"{value}\"")));
+    let bare = network(&file(&format!("{setting} = {value}")));
+    let set = |json: serde_json::Value| {
+        let config = Config::parse("link.toml", &file("")).unwrap();
+        let path = format!("up.{setting}");
+        let entries = config::entries([(path.as_str(), &json)]);
+        let changed = entries.and_then(|entries| config.changed(&entries)?.network());
+        changed.map(link).map_err(|error| why(told(&Diagnostic::of(&error))))
+    };
+    // A number of JSON has no power of ten of its own.
+    let is_number = value.parse::<f64>().is_ok() && !value.contains('e');
+    let number = match is_number {
+        true => serde_json::from_str(value).expect("TOML's numbers are those of JSON here"),
+        false => serde_json::json!(value),
+    };
+    [
+        typed.map_err(|error| why(told(&error))),
+        quoted.clone().map(link).map_err(why),
+        // What is no number needs its quotes in TOML.
+        if value.parse::<f64>().is_ok() { bare } else { quoted.clone() }.map(link).map_err(why),
+        set(serde_json::json!(value)),
+        set(number),
+    ]
+}
+
+#[test]
+fn a_bare_delay_rate_or_loss_has_both_readings_in_flags_files_and_messages_alike() {
+    for (flag, setting, value, readings) in [
+        ("-L", "loss", "1", "1% or 100%"),
+        ("-L", "loss", "0.01", "0.01% or 1%"),
+        ("-D", "delay", "20", "20s or 20ms"),
+        ("-D", "delay", "1.5", "1.5s or 1.5ms"),
+        ("-B", "rate", "10", "10bit or 10Mbit"),
+        ("--duplicate", "duplicate", "0.5", "0.5% or 50%"),
+    ] {
+        for told in everywhere(flag, setting, value) {
+            let why = told.expect_err(value);
+            assert!(why.ends_with(&format!("it could be {readings} | write {readings}")), "{why}");
+        }
+    }
+}
+
+#[test]
+fn a_value_means_the_same_in_flags_files_and_messages() {
+    for (flag, setting, value) in [
+        ("-Q", "queue", "64k"),
+        ("-Q", "queue", "64KiB"),
+        ("-Q", "queue", "50000"),
+        ("-D", "delay", "20m"),
+        ("-D", "delay", "0"),
+        ("-D", "delay", "10min"),
+        ("-B", "rate", "10M"),
+        ("-L", "loss", "1%"),
+        ("-L", "loss", "1e-3"),
+        ("-L", "loss", "0"),
+        ("-L", "loss", "plr,0.001"),
+        ("-D", "delay", "20q"),
+        ("-L", "loss", "1.5"),
+    ] {
+        let [typed, rest @ ..] = everywhere(flag, setting, value);
+        for told in rest {
+            assert_eq!(told, typed, "{setting} {value}");
+        }
+    }
 }

@@ -53,8 +53,16 @@ fn a_change_that_does_not_fit_leaves_everything_as_it_was() {
     let mut config = config();
     let before = config.network().unwrap();
     for (path, value, why) in [
-        ("up.rate.bps", json!("20"), "`20` does not fit link.up.rate.bps | it has no unit"),
-        ("up.rate.bps", json!(20), "`20` does not fit link.up.rate.bps | it has no unit"),
+        (
+            "up.rate.bps",
+            json!("20"),
+            "`20` does not fit link.up.rate.bps | it could be 20bit or 20Mbit",
+        ),
+        (
+            "up.rate.bps",
+            json!(20),
+            "`20` does not fit link.up.rate.bps | it could be 20bit or 20Mbit",
+        ),
         ("up.rate.bsp", json!("1Mbit"), "link.up.rate has no `bsp`"),
         ("pu.rate", json!("1Mbit"), "there is no link.pu.rate"),
         ("up.delay.sd", json!("-1ms"), "`-1ms` does not fit link.up.delay.sd"),
