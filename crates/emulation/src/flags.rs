@@ -4,10 +4,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
+use slipring_cli::codes::SR0002;
 use slipring_cli::flags;
 use slipring_cli::units::{Bytes, Count, Span, UnitError};
+use slipring_cli::{Diagnostic, Failure};
 
 use super::control;
 use super::presets;
@@ -33,20 +35,53 @@ impl Burst {
     const MOST: u32 = 8192;
 
     /// Frames without a unit, or bytes with one.
-    fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// No frame at all, bytes that hold none, or more than a ring has.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        const LEAST: u64 = slipring_link::SHORTEST_FRAME as u64;
         if let Ok(frames) = text.parse::<u32>() {
             return match frames {
-                // TLEM's 0 asks for its default.
-                0 => Ok(Self::default()),
+                0 => Err("no frame would ever be taken: write 1 or more".into()),
                 1..=Self::MOST => Ok(Self { frames, ..Self::default() }),
                 _ => Err(format!("{} frames at most", Self::MOST)),
             };
         }
         match text.parse::<Bytes>() {
-            Ok(Bytes(bytes)) if text.ends_with('B') && bytes > 0 => {
+            Ok(Bytes(bytes)) if text.ends_with('B') && bytes >= LEAST => {
                 Ok(Self { frames: Self::MOST, bytes })
             }
+            Ok(_) if text.ends_with('B') => {
+                Err(format!("no frame is so short: write {LEAST}B or more, or frames, as 1"))
+            }
             _ => Err("write frames, as 64, or bytes with their unit, as 64KiB or 1500B".into()),
+        }
+    }
+
+    /// As [`Self::parse`]; TLEM's 0 asks for its default, and is told from it by having no frames.
+    fn parse_classic(text: &str) -> Result<Self, String> {
+        match text {
+            "0" => Ok(Self { frames: 0, ..Self::default() }),
+            text => Self::parse(text),
+        }
+    }
+
+    /// What the flag says.
+    ///
+    /// # Errors
+    /// TLEM's 0 under another name.
+    pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
+        let burst = matches.get_one("burst").copied().unwrap_or_default();
+        match burst {
+            Self { frames: 0, .. } if flags::is_called_by_classic_name(matches) => {
+                Ok(Self::default())
+            }
+            Self { frames: 0, .. } => {
+                let error = Diagnostic::new(SR0002, "`0` does not fit --burst");
+                let error = error.with_cause("no frame would ever be taken");
+                Err(error.with_help("write 1 or more, or leave it out: 256").into())
+            }
+            burst => Ok(burst),
         }
     }
 }
@@ -263,11 +298,11 @@ fn places() -> [Arg; 4] {
         own(
             "burst",
             "SIZE",
-            "Taken from a port at most at a time: frames, or bytes (64KiB); 0 for the default",
+            "Taken from a port at most at a time: frames, or bytes (64KiB); as tlem 0: the default",
         )
         .short('b')
         .default_value("256")
-        .value_parser(Burst::parse),
+        .value_parser(Burst::parse_classic),
         own("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
             .short('w')
             .allow_hyphen_values(true)
@@ -339,9 +374,9 @@ mod tests {
     fn a_burst_is_frames_or_bytes_with_their_unit() {
         let burst = |text: &str| Burst::parse(text).map(|burst| (burst.frames, burst.bytes));
         assert_eq!(burst("64"), Ok((64, u64::MAX)));
-        assert_eq!(burst("0"), Ok((256, u64::MAX)));
+        assert_eq!(burst("60B"), Ok((8192, 60)));
         assert_eq!(burst("64KiB"), Ok((8192, 65_536)));
-        for text in ["64k", "8193", "0B", "-1", "x", ""] {
+        for text in ["64k", "8193", "0", "0B", "1B", "59B", "-1", "x", ""] {
             assert!(burst(text).is_err(), "{text}");
         }
     }

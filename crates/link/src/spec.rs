@@ -31,6 +31,11 @@ pub use rate::{
     Cells, Framing, MarkovState, Profile, RateSpec, RateStep, Serialise, Slot, TraceEnd,
 };
 
+/// Bytes of the longest frame that any port carries, without FCS.
+pub const LONGEST_FRAME: u32 = 65_535;
+/// Bytes of the shortest Ethernet frame, without FCS.
+pub const SHORTEST_FRAME: u32 = 60;
+
 /// One link in one direction. The default is a wire: it adds and takes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkSpec {
@@ -91,6 +96,7 @@ impl LinkSpec {
         self.rate.check().map_err(part("rate"))?;
         self.framing.check().map_err(part("framing"))?;
         self.profile.iter().try_for_each(Profile::check).map_err(part("profile"))?;
+        self.hold.iter().try_for_each(HoldSpec::check).map_err(part("hold"))?;
         self.mangle.iter().try_for_each(MangleSpec::check).map_err(part("mangle"))?;
         self.corrupt.iter().try_for_each(CorruptSpec::check).map_err(part("corrupt"))?;
         self.duplicate.iter().try_for_each(DuplicateSpec::check).map_err(part("duplicate"))?;

@@ -31,7 +31,7 @@ use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Ve
 
 use pace::{Manner, Pace};
 use slipring_emulation::{
-    CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, ports,
+    Burst, CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, ports,
     refuse_ports_flags, refuse_ports_outputs, refuse_second_direction,
 };
 use slipring_program::confine::Confinement;
@@ -72,8 +72,8 @@ struct Port {
     link_wait: Duration,
     /// The processor that the sending thread is bound to.
     cpu: Option<u32>,
-    /// Frames at most between two syncs.
-    burst: u32,
+    /// At most between two syncs.
+    burst: Burst,
     period: Option<Duration>,
 }
 
@@ -248,7 +248,7 @@ fn target(matches: &ArgMatches, file: &str) -> Result<Target, Failure> {
                 .with_roles([(name, Role::Sink)], vec![Named::read(Path::new(file))])?,
             link_wait: span("wait").unwrap_or_default(),
             cpu: matches.get_one("cpu").copied(),
-            burst: matches.get_one("burst").copied().unwrap_or(128),
+            burst: matches.get_one("burst").copied().unwrap_or_default(),
             period: span("period").filter(|period| !period.is_zero()),
         }))),
         (None, None) => {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use slipring_control::metrics::Endpoint;
 
 use super::error::ConfigError;
+use super::quantity;
 use super::section::{self, Section};
 use super::tree::Node;
 
@@ -36,10 +37,22 @@ pub(super) fn read(node: &Node) -> Result<Outputs, ConfigError> {
         mahimahi: mahimahi.map(PathBuf::from),
         metrics: section.read("metrics", metrics)?,
         late_warn_ns: section.time("late_warn")?,
-        late_drop_ns: section.time("late_drop")?,
+        late_drop_ns: section.read("late_drop", late_drop)?,
     };
     section.finish()?;
     Ok(outputs)
+}
+
+/// Nothing leaves at the very nanosecond at which it is due.
+fn late_drop(path: &str, node: &Node) -> Result<u64, ConfigError> {
+    match quantity::time_ns(path, node)? {
+        0 if !node.place.is_classic() => {
+            let cause = "every frame would be dropped";
+            let error = ConfigError::value(path, &node.shown(), cause).at(&node.place);
+            Err(error.help("write how late a frame may be, such as 1ms, or leave it out"))
+        }
+        time_ns => Ok(time_ns),
+    }
 }
 
 fn metrics(path: &str, node: &Node) -> Result<String, ConfigError> {

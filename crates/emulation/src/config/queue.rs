@@ -58,13 +58,14 @@ pub(super) fn read(path: &str, node: &Node, files: &Files) -> Result<QueueSpec, 
         false => None,
     };
     let kind = section.word("kind", &KINDS)?.unwrap_or(Kind::DropTail);
-    let bytes = section.size("bytes")?;
+    let admit = section.word("admit", &ADMIT)?.unwrap_or_default();
+    let bytes = section.read("bytes", |path, node| limit(path, node, admit))?;
     let queue = QueueSpec {
         // As for TLEM, 0 is no limit.
         bytes: bytes.filter(|bytes| *bytes > 0),
         packets: section.count("packets")?.or(traced).filter(|packets| *packets > 0),
         delay_ns: section.time("time")?.filter(|time| *time > 0),
-        admit: section.word("admit", &ADMIT)?.unwrap_or_default(),
+        admit,
         discipline: discipline(&mut section, kind)?,
         ecn: section.flag("ecn")?.unwrap_or(matches!(kind, Kind::DualPi2)),
         mark_above_ns: section.read("mark_above", quantity::full_time_ns)?,
@@ -74,6 +75,20 @@ pub(super) fn read(path: &str, node: &Node, files: &Files) -> Result<QueueSpec, 
     let packets = queue.packets.or(usual_packets(kind).filter(|_| !limited));
     Ok(QueueSpec { packets, ..queue })
 }
+
+/// Bytes that some frame fits into; a few are meant as packets.
+fn limit(path: &str, node: &Node, admit: Admit) -> Result<u64, ConfigError> {
+    let bytes = quantity::size_bytes(path, node)?;
+    if matches!((bytes, admit), (0 | SHORTEST.., _) | (_, Admit::Tlem)) {
+        return Ok(bytes);
+    }
+    let error = ConfigError::value(path, &node.shown(), "no frame fits into so few bytes");
+    let help = format!("write {SHORTEST}B or more; for packets: droptail(packets={bytes})");
+    Err(error.at(&node.place).help(help))
+}
+
+/// Bytes of the shortest frame.
+const SHORTEST: u64 = slipring_link::SHORTEST_FRAME as u64;
 
 /// The limit of those disciplines that do not keep a queue short by themselves where traffic does
 /// not yield, if none is given: the defaults of Linux.

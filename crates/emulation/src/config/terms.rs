@@ -14,7 +14,8 @@ use super::tree::{Node, Table, Value};
 
 /// Settings that are called otherwise than by the engine, by part. A table that has no setting of
 /// the third name says it by that of the fourth.
-const NAMES: [(&str, &str, &str, &str); 23] = [
+const NAMES: [(&str, &str, &str, &str); 24] = [
+    ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),
     ("police", "committed_burst", "cbs", ""),
     ("police", "peak_bps", "pir", ""),

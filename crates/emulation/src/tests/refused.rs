@@ -290,6 +290,61 @@ fn a_processor_that_is_not_there_is_refused_before_a_port_is_opened() {
 }
 
 #[test]
+fn values_that_no_frame_can_meet_are_refused() {
+    for (args, why) in [
+        ("--mangle 99999999,ff", "allowed: 65534 or less, as no frame is longer"),
+        ("--mangle 65535,ff", "allowed: 65534 or less, as no frame is longer"),
+        ("--mangle random,65530,10", "allowed: 65525 or less, as no frame is longer"),
+        ("--corrupt ber,1e-6,from_byte=65535", "allowed: 65534 or less, as no frame is longer"),
+        ("--corrupt ber,1e-6,until_byte=99999", "allowed: 65535 or less, as no frame is longer"),
+        ("--corrupt burst,1%,524281", "allowed: 524280 or less, all bits of the longest frame"),
+        ("--police 1m,1B", "allowed: 60 bytes, the shortest frame, or more"),
+        ("--police rfc2698,1m,59,2m,3000", "allowed: 60 bytes, the shortest frame, or more"),
+        ("-R 1%,0", "`0` does not fit link.up.hold.time"),
+        ("-B const,10m,min_frame=99999", "allowed: 65535 or less, as no frame is longer"),
+        ("-B const,10m,cells=docsis,minislot=99999", "as no frame is longer"),
+        ("-Q 50", "no frame fits into so few bytes"),
+        ("-B 10m -Q drophead,59", "for packets: droptail(packets=59)"),
+    ] {
+        let told = refusal(args);
+        assert!(told.contains(why), "{args}: {told}");
+    }
+    for args in [
+        "--mangle 65534,ff",
+        "--corrupt burst,1%,524280",
+        "--police 1m,60B",
+        "-R 0,0",
+        "-B 10m -Q 60",
+        "-B 10m -Q 0",
+        "-B 10m -Q 50 --admit tlem",
+    ] {
+        super::up(args);
+    }
+}
+
+#[test]
+fn flags_that_ask_for_nothing_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let check = |verb: &str, args: &str| {
+        let args = format!("-i null: -i null: {args} --check");
+        slipring_program::said::said(&[crate::VERB], verb, &args, dir.path())
+    };
+    for (args, why) in [
+        ("--burst 0", "no frame would ever be taken"),
+        ("--burst 1B", "no frame is so short"),
+        ("--burst 64k", "write frames, as 64, or bytes with their unit"),
+        ("-C 0,0", "processor 0 is given twice"),
+        ("-d 0", "every frame would be dropped"),
+    ] {
+        let said = check("emulate", args);
+        assert_eq!(said.status, 2, "{args}: {}", said.talk);
+        assert!(said.talk.contains(why), "{args}: {}", said.talk);
+    }
+    let said = check("tlem", "--burst 0");
+    assert_eq!(said.status, 0, "TLEM's default: {}", said.talk);
+}
+
+#[test]
 fn copies_without_bound_are_refused() {
     let error = refusal("--duplicate 1.0,0,1000000000");
     assert!(error.contains("copies"), "{error}");

@@ -40,6 +40,14 @@ pub(super) fn at_least(field: &str, value: u64, least: u64, unit: &str) -> Resul
     Err(SpecError::new(field, value, &format!("{least}{space}{unit} or more")))
 }
 
+/// The other bound; `why` follows it.
+pub(super) fn at_most(field: &str, value: u64, most: u64, why: &str) -> Result<(), SpecError> {
+    if value <= most {
+        return Ok(());
+    }
+    Err(SpecError::new(field, value, &format!("{most} or less, {why}")))
+}
+
 /// A real number within bounds; refuses NaN too.
 pub(super) fn within(field: &str, value: f64, low: f64, high: f64) -> Result<(), SpecError> {
     if (low..=high).contains(&value) {

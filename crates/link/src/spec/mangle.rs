@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 
 use slipring_model::Chance;
 
-use super::SpecError;
-use super::error::{at_least, probability, within};
+use super::error::{at_least, at_most, probability, within};
+use super::{LONGEST_FRAME, SpecError};
 
 /// Frames held back before the queue, so that later ones overtake them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,19 @@ pub struct DuplicateSpec {
     pub after_ns: u64,
 }
 
+impl HoldSpec {
+    /// Judges the fields.
+    ///
+    /// # Errors
+    /// Frames that are held for no time.
+    pub fn check(&self) -> Result<(), SpecError> {
+        if self.chance == Chance::NEVER {
+            return Ok(());
+        }
+        at_least("hold_ns", self.hold_ns, 1, "ns")
+    }
+}
+
 impl CorruptSpec {
     /// Each bit with the same chance, wherever it is.
     #[must_use]
@@ -90,34 +103,47 @@ impl CorruptSpec {
     /// Judges the fields.
     ///
     /// # Errors
-    /// No chance, no bits or no bytes.
+    /// No chance, no bits or no bytes, or such as no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.errors {
             BitErrors::Ber(ber) => probability("ber", ber)?,
-            BitErrors::Burst { bits, .. } => at_least("bits", u64::from(bits), 1, "bit")?,
+            BitErrors::Burst { bits, .. } => {
+                at_least("bits", u64::from(bits), 1, "bit")?;
+                at_most(
+                    "bits",
+                    u64::from(bits),
+                    u64::from(LONGEST_FRAME) * 8,
+                    "all bits of the longest frame",
+                )?;
+            }
         }
+        let last = u64::from(LONGEST_FRAME);
+        at_most("from_byte", u64::from(self.from_byte), last - 1, "as no frame is longer")?;
         let least = u64::from(self.from_byte) + 1;
         self.until_byte.map_or(Ok(()), |until| {
-            at_least("until_byte", u64::from(until), least, "bytes, beyond the first,")
+            at_least("until_byte", u64::from(until), least, "bytes, beyond the first,")?;
+            at_most("until_byte", u64::from(until), last, "as no frame is longer")
         })
     }
 }
 
 impl MangleSpec {
     /// Bytes at most: those of the longest frame.
-    pub const MOST_BYTES: u32 = 65_535;
+    pub const MOST_BYTES: u32 = LONGEST_FRAME;
 
     /// Judges the fields.
     ///
     /// # Errors
-    /// No bytes, or more than [`Self::MOST_BYTES`].
+    /// No bytes, more than [`Self::MOST_BYTES`], or such as no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
         let (field, bytes) = match &self.edit {
-            Edit::Set(bytes) => ("bytes", bytes.len() as f64),
-            Edit::Invert(mask) => ("mask", mask.len() as f64),
-            Edit::Random(count) => ("count", f64::from(*count)),
+            Edit::Set(bytes) => ("bytes", bytes.len() as u64),
+            Edit::Invert(mask) => ("mask", mask.len() as u64),
+            Edit::Random(count) => ("count", u64::from(*count)),
         };
-        within(field, bytes, 1.0, f64::from(Self::MOST_BYTES))
+        within(field, bytes as f64, 1.0, f64::from(Self::MOST_BYTES))?;
+        let last = u64::from(LONGEST_FRAME) - bytes;
+        at_most("at", u64::from(self.at), last, "as no frame is longer")
     }
 }
 

@@ -1,7 +1,7 @@
 //! What may enter a link at all.
 
-use super::SpecError;
 use super::error::at_least;
+use super::{SHORTEST_FRAME, SpecError};
 
 /// A policer: measures arrivals and acts on those beyond its profile. It never delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,24 +71,27 @@ impl PoliceSpec {
     /// Judges the fields.
     ///
     /// # Errors
-    /// The first field that no policer can have.
+    /// The first field that no policer can have: a burst that holds no frame as well.
     pub fn check(&self) -> Result<(), SpecError> {
+        let holds_a_frame = |field: &str, bytes| {
+            at_least(field, bytes, SHORTEST_FRAME.into(), "bytes, the shortest frame,")
+        };
         match self.meter {
             Meter::Bucket { bps, burst } => {
                 at_least("bps", bps, 1, "bit/s")?;
-                at_least("burst", burst, 1, "byte")
+                holds_a_frame("burst", burst)
             }
             Meter::Rfc2698 { committed_bps, committed_burst, peak_bps, peak_burst } => {
                 at_least("committed_bps", committed_bps, 1, "bit/s")?;
-                at_least("committed_burst", committed_burst, 1, "byte")?;
+                holds_a_frame("committed_burst", committed_burst)?;
                 at_least("peak_bps", peak_bps, committed_bps, "bit/s, the committed rate,")?;
-                at_least("peak_burst", peak_burst, 1, "byte")
+                holds_a_frame("peak_burst", peak_burst)
             }
             Meter::Rfc4115 { committed_bps, committed_burst, excess_bps, excess_burst } => {
                 at_least("committed_bps", committed_bps, 1, "bit/s")?;
-                at_least("committed_burst", committed_burst, 1, "byte")?;
+                holds_a_frame("committed_burst", committed_burst)?;
                 at_least("excess_bps", excess_bps, 1, "bit/s")?;
-                at_least("excess_burst", excess_burst, 1, "byte")
+                holds_a_frame("excess_burst", excess_burst)
             }
         }
     }

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use slipring_model::NANOS_PER_SEC;
 
-use super::SpecError;
-use super::error::{at_least, filled, within};
+use super::error::{at_least, at_most, filled, within};
+use super::{LONGEST_FRAME, SpecError};
 use crate::user::UserRate;
 
 /// The speed of a line.
@@ -330,11 +330,14 @@ impl Framing {
     /// Judges the fields.
     ///
     /// # Errors
-    /// A minislot without a byte.
+    /// A minislot without a byte, or lengths that no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
+        let longest = u64::from(LONGEST_FRAME);
+        at_most("min_frame", u64::from(self.min_frame), longest, "as no frame is longer")?;
         match self.cells {
             Cells::Docsis { minislot } => {
-                at_least("cells.minislot", u64::from(minislot), 1, "byte")
+                at_least("cells.minislot", u64::from(minislot), 1, "byte")?;
+                at_most("cells.minislot", u64::from(minislot), longest, "as no frame is longer")
             }
             Cells::None | Cells::Atm => Ok(()),
         }

@@ -8,7 +8,7 @@ use slipring_cli::flags;
 use slipring_cli::units::{Span, UnitError};
 
 use super::pace::parse_speed;
-use slipring_emulation::links;
+use slipring_emulation::{Burst, links};
 use slipring_program::opening;
 
 const EXAMPLES: &str = "\
@@ -85,10 +85,10 @@ fn timing() -> [Arg; 5] {
 
 fn sending() -> [Arg; 5] {
     [
-        own("burst", "FRAMES", "Frames sent at most at a time")
+        own("burst", "SIZE", "Sent at most at a time: frames, or bytes (64KiB)")
             .short('b')
             .default_value("128")
-            .value_parser(value_parser!(u32).range(1..=8192)),
+            .value_parser(Burst::parse),
         own("wait", "TIME", "Wait this long for the link to come up [default unit: s]")
             .short('w')
             .value_parser(seconds),

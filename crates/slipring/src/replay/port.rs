@@ -13,7 +13,7 @@ use slipring_port::{
 
 use super::player::{Due, Player};
 use super::{Port, Replay};
-use slipring_emulation::{Board, Desk, Start, State, open_log, storage_bytes};
+use slipring_emulation::{Board, Burst, Desk, Start, State, open_log, storage_bytes};
 use slipring_program::confine::Confinement;
 use slipring_program::meter::{Meter, bps, pps};
 use slipring_program::opening;
@@ -106,14 +106,14 @@ fn sender(
     board: Arc<Board>,
     aside: &Arc<Mutex<Aside>>,
 ) -> Task {
-    let (aside, burst, cpu) = (aside.clone(), port.burst as usize, port.cpu);
+    let (aside, burst, cpu) = (aside.clone(), port.burst, port.cpu);
     let max_len = open.info.caps.max_packet as usize;
     let (name, queue) = (open.info.name.clone(), open.queues.swap_remove(0));
     Box::new(move |stop| {
         if let Some(cpu) = cpu {
             bind(cpu).map_err(|error| RunError::system(&name, "pin the sending thread", error))?;
         }
-        let sending = Vec::with_capacity(burst);
+        let sending = Vec::with_capacity(burst.frames as usize);
         let (frame, sent) = (Vec::new(), Tally::default());
         let mut sender =
             Sender { queue, player, start, burst, max_len, board, aside, sending, frame, sent };
@@ -121,6 +121,12 @@ fn sender(
         sender.show();
         result
     })
+}
+
+/// Whether a frame may go along with those before it, which have so many bytes; one that is longer
+/// alone goes alone.
+const fn is_within(burst: Burst, bytes: u64, len: u32) -> bool {
+    bytes == 0 || bytes + len as u64 <= burst.bytes
 }
 
 /// Keeps the calling thread on one processor.
@@ -138,7 +144,7 @@ struct Sender {
     player: Player,
     /// When the first frame goes.
     start: Nanos,
-    burst: usize,
+    burst: Burst,
     max_len: usize,
     board: Arc<Board>,
     aside: Arc<Mutex<Aside>>,
@@ -175,9 +181,11 @@ impl Sender {
     fn send(&mut self) -> Result<bool, RunError> {
         let elapsed = now().checked_sub(self.start);
         let Some(elapsed) = elapsed else { return Ok(false) };
-        while self.sending.len() < self.burst
+        let mut bytes = 0_u64;
+        while self.sending.len() < self.burst.frames as usize
             && let Some(due) = self.player.next()
             && due.release_ns <= elapsed
+            && is_within(self.burst, bytes, due.len)
         {
             if due.len as usize > self.max_len {
                 self.queue.counters().dropped(DropCause::TxTooLong, 1);
@@ -188,6 +196,7 @@ impl Sender {
             if !self.push(&due) {
                 break;
             }
+            bytes += u64::from(due.len);
             self.sending.extend(self.player.take());
         }
         if self.sending.is_empty() {
@@ -287,4 +296,18 @@ fn line(meter: &mut Meter, state: &State, period: Duration) -> String {
 /// What is behind the lock is whole at any time, also when the thread that held it panicked.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_in_bytes_ends_before_the_frame_that_does_not_fit_but_sends_one_at_least() {
+        let burst = Burst { bytes: 1_500, ..Burst::default() };
+        assert!(is_within(burst, 0, 9_000));
+        assert!(is_within(burst, 1_440, 60));
+        assert!(!is_within(burst, 1_441, 60));
+        assert!(is_within(Burst::default(), 1 << 40, 60), "without a limit of bytes");
+    }
 }

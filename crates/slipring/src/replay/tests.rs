@@ -313,3 +313,19 @@ fn every_frame_to_a_port_is_logged_where_it_came_and_where_it_went_or_was_lost()
     let left = packets.iter().filter(|packet| packet.interface == 1).count();
     assert_eq!(left, 15, "every fourth is lost");
 }
+
+#[test]
+fn a_burst_of_replay_is_frames_or_bytes_that_hold_a_frame() {
+    let lab = Lab::new(&THREE);
+    let check = |burst: &str| lab.run(&format!("-f @in.pcap -i null: --burst {burst} --check"));
+    for burst in ["1", "8192", "60B", "64KiB"] {
+        let said = check(burst);
+        assert_eq!(said.status, 0, "{burst}: {}", said.talk);
+    }
+    for burst in ["0", "1B", "64k", "8193"] {
+        let said = check(burst);
+        assert_eq!(said.status, 2, "{burst}: {}", said.talk);
+    }
+    let said = lab.run("-f @in.pcap -i null: --burst 100B");
+    assert_eq!(said.status, 0, "{}", said.talk);
+}
