@@ -86,6 +86,16 @@ impl Burst {
     }
 }
 
+/// The processors of the threads, one each.
+pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
+    let cpus: Vec<u32> = matches.get_many("cpu").into_iter().flatten().copied().collect();
+    let twice = cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu));
+    let Some((_, cpu)) = twice else { return Ok(cpus) };
+    let error = Diagnostic::new(SR0002, format!("processor {cpu} is given twice"));
+    let error = error.with_cause("each thread has one of its own");
+    Err(error.with_help("name processors that differ: -C 2,3").into())
+}
+
 /// A flag that may be given for each direction: once for both, twice for each its own.
 pub(super) struct Directed {
     /// Its long name, and its name in errors.

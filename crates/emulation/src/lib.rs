@@ -334,7 +334,8 @@ fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
     }
     let ports = devices(config)?;
     let route = Route::of(config, &ports)?;
-    Ok(Clock::RealTime(Box::new(real_time(matches, ports, route)?)))
+    let (cpus, burst) = (flags::cpus(matches)?, Burst::of(matches)?);
+    Ok(Clock::RealTime(Box::new(RealTime { cpus, burst, ..real_time(matches, ports, route) })))
 }
 
 /// What stands for each port of the links, in their order.
@@ -429,38 +430,25 @@ pub fn duration(matches: &ArgMatches) -> Option<Duration> {
     span.filter(|duration| !duration.is_zero())
 }
 
-fn real_time(
-    matches: &ArgMatches,
-    ports: Vec<PortName>,
-    route: Option<Route>,
-) -> Result<RealTime, Failure> {
+/// But for what may be refused: processors and bursts.
+fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<Route>) -> RealTime {
     let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
     let layers = if route.is_some() { route::LAYERS } else { 0 };
     let mut opening = Opening::of(matches).with_layers(layers);
     if matches.get_count("hugepages-classic") >= 2 {
         opening.options.huge = HugePages::Require;
     }
-    Ok(RealTime {
+    RealTime {
         ports,
         opening,
         pipeline: matches.get_flag("pipeline"),
-        cpus: cpus(matches)?,
-        burst: Burst::of(matches)?,
+        cpus: Vec::new(),
+        burst: Burst::default(),
         link_wait: span("wait").unwrap_or_default(),
         period: span("period").filter(|period| !period.is_zero()),
         duration: duration(matches),
         route,
-    })
-}
-
-/// The processors of the threads, one each.
-fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
-    let cpus: Vec<u32> = matches.get_many("cpu").into_iter().flatten().copied().collect();
-    let twice = cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu));
-    let Some((_, cpu)) = twice else { return Ok(cpus) };
-    let error = Diagnostic::new(SR0002, format!("processor {cpu} is given twice"));
-    let error = error.with_cause("each thread has one of its own");
-    Err(error.with_help("name processors that differ: -C 2,3").into())
+    }
 }
 
 fn instead(matches: &ArgMatches) -> Option<Instead> {

@@ -176,12 +176,11 @@ fn two_hops(first: &LinkSpec, second: &LinkSpec) -> NetworkSpec {
     }
 }
 
-/// What became of which frame on the second of two links: when it was there how long and how it
-/// looked, or `None` if it was lost there. Copies come after their original.
-fn on_the_second(
-    first: &LinkSpec,
-    second: &LinkSpec,
-) -> BTreeMap<u64, Vec<Option<(u64, Vec<u8>)>>> {
+/// What became of a frame on a link: how long it was there and how it looked, or `None` if it was lost.
+type Fate = Option<(u64, Vec<u8>)>;
+
+/// What became of which frame, and of its copies, on the second of two links.
+fn on_the_second(first: &LinkSpec, second: &LinkSpec) -> BTreeMap<u64, Vec<Fate>> {
     let mut sim = Sim::new(&two_hops(first, second), 7);
     let number_of = |bytes: &[u8]| u64::from_be_bytes(bytes[..8].try_into().unwrap());
     let mut numbers = BTreeMap::new();
