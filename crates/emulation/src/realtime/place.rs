@@ -4,11 +4,14 @@
 //! |---|---|---|
 //! | sleeps between frames | any | SCHED_FIFO, with pauses ([`Breather`]) while it is always busy |
 //! | never sleeps (`--spin`) | isolated | SCHED_FIFO |
-//! | never sleeps (`--spin`) | shared | ordinary, nice -20 |
+//! | never sleeps (`--spin`) | shared, and free | ordinary, nice -20 |
+//! | never sleeps (`--spin`) | shared, and was kept from it | SCHED_FIFO, with pauses |
 //!
 //! The kernel does not let real-time threads have more than 95 % of a CPU (`sched_rt_runtime_us`):
 //! one that is always busy is stopped for 50 ms in each second, in one piece. So only a thread that
-//! has a CPU to itself is a real-time one without pauses.
+//! has a CPU to itself is a real-time one without pauses. An ordinary thread needs none, but another one
+//! takes a slice of several milliseconds from it now and then, whatever their shares. So a thread that
+//! spins is ordinary until that happens, and then makes short pauses of its own instead.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -122,27 +125,47 @@ fn is_isolated(isolated: &[usize]) -> bool {
 /// one.
 #[derive(Debug)]
 pub(crate) struct Breather {
-    active: bool,
+    need: Need,
+    /// How often it is looked whether a pause is due.
+    period: Nanos,
     since: Nanos,
     worked: Nanos,
 }
 
+/// What a thread has to see to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    /// To make pauses.
+    Pauses,
+    /// To become a real-time thread once others keep it from its CPU.
+    Precedence,
+}
+
 impl Breather {
-    /// How often it is looked whether a pause is due.
-    const PERIOD: Nanos = 10_000_000;
+    /// The period of a thread that sleeps between frames: it hardly ever needs a pause.
+    const LONG_PERIOD: Nanos = 10_000_000;
+    /// The period of a thread that spins: it needs a pause in each, and a short one.
+    const SHORT_PERIOD: Nanos = 1_000_000;
     /// Of so much time, in thousandths, may be worked: less than the kernel's 950.
     const SHARE: Nanos = 940;
+    /// A thread that ran for so much less than the time that passed was kept from its CPU.
+    const MOST_WAIT: Nanos = 300_000;
 
     /// For a thread that runs so.
     pub(crate) fn of(place: &Place) -> Self {
-        let active = place.scheduling == Scheduling::Fifo && !place.isolated;
-        Self { active, since: 0, worked: 0 }
+        let (need, period) = match place.scheduling {
+            Scheduling::Fifo if !place.isolated => (Need::Pauses, Self::LONG_PERIOD),
+            Scheduling::Favoured => (Need::Precedence, Self::SHORT_PERIOD),
+            Scheduling::Fifo | Scheduling::Ordinary => (Need::Nothing, Self::LONG_PERIOD),
+        };
+        Self { need, period, since: 0, worked: 0 }
     }
 
     /// Sleeps, if a pause is due.
     #[inline]
     pub(crate) fn breathe(&mut self, now: Nanos) {
-        if self.active && now >= self.since + Self::PERIOD {
+        if self.need != Need::Nothing && now >= self.since + self.period {
             self.look(now);
         }
     }
@@ -150,8 +173,16 @@ impl Breather {
     #[cold]
     fn look(&mut self, now: Nanos) {
         let worked = time_worked();
-        let pause = pause(now - self.since, worked - self.worked);
+        let (time, work) = (now - self.since, worked - self.worked);
+        let is_first = self.since == 0;
         (self.since, self.worked) = (now, worked);
+        if self.need == Need::Precedence {
+            if !is_first && time.saturating_sub(work) > Self::MOST_WAIT {
+                self.need = if go_first() { Need::Pauses } else { Need::Nothing };
+            }
+            return;
+        }
+        let pause = pause(self.period, time, work);
         if pause > 0 {
             std::thread::sleep(Duration::from_nanos(pause));
             self.since += pause;
@@ -160,8 +191,8 @@ impl Breather {
 }
 
 /// How long to pause after so much time, of which so much was worked.
-fn pause(time: Nanos, worked: Nanos) -> Nanos {
-    let time = time.min(2 * Breather::PERIOD);
+fn pause(period: Nanos, time: Nanos, worked: Nanos) -> Nanos {
+    let time = time.min(2 * period);
     (worked.min(time) * 1000 / Breather::SHARE).saturating_sub(time)
 }
 
@@ -215,17 +246,41 @@ mod tests {
 
     #[test]
     fn pauses_keep_a_busy_thread_below_what_the_kernel_grants() {
-        // In a second of 10 ms each, always busy but for the pauses.
-        let (mut time, mut worked, mut longest) = (0, 0, 0);
-        while time < 1_000_000_000 {
-            let pause = pause(Breather::PERIOD, Breather::PERIOD);
-            longest = longest.max(pause);
-            worked += Breather::PERIOD;
-            time += Breather::PERIOD + pause;
+        for (period, most) in
+            [(Breather::LONG_PERIOD, 1_000_000), (Breather::SHORT_PERIOD, 100_000)]
+        {
+            // In a second of such periods, always busy but for the pauses.
+            let (mut time, mut worked, mut longest) = (0, 0, 0);
+            while time < 1_000_000_000 {
+                let pause = pause(period, period, period);
+                longest = longest.max(pause);
+                worked += period;
+                time += period + pause;
+            }
+            assert!(worked * 1000 < time * 950, "{worked} of {time}");
+            assert!(longest < most, "{longest}");
+            assert_eq!(pause(period, period, period * 9 / 10), 0, "it sleeps enough");
+            let long = pause(period, Nanos::MAX / 2000, Nanos::MAX / 2000);
+            assert!(long < 2 * most, "however long it was: {long}");
         }
-        assert!(worked * 1000 < time * 950, "{worked} of {time}");
-        assert!(longest < 1_000_000, "{longest}");
-        assert_eq!(pause(Breather::PERIOD, Breather::PERIOD * 9 / 10), 0, "it sleeps enough");
-        assert!(pause(Nanos::MAX / 2000, Nanos::MAX / 2000) < 2_000_000, "however long it was");
+    }
+
+    #[test]
+    fn a_thread_that_spins_goes_first_only_once_others_kept_it_from_its_cpu() {
+        // What scheduling it may have, and get, is the machine's: the test is about when it asks.
+        let spins = Place { scheduling: Scheduling::Favoured, ..Place::default() };
+        std::thread::spawn(move || {
+            let mut breather = Breather::of(&spins);
+            let start = slipring_port::now();
+            breather.breathe(start);
+            assert_eq!(breather.need, Need::Precedence, "nothing is known yet");
+            // No more time than work: nobody was in the way.
+            breather.look(start);
+            assert_eq!(breather.need, Need::Precedence);
+            breather.look(start + 5 * Breather::SHORT_PERIOD);
+            assert_ne!(breather.need, Need::Precedence, "5 ms went to others");
+        })
+        .join()
+        .unwrap();
     }
 }
