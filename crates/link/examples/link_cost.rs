@@ -7,12 +7,13 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use slipring_link::{
-    Arrival, Carrier, DelaySpec, Delivery, Discipline, EntryId, Framing, Handle, LinkSpec,
-    LossModel, LossSpec, Lost, Network, NetworkLink, NetworkSpec, OrderPolicy, Place, QueueSpec,
-    RateSpec, Source, Target,
+    Arrival, Carrier, CorruptSpec, DelaySpec, Delivery, Discipline, DuplicateSpec, Edit, EntryId,
+    Framing, Handle, HoldSpec, LinkSpec, LossModel, LossSpec, Lost, MangleSpec, Network,
+    NetworkLink, NetworkSpec, OrderPolicy, Place, PoliceSpec, Profile, QueueSpec, RateSpec, Source,
+    Target,
 };
-use slipring_model::Dist;
 use slipring_model::aqm::{CoDelSpec, FairSpec};
+use slipring_model::{Chance, Dist};
 
 const BATCH: usize = 64;
 const PACKETS: usize = 1 << 17;
@@ -69,12 +70,36 @@ fn main() {
         order: OrderPolicy::Correlated,
         ..paced()
     };
-    show("rate, GE, CoDel, normal correlated", all);
+    show("rate, GE, CoDel, normal correlated", all.clone());
     let free = LinkSpec { delay: DelaySpec::random(normal), order: OrderPolicy::Free, ..wire() };
     show("normal delay, free order", free);
     let queue = QueueSpec { discipline: fair, ..QueueSpec::default() };
     show("rate and FQ-CoDel", LinkSpec { queue, ..paced() });
+    show("every stage", every_stage(all));
     show_many(10_000);
+}
+
+/// With all stages that a link can have, though few frames are held, damaged or copied.
+fn every_stage(all: LinkSpec) -> LinkSpec {
+    let chance = Chance::from_ratio(1, 1000).expect("a share");
+    let ber = LossSpec { model: LossModel::Ber(1e-7), place: Place::Post };
+    LinkSpec {
+        police: Some(PoliceSpec::bucket(7_000_000_000, 1_000_000)),
+        loss: all.loss.iter().cloned().chain([ber]).collect(),
+        hold: Some(HoldSpec { chance, hold_ns: 10_000 }),
+        profile: Some(Profile { samples_ns: vec![0, 0, 0, 1], loss_level: 1.0 }),
+        mangle: Some(MangleSpec {
+            chance,
+            at: 20,
+            edit: Edit::Set(vec![0xff]),
+            fix_checksum: false,
+        }),
+        corrupt: Some(CorruptSpec::ber(1e-7)),
+        duplicate: Some(DuplicateSpec { chance, copies: 1, after_ns: 0 }),
+        output_bps: Some(100_000_000_000),
+        offset_ns: 1_000,
+        ..all
+    }
 }
 
 fn show(what: &str, spec: LinkSpec) {
