@@ -60,14 +60,14 @@ pub(crate) struct Output {
     trains: Option<Box<Trains>>,
     last_release_ns: u64,
     /// How many are overtaking: asked far more often than it changes.
-    overtakers: u64,
+    overtakers: u32,
+    /// Another link follows.
+    follows: bool,
     /// The delay, where that is all that the rules say; [`NEVER`] otherwise.
     steady_ns: u64,
     /// What frames with a constant delay do not touch; links are many, caches small.
     rules: Box<Rules>,
     overtaking: Box<Wheel<Flight>>,
-    /// Where another link follows: which frames they are.
-    following: Option<Box<Following>>,
 }
 
 /// Which frames are on their way, in the order in which those are.
@@ -86,6 +86,8 @@ struct Rules {
     offset_ns: u64,
     /// Last release of each path.
     paths: BTreeMap<u32, u64>,
+    /// Where another link follows: which frames are on their way.
+    following: Option<Following>,
 }
 
 impl Output {
@@ -102,19 +104,20 @@ impl Output {
             port: port_of(spec),
             offset_ns: spec.offset_ns,
             paths: BTreeMap::new(),
+            following: onward.map(|onward| {
+                let (in_order, overtaking) = (Fifo::new(), Wheel::new());
+                Following { onward, in_order, overtaking }
+            }),
         };
         Self {
             fifo: Fifo::new(),
             trains: None,
             last_release_ns: 0,
             overtakers: 0,
+            follows: onward.is_some(),
             steady_ns: rules.steady_ns(),
             rules: Box::new(rules),
             overtaking: Box::new(Wheel::new()),
-            following: onward.map(|onward| {
-                let (in_order, overtaking) = (Fifo::new(), Wheel::new());
-                Box::new(Following { onward, in_order, overtaking })
-            }),
         }
     }
 
@@ -239,7 +242,9 @@ impl Output {
     #[inline(always)]
     pub(crate) fn send(&mut self, flight: Flight, id: FrameId, copy: u32) {
         let overtakes = self.fifo.back().is_some_and(|last| last.release_ns > flight.release_ns);
-        if let Some(following) = &mut self.following {
+        if self.follows
+            && let Some(following) = &mut self.rules.following
+        {
             let id = following.onward.id(id, copy);
             match overtakes {
                 true => following.overtaking.push(flight.release_ns, id),
@@ -321,7 +326,7 @@ impl Output {
     pub(crate) fn hop_due(&mut self, now_ns: u64) -> Option<(Flight, FrameId)> {
         let before = self.overtakers;
         let flight = self.pop_due(now_ns)?;
-        let id = self.following.as_mut().and_then(|following| {
+        let id = self.rules.following.as_mut().and_then(|following| {
             let overtook = self.overtakers < before;
             if overtook { following.overtaking.pop_due(now_ns) } else { following.in_order.pop() }
         });
@@ -337,7 +342,7 @@ impl Output {
             && first_ns < front_ns
         {
             let flight = self.overtaking.pop_due(now_ns);
-            self.overtakers -= u64::from(flight.is_some());
+            self.overtakers -= u32::from(flight.is_some());
             return flight;
         }
         if front_ns > now_ns {
@@ -390,7 +395,7 @@ impl Output {
     /// How many frames are on their way.
     pub(crate) fn len(&self) -> u64 {
         let trains = self.trains.as_ref().map_or(0, |trains| trains.packets());
-        self.fifo.len() as u64 + self.overtakers + trains
+        self.fifo.len() as u64 + u64::from(self.overtakers) + trains
     }
 }
 
