@@ -65,12 +65,13 @@ pub(crate) fn run(
         session.reporter.warn(format_args!("no native door at {native}: {error}"))?;
     }
     let links = links(&settings, &run_dir, door.path(), session)?;
-    let switches = Box::new(Switches::new(door.overview()));
-    let (domains, tidy) = (Box::new(door.overview()), Box::new(door.tidier()));
-    let answers = Box::new(Answers::new(reload.clone(), switches, domains, tidy));
-    let control = control(&run_dir, control_socket, answers, session)?;
-    let switches = Box::new(Switches::new(door.overview()));
-    let answers = Answers::new(reload.clone(), switches, Box::new(door.overview()));
+    let answers = || {
+        let switches = Box::new(Switches::new(door.overview()));
+        let (domains, tidy) = (Box::new(door.overview()), Box::new(door.tidier()));
+        Answers::new(reload.clone(), switches, domains, tidy)
+    };
+    let control = control(&run_dir, control_socket, Box::new(answers()), session)?;
+    let answers = answers();
     let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
     tell_mode(&door, &settings, session)?;
     tell_of_way(door.way(), config.uring, session)?;
