@@ -38,6 +38,8 @@ pub struct OpenOptions {
     pub direction: Interest,
     /// Captures that are written although the files exist.
     pub captures_to_write: Vec<String>,
+    /// Captures that are read whether or not the files exist; `-` is the standard input then.
+    pub captures_to_read: Vec<String>,
     /// The way into an interface.
     pub xdp: XdpMode,
     /// Leave the interface to the host's stack as well.
@@ -95,6 +97,7 @@ impl Default for OpenOptions {
             huge: HugePages::Try,
             direction: Interest::BOTH,
             captures_to_write: Vec::new(),
+            captures_to_read: Vec::new(),
             xdp: XdpMode::Best,
             shared: false,
             beside_host: false,

@@ -27,7 +27,7 @@ pub fn needs(options: &OpenOptions) -> Needs {
 }
 
 /// Opens a capture: to read if the program only receives, to write if it only sends, and else
-/// to read if the file exists.
+/// as the options say of it, or to read if the file exists.
 ///
 /// # Errors
 /// [`OpenError`] for a file that is missing, unreadable, cut short or no Ethernet capture.
@@ -38,9 +38,11 @@ pub fn open(
     options: &OpenOptions,
 ) -> Result<Port, OpenError> {
     let failed = |cause| OpenError::new(shown, cause);
+    let is_among = |captures: &[String]| captures.iter().any(|capture| capture == path);
     let reads = match options.direction {
         Interest { rx, tx } if rx != tx => rx,
-        _ => Path::new(path).exists() && !options.captures_to_write.iter().any(|it| it == path),
+        _ if is_among(&options.captures_to_read) => true,
+        _ => Path::new(path).exists() && !is_among(&options.captures_to_write),
     };
     let ring_failed = |error| OpenError::new(shown, error);
     let path = match (path, reads) {

@@ -238,11 +238,11 @@ impl Opening {
     }
 
     /// What a program that passes frames between ports does with each of them, where `goes` says
-    /// whether frames go to the port with an index: a capture that exists is read where it may be
-    /// meant so, as the first port or as one that no frames go to.
+    /// whether frames go to the port with an index: a capture that exists, or the standard input, is
+    /// read where it may be meant so, as the first port or as one that no frames go to.
     pub fn roles(ports: &[PortName], goes: impl Fn(usize) -> bool) -> Vec<(&PortName, Role)> {
-        let is_read =
-            |at: usize, port: &PortName| !goes(at) || at == 0 && Path::new(&port.name).exists();
+        let is_there = |name: &str| name == "-" || Path::new(name).exists();
+        let is_read = |at: usize, port: &PortName| !goes(at) || at == 0 && is_there(&port.name);
         let role = |at, port| if is_read(at, port) { Role::Source } else { Role::Sink };
         ports.iter().enumerate().map(|(at, port)| (port, role(at, port))).collect()
     }
@@ -271,8 +271,9 @@ impl Opening {
         if !self.overwrite {
             keep_captures(&captures)?;
         }
-        self.options.captures_to_write =
-            captures.iter().filter(|file| file.is_written()).map(Named::shown).collect();
+        let (written, read): (Vec<_>, _) = captures.iter().partition(|file| file.is_written());
+        self.options.captures_to_write = written.into_iter().map(Named::shown).collect();
+        self.options.captures_to_read = read.into_iter().map(Named::shown).collect();
         Ok(self)
     }
 

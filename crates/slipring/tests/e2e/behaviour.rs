@@ -1,6 +1,8 @@
 //! What `slipring bridge` does beyond two ports: one port alone, faults, captures, reports, names.
 
+use std::fs::File;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use rustix::process::Signal;
 use slipring_port::capture::{FileReader, FileWriter};
@@ -365,4 +367,26 @@ fn a_reader_that_leaves_is_no_error() {
     let script = format!("set -o pipefail; {words}");
     let ended = Program::start_with(&lab.mid, "bash", &["-c", &script]).finish();
     assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
+fn a_dash_where_frames_come_from_is_the_standard_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let mut writer = FileWriter::create(&path("in.pcap"), &["test"]).unwrap();
+    for number in 0..3 {
+        writer.packet(number, 0, &[0x5a; 60], None).unwrap();
+    }
+    drop(writer);
+    for words in ["bridge -i pcap:- -i pcap:", "dedup pcap:- pcap:", "lb -i pcap:- --outputs pcap:"]
+    {
+        let out = path(&words[..2]);
+        let mut command = Command::new(SLIPRING);
+        command.args(format!("{words}{out}").split(' ')).env("SLIPRING_RUN", dir.path());
+        command.stdin(File::open(path("in.pcap")).unwrap());
+        let ended = command.output().unwrap();
+        assert!(ended.status.success(), "{words}: {ended:?}");
+        let mut reader = FileReader::open(&out).unwrap();
+        assert!(reader.next().unwrap().is_some(), "{words}: {ended:?}");
+    }
 }
