@@ -151,7 +151,7 @@ fn tried(dir: &Path) -> Result<String, String> {
         ("etc/systemd/system/try.service", attempt),
         (
             "etc/slipring/firewall/edge.env",
-            "PORTS=\"netmap:port1 netmap:port2\"\nOPTIONS=\"--state-dynamic --threads 2\"\n",
+            "PORTS=\"netmap:port1 netmap:port2\"\nARGS=\"--state-dynamic --threads 2\"\n",
         ),
         ("etc/slipring/firewall/edge.rules", "add 100 allow ip from any to any\n"),
         ("etc/try", TRY),
