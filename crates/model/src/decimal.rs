@@ -43,7 +43,7 @@ pub fn shortest(least: f64, reads_back: impl Fn(f64) -> bool) -> String {
 /// const UNITS: &[(&str, u32)] = &[("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
 /// assert_eq!(in_units(20_000_000, UNITS), "20ms");
 /// assert_eq!(in_units(1_500_000_000, UNITS), "1.5s");
-/// assert_eq!(in_units(1_234_567_891, UNITS), "1234567891ns");
+/// assert_eq!(in_units(1_234_567_891, UNITS), "1.234567891s");
 /// ```
 #[must_use]
 pub fn in_units(value: u64, units: &[(&str, u32)]) -> String {

@@ -30,7 +30,10 @@ fn rules_made_at_run_time_are_there_again_after_a_restart_with_the_state_file() 
     drop(firewall);
     let firewall = site.firewall(&words);
     assert_eq!(listings.map(|listing| site.ipfw(listing)), before);
-    assert_eq!(site.ipfw("save"), std::fs::read_to_string(&state).unwrap());
+    let saved = site.ipfw("save");
+    assert_eq!(saved, std::fs::read_to_string(&state).unwrap());
+    site.ipfw(&site.write("saved", &saved));
+    assert_eq!(listings.map(|listing| site.ipfw(listing)), before, "it loads over what runs");
     firewall.stop(Signal::INT).well();
 }
 

@@ -6,11 +6,11 @@ use std::io;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use slipring_core::netns::Netns;
-use slipring_port::OpenCause;
 use slipring_port::bpf::insn::{Insn, Reg, exit, mov_imm};
 use slipring_port::bpf::{Attach, LinkFlags, Program, ProgramFlags, ProgramKind, host};
 use slipring_port::iface::Iface;
 use slipring_port::netlink::Netlink;
+use slipring_port::{OpenCause, OpenError};
 
 use super::finding::Finding;
 
@@ -61,8 +61,12 @@ fn tun() -> Finding {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Finding::warn(check, "/dev/net/tun is missing: no tap: ports").mend("modprobe tun")
         }
-        Err(error) => Finding::warn(check, format!("/dev/net/tun: {error}: no tap: ports"))
-            .mend("chmod 0666 /dev/net/tun"),
+        Err(source) => {
+            let cause = OpenCause::ClosedNode { path: "/dev/net/tun", source };
+            let error = OpenError::new("tap:", cause);
+            let finding = Finding::warn(check, format!("{error}: no tap: ports"));
+            finding.mend(error.help().unwrap_or_default())
+        }
     }
 }
 

@@ -89,6 +89,16 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The modules that a source file has for its tests: their files without the ending.
+fn modules_of_tests(path: &Path) -> Vec<PathBuf> {
+    let source = fs::read_to_string(path).unwrap();
+    let is_root = ["lib.rs", "main.rs"].iter().any(|name| path.ends_with(name));
+    let dir = if is_root { path.with_file_name("") } else { path.with_extension("") };
+    let after = source.split("#[cfg(test)]\nmod ").skip(1);
+    let names = after.filter_map(|rest| rest.lines().next()?.strip_suffix(';'));
+    names.map(|name| dir.join(name)).collect()
+}
+
 fn crates() -> Vec<PathBuf> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()).collect()
@@ -156,9 +166,11 @@ fn advised() -> BTreeSet<String> {
     crates().iter().filter(|path| of_product(path)).for_each(|path| {
         sources(&path.join("src"), &mut files);
     });
+    let of_tests: Vec<_> = files.iter().flat_map(|path| modules_of_tests(path)).collect();
     let is_test = |path: &Path| {
-        let path = path.to_string_lossy();
-        path.contains("/tests") || path.contains("/bench")
+        let shown = path.to_string_lossy();
+        let is_in = |module: &PathBuf| path.with_extension("").starts_with(module);
+        shown.contains("/tests") || shown.contains("/bench") || of_tests.iter().any(is_in)
     };
     let texts = files
         .iter()

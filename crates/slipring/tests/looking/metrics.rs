@@ -31,7 +31,7 @@ const LONG: [(&str, &str, &str); 11] = [
     ("gen", "-i null: -f tx -R 100 --spin", "slipring_port_tx_packets"),
     ("bridge", "-i packet:here -i null:", "slipring_port_rx_packets"),
     ("dedup", "-i packet:here -i null:", "slipring_port_rx_packets"),
-    ("lb", "-i packet:here -p null:", "slipring_port_rx_packets"),
+    ("lb", "-i packet:here --outputs null:", "slipring_port_rx_packets"),
     ("emulate", "-i packet:here -i null: -D 1ms", "slipring_link_input_packets"),
     ("firewall", "packet:here null:", "slipring_firewall_offered_packets"),
     ("replay", "-f @ -i null: --loops 0 -D 1ms", "slipring_link_input_packets"),
@@ -114,8 +114,8 @@ fn top_serves_the_figures_of_the_program_that_it_watches() {
     let Some(namespace) = with_links() else { return };
     let dir = tempfile::tempdir().unwrap();
     let emulator = start(&namespace, dir.path(), "emulate -i packet:here -i null: --name lab");
-    let socket = dir.path().join("lab.sock");
-    support::eventually("the emulator", || socket.exists().then_some(()));
+    // Its first figures; its name is taken before its ports are opened.
+    emulator.wait_for_text("pps");
     let words = "top lab --json=lines -T 100ms";
     let Some((top, answer)) = metrics_of(&namespace, dir.path(), words) else {
         panic!("top needs nothing that is not here")

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use slipring_cli::Failure;
+use slipring_cli::{Failure, Signals};
 use slipring_link::{
     Cause, ClassSpec, DelaySpec, Discipline, LinkSpec, LossModel, LossSpec, NetworkLink,
     OrderPolicy, Place, QueueSpec, RateSpec,
@@ -12,7 +12,6 @@ use slipring_link::{
 use slipring_model::{Dist, aqm};
 use slipring_pcap::{LinkType, PcapWriter};
 use slipring_port::{OpenOptions, now};
-use slipring_program::said::said;
 use slipring_program::workers::Workers;
 
 use super::super::{Board, Change, Emulation, prepare};
@@ -341,15 +340,21 @@ fn taken(packets: [u32; 2]) -> [u64; 2] {
         }
         std::fs::write(path, bytes).unwrap();
     }
-    let args = "-i pcap:@left.pcap -i pcap:@right.pcap -D 2ms --pipeline --json --run-dir @run";
-    let said = said(&[crate::VERB], "emulate", args, dir.path());
-    assert_eq!(said.status, 0, "{}", said.talk);
-    let report: serde_json::Value = serde_json::from_str(&said.data).unwrap();
-    [0, 1].map(|link| report["links"][link]["input"]["packets"].as_u64().unwrap())
+    let names =
+        names.map(|path| slipring_core::parse(&format!("pcap:{}", path.display())).unwrap());
+    let ports = slipring_core::Host::new().open_all(&names, &OpenOptions::default()).unwrap();
+    let plan = between(delayed);
+    let manner = Manner { pipeline: true, ..Manner::default() };
+    let emulation = prepare(ports, &plan, &manner, ()).map_err(text).unwrap();
+    // Both threads end by themselves, once all that was read has left.
+    let workers = Workers::start(emulation.tasks).map_err(text).unwrap();
+    workers.watch(&Signals::install().unwrap(), None, None, |_| Ok(())).map_err(text).unwrap();
+    workers.finish().unwrap();
+    let account = &emulation.board.last().account;
+    [0, 1].map(|link| account.links[link].input.packets)
 }
 
 #[test]
-#[ignore = "a capture at the second end is written, so that two inputs take another kind of port"]
 fn the_end_of_one_capture_cuts_no_other_short() {
     for packets in [[200, 200], [1, 20_000], [20_000, 1], [300, 1]] {
         assert_eq!(taken(packets), packets.map(u64::from));

@@ -163,7 +163,7 @@ walk_tun() {
     ip tuntap add dev own mode tap user 65534
     # What is there shows the interfaces of the machine.
     mount -t sysfs none /sys
-    mended "chmod 0666" setpriv --reuid 65534 --regid 65534 --clear-groups \
+    mended "sudo chmod 0666" setpriv --reuid 65534 --regid 65534 --clear-groups \
         slipring doctor tap:own
 }
 
