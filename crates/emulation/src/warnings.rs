@@ -1,0 +1,90 @@
+//! What a run warns of: settings that hold, and do something else than one may think.
+
+use std::time::Duration;
+
+use slipring_cli::units::human;
+use slipring_link::{DelayModel, NetworkLink, NetworkSpec, OrderPolicy, RateSpec};
+
+use crate::config::{self, Outputs};
+
+/// All of them; `unasked` are the links whose queues nobody asked for.
+pub(super) fn of(network: &NetworkSpec, outputs: &Outputs, unasked: &[&str]) -> Vec<String> {
+    [
+        short_queues(network, unasked),
+        restless(network),
+        missed_means(network),
+        whole_ways(network, outputs),
+    ]
+    .concat()
+}
+
+/// Delays that change faster than frames can follow without overtaking: below some six
+/// deviations a half-life lets the delay fall by more than the time that passes, so frames are
+/// put off to keep their order, and the delay has neither its mean nor its deviation.
+fn restless(network: &NetworkSpec) -> Vec<String> {
+    const LEAST: f64 = 6.6;
+    let warning = |link: &NetworkLink| {
+        let (DelayModel::Random(dist), OrderPolicy::Correlated) =
+            (&link.spec.delay.model, link.spec.order)
+        else {
+            return None;
+        };
+        let half_life_ns = link.spec.delay.half_life_ns?;
+        let least_ns = LEAST * dist.sd_ns();
+        let span = |ns: u64| human::span(Duration::from_nanos(ns));
+        ((half_life_ns as f64) < least_ns).then(|| {
+            format!(
+                "the half-life of {}, {}, is too short for a delay that deviates by {}: frames \
+                 wait for those before them and the mean delay grows; from {} on it is kept",
+                link.spec.name,
+                span(half_life_ns),
+                span(dist.sd_ns() as u64),
+                span(least_ns as u64)
+            )
+        })
+    };
+    network.links.iter().filter_map(warning).collect()
+}
+
+/// Delays that are cut so that their mean is another one than was asked for.
+fn missed_means(network: &NetworkSpec) -> Vec<String> {
+    const TOLD_FROM: f64 = 0.01;
+    let warning = |link: &NetworkLink| {
+        let DelayModel::Random(dist) = &link.spec.delay.model else { return None };
+        let missed = config::MissedMean::of(dist).filter(|missed| missed.share() > TOLD_FROM)?;
+        Some(format!("the delay of {} is cut: its mean is {missed}", link.spec.name))
+    };
+    network.links.iter().filter_map(warning).collect()
+}
+
+/// mahimahi knows one link in each direction: where there are more, a log in its form is that of a
+/// whole way, under the name of the link where it begins.
+fn whole_ways(network: &NetworkSpec, outputs: &Outputs) -> Vec<String> {
+    let alone = network.classes.is_empty() && network.nodes.is_empty();
+    let Some(prefix) = outputs.mahimahi.as_ref().filter(|_| !alone) else { return Vec::new() };
+    vec![format!(
+        "logs {}.LINK tell of the whole way from a port to another, by whichever links: in \
+         mahimahi's form there is one link in each direction; --log names the link of each loss",
+        prefix.display()
+    )]
+}
+
+/// Queues that were not asked for and are shorter than a TCP needs on this path.
+fn short_queues(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
+    let round_trip_ns: f64 =
+        network.links.iter().map(|link| config::mean_delay_ns(&link.spec)).sum();
+    let small = network.links.iter().filter(|link| unasked.contains(&link.spec.name.as_str()));
+    small
+        .filter_map(|link| {
+            let RateSpec::Constant { bps } = link.spec.rate else { return None };
+            let bytes = link.spec.queue.bytes?;
+            let needed = bps as f64 * round_trip_ns / 8e9;
+            let message = format!(
+                "the queue of {} holds {bytes} bytes, as for TLEM; one TCP needs about {needed:.0} \
+                 bytes to fill the link (-Q)",
+                link.spec.name
+            );
+            (needed > bytes as f64).then_some(message)
+        })
+        .collect()
+}
