@@ -13,6 +13,10 @@ if [ ! -d fuzz ]; then
 fi
 command -v cargo-fuzz > /dev/null || cargo install -q cargo-fuzz --locked
 
+if ! cargo metadata -q --locked --format-version 1 --manifest-path fuzz/Cargo.toml > /dev/null; then
+    echo "fuzz: fuzz/Cargo.lock is older than the crates: cargo update -w --manifest-path fuzz/Cargo.toml" >&2
+    exit 1
+fi
 for target in $(cargo fuzz list); do
     echo "fuzz: $target"
     log=$(mktemp)
