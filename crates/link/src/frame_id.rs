@@ -18,43 +18,49 @@ use slipring_model::Draws;
 pub(crate) struct FrameId {
     /// Which one it was, from 0, of those that entered by one link. A copy has that of its original.
     pub(crate) number: u64,
-    /// The key of that link; 0 while the frame is there.
-    pub(crate) entered_by: u32,
-    /// Of which copy, made on links before this one; 0: none.
-    pub(crate) copy_trace: u32,
+    /// What sets frames of one number apart: 0 where they entered; elsewhere the key of the link by
+    /// which they did and, in the lower half, of which copy made on links before this one it is a
+    /// trace. In one word, as frames are stored and loaded all the time.
+    branch: u64,
 }
 
 impl FrameId {
     /// The frame of that number that enters.
     #[inline(always)]
     pub(crate) const fn entered(number: u64) -> Self {
-        Self { number, entered_by: 0, copy_trace: 0 }
+        Self { number, branch: 0 }
     }
 
     /// The frame of that number on a [branch](Self::branch).
     #[inline(always)]
     pub(crate) const fn on_branch(number: u64, branch: u64) -> Self {
-        Self { number, entered_by: (branch >> 32) as u32, copy_trace: branch as u32 }
+        Self { number, branch }
+    }
+
+    /// The key of the link by which it entered; 0 while it is there.
+    #[inline(always)]
+    pub(crate) const fn entered_by(self) -> u32 {
+        (self.branch >> 32) as u32
     }
 
     /// What sets frames of one number apart: 0 where they entered.
     #[inline(always)]
     pub(crate) const fn branch(self) -> u64 {
-        (self.entered_by as u64) << 32 | self.copy_trace as u64
+        self.branch
     }
 
     /// By which random numbers are drawn for it.
     #[inline(always)]
     pub(crate) const fn draw(self) -> u64 {
         // Odd, so that two branches never become one; far apart, as numbers are small.
-        self.number ^ self.branch().wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        self.number ^ self.branch.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
 /// How a link tells the next one which frame it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Onward {
-    /// The link's key, as [`FrameId::entered_by`].
+    /// The link's key, as [`FrameId::entered_by`]; not 0.
     pub(crate) key: u32,
     /// Tells copies of one frame apart that different links made.
     pub(crate) copies: Draws,
@@ -64,12 +70,12 @@ impl Onward {
     /// The identity of a frame, or of its `copy`th copy from 1 on, behind this link.
     #[inline]
     pub(crate) fn id(self, frame: FrameId, copy: u32) -> FrameId {
-        let entered_by = if frame.entered_by == 0 { self.key } else { frame.entered_by };
+        let entered_by = if frame.entered_by() == 0 { self.key } else { frame.entered_by() };
         let copy_trace = match copy {
-            0 => frame.copy_trace,
-            _ => (self.copies.at(frame.branch()) as u32).wrapping_add(copy).max(1),
+            0 => frame.branch as u32,
+            _ => (self.copies.at(frame.branch) as u32).wrapping_add(copy).max(1),
         };
-        FrameId { entered_by, copy_trace, ..frame }
+        FrameId { branch: u64::from(entered_by) << 32 | u64::from(copy_trace), ..frame }
     }
 }
 
@@ -86,10 +92,10 @@ impl FirstNumbers {
     /// The number of the first one on the branch of this frame.
     #[inline]
     pub(crate) fn of(&self, frame: FrameId) -> u64 {
-        if frame.entered_by == 0 {
+        if frame.entered_by() == 0 {
             return self.here;
         }
-        let place = self.elsewhere.binary_search_by_key(&frame.entered_by, |(key, _)| *key);
+        let place = self.elsewhere.binary_search_by_key(&frame.entered_by(), |(key, _)| *key);
         place.map_or(0, |place| self.elsewhere[place].1)
     }
 }
@@ -108,7 +114,7 @@ mod tests {
         let mut seen = BTreeSet::new();
         for first in 0..40 {
             let behind_a = a.id(original, first);
-            assert_eq!((behind_a.number, behind_a.entered_by), (7, 9));
+            assert_eq!((behind_a.number, behind_a.entered_by()), (7, 9));
             for second in 0..40 {
                 assert!(seen.insert(b.id(behind_a, second).draw()), "{first} {second}");
             }

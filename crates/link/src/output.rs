@@ -242,14 +242,8 @@ impl Output {
     #[inline(always)]
     pub(crate) fn send(&mut self, flight: Flight, id: FrameId, copy: u32) {
         let overtakes = self.fifo.back().is_some_and(|last| last.release_ns > flight.release_ns);
-        if self.follows
-            && let Some(following) = &mut self.rules.following
-        {
-            let id = following.onward.id(id, copy);
-            match overtakes {
-                true => following.overtaking.push(flight.release_ns, id),
-                false => following.in_order.push(id),
-            }
+        if self.follows {
+            self.rules.send_along(flight.release_ns, overtakes, id, copy);
         }
         if overtakes {
             self.overtaking.push(flight.release_ns, flight);
@@ -410,6 +404,18 @@ fn flights(frames: &[Arrival], releases_ns: &[u64]) -> impl ExactSizeIterator<It
 }
 
 impl Rules {
+    /// Keeps which frame it is that goes to another link, as its flight is kept. Apart, so that it costs
+    /// frames nothing that leave the network here.
+    #[inline(never)]
+    fn send_along(&mut self, release_ns: u64, overtakes: bool, id: FrameId, copy: u32) {
+        let Some(following) = &mut self.following else { return };
+        let id = following.onward.id(id, copy);
+        match overtakes {
+            true => following.overtaking.push(release_ns, id),
+            false => following.in_order.push(id),
+        }
+    }
+
     /// The delay, if it is all that there is to a release; [`NEVER`] otherwise.
     fn steady_ns(&self) -> u64 {
         let steady = self.port.is_none() && self.offset_ns == 0 && self.order.keeps_order();

@@ -4,6 +4,8 @@
 //! 1. `begin_ns` is when the next waiting frame goes on the line; `u64::MAX` when none will.
 //! 2. The frame on the line counts as waiting until `busy_until_ns`.
 
+use alloc::boxed::Box;
+
 use slipring_model::Draws;
 
 use crate::carrier::{Arrival, Carrier, Cause, Frame, Joined, Queued};
@@ -29,11 +31,11 @@ pub(crate) struct Server {
     framing: Framing,
     /// The longest frame that may pass it by.
     longest: u64,
+    /// A frame that the line cannot finish, as its trace has ended: it waits for another line.
+    stuck: Option<Box<Frame>>,
     queue: Queue,
     profile: Option<Profile>,
     profile_draws: Draws,
-    /// A frame that the line cannot finish, as its trace has ended: it waits for another line.
-    stuck: Option<Frame>,
 }
 
 /// A frame that went on the line.
@@ -195,7 +197,8 @@ impl Server {
     #[inline]
     pub(crate) fn serve<C: Carrier>(&mut self, sink: &mut Sink<'_, C>) -> Option<Served> {
         let now_ns = self.begin_ns;
-        let waiting = self.stuck.take().or_else(|| self.queue.dequeue(now_ns, sink));
+        let waiting =
+            self.stuck.take().map(|frame| *frame).or_else(|| self.queue.dequeue(now_ns, sink));
         let Some(frame) = waiting else {
             self.begin_ns = u64::MAX;
             return None;
@@ -217,7 +220,7 @@ impl Server {
         let wire_bytes = self.framing.wire_bytes(frame.len);
         let end_ns = self.line.serve(ready_ns, wire_bytes, extra_ns, frame.id);
         if end_ns == u64::MAX {
-            (self.stuck, self.begin_ns) = (Some(frame), u64::MAX);
+            (self.stuck, self.begin_ns) = (Some(Box::new(frame)), u64::MAX);
             return None;
         }
         let (link, len, at_ns) = (sink.link, frame.len, now_ns);
