@@ -8,6 +8,7 @@ mod routing;
 use std::path::Path;
 
 use built::{Built, hex};
+use slipring_wire::summary::{Detail, Summary};
 
 use super::support;
 use super::support::namespace::Namespace;
@@ -143,5 +144,33 @@ fn dump_says_as_tcpdump_where_a_capture_has_cut_a_frame() {
         };
         let frames: Vec<_> = frames.iter().flat_map(cut).collect();
         compare(&namespace, name, &frames, &CUT_FLAGS);
+    }
+}
+
+#[test]
+fn frames_whose_bytes_are_anything_are_told_all_the_same() {
+    let details = [0, 3].map(|verbose| Detail { verbose, ..Detail::default() });
+    let told = |frame: &[u8]| {
+        for detail in details {
+            let summary = Summary::new(frame).with_wire_len(frame.len() + 1).with_detail(detail);
+            assert!(!summary.write(true, None).text.is_empty(), "{frame:02x?}");
+        }
+    };
+    for frame in GROUPS.iter().flat_map(|(_, frames, _)| *frames) {
+        let bytes = frame.bytes();
+        (0..bytes.len()).for_each(|len| told(&bytes[..len]));
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            for value in [0, 1, 2, 3, 4, 5, 7, 8, 15, 31, 63, 64, 127, 128, 192, 254, 255] {
+                changed[at] = value;
+                told(&changed);
+                // Beside a byte that may say how long something is.
+                if let Some(next) = changed.get_mut(at + 1) {
+                    let before = std::mem::replace(next, 0);
+                    told(&changed);
+                    changed[at + 1] = before;
+                }
+            }
+        }
     }
 }

@@ -76,7 +76,7 @@ fn route(line: &mut Line<'_>, option: &[u8]) -> Told {
     }
     let mut at = 3;
     while at + 4 <= option.len() {
-        put!(line, "{} {}", if at == pointer - 1 && at > 3 { "," } else { "" }, v4_at(option, at)?);
+        put!(line, "{} {}", if at + 1 == pointer && at > 3 { "," } else { "" }, v4_at(option, at)?);
         at += 4;
     }
     Ok(())
@@ -107,8 +107,8 @@ fn timestamps(line: &mut Line<'_>, option: &[u8]) -> Result<(), Cut> {
     let mut kind = " ^ ";
     let mut at = 4;
     while at + hop_len <= option.len() {
-        put!(line, "{}", if at == pointer - 1 { kind } else { " " });
-        if at == pointer - 1 {
+        put!(line, "{}", if at + 1 == pointer { kind } else { " " });
+        if at + 1 == pointer {
             kind = "";
         }
         let time = u32_at(option, at + hop_len - 4)?;
