@@ -125,6 +125,8 @@ fn round(site: &Site, number: u32, random: u64) {
     if comes_twice {
         let mut first = open(site, &other);
         if !sends {
+            // Frames in a pipe that nobody else has open go with it.
+            sleeper.wait_for_text("bound");
             fill(&mut first, &mut sent, MANY);
         }
         drop(first);
