@@ -22,7 +22,7 @@ case "${1:?}" in
            wanted="$wanted c++:g++ flex:flex bison:bison go:golang-go nsenter:util-linux sysctl:procps"
            # Snort's DAQ includes pcap.h; libpcap and tcpdump know ports by the names in /etc/services.
            wanted="$wanted /usr/include/pcap.h:libpcap0.8-dev /etc/services:netbase"
-           wanted="$wanted xz:xz-utils systemd-analyze:systemd setcap:libcap2-bin"
+           wanted="$wanted xz:xz-utils systemd-analyze:systemd setcap:libcap2-bin file:file openssl:openssl"
            # The example of a link's model in C.
            wanted="$wanted clang:clang wasm-ld:lld"
            # The kernel that it boots is fetched by the test itself, not installed.

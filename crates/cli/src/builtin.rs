@@ -1,14 +1,14 @@
 //! The commands that are made of the program's own tables: `explain`, `man`, `completions`,
 //! `candidates`, `names`.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use clap::{Arg, ArgMatches, Command, ValueHint};
 use clap_complete::Shell;
 use serde_json::json;
 
-use crate::codes::{Code, Entry, SR0201, entries};
+use crate::codes::{Code, Entry, entries};
 use crate::verb::{Job, Session, Verb};
 use crate::{Diagnostic, Exit, Failure, candidates, flags, generate};
 
@@ -87,10 +87,7 @@ fn plan_man(matches: &ArgMatches) -> Result<Job, Failure> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostic> {
-    fs::write(path, bytes).map_err(|error: io::Error| {
-        Diagnostic::new(SR0201, format!("cannot write {}", path.display()))
-            .with_cause(error.to_string())
-    })
+    fs::write(path, bytes).map_err(|error| Diagnostic::unwritable(path, &error))
 }
 
 fn completions_command() -> Command {

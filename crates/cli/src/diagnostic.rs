@@ -12,10 +12,11 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::codes::{Code, SR0204};
+use crate::codes::{Code, SR0201, SR0204};
 use crate::{Exit, SCHEMA};
 
 /// An error that can be explained to the person who typed the command.
@@ -73,6 +74,27 @@ impl Diagnostic {
             help: None,
             note: None,
         }
+    }
+
+    /// Starts the error of a file that cannot be opened to be read.
+    #[must_use]
+    pub fn unreadable(path: &Path, error: &io::Error) -> Self {
+        let path = path.display();
+        let unopened = Self::new(SR0201, format!("cannot open {path}"));
+        unopened
+            .with_cause(error.to_string())
+            .with_help(format!("see whether it is there and open to you: ls -ld {path}"))
+    }
+
+    /// Starts the error of a file that cannot be made or written over.
+    #[must_use]
+    pub fn unwritable(path: &Path, error: &io::Error) -> Self {
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let dir = dir.unwrap_or(Path::new(".")).display();
+        let unmade = Self::new(SR0201, format!("cannot write {}", path.display()));
+        unmade
+            .with_cause(error.to_string())
+            .with_help(format!("see whether its directory is there and open to you: ls -ld {dir}"))
     }
 
     /// Puts a library's error in words.
@@ -263,6 +285,18 @@ mod tests {
              \x20  help: take a free queue: xdp:eth3-1        (free: 1 to 7)\n\
              \x20  note: traffic is spread over all 8 queues; see `slipring explain SR0107`\n"
         );
+    }
+
+    #[test]
+    fn files_that_cannot_be_opened_are_told_with_where_to_look() {
+        let missing = io::Error::from_raw_os_error(2);
+        let help = |error: Diagnostic| error.to_json()["help"].as_str().unwrap().to_owned();
+        let read = help(Diagnostic::unreadable(Path::new("a/in"), &missing));
+        assert!(read.ends_with(": ls -ld a/in"), "{read}");
+        for (path, dir) in [("a/out", "a"), ("out", "."), ("/out", "/")] {
+            let written = help(Diagnostic::unwritable(Path::new(path), &missing));
+            assert!(written.ends_with(&format!(": ls -ld {dir}")), "{written}");
+        }
     }
 
     #[test]

@@ -37,7 +37,9 @@ pub(crate) fn tell(
     if session.classic.is_some() || session.reporter.format() != Format::Text {
         return Ok(());
     }
-    let taken = names.iter().filter(|name| takes(name, names, options));
+    // Where there is none, opening it says so.
+    let is_there = |name: &&PortName| Iface::find(&name.name).is_ok();
+    let taken = names.iter().filter(|name| takes(name, names, options)).filter(is_there);
     let lines: Vec<_> = taken.filter_map(|name| line(name, notice)).collect();
     lines.iter().try_for_each(|line| session.reporter.say(line))
 }

@@ -203,7 +203,10 @@ impl Demo {
             Findings { ping: Some(_), tcp: Some(_) } => return Ok(Exit::Done),
             _ => "a witness ended without a result",
         };
-        Err(Diagnostic::new(SR0403, "the demo's traffic did not pass").with_cause(silent).into())
+        Err(Diagnostic::new(SR0403, "the demo's traffic did not pass")
+            .with_cause(silent)
+            .with_help("see what this machine lacks: slipring doctor")
+            .into())
     }
 }
 

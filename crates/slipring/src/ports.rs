@@ -45,7 +45,9 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let rows = list().map_err(|error| {
-        Diagnostic::new(SR0199, "cannot list the interfaces").with_cause(error.to_string())
+        Diagnostic::new(SR0199, "cannot list the interfaces")
+            .with_cause(error.to_string())
+            .with_help("see what the kernel answers: ip link")
     })?;
     let text = match names_only {
         true => rows.iter().map(|row| row.port.clone()).collect::<Vec<_>>().join("\n"),

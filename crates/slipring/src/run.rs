@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
-use slipring_cli::codes::{SR0201, SR0302};
+use slipring_cli::codes::SR0302;
 use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Verb, flags};
 use slipring_port::Port;
 use slipring_ring::Doorbell;
@@ -269,11 +269,7 @@ fn relay_names(site: &Site, server: IpAddr) -> Result<(), Failure> {
 }
 
 fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path).map_err(|error| {
-        Diagnostic::new(SR0201, format!("cannot write {}", path.display()))
-            .with_cause(error.to_string())
-            .into()
-    })
+    File::create(path).map_err(|error| Diagnostic::unwritable(path, &error).into())
 }
 
 /// Rings when the task ends, however it does.

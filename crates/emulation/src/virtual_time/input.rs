@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
@@ -289,8 +290,7 @@ fn open(path: &str) -> io::Result<File> {
 }
 
 fn not_opened(path: &str, error: &io::Error) -> Failure {
-    let summary = format!("cannot open `{path}`");
-    Diagnostic::new(codes::SR0201, summary).with_cause(error.to_string()).into()
+    Diagnostic::unreadable(Path::new(path), error).into()
 }
 
 impl From<PcapError> for ReadFault {

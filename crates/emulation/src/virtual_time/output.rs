@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::path::Path;
 
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_pcap::{
@@ -129,10 +130,8 @@ impl OutputFile {
     /// If it cannot be created.
     pub(crate) fn create(path: &str) -> Result<Self, Failure> {
         let place = if path == "-" { "/dev/stdout" } else { path };
-        let file = File::create(place).map_err(|error| {
-            let summary = format!("cannot create `{path}`");
-            Diagnostic::new(codes::SR0201, summary).with_cause(error.to_string())
-        })?;
+        let file =
+            File::create(place).map_err(|error| Diagnostic::unwritable(Path::new(path), &error))?;
         Ok(Self { path: path.to_owned(), file, buffer: Vec::with_capacity(PIECE + (1 << 16)) })
     }
 

@@ -65,3 +65,11 @@ fn programs_called_by_a_name_of_netmaps_say_netmaps_words_only() {
     assert_eq!(ended.code(), 1, "{ended:#?}");
     assert!(ended.stderr.contains("SR0103") && !ended.stderr.contains(NOTICE), "{ended:#?}");
 }
+
+#[test]
+fn nothing_is_said_to_take_an_interface_that_is_not_there() {
+    let Some(namespace) = Namespace::new() else { return };
+    let ended = Program::start(&namespace, SLIPRING, "gen -i netmap:nosuch0 -f tx -n 1").finish();
+    assert_eq!(ended.code(), 3, "{ended:#?}");
+    assert!(!ended.stderr.contains(NOTICE), "{ended:#?}");
+}
