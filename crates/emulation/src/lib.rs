@@ -148,11 +148,12 @@ impl Plan {
         if let Clock::Virtual(captures) = &plan.clock {
             virtual_time::check_entries(&plan.network, captures.pairs.len())?;
         }
-        plan.with_roles(matches.get_one("config-file"))
+        plan.with_roles()
     }
 
     /// What the run reads and writes beside its ports.
-    fn files(&self, config: Option<&PathBuf>) -> Vec<Named> {
+    pub fn files(&self) -> Vec<Named> {
+        let config = self.typed.get_one::<PathBuf>("config-file");
         let mut files: Vec<_> = config.map(|path| Named::read(path)).into_iter().collect();
         if let Clock::Virtual(Captures { pairs, .. }) = &self.clock {
             files.extend(pairs.iter().map(|pair| Named::read(&pair.input)));
@@ -171,8 +172,8 @@ impl Plan {
     }
 
     /// Tells the ports which captures are read and which are written.
-    fn with_roles(mut self, config: Option<&PathBuf>) -> Result<Self, Failure> {
-        let others = self.files(config);
+    fn with_roles(mut self) -> Result<Self, Failure> {
+        let others = self.files();
         keep_apart(&others)?;
         // What is told instead of a run opens nothing.
         if let (Clock::RealTime(how), None) = (&mut self.clock, self.instead) {

@@ -9,6 +9,7 @@ use slipring_cli::codes::{SR0002, SR0006};
 use slipring_cli::units::{Count, Span};
 use slipring_cli::{Diagnostic, Failure, flags, metrics};
 use slipring_ipfw::run::NonIp;
+use slipring_program::files::Named;
 use slipring_program::opening::{self, Opening};
 
 use crate::bench::Source;
@@ -175,7 +176,7 @@ impl Plan {
         let me = words("me").map(|text| address(text, ports.len())).collect::<Result<_, _>>()?;
         let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
         let roles = captures::roles(&ports, &map);
-        let opening = Opening::of(matches).with_roles(roles, Vec::new())?;
+        let opening = Opening::of(matches).with_roles(roles, files(matches))?;
         Ok(Self {
             ports,
             opening,
@@ -208,6 +209,13 @@ impl Plan {
             duration: span("duration"),
         })
     }
+}
+
+/// What it reads and writes beside its ports.
+fn files(matches: &ArgMatches) -> Vec<Named> {
+    let path = |id: &str| matches.get_one::<PathBuf>(id);
+    let written = ["state", "log"].into_iter().filter_map(path).map(|path| Named::written(path));
+    path("rules").map(|path| Named::read(path)).into_iter().chain(written).collect()
 }
 
 fn address(text: &str, ports: usize) -> Result<(std::net::IpAddr, Option<u16>), Failure> {

@@ -134,7 +134,7 @@ fn refused(former: &Named, later: &Named) -> Failure {
             format!("`{}` and `{}` are one file", former.path.display(), later.path.display())
         }
         (false, true) => "each would write over the other".to_owned(),
-        (false, false) => "it would be empty before its first frame is read".to_owned(),
+        (false, false) => "it would be empty before it is read".to_owned(),
     };
     let error = error.with_cause(cause);
     error.with_help("give each output a file of its own").into()

@@ -50,6 +50,7 @@ use site::{Site, Wish, cannot};
 use slipring_emulation::{
     self as emulation, Asked, Captures, Clock, Desk, Manner, Reservation, storage_bytes,
 };
+use slipring_program::files::{Named, keep_apart};
 use slipring_program::meter::Meter;
 use slipring_program::workers::{Task, Workers};
 
@@ -76,7 +77,6 @@ fn command() -> Command {
         .value_name("COMMAND")
         .num_args(0..)
         .trailing_var_arg(true)
-        .allow_hyphen_values(true)
         .value_parser(OsStringValueParser::new())
         .value_hint(ValueHint::CommandWithArguments)
         .help("Command and its arguments [default: your shell]");
@@ -122,6 +122,8 @@ impl Plan {
         // The ports are ours to make, so the clock is nothing to be asked for.
         let mut links =
             emulation::Plan::timed(matches, |_| Ok(Clock::Virtual(Captures::default())))?;
+        let written = report.iter().map(|path| Named::written(path));
+        keep_apart(&links.files().into_iter().chain(written).collect::<Vec<_>>())?;
         if quiet {
             links.warnings.clear();
         }

@@ -148,3 +148,19 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
     assert_eq!(site.ipfw("list").lines().count(), 1, "the first one goes on");
     first.stop(Signal::INT).well();
 }
+
+#[test]
+fn a_firewall_writes_neither_its_state_nor_its_log_over_its_rules() {
+    let dir = tempfile::tempdir().unwrap();
+    let rules = dir.path().join("rules");
+    for flag in ["--state", "--log"] {
+        std::fs::write(&rules, "add 100 allow ip from any to any\n").unwrap();
+        let mut command = std::process::Command::new(SLIPRING);
+        command.args(["firewall", "null:", "null:", "-t", "10ms", flag]).arg(&rules);
+        let refused = command.arg("--rules").arg(&rules).output().unwrap();
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{told}");
+        assert!(told.contains("give each output a file of its own"), "{told}");
+        assert_eq!(std::fs::read_to_string(&rules).unwrap().lines().count(), 1);
+    }
+}

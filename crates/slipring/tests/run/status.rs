@@ -69,3 +69,31 @@ fn a_signal_to_us_reaches_the_command_which_decides() {
     program.wait_for_text("ready");
     assert_eq!(program.stop(Signal::TERM).code(), 128 + 15);
 }
+
+#[test]
+fn an_unknown_flag_before_the_command_is_no_command() {
+    for flag in ["--capture", "-Z"] {
+        let mut command = std::process::Command::new(SLIPRING);
+        let ended = command.args(["run", flag, "x.pcap", "--", "true"]).output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{told}");
+        assert!(told.contains(&format!("`{flag}`")), "{told}");
+    }
+}
+
+#[test]
+fn a_report_is_not_written_over_what_the_run_logs_or_reads() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("both");
+    let path = path.to_str().unwrap();
+    for other in ["--log", "--config"] {
+        std::fs::write(path, "[link.up]\ndelay = \"1ms\"\n").unwrap();
+        let mut command = std::process::Command::new(SLIPRING);
+        let words = ["run", "--report", path, other, path, "--", "true"];
+        let ended = command.args(words).output().unwrap();
+        let told = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{other}: {told}");
+        assert!(told.contains("give each output a file of its own"), "{other}: {told}");
+        assert!(std::fs::metadata(path).unwrap().len() > 0, "{other}: it is as it was");
+    }
+}
