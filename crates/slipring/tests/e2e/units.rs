@@ -84,6 +84,17 @@ fn every_service_may_confine_itself_and_is_not_killed_for_a_call() {
     }
 }
 
+/// Templates: the daemon's unit has rules of its own.
+#[test]
+fn every_template_is_tried_again_for_ever_but_for_mistakes() {
+    for unit in services().iter().filter(|unit| unit.to_string_lossy().contains('@')) {
+        let text = fs::read_to_string(unit).unwrap();
+        assert_eq!(setting(&text, "StartLimitIntervalSec"), "0", "{}", unit.display());
+        assert_eq!(setting(&text, "Restart"), "on-failure", "{}", unit.display());
+        assert_eq!(setting(&text, "RestartPreventExitStatus"), "2", "{}", unit.display());
+    }
+}
+
 /// The line that a unit executes, with the directories of a test.
 fn line(unit: &str, dir: &Path, ports: &str) -> String {
     let dir = dir.to_str().unwrap();
