@@ -73,9 +73,10 @@ pub(crate) fn run(
     let control = control(&run_dir, control_socket, Box::new(answers()), session)?;
     let answers = answers();
     let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
+    // Before the line: who reads that may rely on it.
+    manager.tell("READY=1\nSTATUS=serves the device");
     tell_mode(&door, &settings, session)?;
     tell_of_way(door.way(), config.uring, session)?;
-    manager.tell("READY=1\nSTATUS=serves the device");
     serve(&signals, &journal, &manager, &door, &reload, session)?;
     manager.tell("STOPPING=1");
     drop(links);

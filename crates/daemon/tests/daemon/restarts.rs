@@ -100,6 +100,7 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
     let Some(site) = Site::new() else { return };
     let daemon = Supervised::start(&site, "");
     let worker = daemon.worker();
+    let supervisor = Pid::from_raw(daemon.supervisor.pid() as i32).unwrap();
     for _ in 0..3 {
         daemon.supervisor.signal(Signal::STOP);
         // Each time that it says that it is alive the worker wakes, and nobody hears it.
@@ -107,6 +108,10 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
         eventually("the worker to be long alive", || (wakes(worker) >= before + 8).then_some(()));
         site.exchange("x{1", "x}1", 500);
         daemon.supervisor.signal(Signal::CONT);
+        // What the worker has told it waits in a queue of ten, where the worker waits if it is full;
+        // one that sleeps has heard all of it.
+        let before = wakes(supervisor);
+        eventually("the supervisor to sleep", || (wakes(supervisor) > before).then_some(()));
     }
     site.exchange("x{1", "x}1", 500);
     assert_eq!(daemon.worker(), worker);

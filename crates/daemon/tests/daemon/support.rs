@@ -9,7 +9,7 @@ pub(crate) mod program;
 use std::time::{Duration, Instant};
 
 /// How long anything may take that will happen. Far more than it takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Looks again and again until `look` finds something.
 ///
