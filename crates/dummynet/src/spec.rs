@@ -60,7 +60,9 @@ pub struct Profile {
 
 impl Profile {
     /// Longest name.
-    const NAME_BYTES: usize = 31;
+    pub(crate) const NAME_BYTES: usize = 31;
+    /// Most entries, as in dummynet.
+    pub(crate) const MOST_ENTRIES: usize = 1024;
 
     /// Takes over what a file says. Its bandwidth is the caller's to take ([`PipeSpec::load`]).
     #[must_use]
@@ -145,6 +147,12 @@ pub enum SchedKind {
 }
 
 impl SchedKind {
+    /// Whether it has parameters of CoDel or PIE.
+    #[must_use]
+    pub(crate) const fn manages_queues(&self) -> bool {
+        matches!(self, Self::FqCodel(..) | Self::FqPie(..))
+    }
+
     /// Its name in listings.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -244,6 +252,13 @@ pub struct RedSpec {
     pub gentle: bool,
     /// Above `min` every packet is marked, or dropped if it cannot be, as dummynet does.
     pub ecn: bool,
+}
+
+impl AqmSpec {
+    /// Whether it is CoDel or PIE.
+    pub(crate) const fn has_parameters_behind(&self) -> bool {
+        matches!(self, Self::CoDel(_) | Self::Pie(_))
+    }
 }
 
 impl RedSpec {

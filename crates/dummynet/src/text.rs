@@ -1,7 +1,7 @@
 //! `pipe`, `queue` and `sched` commands as text: read, checked, written canonically.
 //!
 //! ```text
-//! pipe N config [bw R] [delay T] [burst S] [profile FILE] [queue …] [plr …] [mask …] [red …] …
+//! pipe N config [bw R] [delay T] [burst S] [profile FILE] [profile-values …] [queue …] [plr …] [mask …] [red …] …
 //! queue N config pipe|sched N [weight W] [lmax L] [pri P] [mask …] [queue …] …
 //! sched N config [type fifo|wf2q+|rr|qfq|prio|fq_codel|fq_pie …] [mask …] …
 //! pipe|queue|sched delete N|N-M … · show [N|N-M …] · list · flush
@@ -21,6 +21,7 @@ mod number;
 mod print;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -31,6 +31,34 @@ pub enum Config {
     Sched(Number, SchedSpec),
 }
 
+impl Config {
+    /// The same as commands that can be written: the parameters of CoDel and PIE take all that is
+    /// left of one, so what has some for its flows and some for its queue takes two.
+    #[must_use]
+    pub fn said(self) -> Vec<Self> {
+        let (kind, policy) = match &self {
+            Self::Pipe(_, pipe) => (pipe.kind, pipe.policy),
+            Self::Sched(_, sched) => (sched.kind, sched.policy),
+            Self::Queue(..) => (None, PolicySpec::default()),
+        };
+        let is_both = kind.is_some_and(|kind| kind.manages_queues());
+        if !is_both || !policy.aqm.has_parameters_behind() {
+            return alloc::vec![self];
+        }
+        let mut rest = self;
+        let first = match &mut rest {
+            Self::Pipe(number, pipe) => {
+                Self::Pipe(*number, PipeSpec { kind: pipe.kind.take(), ..PipeSpec::default() })
+            }
+            Self::Sched(number, sched) => {
+                Self::Sched(*number, SchedSpec { kind: sched.kind.take(), ..SchedSpec::default() })
+            }
+            Self::Queue(..) => return alloc::vec![rest],
+        };
+        alloc::vec![first, rest]
+    }
+}
+
 /// Sorts of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {

@@ -99,7 +99,7 @@ impl<H: Copy> Dummynet<H> {
         let scheds = all.iter().filter_map(|sched| self.sched_config(sched));
         let queues = self.objects.flowset_places.range(..FIFO_FLOWSET);
         let queues = queues.map(|(_, &place)| queue_config(self.objects.flowset(place)));
-        pipes.chain(scheds).chain(queues).collect()
+        pipes.chain(scheds).flat_map(Config::said).chain(queues).collect()
     }
 
     fn pipe_config(&self, sched: &Sched) -> Option<Config> {

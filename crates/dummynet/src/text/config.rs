@@ -7,7 +7,7 @@ use slipring_model::aqm::{CoDelSpec, FairSpec};
 
 use super::cursor::{Cursor, Word};
 use super::number::{self, Size};
-use super::{Caps, Command, TextError, aqm};
+use super::{Caps, Command, TextError, aqm, values};
 use crate::flow::Mask;
 use crate::spec::{
     AqmSpec, Limit, LinkSpec, Loss, Number, PipeSpec, PolicySpec, QueueSpec, RedSpec, SchedKind,
@@ -17,9 +17,9 @@ use crate::{Config, ObjectKind};
 
 const MAX_DELAY_NS: u64 = 10_000_000_000;
 const LEAST_QUEUE_BYTES: u64 = 1500;
-const PARAMETERS: &str = "a parameter: bw, delay, burst, profile, queue, plr, mask, buckets, red, \
-                          gred, codel, pie, ecn, droptail, noerror, weight, lmax, pri, pipe, \
-                          sched or type";
+const PARAMETERS: &str = "a parameter: bw, delay, burst, profile, profile-values, queue, plr, \
+                          mask, buckets, red, gred, codel, pie, ecn, droptail, noerror, weight, \
+                          lmax, pri, pipe, sched or type";
 
 /// All that any object may be told.
 #[derive(Default)]
@@ -89,6 +89,10 @@ impl Reading {
             "delay" => self.link.delay_ns = number::time(cursor.next("a time")?, MAX_DELAY_NS)?,
             "burst" => self.link.burst_bytes = number::bytes(cursor.next("bytes")?)?,
             "profile" => self.profile = Some(cursor.next("the name of a file")?.text.into()),
+            "profile-values" => {
+                self.link.profile = Some(values::read(cursor.next("the values of a profile")?)?);
+                self.profile = None;
+            }
             "queue" => self.policy.limit = limit(cursor.next("a size")?, caps)?,
             "plr" => self.policy.loss = loss(cursor.next("a probability")?)?,
             "mask" | "flow_mask" | "sched_mask" => self.mask = mask(cursor)?,
@@ -171,7 +175,11 @@ impl Reading {
 /// Refuses parameters of other objects by name.
 fn fits(word: Word<'_>, kind: ObjectKind) -> Result<(), TextError> {
     let only = match word.text {
-        "bw" | "bandwidth" | "delay" | "burst" | "profile" if kind != ObjectKind::Pipe => "pipes",
+        "bw" | "bandwidth" | "delay" | "burst" | "profile" | "profile-values"
+            if kind != ObjectKind::Pipe =>
+        {
+            "pipes"
+        }
         "pipe" | "link" if kind == ObjectKind::Sched => return Ok(()),
         "weight" | "lmax" | "maxlen" | "pri" | "priority" | "pipe" | "link" | "sched"
             if kind != ObjectKind::Queue =>

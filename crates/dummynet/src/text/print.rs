@@ -9,6 +9,7 @@ use slipring_model::aqm::{CoDelSpec, DelayFrom, FairSpec, PieSpec};
 use slipring_model::decimal;
 
 use super::aqm::fixed;
+use super::values;
 use crate::Config;
 use crate::flow::Mask;
 use crate::spec::{
@@ -16,7 +17,7 @@ use crate::spec::{
     ShareSpec,
 };
 
-/// The command, canonically. A profile is not in it: it has no file any more.
+/// The command, canonically: what [`Config::said`] gives can be read again. A profile is in it with its values: it has no file any more.
 impl Display for Config {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -25,8 +26,7 @@ impl Display for Config {
                 write!(f, "pipe {number} config")?;
                 link_of(f, link)?;
                 mask(f, fields, *buckets)?;
-                policy_of(f, policy)?;
-                kind.as_ref().map_or(Ok(()), |kind| kind_of(f, kind))
+                kind_and_policy_of(f, kind.as_ref(), policy)
             }
             Self::Queue(number, spec) => {
                 let QueueSpec { parent, share, policy, mask: fields, buckets } = spec;
@@ -42,8 +42,7 @@ impl Display for Config {
                 let SchedSpec { kind, mask: fields, buckets, policy } = spec;
                 write!(f, "sched {number} config")?;
                 mask(f, fields, *buckets)?;
-                policy_of(f, policy)?;
-                kind.as_ref().map_or(Ok(()), |kind| kind_of(f, kind))
+                kind_and_policy_of(f, kind.as_ref(), policy)
             }
         }
     }
@@ -74,6 +73,10 @@ fn link_of(f: &mut Formatter<'_>, link: &LinkSpec) -> fmt::Result {
     }
     if link.burst_bytes > 0 {
         write!(f, " burst {}", bytes(link.burst_bytes, ""))?;
+    }
+    if let Some(profile) = &link.profile {
+        f.write_str(" profile-values ")?;
+        values::write(f, profile)?;
     }
     Ok(())
 }
@@ -122,6 +125,21 @@ fn mask(f: &mut Formatter<'_>, mask: &Mask, buckets: Option<u32>) -> fmt::Result
         }
     }
     if mask.queue { f.write_str(" queue") } else { Ok(()) }
+}
+
+/// All words behind the parameters of CoDel and PIE are theirs, so whatever has some comes last.
+fn kind_and_policy_of(
+    f: &mut Formatter<'_>,
+    kind: Option<&SchedKind>,
+    policy: &PolicySpec,
+) -> fmt::Result {
+    let Some(kind) = kind else { return policy_of(f, policy) };
+    if kind.manages_queues() {
+        policy_of(f, policy)?;
+        return kind_of(f, kind);
+    }
+    kind_of(f, kind)?;
+    policy_of(f, policy)
 }
 
 fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {

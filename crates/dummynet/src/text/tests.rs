@@ -231,7 +231,52 @@ prop_compose! {
     }
 }
 
+#[test]
+fn values_of_a_profile_are_refused_where_they_make_no_profile() {
+    for (word, column) in [
+        ("", 29),
+        ("a", 31),
+        ("a/1", 31),
+        ("a/1/", 31),
+        ("a/2/5", 31),
+        ("a/0/5x0", 31),
+        ("a/0/5x1025", 31),
+        ("a/0/5x1024,6", 31),
+        ("a/0/5x18446744073709551615", 31),
+        ("a/0/4294967296", 31),
+        ("a/-1/5", 31),
+        ("a/0/5/6", 31),
+        ("%/0/5", 31),
+        ("%+f/0/5", 31),
+        ("%ff/0/5", 31),
+        ("%é/0/5", 31),
+        ("a23456789012345678901234567890123/0/5", 31),
+    ] {
+        let text = std::format!("pipe 1 config profile-values  {word}");
+        assert_eq!(error(&text).0, column, "{text}");
+    }
+    assert!(error("sched 1 config profile-values a/1/5").1.contains("only for pipes"));
+    let profile = pipe("profile-values %c3%a9%2f/1/7x2,0x3 bw 1Mbit/s").link.profile.unwrap();
+    assert_eq!((profile.name.as_str(), profile.first_lost), ("é/", 1));
+    assert_eq!(profile.extra_ms, [7, 7, 0, 0, 0]);
+}
+
 proptest! {
+    #[test]
+    fn any_profile_survives_printing(
+        name in "[a-z%/ #é]{0,15}",
+        runs in proptest::collection::vec((any::<u32>(), 1usize..100), 1..11),
+        lost in any::<prop::sample::Index>(),
+    ) {
+        let extra_ms: Vec<_> =
+            runs.into_iter().flat_map(|(ms, times)| std::iter::repeat_n(ms, times)).collect();
+        let first_lost = lost.index(extra_ms.len() + 1) as u32;
+        let profile = Some(Profile { name, extra_ms, first_lost });
+        let link = LinkSpec { profile, ..LinkSpec::default() };
+        let first = Config::Pipe(1, PipeSpec { link, ..PipeSpec::default() });
+        prop_assert_eq!(config(&first.to_string()), first);
+    }
+
     /// What is printed is read as the same, printed the same again, and no longer than what was
     /// typed.
     #[test]
