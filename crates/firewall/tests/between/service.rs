@@ -82,6 +82,17 @@ before=$(main)
 kill -9 "$before"
 until now=$(main); [ "$now" != 0 ] && [ "$now" != "$before" ] && systemctl is-active -q slipring-firewall@edge; do :; done
 slipring ipfw list 100
+step crashes
+for crash in 1 2 3 4 5 6 7 8; do
+    before=$(main)
+    kill -9 "$before"
+    tries=0
+    until now=$(main); [ "$now" != 0 ] && [ "$now" != "$before" ] && systemctl is-active -q slipring-firewall@edge; do
+        [ $((tries += 1)) -lt 2000 ] || break
+    done
+done
+systemctl is-active slipring-firewall@edge
+slipring ipfw list 100
 step stop
 service stop
 systemctl is-failed slipring-firewall@edge
@@ -217,6 +228,7 @@ fn the_service_starts_passes_frames_reloads_comes_back_and_tells_a_mistake_under
     assert!(states.contains("STATE icmp 10.9.0.1"), "{said}");
     holds("reload", &["reload: 0", "00100 deny icmp from any to any", "ping: 1"]);
     holds("crash", &["00100 deny icmp from any to any"]);
+    holds("crashes", &["active", "00100 deny icmp from any to any"]);
     holds("stop", &["stop: 0", "inactive"]);
     holds("mistake", &["start: 1"]);
     assert!(said.contains("== end"), "{said}");
