@@ -189,7 +189,9 @@ impl Desk {
     /// Keeps states as they are now, where they are to be kept; a warning where that fails.
     pub(crate) fn keep_states(&self, now: Nanos) -> Option<String> {
         let path = self.state_file.as_ref().filter(|_| self.keeps_states)?;
-        let text = self.save(true, now).map_err(|fault| fault.message);
+        // Until the file is written: whoever changes rules meanwhile writes it, too.
+        let mut master = self.lock();
+        let text = self.saved(&mut master, true, now).map_err(|fault| fault.message);
         let kept =
             text.and_then(|text| write_whole(path, &text).map_err(|error| unwritten(path, &error)));
         kept.err()
@@ -219,10 +221,13 @@ impl Desk {
     /// Commands that make rules, tables and pipes as they are, and states where they are wanted.
     pub(crate) fn save(&self, with_states: bool, now: Nanos) -> Result<String, Fault> {
         // Whoever changes rules waits: rules, pipes and states are those of one moment.
-        let mut master = self.lock();
+        self.saved(&mut self.lock(), with_states, now)
+    }
+
+    fn saved(&self, master: &mut Firewall, with_states: bool, now: Nanos) -> Result<String, Fault> {
         let shaper = self.shaper_state()?;
-        let states = self.state_commands(&master, with_states, now)?;
-        Ok(save::text(&mut master, &shaper, &states))
+        let states = self.state_commands(master, with_states, now)?;
+        Ok(save::text(master, &shaper, &states))
     }
 
     /// Keeps what there is in a file from now on; states, too, where that is said.

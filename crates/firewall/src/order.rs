@@ -13,6 +13,8 @@ use slipring_ipfw::text::{
 use slipring_model::format::DummynetProfile;
 use std::collections::BTreeMap;
 
+use crate::save;
+
 /// Exit codes of sysexits(3).
 pub(crate) mod sysexits {
     /// Wrong usage.
@@ -131,6 +133,7 @@ impl Order {
     /// # Errors
     /// All mistakes of a file, up to [`MAX_FAULTS`].
     pub(crate) fn steps(&self, mut caps: Caps) -> Result<Vec<Step>, Fault> {
+        self.is_whole()?;
         let (mut commands, mut steps, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         let text = if self.is_file { without_flags(&self.text) } else { String::new() };
         let one = (!self.is_file).then(|| (1, parse_command(&self.text)));
@@ -152,6 +155,17 @@ impl Order {
         }
         faults.extend(self.check_entries(&commands));
         together(faults).map_or(Ok(steps), Err)
+    }
+
+    /// Refuses a saved file that has lost its end.
+    fn is_whole(&self) -> Result<(), Fault> {
+        let Some(line) = self.is_file.then(|| save::cut_off_at(&self.text)).flatten() else {
+            return Ok(());
+        };
+        let message = format!("line {line}: the end of what was saved is not there");
+        let expected = "the whole file; what is left of it loads once its first line is removed";
+        let fault = Fault::new(message, sysexits::DATA);
+        Err(Fault { expected: Some(expected.to_owned()), ..fault })
     }
 
     fn fault(&self, error: TextError) -> Fault {

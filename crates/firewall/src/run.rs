@@ -35,6 +35,7 @@ use crate::mail::Mail;
 use crate::manager;
 use crate::metrics;
 use crate::order::{Order, Outcome, sysexits};
+use crate::save;
 use crate::service::Controlled;
 use crate::threads::{self, Threads};
 
@@ -183,7 +184,7 @@ impl Plan {
     }
 
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        let begin = self.first_rules().map(read_rules).transpose()?;
+        let begin = self.first_rules().map(|path| self.read_first(path)).transpose()?;
         if let Some(source) = &self.bench {
             let bench = Bench::new(source, self.duration)?;
             return self.measure(bench, begin.as_ref(), session);
@@ -220,8 +221,32 @@ impl Plan {
 
     /// What the rules to begin with stand in: the state that was kept, else the rules file.
     fn first_rules(&self) -> Option<&Path> {
-        let kept = self.state.as_deref().filter(|path| path.exists());
+        // One that cannot be looked at is told as it is read.
+        let kept = self.state.as_deref().filter(|path| path.try_exists().unwrap_or(true));
         kept.or(self.rules.as_deref())
+    }
+
+    /// Reads the rules to begin with. A state that has lost its end, or all that was in it, is told:
+    /// nobody is to pass by rules that are missing.
+    fn read_first(&self, path: &Path) -> Result<Order, Failure> {
+        if self.state.as_deref() != Some(path) {
+            return read_rules(path);
+        }
+        let text = read_text(path)?;
+        let cause = match save::cut_off_at(&text) {
+            Some(line) => format!("its end is not there: it stops at line {line}"),
+            None if text.trim_matches(['\0', ' ', '\n']).is_empty() => "it is empty".to_owned(),
+            None => return read_rules(path),
+        };
+        let shown = path.display();
+        let begin = match &self.rules {
+            Some(rules) => format!("begin with {}", rules.display()),
+            None => "begin without rules".to_owned(),
+        };
+        Err(Diagnostic::new(SR0009, format!("{shown}: the rules that were kept are not whole"))
+            .with_cause(cause)
+            .with_help(format!("to {begin}, set it aside: mv {shown} {shown}.cut"))
+            .into())
     }
 
     /// Measures the rules by themselves; commands reach them meanwhile.
@@ -395,20 +420,22 @@ fn rule_name(port: &PortName) -> String {
     }
 }
 
+fn read_text(path: &Path) -> Result<String, Failure> {
+    let shown = path.display().to_string();
+    crate::ipfw::read_file(&shown).map_err(|fault| {
+        Diagnostic::new(SR0201, format!("cannot open {shown}"))
+            .with_cause(fault.message)
+            .with_help(format!("check the path: ls -l {shown}"))
+            .into()
+    })
+}
+
 /// Reads a rules file, and the profiles that it names.
 pub(crate) fn read_rules(path: &Path) -> Result<Order, Failure> {
-    let read = |path: &Path| {
-        let shown = path.display().to_string();
-        crate::ipfw::read_file(&shown).map_err(|fault| {
-            Diagnostic::new(SR0201, format!("cannot open {shown}"))
-                .with_cause(fault.message)
-                .with_help(format!("check the path: ls -l {shown}"))
-        })
-    };
-    let text = read(path)?;
+    let text = read_text(path)?;
     let mut order = Order { text, is_file: true, ..Order::default() };
     for name in Order::profiles_of(&order.text, true) {
-        let text = read(Path::new(&name))?;
+        let text = read_text(Path::new(&name))?;
         order.profiles.insert(name, text);
     }
     // The desk knows what pipes may hold.

@@ -7,6 +7,7 @@
 //! - **Pipes, instances of `nat` and settings** are not taken away first: packets wait in pipes, flows
 //!   are known to instances, and each of their commands says all that there is to say.
 //! - **States** are written where that is asked for, behind the rules that they hang on.
+//! - **A file that has lost its end** is refused: its first line says that there is a last one.
 //!
 //! Not for: counters of rules and flows of `nat`, which end with the program.
 
@@ -43,12 +44,32 @@ fn sysctls_of<H: Copy>(shaper: &mut Dummynet<H>) -> String {
 
 /// What a saved file begins with: nothing is left that it would meet.
 const HEAD: &str = "\
-# Written by `slipring ipfw save`; `slipring ipfw FILE` loads it, in place of what there is.
+# Written by `slipring ipfw save`; `slipring ipfw FILE` loads it, in place of what there is, if it is whole.
 flush
 delete set 31
 table all destroy
 nptv6 all destroy
 ";
+
+/// What it ends with: a file that has lost its end has half of the rules.
+const END: &str = "# The end of what `slipring ipfw save` wrote.";
+
+/// The limit that a rule with `log` gets where it says none, as it is made: it comes after the rules.
+const LOG_LIMIT: &str = "net.inet.ip.fw.verbose_limit";
+
+/// What cannot be in it is said by a line that begins so.
+pub(crate) const NOT_KEPT: &str = "# Not kept: ";
+
+/// The line at which a text ends early that was written by [`text`].
+pub(crate) fn cut_off_at(text: &str) -> Option<usize> {
+    let head = HEAD.split('\n').next().unwrap_or_default();
+    let is_part_of_head = !text.is_empty() && head.starts_with(text);
+    let is_saved = text
+        .strip_prefix(head)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['\n', '\r']));
+    let is_cut = is_part_of_head || (is_saved && text.trim_end().lines().next_back() != Some(END));
+    is_cut.then(|| text.lines().count())
+}
 
 /// Commands that make what there is, each on a line; `states` are those that bring back states.
 pub(crate) fn text(
@@ -57,21 +78,13 @@ pub(crate) fn text(
     states: &[StateCommand],
 ) -> String {
     let mut text = HEAD.to_owned();
-    let usual = sysctls(&mut Firewall::new(0));
-    changed(&mut text, &usual, &sysctls(firewall));
+    let (usual, now) = (sysctls(&mut Firewall::new(0)), sysctls(firewall));
+    let is_limit = |line: &&str| line.starts_with(LOG_LIMIT);
+    let limit =
+        now.lines().find(is_limit).filter(|limit| !usual.lines().any(|line| line == *limit));
+    changed(&mut text, &usual, &now);
     changed(&mut text, &sysctls_of(&mut Dummynet::<()>::new(0)), &shaper.sysctls);
     for object in &shaper.objects {
-        if let ShaperConfig::Pipe(number, pipe) = object
-            && let Some(profile) = &pipe.link.profile
-        {
-            line(
-                &mut text,
-                format_args!(
-                    "# pipe {number} has the profile \"{}\", whose file is not known any more",
-                    profile.name
-                ),
-            );
-        }
         line(&mut text, object);
     }
     translators(&mut text, firewall);
@@ -80,18 +93,30 @@ pub(crate) fn text(
         self::table(&mut text, (set, name.as_str()), table);
     }
     line(&mut text, sets(config));
+    rules(&mut text, config, limit);
+    states.iter().for_each(|state| line(&mut text, state));
+    line(&mut text, END);
+    text
+}
+
+/// `limit` is that of logs, where it is not the usual one.
+fn rules(text: &mut String, config: &Config, limit: Option<&str>) {
     // The last one is the default rule, which is there.
-    let rules = config.list.iter().take(config.list.len() - 1);
+    let rules: Vec<_> = config.list.iter().take(config.list.len() - 1).collect();
+    if rules.iter().any(|(entry, _)| entry.rule.log.is_some_and(|log| log.amount.is_none())) {
+        line(text, format_args!("sysctl {LOG_LIMIT}=0"));
+    }
     for (entry, _) in rules {
         let set = match entry.rule.set {
             0 => String::new(),
             set => format!("set {set} "),
         };
         let rule = WithStyle(&entry.rule, Style { exact: true, ..Style::default() });
-        line(&mut text, format_args!("add {:05} {set}{rule}", entry.number));
+        line(text, format_args!("add {:05} {set}{rule}", entry.number));
     }
-    states.iter().for_each(|state| line(&mut text, state));
-    text
+    if let Some((name, value)) = limit.and_then(|limit| limit.split_once(": ")) {
+        line(text, format_args!("sysctl {name}={value}"));
+    }
 }
 
 /// Every set is said, so that none stays as it was.
@@ -124,8 +149,8 @@ fn changed(text: &mut String, usual: &str, now: &str) {
         let Some((name, value)) = now.split_once(": ").filter(|_| usual.contains(": ")) else {
             continue;
         };
-        if !COUNTED.iter().any(|counted| name.contains(counted)) && !name.ends_with("default_rule")
-        {
+        let is_said = name.ends_with("default_rule") || name == LOG_LIMIT;
+        if !COUNTED.iter().any(|counted| name.contains(counted)) && !is_said {
             line(text, format_args!("sysctl {name}={value}"));
         }
     }
@@ -136,7 +161,11 @@ fn translators(text: &mut String, firewall: &mut Firewall) {
     let said = |firewall: &mut Firewall, command| {
         firewall.execute(&command, 0, Manner::default()).map(|reply| reply.text).unwrap_or_default()
     };
-    for config in said(firewall, nat).lines() {
+    let configs = said(firewall, nat);
+    if !configs.is_empty() {
+        line(text, format_args!("{NOT_KEPT}flows of nat, which end with the firewall"));
+    }
+    for config in configs.lines() {
         line(text, config.trim_start_matches("ipfw "));
     }
     let nptv6 = Command::Nptv6(Nptv6Command { name: None, verb: Nptv6Verb::List });

@@ -10,6 +10,7 @@ use slipring_control::{Client, ControlError, PATIENCE, check_trust, running};
 use super::Ended;
 use super::input::Input;
 use crate::order::{Fault, Order, Outcome, sysexits};
+use crate::save::NOT_KEPT;
 use crate::service::PROGRAM;
 
 /// Has a firewall carry out an order.
@@ -96,9 +97,11 @@ pub(super) fn save(input: &Input, session: &mut Session<'_>) -> Result<(), Ended
     let answer = find(input, session)?.ask("save", asked).map_err(fault)?;
     let text = answer.as_str().unwrap_or_default();
     match session.reporter.format() {
-        Format::Text => Ok(session.reporter.raw(text.as_bytes())?),
-        _ => Ok(session.reporter.document(&json!({ "save": text }), "")?),
+        Format::Text => session.reporter.raw(text.as_bytes())?,
+        _ => session.reporter.document(&json!({ "save": text }), "")?,
     }
+    let mut missing = text.lines().filter_map(|line| line.strip_prefix(NOT_KEPT));
+    missing.try_for_each(|what| Ok(session.reporter.warn(format_args!("not kept: {what}"))?))
 }
 
 /// OpenMetrics text as values: `name{label="value",…} number`.

@@ -62,6 +62,71 @@ fn an_open_connection_goes_on_after_a_restart_that_keeps_states_and_not_after_on
     }
 }
 
+#[test]
+fn a_state_file_that_has_lost_its_end_is_told_at_the_start_and_the_command_named_mends_it() {
+    let Some(site) = Site::new() else { return };
+    let rules = site.write("rules", "add 100 allow ip from any to any\n");
+    let state = site.dir.path().join("state").display().to_string();
+    let words = format!("--rules {rules} --state {state}");
+    let firewall = site.firewall(&words);
+    for n in 1..9 {
+        site.ipfw(&format!("-q add {n} deny udp from any to any {n}"));
+    }
+    firewall.stop(Signal::INT).well();
+    let whole = std::fs::read(&state).unwrap();
+    let zeros = vec![0; whole.len()];
+    for cut in [&whole[..whole.len() / 2], &whole[..9], &[], &zeros] {
+        std::fs::write(&state, cut).unwrap();
+        let line = format!("-T 0 {} {words}", site.lab.ports());
+        let ended = Program::launch(&site.lab.mid, site.command("firewall", &line)).finish();
+        assert_eq!(ended.code(), 2, "{ended:?}");
+        assert!(ended.stderr.contains("the rules that were kept are not whole"), "{ended:?}");
+        let (_, help) = ended.stderr.split_once("set it aside: ").expect("the next command");
+        let help = help.lines().next().unwrap();
+        assert!(Command::new("sh").args(["-c", help]).status().unwrap().success(), "{help}");
+        let firewall = site.firewall(&words);
+        assert!(site.ipfw("list").starts_with("00100 allow ip from any to any\n65535"));
+        firewall.stop(Signal::INT).well();
+    }
+    std::fs::write(&state, &whole).unwrap();
+    let firewall = site.firewall(&words);
+    assert_eq!(site.ipfw("list").lines().count(), 10);
+    firewall.stop(Signal::INT).well();
+}
+
+#[test]
+fn writers_at_once_leave_a_state_file_that_is_whole_while_frames_pass_and_rules_are_saved() {
+    let Some(site) = Site::new() else { return };
+    let state = site.dir.path().join("state").display().to_string();
+    let words = format!("--default accept --state {state} --state-dynamic");
+    let firewall = site.firewall(&words);
+    site.ipfw("-q add 60000 count ip from any to any keep-state");
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let site = &site;
+            scope.spawn(move || {
+                for n in 1..=10 {
+                    site.ipfw(&format!(
+                        "-q add {}{n:03} count udp from any to any {n}",
+                        writer + 1
+                    ));
+                    let saved = site.ipfw("save");
+                    assert!(saved.ends_with(" wrote.\n") && saved.contains(&format!("port {n}\n")));
+                }
+            });
+        }
+        for _ in 0..5 {
+            assert!(site.pings());
+        }
+    });
+    let listed = site.ipfw("list");
+    assert_eq!(listed.lines().count(), 32, "{listed}");
+    firewall.stop(Signal::TERM).well();
+    let firewall = site.firewall(&words);
+    assert_eq!(site.ipfw("list"), listed);
+    firewall.stop(Signal::INT).well();
+}
+
 /// A connection from the left side to the right one.
 fn connection(site: &Site) -> (TcpStream, TcpStream) {
     let listener = site.lab.right.run(|| TcpListener::bind("10.9.0.2:80").unwrap());

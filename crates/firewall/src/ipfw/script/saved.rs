@@ -12,6 +12,7 @@ const COMMANDS: &[&str] = &[
     "pipe 1 config bw 10Mbit/s delay 20ms queue 300 plr 0.01 mask src-ip 0xff",
     "pipe 2 config bw 5Mbit/s red 0.002/5/15/0.1",
     "pipe 4 config bw 1Mb type rr",
+    "pipe 5 config bw 2Mbit/s profile-values wifi%20two/8/200x8,300x2 queue 20",
     "sched 2 config type fq_codel target 3ms flows 77",
     "queue 3 config sched 2 weight 7 mask dst-ip6 /64",
     "nat 1 config if em1 same_ports redirect_port tcp 10.0.0.80:80 80",
@@ -170,75 +171,78 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     assert!(said.contains(named), "{said}");
 }
 
-mod any {
-    use proptest::prelude::*;
+#[test]
+fn a_profile_is_saved_with_its_values_and_needs_its_file_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("profile");
+    std::fs::write(
+        &file,
+        "name wifi\nsamples 10\nloss-level 0.86\nbw 3Mbit/s\nprob delay\n0 200\n1 300\n",
+    )
+    .unwrap();
+    let site = Site::new(PORTS);
+    let said = site.command(&format!("ipfw pipe 1 config delay 5ms profile {}", file.display()));
+    assert_eq!(said, "");
+    let (saved, before) = (site.command("ipfw save"), listings(&site));
+    let values = "profile-values wifi/8/200,210,220,230,240,250,260,270,280,290";
+    assert!(saved.contains(&format!("pipe 1 config bw 3Mbit/s delay 5ms {values}\n")), "{saved}");
+    std::fs::remove_file(&file).unwrap();
+    let other = Site::new(PORTS);
+    load(&other, &saved);
+    assert_eq!(listings(&other), before);
+}
 
-    use super::*;
+#[test]
+fn what_a_saved_file_cannot_have_is_said_in_it() {
+    let site = Site::new(PORTS);
+    assert!(!site.command("ipfw save").contains("# Not kept"));
+    site.command("ipfw -q nat 1 config ip 192.0.2.1");
+    let saved = site.command("ipfw save");
+    assert!(saved.contains("\n# Not kept: flows of nat, which end with the firewall\n"), "{saved}");
+}
 
-    fn share() -> impl Strategy<Value = String> {
-        (1u32..1_000_000, 1usize..=6).prop_map(|(share, digits)| {
-            format!("0.{:0digits$}", (share % 10_u32.pow(digits as u32)).max(1))
-        })
-    }
-
-    fn command() -> impl Strategy<Value = String> {
-        let number = || 1u16..6;
-        prop_oneof![
-            (number(), 1u32..5000, share(), 0u32..300).prop_map(|(n, bw, plr, delay)| {
-                format!("pipe {n} config bw {bw}.5Kbit/s delay {delay}.25ms plr {plr}")
-            }),
-            (number(), 1u32..400, share()).prop_map(|(n, size, p)| {
-                format!("pipe {n} config queue {size}KBytes gred {p}/5/40/{p} burst {size}K")
-            }),
-            (number(), share()).prop_map(|(n, p)| {
-                format!("sched {n} config type fq_pie alpha {p} beta {p} target 1234us")
-            }),
-            (number(), number(), 1u32..100).prop_map(|(n, to, weight)| {
-                format!("queue {n} config sched {to} weight {weight} mask src-ip /{}", weight % 33)
-            }),
-            (number(), share()).prop_map(|(n, p)| {
-                format!(
-                    "add {n}00 set {n} prob {p} deny log tcp from table(t{n}) to any {n} // {p}"
-                )
-            }),
-            (number(), 0u8..32).prop_map(|(n, len)| {
-                format!("table t{n} create type addr missing limit {}", 9 + len)
-            }),
-            (number(), 0u8..=32, any::<u32>()).prop_map(|(n, len, value)| {
-                format!("table t{n} add 10.{len}.0.0/{len} {value}")
-            }),
-            (number(), number())
-                .prop_map(|(one, two)| format!("set disable {one} enable {}", two + 9)),
-            number().prop_map(|n| format!("nat {n} config ip 192.0.2.{n} same_ports")),
-            (1u32..900).prop_map(|n| format!("sysctl net.inet.ip.fw.dyn_udp_lifetime={n}")),
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
-
-        /// Into an empty one, over itself, and over any other one.
-        #[test]
-        fn any_firewall_is_made_again_by_what_it_saves(
-            commands in proptest::collection::vec(command(), 0..24),
-            others in proptest::collection::vec(command(), 0..6),
-        ) {
-            let one = Site::new(PORTS);
-            // Some are refused, as a scheduler type that does not suit: what took hold counts.
-            for command in &commands {
-                one.command(&format!("ipfw -q {command}"));
-            }
-            let saved = one.command("ipfw save");
-            let again = Site::new(PORTS);
-            load(&again, &saved);
-            prop_assert_eq!(again.command("ipfw save"), saved.clone());
-            load(&again, &saved);
-            prop_assert_eq!(again.command("ipfw save"), saved.clone());
-            for command in others.iter().filter(|one| one.starts_with("add") || one.starts_with("table")) {
-                again.command(&format!("ipfw -q {command}"));
-            }
-            load(&again, &saved);
-            prop_assert_eq!(again.command("ipfw save"), saved);
+#[test]
+fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
+    let saved = configured().command("ipfw save");
+    let site = Site::new(PORTS);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("saved.rules");
+    site.command("ipfw -q add 100 allow ip from any to any");
+    let before = listings(&site);
+    // The last byte is a line's end, which a file may lack.
+    for end in 1..saved.len() - 1 {
+        std::fs::write(&path, &saved[..end]).unwrap();
+        for flags in ["-qn", "-q"] {
+            let said = site.command(&format!("ipfw {flags} {}", path.display()));
+            assert!(said.contains("the end of what was saved is not there"), "{end}: {said}");
+            assert!(said.ends_with("exit 65\n"), "{said}");
         }
     }
+    assert_eq!(listings(&site), before);
+    // What the message says: whoever wants what is left removes the line that asks for the end.
+    let (_, rest) = saved[..saved.len() / 2].split_once('\n').unwrap();
+    load(&site, rest.rsplit_once('\n').unwrap().0);
+    load(&site, saved.trim_end());
+    load(&site, &saved.replace('\n', "\r\n"));
+    load(&site, &format!("{saved}\n\n"));
 }
+
+#[test]
+fn a_rules_file_that_is_loaded_again_replaces_its_rules_of_set_31_and_does_not_double_them() {
+    let mut site = Site::new(PORTS);
+    let rules = "add 100 set 31 count ip from any to any\n\
+                 add 200 set 31 allow udp from any to any\n\
+                 add 300 allow tcp from any to any\n";
+    site.replace(rules);
+    let first = site.command("ipfw list");
+    assert_eq!(first.lines().count(), 4, "{first}");
+    assert_eq!(site.frames("em0 udp 10.0.0.1:1000 10.1.0.1:53"), "em1");
+    site.replace(rules);
+    assert_eq!(site.command("ipfw list"), first);
+    let counted = site.command("ipfw -a list 100");
+    assert!(counted.starts_with("00100 1 "), "rules that stay keep their counters: {counted}");
+    site.replace("add 100 set 31 count ip from any to any\n");
+    assert_eq!(site.command("ipfw list").lines().count(), 2);
+}
+
+mod any;

@@ -17,7 +17,7 @@ use crate::ipfw::input::{Input, Task};
 use crate::ipfw::{Ended, explain, flags as words, no_command, trial};
 use crate::join::{Join, Nanos, Tally};
 use crate::mail::Mail;
-use crate::order::{Fault, Outcome};
+use crate::order::{Fault, Order, Outcome};
 use crate::ways::Aside;
 
 /// The second of 1970 that the clock begins at: the first of 2026.
@@ -127,6 +127,12 @@ impl Site {
         }
         let outcome = self.desk.carry_out(&order, self.now());
         Ok(Outcome { fault: outcome.fault.map(named), ..outcome })
+    }
+
+    /// Loads a rules file as HUP does.
+    pub(super) fn replace(&self, text: &str) {
+        let order = Order { text: text.to_owned(), is_file: true, ..Order::default() };
+        assert_eq!(self.desk.replace(&order, self.now()).fault, None);
     }
 
     /// What becomes of frames: `PORT FRAME [xN]`.
