@@ -207,3 +207,20 @@ fn a_capture_that_frames_go_to_is_never_read_and_is_written_anew_only_if_that_is
     run(&format!("{words} --overwrite")).well();
     assert_eq!(std::fs::metadata(&to).unwrap().len(), 24, "the header of a capture");
 }
+
+#[test]
+fn the_rules_of_the_readme_are_accepted() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let text = readme.lines().find_map(|line| {
+        line.strip_prefix("printf '")?
+            .strip_suffix("' > rules")
+            .map(|text| text.replace("\\n", "\n"))
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let rules = dir.path().join("rules");
+    std::fs::write(&rules, text.expect("the line that makes the file")).unwrap();
+    let mut command = std::process::Command::new(SLIPRING);
+    let checked = command.args(["ipfw", "-n"]).arg(&rules).output().unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+}
