@@ -183,3 +183,19 @@ fn nothing_of_the_trials_stays() {
     slipring(&namespace, "doctor");
     assert_eq!(link_names(&namespace), before);
 }
+
+#[test]
+fn where_no_program_can_be_loaded_nothing_is_said_of_links_that_could_be_made() {
+    let Some(namespace) = Namespace::new() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(user) = as_ordinary_user(&dir) else { return };
+    let words: Vec<_> = user.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (binary, rest) = words.split_last().unwrap();
+    let mut command = std::process::Command::new("setpriv");
+    command.args(rest).args(["unshare", "-rn", binary, "doctor", "--json"]);
+    let ended = Program::launch(&namespace, command).finish();
+    let findings = findings(&ended);
+    let of = |check: &str| findings.iter().find(|finding| finding["check"] == check);
+    assert!(of("capabilities").unwrap()["finding"].as_str().unwrap().contains("no BPF"));
+    assert!(of("xdp").is_none(), "{ended:#?}");
+}
