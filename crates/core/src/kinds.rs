@@ -70,7 +70,8 @@ pub(crate) fn open(
     let wanted = Wanted::of(name, options)?;
     if is_of_device(name) {
         wanted.keep_default_route()?;
-        return kernel::open(&wanted.shown, name);
+        let run_dir = options.daemon.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        return kernel::open(&wanted.shown, name, &kernel::default_device(run_dir));
     }
     if name.pipe.is_some() {
         return match daemon_of(host, name, options) {

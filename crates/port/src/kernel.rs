@@ -20,10 +20,11 @@ mod bind;
 mod queue;
 mod sys;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slipring_abi::name::PortName;
+use slipring_proto::trust;
 use slipring_ring::{Geometry, HugePages, Mapping, Region};
 
 use crate::error::{OpenCause, OpenError};
@@ -40,27 +41,35 @@ pub use sys::control;
 /// Where netmap's device is.
 pub const DEVICE: &str = "/dev/netmap";
 
+/// The device that is meant where none is named: that of the daemon of `run_dir` while there is
+/// one, as for the daemon's pipes and switches, else [`DEVICE`].
+#[must_use]
+pub fn default_device(run_dir: &Path) -> PathBuf {
+    let daemons = run_dir.join("netmap");
+    let is_there = trust::check_dir(run_dir).is_ok() && daemons.exists();
+    if is_there { daemons } else { PathBuf::from(DEVICE) }
+}
+
 /// Most slots over which a packet may go, as netmap has it.
 const MAX_FRAGMENTS: u32 = 64;
 
-/// Opens a port of a netmap device.
+/// Opens a port of a netmap device: the one in `name`, or else `device`.
 ///
 /// # Errors
 /// [`OpenError`]: no device, no such port, busy, or memory that makes no sense.
-pub fn open(shown: &str, name: &PortName) -> Result<Port, OpenError> {
-    let device = name.device.as_deref().unwrap_or(DEVICE);
-    open_at(shown, name, Path::new(device)).map_err(|cause| OpenError::new(shown, cause))
+pub fn open(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenError> {
+    let device = name.device.as_deref().map_or(device, Path::new);
+    open_at(shown, name, device).map_err(|cause| OpenError::new(shown, cause))
 }
 
-/// What keeps `name` from being opened, as far as the device says so without binding it: the node,
+/// What keeps `name` of `device` from being opened, as far as the device says so without binding it: the node,
 /// the right to the port, and whether there is such a port. One of a switch, and the end of a pipe,
 /// need not be there: who binds it makes it.
 ///
 /// # Errors
 /// As [`open`].
-pub fn probe(shown: &str, name: &PortName) -> Result<(), OpenError> {
-    let device = name.device.as_deref().unwrap_or(DEVICE);
-    bind::ask(name, Path::new(device)).map_err(|cause| OpenError::new(shown, cause))
+pub fn probe(shown: &str, name: &PortName, device: &Path) -> Result<(), OpenError> {
+    bind::ask(name, device).map_err(|cause| OpenError::new(shown, cause))
 }
 
 fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {

@@ -16,6 +16,8 @@ mod privilege;
 mod tap;
 mod trials;
 
+use std::path::Path;
+
 use clap::{Arg, ArgMatches, Command};
 use slipring_abi::name::PortName;
 use slipring_cli::{Exit, Failure, Job, Session, Verb, flags};
@@ -47,7 +49,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 }
 
 fn run(port: Option<&PortName>, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    let findings = examine(port);
+    let findings = examine(port, &session.run_dir);
     let failed = findings.iter().any(|finding| finding.state == State::Fail);
     let fields = serde_json::json!({
         "kernel": machine::kernel_release(),
@@ -65,13 +67,13 @@ fn run(port: Option<&PortName>, session: &mut Session<'_>) -> Result<Exit, Failu
     Ok(if failed { Exit::Machine } else { Exit::Done })
 }
 
-fn examine(port: Option<&PortName>) -> Vec<Finding> {
+fn examine(port: Option<&PortName>, run_dir: &Path) -> Vec<Finding> {
     let mut findings = machine::examine();
     let privileges = privilege::Privileges::of_this_process();
     findings.extend(privileges.examine());
     findings.extend(trials::examine());
     if let Some(port) = port {
-        findings.extend(port::examine(port, &privileges));
+        findings.extend(port::examine(port, &privileges, run_dir));
     }
     // Last, as it may move this process into a namespace of its own.
     findings.push(privilege::user_namespaces(&privileges));

@@ -16,7 +16,7 @@ use crate::show::{Free, Wish};
 /// What was asked for.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) device: PathBuf,
+    pub(crate) device: Option<PathBuf>,
     pub(crate) action: Asked,
 }
 
@@ -104,15 +104,17 @@ fn settings() -> [Arg; 5] {
             .value_name("PATH")
             .value_parser(value_parser!(PathBuf))
             .value_hint(ValueHint::FilePath)
-            .default_value("/dev/netmap")
-            .help("The device to ask"),
+            .help(
+                "The device to ask [default: that of the daemon of the run directory, else \
+                 /dev/netmap]",
+            ),
         Arg::new("help").long("help").action(ArgAction::Help).help("Print help"),
     ]
 }
 
 impl Plan {
     pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
-        let device = matches.get_one::<PathBuf>("device").expect("it has a default").clone();
+        let device = matches.get_one::<PathBuf>("device").cloned();
         Ok(Self { device, action: asked(matches)? })
     }
 }

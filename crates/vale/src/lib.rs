@@ -24,6 +24,7 @@ mod tests;
 
 use clap::ArgMatches;
 use slipring_cli::{Classic, Exit, Failure, Job, Session, Verb};
+use slipring_port::kernel::default_device;
 
 pub use show::{Bound, bound};
 pub use switches::Switches;
@@ -49,7 +50,10 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 fn run(plan: &flags::Plan, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let (json, text) = match &plan.action {
-        flags::Asked::Device(action) => action::perform(&plan.device, action)?,
+        flags::Asked::Device(action) => {
+            let device = plan.device.clone();
+            action::perform(&device.unwrap_or_else(|| default_device(&session.run_dir)), action)?
+        }
         flags::Asked::Daemon(wish) => show::ask(&session.run_dir, wish)?,
     };
     if !text.is_empty() || session.reporter.format() != slipring_cli::Format::Text {

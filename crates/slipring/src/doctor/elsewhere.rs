@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 use slipring_abi::name::{Kind, PortName};
@@ -15,13 +15,13 @@ use super::finding::Finding;
 
 const CHECK: &str = "port";
 
-pub(super) fn examine(port: &PortName) -> Finding {
+pub(super) fn examine(port: &PortName, run_dir: &Path) -> Finding {
     match &port.kind {
         Kind::Vfio => {
             Finding::fail(CHECK, format!("{port}: native drivers are not part of this version"))
                 .mend("slipring ports lists what can be opened; take netmap:IF of the NIC")
         }
-        Kind::Kernel | Kind::Vale { .. } => of_device(port),
+        Kind::Kernel | Kind::Vale { .. } => of_device(port, run_dir),
         Kind::Vhost { client } => socket(port, *client),
         Kind::Pcap => file(port),
         _ => Finding::ok(CHECK, format!("{port} needs no interface and no privilege")),
@@ -30,12 +30,11 @@ pub(super) fn examine(port: &PortName) -> Finding {
 
 /// A port of a netmap device, which is asked about it. It is not bound, so that nothing is taken
 /// from anybody.
-fn of_device(port: &PortName) -> Finding {
-    match kernel::probe(&port.to_string(), port) {
-        Ok(()) => {
-            let device = port.device.as_deref().unwrap_or(kernel::DEVICE);
-            Finding::ok(CHECK, format!("{port}: {device} gives it"))
-        }
+fn of_device(port: &PortName, run_dir: &Path) -> Finding {
+    let named = port.device.as_deref().map(PathBuf::from);
+    let device = named.unwrap_or_else(|| kernel::default_device(run_dir));
+    match kernel::probe(&port.to_string(), port, &device) {
+        Ok(()) => Finding::ok(CHECK, format!("{port}: {} gives it", device.display())),
         Err(error) => refused(&error),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 
 use slipring_abi::name::{Kind, PortName};
 use slipring_port::GRANT;
@@ -18,9 +19,9 @@ use crate::ports::{self, Mode, Owner, Row};
 /// Longest MTU whose frames fit a buffer of 2048 bytes beside the room that XDP reserves.
 const PLAIN_MTU: u32 = 1500;
 
-pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> {
+pub(super) fn examine(port: &PortName, privileges: &Privileges, run_dir: &Path) -> Vec<Finding> {
     if !port.kind.names_interface() || port.pipe.is_some() {
-        return vec![elsewhere::examine(port)];
+        return vec![elsewhere::examine(port, run_dir)];
     }
     if port.kind == Kind::Tap {
         return vec![tap::examine(port, privileges)];

@@ -54,6 +54,24 @@ fn a_switch_reaches_the_host_stack_of_an_interface() {
 }
 
 #[test]
+fn switches_and_ports_are_those_of_the_daemon_of_the_run_directory() {
+    let Some(site) = Site::with_cable() else { return };
+    let daemon = site.daemon("");
+    assert_eq!(said(site.ask("vale -a vale0:e0")), "port_index: 0");
+    assert_eq!(said(site.ask("vale -n p0")), "");
+    assert_eq!(said(site.ask("vale")), "vale0:e0 bridge_idx 0 port_idx 0");
+    site.ask("gen -i kernel:x{1 -f tx -n 100 --json").well();
+    let told = site.ask("doctor kernel:x{1").stdout;
+    assert!(told.contains(&format!("{}/netmap gives it", site.run_dir().display())), "{told}");
+    daemon.stop(rustix::process::Signal::TERM).well();
+    // With it went its device, and there is no other.
+    for words in ["vale -n p0", "gen -i kernel:x{1 -f tx -n 100"] {
+        let ended = site.ask(words);
+        assert!(ended.code() == 3 && ended.stderr.contains("/dev/netmap"), "{ended:?}");
+    }
+}
+
+#[test]
 fn vale_ctl_prints_and_ends_as_it_did() {
     let Some(site) = Site::with_cable() else { return };
     let _daemon = site.daemon("");
