@@ -28,6 +28,7 @@ use slipring_core::kill_with_parent;
 use slipring_core::netns::Netns;
 use slipring_port::iface::Iface;
 use slipring_port::netlink::{LinkEvents, Netlink};
+use slipring_port::tap;
 
 use super::addresses::{Addresses, Subnet, V6};
 use super::site::{MTU, cannot, set};
@@ -202,10 +203,15 @@ impl Program {
             (true, _) => "it ended at once and said nothing".to_owned(),
             (false, _) => format!("it made no device within {} s", PATIENCE.as_secs()),
         };
-        Diagnostic::new(SR0403, format!("{name} does not connect the command to the network"))
-            .with_cause(cause)
-            .with_help("it needs a default route here; as root, the kernel can do it: --nat kernel")
-            .into()
+        let error =
+            Diagnostic::new(SR0403, format!("{name} does not connect the command to the network"));
+        // Both programs make a TAP device.
+        let (cause, help) = match tap::probe(name) {
+            Err(closed) => (format!("{cause}\n{}", closed.cause), closed.help()),
+            Ok(()) => (cause, None),
+        };
+        let routed = "it needs a default route here; as root, the kernel can do it: --nat kernel";
+        error.with_cause(cause).with_help(help.unwrap_or_else(|| routed.to_owned())).into()
     }
 }
 

@@ -4,6 +4,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use slipring_core::netns;
+
 use crate::support;
 use crate::support::namespace::Namespace;
 use crate::support::program::{Ended, Program, copy_to};
@@ -162,4 +164,16 @@ fn without_either_program_both_are_named_with_the_way_to_get_them() {
     for part in ["SR0302", "pasta", "slirp4netns", "apt-get install passt"] {
         assert!(ended.stderr.contains(part), "{ended:#?}");
     }
+}
+
+#[test]
+fn who_may_not_open_the_tun_device_is_told_how_to() {
+    let Some((world, person)) = both() else { return };
+    world.run(|| netns::become_private_mounts().unwrap());
+    world.command("mount", "-t tmpfs -o mode=755 none /dev/net");
+    world.command("mknod", "-m 600 /dev/net/tun c 10 200");
+    let ended = person.run(&world, "", "true");
+    assert_eq!(ended.code(), 4, "{ended:?}");
+    assert!(ended.stderr.contains("sudo chmod 0666 /dev/net/tun"), "{ended:?}");
+    assert!(!ended.stderr.contains("default route"), "{ended:?}");
 }
