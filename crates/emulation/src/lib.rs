@@ -124,8 +124,11 @@ impl Plan {
         let network = config.network()?;
         let bounds = Bounds::of(matches)?;
         let schedule = config.schedule()?;
+        let mut later = Vec::new();
         for changed in &schedule {
-            bounds.allow_change(&network, &changed.config.network()?)?;
+            let changed = changed.config.network()?;
+            bounds.allow_change(&network, &changed)?;
+            later.push(changed);
         }
         bounds.allow(&network)?;
         let outputs = config.outputs()?;
@@ -136,7 +139,7 @@ impl Plan {
             seed: config.seed()?.unwrap_or_else(chosen_seed),
             schedule,
             bounds,
-            warnings: warnings::of(&network, &outputs, &unasked),
+            warnings: warnings::of(&network, &later, &outputs, &unasked),
             outputs,
             stats: matches.get_flag("stats"),
             typed: matches.clone(),

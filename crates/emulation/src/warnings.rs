@@ -3,14 +3,21 @@
 use std::time::Duration;
 
 use slipring_cli::units::human;
-use slipring_link::{DelayModel, NetworkLink, NetworkSpec, OrderPolicy, RateSpec};
+use slipring_link::{DelayModel, NetworkLink, NetworkSpec, OrderPolicy, QueueSpec, RateSpec};
 
 use crate::config::{self, Outputs};
 
-/// All of them; `unasked` are the links whose queues nobody asked for.
-pub(super) fn of(network: &NetworkSpec, outputs: &Outputs, unasked: &[&str]) -> Vec<String> {
+/// All of them; `unasked` are the links whose queues nobody asked for, `later` what the network is
+/// changed to while it runs.
+pub(super) fn of(
+    network: &NetworkSpec,
+    later: &[NetworkSpec],
+    outputs: &Outputs,
+    unasked: &[&str],
+) -> Vec<String> {
     [
         short_queues(network, unasked),
+        idle_queues(network, later),
         restless(network),
         missed_means(network),
         whole_ways(network, outputs),
@@ -67,6 +74,25 @@ fn whole_ways(network: &NetworkSpec, outputs: &Outputs) -> Vec<String> {
          mahimahi's form there is one link in each direction; --log names the link of each loss",
         prefix.display()
     )]
+}
+
+/// Queues in which no frame ever waits: their links have no rate, and get none.
+fn idle_queues(network: &NetworkSpec, later: &[NetworkSpec]) -> Vec<String> {
+    let has_rate = |link: &NetworkLink| link.spec.rate != RateSpec::Unlimited;
+    let gets_one = |name: &str| {
+        let mut links = later.iter().flat_map(|network| &network.links);
+        links.any(|link| link.spec.name == name && has_rate(link))
+    };
+    let idle = network.links.iter().filter(|link| {
+        link.spec.queue != QueueSpec::default() && !has_rate(link) && !gets_one(&link.spec.name)
+    });
+    idle.map(|link| {
+        format!(
+            "the queue of {} does nothing: without a rate (-B) no frame waits in it",
+            link.spec.name
+        )
+    })
+    .collect()
 }
 
 /// Queues that were not asked for and are shorter than a TCP needs on this path.

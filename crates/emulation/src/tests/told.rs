@@ -80,6 +80,24 @@ fn a_log_for_mahimahi_is_said_to_tell_of_whole_ways_where_links_are_chained() {
 }
 
 #[test]
+fn a_queue_in_which_no_frame_waits_is_told() {
+    let warnings = |args: &str| super::plan(&format!("--virtual a b {args}")).unwrap().warnings;
+    for queue in ["-Q 64k", "-Q 64k -Q 64k", "-Q fq_codel", "-Q droptail,mark_above=5ms"] {
+        let told = warnings(queue);
+        assert!(told[0].starts_with("the queue of up does nothing"), "{queue}: {told:?}");
+    }
+    for well in ["", "-Q none", "-B 10m -Q 64k", "-D 5ms"] {
+        assert!(warnings(well).is_empty(), "{well}: {:?}", warnings(well));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("link.toml");
+    let later = "[[at]]\nt = \"1s\"\nset = { \"link.up.rate\" = \"10Mbit\" }\n";
+    std::fs::write(&path, super::file("queue = \"64k\"") + later).unwrap();
+    let told = warnings(&format!("--config {}", path.display()));
+    assert!(told.is_empty(), "it gets a rate: {told:?}");
+}
+
+#[test]
 fn settings_and_figures_are_told_without_ports() {
     let dir = tempfile::tempdir().unwrap();
     let run =
