@@ -158,6 +158,7 @@ impl Plan {
     pub fn files(&self) -> Vec<Named> {
         let config = self.typed.get_one::<PathBuf>("config-file");
         let mut files: Vec<_> = config.map(|path| Named::read(path)).into_iter().collect();
+        files.extend(self.config.files.seen().iter().map(|path| Named::read(path)));
         if let Clock::Virtual(Captures { pairs, .. }) = &self.clock {
             files.extend(pairs.iter().map(|pair| Named::read(&pair.input)));
             let outputs = pairs.iter().map(|pair| &pair.output);

@@ -1,10 +1,12 @@
 //! The files that settings name: traces, tables, profiles, modules.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use slipring_cli::codes::{SR0009, SR0205};
 use slipring_model::format::FormatError;
@@ -19,6 +21,8 @@ pub struct Files {
     /// Whether errors keep to themselves what is wrong with a file, and whether there is one: who
     /// changes a run may not be who may look at its files.
     pub discreet: bool,
+    /// Paths that were looked at: by all that go back to one configuration.
+    seen: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 /// More than this is no description of a link; a device would never end.
@@ -73,7 +77,12 @@ impl Files {
     /// Files named in `config` are looked for in its directory.
     pub fn beside(config: &Path) -> Self {
         let base = config.parent().map(Path::to_owned).unwrap_or_default();
-        Self { base, discreet: false }
+        Self { base, ..Self::default() }
+    }
+
+    /// The files that settings have named so far.
+    pub fn seen(&self) -> Vec<PathBuf> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// The path of a file that a setting names.
@@ -87,6 +96,7 @@ impl Files {
     /// If it cannot be read, or is longer than a GiB.
     pub fn bytes(&self, name: &str, node: &Node) -> Result<Vec<u8>, ConfigError> {
         let path = self.path(name);
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
         let unreadable = |cause: String| {
             if self.discreet {
                 return self.unfit(name, node);

@@ -80,6 +80,34 @@ fn a_log_for_mahimahi_is_said_to_tell_of_whole_ways_where_links_are_chained() {
 }
 
 #[test]
+fn what_the_links_read_is_not_written_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let said =
+        |args: &str| slipring_program::said::said(&[crate::VERB], "emulate", args, dir.path());
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write("rate.up", "1\n2\n3\n");
+    write("bits", "0010\n");
+    write(
+        "link.toml",
+        &(super::file("") + "[[at]]\nt = \"1s\"\nset = { \"link.up.loss\" = \"pattern,bits\" }\n"),
+    );
+    for args in [
+        "-B trace,@rate.up --log @rate.up",
+        "-L pattern,@bits -B 10m --log @bits",
+        "-B trace,@rate.up --mahimahi-log @rate",
+        "--config @link.toml --log @bits",
+    ] {
+        let told = said(&format!("-i null: -i null: -t 10ms --run-dir @run {args}"));
+        assert!(
+            told.status == 2 && told.talk.contains("would overwrite what is read"),
+            "{args}: {}",
+            told.talk
+        );
+    }
+    assert_eq!(std::fs::read(dir.path().join("bits")).unwrap(), b"0010\n");
+}
+
+#[test]
 fn a_queue_in_which_no_frame_waits_is_told() {
     let warnings = |args: &str| super::plan(&format!("--virtual a b {args}")).unwrap().warnings;
     for queue in ["-Q 64k", "-Q 64k -Q 64k", "-Q fq_codel", "-Q droptail,mark_above=5ms"] {
