@@ -16,9 +16,8 @@ mod changes;
 mod shaping;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +31,7 @@ use slipring_ipfw::text::{Command, StateCommand};
 
 use crate::dealer::Dealing;
 use crate::join::{Join, Nanos};
+use crate::kept::StateFile;
 use crate::lint;
 use crate::mail::Mail;
 use crate::order::{Fault, MAX_FAULTS, Order, Outcome, Step, sysexits, together};
@@ -60,7 +60,7 @@ pub(crate) struct Desk {
     /// Which engine knows the flows between two hosts, where there are several.
     dealing: Option<Dealing>,
     /// Where rules are kept as they are after each change.
-    state_file: Option<PathBuf>,
+    state_file: Option<StateFile>,
     /// States are kept there, too.
     keeps_states: bool,
 }
@@ -179,21 +179,21 @@ impl Desk {
         if is_file {
             outcome.warnings.extend(lint::warnings(master, &shaper.objects));
         }
-        let Some(path) = self.state_file.as_ref().filter(|_| keeps) else { return Ok(()) };
+        let Some(file) = self.state_file.as_ref().filter(|_| keeps) else { return Ok(()) };
         let states = self.state_commands(master, self.keeps_states, now)?;
-        let kept = write_whole(path, &save::text(master, &shaper, &states));
-        outcome.warnings.extend(kept.err().map(|error| unwritten(path, &error)));
+        let kept = file.write(&save::text(master, &shaper, &states));
+        outcome.warnings.extend(kept.err().map(|error| unwritten(file.path(), &error)));
         Ok(())
     }
 
     /// Keeps states as they are now, where they are to be kept; a warning where that fails.
     pub(crate) fn keep_states(&self, now: Nanos) -> Option<String> {
-        let path = self.state_file.as_ref().filter(|_| self.keeps_states)?;
+        let file = self.state_file.as_ref().filter(|_| self.keeps_states)?;
         // Until the file is written: whoever changes rules meanwhile writes it, too.
         let mut master = self.lock();
         let text = self.saved(&mut master, true, now).map_err(|fault| fault.message);
         let kept =
-            text.and_then(|text| write_whole(path, &text).map_err(|error| unwritten(path, &error)));
+            text.and_then(|text| file.write(&text).map_err(|error| unwritten(file.path(), &error)));
         kept.err()
     }
 
@@ -231,8 +231,8 @@ impl Desk {
     }
 
     /// Keeps what there is in a file from now on; states, too, where that is said.
-    pub(crate) fn keep_in(mut self, path: Option<PathBuf>, keeps_states: bool) -> Self {
-        (self.state_file, self.keeps_states) = (path, keeps_states);
+    pub(crate) fn keep_in(mut self, file: Option<StateFile>, keeps_states: bool) -> Self {
+        (self.state_file, self.keeps_states) = (file, keeps_states);
         self
     }
 
@@ -468,15 +468,4 @@ fn left_out(refused: Vec<(u32, String)>) -> Vec<String> {
         told.push(format!("{more} more states are left out"));
     }
     told
-}
-
-/// Writes a file so that others find it whole, or as it was.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let new = PathBuf::from(name);
-    let mut file = fs::File::create(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, path)
 }

@@ -32,6 +32,7 @@ mod explain;
 mod flags;
 mod ipfw;
 pub mod join;
+mod kept;
 mod lane;
 mod lint;
 mod mail;

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use slipring_abi::name::PortName;
-use slipring_cli::codes::{SR0009, SR0201};
+use slipring_cli::codes::{SR0018, SR0201};
 use slipring_cli::report::Sample;
 use slipring_cli::units::human;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
@@ -31,6 +31,7 @@ use crate::desk::Desk;
 use crate::events::{Events, Log};
 use crate::flags::Plan;
 use crate::join::{Bypassed, Join, Tally};
+use crate::kept::StateFile;
 use crate::mail::Mail;
 use crate::manager;
 use crate::metrics;
@@ -184,6 +185,8 @@ impl Plan {
     }
 
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
+        let kept = self.state.as_deref().filter(|_| self.bench.is_none());
+        let kept = kept.map(StateFile::take).transpose()?;
         let begin = self.first_rules().map(|path| self.read_first(path)).transpose()?;
         if let Some(source) = &self.bench {
             let bench = Bench::new(source, self.duration)?;
@@ -208,7 +211,7 @@ impl Plan {
         if self.threads > 1 {
             desk = desk.dealt_by(Dealing::new(seed, self.threads));
         }
-        let desk = Arc::new(desk.keep_in(self.state.clone(), self.keeps_states));
+        let desk = Arc::new(desk.keep_in(kept, self.keeps_states));
         let workers = Workers::start(tasks)?;
         let result = self.attend(session, &workers, &signals, (place, &desk, begin), &mut figures);
         let ended = workers.finish();
@@ -243,7 +246,7 @@ impl Plan {
             Some(rules) => format!("begin with {}", rules.display()),
             None => "begin without rules".to_owned(),
         };
-        Err(Diagnostic::new(SR0009, format!("{shown}: the rules that were kept are not whole"))
+        Err(Diagnostic::new(SR0018, format!("{shown}: the rules that were kept are not whole"))
             .with_cause(cause)
             .with_help(format!("to {begin}, set it aside: mv {shown} {shown}.cut"))
             .into())
@@ -454,7 +457,7 @@ fn uncontrolled(error: ControlError) -> Failure {
 fn accepted(outcome: &Outcome, path: Option<&Path>) -> Result<(), Failure> {
     let Some(fault) = &outcome.fault else { return Ok(()) };
     let file = path.map_or_else(String::new, |path| path.display().to_string());
-    let error = Diagnostic::new(SR0009, format!("{file}: the rules cannot be loaded"));
+    let error = Diagnostic::new(SR0018, format!("{file}: the rules cannot be loaded"));
     let error = error.with_cause(fault.message.clone());
     Err(match &fault.expected {
         Some(expected) => error.with_help(format!("expected: {expected}")),

@@ -190,9 +190,24 @@ impl Lock {
     /// # Errors
     /// The kernel's.
     pub fn wait(path: &Path) -> io::Result<Self> {
+        Self::by(FlockOperation::LockExclusive, path)
+    }
+
+    /// Takes the lock on `path`; nothing where somebody holds it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn attempt(path: &Path) -> io::Result<Option<Self>> {
+        match Self::by(FlockOperation::NonBlockingLockExclusive, path) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            taken => taken.map(Some),
+        }
+    }
+
+    fn by(operation: FlockOperation, path: &Path) -> io::Result<Self> {
         loop {
             let file = private_file(path)?;
-            rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive))?;
+            rustix::io::retry_on_intr(|| flock(&file, operation))?;
             // The previous holder removes the file: what was waited for may have no name any more.
             let (held, named) = (file.metadata()?, fs::symlink_metadata(path));
             if named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {

@@ -61,7 +61,8 @@ codes! {
     }
     SR0009 Usage "the configuration file is not TOML" {
         cause: "The file given by --config could not be read as TOML. Keys are the long names of\n\
-                the command's flags; switches take true or false; repeated flags take an array.",
+                the command's flags; switches take true or false; repeated flags take an array.\n\
+                The files of emulate and run, and scripts of changes, describe links instead.",
         remedy: "Start from the settings of a working command line.",
         example: "slipring gen -i null: -f tx --print-config > gen.toml\nslipring gen --config gen.toml",
     }
@@ -115,9 +116,10 @@ codes! {
     }
     SR0018 Usage "a command of ipfw or dnctl cannot be carried out" {
         cause: "The command has a mistake, names something that is not there, or no firewall runs that\n\
-                could carry it out. The exit status is one of sysexits(3): 64 for wrong usage, 65\n\
-                for a wrong rule or value, 66 for a file that cannot be read, 69 for what is not\n\
-                there. Nothing has changed.",
+                could carry it out; it was typed, or stands in a file of rules. ipfw and dnctl end\n\
+                with a status of sysexits(3): 64 for wrong usage, 65 for a wrong rule or value, 66\n\
+                for a file that cannot be read, 69 for what is not there. A firewall does not begin\n\
+                by a file with a mistake. Nothing has changed.",
         remedy: "The first line says what is wrong and at which column, the help line what may stand\n\
                  there. Commands and files can be tried with no firewall running.",
         example: "slipring ipfw -n add 100 allow ip from any to any\nslipring ipfw -n /etc/ipfw.rules",

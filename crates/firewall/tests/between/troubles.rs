@@ -150,6 +150,30 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
 }
 
 #[test]
+fn a_state_file_has_one_firewall_and_a_place_where_it_can_be_written() {
+    let Some(site) = Site::new() else { return };
+    let state = site.dir.path().join("state").display().to_string();
+    let first = site.firewall(&format!("--state {state}"));
+    let second = |state: &str| {
+        let mut command = std::process::Command::new(SLIPRING);
+        command.args(["firewall", "null:", "null:", "-t", "10ms", "--state", state]);
+        command.arg("--run-dir").arg(site.dir.path().join("other"));
+        let ended = command.output().unwrap();
+        (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    };
+    let (code, told) = second(&state);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("another firewall keeps its rules in"), "{told}");
+    first.stop(Signal::INT).well();
+    assert_eq!(second(&state).0, Some(0));
+    let left: Vec<_> = std::fs::read_dir(site.dir.path()).unwrap().collect();
+    assert!(left.iter().all(|entry| entry.as_ref().unwrap().file_name() != "state.lock"));
+    let (code, told) = second("/nodir/x");
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("ls -ld /nodir"), "{told}");
+}
+
+#[test]
 fn a_firewall_writes_neither_its_state_nor_its_log_over_its_rules() {
     let dir = tempfile::tempdir().unwrap();
     let rules = dir.path().join("rules");
