@@ -14,6 +14,10 @@ FUZZ_RUNS    ?= 1000000
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT  := $(TARGET)/release/slipring
 BINARY ?= $(BUILT)
+# Words are what make works with.
+ifneq ($(words $(PREFIX)x$(DESTDIR)x$(BINARY)),1)
+$(error PREFIX, DESTDIR and BINARY cannot have spaces: install below another directory, and move what is to lie there)
+endif
 # The machine's own directories belong to a system prefix; below any other one, such as ~/.local,
 # everything goes below it.
 HERE    := $(abspath $(PREFIX))
@@ -83,6 +87,7 @@ libnetmap: ## build netmap's C library, static and shared
 	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap PREFIX=$(PREFIX)
 
 dist: $(if $(filter file,$(origin BINARY)),release) libnetmap ## make manual pages and completions below the target directory
+	@[ -f $(BINARY) ] && [ -x $(BINARY) ] || { echo "BINARY=$(BINARY) is no program; without it, slipring is built" >&2; exit 1; }
 	@rm -rf $(TARGET)/dist && mkdir -p $(TARGET)/dist/man
 	@$(BINARY) man $(TARGET)/dist/man
 	@for shell in bash zsh fish elvish powershell; do \

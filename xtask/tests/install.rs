@@ -35,9 +35,9 @@ impl Root {
 
     fn make(&self, words: &[&str]) -> Output {
         let mut make = Command::new("make");
-        make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).args(words);
+        make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         make.arg(format!("DESTDIR={}", self.0.path().join("root").display()));
-        make.arg(format!("BINARY={}", self.0.path().join("built").display()));
+        make.arg(format!("BINARY={}", self.0.path().join("built").display())).args(words);
         // What this make was told by one around it is not meant for it.
         make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
         make.env("CARGO_TARGET_DIR", self.0.path().join("target")).env("HOME", "/home/joe");
@@ -130,4 +130,36 @@ fn what_was_not_installed_is_not_uninstalled_and_that_is_said() {
     assert!(!done.status.success());
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(said.contains("nothing was installed there"), "{said}");
+}
+
+#[test]
+fn what_somebody_else_has_put_in_its_place_stays_and_is_named() {
+    let root = Root::new();
+    let theirs = root.path("/home/joe/.local/bin/pkt-gen");
+    fs::write(&theirs, "mine").unwrap();
+    let before = root.listing();
+    let done = root.make(&["install", "PREFIX=/home/joe/.local", "LINKS=1"]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(!done.status.success() && said.contains(&theirs.display().to_string()), "{said}");
+    assert_eq!(root.listing(), before);
+    // Without the bare names there is nothing in the way, and it is not taken for ours later.
+    root.well(&["install", "PREFIX=/home/joe/.local"]);
+    root.well(&["uninstall", "PREFIX=/home/joe/.local"]);
+    assert_eq!(root.listing(), before);
+    assert_eq!(fs::read(&theirs).unwrap(), b"mine");
+}
+
+#[test]
+fn paths_that_make_cannot_work_with_and_programs_that_are_none_are_refused_in_words() {
+    let root = Root::new();
+    for (word, told) in [
+        ("PREFIX=/home/joe/my programs", "cannot have spaces"),
+        ("BINARY=/nosuch/slipring", "BINARY=/nosuch/slipring is no program"),
+    ] {
+        let before = root.listing();
+        let done = root.make(&["install", "PREFIX=/home/joe/.local", word]);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && said.contains(told), "{word}: {said}");
+        assert_eq!(root.listing(), before);
+    }
 }
