@@ -7,8 +7,8 @@ use slipring_abi::name::{NameError, PortName};
 /// (empty for none).
 type Case = (&'static str, usize, &'static str, &'static str);
 
-const KINDS: &str =
-    "the kinds are netmap:, xdp:, packet:, tap:, pcap: and null:, and pipes are NAME{K and NAME}K";
+const KINDS: &str = "the kinds are netmap:, xdp:, packet:, tap:, pcap:, null:, kernel:, vhost: and \
+                     vhostclient:; pipes are NAME{K and NAME}K, ports of switches valeX:NAME";
 const FLAGS: &str = "the flags are x (exclusive), z (zero-copy monitor), t (monitor tx), \
                      r (monitor rx), T (tx rings only) and R (rx rings only)";
 const OPTIONS: &str = "the options are @N, @share:…, @extmem:…, @conf:… and @offset:…";

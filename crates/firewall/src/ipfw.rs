@@ -87,9 +87,10 @@ impl From<Failure> for Ended {
 /// Says what is wrong; the exit code is the fault's.
 fn tell(fault: &Fault, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let error = Diagnostic::new(SR0018, fault.message.clone()).with_status(fault.exit);
-    let error = match &fault.expected {
-        Some(expected) => error.with_help(format!("expected {expected}")),
-        None => error,
+    let error = match (&fault.help, &fault.expected) {
+        (Some(help), _) => error.with_help(help),
+        (None, Some(expected)) => error.with_help(format!("expected {expected}")),
+        (None, None) => error,
     };
     session.status = Some(fault.exit);
     Ok(session.reporter.complain(&error))

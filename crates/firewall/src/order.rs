@@ -80,6 +80,9 @@ pub(crate) struct Fault {
     /// What would be right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expected: Option<String>,
+    /// What to do about it, where that is no word of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) help: Option<String>,
     /// The exit code of sysexits(3).
     pub(crate) exit: u8,
 }
@@ -95,7 +98,7 @@ impl Fault {
         // What terminals would obey is written as its code; the lines of a list stay lines.
         let message = message.into();
         let lines = message.split('\n').map(printable).collect::<Vec<_>>().join("\n");
-        Self { message: lines, expected: None, exit }
+        Self { message: lines, expected: None, help: None, exit }
     }
 }
 
@@ -174,7 +177,7 @@ impl Order {
             TextErrorKind::Data | TextErrorKind::Refused => sysexits::DATA,
         };
         let message = self.placed(error.line, error.column, &error.message);
-        Fault { message, expected: Some(error.expected), exit }
+        Fault { message, expected: Some(error.expected), help: None, exit }
     }
 
     /// Looks at keys and values for tables that the same text makes, before anybody is asked.
@@ -254,7 +257,7 @@ impl Order {
         let parsed = text::Command::parse_within(&shaper.text, caps).map_err(|error| {
             let column = shaper.column + error.column as u32 - 1;
             let message = self.placed(line, column, &error.what);
-            Fault { message, expected: Some(error.expected), exit: sysexits::DATA }
+            Fault { message, expected: Some(error.expected), help: None, exit: sysexits::DATA }
         })?;
         let parsed = self.with_profile(parsed, line)?;
         Ok(Step { line, command, shaper: Some(parsed) })

@@ -7,6 +7,8 @@ use slipring_cli::codes::{Code, SR0013, SR0204, SR0405};
 
 use crate::attach::{AttachError, Running};
 
+const START: &str = "start one (slipring emulate, lb, firewall, …), or say --run-dir DIR";
+
 impl Diagnose for AttachError {
     fn code(&self) -> Code {
         match self {
@@ -39,9 +41,8 @@ impl Diagnose for AttachError {
     fn help(&self) -> Option<String> {
         Some(
             match self {
-                Self::NothingRuns { .. } => {
-                    "start one (slipring emulate, lb, firewall, …), or say --run-dir DIR"
-                }
+                Self::NothingRuns { .. } => START,
+                Self::Unknown { running, .. } if running.is_empty() => START,
                 Self::Several { .. } => "say which: slipring top NAME, or slipring top PID",
                 Self::Unknown { .. } => {
                     "take a name or process number of those, or say --run-dir DIR"
@@ -84,5 +85,6 @@ mod tests {
         let unknown = AttachError::Unknown { target: "lap".into(), running: Vec::new() };
         assert_eq!(unknown.summary(), "nothing called `lap` runs");
         assert_eq!(cause(&unknown), "nothing runs there");
+        assert!(unknown.help().unwrap().starts_with("start one"), "there is no list to take from");
     }
 }

@@ -7,7 +7,7 @@
 //! Not for: programs called by a name of netmap's own (`pkt-gen`, `bridge`), which say netmap's
 //! words only; that their ports take an interface is what those names always meant.
 
-use slipring_abi::name::{Kind, PortName, Rings};
+use slipring_abi::name::{Flags, Kind, PortName, Rings};
 use slipring_cli::{Failure, Format, Session};
 use slipring_port::OpenOptions;
 use slipring_port::iface::Iface;
@@ -37,9 +37,12 @@ pub(crate) fn tell(
     if session.classic.is_some() || session.reporter.format() != Format::Text {
         return Ok(());
     }
-    // Where there is none, opening it says so.
-    let is_there = |name: &&PortName| Iface::find(&name.name).is_ok();
-    let taken = names.iter().filter(|name| takes(name, names, options)).filter(is_there);
+    // Where there is none, or it carries the default route, opening it says so.
+    let is_given = |name: &&PortName| {
+        let iface = Iface::find(&name.name);
+        iface.is_ok_and(|iface| options.take_over || !iface.default_route())
+    };
+    let taken = names.iter().filter(|name| takes(name, names, options)).filter(is_given);
     let lines: Vec<_> = taken.filter_map(|name| line(name, notice)).collect();
     lines.iter().try_for_each(|line| session.reporter.say(line))
 }
@@ -47,6 +50,7 @@ pub(crate) fn tell(
 fn line(name: &PortName, notice: Notice) -> Option<String> {
     let mut packet = name.clone();
     (packet.kind, packet.rings, packet.device) = (Kind::Packet, Rings::All, None);
+    packet.flags = Flags::default();
     let instead = match notice {
         Notice::Shared => format!("{packet} with --shared would leave the host its frames"),
         Notice::Listen => format!("{packet} would only listen"),
@@ -59,19 +63,20 @@ fn line(name: &PortName, notice: Notice) -> Option<String> {
 /// opened as well, they are the host's way.
 pub(crate) fn takes(name: &PortName, all: &[PortName], options: &OpenOptions) -> bool {
     let nic = matches!(name.rings, Rings::All | Rings::One(_)) && name.pipe.is_none();
+    let watches = name.flags.is_monitor();
     let kind = match name.kind {
         // XDP programs lead all frames to the port, shared or not; `netmap:` may be one.
         Kind::Netmap | Kind::Xdp => true,
         Kind::Packet => !options.shared,
         // Ports of switches and others that programs make are no interfaces.
-        Kind::Kernel => !name.flags.is_monitor() && Iface::find(&name.name).is_ok(),
+        Kind::Kernel => Iface::find(&name.name).is_ok(),
         _ => false,
     };
     let is_host = |other: &&PortName| {
         other.name == name.name
             && matches!(other.rings, Rings::Host | Rings::OneHost(_) | Rings::NicAndHost)
     };
-    nic && kind && !all.iter().any(|other| is_host(&other))
+    nic && kind && !watches && !all.iter().any(|other| is_host(&other))
 }
 
 #[cfg(test)]
@@ -91,7 +96,16 @@ mod tests {
         for name in ["netmap:eth0", "netmap:eth0-2", "xdp:eth0", "packet:eth0", "kernel:lo"] {
             assert_eq!(taken(&[name], false), [name]);
         }
-        for name in ["null:", "tap:a", "pcap:a", "x{1", "netmap:eth0^", "netmap:eth0*", "vale0:a"] {
+        for name in [
+            "null:",
+            "tap:a",
+            "pcap:a",
+            "x{1",
+            "netmap:eth0^",
+            "netmap:eth0*",
+            "vale0:a",
+            "netmap:lo/z",
+        ] {
             assert!(taken(&[name], false).is_empty(), "{name}");
         }
         for name in ["kernel:vale0:a", "kernel:x{1", "kernel:lo/t", "kernel:nosuch0"] {
@@ -110,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_line_names_the_spelling_that_does_not_take_it() {
-        let name = PortName::parse_classic("netmap:br--lan-0").unwrap();
+        let name = PortName::parse_classic("netmap:br--lan-0/xTR").unwrap();
         let line = |notice| line(&name, notice).unwrap_or_default();
         assert!(
             line(Notice::Shared)

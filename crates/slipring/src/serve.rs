@@ -21,7 +21,10 @@ fn command() -> Command {
         .long("listen")
         .value_name("ADDR")
         .default_value("127.0.0.1:8086")
-        .value_parser(value_parser!(SocketAddr))
+        .value_parser(|text: &str| {
+            let wrong = |_| "write an address and a port, as 127.0.0.1:8086 or [::1]:8086";
+            text.parse::<SocketAddr>().map_err(wrong)
+        })
         .help("Address and port; port 0 takes a free one. Beyond loopback a token is needed");
     let token = Arg::new("token")
         .long("token")

@@ -119,8 +119,8 @@ fn found_text(found: Option<char>) -> String {
 }
 
 /// The kinds that can be opened; the grammar knows more.
-const KINDS: &str =
-    "the kinds are netmap:, xdp:, packet:, tap:, pcap: and null:, and pipes are NAME{K and NAME}K";
+const KINDS: &str = "the kinds are netmap:, xdp:, packet:, tap:, pcap:, null:, kernel:, vhost: and \
+                     vhostclient:; pipes are NAME{K and NAME}K, ports of switches valeX:NAME";
 
 impl NameError {
     /// The one thing to try next, without the word "help".

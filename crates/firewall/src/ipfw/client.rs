@@ -23,7 +23,7 @@ pub(super) fn ask(
     client.wait_for(patience(order)).map_err(fault)?;
     let answer = client.ask("ipfw", json!(order)).map_err(|error| match error {
         ControlError::TimedOut { .. } => Fault {
-            expected: Some("an answer; what is under way goes on: see ipfw list".to_owned()),
+            help: Some("what is under way goes on: see ipfw list".to_owned()),
             ..fault(error)
         },
         _ => fault(error),
@@ -147,8 +147,8 @@ fn find(input: &Input, session: &mut Session<'_>) -> Result<Client, Ended> {
         _ => {
             let names: Vec<_> = firewalls.iter().map(|(_, run)| run.to_string()).collect();
             let message = format!("several firewalls run: {}", names.join(", "));
-            let expected = Some("--name NAME, or --name PID".to_owned());
-            Err(Fault { expected, ..Fault::new(message, sysexits::UNAVAILABLE) }.into())
+            let help = Some("say which: --name NAME, or --name PID".to_owned());
+            Err(Fault { help, ..Fault::new(message, sysexits::UNAVAILABLE) }.into())
         }
     }
 }
@@ -163,8 +163,8 @@ fn client_of(dir: &Path, pid: u32) -> Result<Option<Client>, ControlError> {
 
 fn nothing(dir: &Path) -> Fault {
     let message = format!("no firewall runs in {}", dir.display());
-    let expected = "one: slipring firewall PORT PORT, or --run-dir DIR; -n needs none".to_owned();
-    Fault { expected: Some(expected), ..Fault::new(message, sysexits::UNAVAILABLE) }
+    let help = "start one: slipring firewall PORT PORT, or say --run-dir DIR; -n needs none";
+    Fault { help: Some(help.to_owned()), ..Fault::new(message, sysexits::UNAVAILABLE) }
 }
 
 fn fault(error: ControlError) -> Fault {
@@ -178,5 +178,5 @@ fn fault(error: ControlError) -> Fault {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     };
-    Fault { expected: error.help(), ..Fault::new(message, exit) }
+    Fault { help: error.help(), ..Fault::new(message, exit) }
 }

@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 
-use slipring_abi::name::{Kind, PortName};
+use slipring_abi::name::{Kind, NameError, PortName};
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::{OpenCause, OpenError};
 
@@ -82,7 +82,8 @@ fn piped(
     device: Option<&String>,
 ) -> Result<Vec<Group>, Failure> {
     let pipe = |parent: &str, number| {
-        let mut name = PortName::parse(&format!("kernel:{parent}{{{number}"))?;
+        let name = PortName::parse(&format!("kernel:{parent}{{{number}"));
+        let mut name = name.map_err(|error| unnamed(parent, input, error))?;
         name.device = device.cloned();
         Ok::<_, Failure>(name)
     };
@@ -115,6 +116,17 @@ fn check(input: &PortName, groups: &[Group]) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What the input is called may be no name for pipes; the words are of what was typed.
+fn unnamed(parent: &str, input: &PortName, error: NameError) -> Failure {
+    if parent != input.name {
+        return error.into();
+    }
+    Diagnostic::new(codes::SR0003, format!("pipes cannot be named after {input}"))
+        .with_cause("without a prefix, pipes are called as the interface or the port that is read")
+        .with_help("give them a name: -p x:2; or list outputs: --outputs 'tap:a tap:b'")
+        .into()
 }
 
 /// Pipes of this process are seen by nobody else.
@@ -208,5 +220,13 @@ mod tests {
     fn the_pipe_that_frames_come_from_is_no_output() {
         assert!(refused("kernel:x}1", "").contains("is an end of the pipe"));
         assert!(refused("kernel:x}1", "kernel:x}1").contains("is an end of the pipe"));
+    }
+
+    #[test]
+    fn an_input_after_which_no_pipe_can_be_called_is_told_as_it_was_typed() {
+        for input in ["null:", "pcap:/tmp/a.pcap"] {
+            let told = refused(input, "");
+            assert!(told.contains(&format!("named after {input}")), "{told}");
+        }
     }
 }

@@ -241,7 +241,7 @@ fn serve(engine: &Mutex<Engine>, mail: &Mail, now: &AtomicU64, is_over: &AtomicB
 }
 
 fn told(fault: Fault) -> String {
-    let Fault { message, expected, exit } = fault;
+    let Fault { message, expected, exit, .. } = fault;
     let expected = expected.map_or_else(String::new, |expected| format!("; expected {expected}"));
     format!("! {message}{expected}\nexit {exit}\n")
 }
