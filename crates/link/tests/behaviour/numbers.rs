@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use slipring_link::user::{Delay, Packet, UserDelay};
 use slipring_link::{
-    BitErrors, CorruptSpec, DelayModel, DelaySpec, DuplicateSpec, HoldSpec, LinkId, LinkSpec,
-    LossModel, LossSpec, MarkovState, NetworkLink, NetworkSpec, OrderPolicy, Place, Profile,
-    RateSpec, Source, Target,
+    BitErrors, CorruptSpec, DelayModel, DelaySpec, DuplicateSpec, Edit, HoldSpec, LinkId, LinkSpec,
+    LossModel, LossSpec, MangleSpec, MarkovState, NetworkLink, NetworkSpec, OrderPolicy, Place,
+    Profile, RateSpec, Source, Target,
 };
 use slipring_model::{Chance, Dist, Stream};
 
@@ -135,7 +135,12 @@ fn stages_that_are_taken_away_shift_no_decision_of_the_others() {
             set.iter().map(|(release_ns, bytes)| (*release_ns, bytes[..8].to_vec())).collect()
         };
         assert_eq!(key(&alone), key(&unspoilt), "corruption moves no frame");
+        // Without it, frames that were held come sooner, and are spoilt and lost as before.
         let unheld = delivered(&LinkSpec { hold: None, ..base.clone() });
+        let bytes = |set: &BTreeSet<(u64, Vec<u8>)>| -> BTreeSet<Vec<u8>> {
+            set.iter().map(|(_, bytes)| bytes.clone()).collect()
+        };
+        assert_eq!(bytes(&alone), bytes(&unheld), "holding back loses and spoils no frame");
         let same = alone.intersection(&unheld).count();
         assert!(same as f64 > 0.9 * alone.len() as f64, "{same} of {}", alone.len());
     }
@@ -271,6 +276,56 @@ fn copies_made_on_one_link_shift_no_decision_of_the_next_one_and_have_their_own(
         }
         assert!((4_500..5_500).contains(&copied), "{copied}");
         assert!(differ > copied / 10, "{differ} of {copied} are drawn for by themselves");
+    }
+}
+
+#[test]
+fn what_one_link_does_to_bytes_shifts_no_decision_of_the_next_one() {
+    let wire = LinkSpec { delay: DelaySpec::constant(1_000), ..LinkSpec::wire("a") };
+    let inverted = MangleSpec {
+        chance: Chance::ALWAYS,
+        at: 60,
+        edit: Edit::Invert(vec![0xff]),
+        fix_checksum: false,
+    };
+    let mangling = LinkSpec { mangle: Some(inverted), ..wire.clone() };
+    let errors = BitErrors::Burst { chance: chance(1, 2), bits: 3 };
+    let corrupt = CorruptSpec { errors, from_byte: 20, until_byte: None, fix_checksum: false };
+    let corrupting = LinkSpec { corrupt: Some(corrupt), ..wire.clone() };
+    for second in second_links() {
+        let alone = on_the_second(&wire, &second);
+        let back = |fate: &Fate| {
+            let mut fate = fate.clone();
+            fate.iter_mut().for_each(|(_, bytes)| bytes[60] ^= 0xff);
+            fate
+        };
+        for (number, fates) in on_the_second(&mangling, &second) {
+            let fates: Vec<_> = fates.iter().map(back).collect();
+            assert_eq!(fates, alone[&number], "frame {number}, mangled before");
+        }
+        let took = |fates: &[Fate]| -> Vec<_> {
+            fates.iter().map(|fate| fate.as_ref().map(|(took_ns, _)| *took_ns)).collect()
+        };
+        for (number, fates) in on_the_second(&corrupting, &second) {
+            assert_eq!(took(&fates), took(&alone[&number]), "frame {number}, corrupted before");
+        }
+    }
+}
+
+#[test]
+fn frames_that_come_out_of_turn_meet_the_decisions_of_their_numbers() {
+    let wire = LinkSpec { delay: DelaySpec::constant(1_000), ..LinkSpec::wire("a") };
+    let held = HoldSpec { chance: chance(1, 10), hold_ns: 3 * GAP_NS + 1 };
+    let holding = LinkSpec { hold: Some(held), ..wire.clone() };
+    // Delays with a half-life are a function of time.
+    let by_number = |link: &LinkSpec| link.delay.half_life_ns.is_none();
+    for second in second_links().into_iter().filter(by_number) {
+        let alone = on_the_second(&wire, &second);
+        let apart = on_the_second(&holding, &second);
+        assert_eq!(apart.len(), alone.len());
+        for (number, fates) in apart {
+            assert_eq!(fates, alone[&number], "frame {number}");
+        }
     }
 }
 
