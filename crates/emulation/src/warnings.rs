@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use slipring_cli::units::human;
-use slipring_link::{DelayModel, NetworkLink, NetworkSpec, OrderPolicy, QueueSpec, RateSpec};
+use slipring_link::{
+    DelayModel, LinkSpec, NetworkLink, NetworkSpec, OrderPolicy, QueueSpec, RateSpec,
+};
 
 use crate::config::{self, Outputs};
 
@@ -19,6 +21,7 @@ pub(super) fn of(
         short_queues(network, unasked),
         idle_queues(network, later),
         restless(network),
+        idle_delays(network),
         missed_means(network),
         whole_ways(network, outputs),
     ]
@@ -51,6 +54,25 @@ fn restless(network: &NetworkSpec) -> Vec<String> {
         })
     };
     network.links.iter().filter_map(warning).collect()
+}
+
+/// Settings of delays that say nothing of a delay like this.
+fn idle_delays(network: &NetworkSpec) -> Vec<String> {
+    let warnings = |link: &NetworkLink| {
+        let LinkSpec { name, delay, offset_ns, .. } = &link.spec;
+        let varies = matches!(delay.model, DelayModel::Random(_));
+        let half_life = (delay.half_life_ns.is_some() && !varies)
+            .then(|| format!("the half-life of {name} does nothing: its delay is not random"));
+        let offset = match delay.model {
+            DelayModel::Constant(delay_ns) if *offset_ns > delay_ns => Some(format!(
+                "the offset of {name} is more than its delay of {}: frames leave at once",
+                human::span(Duration::from_nanos(delay_ns))
+            )),
+            _ => None,
+        };
+        [half_life, offset]
+    };
+    network.links.iter().flat_map(warnings).flatten().collect()
 }
 
 /// Delays that are cut so that their mean is another one than was asked for.

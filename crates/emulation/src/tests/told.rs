@@ -108,13 +108,28 @@ fn what_the_links_read_is_not_written_over() {
 }
 
 #[test]
-fn a_queue_in_which_no_frame_waits_is_told() {
+fn settings_that_do_nothing_beside_the_others_are_told() {
     let warnings = |args: &str| super::plan(&format!("--virtual a b {args}")).unwrap().warnings;
     for queue in ["-Q 64k", "-Q 64k -Q 64k", "-Q fq_codel", "-Q droptail,mark_above=5ms"] {
         let told = warnings(queue);
         assert!(told[0].starts_with("the queue of up does nothing"), "{queue}: {told:?}");
     }
-    for well in ["", "-Q none", "-B 10m -Q 64k", "-D 5ms"] {
+    for (idle, start) in [
+        ("-D 5ms --half-life 1ms", "the half-life of up does nothing"),
+        ("-O 5ms", "the offset of up is more than its delay"),
+        ("-D 5ms -O 6ms", "the offset of up is more than its delay"),
+    ] {
+        let told = warnings(idle);
+        assert!(told.len() == 2 && told[0].starts_with(start), "{idle}: {told:?}");
+    }
+    for well in [
+        "-D 5ms -O 5ms",
+        "-D normal,50ms,1ms --half-life 20ms",
+        "",
+        "-Q none",
+        "-B 10m -Q 64k",
+        "-D 5ms",
+    ] {
         assert!(warnings(well).is_empty(), "{well}: {:?}", warnings(well));
     }
     let dir = tempfile::tempdir().unwrap();

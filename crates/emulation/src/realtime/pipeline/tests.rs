@@ -6,10 +6,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use slipring_cli::{Failure, Signals};
 use slipring_link::{
-    Cause, ClassSpec, DelaySpec, Discipline, LinkSpec, LossModel, LossSpec, NetworkLink,
-    OrderPolicy, Place, QueueSpec, RateSpec,
+    BitErrors, Cause, ClassSpec, CorruptSpec, DelaySpec, Discipline, DuplicateSpec, Edit, HoldSpec,
+    LinkSpec, LossModel, LossSpec, MangleSpec, NetworkLink, OrderPolicy, Place, QueueSpec,
+    RateSpec,
 };
-use slipring_model::{Dist, aqm};
+use slipring_model::{Chance, Dist, aqm};
 use slipring_pcap::{LinkType, PcapWriter};
 use slipring_port::{OpenOptions, now};
 use slipring_program::workers::Workers;
@@ -24,14 +25,29 @@ fn delayed(name: &str) -> LinkSpec {
     LinkSpec { delay: DelaySpec::constant(DELAY), ..LinkSpec::wire(name) }
 }
 
-/// Loses, queues, delays at random.
+/// Loses, holds back, queues, spoils, copies, delays at random.
 fn rough(name: &str) -> LinkSpec {
     let delay = Dist::normal(2e6, 3e5).unwrap();
+    let one_in = |of| Chance::from_ratio(1, of).unwrap();
     let burst = LossModel::GilbertElliott { p: 0.05, r: 0.3, bad: 1.0, good: 0.0 };
     LinkSpec {
         rate: RateSpec::Constant { bps: 300_000_000 },
         queue: QueueSpec { bytes: Some(20_000), ..QueueSpec::default() },
         loss: vec![LossSpec { model: burst, place: Place::Pre }],
+        hold: Some(HoldSpec { chance: one_in(20), hold_ns: 50_000 }),
+        mangle: Some(MangleSpec {
+            chance: one_in(5),
+            at: 20,
+            edit: Edit::Random(8),
+            fix_checksum: false,
+        }),
+        corrupt: Some(CorruptSpec {
+            errors: BitErrors::Ber(1e-3),
+            from_byte: 4,
+            until_byte: None,
+            fix_checksum: false,
+        }),
+        duplicate: Some(DuplicateSpec { chance: one_in(10), copies: 1, after_ns: 0 }),
         delay: DelaySpec::random(delay),
         order: OrderPolicy::Free,
         ..LinkSpec::wire(name)
