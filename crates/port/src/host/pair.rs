@@ -1,7 +1,14 @@
 //! The veth pair between the host's stack and a port: where its ends lie, and when it goes.
+//!
+//! Whoever makes a pair has a socket with the pair's name, in the abstract namespace of its network
+//! namespace, for as long as the process lives: by that others know whether a pair is in use, also
+//! those for whom the process has another number, or none.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 
 use crate::error::OpenCause;
 use crate::iface::Iface;
@@ -15,6 +22,7 @@ pub(super) struct HiddenPair {
     pub(super) user: String,
     /// Where the port's end lies; `None`: where the kernel's end lies.
     user_netns: Option<Netns>,
+    _mark: OwnedFd,
 }
 
 impl HiddenPair {
@@ -33,13 +41,15 @@ impl HiddenPair {
         let netlink = Netlink::open()?;
         let stem = format!("sr{}h{}", std::process::id(), iface.index);
         let (kernel, user) = (format!("{stem}k"), format!("{stem}u"));
+        // Before there is a link that somebody could take for one left behind.
+        let mark = mark(&kernel)?;
         // Without the privilege, or where the user has too many of them: both ends lie here.
         let user_netns = Netns::new().ok();
         let peer_netns = user_netns.as_ref().map(AsFd::as_fd);
         // The kernel leads a frame of the host to the queue that its flow's hash says.
         netlink.add_veth_with_queues(&kernel, &user, peer_netns, [from_host, to_host])?;
         let kernel_index = index_of(&netlink, &kernel)?;
-        let pair = Self { kernel_index, user, user_netns };
+        let pair = Self { kernel_index, user, user_netns, _mark: mark };
         netlink.set_mtu(kernel_index, iface.mtu)?;
         netlink.set_up(kernel_index)?;
         pair.in_user_netns(|| set_up_user(&pair.user, iface.mtu))?;
@@ -100,7 +110,7 @@ impl Drop for HiddenPair {
 pub fn remove_stale() -> io::Result<()> {
     let netlink = Netlink::open()?;
     for link in netlink.links()? {
-        if link.kind == "veth" && owner(&link.name).is_some_and(is_dead) {
+        if link.kind == "veth" && owner(&link.name).is_some() && is_unused(&link.name) {
             match netlink.delete(link.index) {
                 // The kernel was faster.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
@@ -118,8 +128,16 @@ fn owner(name: &str) -> Option<u32> {
     pid.parse().ok()
 }
 
-fn is_dead(pid: u32) -> bool {
-    !std::path::Path::new("/proc").join(pid.to_string()).exists()
+/// A socket that says, until it is closed, that somebody uses the pair of this name.
+fn mark(kernel: &str) -> Result<OwnedFd, Errno> {
+    let mark = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    bind(&mark, &SocketAddrUnix::new_abstract_name(format!("slipring/{kernel}").as_bytes())?)?;
+    Ok(mark)
+}
+
+/// Whether nobody has the mark; one that cannot be tried is taken to be in use.
+fn is_unused(kernel: &str) -> bool {
+    mark(kernel).is_ok()
 }
 
 #[cfg(test)]
@@ -135,7 +153,12 @@ mod tests {
     }
 
     #[test]
-    fn a_living_process_keeps_its_pair() {
-        assert!(!is_dead(std::process::id()));
+    fn a_pair_is_in_use_as_long_as_somebody_has_its_mark() {
+        let name = format!("sr{}h4096k", std::process::id());
+        assert!(is_unused(&name));
+        let held = mark(&name).unwrap();
+        assert!(!is_unused(&name));
+        drop(held);
+        assert!(is_unused(&name));
     }
 }

@@ -143,6 +143,23 @@ fn what_a_killed_bridge_that_may_make_no_namespace_leaves_the_next_start_removes
     assert_clean(&lab, "a bridge without CAP_SYS_ADMIN");
 }
 
+/// As from a container that has the host's network.
+#[test]
+fn a_hidden_pair_is_left_alone_by_programs_that_do_not_see_the_process() {
+    let Some(lab) = lab_with_a_host(Way::Best) else { return };
+    if !installed("ping") || !installed("unshare") {
+        return;
+    }
+    let bridge = Bridge::start(&lab.mid, "-i netmap:la");
+    let mut other = Command::new("unshare");
+    let words = ["--pid", "--fork", "--mount-proc", "--kill-child", SLIPRING, "gen", "-i"];
+    other.args(words).args(["netmap:ra", "-f", "tx", "-n", "1"]);
+    Program::launch(&lab.mid, other).finish().well();
+    assert!(lab.mid.ip("link show").contains(": sr"), "another program removed it");
+    bridge.stop();
+    assert_clean(&lab, "the bridge that went on");
+}
+
 #[test]
 fn a_generator_leaves_nothing() {
     for way in [Way::Native, Way::Generic, Way::Packet] {
