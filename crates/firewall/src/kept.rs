@@ -30,11 +30,11 @@ impl StateFile {
             }
             Err(error) => {
                 let refused = Diagnostic::new(SR0201, format!("rules cannot be kept in {shown}"));
-                let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                let directory = directory.unwrap_or(Path::new(".")).display();
-                let refused = refused.with_cause(format!("{directory}: {error}"));
+                let dir = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                let dir = dir.unwrap_or(Path::new(".")).display();
+                let refused = refused.with_cause(format!("{dir}: {error}"));
                 Err(refused
-                    .with_help(format!("see whether you may write there: ls -ld {directory}"))
+                    .with_help(format!("see whether you may write there: ls -ld {dir}"))
                     .into())
             }
         }
