@@ -36,6 +36,17 @@ fn address(text: &str) -> Result<String, String> {
     Endpoint::check(text).map_err(why).map(|()| text.to_owned())
 }
 
+/// The first TCP port that everybody may listen on.
+pub const FIRST_FREE_PORT: u16 = 1024;
+
+/// Whether CAP_NET_BIND_SERVICE is needed to serve at `place`.
+#[must_use]
+pub fn is_reserved(place: &str) -> bool {
+    let port = place.rsplit_once(':').filter(|_| !place.contains('/'));
+    let port = port.and_then(|(_, port)| port.parse().ok());
+    port.is_some_and(|port| (1..FIRST_FREE_PORT).contains(&port))
+}
+
 /// Serves what `text` says, where the command line asks for that.
 ///
 /// # Errors

@@ -7,6 +7,7 @@
 //! Landlock is not used: a thread that it restricts may neither read the memory of clients
 //! (`process_vm_readv` counts as tracing them) nor take the mount away at the end.
 
+use slipring_cli::metrics::is_reserved;
 use slipring_confine::{CapabilitySet, NEVER};
 
 /// What serving takes: the mount and other users' namespaces; the memory of clients and their
@@ -20,9 +21,14 @@ const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::IPC_LOCK);
 
-/// Gives all of it up; what could not be, in words.
-pub(crate) fn confine() -> Vec<String> {
-    slipring_confine::confine(KEPT, &[NEVER])
+/// Gives up all but that; what could not be, in words. `metrics` is where counters are going to be
+/// served, if anywhere.
+pub(crate) fn confine(metrics: Option<&str>) -> Vec<String> {
+    let listening = match metrics.is_some_and(is_reserved) {
+        true => CapabilitySet::NET_BIND_SERVICE,
+        false => CapabilitySet::empty(),
+    };
+    slipring_confine::confine(KEPT | listening, &[NEVER])
 }
 
 #[cfg(test)]
@@ -33,7 +39,7 @@ mod tests {
     fn a_confined_thread_starts_no_program_and_its_threads_neither() {
         // Of this thread and those that it starts; other tests are others'.
         let confined = std::thread::spawn(|| {
-            let missing = confine();
+            let missing = confine(None);
             let status = || std::fs::read_to_string("/proc/thread-self/status").unwrap();
             let inner = std::thread::spawn(move || {
                 (status(), std::process::Command::new("/bin/true").status())

@@ -41,7 +41,7 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     // Before there is another thread.
     settings.scheduling.map_or(Ok(()), Scheduling::take)?;
-    for stays in confine() {
+    for stays in confine(session.metrics.as_deref()) {
         session.reporter.warn(format_args!("{stays}"))?;
     }
     let signals = Signals::install()?;

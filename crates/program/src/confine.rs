@@ -17,12 +17,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
+use slipring_cli::metrics::{self, FIRST_FREE_PORT};
 use slipring_cli::{Failure, Session};
 use slipring_confine::{CapabilitySet, NEVER, ONLY_TO_OPEN, confine, effective};
 use slipring_port::Port;
 
-/// The first TCP port that everybody may listen on.
-const FIRST_FREE_PORT: u16 = 1024;
 /// What RLIMIT_NICE says where a thread may have every nice value down to -20.
 const EVERY_NICE: u64 = 40;
 /// The same of RLIMIT_RTPRIO, for real-time priorities.
@@ -64,14 +63,17 @@ impl Confinement {
         if place.contains('/') {
             return self.opening_files();
         }
-        let port = place.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-        port.map_or(self, |port| self.listening_on(port))
+        self.with_reserved_port(metrics::is_reserved(place))
     }
 
     /// The program is going to listen on this TCP port.
     pub fn listening_on(self, port: u16) -> Self {
-        let reserved = (1..FIRST_FREE_PORT).contains(&port);
-        let kept = if reserved { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
+        self.with_reserved_port((1..FIRST_FREE_PORT).contains(&port))
+    }
+
+    fn with_reserved_port(self, is_reserved: bool) -> Self {
+        let kept =
+            if is_reserved { CapabilitySet::NET_BIND_SERVICE } else { CapabilitySet::empty() };
         Self { kept: self.kept | kept }
     }
 

@@ -1,6 +1,8 @@
 //! `daemon.toml`, the control socket and the parameters, on a daemon that runs.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -238,6 +240,22 @@ fn all_threads_have_the_scheduling_that_is_asked_for() {
         }
         daemon.stop(Signal::TERM).well();
     }
+}
+
+#[test]
+fn metrics_are_served_on_a_port_that_takes_a_right_to_listen_on() {
+    let Some(site) = Site::new() else { return };
+    site.inside.ip("link set lo up");
+    let daemon = site.daemon("--metrics 127.0.0.1:80");
+    let answer = site.inside.run(|| {
+        let mut client = TcpStream::connect("127.0.0.1:80").unwrap();
+        client.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        answer
+    });
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    daemon.stop(Signal::TERM).well();
 }
 
 #[test]
